@@ -1,0 +1,56 @@
+# The verbs of the project, the same by hand and in CI. Each makes the environment that it needs.
+PYTHON ?= python3.11
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: help install demo run check test coverage bench proto demo-models clean
+help:  ## List the verbs
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@ $(VENV)/.run
+
+install: $(VENV)/.run  ## Make .venv with nnhal in it
+demo: $(VENV)/.run  ## Classify handwritten digits across two device processes
+	$(BIN)/nnhal demo
+
+check: $(VENV)/.dev  ## Lint, type-check, and see that the generated code is what proto/ says
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	cd proto && $(abspath $(BIN))/buf lint .
+	$(MAKE) --no-print-directory proto OUT=$(VENV)/proto
+	diff -r -x __pycache__ -x __init__.py -x py.typed $(VENV)/proto/nnhal/v1 hal/nnhal/v1
+
+test: $(VENV)/.dev  ## Run the tests
+	$(BIN)/python -m pytest
+
+coverage: $(VENV)/.dev  ## Run the tests and report what they do not reach
+	$(BIN)/python -m pip install --quiet coverage
+	$(BIN)/python -m coverage run --source hal,devices,service,client -m pytest
+	$(BIN)/python -m coverage report --skip-covered --omit '*/v1/*'
+
+bench: $(VENV)/.run  ## What a hop between processes costs
+	$(BIN)/nnhal bench hop
+
+OUT ?= hal
+proto: $(VENV)/.dev  ## Make hal/nnhal/v1 from proto/
+	@mkdir -p $(OUT)
+	$(BIN)/python -m grpc_tools.protoc -I proto --python_out=$(OUT) --grpc_python_out=$(OUT) \
+	  --plugin=protoc-gen-mypy=$(BIN)/protoc-gen-mypy --plugin=protoc-gen-mypy_grpc=$(BIN)/protoc-gen-mypy_grpc \
+	  --mypy_out=quiet:$(OUT) --mypy_grpc_out=quiet:$(OUT) proto/nnhal/v1/*.proto
+
+demo-models: $(VENV)/.dev  ## Train the networks that the demo ships
+	$(BIN)/python -m pip install --quiet --editable '.[train]'
+	$(BIN)/python examples/digits/train.py
+
+clean:  ## Remove what the other verbs made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

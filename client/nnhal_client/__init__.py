@@ -1,0 +1,1 @@
+"""nnhal_client: the client library and the ``nnhal`` command."""

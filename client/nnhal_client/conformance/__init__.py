@@ -1,0 +1,1 @@
+"""Conformance vectors: tests as data, run against a device."""

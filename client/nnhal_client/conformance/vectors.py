@@ -1,0 +1,140 @@
+"""Reading conformance vectors: JSON lines, one test a line, gzipped or plain.
+
+A test is a model, the values to feed, and the values that must come back. ``data`` of an operand is flat and row-major,
+in the operand's own element type; 'nan', 'inf' and '-inf' are strings.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nnhal.arrays import Array
+from nnhal.types import (
+    ChannelQuant,
+    DataLocation,
+    Model,
+    Operand,
+    OperandLifeTime,
+    OperandType,
+    Operation,
+    OperationType,
+    Subgraph,
+)
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions
+
+_HALF_TOLERANCE = (5 * 2.0**-10, 5 * 2.0**-10)
+_FLOAT_TOLERANCE = (1e-5, 5 * 2.0**-23)
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """An output: its array, or what dimensions it has where its value is not compared."""
+
+    values: Array
+    compared: bool
+    absolute: float
+    relative: float
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """One test. ``inputs`` hold None for inputs without data, which are omitted."""
+
+    name: str
+    group: str
+    model: Model
+    inputs: tuple[Array | None, ...]
+    outputs: tuple[Expectation, ...]
+    expect_failure: bool
+    multinomial_tolerance: float
+    operations: tuple[str, ...]
+
+
+def read_vectors(path: Path) -> Iterator[Vector]:
+    """The tests of a file. Raises OSError, or ValueError with the line that is wrong."""
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                yield parse_vector(json.loads(line))
+            except (KeyError, TypeError, ValueError) as error:
+                raise ValueError(f"{path}:{number}: {type(error).__name__}: {error}") from error
+
+
+def parse_vector(test: dict[str, Any]) -> Vector:
+    """One test from its JSON form."""
+    constants = bytearray()
+    graphs = [_subgraph(graph, constants) for graph in (test["main"], *test.get("referenced", ()))]
+    model = Model(graphs[0], tuple(graphs[1:]), bytes(constants), (), test["relaxed"])
+    operands = test["main"]["operands"]
+    all_operands = [operand for graph in (test["main"], *test.get("referenced", ())) for operand in graph["operands"]]
+    half = test["relaxed"] or any(operand["type"] == "TENSOR_FLOAT16" for operand in all_operands)
+    return Vector(
+        test["name"],
+        test["spec"],
+        model,
+        tuple(_array(operands[i]) if operands[i].get("data") else None for i in test["main"]["inputs"]),
+        tuple(_expectation(operands[i], half) for i in test["main"]["outputs"]),
+        test["expect_failure"],
+        test["multinomial_tolerance"],
+        tuple(operation["type"] for operation in test["main"]["operations"]),
+    )
+
+
+def _subgraph(graph: dict[str, Any], constants: bytearray) -> Subgraph:
+    return Subgraph(
+        tuple(_operand(operand, constants) for operand in graph["operands"]),
+        tuple(
+            Operation(OperationType[o["type"]], tuple(o["inputs"]), tuple(o["outputs"])) for o in graph["operations"]
+        ),
+        tuple(graph["inputs"]),
+        tuple(graph["outputs"]),
+    )
+
+
+def _operand(operand: dict[str, Any], constants: bytearray) -> Operand:
+    lifetime = {"CONSTANT_REFERENCE": "CONSTANT_COPY"}.get(operand["lifetime"], operand["lifetime"])
+    location = DataLocation()
+    if lifetime == "CONSTANT_COPY":
+        raw = _array(operand).tobytes()
+        constants.extend(bytes(-len(constants) % 4))
+        location = DataLocation(0, len(constants), len(raw))
+        constants.extend(raw)
+    elif lifetime == "SUBGRAPH":
+        location = DataLocation(offset=operand["subgraph"])
+    quant = operand.get("channel_quant")
+    return Operand(
+        OperandType[operand["type"]],
+        tuple(operand["dimensions"]),
+        operand["scale"],
+        operand["zero_point"],
+        OperandLifeTime[lifetime],
+        location,
+        ChannelQuant(tuple(quant["scales"]), quant["channel_dim"]) if quant else None,
+    )
+
+
+def _array(operand: dict[str, Any]) -> Array:
+    element = ELEMENT_TYPES[OperandType[operand["type"]]]
+    dimensions: Dimensions = tuple(operand["dimensions"])
+    data = operand.get("data") or []
+    values = np.array([float(v) if isinstance(v, str) else v for v in data])
+    return values.astype(element).reshape(dimensions if np.prod(dimensions) == len(data) else -1)
+
+
+def _expectation(operand: dict[str, Any], half: bool) -> Expectation:
+    code = OperandType[operand["type"]]
+    if code in (OperandType.TENSOR_FLOAT16, OperandType.FLOAT16):
+        absolute, relative = _HALF_TOLERANCE
+    elif code in (OperandType.TENSOR_FLOAT32, OperandType.FLOAT32):
+        absolute, relative = _HALF_TOLERANCE if half else _FLOAT_TOLERANCE
+    else:
+        absolute, relative = (0.0, 0.0) if code in (OperandType.TENSOR_BOOL8, OperandType.BOOL) else (1.0, 0.0)
+    return Expectation(_array(operand), not operand.get("ignored", False), absolute, relative)

@@ -1,0 +1,1 @@
+"""nnhal_devices: emulated accelerators, and the process around any of them."""

@@ -1,0 +1,1 @@
+"""cpu_ref: the reference driver. Every operation in numpy, clarity over speed."""

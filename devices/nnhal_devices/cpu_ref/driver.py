@@ -1,0 +1,102 @@
+"""The driver of cpu_ref."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import final
+
+import numpy as np
+
+from nnhal.arrays import Array
+from nnhal.resolved import ResolvedModel
+from nnhal.types import DeviceType, Extension, NumberOfCacheFiles, OperationType
+from nnhal.types.layout import ELEMENT_TYPES, is_extension
+from nnhal_devices.cpu_ref.capabilities import CAPABILITIES
+from nnhal_devices.cpu_ref.interpreter import Interpreter
+from nnhal_devices.cpu_ref.kernels import KERNELS
+from nnhal_devices.driver import (
+    SUPPORTED,
+    Argument,
+    Control,
+    DriverOptions,
+    MemoryRules,
+    Outcome,
+    PrepareOptions,
+    Support,
+    Unsupported,
+)
+
+
+@final
+class CpuRef:
+    """The reference driver: every operation, synchronous, any memory in place."""
+
+    name = "cpu_ref"
+    version = "nnhal-cpu_ref-0.1.0"
+    type = DeviceType.CPU
+    capabilities = CAPABILITIES
+    memory = MemoryRules()
+    modelled_timing = False
+    extensions: tuple[Extension, ...] = ()
+    number_of_cache_files = NumberOfCacheFiles()
+
+    def __init__(self, options: DriverOptions | None = None) -> None:
+        del options  # nothing of it applies
+
+    def supported_operations(self, model: ResolvedModel) -> Sequence[Support]:
+        """See Driver."""
+        return [_support(operation.type) for operation in model.model.main.operations]
+
+    def prepare(self, model: ResolvedModel, options: PrepareOptions) -> ReferenceWorkload:
+        """See Driver. There is nothing to compile."""
+        del options
+        return ReferenceWorkload(model)
+
+
+def _support(code: int) -> Support:
+    if is_extension(code):
+        return Unsupported("OP", f"operation {code:#x} of an extension", "operations of the base set")
+    if code not in KERNELS:
+        return Unsupported("NO_IMPL", OperationType(code).name, "an operation with a kernel")
+    return SUPPORTED
+
+
+class ReferenceWorkload:
+    """A model and its interpreter."""
+
+    def __init__(self, model: ResolvedModel) -> None:
+        self._model = model
+        self._interpreter = Interpreter(model)
+
+    def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundReference:
+        """See Workload."""
+        main = self._model.model.main
+        arrays = [
+            _array(argument, main.operands[index].type)
+            for argument, index in zip(inputs, main.input_indexes, strict=True)
+        ]
+        return BoundReference(self._interpreter, arrays, outputs)
+
+
+class BoundReference:
+    """A workload over views of the caller's memory."""
+
+    def __init__(self, interpreter: Interpreter, inputs: Sequence[Array | None], outputs: Sequence[Argument]) -> None:
+        self._interpreter = interpreter
+        self._inputs = inputs
+        self._outputs = outputs
+
+    def run(self, control: Control) -> Outcome:
+        """See BoundWorkload."""
+        results = self._interpreter.run(0, self._inputs, control)
+        for result, argument in zip(results, self._outputs, strict=True):
+            if argument.data is not None and result.nbytes <= len(argument.data):
+                raw = np.ascontiguousarray(result).reshape(-1).view(np.uint8)
+                argument.data[: len(raw)] = raw
+        return Outcome(tuple(result.shape for result in results))
+
+
+def _array(argument: Argument, code: int) -> Array | None:
+    if argument.data is None:
+        return None
+    return argument.data.view(ELEMENT_TYPES[code]).reshape(argument.dimensions)

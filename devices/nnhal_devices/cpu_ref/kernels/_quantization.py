@@ -1,0 +1,103 @@
+"""Quantised values and the reals that they stand for: real = (q - zero_point) * scale.
+
+Requantisation is in fixed point, as the reference implementation of NNAPI does it (gemmlowp): a real multiplier is a
+31-bit mantissa and a power of two; products are rounded half away from zero, shifts to nearest.
+"""
+
+from __future__ import annotations
+
+from math import frexp
+
+import numpy as np
+
+from nnhal.operations import OperationContext
+from nnhal.types import FusedActivation, Operand
+from nnhal.types.layout import ELEMENT_TYPES
+from nnhal_devices.cpu_ref.kernels._types import Array, Floats, Integers
+
+
+def to_real(op: OperationContext, index: int) -> Floats:
+    """An input as float32, dequantised where it is quantised."""
+    values, operand = op.value(index), op.inputs[index]
+    if operand.scale == 0:
+        return values.astype(np.float32, copy=False)
+    reals: Floats = (values.astype(np.float32) - np.float32(operand.zero_point)) * np.float32(operand.scale)
+    return reals
+
+
+def from_real(op: OperationContext, values: Floats, index: int = 0) -> Array:
+    """Float values in the element type of an output, quantised (half away from zero) where that is quantised."""
+    operand = op.outputs[index]
+    element = ELEMENT_TYPES[operand.type]
+    if operand.scale == 0:
+        with np.errstate(over="ignore"):  # a float16 that overflows is infinite
+            return values.astype(element, copy=False)
+    scaled = values / np.float32(operand.scale)
+    rounded = np.trunc(scaled + np.copysign(np.float32(0.5), scaled)) + operand.zero_point
+    return np.clip(rounded, *range_of(operand)).astype(element)
+
+
+def range_of(operand: Operand) -> tuple[int, int]:
+    """The least and the largest value of a quantised operand's element type."""
+    info = np.iinfo(ELEMENT_TYPES[operand.type])  # type: ignore[type-var]
+    return int(info.min), int(info.max)
+
+
+def multiplier_of(real: float) -> tuple[int, int]:
+    """A positive real as (mantissa in [2**30, 2**31), exponent): real = mantissa / 2**31 * 2**exponent."""
+    if real == 0:
+        return 0, 0
+    fraction, exponent = frexp(real)
+    mantissa = int(fraction * (1 << 31) + 0.5)
+    return (mantissa // 2, exponent + 1) if mantissa == 1 << 31 else (mantissa, exponent)
+
+
+def scale_fixed(values: Integers, mantissa: Integers, exponent: Integers) -> Integers:
+    """``values * mantissa / 2**31 * 2**exponent`` in fixed point; mantissa and exponent broadcast over the values."""
+    left = np.maximum(exponent, 0)
+    right = np.maximum(-exponent, 0)
+    product = np.clip(values << left, -(1 << 31), (1 << 31) - 1) * mantissa
+    # Half away from zero, truncating the way of C's integer division.
+    nudged = product + np.where(product >= 0, 1 << 30, 1 - (1 << 30))
+    high = np.sign(nudged) * (np.abs(nudged) >> 31)
+    # To nearest, halves away from zero.
+    mask = (np.int64(1) << right) - 1
+    threshold = (mask >> 1) + (high < 0)
+    scaled: Integers = (high >> right) + ((high & mask) > threshold)
+    return scaled
+
+
+def requantize(values: Integers, multipliers: Array | float, output: Operand, activation: FusedActivation) -> Array:
+    """Accumulators times a real multiplier, or one for each index of the last axis, as values of a quant8 output."""
+    pairs = [multiplier_of(float(m)) for m in np.atleast_1d(np.asarray(multipliers, np.float64))]
+    mantissas, exponents = (np.array(part, np.int64) for part in zip(*pairs, strict=True))
+    scaled = scale_fixed(values, mantissas, exponents) + output.zero_point
+    low, high = quantized_range(output, activation)
+    return np.clip(scaled, low, high).astype(ELEMENT_TYPES[output.type])
+
+
+def quantized_range(output: Operand, activation: FusedActivation) -> tuple[int, int]:
+    """The least and the largest quantised value that a fused activation lets pass."""
+    low, high = range_of(output)
+
+    def quantize(real: float) -> int:
+        return output.zero_point + int(np.floor(real / output.scale + 0.5))
+
+    if activation == FusedActivation.RELU:
+        return max(low, quantize(0)), high
+    if activation == FusedActivation.RELU1:
+        return max(low, quantize(-1)), min(high, quantize(1))
+    if activation == FusedActivation.RELU6:
+        return max(low, quantize(0)), min(high, quantize(6))
+    return low, high
+
+
+def activate(values: Floats, activation: FusedActivation) -> Floats:
+    """A fused activation on floats."""
+    if activation == FusedActivation.RELU:
+        return np.maximum(values, np.float32(0))
+    if activation == FusedActivation.RELU1:
+        return np.clip(values, np.float32(-1), np.float32(1))
+    if activation == FusedActivation.RELU6:
+        return np.clip(values, np.float32(0), np.float32(6))
+    return values

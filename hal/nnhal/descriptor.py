@@ -1,0 +1,46 @@
+"""An owned file descriptor."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+
+class Descriptor:
+    """A file descriptor that is closed with the last reference to this object, or by ``close``.
+
+    Compared and hashed by identity: two descriptors of one file are two things that must each be closed.
+    """
+
+    __slots__ = ("__weakref__", "_fd")
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def fileno(self) -> int:
+        """The number. Raises ValueError once closed."""
+        if self._fd < 0:
+            raise ValueError("the descriptor is closed")
+        return self._fd
+
+    def duplicate(self) -> Descriptor:
+        """Another descriptor of the same open file."""
+        return Descriptor(os.dup(self.fileno()))
+
+    def detach(self) -> int:
+        """Give up ownership and return the number."""
+        fd, self._fd = self.fileno(), -1
+        return fd
+
+    def close(self) -> None:
+        """Close it; harmless when repeated."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        with contextlib.suppress(OSError):
+            self.close()
+
+    def __repr__(self) -> str:
+        return f"Descriptor({self._fd})"

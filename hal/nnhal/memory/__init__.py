@@ -1,0 +1,26 @@
+"""Memory that processes share: making it, checking it, and using it in place."""
+
+from nnhal.memory.arena import Lifetime, plan_arena
+from nnhal.memory.ashmem import create_ashmem
+from nnhal.memory.hardware_buffer import BufferDescription, create_blob, create_hardware_buffer, describe_buffer
+from nnhal.memory.mapping import Region, mapped_regions
+from nnhal.memory.mmap_fd import map_file
+from nnhal.memory.pool import FilePool, MappedPool, Pool, open_pool, validate_pool
+
+__all__ = [
+    "BufferDescription",
+    "FilePool",
+    "Lifetime",
+    "MappedPool",
+    "Pool",
+    "Region",
+    "create_ashmem",
+    "create_blob",
+    "create_hardware_buffer",
+    "describe_buffer",
+    "map_file",
+    "mapped_regions",
+    "open_pool",
+    "plan_arena",
+    "validate_pool",
+]

@@ -1,0 +1,42 @@
+"""Static offsets for values in one block: values that never live at the same time may share bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """A value of ``size`` bytes that is written in step ``first`` and last read in step ``last``."""
+
+    size: int
+    first: int
+    last: int
+
+
+def plan_arena(values: Sequence[Lifetime], alignment: int) -> tuple[tuple[int, ...], int]:
+    """The offset of each value, aligned, and the bytes of the whole arena.
+
+    Greedy by size: the largest values are placed first, each at the lowest gap among those that live when it does.
+    """
+    placed: list[tuple[int, int, Lifetime]] = []
+    offsets = [0] * len(values)
+    for index in sorted(range(len(values)), key=lambda i: (-values[i].size, i)):
+        value = values[index]
+        size = round_up(value.size, alignment)
+        offset = 0
+        for start, end, other in sorted(placed, key=lambda entry: entry[:2]):
+            if other.last < value.first or value.last < other.first:
+                continue
+            if offset + size <= start:
+                break
+            offset = max(offset, end)
+        offsets[index] = offset
+        placed.append((offset, offset + size, value))
+    return tuple(offsets), max((end for _, end, _ in placed), default=0)
+
+
+def round_up(size: int, alignment: int) -> int:
+    """The least multiple of ``alignment`` that is no less than ``size``."""
+    return -(-size // alignment) * alignment

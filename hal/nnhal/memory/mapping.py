@@ -1,0 +1,49 @@
+"""Mapped memory whose views cannot outlive it.
+
+A Region is never unmapped by hand. Every view holds the region, and the region is unmapped when the last view is gone:
+there is no moment at which a view refers to memory that is not mapped.
+"""
+
+from __future__ import annotations
+
+import mmap
+import weakref
+
+import numpy as np
+
+from nnhal.arrays import Bytes
+from nnhal.descriptor import Descriptor
+
+_regions: weakref.WeakSet[Region] = weakref.WeakSet()
+
+
+class Region(mmap.mmap):
+    """Shared mapped memory of ``length`` bytes from ``offset`` of a file."""
+
+    __slots__ = ("__weakref__", "skipped")
+
+    skipped: int
+
+    def __new__(cls, descriptor: Descriptor, length: int, offset: int = 0, writable: bool = True) -> Region:
+        """Map it. ``offset`` need not be a multiple of a page. Raises OSError or ValueError."""
+        skipped = offset % mmap.ALLOCATIONGRANULARITY
+        protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
+        self = super().__new__(
+            cls, descriptor.fileno(), length + skipped, mmap.MAP_SHARED, protection, offset=offset - skipped
+        )
+        self.skipped = skipped
+        _regions.add(self)
+        return self
+
+    def close(self) -> None:
+        """Nothing: see the module."""
+
+    def bytes(self) -> Bytes:
+        """All of it as one view, read-only where the mapping is."""
+        return np.frombuffer(self, np.uint8, offset=self.skipped)
+
+
+def mapped_regions() -> tuple[int, int]:
+    """How many regions this process has mapped, and their bytes."""
+    regions = list(_regions)
+    return len(regions), sum(len(region) for region in regions)

@@ -1,0 +1,46 @@
+"""A part of a regular file as memory ("mmap_fd").
+
+A file that its owner could still truncate is never mapped: the truncation would kill whoever touches the mapping.
+"""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import mmap
+import os
+
+from nnhal.descriptor import Descriptor
+from nnhal.memory.ashmem import cannot_shrink
+from nnhal.types import MappableFile
+
+# From linux/fs.h: reading the inode flags, and the flags that rule out truncation.
+_FS_IOC_GETFLAGS = 0x80086601
+_FS_IMMUTABLE = 0x10
+_FS_VERITY = 0x100000
+
+
+def map_file(descriptor: Descriptor, length: int, offset: int = 0, writable: bool = True) -> MappableFile:
+    """A part of an open file as memory; ``length`` and ``offset`` in bytes."""
+    return MappableFile(descriptor, length, mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0), offset)
+
+
+def create_file(path: str | os.PathLike[str], length: int) -> MappableFile:
+    """A new file of ``length`` zero bytes as memory. Raises OSError."""
+    descriptor = Descriptor(os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
+    os.ftruncate(descriptor.fileno(), length)
+    return map_file(descriptor, length)
+
+
+def is_fixed(descriptor: Descriptor) -> bool:
+    """Whether a file can no longer shrink: sealed, immutable, or under fs-verity."""
+    return cannot_shrink(descriptor) or bool(_inode_flags(descriptor) & (_FS_IMMUTABLE | _FS_VERITY))
+
+
+def _inode_flags(descriptor: Descriptor) -> int:
+    flags = array.array("l", [0])
+    try:
+        fcntl.ioctl(descriptor.fileno(), _FS_IOC_GETFLAGS, flags)
+    except OSError:  # the file system has no such flags
+        return 0
+    return flags[0]

@@ -1,0 +1,147 @@
+"""Memory in use: checked against the file behind it, then mapped, or read and written where mapping is not safe.
+
+Mapped are memory that cannot shrink: ashmem, BLOB buffers, and files that are sealed or immutable. Other files are read
+with pread and written with pwrite, so that a truncation is an error status and never a signal.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+
+import numpy as np
+
+from nnhal.arrays import Bytes
+from nnhal.errors import general_failure, invalid_argument
+from nnhal.memory import mmap_fd
+from nnhal.memory.ashmem import cannot_shrink
+from nnhal.memory.hardware_buffer import describe_buffer, is_blob
+from nnhal.memory.mapping import Region
+from nnhal.types import Ashmem, HardwareBuffer, MappableFile, Memory
+
+_PROTECTION = mmap.PROT_READ | mmap.PROT_WRITE
+
+
+def validate_pool(memory: Memory, place: str) -> int:
+    """The bytes of a pool, 0 for an image buffer. Raises INVALID_ARGUMENT where it is not what it says it is."""
+    if isinstance(memory, Ashmem):
+        if memory.size <= 0:
+            invalid_argument(f"{place} is ashmem of {memory.size} bytes, expected more than 0")
+        if not cannot_shrink(memory.descriptor):
+            invalid_argument(f"{place} is ashmem that is not a memfd sealed against shrinking (F_SEAL_SHRINK)")
+        _require_length(memory.descriptor.fileno(), memory.size, place)
+        return memory.size
+    if isinstance(memory, MappableFile):
+        _validate_file(memory, place)
+        return memory.length
+    try:
+        description = describe_buffer(memory)
+    except ValueError as error:
+        invalid_argument(f"{place} is a hardware buffer with {error}")
+    return description.byte_size if is_blob(memory) else 0
+
+
+def is_blob_or_flat(memory: Memory) -> bool:
+    """Whether a valid pool is made of bytes that can be used in parts, as opposed to an image buffer."""
+    return not isinstance(memory, HardwareBuffer) or is_blob(memory)
+
+
+def _validate_file(memory: MappableFile, place: str) -> None:
+    if memory.length <= 0 or memory.offset < 0:
+        invalid_argument(
+            f"{place} is {memory.length} bytes of a file from byte {memory.offset}, expected a length above 0 and "
+            "an offset of 0 or more"
+        )
+    if memory.prot & ~_PROTECTION or not memory.prot & mmap.PROT_READ:
+        invalid_argument(
+            f"{place} is a file with protection {memory.prot}, expected PROT_READ, perhaps with PROT_WRITE"
+        )
+    if not stat.S_ISREG(os.fstat(memory.descriptor.fileno()).st_mode):
+        invalid_argument(f"{place} is no regular file")
+    _require_length(memory.descriptor.fileno(), memory.offset + memory.length, place)
+
+
+def _require_length(fd: int, needed: int, place: str) -> None:
+    available = os.fstat(fd).st_size
+    if available < needed:
+        invalid_argument(f"{place} takes {needed} bytes, the file behind it has {available}")
+
+
+class MappedPool:
+    """A pool that is used in place."""
+
+    def __init__(self, region: Region) -> None:
+        self._bytes = region.bytes()
+
+    def view(self, offset: int, length: int) -> Bytes:
+        """A range of it, in place."""
+        return self._bytes[offset : offset + length]
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return len(self._bytes)
+
+    def read(self, offset: int, length: int) -> Bytes:
+        """A copy of a range."""
+        return self._bytes[offset : offset + length].copy()
+
+    def write(self, offset: int, data: Bytes) -> None:
+        """Overwrite a range."""
+        self._bytes[offset : offset + len(data)] = data
+
+
+class FilePool:
+    """A pool that must not be mapped, since its file may shrink."""
+
+    def __init__(self, memory: MappableFile) -> None:
+        self._descriptor = memory.descriptor
+        self._offset = memory.offset
+        self.size = memory.length
+
+    def read(self, offset: int, length: int) -> Bytes:
+        """A copy of a range. Raises GENERAL_FAILURE where the file has been truncated."""
+        data = np.empty(length, np.uint8)
+        view = data.data
+        done = 0
+        while done < length:
+            count = os.preadv(self._descriptor.fileno(), [view[done:]], self._offset + offset + done)
+            if count == 0:
+                general_failure(f"a file pool was truncated: {done} of {length} bytes at offset {offset} are left")
+            done += count
+        return data
+
+    def write(self, offset: int, data: Bytes) -> None:
+        """Overwrite a range. Raises GENERAL_FAILURE where the file cannot be written, or has been truncated."""
+        descriptor = self._descriptor.fileno()
+        try:
+            if os.fstat(descriptor).st_size < self._offset + offset + len(data):
+                general_failure(f"a file pool was truncated: {len(data)} bytes at offset {offset} are not all there")
+            done = 0
+            while done < len(data):
+                done += os.pwrite(descriptor, data.data[done:], self._offset + offset + done)
+        except OSError as error:
+            general_failure(f"a file pool cannot be written: {error.strerror}")
+
+
+Pool = MappedPool | FilePool
+
+
+def open_pool(memory: Memory, writable: bool) -> Pool:
+    """A validated pool, ready for use; not writable unless asked. Raises GENERAL_FAILURE where it cannot be mapped."""
+    try:
+        if isinstance(memory, Ashmem):
+            return MappedPool(Region(memory.descriptor, memory.size, writable=writable))
+        if isinstance(memory, MappableFile):
+            if writable and not memory.prot & mmap.PROT_WRITE:
+                general_failure("a file pool with protection PROT_READ is to be written")
+            if not mmap_fd.is_fixed(memory.descriptor):
+                return FilePool(memory)
+            return MappedPool(Region(memory.descriptor, memory.length, memory.offset, writable))
+        description = describe_buffer(memory)
+        if not is_blob(memory):
+            general_failure(f"a hardware buffer of format {description.format.name} cannot be mapped, only BLOB")
+        return MappedPool(Region(memory.handle.descriptors[0], description.byte_size, writable=writable))
+    except (OSError, ValueError) as error:
+        general_failure(f"a pool cannot be mapped: {error}")

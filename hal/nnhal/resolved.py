@@ -1,0 +1,131 @@
+"""A model together with the values of its constants, wherever they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nnhal.arrays import Array
+from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet
+from nnhal.types import Model, Operand, OperandLifeTime, Operation, OperationType, Subgraph
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions, combine, is_extension
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ResolvedModel:
+    """A model whose constants can be read.
+
+    ``constants`` holds, for each subgraph (0 is main, 1 is referenced[0], …), the read-only arrays of its constant
+    operands by operand index, in the operand's dimensions: 0-d for scalars. They may be views into pools.
+    """
+
+    model: Model
+    constants: tuple[Mapping[int, Array], ...]
+    names: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def subgraphs(self) -> tuple[Subgraph, ...]:
+        """All subgraphs, main first."""
+        return (self.model.main, *self.model.referenced)
+
+    def context(
+        self, subgraph: int, operation: int, dimensions: tuple[Dimensions, ...] | None = None
+    ) -> OperationContext:
+        """One operation with what is known before execution: constants, and dimensions (the operands' own by default).
+
+        Only for operations of the base set.
+        """
+        graph, constants = self.subgraphs[subgraph], self.constants[subgraph]
+        node = graph.operations[operation]
+        return OperationContext(
+            OperationType(node.type),
+            describe_operation(node, operation, subgraph),
+            [_with_dimensions(graph, i, dimensions) for i in node.inputs],
+            [graph.operands[i] for i in node.outputs],
+            lambda position: constants.get(node.inputs[position]),
+            relaxed=self.model.relax_computation_float32_to_float16,
+        )
+
+
+def describe_operation(operation: Operation, index: int, subgraph: int = 0) -> str:
+    """An operation in messages: ``operation 3 (SOFTMAX)``, with the subgraph where it is not main."""
+    try:
+        name = OperationType(operation.type).name
+    except ValueError:
+        name = f"type {operation.type:#x}" if operation.type > 0 else f"type {operation.type}"
+    where = f" of referenced subgraph {subgraph - 1}" if subgraph else ""
+    return f"operation {index} ({name}){where}"
+
+
+def propagate_dimensions(resolved: ResolvedModel, subgraph: int = 0) -> tuple[Dimensions, ...]:
+    """The dimensions of all operands of a subgraph as far as they follow from inputs and constants.
+
+    Raises HalError where operands contradict one another.
+    """
+    graph = resolved.subgraphs[subgraph]
+    known = [operand.dimensions for operand in graph.operands]
+    for index, operation in enumerate(graph.operations):
+        definition = None if is_extension(operation.type) else DEFINITIONS.get(OperationType(operation.type))
+        if definition is None:
+            continue
+        context = resolved.context(subgraph, index, tuple(known))
+        try:
+            outputs = definition.prepare(context)
+        except UnknownYet:
+            continue
+        for operand, found in zip(operation.outputs, outputs, strict=True):
+            merged = combine(known[operand], found)
+            if merged is None:
+                context.refuse(f"its output has dimensions {found}, the model says {known[operand]}")
+            else:
+                known[operand] = merged
+    return tuple(known)
+
+
+def inline_constants(model: Model, pools: Mapping[int, Array] | None = None) -> tuple[dict[int, Array], ...]:
+    """The arrays of all constants. ``pools`` holds the bytes of the model's pools by index, where there are any.
+
+    The model must have been validated: ranges are not checked here.
+    """
+    values = np.frombuffer(model.operand_values, np.uint8)
+    pools = pools or {}
+
+    def read(operand: Operand) -> Array | None:
+        if operand.lifetime == OperandLifeTime.CONSTANT_COPY:
+            source: Array = values
+        elif operand.lifetime == OperandLifeTime.CONSTANT_POOL:
+            source = pools[operand.location.pool_index]
+        else:
+            return None
+        start = operand.location.offset
+        raw = source[start : start + operand.location.length]
+        element = ELEMENT_TYPES.get(operand.type)
+        if element is None:
+            return raw
+        if start % element.itemsize:
+            raw = raw.copy()  # numpy reads what is not aligned slowly, and some kernels not at all
+        array = raw.view(element).reshape(operand.dimensions)
+        array.flags.writeable = False
+        return array
+
+    return tuple(
+        {index: array for index, operand in enumerate(graph.operands) if (array := read(operand)) is not None}
+        for graph in (model.main, *model.referenced)
+    )
+
+
+def _with_dimensions(graph: Subgraph, index: int, dimensions: tuple[Dimensions, ...] | None) -> Operand:
+    operand = graph.operands[index]
+    if dimensions is None or dimensions[index] == operand.dimensions:
+        return operand
+    return Operand(
+        operand.type,
+        dimensions[index],
+        operand.scale,
+        operand.zero_point,
+        operand.lifetime,
+        operand.location,
+        operand.extra_params,
+    )

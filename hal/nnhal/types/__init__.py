@@ -1,0 +1,73 @@
+"""The structures of the NN HAL as immutable Python values. Names, numbers and rules are the HAL's own."""
+
+from nnhal.types.capabilities import (
+    Capabilities,
+    Extension,
+    ExtensionOperandType,
+    NumberOfCacheFiles,
+    OperandPerformance,
+    PerformanceInfo,
+)
+from nnhal.types.enums import (
+    DeviceType,
+    ErrorStatus,
+    ExecutionPreference,
+    FusedActivation,
+    OperandLifeTime,
+    OperandType,
+    OperationType,
+    Priority,
+)
+from nnhal.types.memory import Ashmem, DataLocation, HardwareBuffer, MappableFile, Memory, NativeHandle
+from nnhal.types.model import ChannelQuant, ExtensionNameAndPrefix, Model, Operand, Operation, Subgraph
+from nnhal.types.request import (
+    NO_DEADLINE,
+    UNAVAILABLE_TIMING,
+    ExecutionConfig,
+    ExecutionResult,
+    OutputShape,
+    Request,
+    RequestArgument,
+    RequestMemoryPool,
+    Timing,
+    TokenValuePair,
+)
+
+__all__ = [
+    "NO_DEADLINE",
+    "UNAVAILABLE_TIMING",
+    "Ashmem",
+    "Capabilities",
+    "ChannelQuant",
+    "DataLocation",
+    "DeviceType",
+    "ErrorStatus",
+    "ExecutionConfig",
+    "ExecutionPreference",
+    "ExecutionResult",
+    "Extension",
+    "ExtensionNameAndPrefix",
+    "ExtensionOperandType",
+    "FusedActivation",
+    "HardwareBuffer",
+    "MappableFile",
+    "Memory",
+    "Model",
+    "NativeHandle",
+    "NumberOfCacheFiles",
+    "Operand",
+    "OperandLifeTime",
+    "OperandPerformance",
+    "OperandType",
+    "Operation",
+    "OperationType",
+    "OutputShape",
+    "PerformanceInfo",
+    "Priority",
+    "Request",
+    "RequestArgument",
+    "RequestMemoryPool",
+    "Subgraph",
+    "Timing",
+    "TokenValuePair",
+]

@@ -1,0 +1,77 @@
+"""How operands lie in memory: element types, sizes and dimensions (contract §3.1, §3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from nnhal.types.enums import OperandType
+
+ELEMENT_TYPES: dict[int, np.dtype[np.generic]] = {
+    OperandType.FLOAT32: np.dtype(np.float32),
+    OperandType.INT32: np.dtype(np.int32),
+    OperandType.UINT32: np.dtype(np.uint32),
+    OperandType.TENSOR_FLOAT32: np.dtype(np.float32),
+    OperandType.TENSOR_INT32: np.dtype(np.int32),
+    OperandType.TENSOR_QUANT8_ASYMM: np.dtype(np.uint8),
+    OperandType.BOOL: np.dtype(np.uint8),
+    OperandType.TENSOR_QUANT16_SYMM: np.dtype(np.int16),
+    OperandType.TENSOR_FLOAT16: np.dtype(np.float16),
+    OperandType.TENSOR_BOOL8: np.dtype(np.uint8),
+    OperandType.FLOAT16: np.dtype(np.float16),
+    OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL: np.dtype(np.int8),
+    OperandType.TENSOR_QUANT16_ASYMM: np.dtype(np.uint16),
+    OperandType.TENSOR_QUANT8_SYMM: np.dtype(np.int8),
+    OperandType.TENSOR_QUANT8_ASYMM_SIGNED: np.dtype(np.int8),
+}
+"""The numpy type of one element. Booleans are bytes: any that is not zero is true. SUBGRAPH has no elements."""
+
+SCALAR_TYPES = frozenset(
+    {OperandType.FLOAT32, OperandType.INT32, OperandType.UINT32, OperandType.BOOL, OperandType.FLOAT16}
+)
+EXTENSION_BASE = 0x10000
+"""Codes from here on belong to extensions."""
+
+Dimensions = tuple[int, ...]
+
+
+def is_extension(code: int) -> bool:
+    """Whether an operand or operation code belongs to an extension."""
+    return code >= EXTENSION_BASE
+
+
+def is_scalar(code: int) -> bool:
+    """Whether a base operand type is a scalar. Extension types and SUBGRAPH are not."""
+    return code in SCALAR_TYPES
+
+
+def fully_specified(code: int, dimensions: Dimensions) -> bool:
+    """Whether a base operand's size is known: a scalar, or a tensor with rank and all axes known."""
+    return is_scalar(code) or (len(dimensions) > 0 and 0 not in dimensions)
+
+
+def byte_size(code: int, dimensions: Dimensions) -> int:
+    """Bytes of a base operand; 0 where something is unknown, and for SUBGRAPH."""
+    element = ELEMENT_TYPES.get(code)
+    if element is None or not fully_specified(code, dimensions):
+        return 0
+    return element.itemsize * prod(dimensions)
+
+
+def combine(first: Dimensions, second: Dimensions) -> Dimensions | None:
+    """What two statements about dimensions say together, or None where they contradict each other.
+
+    Empty says nothing; otherwise ranks must be equal, and each axis equal or 0 in one of them.
+    """
+    if not first or not second:
+        return first or second
+    if len(first) != len(second) or any(a and b and a != b for a, b in zip(first, second, strict=True)):
+        return None
+    return tuple(a or b for a, b in zip(first, second, strict=True))
+
+
+def describe(dimensions: Sequence[int]) -> str:
+    """Dimensions as people read them: ``[1, 8, ?]``."""
+    return "[" + ", ".join(str(d) if d else "?" for d in dimensions) + "]"

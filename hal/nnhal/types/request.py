@@ -1,0 +1,78 @@
+"""Requests to execute a prepared model, and their results. Instants and durations are nanoseconds, -1 is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnhal.types.memory import NOWHERE, DataLocation, Memory
+from nnhal.types.model import ExtensionNameAndPrefix
+
+NO_DEADLINE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class RequestArgument:
+    """Where one input or output lies. ``dimensions`` refine the model's; empty takes the model's."""
+
+    location: DataLocation = NOWHERE
+    dimensions: tuple[int, ...] = ()
+    has_no_value: bool = False
+
+
+RequestMemoryPool = Memory | int
+"""Shared memory, or the token of a device buffer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One argument for each input and output of the model, and the pools that their locations refer to."""
+
+    inputs: tuple[RequestArgument, ...]
+    outputs: tuple[RequestArgument, ...]
+    pools: tuple[RequestMemoryPool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenValuePair:
+    """A hint: token = prefix * 65536 + the hint's number in its extension."""
+
+    token: int
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionConfig:
+    """What an execution may be given besides its request."""
+
+    measure_timing: bool = False
+    loop_timeout_duration_ns: int = -1
+    execution_hints: tuple[TokenValuePair, ...] = ()
+    extension_name_to_prefix: tuple[ExtensionNameAndPrefix, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OutputShape:
+    """What is known of one output; ``is_sufficient`` is false where it did not fit its memory."""
+
+    dimensions: tuple[int, ...]
+    is_sufficient: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """What was measured; -1 where nothing was."""
+
+    time_on_device_ns: int = -1
+    time_in_driver_ns: int = -1
+
+
+UNAVAILABLE_TIMING = Timing()
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionResult:
+    """How an execution ended that did not fail."""
+
+    output_sufficient_size: bool = True
+    output_shapes: tuple[OutputShape, ...] = ()
+    timing: Timing = UNAVAILABLE_TIMING

@@ -1,0 +1,1 @@
+"""The wire contract, made from proto/ by `make proto`."""

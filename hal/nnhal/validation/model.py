@@ -1,0 +1,132 @@
+"""Rules about whole models (contract rows MV-01 to MV-25)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from nnhal.errors import invalid_argument
+from nnhal.memory.pool import validate_pool
+from nnhal.operations import DEFINITIONS, Signature
+from nnhal.resolved import ResolvedModel, describe_operation
+from nnhal.types import Model, OperandLifeTime, Operation, OperationType, Subgraph
+from nnhal.types.layout import is_extension
+from nnhal.validation.control_flow import control_flow_level, validate_acyclic
+from nnhal.validation.operand import validate_operand
+
+_EXTENSION_NAME = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)+")
+_WRITTEN = (OperandLifeTime.TEMPORARY_VARIABLE, OperandLifeTime.SUBGRAPH_OUTPUT)
+MAX_PREFIX = 0x7FFF
+
+
+def validate_model(model: Model) -> int:
+    """Check a model and return the feature level that it needs. Raises HalError(INVALID_ARGUMENT)."""
+    pool_sizes = [validate_pool(pool, f"pool {index} of the model") for index, pool in enumerate(model.pools)]
+    _extensions(model)
+    graphs = (model.main, *model.referenced)
+    for number, graph in enumerate(graphs):
+        _subgraph(model, pool_sizes, graph, _name(number))
+    validate_acyclic(model)
+    resolved = ResolvedModel(model, tuple({} for _ in graphs))
+    return max(
+        _operation_level(resolved, number, index)
+        for number, graph in enumerate(graphs)
+        for index in range(len(graph.operations))
+    )
+
+
+def _name(number: int) -> str:
+    return f" of referenced subgraph {number - 1}" if number else ""
+
+
+def _extensions(model: Model) -> None:
+    names = [entry.name for entry in model.extension_name_to_prefix]
+    prefixes = [entry.prefix for entry in model.extension_name_to_prefix]
+    for name, prefix in zip(names, prefixes, strict=True):
+        if not _EXTENSION_NAME.fullmatch(name):
+            invalid_argument(
+                f"extension name {name!r}: expected lower-case letters, digits, '.' and '_' with at least one dot"
+            )
+        if not 1 <= prefix <= MAX_PREFIX:
+            invalid_argument(f"extension {name!r} has prefix {prefix}, expected 1 to {MAX_PREFIX}")
+    if len(set(names)) < len(names):
+        invalid_argument(f"extension names are not unique: {names}")
+    if len(set(prefixes)) < len(prefixes):
+        invalid_argument(f"extension prefixes are not unique: {prefixes}")
+
+
+def _subgraph(model: Model, pool_sizes: Sequence[int], graph: Subgraph, suffix: str) -> None:
+    if not graph.operands or not graph.operations:
+        invalid_argument(
+            f"subgraph{suffix or ' main'} has {len(graph.operands)} operands and {len(graph.operations)} operations, "
+            "expected at least one of each"
+        )
+    for index, operand in enumerate(graph.operands):
+        validate_operand(model, pool_sizes, operand, f"operand {index}{suffix}")
+    _listed(graph, graph.input_indexes, OperandLifeTime.SUBGRAPH_INPUT, "input", suffix)
+    _listed(graph, graph.output_indexes, OperandLifeTime.SUBGRAPH_OUTPUT, "output", suffix)
+    _data_flow(model, graph, suffix)
+
+
+def _listed(graph: Subgraph, indexes: Sequence[int], lifetime: OperandLifeTime, what: str, suffix: str) -> None:
+    for index in indexes:
+        if not 0 <= index < len(graph.operands):
+            invalid_argument(f"{what} list{suffix} names operand {index} of {len(graph.operands)}")
+        if graph.operands[index].lifetime != lifetime:
+            got = OperandLifeTime(graph.operands[index].lifetime).name
+            invalid_argument(f"operand {index}{suffix} is listed as {what} and has lifetime {got}")
+    if len(set(indexes)) < len(indexes):
+        invalid_argument(f"{what} list{suffix} names an operand twice: {list(indexes)}")
+    for index, operand in enumerate(graph.operands):
+        if operand.lifetime == lifetime and index not in indexes:
+            invalid_argument(f"operand {index}{suffix} has lifetime {lifetime.name} and is not in the {what} list")
+
+
+def _data_flow(model: Model, graph: Subgraph, suffix: str) -> None:
+    prefixes = {entry.prefix for entry in model.extension_name_to_prefix}
+    written: set[int] = set()
+    for number, operation in enumerate(graph.operations):
+        place = f"operation {number}{suffix}"
+        _operation_type(operation, prefixes, place)
+        for position, index in enumerate(operation.inputs):
+            if not 0 <= index < len(graph.operands):
+                invalid_argument(f"{place}: input {position} is operand {index} of {len(graph.operands)}")
+            if graph.operands[index].lifetime in _WRITTEN and index not in written:
+                invalid_argument(f"{place}: input {position} is operand {index}, which nothing has written before")
+        for position, index in enumerate(operation.outputs):
+            if not 0 <= index < len(graph.operands):
+                invalid_argument(f"{place}: output {position} is operand {index} of {len(graph.operands)}")
+            if graph.operands[index].lifetime not in _WRITTEN:
+                got = OperandLifeTime(graph.operands[index].lifetime).name
+                invalid_argument(f"{place}: output {position} is operand {index}, of lifetime {got}: not to be written")
+            if index in written:
+                invalid_argument(f"{place}: output {position} is operand {index}, which is written already")
+            written.add(index)
+    for index, operand in enumerate(graph.operands):
+        if operand.lifetime in _WRITTEN and index not in written:
+            got = OperandLifeTime(operand.lifetime).name
+            invalid_argument(f"operand {index}{suffix} has lifetime {got} and nothing writes it")
+
+
+def _operation_type(operation: Operation, prefixes: set[int], place: str) -> None:
+    if is_extension(operation.type):
+        if operation.type >> 16 not in prefixes:
+            invalid_argument(f"{place} has type {operation.type:#x}, whose prefix the model maps to no extension")
+    elif not 0 <= operation.type <= max(OperationType):
+        invalid_argument(f"{place} has type {operation.type}, expected 0 to {max(OperationType).value}")
+
+
+def _operation_level(resolved: ResolvedModel, number: int, index: int) -> int:
+    operation = resolved.subgraphs[number].operations[index]
+    if is_extension(operation.type):
+        return 1
+    kind = OperationType(operation.type)
+    if kind in (OperationType.IF, OperationType.WHILE):
+        return control_flow_level(resolved.model, number, index, describe_operation(operation, index, number))
+    definition = DEFINITIONS.get(kind)
+    if definition is None:
+        return 1
+    signature = Signature(resolved.context(number, index))
+    signature.since(definition.since)
+    definition.validate(signature)
+    return signature.level
