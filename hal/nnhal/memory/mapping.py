@@ -20,7 +20,7 @@ _regions: weakref.WeakSet[Region] = weakref.WeakSet()
 class Region(mmap.mmap):
     """Shared mapped memory of ``length`` bytes from ``offset`` of a file."""
 
-    __slots__ = ("__weakref__", "skipped")
+    __slots__ = ("skipped",)
 
     skipped: int
 

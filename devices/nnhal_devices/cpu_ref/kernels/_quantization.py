@@ -34,7 +34,8 @@ def from_real(op: OperationContext, values: Floats, index: int = 0) -> Array:
             return values.astype(element, copy=False)
     scaled = values / np.float32(operand.scale)
     rounded = np.trunc(scaled + np.copysign(np.float32(0.5), scaled)) + operand.zero_point
-    return np.clip(rounded, *range_of(operand)).astype(element)
+    quantized: Array = np.clip(rounded, *range_of(operand)).astype(element)
+    return quantized
 
 
 def range_of(operand: Operand) -> tuple[int, int]:
