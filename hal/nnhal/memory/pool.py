@@ -73,6 +73,7 @@ class MappedPool:
 
     def __init__(self, region: Region) -> None:
         self._bytes = region.bytes()
+        self.writable = self._bytes.flags.writeable
 
     def view(self, offset: int, length: int) -> Bytes:
         """A range of it, in place."""
@@ -95,7 +96,8 @@ class MappedPool:
 class FilePool:
     """A pool that must not be mapped, since its file may shrink."""
 
-    def __init__(self, memory: MappableFile) -> None:
+    def __init__(self, memory: MappableFile, writable: bool) -> None:
+        self.writable = writable
         self._descriptor = memory.descriptor
         self._offset = memory.offset
         self.size = memory.length
@@ -137,7 +139,7 @@ def open_pool(memory: Memory, writable: bool) -> Pool:
             if writable and not memory.prot & mmap.PROT_WRITE:
                 general_failure("a file pool with protection PROT_READ is to be written")
             if not mmap_fd.is_fixed(memory.descriptor):
-                return FilePool(memory)
+                return FilePool(memory, writable)
             return MappedPool(Region(memory.descriptor, memory.length, memory.offset, writable))
         description = describe_buffer(memory)
         if not is_blob(memory):

@@ -46,6 +46,11 @@ class OperationContext:
         self._value_of = value_of
         self._dimensions_of = dimensions_of
 
+    @property
+    def executing(self) -> bool:
+        """Whether dimensions are those of an execution: a 0 among them is a length then, and not an unknown one."""
+        return self._dimensions_of is not None
+
     def has(self, index: int) -> bool:
         """Whether an input is given: neither left out at the end nor NO_VALUE."""
         return index < len(self.inputs) and self.inputs[index].lifetime != OperandLifeTime.NO_VALUE
@@ -70,11 +75,15 @@ class OperationContext:
             raise UnknownYet(self.input_name(index))
         return dimensions
 
-    def ranked(self, index: int) -> Dimensions:
-        """An input's dimensions, of known rank. Raises UnknownYet."""
+    def ranked(self, index: int, rank: int | tuple[int, int] | None = None) -> Dimensions:
+        """An input's dimensions, of known rank: a given one, or from lowest to highest. Raises UnknownYet."""
         dimensions = self.dimensions(index)
         if not dimensions:
             raise UnknownYet(self.input_name(index))
+        low, high = (rank, rank) if isinstance(rank, int) else rank or (1, len(dimensions))
+        if not low <= len(dimensions) <= high:
+            expected = str(low) if low == high else f"{low} to {high}"
+            invalid_argument(f"{self.input_name(index)} has rank {len(dimensions)}, expected {expected}")
         return dimensions
 
     def value(self, index: int) -> Array:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+import numpy as np
+
 from nnhal.operations._context import OperationContext
-from nnhal.types import OperandType
+from nnhal.types import Operand, OperandType
 from nnhal.types.layout import Dimensions, describe
 
 
@@ -20,10 +24,22 @@ def broadcast(op: OperationContext, first: Dimensions, second: Dimensions) -> Di
     pairs = zip((1,) * (rank - len(first)) + first, (1,) * (rank - len(second)) + second, strict=True)
     result = []
     for a, b in pairs:
-        if a != b and 1 not in (a, b) and 0 not in (a, b):
+        if a != b and 1 not in (a, b) and (op.executing or 0 not in (a, b)):
             op.refuse(f"{describe(first)} and {describe(second)} do not broadcast")
-        result.append(b if a == 1 else a if b == 1 else max(a, b) if 0 not in (a, b) else 0)
+        result.append(b if a == 1 else a if b == 1 else max(a, b))
     return tuple(result)
+
+
+def reduced(dimensions: Dimensions, axes: Collection[int], keep: bool) -> Dimensions:
+    """The dimensions after a reduction over axes in [0, rank); [1] where nothing would remain."""
+    if keep:
+        return tuple(1 if axis in axes else length for axis, length in enumerate(dimensions))
+    return tuple(length for axis, length in enumerate(dimensions) if axis not in axes) or (1,)
+
+
+def product_of_scales(first: Operand, second: Operand) -> float:
+    """The scale of products of two operands' values, as float32 arithmetic has it."""
+    return float(np.float32(first.scale) * np.float32(second.scale))
 
 
 def require_output_quantization(op: OperationContext, scale: float, zero_point: int) -> None:

@@ -1,17 +1,24 @@
 """Windows that slide over images: the parameters that convolutions and poolings share.
 
-The implicit form of an operation names a padding scheme (SAME or VALID), the explicit form gives four paddings.
+The implicit form of an operation names a padding scheme (SAME or VALID), the explicit form gives four paddings. An
+operation's two forms are two enumerations of its inputs that use the same names; ``Forms`` tells which one is meant.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 
-from nnhal.operations._context import OperationContext
+from nnhal.operations._context import OperationContext, Signature, UnknownYet
+from nnhal.operations._types import BOOL, INT32
 from nnhal.types import FusedActivation
+from nnhal.types.layout import Dimensions
 
 SAME = 1
 VALID = 2
+
+_TENSORS = frozenset({"INPUT", "FILTER", "BIAS", "OUTPUT_SHAPE"})
+_SINCE_3 = frozenset({"LAYOUT", "DILATION_WIDTH", "DILATION_HEIGHT"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +43,133 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A window over the two spatial axes of an image, in the order height, width."""
+    """A window over the two spatial axes of an image.
+
+    ``scheme`` is SAME, VALID, or None for explicit paddings. With SAME the paddings follow from the axis' length: they
+    are 0 as long as that is unknown. ``multiplier`` is the depth multiplier of a depthwise convolution.
+    """
 
     height: Axis
     width: Axis
+    scheme: int | None
     activation: FusedActivation
     channels_first: bool
+    multiplier: int = 1
+    groups: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """The dimensions of a batch of images, whatever their layout. 0 is unknown before execution."""
+
+    batch: int
+    height: int
+    width: int
+    channels: int
+
+    def dimensions(self, channels_first: bool) -> Dimensions:
+        """As a tensor's dimensions."""
+        if channels_first:
+            return (self.batch, self.channels, self.height, self.width)
+        return (self.batch, self.height, self.width, self.channels)
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """The inputs of an operation in its implicit and in its explicit form."""
+
+    implicit: type[IntEnum]
+    explicit: type[IntEnum]
+    layout_required: bool = False
+
+    def of(self, op: OperationContext) -> type[IntEnum]:
+        """The form that an operation has. Where the implicit form has its layout, the explicit has a number."""
+        layout, fewest = self.implicit["LAYOUT"], min(self._counts(self.explicit))
+        explicit = len(op.inputs) >= fewest and op.inputs[layout].type == INT32
+        return self.explicit if explicit else self.implicit
+
+    def validate(self, op: Signature) -> type[IntEnum]:
+        """Check the number of inputs and the types of all that are scalars, and return the form."""
+        names = self.of(op.context)
+        op.count(self._counts(names), names=names)
+        for name in names:
+            if name.name not in _TENSORS:
+                op.scalar(name, BOOL if name.name == "LAYOUT" else INT32, since=3 if name.name in _SINCE_3 else 1)
+        return names
+
+    def _counts(self, names: type[IntEnum]) -> tuple[int, ...]:
+        if self.layout_required:
+            return (len(names),)
+        layout = names["LAYOUT"]
+        return tuple(sorted({int(layout), layout + 1, len(names)}))
+
+
+def window_of(op: OperationContext, forms: Forms, size: tuple[int, int] | None = None) -> Window:
+    """The window of an operation over its first input. Raises HalError, and UnknownYet.
+
+    ``size`` is the filter's height and width where the operation has a filter; poolings have inputs for them.
+    """
+    names = forms.of(op)
+    channels_first = layout_of(op, forms)
+    images = images_of(op, channels_first)
+
+    def number(name: str) -> int:
+        return op.integer(names[name], default=1) if name in names.__members__ else 1
+
+    def axis(name: str, length: int, before: str, after: str, filter_size: int | None) -> Axis:
+        taps = number(f"FILTER_{name}") if filter_size is None else filter_size
+        stride, dilation = number(f"STRIDE_{name}"), number(f"DILATION_{name}")
+        if scheme is not None:
+            return implicit_padding(op, scheme, length, taps, stride, dilation)
+        return explicit_padding(op, number(before), number(after), taps, stride, dilation)
+
+    scheme = number("PADDING") if "PADDING" in names.__members__ else None
+    height, width = size or (None, None)
+    return Window(
+        axis("HEIGHT", images.height, "PADDING_TOP", "PADDING_BOTTOM", height),
+        axis("WIDTH", images.width, "PADDING_LEFT", "PADDING_RIGHT", width),
+        scheme,
+        activation_of(op, names["ACTIVATION"]),
+        channels_first,
+        _positive(op, "depth multiplier", number("MULTIPLIER")),
+        _positive(op, "number of groups", number("GROUPS")),
+    )
+
+
+def layout_of(op: OperationContext, forms: Forms) -> bool:
+    """Whether the images have their channels first (NCHW). Raises UnknownYet."""
+    return op.boolean(forms.of(op)["LAYOUT"])
+
+
+def images_of(op: OperationContext, channels_first: bool, index: int = 0) -> Images:
+    """The dimensions of an input that is a batch of images. Only the batch may be empty. Raises UnknownYet."""
+    if channels_first:
+        batch, channels, height, width = op.ranked(index, 4)
+    else:
+        batch, height, width, channels = op.ranked(index, 4)
+    if op.executing and 0 in (height, width, channels):
+        op.refuse(f"images of {height} x {width} with {channels} channels, expected none of them to be 0")
+    return Images(batch, height, width, channels)
+
+
+def filter_of(op: OperationContext, index: int) -> Dimensions:
+    """The dimensions of a filter, [a, height, width, b], all at least 1. Raises UnknownYet."""
+    dimensions = op.ranked(index, 4)
+    if 0 in dimensions:
+        if not op.executing:
+            raise UnknownYet(op.input_name(index))
+        op.refuse(f"a filter of {list(dimensions)}, expected no 0")
+    return dimensions
+
+
+def windows_along(op: OperationContext, axis: Axis, length: int) -> int:
+    """How many windows fit an axis, at least one; 0 where its length is unknown."""
+    if length == 0:
+        return 0
+    count = axis.output(length)
+    if count < 1:
+        op.refuse(f"a window of {axis.reach} does not fit {length} elements padded by {axis.before} and {axis.after}")
+    return count
 
 
 def activation_of(op: OperationContext, index: int) -> FusedActivation:
@@ -56,24 +184,28 @@ def implicit_padding(op: OperationContext, scheme: int, length: int, size: int, 
     """An axis padded by scheme: SAME keeps ceil(length / stride) windows, the odd element goes after."""
     if scheme not in (SAME, VALID):
         op.refuse(f"padding scheme {scheme}, expected 1 (SAME) or 2 (VALID)")
-    if min(stride, size, dilation) < 1:
-        op.refuse(f"stride {stride}, size {size} and dilation {dilation} of a window, expected at least 1 each")
-    if scheme == VALID:
+    _require_positive(op, size, stride, dilation)
+    if scheme == VALID or length == 0:
         return Axis(size, stride, 0, 0, dilation)
     count = -(-length // stride)
     total = max(0, (count - 1) * stride + (size - 1) * dilation + 1 - length)
     return Axis(size, stride, total // 2, total - total // 2, dilation)
 
 
-def explicit_padding(
-    op: OperationContext, before: int, after: int, length: int, size: int, stride: int, dilation: int
-) -> Axis:
+def explicit_padding(op: OperationContext, before: int, after: int, size: int, stride: int, dilation: int) -> Axis:
     """An axis with given paddings."""
     if min(before, after) < 0:
         op.refuse(f"paddings {before} and {after}, expected 0 or more")
+    _require_positive(op, size, stride, dilation)
+    return Axis(size, stride, before, after, dilation)
+
+
+def _require_positive(op: OperationContext, size: int, stride: int, dilation: int) -> None:
     if min(stride, size, dilation) < 1:
         op.refuse(f"stride {stride}, size {size} and dilation {dilation} of a window, expected at least 1 each")
-    axis = Axis(size, stride, before, after, dilation)
-    if length and axis.output(length) < 1:
-        op.refuse(f"a window of {axis.reach} does not fit {length} elements padded by {before} and {after}")
-    return axis
+
+
+def _positive(op: OperationContext, what: str, number: int) -> int:
+    if number < 1:
+        op.refuse(f"{what} {number}, expected at least 1")
+    return number

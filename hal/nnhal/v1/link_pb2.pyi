@@ -14,6 +14,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from nnhal.v1 import types_pb2 as _types_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -313,19 +314,23 @@ class Refusal(_message.Message):
 
     MESSAGE_FIELD_NUMBER: _builtins.int
     FATAL_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
     message: _builtins.str
     """What was got and what was expected."""
     fatal: _builtins.bool
     """The link is closed after this reply."""
+    status: _types_pb2.ErrorStatus.ValueType
+    """What the device makes of it, where it is the device's own answer; else NONE."""
     def __init__(
         self,
         *,
         message: _builtins.str = ...,
         fatal: _builtins.bool = ...,
+        status: _types_pb2.ErrorStatus.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["fatal", b"fatal", "message", b"message"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fatal", b"fatal", "message", b"message", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,46 @@
+"""``python -m nnhal_devices NAME --endpoint DIR``: one device process."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import structlog
+from pydantic import ValidationError
+
+from nnhal.endpoint import Endpoint
+from nnhal.logs import configure_logs
+from nnhal.serving import wait_for_signal
+from nnhal_devices.driver import DriverOptions
+from nnhal_devices.host.process import host
+from nnhal_devices.host.settings import DeviceSettings
+from nnhal_devices.registry import create_driver, driver_names
+
+
+def main() -> int:
+    """Serve until SIGTERM or SIGINT; 2 where the arguments are wrong."""
+    parser = argparse.ArgumentParser("nnhal device", description="Serve one emulated accelerator.")
+    parser.add_argument("name", help=f"which driver: {', '.join(driver_names())}")
+    parser.add_argument("--endpoint", type=Path, required=True, help="the directory for the two sockets")
+    parser.add_argument("--workers", help="executions that run at a time (default 1)")
+    parser.add_argument("--threads", help="threads that one execution may use (default 1)")
+    parser.add_argument("--log-level", help="debug, info, warning or error (default warning)")
+    arguments = vars(parser.parse_args())
+    name, directory = arguments.pop("name"), arguments.pop("endpoint")
+    try:
+        settings = DeviceSettings(**{key: value for key, value in arguments.items() if value is not None})
+        configure_logs(name, settings.log_level, settings.log_json)
+        driver = create_driver(name, DriverOptions(settings.threads))
+        process = host(driver, Endpoint(directory.resolve()), settings)
+    except (LookupError, OSError, ValidationError, ValueError) as error:
+        print(f"nnhal device: {error}", file=sys.stderr)
+        return 2
+    with process:
+        structlog.get_logger().info("serving", device=name, endpoint=str(directory), version=driver.version)
+        wait_for_signal()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""Bursts: executions of one prepared model with memory that stays open between them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from nnhal.errors import general_failure, invalid_argument
+from nnhal.memory import Pool, open_pool
+from nnhal.types import ExecutionConfig, ExecutionResult, Request
+from nnhal.validation import validate_request
+from nnhal_devices.host.prepared_model import PreparedModel
+from nnhal_devices.host.staging import Staging
+
+_NO_IDENTITY = -1
+_MAX_CACHED_POOLS = 256
+
+
+class Burst:
+    """A burst. Keeps its prepared model alive; everything that it caches dies with it."""
+
+    def __init__(self, prepared: PreparedModel) -> None:
+        self.prepared = prepared
+        self._busy = threading.Lock()
+        self._pools: dict[int, Pool] = {}
+
+    def execute(
+        self, request: Request, tokens: Sequence[int], config: ExecutionConfig, deadline_ns: int
+    ) -> tuple[ExecutionResult, Staging]:
+        """Run a request. ``tokens`` name its pools, -1 those without identity.
+
+        Raises INVALID_ARGUMENT where the arguments are not valid, GENERAL_FAILURE while another execution runs.
+        """
+        if len(tokens) != len(request.pools):
+            invalid_argument(f"{len(tokens)} memory identifier tokens for {len(request.pools)} pools")
+        if min(tokens, default=0) < _NO_IDENTITY:
+            invalid_argument(f"memory identifier tokens {list(tokens)}, expected -1 or more each")
+        if not self._busy.acquire(blocking=False):
+            general_failure("the burst runs an execution already; one at a time is allowed")
+        try:
+            known = self._remember(request, tokens)
+            return self.prepared.bind(request, config, known).run(deadline_ns)
+        finally:
+            self._busy.release()
+
+    def release_memory(self, token: int) -> None:
+        """Forget the memory that was cached under a token; unknown ones do no harm. Raises INVALID_ARGUMENT."""
+        if token < _NO_IDENTITY:
+            invalid_argument(f"memory identifier token {token}, expected -1 or more")
+        self._pools.pop(token, None)
+
+    def _remember(self, request: Request, tokens: Sequence[int]) -> dict[int, Pool]:
+        """The pools of a request that have an identity, by index; those that are new are opened and cached."""
+        if not any(token > _NO_IDENTITY for token in tokens):
+            return {}
+        validate_request(self.prepared.model.model, request)
+        known: dict[int, Pool] = {}
+        for index, (memory, token) in enumerate(zip(request.pools, tokens, strict=True)):
+            if token == _NO_IDENTITY or isinstance(memory, int):
+                continue
+            written = any(a.location.pool_index == index for a in request.outputs if not a.has_no_value)
+            pool = self._pools.get(token)
+            if pool is None or (written and not pool.writable):
+                pool = open_pool(memory, writable=written)
+                if len(self._pools) < _MAX_CACHED_POOLS:
+                    self._pools[token] = pool
+            known[index] = pool
+        return known

@@ -1,0 +1,18 @@
+"""What a device process has done since it started."""
+
+from __future__ import annotations
+
+import threading
+
+
+class Counters:
+    """Sums that several threads add to."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.staged_bytes = 0
+
+    def add_staged(self, count: int) -> None:
+        """Bytes were copied because a pool could not be used in place."""
+        with self._lock:
+            self.staged_bytes += count

@@ -1,0 +1,200 @@
+"""Prepared models, and requests bound to them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+
+from nnhal.errors import general_failure, invalid_argument
+from nnhal.memory import Pool, open_pool
+from nnhal.resolved import ResolvedModel
+from nnhal.types import (
+    UNAVAILABLE_TIMING,
+    ExecutionConfig,
+    ExecutionResult,
+    OutputShape,
+    Priority,
+    Request,
+    RequestArgument,
+    Timing,
+)
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions, combine, describe, is_extension
+from nnhal.validation import validate_request
+from nnhal_devices.driver import (
+    DEFAULT_LOOP_TIMEOUT_NS,
+    Argument,
+    BoundWorkload,
+    Control,
+    MemoryRules,
+    Outcome,
+    Workload,
+)
+from nnhal_devices.host.clock import require_ahead
+from nnhal_devices.host.counters import Counters
+from nnhal_devices.host.hints import validate_hints
+from nnhal_devices.host.scheduler import Scheduler
+from nnhal_devices.host.staging import NO_STAGING, Staged, Staging, copy_in, copy_out, locate
+
+MAX_LOOP_TIMEOUT_NS = 15_000_000_000
+SUCCESS = ExecutionResult()
+
+
+class PreparedModel:
+    """A workload of one client, with what its executions need to be admitted."""
+
+    def __init__(
+        self,
+        model: ResolvedModel,
+        workload: Workload,
+        priority: Priority,
+        rules: MemoryRules,
+        scheduler: Scheduler,
+        counters: Counters,
+        client: object,
+    ) -> None:
+        self.model = model
+        self.workload = workload
+        self.priority = priority
+        self.rules = rules
+        self.scheduler = scheduler
+        self.counters = counters
+        self.client = client
+
+    def bind(
+        self, request: Request, config: ExecutionConfig, known_pools: Mapping[int, Pool] | None = None
+    ) -> BoundRequest:
+        """Tie a request to memory. ``known_pools`` are pools, by index, that are open already.
+
+        Raises INVALID_ARGUMENT where request or config are not valid, GENERAL_FAILURE where a pool cannot be used.
+        """
+        validate_config(config)
+        shape = validate_request(self.model.model, request)
+        pools = self._open(request, known_pools or {})
+
+        def place(argument: RequestArgument, dimensions: Dimensions) -> tuple[Argument, Staged | None]:
+            if argument.has_no_value:
+                return Argument(None, dimensions), None
+            memory = request.pools[argument.location.pool_index]
+            if isinstance(memory, int):  # refused when the pools were opened
+                general_failure("a device token where memory was expected")
+            found = locate(memory, pools[argument.location.pool_index], argument.location, self.rules)
+            return (
+                (Argument(found.data, dimensions), found)
+                if isinstance(found, Staged)
+                else (Argument(found, dimensions), None)
+            )
+
+        inputs = [place(a, d) for a, d in zip(request.inputs, shape.inputs, strict=True)]
+        outputs = [place(a, d) for a, d in zip(request.outputs, shape.outputs, strict=True)]
+        return BoundRequest(
+            self,
+            self.workload.bind([argument for argument, _ in inputs], [argument for argument, _ in outputs]),
+            [argument for argument, _ in outputs],
+            [staged for _, staged in inputs if staged],
+            [staged for _, staged in outputs if staged],
+            config,
+        )
+
+    def _open(self, request: Request, known: Mapping[int, Pool]) -> dict[int, Pool]:
+        used = {a.location.pool_index for a in request.inputs + request.outputs if not a.has_no_value}
+        written = {a.location.pool_index for a in request.outputs if not a.has_no_value}
+        pools: dict[int, Pool] = {}
+        for index in used:
+            memory = request.pools[index]
+            if isinstance(memory, int):
+                invalid_argument(f"pool {index} of the request is token {memory}, which names no buffer of this device")
+            pools[index] = known.get(index) or open_pool(memory, writable=index in written)
+        return pools
+
+
+def validate_config(config: ExecutionConfig) -> None:
+    """Check what an execution is given besides its request (rows RQ-13, RE-07, PM-15)."""
+    if not -1 <= config.loop_timeout_duration_ns <= MAX_LOOP_TIMEOUT_NS:
+        invalid_argument(f"loop timeout {config.loop_timeout_duration_ns} ns, expected -1 to {MAX_LOOP_TIMEOUT_NS}")
+    validate_hints(config.execution_hints, config.extension_name_to_prefix)
+
+
+class BoundRequest:
+    """A request tied to memory, ready to run any number of times, once at a time."""
+
+    def __init__(
+        self,
+        prepared: PreparedModel,
+        workload: BoundWorkload,
+        outputs: Sequence[Argument],
+        staged_inputs: Sequence[Staged],
+        staged_outputs: Sequence[Staged],
+        config: ExecutionConfig,
+    ) -> None:
+        self.prepared = prepared
+        self._workload = workload
+        self._outputs = outputs
+        self._staged_inputs = staged_inputs
+        self._staged_outputs = staged_outputs
+        self._measure = config.measure_timing
+        timeout = config.loop_timeout_duration_ns
+        self._loop_timeout_ns = DEFAULT_LOOP_TIMEOUT_NS if timeout == -1 else timeout
+        self._busy = threading.Lock()
+
+    def run(self, deadline_ns: int) -> tuple[ExecutionResult, Staging]:
+        """Run it once. Raises HalError: GENERAL_FAILURE where it runs already."""
+        if deadline_ns < -1:
+            invalid_argument(f"deadline {deadline_ns} ns, expected -1 or more")
+        if not self._busy.acquire(blocking=False):
+            general_failure("the execution runs already; one at a time is allowed")
+        try:
+            started = time.perf_counter_ns()
+            require_ahead(deadline_ns)
+            scheduler = self.prepared.scheduler
+            scheduler.enter(self.prepared.client, self.prepared.priority, deadline_ns)
+            try:
+                return self._run(Control(deadline_ns, self._loop_timeout_ns), started)
+            finally:
+                scheduler.leave()
+        finally:
+            self._busy.release()
+
+    def _run(self, control: Control, started: int) -> tuple[ExecutionResult, Staging]:
+        staging = Staging() if self._staged_inputs or self._staged_outputs else NO_STAGING
+        if self._staged_inputs:
+            copy_in(self._staged_inputs, staging)
+        begun = time.perf_counter_ns()
+        outcome = self._workload.run(control)
+        ended = time.perf_counter_ns()
+        shapes = self._shapes(outcome)
+        if staging is not NO_STAGING:
+            self.prepared.counters.add_staged(staging.bytes)
+        if not all(shape.is_sufficient for shape in shapes):
+            return ExecutionResult(False, shapes), staging
+        if self._staged_outputs:
+            copy_out(self._staged_outputs, staging)
+        if not shapes and not self._measure:
+            return SUCCESS, staging
+        timing = UNAVAILABLE_TIMING
+        if self._measure:
+            on_device = outcome.time_on_device_ns
+            driver = time.perf_counter_ns() - started
+            timing = Timing(min(ended - begun, driver) if on_device is None else on_device, driver)
+        return ExecutionResult(True, shapes, timing), staging
+
+    def _shapes(self, outcome: Outcome) -> tuple[OutputShape, ...]:
+        return tuple(
+            self._shape(number, dimensions, argument)
+            for number, (dimensions, argument) in enumerate(zip(outcome.dimensions, self._outputs, strict=False))
+        )
+
+    def _shape(self, number: int, dimensions: Dimensions, argument: Argument) -> OutputShape:
+        if combine(argument.dimensions, dimensions) is None and 0 not in dimensions:
+            general_failure(
+                f"output {number} has dimensions {describe(dimensions)}, model and request say "
+                f"{describe(argument.dimensions)}"
+            )
+        main = self.prepared.model.model.main
+        code = main.operands[main.output_indexes[number]].type
+        if argument.data is None or is_extension(code):
+            return OutputShape(dimensions)
+        needed = ELEMENT_TYPES[code].itemsize
+        for axis in dimensions:
+            needed *= axis
+        return OutputShape(dimensions, needed <= len(argument.data))

@@ -1,0 +1,1 @@
+"""The gRPC services of a device process: convert, call, convert."""

@@ -1,0 +1,78 @@
+"""BackendService: what the framework asks of a device beyond the HAL."""
+
+from __future__ import annotations
+
+import gc
+
+import grpc
+
+from nnhal.codec import model_from_wire
+from nnhal.memory import mapped_regions
+from nnhal.rpc import answers
+from nnhal.v1 import backend_pb2 as wire
+from nnhal.v1 import backend_pb2_grpc
+from nnhal_devices.driver import MemoryKind, Support, Supported
+from nnhal_devices.host.burst import Burst
+from nnhal_devices.host.client import Clients
+from nnhal_devices.host.device import Device
+from nnhal_devices.host.prepared_model import BoundRequest, PreparedModel
+
+_KINDS = {
+    MemoryKind.ASHMEM: wire.MEMORY_KIND_ASHMEM,
+    MemoryKind.MMAP_FD: wire.MEMORY_KIND_MMAP_FD,
+    MemoryKind.HARDWARE_BUFFER_BLOB: wire.MEMORY_KIND_HARDWARE_BUFFER_BLOB,
+}
+
+
+class BackendServicer(backend_pb2_grpc.BackendServiceServicer):
+    """The backend's questions over gRPC."""
+
+    def __init__(self, device: Device, clients: Clients) -> None:
+        self._device = device
+        self._clients = clients
+
+    @answers
+    def Describe(self, request: wire.DescribeRequest, context: grpc.ServicerContext) -> wire.DescribeResponse:
+        """See backend.proto."""
+        driver = self._device.driver
+        return wire.DescribeResponse(
+            name=driver.name,
+            imports=sorted(_KINDS[kind] for kind in driver.memory.imports),
+            alignment=driver.memory.alignment,
+            modelled_timing=driver.modelled_timing,
+            workers=self._device.scheduler.workers,
+        )
+
+    @answers
+    def ExplainSupport(
+        self, request: wire.ExplainSupportRequest, context: grpc.ServicerContext
+    ) -> wire.ExplainSupportResponse:
+        """See backend.proto."""
+        model = model_from_wire(request.model, self._clients.of(context).descriptors.get)
+        return wire.ExplainSupportResponse(
+            operations=[_support_to_wire(answer) for answer in self._device.explain_support(model)]
+        )
+
+    @answers
+    def GetUsage(self, request: wire.GetUsageRequest, context: grpc.ServicerContext) -> wire.GetUsageResponse:
+        """See backend.proto. Collects garbage first, so that what it counts is what is in use."""
+        gc.collect()
+        clients = self._clients.all()
+        mappings, mapped_bytes = mapped_regions()
+        return wire.GetUsageResponse(
+            sessions=len(clients),
+            descriptors=sum(len(client.descriptors) for client in clients),
+            mappings=mappings,
+            mapped_bytes=mapped_bytes,
+            prepared_models=sum(len(client.all(PreparedModel)) for client in clients),
+            executions=sum(len(client.all(BoundRequest)) for client in clients),
+            bursts=sum(len(client.all(Burst)) for client in clients),
+            executions_ended=self._device.scheduler.ended,
+            staged_bytes=self._device.counters.staged_bytes,
+        )
+
+
+def _support_to_wire(answer: Support) -> wire.OperationSupport:
+    if isinstance(answer, Supported):
+        return wire.OperationSupport(supported=True)
+    return wire.OperationSupport(code=answer.code, got=answer.got, allowed=answer.allowed, hint=answer.hint)

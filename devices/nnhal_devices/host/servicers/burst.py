@@ -1,0 +1,66 @@
+"""BurstService: IBurst for clients that want no channel."""
+
+from __future__ import annotations
+
+import grpc
+
+from nnhal.codec import config_from_wire, request_from_wire, result_to_wire
+from nnhal.rpc import answers
+from nnhal.types import ExecutionConfig
+from nnhal.v1 import burst_pb2 as wire
+from nnhal.v1 import burst_pb2_grpc, request_pb2
+from nnhal_devices.host.client import Clients
+
+
+class BurstServicer(burst_pb2_grpc.BurstServiceServicer):
+    """IBurst over gRPC."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+
+    @answers
+    def ExecuteSynchronously(
+        self, request: wire.BurstServiceExecuteSynchronouslyRequest, context: grpc.ServicerContext
+    ) -> wire.BurstServiceExecuteSynchronouslyResponse:
+        """See burst.proto."""
+        config = ExecutionConfig(request.measure_timing, request.loop_timeout_duration_ns)
+        return wire.BurstServiceExecuteSynchronouslyResponse(result=self._execute(request, config, context))
+
+    @answers
+    def ExecuteSynchronouslyWithConfig(
+        self, request: wire.BurstServiceExecuteSynchronouslyWithConfigRequest, context: grpc.ServicerContext
+    ) -> wire.BurstServiceExecuteSynchronouslyWithConfigResponse:
+        """See burst.proto."""
+        config = config_from_wire(request.config)
+        return wire.BurstServiceExecuteSynchronouslyWithConfigResponse(result=self._execute(request, config, context))
+
+    @answers
+    def ReleaseMemoryResource(
+        self, request: wire.ReleaseMemoryResourceRequest, context: grpc.ServicerContext
+    ) -> wire.ReleaseMemoryResourceResponse:
+        """See burst.proto."""
+        self._clients.of(context).burst(request.burst).release_memory(request.memory_identifier_token)
+        return wire.ReleaseMemoryResourceResponse()
+
+    @answers
+    def Release(
+        self, request: wire.BurstServiceReleaseRequest, context: grpc.ServicerContext
+    ) -> wire.BurstServiceReleaseResponse:
+        """See burst.proto."""
+        self._clients.of(context).release(request.burst)
+        return wire.BurstServiceReleaseResponse()
+
+    def _execute(
+        self,
+        request: wire.BurstServiceExecuteSynchronouslyRequest | wire.BurstServiceExecuteSynchronouslyWithConfigRequest,
+        config: ExecutionConfig,
+        context: grpc.ServicerContext,
+    ) -> request_pb2.ExecutionResult:
+        client = self._clients.of(context)
+        result, _ = client.burst(request.burst).execute(
+            request_from_wire(request.request, client.descriptors.get),
+            request.memory_identifier_tokens,
+            config,
+            request.deadline_ns,
+        )
+        return result_to_wire(result)

@@ -1,0 +1,100 @@
+"""PreparedModelService: IPreparedModel."""
+
+from __future__ import annotations
+
+import grpc
+
+from nnhal.codec import config_from_wire, request_from_wire, result_to_wire
+from nnhal.errors import general_failure
+from nnhal.rpc import answers
+from nnhal.types import ExecutionConfig, ExecutionResult
+from nnhal.v1 import prepared_model_pb2 as wire
+from nnhal.v1 import prepared_model_pb2_grpc, request_pb2
+from nnhal_devices.host.burst import Burst
+from nnhal_devices.host.burst_channel import serve_burst
+from nnhal_devices.host.client import Client, Clients
+
+
+class PreparedModelServicer(prepared_model_pb2_grpc.PreparedModelServiceServicer):
+    """IPreparedModel over gRPC."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+
+    @answers
+    def ExecuteSynchronously(
+        self, request: wire.PreparedModelServiceExecuteSynchronouslyRequest, context: grpc.ServicerContext
+    ) -> wire.PreparedModelServiceExecuteSynchronouslyResponse:
+        """See prepared_model.proto."""
+        config = ExecutionConfig(request.measure_timing, request.loop_timeout_duration_ns)
+        result = _execute(
+            self._clients.of(context), request.prepared_model, request.request, config, request.deadline_ns
+        )
+        return wire.PreparedModelServiceExecuteSynchronouslyResponse(result=result_to_wire(result))
+
+    @answers
+    def ExecuteSynchronouslyWithConfig(
+        self, request: wire.PreparedModelServiceExecuteSynchronouslyWithConfigRequest, context: grpc.ServicerContext
+    ) -> wire.PreparedModelServiceExecuteSynchronouslyWithConfigResponse:
+        """See prepared_model.proto."""
+        config = config_from_wire(request.config)
+        result = _execute(
+            self._clients.of(context), request.prepared_model, request.request, config, request.deadline_ns
+        )
+        return wire.PreparedModelServiceExecuteSynchronouslyWithConfigResponse(result=result_to_wire(result))
+
+    @answers
+    def ExecuteFenced(
+        self, request: wire.PreparedModelServiceExecuteFencedRequest, context: grpc.ServicerContext
+    ) -> wire.PreparedModelServiceExecuteFencedResponse:
+        """See prepared_model.proto."""
+        self._clients.of(context).prepared_model(request.prepared_model)
+        general_failure("this device executes synchronously, reusably and in bursts; it has no fences yet")
+
+    @answers
+    def ExecuteFencedWithConfig(
+        self, request: wire.PreparedModelServiceExecuteFencedWithConfigRequest, context: grpc.ServicerContext
+    ) -> wire.PreparedModelServiceExecuteFencedWithConfigResponse:
+        """See prepared_model.proto."""
+        self._clients.of(context).prepared_model(request.prepared_model)
+        general_failure("this device executes synchronously, reusably and in bursts; it has no fences yet")
+
+    @answers
+    def ConfigureExecutionBurst(
+        self, request: wire.ConfigureExecutionBurstRequest, context: grpc.ServicerContext
+    ) -> wire.ConfigureExecutionBurstResponse:
+        """See prepared_model.proto."""
+        client = self._clients.of(context)
+        burst = Burst(client.prepared_model(request.prepared_model))
+        handle = client.add(burst)
+        return wire.ConfigureExecutionBurstResponse(
+            burst=handle, channel_descriptor_id=serve_burst(burst, handle, client)
+        )
+
+    @answers
+    def CreateReusableExecution(
+        self, request: wire.CreateReusableExecutionRequest, context: grpc.ServicerContext
+    ) -> wire.CreateReusableExecutionResponse:
+        """See prepared_model.proto."""
+        client = self._clients.of(context)
+        prepared = client.prepared_model(request.prepared_model)
+        bound = prepared.bind(
+            request_from_wire(request.request, client.descriptors.get), config_from_wire(request.config)
+        )
+        return wire.CreateReusableExecutionResponse(execution=client.add(bound))
+
+    @answers
+    def Release(
+        self, request: wire.PreparedModelServiceReleaseRequest, context: grpc.ServicerContext
+    ) -> wire.PreparedModelServiceReleaseResponse:
+        """See prepared_model.proto."""
+        self._clients.of(context).release(request.prepared_model)
+        return wire.PreparedModelServiceReleaseResponse()
+
+
+def _execute(
+    client: Client, handle: int, message: request_pb2.Request, config: ExecutionConfig, deadline_ns: int
+) -> ExecutionResult:
+    prepared = client.prepared_model(handle)
+    result, _ = prepared.bind(request_from_wire(message, client.descriptors.get), config).run(deadline_ns)
+    return result

@@ -1,0 +1,89 @@
+"""Memory that a device uses in place, and memory that has to be staged.
+
+What the device cannot import (its kind, its alignment, or a file that must not be mapped) is copied into memory of the
+host's own before a run, and out of it after. What that costs is counted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnhal.arrays import Bytes
+from nnhal.memory import FilePool, MappedPool, Pool
+from nnhal.types import Ashmem, DataLocation, MappableFile, Memory
+from nnhal_devices.driver import MemoryKind, MemoryRules
+
+_ALIGNMENT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """An argument with a copy of its own."""
+
+    pool: Pool
+    offset: int
+    data: Bytes
+
+
+@dataclass(slots=True)
+class Staging:
+    """What was copied for one run."""
+
+    bytes: int = 0
+    duration_ns: int = 0
+
+
+NO_STAGING = Staging()
+
+
+def kind_of(memory: Memory) -> MemoryKind:
+    """The kind of a validated pool."""
+    if isinstance(memory, Ashmem):
+        return MemoryKind.ASHMEM
+    if isinstance(memory, MappableFile):
+        return MemoryKind.MMAP_FD
+    return MemoryKind.HARDWARE_BUFFER_BLOB
+
+
+def locate(memory: Memory, pool: Pool, location: DataLocation, rules: MemoryRules) -> Bytes | Staged:
+    """Where an argument lies: in place where the device's rules allow it, else staged."""
+    if isinstance(pool, MappedPool) and kind_of(memory) in rules.imports:
+        view = pool.view(location.offset, location.length)
+        if view.ctypes.data % rules.alignment == 0:
+            return view
+    return Staged(pool, location.offset, aligned_bytes(location.length))
+
+
+def aligned_bytes(size: int) -> Bytes:
+    """Private memory, aligned as any device may want it."""
+    raw = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % _ALIGNMENT
+    return raw[start : start + size]
+
+
+def copy_in(arguments: Sequence[Staged], staging: Staging) -> None:
+    """Fill staged inputs from their pools. Raises GENERAL_FAILURE where a file was truncated."""
+    started = time.perf_counter_ns()
+    for argument in arguments:
+        argument.data[:] = _source(argument)
+        staging.bytes += len(argument.data)
+    staging.duration_ns += time.perf_counter_ns() - started
+
+
+def copy_out(arguments: Sequence[Staged], staging: Staging) -> None:
+    """Write staged outputs to their pools. Raises GENERAL_FAILURE where a file was truncated."""
+    started = time.perf_counter_ns()
+    for argument in arguments:
+        argument.pool.write(argument.offset, argument.data)
+        staging.bytes += len(argument.data)
+    staging.duration_ns += time.perf_counter_ns() - started
+
+
+def _source(argument: Staged) -> Bytes:
+    if isinstance(argument.pool, FilePool):
+        return argument.pool.read(argument.offset, len(argument.data))
+    return argument.pool.view(argument.offset, len(argument.data))

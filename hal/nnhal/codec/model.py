@@ -1,0 +1,123 @@
+"""Models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from nnhal.codec.memory import Issue, Resolve, location_from_wire, location_to_wire, memory_from_wire, memory_to_wire
+from nnhal.types import (
+    ChannelQuant,
+    ExtensionNameAndPrefix,
+    Model,
+    Operand,
+    OperandLifeTime,
+    OperandType,
+    Operation,
+    OperationType,
+    Subgraph,
+)
+from nnhal.v1 import model_pb2 as wire
+from nnhal.v1 import types_pb2
+
+_OPERAND_TYPES = {code.value: code for code in OperandType}
+_OPERATION_TYPES = {code.value: code for code in OperationType}
+_LIFETIMES = {code.value: code for code in OperandLifeTime}
+
+
+def model_to_wire(model: Model, issue: Issue) -> wire.Model:
+    """Encode a model."""
+    return wire.Model(
+        main=_subgraph_to_wire(model.main),
+        referenced=[_subgraph_to_wire(graph) for graph in model.referenced],
+        operand_values=model.operand_values,
+        pools=[memory_to_wire(pool, issue) for pool in model.pools],
+        relax_computation_float32_to_float16=model.relax_computation_float32_to_float16,
+        extension_name_to_prefix=extension_names_to_wire(model.extension_name_to_prefix),
+    )
+
+
+def model_from_wire(message: wire.Model, resolve: Resolve) -> Model:
+    """Decode a model. Codes that the HAL does not know are kept as they are."""
+    return Model(
+        _subgraph_from_wire(message.main),
+        tuple(_subgraph_from_wire(graph) for graph in message.referenced),
+        message.operand_values,
+        tuple(memory_from_wire(pool, resolve) for pool in message.pools),
+        message.relax_computation_float32_to_float16,
+        extension_names_from_wire(message.extension_name_to_prefix),
+    )
+
+
+def extension_names_to_wire(names: Iterable[ExtensionNameAndPrefix]) -> list[types_pb2.ExtensionNameAndPrefix]:
+    """Encode an extension map."""
+    return [types_pb2.ExtensionNameAndPrefix(name=entry.name, prefix=entry.prefix) for entry in names]
+
+
+def extension_names_from_wire(
+    messages: Iterable[types_pb2.ExtensionNameAndPrefix],
+) -> tuple[ExtensionNameAndPrefix, ...]:
+    """Decode an extension map."""
+    return tuple(ExtensionNameAndPrefix(message.name, message.prefix) for message in messages)
+
+
+def _subgraph_to_wire(graph: Subgraph) -> wire.Subgraph:
+    return wire.Subgraph(
+        operands=[_operand_to_wire(operand) for operand in graph.operands],
+        operations=[
+            wire.Operation(type=wire.OperationType.ValueType(o.type), inputs=o.inputs, outputs=o.outputs)
+            for o in graph.operations
+        ],
+        input_indexes=graph.input_indexes,
+        output_indexes=graph.output_indexes,
+    )
+
+
+def _subgraph_from_wire(message: wire.Subgraph) -> Subgraph:
+    return Subgraph(
+        tuple(_operand_from_wire(operand) for operand in message.operands),
+        tuple(
+            Operation(_OPERATION_TYPES.get(o.type, o.type), tuple(o.inputs), tuple(o.outputs))
+            for o in message.operations
+        ),
+        tuple(message.input_indexes),
+        tuple(message.output_indexes),
+    )
+
+
+def _operand_to_wire(operand: Operand) -> wire.Operand:
+    params = None
+    if isinstance(operand.extra_params, ChannelQuant):
+        quant = operand.extra_params
+        params = wire.OperandExtraParams(
+            channel_quant=wire.SymmPerChannelQuantParams(scales=quant.scales, channel_dim=quant.channel_dim)
+        )
+    elif operand.extra_params is not None:
+        params = wire.OperandExtraParams(extension=operand.extra_params)
+    return wire.Operand(
+        type=types_pb2.OperandType.ValueType(operand.type),
+        dimensions=operand.dimensions,
+        scale=operand.scale,
+        zero_point=operand.zero_point,
+        lifetime=wire.OperandLifeTime.ValueType(operand.lifetime),
+        location=location_to_wire(operand.location),
+        extra_params=params,
+    )
+
+
+def _operand_from_wire(message: wire.Operand) -> Operand:
+    params: ChannelQuant | bytes | None = None
+    kind = message.extra_params.WhichOneof("params")
+    if kind == "channel_quant":
+        quant = message.extra_params.channel_quant
+        params = ChannelQuant(tuple(quant.scales), quant.channel_dim)
+    elif kind == "extension":
+        params = message.extra_params.extension
+    return Operand(
+        _OPERAND_TYPES.get(message.type, message.type),
+        tuple(message.dimensions),
+        message.scale,
+        message.zero_point,
+        _LIFETIMES.get(message.lifetime, message.lifetime),
+        location_from_wire(message.location),
+        params,
+    )

@@ -1,0 +1,129 @@
+"""Requests, configs and results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from nnhal.codec.memory import Issue, Resolve, location_from_wire, location_to_wire, memory_from_wire, memory_to_wire
+from nnhal.codec.model import extension_names_from_wire, extension_names_to_wire
+from nnhal.errors import invalid_argument
+from nnhal.types import (
+    UNAVAILABLE_TIMING,
+    ExecutionConfig,
+    ExecutionResult,
+    OutputShape,
+    Request,
+    RequestArgument,
+    RequestMemoryPool,
+    Timing,
+    TokenValuePair,
+)
+from nnhal.v1 import request_pb2 as wire
+from nnhal.v1 import types_pb2
+
+
+def request_to_wire(request: Request, issue: Issue) -> wire.Request:
+    """Encode a request."""
+    return wire.Request(
+        inputs=[_argument_to_wire(argument) for argument in request.inputs],
+        outputs=[_argument_to_wire(argument) for argument in request.outputs],
+        pools=[_pool_to_wire(pool, issue) for pool in request.pools],
+    )
+
+
+def request_from_wire(message: wire.Request, resolve: Resolve) -> Request:
+    """Decode a request. Raises INVALID_ARGUMENT where a pool is of no kind."""
+    return Request(
+        tuple(_argument_from_wire(argument) for argument in message.inputs),
+        tuple(_argument_from_wire(argument) for argument in message.outputs),
+        tuple(_pool_from_wire(pool, resolve, index) for index, pool in enumerate(message.pools)),
+    )
+
+
+def _argument_to_wire(argument: RequestArgument) -> wire.RequestArgument:
+    return wire.RequestArgument(
+        has_no_value=argument.has_no_value,
+        location=location_to_wire(argument.location),
+        dimensions=argument.dimensions,
+    )
+
+
+def _argument_from_wire(message: wire.RequestArgument) -> RequestArgument:
+    return RequestArgument(location_from_wire(message.location), tuple(message.dimensions), message.has_no_value)
+
+
+def _pool_to_wire(pool: RequestMemoryPool, issue: Issue) -> wire.RequestMemoryPool:
+    if isinstance(pool, int):
+        return wire.RequestMemoryPool(token=pool)
+    return wire.RequestMemoryPool(pool=memory_to_wire(pool, issue))
+
+
+def _pool_from_wire(message: wire.RequestMemoryPool, resolve: Resolve, index: int) -> RequestMemoryPool:
+    kind = message.WhichOneof("kind")
+    if kind == "token":
+        return message.token
+    if kind == "pool":
+        return memory_from_wire(message.pool, resolve)
+    invalid_argument(f"pool {index} of the request is of no kind; expected pool or token")
+
+
+def config_to_wire(config: ExecutionConfig) -> wire.ExecutionConfig:
+    """Encode a config."""
+    return wire.ExecutionConfig(
+        measure_timing=config.measure_timing,
+        loop_timeout_duration_ns=config.loop_timeout_duration_ns,
+        execution_hints=hints_to_wire(config.execution_hints),
+        extension_name_to_prefix=extension_names_to_wire(config.extension_name_to_prefix),
+    )
+
+
+def config_from_wire(message: wire.ExecutionConfig) -> ExecutionConfig:
+    """Decode a config."""
+    return ExecutionConfig(
+        message.measure_timing,
+        message.loop_timeout_duration_ns,
+        hints_from_wire(message.execution_hints),
+        extension_names_from_wire(message.extension_name_to_prefix),
+    )
+
+
+def hints_to_wire(hints: Iterable[TokenValuePair]) -> list[types_pb2.TokenValuePair]:
+    """Encode hints."""
+    return [types_pb2.TokenValuePair(token=hint.token, value=hint.value) for hint in hints]
+
+
+def hints_from_wire(messages: Iterable[types_pb2.TokenValuePair]) -> tuple[TokenValuePair, ...]:
+    """Decode hints."""
+    return tuple(TokenValuePair(message.token, message.value) for message in messages)
+
+
+def result_to_wire(result: ExecutionResult) -> wire.ExecutionResult:
+    """Encode a result."""
+    return wire.ExecutionResult(
+        output_sufficient_size=result.output_sufficient_size,
+        output_shapes=[
+            wire.OutputShape(dimensions=shape.dimensions, is_sufficient=shape.is_sufficient)
+            for shape in result.output_shapes
+        ],
+        timing=timing_to_wire(result.timing),
+    )
+
+
+def result_from_wire(message: wire.ExecutionResult) -> ExecutionResult:
+    """Decode a result."""
+    return ExecutionResult(
+        message.output_sufficient_size,
+        tuple(OutputShape(tuple(shape.dimensions), shape.is_sufficient) for shape in message.output_shapes),
+        timing_from_wire(message.timing),
+    )
+
+
+def timing_to_wire(timing: Timing) -> wire.Timing:
+    """Encode a timing."""
+    return wire.Timing(time_on_device_ns=timing.time_on_device_ns, time_in_driver_ns=timing.time_in_driver_ns)
+
+
+def timing_from_wire(message: wire.Timing) -> Timing:
+    """Decode a timing."""
+    timing = Timing(message.time_on_device_ns, message.time_in_driver_ns)
+    return UNAVAILABLE_TIMING if timing == UNAVAILABLE_TIMING else timing

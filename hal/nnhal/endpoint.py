@@ -1,0 +1,38 @@
+"""Where a process of nnhal is reached: a directory with a gRPC socket and a link socket."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+_MAX_PATH_BYTES = 107
+"""What sockaddr_un has room for, without the terminating zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One process's directory."""
+
+    directory: Path
+
+    @property
+    def rpc(self) -> Path:
+        """The gRPC socket."""
+        return self.directory / "device.sock"
+
+    @property
+    def link(self) -> Path:
+        """The link socket."""
+        return self.directory / "link.sock"
+
+    @property
+    def address(self) -> str:
+        """The gRPC socket as gRPC writes it."""
+        return f"unix:{self.rpc}"
+
+    def create(self) -> None:
+        """Make the directory, for this user only. Raises OSError, or ValueError where its name is too long."""
+        length = len(str(self.rpc).encode())
+        if length > _MAX_PATH_BYTES:
+            raise ValueError(f"{self.rpc} has {length} bytes, a socket's path may have {_MAX_PATH_BYTES}")
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)

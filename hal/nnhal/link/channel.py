@@ -1,0 +1,115 @@
+"""A connected SOCK_SEQPACKET socket: whole datagrams with descriptors, bounded and counted."""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import socket
+from collections.abc import Sequence
+
+from nnhal.descriptor import Descriptor
+from nnhal.errors import NnhalError
+
+MAX_MESSAGE_BYTES = 64 * 1024
+MAX_DESCRIPTORS_PER_MESSAGE = 16
+_DESCRIPTOR_BYTES = array.array("i").itemsize
+
+
+class ChannelClosedError(NnhalError):
+    """The other side has closed the channel, or is gone."""
+
+
+class ProtocolError(NnhalError):
+    """The other side sent what the protocol does not allow."""
+
+
+class Channel:
+    """One end. Sending and receiving may happen in different threads, each in one at a time.
+
+    ``bytes_sent`` and ``bytes_received`` count what went over the socket.
+    """
+
+    def __init__(self, connection: socket.socket, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
+        self._socket = connection
+        self._max_bytes = max_bytes
+        # One byte more than allowed, so that a datagram that is too long shows.
+        self._buffer = bytearray(max_bytes + 1)
+        self._view = memoryview(self._buffer)
+        self.bytes_sent = 0
+        self.bytes_received = 0
+
+    def fileno(self) -> int:
+        """The socket's descriptor number, -1 once closed."""
+        return self._socket.fileno()
+
+    def send(self, message: bytes, descriptors: Sequence[Descriptor] = ()) -> None:
+        """Send one datagram. Raises ChannelClosedError, or ProtocolError where it is too long."""
+        if len(message) > self._max_bytes:
+            raise ProtocolError(f"a message of {len(message)} bytes, at most {self._max_bytes} are allowed")
+        try:
+            if descriptors:
+                numbers = array.array("i", [descriptor.fileno() for descriptor in descriptors])
+                ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, numbers.tobytes())]
+                self.bytes_sent += self._socket.sendmsg([message], ancillary)
+            else:
+                self.bytes_sent += self._socket.send(message)
+        except OSError as error:
+            raise ChannelClosedError(f"the channel is closed: {error.strerror or error}") from error
+
+    def receive(self) -> bytes:
+        """Receive one datagram, which must carry no descriptors. Raises ChannelClosedError or ProtocolError."""
+        try:
+            size = self._socket.recv_into(self._buffer)
+        except OSError as error:
+            raise ChannelClosedError(f"the channel is closed: {error.strerror or error}") from error
+        return self._take(size)
+
+    def receive_with_descriptors(self) -> tuple[bytes, list[Descriptor]]:
+        """Receive one datagram and what it carries. Raises ChannelClosedError or ProtocolError."""
+        space = socket.CMSG_SPACE(MAX_DESCRIPTORS_PER_MESSAGE * _DESCRIPTOR_BYTES)
+        try:
+            size, ancillary, flags, _ = self._socket.recvmsg_into([self._buffer], space, socket.MSG_CMSG_CLOEXEC)
+        except OSError as error:
+            raise ChannelClosedError(f"the channel is closed: {error.strerror or error}") from error
+        descriptors = [
+            Descriptor(number)
+            for level, kind, data in ancillary
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS)
+            for number in array.array("i", data[: len(data) - len(data) % _DESCRIPTOR_BYTES])
+        ]
+        if flags & socket.MSG_CTRUNC:
+            raise ProtocolError(f"more than {MAX_DESCRIPTORS_PER_MESSAGE} descriptors with one message")
+        return self._take(size), descriptors
+
+    def set_timeout(self, seconds: float | None) -> None:
+        """Bound how long sending and receiving may block; what takes longer closes the channel for the caller."""
+        self._socket.settimeout(seconds)
+
+    def shutdown(self) -> None:
+        """End both directions: whoever waits on either end is told. The descriptor stays until ``close``."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Close this end; harmless when repeated."""
+        self.shutdown()
+        self._socket.close()
+
+    def _take(self, size: int) -> bytes:
+        if size == 0:
+            raise ChannelClosedError("the other side has closed the channel")
+        if size > self._max_bytes:
+            raise ProtocolError(f"a message of more than {self._max_bytes} bytes")
+        self.bytes_received += size
+        return bytes(self._view[:size])
+
+
+def channel_pair() -> tuple[Channel, Descriptor]:
+    """Two connected ends: a channel to keep, and a descriptor to hand over."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    return Channel(ours), Descriptor(theirs.detach())
+
+
+def channel_from(descriptor: Descriptor) -> Channel:
+    """The channel behind a descriptor that was handed over."""
+    return Channel(socket.socket(fileno=descriptor.detach()))

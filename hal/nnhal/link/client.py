@@ -1,0 +1,141 @@
+"""The client's end of a link."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from google.protobuf.message import DecodeError
+
+from nnhal.descriptor import Descriptor
+from nnhal.errors import DeadObjectError, HalError, TransportError
+from nnhal.link.channel import Channel, ChannelClosedError, ProtocolError, channel_from
+from nnhal.types import ErrorStatus
+from nnhal.v1 import link_pb2 as wire
+
+SESSION_METADATA = "nnhal-session"
+PROTOCOL_VERSION = 1
+_ANSWER_SECONDS = 30.0
+
+
+class Link:
+    """An open link: a session with the process behind ``path``. Safe to use from several threads.
+
+    Closing it releases everything that the session owns over there.
+    """
+
+    def __init__(self, path: Path, client_name: str = "nnhal") -> None:
+        """Connect and say hello. Raises DeadObjectError where nobody listens, TransportError where one is refused."""
+        self.path = path
+        self._lock = threading.Lock()
+        self._ids: weakref.WeakKeyDictionary[Descriptor, int] = weakref.WeakKeyDictionary()
+        self._garbage: deque[int] = deque()
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            connection.connect(str(path))
+        except OSError as error:
+            connection.close()
+            raise DeadObjectError(f"no link at {path}: {error.strerror}") from error
+        self._channel = Channel(connection)
+        self._channel.set_timeout(_ANSWER_SECONDS)
+        try:
+            reply, _ = self._exchange(
+                wire.LinkRequest(hello=wire.Hello(protocol_version=PROTOCOL_VERSION, client_name=client_name))
+            )
+        except BaseException:
+            self._channel.close()
+            raise
+        self.session_token = reply.welcome.session_token
+        self._per_message = reply.welcome.max_descriptors_per_message
+
+    @property
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """What gRPC calls of this session carry."""
+        return ((SESSION_METADATA, self.session_token),)
+
+    @property
+    def socket_bytes(self) -> int:
+        """Bytes that went over the link, both ways."""
+        return self._channel.bytes_sent + self._channel.bytes_received
+
+    def issue(self, descriptor: Descriptor) -> int:
+        """The id of a descriptor over there; it is put when first asked for, and dropped when it is gone here."""
+        with self._lock:
+            number = self._ids.get(descriptor)
+            if number is None:
+                self._collect()
+                (number,) = self._put([descriptor])
+                self._ids[descriptor] = number
+                weakref.finalize(descriptor, self._garbage.append, number)
+            return number
+
+    def put(self, descriptors: Sequence[Descriptor]) -> list[int]:
+        """Hand over descriptors and return their ids; they stay until they are dropped. Raises TransportError."""
+        with self._lock:
+            numbers = []
+            for start in range(0, len(descriptors), self._per_message):
+                numbers += self._put(descriptors[start : start + self._per_message])
+            return numbers
+
+    def drop(self, numbers: Sequence[int]) -> None:
+        """Give up descriptors that were put."""
+        with self._lock:
+            self._garbage += numbers
+            self._collect()
+
+    def take(self, number: int) -> Descriptor:
+        """The descriptor that a call has named. Raises TransportError."""
+        with self._lock:
+            _, descriptors = self._exchange(wire.LinkRequest(take=wire.Take(descriptor_id=number)))
+        if len(descriptors) != 1:
+            raise TransportError(f"{self.path}: {len(descriptors)} descriptors came with descriptor {number}")
+        return descriptors[0]
+
+    def take_channel(self, number: int) -> Channel:
+        """The channel whose descriptor a call has named. Raises TransportError."""
+        return channel_from(self.take(number))
+
+    def close(self) -> None:
+        """End the session; harmless when repeated."""
+        self._channel.close()
+
+    def __enter__(self) -> Link:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _put(self, descriptors: Sequence[Descriptor]) -> list[int]:
+        reply, _ = self._exchange(wire.LinkRequest(put=wire.Put(count=len(descriptors))), descriptors)
+        return list(reply.put.descriptor_ids)
+
+    def _collect(self) -> None:
+        numbers = []
+        while self._garbage:  # finalizers append to it at any moment
+            numbers.append(self._garbage.popleft())
+        if numbers:
+            self._exchange(wire.LinkRequest(drop=wire.Drop(descriptor_ids=numbers)))
+
+    def _exchange(
+        self, request: wire.LinkRequest, descriptors: Sequence[Descriptor] = ()
+    ) -> tuple[wire.LinkReply, list[Descriptor]]:
+        try:
+            self._channel.send(request.SerializeToString(), descriptors)
+            message, received = self._channel.receive_with_descriptors()
+            reply = wire.LinkReply.FromString(message)
+        except ChannelClosedError as error:
+            raise DeadObjectError(f"{self.path}: {error}") from error
+        except (ProtocolError, DecodeError) as error:
+            raise TransportError(f"{self.path}: {error}") from error
+        if reply.WhichOneof("reply") == "refusal":
+            if reply.refusal.status:
+                raise HalError(ErrorStatus(reply.refusal.status), reply.refusal.message)
+            raise TransportError(f"{self.path}: {reply.refusal.message}")
+        return reply, received

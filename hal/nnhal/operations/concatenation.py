@@ -1,0 +1,53 @@
+"""CONCATENATION: tensors joined along an axis."""
+
+from __future__ import annotations
+
+from nnhal.operations._context import OperationContext, Signature
+from nnhal.operations._definition import OperationDefinition
+from nnhal.operations._types import F16, F32, INT32, Q8A, Q8AS
+from nnhal.types import OperationType
+from nnhal.types.layout import Dimensions, combine, describe
+
+
+def axis_input(op: OperationContext) -> int:
+    """Which input is the axis: the last one; all before it are tensors."""
+    return len(op.inputs) - 1
+
+
+def validate(op: Signature) -> None:
+    """One tensor or more, all of one type; other quantisation than the output's came with feature level 3."""
+    if len(op.inputs) < 2:
+        op.context.refuse(f"got {len(op.inputs)} inputs, expected at least 2: tensors and the axis")
+    axis = axis_input(op.context)
+    op.count(axis + 1)
+    main = op.tensor(0, {F32: 1, Q8A: 1, F16: 3, Q8AS: 4}, rank=(1, 4))
+    for index in range(1, axis):
+        op.same(index, 0, rank=(1, 4))
+    op.scalar(axis, INT32)
+    output = op.outputs[0]
+    op.output(0, main, rank=(1, 4))
+    if any((o.scale, o.zero_point) != (output.scale, output.zero_point) for o in op.inputs[:axis]):
+        op.since(3)
+
+
+def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
+    """The tensors' common dimensions, with the lengths along the axis added up."""
+    count = axis_input(op)
+    tensors = [op.ranked(index, (1, 4)) for index in range(count)]
+    axis = op.integer(count)
+    if not 0 <= axis < len(tensors[0]):
+        op.refuse(f"axis {axis} is outside [0, {len(tensors[0])})")
+    common: Dimensions = tensors[0][:axis] + (0,) + tensors[0][axis + 1 :]
+    for dimensions in tensors[1:]:
+        others = dimensions[:axis] + (0,) + dimensions[axis + 1 :]
+        merged = combine(common, others)
+        if merged is None or (op.executing and common != others):
+            op.refuse(f"{describe(tensors[0])} and {describe(dimensions)} do not join along axis {axis}")
+        else:
+            common = merged
+    lengths = [dimensions[axis] for dimensions in tensors]
+    length = 0 if 0 in lengths and not op.executing else sum(lengths)
+    return (common[:axis] + (length,) + common[axis + 1 :],)
+
+
+CONCATENATION = OperationDefinition(OperationType.CONCATENATION, 1, validate, prepare)

@@ -1,0 +1,75 @@
+"""CONV_2D: a filter for each output channel slides over images and sums over all input channels."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from nnhal.operations import _window
+from nnhal.operations._context import OperationContext, Signature
+from nnhal.operations._convolution import require_bias, validate_convolution
+from nnhal.operations._definition import OperationDefinition
+from nnhal.operations._window import Forms, Images, Window, filter_of, images_of, windows_along
+from nnhal.types import OperationType
+from nnhal.types.layout import Dimensions
+
+
+class Implicit(IntEnum):
+    """The inputs where a scheme gives the padding."""
+
+    INPUT = 0
+    FILTER = 1
+    BIAS = 2
+    PADDING = 3
+    STRIDE_WIDTH = 4
+    STRIDE_HEIGHT = 5
+    ACTIVATION = 6
+    LAYOUT = 7
+    DILATION_WIDTH = 8
+    DILATION_HEIGHT = 9
+
+
+class Explicit(IntEnum):
+    """The inputs where the padding is given."""
+
+    INPUT = 0
+    FILTER = 1
+    BIAS = 2
+    PADDING_LEFT = 3
+    PADDING_RIGHT = 4
+    PADDING_TOP = 5
+    PADDING_BOTTOM = 6
+    STRIDE_WIDTH = 7
+    STRIDE_HEIGHT = 8
+    ACTIVATION = 9
+    LAYOUT = 10
+    DILATION_WIDTH = 11
+    DILATION_HEIGHT = 12
+
+
+FORMS = Forms(Implicit, Explicit)
+
+
+def window_of(op: OperationContext) -> Window:
+    """The window of one CONV_2D. The filter is [output channels, height, width, input channels]."""
+    return _window.window_of(op, FORMS, filter_of(op, Implicit.FILTER)[1:3])
+
+
+def validate(op: Signature) -> None:
+    """Images, filter and bias; layout and dilation came with feature level 3."""
+    validate_convolution(op, FORMS, channel_dim=0, scale_constraint=True)
+
+
+def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
+    """As many images, of as many channels as there are filters."""
+    window = window_of(op)
+    images = images_of(op, window.channels_first)
+    channels, _, _, depth = filter_of(op, Implicit.FILTER)
+    if images.channels not in (0, depth):
+        op.refuse(f"the filter's depth is {depth}, expected {images.channels}: the input's channels")
+    require_bias(op, channels)
+    height = windows_along(op, window.height, images.height)
+    width = windows_along(op, window.width, images.width)
+    return (Images(images.batch, height, width, channels).dimensions(window.channels_first),)
+
+
+CONV_2D = OperationDefinition(OperationType.CONV_2D, 1, validate, prepare)

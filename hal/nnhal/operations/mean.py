@@ -1,0 +1,48 @@
+"""MEAN: the average over axes."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from nnhal.operations._context import OperationContext, Signature
+from nnhal.operations._definition import OperationDefinition
+from nnhal.operations._shape import axis_of, reduced, require_input_quantization
+from nnhal.operations._types import F16, F32, I32, INT32, Q8A, Q8AS, QUANT8
+from nnhal.types import OperationType
+from nnhal.types.layout import Dimensions
+
+
+class Input(IntEnum):
+    """The inputs. The axes are kept, with length 1, where KEEP is more than 0."""
+
+    INPUT = 0
+    AXES = 1
+    KEEP = 2
+
+
+def validate(op: Signature) -> None:
+    """A tensor of rank 1 to 4, a vector of axes and a number."""
+    op.count(3, names=Input)
+    main = op.tensor(Input.INPUT, {F32: 1, Q8A: 1, F16: 3, Q8AS: 4}, rank=(1, 4))
+    op.tensor(Input.AXES, {I32: 1}, rank=1)
+    op.scalar(Input.KEEP, INT32)
+    op.output(0, main, rank=(1, 4))
+
+
+def axes_of(op: OperationContext) -> tuple[int, ...]:
+    """The axes to average over, in [0, rank), each once. Raises UnknownYet."""
+    rank = len(op.ranked(Input.INPUT, (1, 4)))
+    return tuple(sorted({axis_of(op, axis, rank) for axis in op.integers(Input.AXES)}))
+
+
+def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
+    """The input's dimensions without the axes, or with 1 for each."""
+    if op.main_type() in QUANT8:
+        require_input_quantization(op)
+    dimensions, axes = op.ranked(Input.INPUT, (1, 4)), axes_of(op)
+    if op.executing and any(dimensions[axis] == 0 for axis in axes):
+        op.refuse(f"the mean over axes {list(axes)} of {list(dimensions)} is one of no elements")
+    return (reduced(dimensions, axes, op.integer(Input.KEEP) > 0),)
+
+
+MEAN = OperationDefinition(OperationType.MEAN, 2, validate, prepare)

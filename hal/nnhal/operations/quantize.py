@@ -1,0 +1,32 @@
+"""QUANTIZE: floats to the 8-bit values of the output's scale and zero point."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from nnhal.operations._context import OperationContext, Signature
+from nnhal.operations._definition import OperationDefinition
+from nnhal.operations._types import F16, F32, Q8A, Q8AS
+from nnhal.types import OperationType
+from nnhal.types.layout import Dimensions
+
+
+class Input(IntEnum):
+    """The inputs."""
+
+    INPUT = 0
+
+
+def validate(op: Signature) -> None:
+    """One float tensor of rank 1 to 4."""
+    op.count(1, names=Input)
+    op.tensor(Input.INPUT, {F16: 3, F32: 3}, rank=(1, 4))
+    op.output(0, {Q8A: 3, Q8AS: 4}, rank=(1, 4))
+
+
+def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
+    """The input's dimensions."""
+    return (op.ranked(Input.INPUT),)
+
+
+QUANTIZE = OperationDefinition(OperationType.QUANTIZE, 3, validate, prepare)

@@ -1,0 +1,37 @@
+"""RELU, RELU1 and RELU6: values clamped to [0, inf), [-1, 1] and [0, 6]."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from nnhal.operations._context import OperationContext, Signature
+from nnhal.operations._definition import OperationDefinition
+from nnhal.operations._shape import require_input_quantization
+from nnhal.operations._types import F16, F32, Q8A, Q8AS, QUANT8
+from nnhal.types import OperationType
+from nnhal.types.layout import Dimensions
+
+
+class Input(IntEnum):
+    """The inputs."""
+
+    INPUT = 0
+
+
+def validate(op: Signature) -> None:
+    """One tensor of rank 1 to 4."""
+    op.count(1, names=Input)
+    main = op.tensor(Input.INPUT, {F32: 1, Q8A: 1, F16: 3, Q8AS: 4}, rank=(1, 4))
+    op.output(0, main, rank=(1, 4))
+
+
+def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
+    """The input's dimensions."""
+    if op.main_type() in QUANT8:
+        require_input_quantization(op)
+    return (op.ranked(Input.INPUT, (1, 4)),)
+
+
+RELU = OperationDefinition(OperationType.RELU, 1, validate, prepare)
+RELU1 = OperationDefinition(OperationType.RELU1, 1, validate, prepare)
+RELU6 = OperationDefinition(OperationType.RELU6, 1, validate, prepare)

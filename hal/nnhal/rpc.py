@@ -1,0 +1,46 @@
+"""How the errors of a servicer's method end its call."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
+
+import grpc
+import structlog
+
+from nnhal.codec import abort_status
+from nnhal.errors import HalError
+from nnhal.types import ErrorStatus
+
+_log = structlog.get_logger(__name__)
+S = TypeVar("S")
+I = TypeVar("I")  # noqa: E741 - input
+O = TypeVar("O")  # noqa: E741 - output
+
+
+def answers(
+    method: Callable[[S, I, grpc.ServicerContext], O],
+) -> Callable[[S, I, grpc.ServicerContext], O]:
+    """A servicer's method whose HalErrors become statuses; any other error is logged and is GENERAL_FAILURE."""
+
+    @functools.wraps(method)
+    def call(self: S, request: I, context: grpc.ServicerContext) -> O:
+        try:
+            return method(self, request, context)
+        except HalError as error:
+            abort(context, error)
+        except Exception:
+            _log.exception("a call failed", method=method.__name__)
+            abort(context, DEFECT)
+
+    return call
+
+
+DEFECT = HalError(ErrorStatus.GENERAL_FAILURE, "the call failed; the log of the process says why")
+
+
+def abort(context: grpc.ServicerContext, error: HalError) -> NoReturn:
+    """End a call with an error."""
+    context.abort_with_status(abort_status(error))
+    raise error  # not reached: aborting raises

@@ -1,0 +1,80 @@
+"""What every serving process of nnhal has: gRPC with health and reflection, a link, and an orderly end."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from nnhal.endpoint import Endpoint
+from nnhal.link import Limits, LinkServer, Session
+from nnhal.link.server import remove_stale_socket
+
+_RPC_OPTIONS = (
+    # The socket is local and its clients are this user's: a model with its constants inline may be of any size.
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.so_reuseport", 0),
+)
+_GRACE_SECONDS = 2.0
+
+
+class ServerProcess:
+    """The two servers of one endpoint. Use as a context: entering serves, leaving ends everything."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        opened: Callable[[Session], None],
+        limits: Limits,
+        rpc_threads: int,
+        allowed_uids: Collection[int] = (),
+    ) -> None:
+        """Raises OSError or ValueError where the endpoint cannot be used."""
+        endpoint.create()
+        remove_stale_socket(endpoint.rpc, socket.SOCK_STREAM)
+        self.endpoint = endpoint
+        self._link = LinkServer(endpoint.link, opened, limits, allowed_uids)
+        self._pool = ThreadPoolExecutor(rpc_threads, thread_name_prefix="rpc")
+        self.rpc = grpc.server(self._pool, options=_RPC_OPTIONS)
+        self._health = health.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self.rpc)
+
+    def reflect(self, services: Collection[str]) -> None:
+        """Offer reflection of the named services, of health and of itself, and report them as serving."""
+        names = (*services, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(names, self.rpc)
+        for name in ("", *services):
+            self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+
+    def __enter__(self) -> ServerProcess:
+        if self.rpc.add_insecure_port(self.endpoint.address) == 0:
+            raise OSError(f"cannot listen at {self.endpoint.rpc}")
+        self._link.start()
+        self.rpc.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._health.enter_graceful_shutdown()
+        stopped = self.rpc.stop(_GRACE_SECONDS)
+        self._link.close()
+        stopped.wait()
+        self._pool.shutdown()
+        self.endpoint.rpc.unlink(missing_ok=True)
+
+
+def wait_for_signal() -> None:
+    """Sleep until SIGTERM or SIGINT."""
+    told = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: told.set())
+    told.wait()

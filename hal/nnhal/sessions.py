@@ -1,0 +1,118 @@
+"""What the session of a link owns in a serving process: objects by handle, and channels."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import grpc
+
+from nnhal.errors import HalError, invalid_argument
+from nnhal.link import SESSION_METADATA, Channel, Session
+from nnhal.types import ErrorStatus
+
+T = TypeVar("T")
+MAX_OBJECTS = 4096
+"""Objects that one session may own at a time."""
+
+
+class Ownership:
+    """The objects of one session. Handles are above 0, never used twice, and valid in this session only."""
+
+    def __init__(self, session: Session) -> None:
+        self.descriptors = session.descriptors
+        self.pid = session.pid
+        self._lock = threading.Lock()
+        self._handles = itertools.count(1)
+        self._objects: dict[int, object] | None = {}
+        self._channels: set[Channel] = set()
+        session.on_close(self._close)
+
+    def add(self, item: object) -> int:
+        """Own an object and return its handle. Raises DEVICE_UNAVAILABLE once the session is over."""
+        with self._lock:
+            if self._objects is None:
+                raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the session is over")
+            if len(self._objects) >= MAX_OBJECTS:
+                raise HalError(
+                    ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT,
+                    f"the session owns {len(self._objects)} objects, at most {MAX_OBJECTS} are allowed",
+                )
+            handle = next(self._handles)
+            self._objects[handle] = item
+            return handle
+
+    def get(self, handle: int, kind: type[T], name: str) -> T:
+        """An object of a kind, ``name`` in messages. Raises INVALID_ARGUMENT."""
+        item = (self._objects or {}).get(handle)
+        if not isinstance(item, kind):
+            invalid_argument(f"{name} {handle} does not exist in this session, or was released")
+        return item
+
+    def release(self, handle: int) -> object | None:
+        """Give up an object and return it; others that need it keep it alive. Unknown handles do no harm."""
+        with self._lock:
+            return None if self._objects is None else self._objects.pop(handle, None)
+
+    def all(self, kind: type[T]) -> list[T]:
+        """The objects of a kind."""
+        with self._lock:
+            return [item for item in (self._objects or {}).values() if isinstance(item, kind)]
+
+    def watch(self, channel: Channel) -> None:
+        """Have a channel shut down when the session ends."""
+        with self._lock:
+            if self._objects is not None:
+                self._channels.add(channel)
+                return
+        channel.shutdown()
+
+    def forget(self, channel: Channel) -> None:
+        """The channel has ended."""
+        with self._lock:
+            self._channels.discard(channel)
+
+    def _close(self) -> None:
+        with self._lock:
+            self._objects = None
+            channels = list(self._channels)
+        for channel in channels:
+            channel.shutdown()
+
+
+O = TypeVar("O", bound=Ownership)  # noqa: E741 - an Ownership
+
+
+class Sessions(Generic[O]):
+    """The open sessions of a process, by token. ``opened`` is for the link server to call."""
+
+    def __init__(self, factory: Callable[[Session], O]) -> None:
+        self._factory = factory
+        self._lock = threading.Lock()
+        self._sessions: dict[str, O] = {}
+
+    def opened(self, session: Session) -> None:
+        """Know a session until it closes."""
+        with self._lock:
+            self._sessions[session.token] = self._factory(session)
+        session.on_close(lambda: self._closed(session.token))
+
+    def of(self, context: grpc.ServicerContext) -> O:
+        """Whose call this is, by its metadata. Raises INVALID_ARGUMENT without an open session."""
+        metadata: dict[str, Any] = dict(context.invocation_metadata())
+        with self._lock:
+            owner = self._sessions.get(str(metadata.get(SESSION_METADATA, "")))
+        if owner is None:
+            invalid_argument(f"the call needs the token of an open link as metadata {SESSION_METADATA!r}")
+        return owner
+
+    def all(self) -> list[O]:
+        """Every open session."""
+        with self._lock:
+            return list(self._sessions.values())
+
+    def _closed(self, token: str) -> None:
+        with self._lock:
+            self._sessions.pop(token, None)
