@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from nnhal.endpoint import Endpoint
 from nnhal.logs import configure_logs
-from nnhal.serving import wait_for_signal
+from nnhal.supervision import Supervision, add_supervision_argument
 from nnhal_devices.driver import DriverOptions
 from nnhal_devices.host.process import host
 from nnhal_devices.host.settings import DeviceSettings
@@ -26,8 +26,10 @@ def main() -> int:
     parser.add_argument("--workers", help="executions that run at a time (default 1)")
     parser.add_argument("--threads", help="threads that one execution may use (default 1)")
     parser.add_argument("--log-level", help="debug, info, warning or error (default warning)")
+    add_supervision_argument(parser)
     arguments = vars(parser.parse_args())
     name, directory = arguments.pop("name"), arguments.pop("endpoint")
+    supervision = Supervision(arguments.pop("supervisor"))
     try:
         settings = DeviceSettings(**{key: value for key, value in arguments.items() if value is not None})
         configure_logs(name, settings.log_level, settings.log_json)
@@ -38,7 +40,8 @@ def main() -> int:
         return 2
     with process:
         structlog.get_logger().info("serving", device=name, endpoint=str(directory), version=driver.version)
-        wait_for_signal()
+        supervision.ready()
+        supervision.wait()
     return 0
 
 

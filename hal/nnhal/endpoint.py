@@ -11,14 +11,15 @@ _MAX_PATH_BYTES = 107
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One process's directory."""
+    """One process's directory. ``service`` is what the gRPC socket is called: device or framework."""
 
     directory: Path
+    service: str = "device"
 
     @property
     def rpc(self) -> Path:
         """The gRPC socket."""
-        return self.directory / "device.sock"
+        return self.directory / f"{self.service}.sock"
 
     @property
     def link(self) -> Path:

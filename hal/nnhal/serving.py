@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 import socket
-import threading
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
@@ -70,11 +68,3 @@ class ServerProcess:
         stopped.wait()
         self._pool.shutdown()
         self.endpoint.rpc.unlink(missing_ok=True)
-
-
-def wait_for_signal() -> None:
-    """Sleep until SIGTERM or SIGINT."""
-    told = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: told.set())
-    told.wait()

@@ -64,9 +64,14 @@ class Interpreter:
             raise HalError(ErrorStatus.GENERAL_FAILURE, f"{place}: {error}") from error
         for index, (result, shape) in enumerate(zip(results, shapes, strict=True)):
             element = ELEMENT_TYPES[context.outputs[index].type]
-            if result.shape != shape or result.dtype != element:
+            if not _fits(result.shape, shape) or result.dtype != element:
                 context.fail(f"output {index} is {result.dtype} {result.shape}, expected {element} {shape}")
         return results
+
+
+def _fits(dimensions: Dimensions, prepared: Dimensions) -> bool:
+    """Whether a result is as prepared; an axis that depends on the values was prepared as 0."""
+    return len(dimensions) == len(prepared) and all(p in (0, d) for d, p in zip(dimensions, prepared, strict=True))
 
 
 def _omitted(operand: Operand) -> Operand:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nnhal.arrays import Bytes
 from nnhal.errors import HalError, invalid_argument
-from nnhal.memory import FilePool, open_pool
+from nnhal.memory import read_pools
 from nnhal.resolved import ResolvedModel, describe_operation, inline_constants
 from nnhal.types import (
     NO_DEADLINE,
@@ -126,10 +125,4 @@ def resolve(model: Model) -> ResolvedModel:
         for operand in graph.operands
         if operand.lifetime == OperandLifeTime.CONSTANT_POOL
     }
-    return ResolvedModel(model, inline_constants(model, {index: _bytes(model, index) for index in used}))
-
-
-def _bytes(model: Model, index: int) -> Bytes:
-    pool = open_pool(model.pools[index], writable=False)
-    # A file that may shrink is read once: its constants must not change or vanish under a prepared model.
-    return pool.read(0, pool.size) if isinstance(pool, FilePool) else pool.view(0, pool.size)
+    return ResolvedModel(model, inline_constants(model, read_pools(model.pools, used)))

@@ -5,7 +5,7 @@ from nnhal.memory.ashmem import create_ashmem
 from nnhal.memory.hardware_buffer import BufferDescription, create_blob, create_hardware_buffer, describe_buffer
 from nnhal.memory.mapping import Region, mapped_regions
 from nnhal.memory.mmap_fd import map_file
-from nnhal.memory.pool import FilePool, MappedPool, Pool, open_pool, validate_pool
+from nnhal.memory.pool import FilePool, MappedPool, Pool, open_pool, read_pools, validate_pool
 
 __all__ = [
     "BufferDescription",
@@ -22,5 +22,6 @@ __all__ = [
     "mapped_regions",
     "open_pool",
     "plan_arena",
+    "read_pools",
     "validate_pool",
 ]

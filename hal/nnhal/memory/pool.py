@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 import stat
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -147,3 +148,16 @@ def open_pool(memory: Memory, writable: bool) -> Pool:
         return MappedPool(Region(memory.handle.descriptors[0], description.byte_size, writable=writable))
     except (OSError, ValueError) as error:
         general_failure(f"a pool cannot be mapped: {error}")
+
+
+def read_pools(pools: Sequence[Memory], used: Collection[int] | None = None) -> dict[int, Bytes]:
+    """The bytes of the pools of a model, by index; of those in ``used`` only, where it is given. Read-only.
+
+    Raises GENERAL_FAILURE where one cannot be read. A file that may shrink is read once: constants must not change or
+    vanish under whoever uses them.
+    """
+    contents = {}
+    for index in range(len(pools)) if used is None else used:
+        pool = open_pool(pools[index], writable=False)
+        contents[index] = pool.read(0, pool.size) if isinstance(pool, FilePool) else pool.view(0, pool.size)
+    return contents

@@ -104,30 +104,35 @@ class Forms:
         return tuple(sorted({int(layout), layout + 1, len(names)}))
 
 
-def window_of(op: OperationContext, forms: Forms, size: tuple[int, int] | None = None) -> Window:
-    """The window of an operation over its first input. Raises HalError, and UnknownYet.
+def window_of(
+    op: OperationContext, forms: Forms, size: tuple[int, int] | None = None, lengths: tuple[int, int] | None = None
+) -> Window:
+    """The window of an operation. Raises HalError, and UnknownYet.
 
     ``size`` is the filter's height and width where the operation has a filter; poolings have inputs for them.
+    ``lengths`` are the height and width of what the window slides over, by default those of the first input.
     """
     names = forms.of(op)
     channels_first = layout_of(op, forms)
-    images = images_of(op, channels_first)
+    if lengths is None:
+        images = images_of(op, channels_first)
+        lengths = images.height, images.width
 
     def number(name: str) -> int:
         return op.integer(names[name], default=1) if name in names.__members__ else 1
 
-    def axis(name: str, length: int, before: str, after: str, filter_size: int | None) -> Axis:
-        taps = number(f"FILTER_{name}") if filter_size is None else filter_size
-        stride, dilation = number(f"STRIDE_{name}"), number(f"DILATION_{name}")
-        if scheme is not None:
-            return implicit_padding(op, scheme, length, taps, stride, dilation)
-        return explicit_padding(op, number(before), number(after), taps, stride, dilation)
-
     scheme = number("PADDING") if "PADDING" in names.__members__ else None
-    height, width = size or (None, None)
+    taps = size or (number("FILTER_HEIGHT"), number("FILTER_WIDTH"))
+    strides = number("STRIDE_HEIGHT"), number("STRIDE_WIDTH")
+    dilations = number("DILATION_HEIGHT"), number("DILATION_WIDTH")
+    if scheme is None:
+        paddings = (number("PADDING_TOP"), number("PADDING_BOTTOM")), (number("PADDING_LEFT"), number("PADDING_RIGHT"))
+        axes = [explicit_padding(op, *each) for each in zip(paddings, taps, strides, dilations, strict=True)]
+    else:
+        axes = [implicit_padding(op, scheme, *each) for each in zip(lengths, taps, strides, dilations, strict=True)]
     return Window(
-        axis("HEIGHT", images.height, "PADDING_TOP", "PADDING_BOTTOM", height),
-        axis("WIDTH", images.width, "PADDING_LEFT", "PADDING_RIGHT", width),
+        axes[0],
+        axes[1],
         scheme,
         activation_of(op, names["ACTIVATION"]),
         channels_first,
@@ -152,14 +157,14 @@ def images_of(op: OperationContext, channels_first: bool, index: int = 0) -> Ima
     return Images(batch, height, width, channels)
 
 
-def filter_of(op: OperationContext, index: int) -> Dimensions:
+def filter_of(op: OperationContext, index: int) -> tuple[int, int, int, int]:
     """The dimensions of a filter, [a, height, width, b], all at least 1. Raises UnknownYet."""
-    dimensions = op.ranked(index, 4)
-    if 0 in dimensions:
+    first, height, width, last = op.ranked(index, 4)
+    if 0 in (first, height, width, last):
         if not op.executing:
             raise UnknownYet(op.input_name(index))
-        op.refuse(f"a filter of {list(dimensions)}, expected no 0")
-    return dimensions
+        op.refuse(f"a filter of {[first, height, width, last]}, expected no 0")
+    return first, height, width, last
 
 
 def windows_along(op: OperationContext, axis: Axis, length: int) -> int:
@@ -192,12 +197,12 @@ def implicit_padding(op: OperationContext, scheme: int, length: int, size: int, 
     return Axis(size, stride, total // 2, total - total // 2, dilation)
 
 
-def explicit_padding(op: OperationContext, before: int, after: int, size: int, stride: int, dilation: int) -> Axis:
-    """An axis with given paddings."""
-    if min(before, after) < 0:
-        op.refuse(f"paddings {before} and {after}, expected 0 or more")
+def explicit_padding(op: OperationContext, padding: tuple[int, int], size: int, stride: int, dilation: int) -> Axis:
+    """An axis with given paddings, before and after."""
+    if min(padding) < 0:
+        op.refuse(f"paddings {padding[0]} and {padding[1]}, expected 0 or more")
     _require_positive(op, size, stride, dilation)
-    return Axis(size, stride, before, after, dilation)
+    return Axis(size, stride, *padding, dilation)
 
 
 def _require_positive(op: OperationContext, size: int, stride: int, dilation: int) -> None:

@@ -37,17 +37,21 @@ def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
     axis = op.integer(count)
     if not 0 <= axis < len(tensors[0]):
         op.refuse(f"axis {axis} is outside [0, {len(tensors[0])})")
-    common: Dimensions = tensors[0][:axis] + (0,) + tensors[0][axis + 1 :]
-    for dimensions in tensors[1:]:
-        others = dimensions[:axis] + (0,) + dimensions[axis + 1 :]
+    common = tensors[0]
+    for dimensions in tensors:
+        others = _with_length(dimensions, axis, common[axis]) if len(dimensions) == len(common) else dimensions
         merged = combine(common, others)
         if merged is None or (op.executing and common != others):
             op.refuse(f"{describe(tensors[0])} and {describe(dimensions)} do not join along axis {axis}")
         else:
             common = merged
     lengths = [dimensions[axis] for dimensions in tensors]
-    length = 0 if 0 in lengths and not op.executing else sum(lengths)
-    return (common[:axis] + (length,) + common[axis + 1 :],)
+    unknown = 0 in lengths and not op.executing
+    return (_with_length(common, axis, 0 if unknown else sum(lengths)),)
+
+
+def _with_length(dimensions: Dimensions, axis: int, length: int) -> Dimensions:
+    return (*dimensions[:axis], length, *dimensions[axis + 1 :])
 
 
 CONCATENATION = OperationDefinition(OperationType.CONCATENATION, 1, validate, prepare)

@@ -51,7 +51,8 @@ FORMS = Forms(Implicit, Explicit)
 
 def window_of(op: OperationContext) -> Window:
     """The window of one CONV_2D. The filter is [output channels, height, width, input channels]."""
-    return _window.window_of(op, FORMS, filter_of(op, Implicit.FILTER)[1:3])
+    _, height, width, _ = filter_of(op, Implicit.FILTER)
+    return _window.window_of(op, FORMS, (height, width))
 
 
 def validate(op: Signature) -> None:

@@ -26,7 +26,7 @@ def validate(op: Signature) -> None:
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
     """The input's dimensions."""
-    return (op.ranked(Input.INPUT),)
+    return (op.ranked(Input.INPUT, (1, 4)),)
 
 
 QUANTIZE = OperationDefinition(OperationType.QUANTIZE, 3, validate, prepare)

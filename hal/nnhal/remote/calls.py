@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import grpc
@@ -39,7 +39,7 @@ class Calls:
         except grpc.RpcError as error:
             raise error_from_rpc(error, str(self.endpoint.directory)) from error
 
-    def stream(self, method: Callable[..., Iterator[T]], request: Any) -> Iterator[T]:
+    def stream(self, method: Callable[..., Iterable[T]], request: Any) -> Iterator[T]:
         """A streaming call of this session. Raises as ``call``."""
         try:
             yield from method(request, metadata=self._link.metadata)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -56,8 +56,8 @@ class OperationSupport:
 class RemoteDevice:
     """A device process, and this client's session with it. Safe to use from several threads.
 
-    Every method raises HalError where the device refuses, TransportError where it cannot be reached, and DeadObjectError
-    where it is gone.
+    Every method raises HalError where the device refuses, TransportError where it cannot be reached, and
+    DeadObjectError where it is gone.
     """
 
     def __init__(self, endpoint: Endpoint, client_name: str = "nnhal") -> None:
@@ -79,7 +79,7 @@ class RemoteDevice:
         """getVersionString."""
         return self._calls.call(self._device.GetVersionString, device_pb2.GetVersionStringRequest()).version
 
-    def type(self) -> DeviceType:
+    def device_type(self) -> DeviceType:
         """getType. Raises GENERAL_FAILURE for a type that does not exist."""
         code = self._calls.call(self._device.GetType, device_pb2.GetTypeRequest()).type
         if code not in (kind.value for kind in DeviceType):
@@ -153,7 +153,9 @@ class RemoteDevice:
             ),
         )
         notified: device_pb2.Notified | None = None
-        for event in self._calls.stream(self._device.PrepareModelWithConfig, request):
+        events: Iterator[device_pb2.PrepareModelWithConfigResponse]
+        events = self._calls.stream(self._device.PrepareModelWithConfig, request)
+        for event in events:
             if event.preparation.WhichOneof("event") == "notified":
                 notified = event.preparation.notified
         if notified is None:

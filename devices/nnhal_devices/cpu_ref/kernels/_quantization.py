@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import frexp
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nnhal.operations import OperationContext
 from nnhal.types import FusedActivation, Operand
@@ -32,10 +33,23 @@ def from_real(op: OperationContext, values: Floats, index: int = 0) -> Array:
     if operand.scale == 0:
         with np.errstate(over="ignore"):  # a float16 that overflows is infinite
             return values.astype(element, copy=False)
-    scaled = values / np.float32(operand.scale)
-    rounded = np.trunc(scaled + np.copysign(np.float32(0.5), scaled)) + operand.zero_point
+    rounded = round_half_away(values / np.float32(operand.scale)) + operand.zero_point
     quantized: Array = np.clip(rounded, *range_of(operand)).astype(element)
     return quantized
+
+
+def round_half_away(values: Array | float) -> NDArray[np.float64]:
+    """To the nearest integer, halves away from zero. In float64, where adding a half to a float32 is exact."""
+    wide = np.asarray(values, np.float64)
+    rounded: NDArray[np.float64] = np.trunc(wide + np.copysign(0.5, wide))
+    return rounded
+
+
+def divide_half_away(values: Integers, divisors: Array | int) -> Integers:
+    """Integers divided by positive ones, to the nearest, halves away from zero."""
+    whole = np.asarray(divisors, np.int64)
+    quotients: Integers = np.sign(values) * ((np.abs(values) + whole // 2) // whole)
+    return quotients
 
 
 def range_of(operand: Operand) -> tuple[int, int]:
@@ -45,12 +59,17 @@ def range_of(operand: Operand) -> tuple[int, int]:
 
 
 def multiplier_of(real: float) -> tuple[int, int]:
-    """A positive real as (mantissa in [2**30, 2**31), exponent): real = mantissa / 2**31 * 2**exponent."""
-    if real == 0:
-        return 0, 0
+    """A positive real as (mantissa in [2**30, 2**31), exponent): real = mantissa / 2**31 * 2**exponent.
+
+    What is too small for any 32-bit accumulator to show is 0, what saturates every one is the largest.
+    """
     fraction, exponent = frexp(real)
     mantissa = int(fraction * (1 << 31) + 0.5)
-    return (mantissa // 2, exponent + 1) if mantissa == 1 << 31 else (mantissa, exponent)
+    if mantissa == 1 << 31:
+        mantissa, exponent = mantissa // 2, exponent + 1
+    if real == 0 or exponent < -31:
+        return 0, 0
+    return (mantissa, exponent) if exponent <= 31 else ((1 << 31) - 1, 31)
 
 
 def scale_fixed(values: Integers, mantissa: Integers, exponent: Integers) -> Integers:
@@ -68,13 +87,22 @@ def scale_fixed(values: Integers, mantissa: Integers, exponent: Integers) -> Int
     return scaled
 
 
-def requantize(values: Integers, multipliers: Array | float, output: Operand, activation: FusedActivation) -> Array:
-    """Accumulators times a real multiplier, or one for each index of the last axis, as values of a quant8 output."""
+def scale_by(values: Integers, multipliers: Array | float) -> Integers:
+    """``scale_fixed`` by one positive real, or by one for each index of the last axis."""
     pairs = [multiplier_of(float(m)) for m in np.atleast_1d(np.asarray(multipliers, np.float64))]
     mantissas, exponents = (np.array(part, np.int64) for part in zip(*pairs, strict=True))
-    scaled = scale_fixed(values, mantissas, exponents) + output.zero_point
+    return scale_fixed(values, mantissas, exponents)
+
+
+def requantize(values: Integers, multipliers: Array | float, output: Operand, activation: FusedActivation) -> Array:
+    """Accumulators times a real multiplier, or one for each index of the last axis, as values of a quant8 output."""
+    return clamp(scale_by(values, multipliers) + output.zero_point, output, activation)
+
+
+def clamp(values: Array, output: Operand, activation: FusedActivation = FusedActivation.NONE) -> Array:
+    """Quantised values that may lie outside the output's range, or outside what the activation lets pass."""
     low, high = quantized_range(output, activation)
-    return np.clip(scaled, low, high).astype(ELEMENT_TYPES[output.type])
+    return np.clip(values, low, high).astype(ELEMENT_TYPES[output.type])
 
 
 def quantized_range(output: Operand, activation: FusedActivation) -> tuple[int, int]:
@@ -82,7 +110,7 @@ def quantized_range(output: Operand, activation: FusedActivation) -> tuple[int, 
     low, high = range_of(output)
 
     def quantize(real: float) -> int:
-        return output.zero_point + int(np.floor(real / output.scale + 0.5))
+        return output.zero_point + int(round_half_away(real / output.scale))
 
     if activation == FusedActivation.RELU:
         return max(low, quantize(0)), high

@@ -1,0 +1,44 @@
+"""The driver of cpu_acc."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import final
+
+import onnxruntime
+
+from nnhal.resolved import ResolvedModel, propagate_dimensions
+from nnhal.types import DeviceType, Extension, NumberOfCacheFiles
+from nnhal_devices.cpu_acc.capabilities import CAPABILITIES
+from nnhal_devices.cpu_acc.lowering import lower
+from nnhal_devices.cpu_acc.session import create_session
+from nnhal_devices.cpu_acc.support import supported_operations
+from nnhal_devices.cpu_acc.workload import OnnxWorkload
+from nnhal_devices.driver import DriverOptions, MemoryRules, PrepareOptions, Support
+
+
+@final
+class CpuAcc:
+    """An optimised CPU: ONNX Runtime, synchronous, in the caller's memory."""
+
+    name = "cpu_acc"
+    version = f"nnhal-cpu_acc-0.1.0+onnxruntime-{onnxruntime.__version__}"
+    type = DeviceType.CPU
+    capabilities = CAPABILITIES
+    memory = MemoryRules(alignment=64)
+    modelled_timing = False
+    extensions: tuple[Extension, ...] = ()
+    number_of_cache_files = NumberOfCacheFiles()
+
+    def __init__(self, options: DriverOptions) -> None:
+        self._threads = options.threads
+
+    def supported_operations(self, model: ResolvedModel) -> Sequence[Support]:
+        """See Driver."""
+        return supported_operations(model)
+
+    def prepare(self, model: ResolvedModel, options: PrepareOptions) -> OnnxWorkload:
+        """See Driver. The preference changes nothing: there is one way to run a model."""
+        del options
+        graph = lower(model, propagate_dimensions(model))
+        return OnnxWorkload(model, graph, create_session(graph, self._threads))

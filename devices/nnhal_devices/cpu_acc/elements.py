@@ -1,0 +1,101 @@
+"""Which elements the graph has for an operand, and what they stand for.
+
+Float16 is computed in float32, since ONNX Runtime has few float16 kernels for a CPU. Signed 8-bit values become unsigned
+by adding 128 to value and zero point, as its fast integer kernels take unsigned activations; booleans are ONNX's own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import floor
+
+import numpy as np
+
+from nnhal.arrays import Array
+from nnhal.operations import channel_quant
+from nnhal.types import FusedActivation, Operand, OperandType
+from nnhal.types.layout import ELEMENT_TYPES
+
+SIGN = np.uint8(0x80)
+"""Adding 128 to an 8-bit value is flipping this bit."""
+
+KEPT_TYPES: dict[int, np.dtype[np.generic]] = {
+    OperandType.TENSOR_FLOAT32: np.dtype(np.float32),
+    OperandType.TENSOR_FLOAT16: np.dtype(np.float32),
+    OperandType.TENSOR_INT32: np.dtype(np.int32),
+    OperandType.TENSOR_BOOL8: np.dtype(np.bool_),
+    OperandType.TENSOR_QUANT8_ASYMM: np.dtype(np.uint8),
+    OperandType.TENSOR_QUANT8_ASYMM_SIGNED: np.dtype(np.uint8),
+    OperandType.TENSOR_QUANT8_SYMM: np.dtype(np.int8),
+    OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL: np.dtype(np.int8),
+}
+"""The element type that the graph computes with."""
+
+MEMORY_TYPES = {
+    code: np.dtype(np.uint8) if kept == np.uint8 else ELEMENT_TYPES[code] for code, kept in KEPT_TYPES.items()
+}
+"""The element type as which the graph reads and writes the caller's memory."""
+
+QUANTIZED = frozenset(
+    {
+        OperandType.TENSOR_QUANT8_ASYMM,
+        OperandType.TENSOR_QUANT8_ASYMM_SIGNED,
+        OperandType.TENSOR_QUANT8_SYMM,
+        OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantization:
+    """real = (kept - zero_point) * scale, for each index along ``axis`` where there are several."""
+
+    scale: Array
+    zero_point: Array
+    axis: int | None = None
+
+
+def quantization_of(operand: Operand) -> Quantization:
+    """The quantisation of the kept elements of a quantised operand."""
+    if operand.type == OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL:
+        channels = channel_quant(operand)
+        scales = np.array(channels.scales, np.float32)
+        return Quantization(scales, np.zeros(len(scales), np.int8), channels.channel_dim)
+    kept = KEPT_TYPES[operand.type]
+    return Quantization(np.array(operand.scale, np.float32), np.array(kept_zero_point(operand), kept))
+
+
+def kept_zero_point(operand: Operand) -> int:
+    """The zero point of the kept elements."""
+    signed = operand.type == OperandType.TENSOR_QUANT8_ASYMM_SIGNED
+    return operand.zero_point + int(SIGN) if signed else operand.zero_point
+
+
+def keep(operand: Operand, values: Array) -> Array:
+    """A constant as the graph keeps it; without a copy where nothing changes."""
+    if operand.type == OperandType.TENSOR_QUANT8_ASYMM_SIGNED:
+        return values.view(np.uint8) ^ SIGN
+    if operand.type == OperandType.TENSOR_BOOL8:
+        return values != 0
+    return values.astype(KEPT_TYPES[operand.type], copy=False)
+
+
+def activation_range(activation: FusedActivation) -> tuple[float | None, float | None]:
+    """The least and the largest real that a fused activation lets pass."""
+    if activation == FusedActivation.RELU:
+        return 0.0, None
+    if activation == FusedActivation.RELU1:
+        return -1.0, 1.0
+    if activation == FusedActivation.RELU6:
+        return 0.0, 6.0
+    return None, None
+
+
+def kept_range(operand: Operand, activation: FusedActivation) -> tuple[int, int]:
+    """The least and the largest kept value of a quant8 operand that a fused activation lets pass."""
+    zero_point = kept_zero_point(operand)
+    low, high = (
+        None if real is None else zero_point + floor(real / operand.scale + 0.5)
+        for real in activation_range(activation)
+    )
+    return max(0, low or 0), min(255, 255 if high is None else high)

@@ -1,0 +1,219 @@
+"""The ONNX graph of a model while operations are lowered into it.
+
+For each operand the graph remembers which tensors hold it: the elements as they are kept (see ``elements``) and, where
+those are quantised, the reals that they stand for, each in the layouts that were asked for. So neighbouring quantised
+operations share 8-bit tensors with a QuantizeLinear before and a DequantizeLinear after, which ONNX Runtime fuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from onnx import TensorProto
+
+from nnhal.arrays import Array
+from nnhal.resolved import ResolvedModel
+from nnhal.types import FusedActivation, OperandType
+from nnhal.types.layout import Dimensions
+from nnhal_devices.cpu_acc.elements import (
+    QUANTIZED,
+    SIGN,
+    Quantization,
+    activation_range,
+    keep,
+    kept_range,
+    quantization_of,
+)
+from nnhal_devices.cpu_acc.layout import RANK, TO_CHANNELS_FIRST, TO_CHANNELS_LAST, Layout
+
+Attribute = int | float | str | Sequence[int]
+
+
+@dataclass(slots=True)
+class Node:
+    """An ONNX node. ``place`` says which operation of the model it comes from."""
+
+    type: str
+    inputs: list[str]
+    outputs: list[str]
+    attributes: Mapping[str, Attribute]
+    place: str
+
+
+@dataclass(slots=True)
+class Forms:
+    """The tensors that hold one operand, by layout. ``home`` is the layout in which it was made."""
+
+    home: Layout
+    kept: dict[Layout, str]
+    reals: dict[Layout, str] = field(default_factory=dict)
+
+
+class Graph:
+    """Nodes, constants, inputs and outputs. ``dimensions`` are those of the operands, 0 where open."""
+
+    def __init__(self, model: ResolvedModel, dimensions: Sequence[Dimensions]) -> None:
+        self.model = model
+        self.operands = model.model.main.operands
+        self.dimensions = dimensions
+        self.nodes: list[Node] = []
+        self.constants: dict[str, Array] = {}
+        self.inputs: dict[str, int] = {}
+        self.outputs: dict[str, int] = {}
+        self.place = ""
+        self._forms: dict[int, Forms] = {}
+        self._count = 0
+
+    def add(self, type: str, *inputs: str, **attributes: Attribute) -> str:  # noqa: A002 - ONNX's own word
+        """Add a node with one output, and return that tensor's name. An input without a name is left out."""
+        return self.add_many(type, inputs, 1, **attributes)[0]
+
+    def add_many(self, type: str, inputs: Sequence[str], count: int, **attributes: Attribute) -> list[str]:  # noqa: A002
+        """Add a node with several outputs."""
+        outputs = [self._name() for _ in range(count)]
+        self.nodes.append(Node(type, list(inputs), outputs, attributes, self.place))
+        return outputs
+
+    def constant(self, values: Array) -> str:
+        """A constant tensor."""
+        name = self._name()
+        self.constants[name] = values
+        return name
+
+    def integers(self, values: Sequence[int]) -> str:
+        """A constant vector, as shapes, axes and paddings are given to nodes."""
+        return self.constant(np.array(values, np.int64))
+
+    def is_constant(self, operand: int) -> bool:
+        """Whether an operand's value is known."""
+        return operand in self.model.constants[0]
+
+    def home(self, operand: int) -> Layout:
+        """The layout in which an operand was made."""
+        return self._of(operand).home
+
+    def kept(self, operand: int, layout: Layout = Layout.GIVEN) -> str:
+        """The tensor of an operand's elements in a layout."""
+        tensors = self._of(operand).kept
+        if layout not in tensors:
+            if self.is_constant(operand):
+                tensors[layout] = self.constant(keep(self.operands[operand], layout.move(self._value(operand))))
+            elif layout is Layout.MOVED:
+                tensors[layout] = self.add("Transpose", tensors[Layout.GIVEN], perm=TO_CHANNELS_FIRST)
+            else:
+                tensors[layout] = self.add("Transpose", tensors[Layout.MOVED], perm=TO_CHANNELS_LAST)
+        return tensors[layout]
+
+    def real(self, operand: int, layout: Layout = Layout.GIVEN) -> str:
+        """The tensor of the reals that an operand's elements stand for."""
+        if self.operands[operand].type not in QUANTIZED:
+            return self.kept(operand, layout)
+        tensors = self._of(operand).reals
+        if layout not in tensors:
+            quantization = quantization_of(self.operands[operand])
+            axis = None if quantization.axis is None else layout.axis(quantization.axis)
+            tensors[layout] = self.dequantize(
+                self.kept(operand, layout), Quantization(quantization.scale, quantization.zero_point, axis)
+            )
+        return tensors[layout]
+
+    def dequantize(self, tensor: str, quantization: Quantization) -> str:
+        """The reals that quantised elements stand for."""
+        axis = {} if quantization.axis is None else {"axis": quantization.axis}
+        scale, zero_point = self.constant(quantization.scale), self.constant(quantization.zero_point)
+        return self.add("DequantizeLinear", tensor, scale, zero_point, **axis)
+
+    def keep(self, operand: int, tensor: str, layout: Layout = Layout.GIVEN) -> None:
+        """Say which tensor holds an operand's elements."""
+        self._forms[operand] = Forms(layout, {layout: tensor})
+
+    def keep_real(
+        self,
+        operand: int,
+        tensor: str,
+        layout: Layout = Layout.GIVEN,
+        activation: FusedActivation = FusedActivation.NONE,
+    ) -> None:
+        """Say which tensor holds the reals for an operand, to be clamped by an activation and then quantised."""
+        if self.operands[operand].type not in QUANTIZED:
+            self.keep(operand, self.clamp(tensor, activation), layout)
+            return
+        quantization = quantization_of(self.operands[operand])
+        scale, zero_point = self.constant(quantization.scale), self.constant(quantization.zero_point)
+        quantized = self.add("QuantizeLinear", tensor, scale, zero_point)
+        self.keep(operand, self.clamp_kept(operand, quantized, activation), layout)
+
+    def clamp(self, tensor: str, activation: FusedActivation) -> str:
+        """A float tensor with an activation."""
+        low, high = activation_range(activation)
+        if low is None:
+            return tensor
+        if high is None:
+            return self.add("Relu", tensor)
+        return self.add("Clip", tensor, *(self.constant(np.array(bound, np.float32)) for bound in (low, high)))
+
+    def clamp_kept(self, operand: int, tensor: str, activation: FusedActivation) -> str:
+        """An operand's quant8 tensor with an activation.
+
+        It stays behind QuantizeLinear: a clip between an operation and that would keep the two from being fused. Where
+        the type's own range clamps as much, there is nothing to do.
+        """
+        low, high = kept_range(self.operands[operand], activation)
+        if (low, high) == (0, 255):
+            return tensor
+        return self.add("Clip", tensor, *(self.constant(np.array(bound, np.uint8)) for bound in (low, high)))
+
+    def finish(self) -> None:
+        """Lead the main subgraph's outputs out. Each gets a tensor of its own, ``output0`` and so on."""
+        main = self.model.model.main
+        made = {name for node in self.nodes for name in node.outputs}
+        names: dict[str, str] = {}
+        for number, operand in enumerate(main.output_indexes):
+            name = f"output{number}"
+            self.outputs[name] = operand
+            tensor = self._to_memory(operand, self.kept(operand))
+            made.add(tensor)
+            if tensor in names or tensor in self.inputs or tensor in self.constants:
+                tensor = self.add("Identity", tensor)
+            names[tensor] = name
+        for node in self.nodes:
+            node.inputs = [names.get(name, name) for name in node.inputs]
+            node.outputs = [names.get(name, name) for name in node.outputs]
+
+    def _of(self, operand: int) -> Forms:
+        if operand not in self._forms:
+            kept = {} if self.is_constant(operand) else {Layout.GIVEN: self._input(operand)}
+            self._forms[operand] = Forms(Layout.GIVEN, kept)
+        return self._forms[operand]
+
+    def _value(self, operand: int) -> Array:
+        return self.model.constants[0][operand]
+
+    def _input(self, operand: int) -> str:
+        """Declare an input of the main subgraph; those that no operation reads never get this far."""
+        name = f"input{self.model.model.main.input_indexes.index(operand)}"
+        self.inputs[name] = operand
+        match self.operands[operand].type:
+            case OperandType.TENSOR_FLOAT16:
+                return self.add("Cast", name, to=TensorProto.FLOAT)
+            case OperandType.TENSOR_BOOL8:
+                return self.add("Cast", name, to=TensorProto.BOOL)
+            case OperandType.TENSOR_QUANT8_ASYMM_SIGNED:
+                return self.add("BitwiseXor", name, self.constant(np.array(SIGN)))
+        return name
+
+    def _to_memory(self, operand: int, tensor: str) -> str:
+        match self.operands[operand].type:
+            case OperandType.TENSOR_FLOAT16:
+                return self.add("Cast", tensor, to=TensorProto.FLOAT16)
+            case OperandType.TENSOR_BOOL8:
+                return self.add("Cast", tensor, to=TensorProto.UINT8)
+            case OperandType.TENSOR_QUANT8_ASYMM_SIGNED:
+                return self.add("BitwiseXor", tensor, self.constant(np.array(SIGN)))
+        return tensor
+
+    def _name(self) -> str:
+        self._count += 1
+        return f"t{self._count}"

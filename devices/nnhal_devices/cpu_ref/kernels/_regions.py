@@ -1,0 +1,30 @@
+"""Regions of interest in feature maps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnhal.operations import OperationContext
+from nnhal.operations._regions import RegionInput
+from nnhal_devices.cpu_ref.kernels._boxes import require_boxes, require_images
+from nnhal_devices.cpu_ref.kernels._quantization import to_real
+from nnhal_devices.cpu_ref.kernels._types import Array, Floats
+
+
+def scaled_regions(op: OperationContext) -> tuple[Floats, Array]:
+    """The regions in cells of the feature maps, and which feature map each of them is in."""
+    ratios = np.array([op.real(RegionInput.RATIO_WIDTH), op.real(RegionInput.RATIO_HEIGHT)] * 2, np.float32)
+    regions, indexes = to_real(op, RegionInput.ROIS) / ratios, op.value(RegionInput.BATCH_INDEX)
+    require_boxes(op, regions)
+    require_images(op, indexes, len(op.value(RegionInput.FEATURES)))
+    return regions, indexes
+
+
+def channels_last(values: Array, channels_first: bool) -> Array:
+    """A feature map as [images, height, width, channels]."""
+    return values.transpose(0, 2, 3, 1) if channels_first else values
+
+
+def channels_back(values: Array, channels_first: bool) -> Array:
+    """The reverse of ``channels_last``."""
+    return values.transpose(0, 3, 1, 2) if channels_first else values

@@ -1,0 +1,15 @@
+"""LOGISTIC."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnhal.operations import OperationContext
+from nnhal.operations.logistic import Input
+from nnhal_devices.cpu_ref.kernels._quantization import from_real, to_real
+from nnhal_devices.cpu_ref.kernels._types import Array
+
+
+def logistic(op: OperationContext) -> tuple[Array, ...]:
+    """1 / (1 + exp(-x)). Where exp overflows, the infinity gives the right 0."""
+    return (from_real(op, np.float32(1) / (np.float32(1) + np.exp(-to_real(op, Input.INPUT)))),)

@@ -1,0 +1,29 @@
+"""RESIZE_NEAREST_NEIGHBOR."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnhal.operations import OperationContext
+from nnhal.operations._resize import ResizeInput, prepare_resize, spatial_axes
+from nnhal_devices.cpu_ref.kernels._resize import positions, scale_of
+from nnhal_devices.cpu_ref.kernels._types import Array, Integers
+
+
+def resize_nearest_neighbor(op: OperationContext) -> tuple[Array, ...]:
+    """Copies pixels, so every type is the same."""
+    (dimensions,) = prepare_resize(op)
+    result = op.value(ResizeInput.INPUT)
+    for axis in spatial_axes(op):
+        result = result.take(_nearest(op, result.shape[axis], dimensions[axis]), axis)
+    return (result,)
+
+
+def _nearest(op: OperationContext, length: int, resized: int) -> Integers:
+    places = positions(resized)
+    if op.boolean(ResizeInput.HALF_PIXEL_CENTERS):
+        places = places + np.float32(0.5)
+    places = places * scale_of(op, length, resized)
+    if op.boolean(ResizeInput.ALIGN_CORNERS):
+        places = places + np.float32(0.5)  # to the nearest pixel, where otherwise it is the one that the place is in
+    return np.minimum(np.floor(places).astype(np.int64), length - 1)

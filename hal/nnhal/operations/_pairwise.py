@@ -1,0 +1,37 @@
+"""Element-wise functions of two tensors that broadcast, without an activation."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from nnhal.operations._context import OperationContext, Signature
+from nnhal.operations._definition import OperationDefinition
+from nnhal.operations._shape import broadcast
+from nnhal.types import OperandType, OperationType
+from nnhal.types.layout import Dimensions
+
+
+class Input(IntEnum):
+    """The inputs."""
+
+    FIRST = 0
+    SECOND = 1
+
+
+def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
+    """The inputs' dimensions, broadcast."""
+    return (broadcast(op, op.ranked(Input.FIRST), op.ranked(Input.SECOND)),)
+
+
+def pairwise(
+    kind: OperationType, types: dict[OperandType, int], result: OperandType | None = None
+) -> OperationDefinition:
+    """An operation of feature level 3 over two tensors of one type; its output has type ``result``, or theirs."""
+
+    def validate(op: Signature) -> None:
+        op.count(2, names=Input)
+        main = op.tensor(Input.FIRST, types)
+        op.same(Input.SECOND, Input.FIRST)
+        op.output(0, main if result is None else result)
+
+    return OperationDefinition(kind, 3, validate, prepare)

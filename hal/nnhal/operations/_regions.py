@@ -1,0 +1,60 @@
+"""What ROI_ALIGN and ROI_POOLING share: regions of interest that are cut out of feature maps."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from nnhal.operations._boxes import (
+    BOX,
+    MAIN_TYPES,
+    agreed,
+    box_type,
+    require_at_least,
+    require_eighths,
+    require_positive,
+)
+from nnhal.operations._context import OperationContext, Signature
+from nnhal.operations._types import BOOL, I32, INT32, scalar_float
+from nnhal.types.layout import Dimensions
+
+
+class RegionInput(IntEnum):
+    """The inputs that both operations begin with. A ratio is pixels of the image to cells of the feature map."""
+
+    FEATURES = 0
+    ROIS = 1
+    BATCH_INDEX = 2
+    OUTPUT_HEIGHT = 3
+    OUTPUT_WIDTH = 4
+    RATIO_HEIGHT = 5
+    RATIO_WIDTH = 6
+
+
+def validate_regions(op: Signature, layout: int) -> None:
+    """Check the common inputs, the layout flag and the output."""
+    main = op.tensor(RegionInput.FEATURES, MAIN_TYPES, rank=4)
+    op.tensor(RegionInput.ROIS, {box_type(main): 3}, rank=2)
+    op.tensor(RegionInput.BATCH_INDEX, {I32: 3}, rank=1)
+    op.scalar(RegionInput.OUTPUT_HEIGHT, INT32)
+    op.scalar(RegionInput.OUTPUT_WIDTH, INT32)
+    op.scalar(RegionInput.RATIO_HEIGHT, scalar_float(main))
+    op.scalar(RegionInput.RATIO_WIDTH, scalar_float(main))
+    op.scalar(layout, BOOL)
+    op.output(0, main, rank=4)
+
+
+def region_dimensions(op: OperationContext, layout: int) -> Dimensions:
+    """The dimensions of the output: the regions in place of the images, all of one size."""
+    features, rois = op.ranked(RegionInput.FEATURES, 4), op.ranked(RegionInput.ROIS, 2)
+    if op.executing and 0 in features[1:]:
+        op.refuse(f"feature maps of {list(features)} have no cells")
+    count = agreed(op, "regions", rois[0], op.ranked(RegionInput.BATCH_INDEX, 1)[0])
+    agreed(op, "numbers of a region", rois[1], BOX)
+    require_eighths(op, op.inputs[RegionInput.ROIS])
+    height = require_at_least(op, "output_height", op.integer(RegionInput.OUTPUT_HEIGHT), 1)
+    width = require_at_least(op, "output_width", op.integer(RegionInput.OUTPUT_WIDTH), 1)
+    require_positive(op, "ratio_height", op.real(RegionInput.RATIO_HEIGHT))
+    require_positive(op, "ratio_width", op.real(RegionInput.RATIO_WIDTH))
+    if op.boolean(layout):
+        return count, features[1], height, width
+    return count, height, width, features[3]

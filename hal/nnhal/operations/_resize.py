@@ -1,0 +1,73 @@
+"""What RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR share: images whose height and width change."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from math import floor
+
+import numpy as np
+
+from nnhal.operations._boxes import require_at_least, require_positive
+from nnhal.operations._context import OperationContext, Signature
+from nnhal.operations._shape import require_input_quantization
+from nnhal.operations._types import BOOL, INT32, scalar_float
+from nnhal.types import OperandType
+from nnhal.types.layout import Dimensions
+
+_TOO_LONG = 1 << 31
+
+
+class ResizeInput(IntEnum):
+    """The inputs. Width and height are INT32 sizes, or float factors."""
+
+    INPUT = 0
+    WIDTH = 1
+    HEIGHT = 2
+    LAYOUT = 3
+    ALIGN_CORNERS = 4
+    HALF_PIXEL_CENTERS = 5
+
+
+def validate_resize(op: Signature, types: dict[OperandType, int], counts: range) -> None:
+    """Check the operands; the factors and the layout flag came with feature level 3, what follows with level 4."""
+    op.count(counts, names=ResizeInput)
+    main = op.tensor(ResizeInput.INPUT, types, rank=4)
+    if op.inputs[ResizeInput.WIDTH].type == INT32:
+        op.scalar(ResizeInput.WIDTH, INT32)
+        op.scalar(ResizeInput.HEIGHT, INT32)
+    else:
+        op.scalar(ResizeInput.WIDTH, scalar_float(main), since=3)
+        op.scalar(ResizeInput.HEIGHT, scalar_float(main), since=3)
+    op.scalar(ResizeInput.LAYOUT, BOOL, since=3)
+    op.scalar(ResizeInput.ALIGN_CORNERS, BOOL, since=4)
+    op.scalar(ResizeInput.HALF_PIXEL_CENTERS, BOOL, since=4)
+    op.output(0, main, rank=4)
+
+
+def spatial_axes(op: OperationContext) -> tuple[int, int]:
+    """Which axes are height and width."""
+    return (2, 3) if op.boolean(ResizeInput.LAYOUT) else (1, 2)
+
+
+def prepare_resize(op: OperationContext) -> tuple[Dimensions, ...]:
+    """The input's dimensions with another height and width."""
+    dimensions = list(op.ranked(ResizeInput.INPUT, 4))
+    if op.executing and 0 in dimensions[1:]:
+        op.refuse(f"images of {dimensions} have no pixels")
+    if op.boolean(ResizeInput.ALIGN_CORNERS) and op.boolean(ResizeInput.HALF_PIXEL_CENTERS):
+        op.refuse("align_corners and half_pixel_centers are both true, expected one of them at most")
+    require_input_quantization(op)
+    for axis, index in zip(spatial_axes(op), (ResizeInput.HEIGHT, ResizeInput.WIDTH), strict=True):
+        dimensions[axis] = _length(op, index, dimensions[axis])
+    return (tuple(dimensions),)
+
+
+def _length(op: OperationContext, index: ResizeInput, length: int) -> int:
+    name = f"the output's {index.name.lower()}"
+    if op.main_type(index) == INT32:
+        return require_at_least(op, name, op.integer(index), 1)
+    factor = require_positive(op, f"the factor of {name}", op.real(index))
+    if length * factor >= _TOO_LONG:
+        op.refuse(f"{name} is {length} * {factor}, expected less than {_TOO_LONG}")
+    resized = floor(np.float32(length) * np.float32(factor))  # in float32, which decides between neighbours
+    return require_at_least(op, name, resized, 1) if length else 0

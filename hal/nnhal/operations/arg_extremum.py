@@ -1,0 +1,40 @@
+"""ARGMAX and ARGMIN: where along an axis the largest or smallest element is."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from nnhal.operations._context import OperationContext, Signature
+from nnhal.operations._definition import OperationDefinition
+from nnhal.operations._shape import axis_of, reduced
+from nnhal.operations._types import F16, F32, I32, INT32, Q8A, Q8AS
+from nnhal.types import OperationType
+from nnhal.types.layout import Dimensions
+
+
+class Input(IntEnum):
+    """The inputs."""
+
+    INPUT = 0
+    AXIS = 1
+
+
+def validate(op: Signature) -> None:
+    """A tensor of any rank; indices come out."""
+    op.count(2, names=Input)
+    op.tensor(Input.INPUT, {F16: 3, F32: 3, I32: 3, Q8A: 3, Q8AS: 4})
+    op.scalar(Input.AXIS, INT32)
+    op.output(0, I32)
+
+
+def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
+    """The input's dimensions without the axis; [1] for a vector."""
+    dimensions = op.ranked(Input.INPUT)
+    axis = axis_of(op, op.integer(Input.AXIS), len(dimensions))
+    if op.executing and dimensions[axis] == 0:
+        op.refuse(f"axis {axis} has no elements")
+    return (reduced(dimensions, {axis}, keep=False),)
+
+
+ARGMAX = OperationDefinition(OperationType.ARGMAX, 3, validate, prepare)
+ARGMIN = OperationDefinition(OperationType.ARGMIN, 3, validate, prepare)

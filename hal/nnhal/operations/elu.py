@@ -1,0 +1,34 @@
+"""ELU: x where it is positive, alpha * (exp(x) - 1) where it is not."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from nnhal.operations._context import OperationContext, Signature
+from nnhal.operations._definition import OperationDefinition
+from nnhal.operations._types import F16, F32, scalar_float
+from nnhal.types import OperationType
+from nnhal.types.layout import Dimensions
+
+
+class Input(IntEnum):
+    """The inputs."""
+
+    INPUT = 0
+    ALPHA = 1
+
+
+def validate(op: Signature) -> None:
+    """A float tensor and a float."""
+    op.count(2, names=Input)
+    main = op.tensor(Input.INPUT, {F16: 4, F32: 4})
+    op.scalar(Input.ALPHA, scalar_float(main))
+    op.output(0, main)
+
+
+def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
+    """The input's dimensions."""
+    return (op.ranked(Input.INPUT),)
+
+
+ELU = OperationDefinition(OperationType.ELU, 4, validate, prepare)

@@ -1,0 +1,38 @@
+"""EXPAND_DIMS: a new axis of one element."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from nnhal.operations._context import OperationContext, Signature
+from nnhal.operations._definition import OperationDefinition
+from nnhal.operations._shape import axis_of, require_input_quantization
+from nnhal.operations._types import F16, F32, I32, INT32, Q8A, Q8AS
+from nnhal.types import OperationType
+from nnhal.types.layout import Dimensions
+
+
+class Input(IntEnum):
+    """The inputs."""
+
+    INPUT = 0
+    AXIS = 1
+
+
+def validate(op: Signature) -> None:
+    """A tensor of any rank."""
+    op.count(2, names=Input)
+    main = op.tensor(Input.INPUT, {F16: 3, F32: 3, I32: 3, Q8A: 3, Q8AS: 4})
+    op.scalar(Input.AXIS, INT32)
+    op.output(0, main)
+
+
+def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
+    """The input's dimensions with a 1 at the axis, which counts in the output."""
+    require_input_quantization(op)
+    dimensions = op.ranked(Input.INPUT)
+    axis = axis_of(op, op.integer(Input.AXIS), len(dimensions) + 1)
+    return ((*dimensions[:axis], 1, *dimensions[axis:]),)
+
+
+EXPAND_DIMS = OperationDefinition(OperationType.EXPAND_DIMS, 3, validate, prepare)

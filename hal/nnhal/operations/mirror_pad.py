@@ -1,0 +1,63 @@
+"""MIRROR_PAD: a tensor continued beyond its edges by its own reflection."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from nnhal.operations._context import OperationContext, Signature
+from nnhal.operations._definition import OperationDefinition
+from nnhal.operations._types import F16, F32, I32, INT32, Q8A, Q8AS
+from nnhal.types import OperationType
+from nnhal.types.layout import Dimensions
+
+
+class Input(IntEnum):
+    """The inputs."""
+
+    INPUT = 0
+    PADDINGS = 1
+    MODE = 2
+
+
+class Mode(IntEnum):
+    """Whether the edge itself is repeated (SYMMETRIC) or not (REFLECT)."""
+
+    REFLECT = 0
+    SYMMETRIC = 1
+
+
+def validate(op: Signature) -> None:
+    """A tensor, two paddings for each of its axes, and the mode; the output has the input's rank and quantisation."""
+    op.count(3, names=Input)
+    main = op.tensor(Input.INPUT, {F16: 7, F32: 7, I32: 7, Q8A: 7, Q8AS: 7})
+    op.tensor(Input.PADDINGS, {I32: 1}, rank=2)
+    op.scalar(Input.MODE, INT32)
+    rank = len(op.inputs[Input.INPUT].dimensions)
+    op.output(0, main, rank or None)
+    op.same_quantization(op.inputs[Input.INPUT], op.outputs[0], "input and output")
+
+
+def paddings(op: OperationContext) -> list[tuple[int, int]]:
+    """For each axis the elements before and after it."""
+    rank, shape = len(op.ranked(Input.INPUT)), op.ranked(Input.PADDINGS)
+    if shape != (rank, 2):
+        op.refuse(f"paddings have dimensions {list(shape)}, expected [{rank}, 2]")
+    flat = op.integers(Input.PADDINGS)
+    return list(zip(flat[::2], flat[1::2], strict=True))
+
+
+def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
+    """The input's dimensions and their paddings, which may not be longer than what there is to reflect."""
+    code = op.integer(Input.MODE)
+    if code not in (Mode.REFLECT, Mode.SYMMETRIC):
+        op.refuse(f"mode {code}, expected 0 (REFLECT) or 1 (SYMMETRIC)")
+    result = []
+    for axis, (length, pair) in enumerate(zip(op.known_dimensions(Input.INPUT), paddings(op), strict=True)):
+        limit = max(0, length - 1) if code == Mode.REFLECT else length
+        if min(pair) < 0 or max(pair) > limit:
+            op.refuse(f"paddings {pair} on axis {axis}, expected 0 to {limit}")
+        result.append(length + sum(pair))
+    return (tuple(result),)
+
+
+MIRROR_PAD = OperationDefinition(OperationType.MIRROR_PAD, 7, validate, prepare)

@@ -1,0 +1,49 @@
+"""PACK: tensors of equal dimensions stacked along a new axis."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from nnhal.operations._context import OperationContext, Signature
+from nnhal.operations._definition import OperationDefinition
+from nnhal.operations._shape import agreed
+from nnhal.operations._types import F16, F32, I32, INT32, Q8A, Q8AS
+from nnhal.types import OperationType
+from nnhal.types.layout import Dimensions
+
+
+class Input(IntEnum):
+    """The inputs: the axis, then one tensor or more."""
+
+    AXIS = 0
+    FIRST = 1
+
+
+def validate(op: Signature) -> None:
+    """Tensors of one type and quantisation; the output has one axis more."""
+    count = op.count(max(2, len(op.inputs)), names=Input)
+    op.scalar(Input.AXIS, INT32)
+    main = op.tensor(Input.FIRST, {F16: 6, F32: 6, I32: 6, Q8A: 6, Q8AS: 6})
+    op.output(0, main)
+    output = op.outputs[0]
+    for index in range(Input.FIRST, count):
+        op.same(index, Input.FIRST)
+        operand = op.inputs[index]
+        op.same_quantization(operand, output, f"input {index} and the output")
+        if operand.dimensions and output.dimensions and len(operand.dimensions) + 1 != len(output.dimensions):
+            op.context.refuse(
+                f"input {index} has rank {len(operand.dimensions)} and the output {len(output.dimensions)}, "
+                "expected one more"
+            )
+
+
+def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
+    """The inputs' dimensions with their number at the axis, which counts in the output."""
+    dimensions = agreed(op, *range(Input.FIRST, len(op.inputs)))
+    axis = op.integer(Input.AXIS)
+    if not 0 <= axis <= len(dimensions):
+        op.refuse(f"axis {axis} is outside [0, {len(dimensions)}]")
+    return ((*dimensions[:axis], len(op.inputs) - Input.FIRST, *dimensions[axis:]),)
+
+
+PACK = OperationDefinition(OperationType.PACK, 6, validate, prepare)

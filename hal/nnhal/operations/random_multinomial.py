@@ -1,0 +1,43 @@
+"""RANDOM_MULTINOMIAL: classes drawn at random, by unnormalised log-probabilities."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from nnhal.operations._context import OperationContext, Signature
+from nnhal.operations._definition import OperationDefinition
+from nnhal.operations._shape import require_dimensions
+from nnhal.operations._types import F16, F32, I32, INT32
+from nnhal.types import OperationType
+from nnhal.types.layout import Dimensions
+
+
+class Input(IntEnum):
+    """The inputs."""
+
+    LOGITS = 0
+    SAMPLES = 1
+    SEEDS = 2
+
+
+def validate(op: Signature) -> None:
+    """A row of logits for each image of the batch, the number of samples for each, and two seeds."""
+    op.count(3, names=Input)
+    op.tensor(Input.LOGITS, {F16: 3, F32: 3}, rank=2)
+    op.scalar(Input.SAMPLES, INT32)
+    op.tensor(Input.SEEDS, {I32: 1}, rank=1)
+    op.output(0, I32, rank=2)
+
+
+def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
+    """The batch and the samples."""
+    (batch, classes), samples = op.ranked(Input.LOGITS, 2), op.integer(Input.SAMPLES)
+    if samples < 1:
+        op.refuse(f"{samples} samples, expected at least 1")
+    if op.executing and classes == 0:
+        op.refuse("no classes to draw from")
+    require_dimensions(op, Input.SEEDS, (2,))
+    return ((batch, samples),)
+
+
+RANDOM_MULTINOMIAL = OperationDefinition(OperationType.RANDOM_MULTINOMIAL, 3, validate, prepare)

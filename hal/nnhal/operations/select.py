@@ -1,0 +1,37 @@
+"""SELECT: where a mask is true the first tensor, elsewhere the second. Inputs and output may differ in quantisation."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from nnhal.operations._context import OperationContext, Signature
+from nnhal.operations._definition import OperationDefinition
+from nnhal.operations._shape import agreed
+from nnhal.operations._types import B8, F16, F32, I32, Q8A, Q8AS
+from nnhal.types import OperationType
+from nnhal.types.layout import Dimensions
+
+
+class Input(IntEnum):
+    """The inputs."""
+
+    MASK = 0
+    FIRST = 1
+    SECOND = 2
+
+
+def validate(op: Signature) -> None:
+    """A mask, and two tensors of one type."""
+    op.count(3, names=Input)
+    op.tensor(Input.MASK, {B8: 3})
+    main = op.tensor(Input.FIRST, {F16: 3, F32: 3, I32: 3, Q8A: 3, Q8AS: 4})
+    op.same(Input.SECOND, Input.FIRST)
+    op.output(0, main)
+
+
+def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
+    """The dimensions that all three inputs share: nothing broadcasts."""
+    return (agreed(op, Input.MASK, Input.FIRST, Input.SECOND),)
+
+
+SELECT = OperationDefinition(OperationType.SELECT, 3, validate, prepare)

@@ -1,0 +1,72 @@
+"""STRIDED_SLICE: elements of each axis from a begin towards an end in strides, which may be negative.
+
+Bit i of a mask is about axis i: begin and end masks replace the bound by the far end of the axis, the shrink mask takes
+an axis of which one element is left away.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from nnhal.operations._context import OperationContext, Signature
+from nnhal.operations._definition import OperationDefinition
+from nnhal.operations._shape import integers_per_axis, require_input_quantization
+from nnhal.operations._types import F16, F32, I32, INT32, Q8A, Q8AS
+from nnhal.types import OperationType
+from nnhal.types.layout import Dimensions
+
+
+class Input(IntEnum):
+    """The inputs."""
+
+    INPUT = 0
+    BEGIN = 1
+    END = 2
+    STRIDES = 3
+    BEGIN_MASK = 4
+    END_MASK = 5
+    SHRINK_MASK = 6
+
+
+def validate(op: Signature) -> None:
+    """A tensor of rank up to 4, three numbers for each of its axes, and three masks."""
+    op.count(7, names=Input)
+    main = op.tensor(Input.INPUT, {F32: 2, Q8A: 2, F16: 3, Q8AS: 4}, rank=(1, 4))
+    for index in (Input.BEGIN, Input.END, Input.STRIDES):
+        op.tensor(index, {I32: 1}, rank=1)
+    for index in (Input.BEGIN_MASK, Input.END_MASK, Input.SHRINK_MASK):
+        op.scalar(index, INT32)
+    op.output(0, main)
+
+
+def ranges(op: OperationContext) -> tuple[range, ...]:
+    """For each axis of the input the indices that are kept. Bounds below 0 count from the end and are clamped."""
+    op.ranked(Input.INPUT, (1, 4))
+    begins, ends, strides = (
+        integers_per_axis(op, index, Input.INPUT) for index in (Input.BEGIN, Input.END, Input.STRIDES)
+    )
+    begin_mask, end_mask = op.integer(Input.BEGIN_MASK), op.integer(Input.END_MASK)
+    result = []
+    for axis, length in enumerate(op.known_dimensions(Input.INPUT)):
+        if strides[axis] == 0:
+            op.refuse(f"stride 0 on axis {axis}")
+        begin = None if begin_mask >> axis & 1 else begins[axis]
+        end = None if end_mask >> axis & 1 else ends[axis]
+        result.append(range(*slice(begin, end, strides[axis]).indices(length)))
+    return tuple(result)
+
+
+def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
+    """How many elements of each axis are left; shrunk axes disappear, but at least one axis is left."""
+    require_input_quantization(op)
+    shrink_mask = op.integer(Input.SHRINK_MASK)
+    result = []
+    for axis, indices in enumerate(ranges(op)):
+        if not shrink_mask >> axis & 1:
+            result.append(len(indices))
+        elif len(indices) != 1 or indices.step < 0:
+            op.refuse(f"axis {axis} is shrunk and keeps {len(indices)} elements with stride {indices.step}, expected 1")
+    return (tuple(result) or (1,),)
+
+
+STRIDED_SLICE = OperationDefinition(OperationType.STRIDED_SLICE, 2, validate, prepare)

@@ -1,0 +1,137 @@
+"""Starting processes of nnhal, knowing when they serve, and ending them.
+
+A supervised process inherits one end of a socket pair. It writes a byte when it serves, and ends when the other end
+closes: however its supervisor dies, no process is left behind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+
+from nnhal.errors import NnhalError
+
+_READY = b"R"
+_STOP_SECONDS = 10.0
+
+
+class StartError(NnhalError):
+    """A process ended, or did not serve in time, when it was started. The message holds what it said last."""
+
+
+class Supervision:
+    """The supervised side. Without a supervisor only signals end the process."""
+
+    def __init__(self, fd: int | None) -> None:
+        self._socket = socket.socket(fileno=fd) if fd is not None else None
+        self._wake, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(wake)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: None)
+
+    def ready(self) -> None:
+        """Tell the supervisor that the process serves."""
+        if self._socket is not None:
+            with contextlib.suppress(OSError):  # the supervisor is gone; wait() will see it
+                self._socket.send(_READY)
+
+    def wait(self) -> None:
+        """Sleep until SIGTERM, SIGINT, or the end of the supervisor."""
+        wakers: list[int] = [self._wake]
+        if self._socket is not None:
+            wakers.append(self._socket.fileno())
+        select.select(wakers, [], [])
+
+
+def add_supervision_argument(parser: argparse.ArgumentParser) -> None:
+    """The option by which a supervisor hands over its socket."""
+    parser.add_argument("--supervisor", type=int, metavar="FD", help=argparse.SUPPRESS)
+
+
+class Child:
+    """A supervised process: ``python -m MODULE ARGUMENTS…``. Ends when this object is closed or collected."""
+
+    def __init__(self, module: str, arguments: Sequence[str], stderr: int | None = None) -> None:
+        """Start it. Raises OSError."""
+        self._socket, theirs = socket.socketpair()
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", module, *arguments, "--supervisor", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stderr=subprocess.PIPE if stderr is None else stderr,
+                pass_fds=[theirs.fileno()],
+            )
+        self._said: list[str] = []
+        self._reader: threading.Thread | None = None
+        if self.process.stderr is not None:
+            self._reader = threading.Thread(target=self._read, name=f"stderr-{self.process.pid}", daemon=True)
+            self._reader.start()
+        self.name = " ".join([module, *arguments])
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self.process.pid
+
+    def wait_until_ready(self, seconds: float = 60.0) -> None:
+        """Wait until it serves. Raises StartError where it ends instead, or takes too long."""
+        self._socket.settimeout(seconds)
+        try:
+            said = self._socket.recv(1)
+        except TimeoutError:
+            self.stop()
+            raise StartError(f"{self.name} did not serve within {seconds:.0f} s{self._last_words()}") from None
+        except OSError:
+            said = b""
+        if said != _READY:
+            self.process.wait()
+            raise StartError(f"{self.name} ended with status {self.process.returncode}{self._last_words()}")
+
+    def stop(self, seconds: float = _STOP_SECONDS) -> int:
+        """End it: politely, then by force. Returns its status."""
+        self._socket.close()
+        try:
+            status = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            status = self.process.wait()
+        if self._reader is not None:
+            self._reader.join()
+        return status
+
+    def said(self) -> str:
+        """The last lines that it wrote to standard error."""
+        return "".join(self._said[-20:])
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        with self.process.stderr as lines:
+            for line in lines:
+                text = line.decode(errors="replace")
+                sys.stderr.write(text)
+                self._said.append(text)
+                del self._said[:-100]
+
+    def _last_words(self) -> str:
+        if self._reader is not None and self.process.poll() is not None:
+            self._reader.join()
+        said = self.said().strip()
+        return f": {said}" if said else ""
+
+
+def stop_all(children: Sequence[Child]) -> None:
+    """End several processes, last first, all at once rather than one after the other."""
+    for child in reversed(children):
+        child._socket.close()
+    deadline = time.monotonic() + _STOP_SECONDS
+    for child in reversed(children):
+        child.stop(max(0.1, deadline - time.monotonic()))

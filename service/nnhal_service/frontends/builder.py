@@ -1,0 +1,135 @@
+"""Building a HAL model operand by operand. Every operation is checked as it is added."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+
+import numpy as np
+
+from nnhal.arrays import Array
+from nnhal.errors import invalid_argument
+from nnhal.memory import create_ashmem, open_pool
+from nnhal.operations import DEFINITIONS, OperationContext, Signature, UnknownYet
+from nnhal.types import (
+    Ashmem,
+    ChannelQuant,
+    DataLocation,
+    Model,
+    Operand,
+    OperandLifeTime,
+    OperandType,
+    Operation,
+    OperationType,
+    Subgraph,
+)
+from nnhal.types.layout import ELEMENT_TYPES, combine, describe
+
+MAX_INLINE_BYTES = 128
+"""Larger constants lie in the model's pool."""
+POOL_ALIGNMENT = 64
+
+
+@dataclass(slots=True)
+class ModelBuilder:
+    """The main subgraph of a model in the making. Equal constants become one operand."""
+
+    operands: list[Operand] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    operations: list[Operation] = field(default_factory=list)
+    _values: dict[int, Array] = field(default_factory=dict)
+    _known: dict[tuple[Operand, bytes], int] = field(default_factory=dict)
+
+    def add(self, operand: Operand, name: str = "") -> int:
+        """A new operand that is no constant; its index."""
+        self.operands.append(operand)
+        self.names.append(name)
+        return len(self.operands) - 1
+
+    def constant(
+        self,
+        code: OperandType,
+        values: Array,
+        scale: float = 0.0,
+        zero_point: int = 0,
+        channels: ChannelQuant | None = None,
+        name: str = "",
+    ) -> int:
+        """A constant operand of a type and its index: scalars are 0-d arrays. ``values`` are not copied before build."""
+        stored = np.ascontiguousarray(values, ELEMENT_TYPES[code]).reshape(values.shape)
+        operand = Operand(
+            code, values.shape, scale, zero_point, OperandLifeTime.CONSTANT_COPY, DataLocation(), channels
+        )
+        key = (operand, blake2b(stored, digest_size=16).digest())
+        if key not in self._known:
+            self._known[key] = self.add(operand, name)
+            self._values[self._known[key]] = stored
+        return self._known[key]
+
+    def operation(self, code: OperationType, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """A new operation, whose outputs' dimensions are completed by what follows from its inputs.
+
+        Raises HalError(INVALID_ARGUMENT) where the operation does not take such operands.
+        """
+        operation = Operation(code, tuple(inputs), tuple(outputs))
+        context = OperationContext(
+            code,
+            code.name,
+            [self.operands[i] for i in operation.inputs],
+            [self.operands[i] for i in operation.outputs],
+            lambda position: self._values.get(operation.inputs[position]),
+        )
+        DEFINITIONS[code].validate(Signature(context))
+        try:
+            found = DEFINITIONS[code].prepare(context)
+        except UnknownYet:
+            found = ()
+        for index, dimensions in zip(operation.outputs, found, strict=False):
+            self._complete(context.place, index, dimensions)
+        self.operations.append(operation)
+
+    def _complete(self, place: str, index: int, dimensions: tuple[int, ...]) -> None:
+        operand = self.operands[index]
+        merged = combine(operand.dimensions, dimensions)
+        if merged is None:
+            invalid_argument(f"{place} gives {describe(dimensions)}, the model has {describe(operand.dimensions)}")
+        self.operands[index] = replace(operand, dimensions=merged)
+
+    def build(self, inputs: Sequence[int], outputs: Sequence[int]) -> Model:
+        """The model. Constants of up to MAX_INLINE_BYTES lie in it, the others in one pool of ashmem."""
+        operands = list(self.operands)
+        inline = bytearray()
+        pooled: list[tuple[int, Array]] = []
+        end = 0
+        for index, values in self._values.items():
+            raw = values.reshape(-1).view(np.uint8)
+            if len(raw) <= MAX_INLINE_BYTES:
+                inline += bytes(-len(inline) % _alignment(len(raw)))
+                location = DataLocation(0, len(inline), len(raw))
+                inline += raw.tobytes()
+                operands[index] = replace(operands[index], location=location)
+            else:
+                start = end + -end % POOL_ALIGNMENT
+                end = start + len(raw)
+                pooled.append((start, raw))
+                operands[index] = replace(
+                    operands[index],
+                    lifetime=OperandLifeTime.CONSTANT_POOL,
+                    location=DataLocation(0, start, len(raw)),
+                )
+        main = Subgraph(tuple(operands), tuple(self.operations), tuple(inputs), tuple(outputs))
+        return Model(main, (), bytes(inline), (_pool(pooled, end),) if pooled else ())
+
+
+def _alignment(size: int) -> int:
+    """That of an inline value of ``size`` bytes (contract §3.5)."""
+    return 1 if size < 2 else 2 if size < 4 else 4
+
+
+def _pool(values: Sequence[tuple[int, Array]], size: int) -> Ashmem:
+    memory = create_ashmem(size, "nnhal-constants")
+    pool = open_pool(memory, writable=True)
+    for offset, raw in values:
+        pool.write(offset, raw)
+    return memory

@@ -1,0 +1,33 @@
+"""The errors of the front ends.
+
+NnhalError
+└── FrontendError       a user's model that cannot be imported
+    ├── InvalidModel    it breaks the rules of its format, or the given shapes do not fit it
+    └── UnsupportedNode a node that the NN HAL cannot express
+"""
+
+from __future__ import annotations
+
+from nnhal.errors import NnhalError
+
+
+class FrontendError(NnhalError):
+    """A user's model that cannot be imported."""
+
+
+class InvalidModel(FrontendError):
+    """The model breaks the rules of its format, or the given shapes do not fit it."""
+
+
+class UnsupportedNode(FrontendError):
+    """A node that the NN HAL cannot express.
+
+    ``reason`` says what was got, ``supported`` what would be, where that is not plain from the reason.
+    """
+
+    def __init__(self, node: str, op_type: str, reason: str, supported: str = "") -> None:
+        super().__init__(f"node '{node}' ({op_type}): {reason}" + (f"; supported: {supported}" if supported else ""))
+        self.node = node
+        self.op_type = op_type
+        self.reason = reason
+        self.supported = supported

@@ -1,0 +1,109 @@
+"""Nodes whose results are known before any execution, or are just their inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+
+from nnhal.arrays import Array
+from nnhal_service.frontends.onnx.graph import Graph, Node
+
+_RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+_LEFT = frozenset({"DequantizeLinear", *_RANDOM})
+_ASK_SHAPE_ONLY = frozenset({"Shape", "Size"})
+
+
+def fold_constants(graph: Graph) -> Graph:
+    """The graph with every node computed whose inputs are all known.
+
+    DequantizeLinear is left for what can use the integers.
+    """
+    constants = dict(graph.constants)
+    kept = []
+    for node in graph.nodes:
+        inputs = _known_inputs(graph, node, constants)
+        values = None if inputs is None else _evaluate(node, graph.opset, inputs)
+        if values is None:
+            kept.append(node)
+        else:
+            constants.update(zip(node.outputs, values, strict=False))
+    return replace(graph, nodes=tuple(kept), constants=constants)
+
+
+def fix_reshapes(graph: Graph) -> Graph:
+    """The graph with constant shapes for Reshape wherever inference has found at most one axis open."""
+    constants = dict(graph.constants)
+    nodes = []
+    for node in graph.nodes:
+        shape = graph.shape(node.outputs[0])
+        if node.op_type == "Reshape" and shape is not None and shape.count(0) <= 1:
+            name = f"{node.outputs[0]}/shape"
+            constants[name] = np.array([length or -1 for length in shape], np.int64)
+            attributes = {key: value for key, value in node.attributes.items() if key != "allowzero"}
+            node = replace(node, inputs=(node.inputs[0], name), attributes=attributes)
+        nodes.append(node)
+    return replace(graph, nodes=tuple(nodes), constants=constants)
+
+
+def remove_identities(graph: Graph) -> Graph:
+    """The graph without nodes that hand their input through at inference."""
+    uses = graph.uses()
+    renamed: dict[str, str] = {}
+    kept = []
+    for node in graph.nodes:
+        node = replace(node, inputs=tuple(renamed.get(name, name) for name in node.inputs))
+        if _is_identity(graph, node) and not any(uses[name] for name in node.outputs[1:]):
+            renamed[node.outputs[0]] = node.inputs[0]
+        else:
+            kept.append(node)
+    outputs = {user: renamed.get(name, name) for user, name in graph.outputs.items()}
+    return replace(graph, nodes=tuple(kept), outputs=outputs)
+
+
+def _is_identity(graph: Graph, node: Node) -> bool:
+    if node.op_type == "Dropout":
+        training = node.input(2)
+        return not training or (training in graph.constants and not graph.constants[training])
+    return node.op_type == "Identity"
+
+
+def _known_inputs(graph: Graph, node: Node, constants: Mapping[str, Array]) -> dict[str, Array] | None:
+    """Arrays for a node's inputs, None where it must not or cannot be computed."""
+    if node.domain or node.op_type in _LEFT:
+        return None
+    if any(isinstance(value, onnx.GraphProto) for value in node.attributes.values()):
+        return None
+    if node.op_type in _ASK_SHAPE_ONLY and node.inputs[0] not in constants:
+        shape = graph.shape(node.inputs[0])
+        if shape is None or 0 in shape:
+            return None
+        return {node.inputs[0]: np.broadcast_to(np.float32(0), shape)}
+    names = [name for name in node.inputs if name]
+    return {name: constants[name] for name in names} if all(name in constants for name in names) else None
+
+
+def _evaluate(node: Node, opset: int, inputs: Mapping[str, Array]) -> list[Array] | None:
+    """A node's results; None where the reference evaluator cannot compute it, so that the node stays."""
+    try:
+        results: list[Any] = ReferenceEvaluator(_model(node, opset)).run(None, dict(inputs))
+    except (ArithmeticError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError):
+        return None
+    return [np.asarray(result) for result in results]
+
+
+def _model(node: Node, opset: int) -> onnx.ModelProto:
+    proto = helper.make_node(node.op_type, node.inputs, node.outputs, **node.attributes)
+    # The reference evaluator asks neither the types nor the shapes of a graph's inputs and outputs.
+    graph = helper.make_graph(
+        [proto],
+        node.name,
+        [helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in dict.fromkeys(node.inputs) if name],
+        [helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in node.outputs if name],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])

@@ -1,0 +1,180 @@
+"""Neighbouring nodes that are one operation of the NN HAL.
+
+Each rule looks at a node and the only reader of its result, and gives the node that stands for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from nnhal.arrays import Array
+from nnhal.types import FusedActivation
+from nnhal_service.frontends.onnx.graph import Graph, Node
+
+_TAKE_ACTIVATION = frozenset({"Add", "AveragePool", "Conv", "Div", "Gemm", "MatMul", "MaxPool", "Mul", "Sub"})
+_RANGES = {
+    (0.0, np.inf): FusedActivation.RELU,
+    (-1.0, 1.0): FusedActivation.RELU1,
+    (0.0, 6.0): FusedActivation.RELU6,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """A node for two, and constants that it needs."""
+
+    node: Node
+    constants: Mapping[str, Array] = field(default_factory=dict)
+
+
+Rule = Callable[[Graph, Node, Node], Merged | None]
+
+
+def fuse(graph: Graph) -> Graph:
+    """The graph with all rules applied."""
+    for rule in (fuse_padding, fuse_normalization, fuse_bias, fuse_activation):
+        graph = _apply(graph, rule)
+    return graph
+
+
+def _apply(graph: Graph, rule: Rule) -> Graph:
+    uses = graph.uses()
+    producers: dict[str, Node] = {}
+    nodes: dict[str, Node] = {}
+    for node in graph.nodes:
+        for name in node.inputs:
+            first = producers.get(name)
+            merged = rule(graph, first, node) if first is not None and uses[name] == 1 else None
+            if first is not None and merged is not None:
+                names = tuple(dict.fromkeys(first.stands_for + node.stands_for))
+                node = replace(merged.node, outputs=node.outputs, stands_for=names)
+                graph = replace(graph, constants={**graph.constants, **merged.constants})
+                del nodes[first.outputs[0]]
+                break
+        producers.update((name, node) for name in node.outputs)
+        nodes[node.outputs[0]] = node
+    return replace(graph, nodes=tuple(nodes.values()))
+
+
+def fuse_padding(graph: Graph, first: Node, second: Node) -> Merged | None:
+    """Pad with zeros along image axes, then Conv: a Conv with larger paddings."""
+    if first.op_type != "Pad" or second.op_type != "Conv" or second.inputs[0] != first.outputs[0]:
+        return None
+    pads = paddings_of(graph, first)
+    rank = len(graph.shape(first.inputs[0]) or ())
+    automatic = second.attributes.get("auto_pad", "NOTSET")
+    if pads is None or rank < 3 or len(pads) != rank or automatic not in ("NOTSET", "VALID"):
+        return None
+    if first.attributes.get("mode", "constant") != "constant" or padding_value(graph, first) != 0:
+        return None
+    if pads[0] != (0, 0) or pads[1] != (0, 0) or min(min(pair) for pair in pads) < 0:
+        return None
+    own = second.attributes.get("pads", [0] * (2 * rank - 4)) if automatic == "NOTSET" else [0] * (2 * rank - 4)
+    added = [before for before, _ in pads[2:]] + [after for _, after in pads[2:]]
+    attributes = {
+        **second.attributes,
+        "auto_pad": "NOTSET",
+        "pads": [int(a + b) for a, b in zip(own, added, strict=True)],
+    }
+    return Merged(replace(second, inputs=(first.inputs[0], *second.inputs[1:]), attributes=attributes))
+
+
+def fuse_normalization(graph: Graph, first: Node, second: Node) -> Merged | None:
+    """Conv, then BatchNormalization: a Conv with other weights."""
+    if first.op_type != "Conv" or second.op_type != "BatchNormalization" or second.inputs[0] != first.outputs[0]:
+        return None
+    factors = normalization_of(graph, second)
+    weights = graph.constants.get(first.inputs[1])
+    bias = graph.constants.get(first.input(2)) if first.input(2) else np.zeros((), np.float32)
+    if factors is None or weights is None or bias is None:
+        return None
+    scale, shift = factors
+    names = (f"{first.inputs[1]}/{second.name}", f"{first.name}/{second.name}/bias")
+    values = (
+        (weights * scale.reshape(-1, *[1] * (weights.ndim - 1))).astype(weights.dtype),
+        (bias * scale + shift).astype(weights.dtype),
+    )
+    return Merged(replace(first, inputs=(first.inputs[0], *names)), dict(zip(names, values, strict=True)))
+
+
+def fuse_bias(graph: Graph, first: Node, second: Node) -> Merged | None:
+    """MatMul with constant weights [in, out], then Add of a constant [out]: a MatMul whose third input is the bias."""
+    if first.op_type != "MatMul" or len(first.inputs) != 2 or second.op_type != "Add":
+        return None
+    weights = graph.constants.get(first.inputs[1])
+    (other,) = [name for name in second.inputs if name != first.outputs[0]] or [""]
+    bias = graph.constants.get(other)
+    if weights is None or weights.ndim != 2 or bias is None or bias.ndim > 2 or bias.size != weights.shape[1]:
+        return None
+    if bias.shape[-1:] != weights.shape[1:]:
+        return None
+    name = f"{other}/bias"
+    return Merged(replace(first, inputs=(*first.inputs, name)), {name: bias.reshape(-1)})
+
+
+def fuse_activation(graph: Graph, first: Node, second: Node) -> Merged | None:
+    """An operation that takes an activation, then Relu or a Clip that is one."""
+    if first.op_type not in _TAKE_ACTIVATION or first.activation or len(first.outputs) > 1:
+        return None
+    if second.op_type not in ("Clip", "Relu") or second.inputs[0] != first.outputs[0]:
+        return None
+    if graph.tensors[first.outputs[0]].element_type.kind != "f":
+        return None
+    activation = activation_of(graph, second)
+    return None if activation is None else Merged(replace(first, activation=activation))
+
+
+def activation_of(graph: Graph, node: Node) -> FusedActivation | None:
+    """What Relu or Clip is as a fused activation, None where it is none."""
+    if node.op_type == "Relu":
+        return FusedActivation.RELU
+    bounds = clip_bounds(graph, node)
+    return None if bounds is None else _RANGES.get(bounds)
+
+
+def clip_bounds(graph: Graph, node: Node) -> tuple[float, float] | None:
+    """The least and the largest value that Clip lets pass, infinite where it does not bound; None where not known."""
+    bounds = []
+    for index, (attribute, default) in enumerate((("min", -np.inf), ("max", np.inf)), 1):
+        name = node.input(index)
+        if name and name not in graph.constants:
+            return None
+        value = float(graph.constants[name].item()) if name else float(node.attributes.get(attribute, default))
+        bounds.append(default if abs(value) >= float(np.finfo(np.float32).max) else value)
+    return bounds[0], bounds[1]
+
+
+def normalization_of(graph: Graph, node: Node) -> tuple[Array, Array] | None:
+    """BatchNormalization as ``x * scale + shift`` for each channel, None where its parameters are not constant."""
+    if any(name not in graph.constants for name in node.inputs[1:5]) or node.attributes.get("training_mode", 0):
+        return None
+    scale, bias, mean, variance = (graph.constants[name].astype(np.float64) for name in node.inputs[1:5])
+    factor = scale / np.sqrt(variance + float(node.attributes.get("epsilon", 1e-5)))
+    return factor, bias - mean * factor
+
+
+def paddings_of(graph: Graph, node: Node) -> list[tuple[int, int]] | None:
+    """Elements that Pad adds before and after each axis, None where that is not known."""
+    rank = len(graph.shape(node.inputs[0]) or ())
+    flat = node.attributes.get("pads")
+    if flat is None:
+        flat = graph.constants.get(node.input(1))
+    if flat is None or (node.input(3) and node.input(3) not in graph.constants):
+        return None
+    axes = graph.constants[node.input(3)] if node.input(3) else range(rank)
+    half = len(flat) // 2
+    pads = [(0, 0)] * rank
+    for axis, before, after in zip(axes, flat[:half], flat[half:], strict=True):
+        pads[int(axis)] = (int(before), int(after))
+    return pads
+
+
+def padding_value(graph: Graph, node: Node) -> float | None:
+    """What Pad fills with, None where that is not known."""
+    if not node.input(2):
+        return float(node.attributes.get("value", 0.0))
+    value = graph.constants.get(node.input(2))
+    return None if value is None else float(value.item())

@@ -1,0 +1,204 @@
+"""An ONNX graph as the passes of the importer see it: immutable, shapes inferred, constants as arrays."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from nnhal.arrays import Array
+from nnhal.types import FusedActivation
+from nnhal.types.layout import Dimensions, describe
+from nnhal_service.frontends.errors import InvalidModel, UnsupportedNode
+
+MIN_OPSET = 7
+_DEFAULT_DOMAINS = ("", "ai.onnx")
+
+
+class TensorInfo(NamedTuple):
+    """What is known of a tensor. ``shape`` has 0 for an unknown axis, and is None where the rank is unknown."""
+
+    element_type: np.dtype[np.generic]
+    shape: Dimensions | None
+
+
+@dataclass(frozen=True, slots=True)
+class Quantization:
+    """What integers stand for: real = (q - zero_point) * scale, with one pair, or one for each index along ``axis``."""
+
+    element_type: np.dtype[np.generic]
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+    axis: int | None = None
+
+    @property
+    def scale(self) -> float:
+        """The scale of a tensor that has only one."""
+        (scale,) = self.scales
+        return scale
+
+    @property
+    def zero_point(self) -> int:
+        """The zero point of a tensor that has only one."""
+        (zero_point,) = self.zero_points
+        return zero_point
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node. An empty name in ``inputs`` is an input that is left out.
+
+    ``stands_for`` names the user's nodes that have been merged into this one, itself included.
+    """
+
+    name: str
+    op_type: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    domain: str = ""
+    activation: FusedActivation = FusedActivation.NONE
+    stands_for: tuple[str, ...] = ()
+
+    def input(self, index: int) -> str:
+        """The name of an input; empty where it is left out."""
+        return self.inputs[index] if index < len(self.inputs) else ""
+
+    def unsupported(self, reason: str, supported: str = "") -> UnsupportedNode:
+        """The error to raise about this node."""
+        return UnsupportedNode(self.name, self.op_type, reason, supported)
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Nodes in an order in which they can be computed.
+
+    ``outputs`` maps the names of the model's outputs to the tensors that hold them. ``quantization`` says what the values
+    of integer tensors stand for.
+    """
+
+    opset: int
+    nodes: tuple[Node, ...]
+    inputs: tuple[str, ...]
+    outputs: Mapping[str, str]
+    tensors: Mapping[str, TensorInfo]
+    constants: Mapping[str, Array]
+    quantization: Mapping[str, Quantization] = field(default_factory=dict)
+
+    def shape(self, name: str) -> Dimensions | None:
+        """A tensor's shape, None where its rank is unknown."""
+        if name in self.constants:
+            return self.constants[name].shape
+        return self.tensors[name].shape if name in self.tensors else None
+
+    def uses(self) -> Counter[str]:
+        """How often each tensor is read, by nodes and as an output of the model."""
+        return Counter([name for node in self.nodes for name in node.inputs] + list(self.outputs.values()))
+
+    def producers(self) -> dict[str, Node]:
+        """The node that writes each tensor."""
+        return {name: node for node in self.nodes for name in node.outputs if name}
+
+    def consumers(self) -> dict[str, list[Node]]:
+        """The nodes that read each tensor."""
+        found: dict[str, list[Node]] = {}
+        for node in self.nodes:
+            for name in dict.fromkeys(node.inputs):
+                found.setdefault(name, []).append(node)
+        return found
+
+    def without_unused(self) -> Graph:
+        """The graph without nodes of which nothing is needed."""
+        needed = set(self.outputs.values())
+        kept = []
+        for node in reversed(self.nodes):
+            if not needed.isdisjoint(node.outputs):
+                kept.append(node)
+                needed.update(node.inputs)
+        return replace(self, nodes=tuple(reversed(kept)))
+
+
+def read_graph(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
+    """A checked model as a graph. ``shapes`` gives inputs of open shape a fixed one. Raises InvalidModel."""
+    try:
+        onnx.checker.check_model(model)
+    except onnx.checker.ValidationError as error:
+        raise InvalidModel(f"not a valid ONNX model: {error}") from error
+    opset = _opset(model)
+    if model.functions:
+        model = onnx.inliner.inline_local_functions(model)
+    if shapes:
+        model = _with_shapes(model, shapes)
+    try:
+        model = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
+    except onnx.shape_inference.InferenceError as error:
+        raise InvalidModel(f"the shapes of the ONNX model contradict one another: {error}") from error
+    graph = model.graph
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    return Graph(
+        opset,
+        tuple(_node(node, index) for index, node in enumerate(graph.node)),
+        tuple(value.name for value in graph.input if value.name not in constants),
+        {value.name: value.name for value in graph.output},
+        {value.name: _tensor(value) for value in (*graph.input, *graph.value_info, *graph.output)},
+        constants,
+    )
+
+
+def _opset(model: onnx.ModelProto) -> int:
+    opset = max((entry.version for entry in model.opset_import if entry.domain in _DEFAULT_DOMAINS), default=0)
+    if opset < MIN_OPSET:
+        raise InvalidModel(f"the model uses ONNX opset {opset}, expected {MIN_OPSET} or later")
+    if model.graph.sparse_initializer:
+        raise InvalidModel("the model has sparse initializers, expected dense ones")
+    return opset
+
+
+def _with_shapes(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> onnx.ModelProto:
+    fixed = onnx.ModelProto()
+    fixed.CopyFrom(model)
+    inputs = {value.name: value.type.tensor_type for value in fixed.graph.input}
+    for name, shape in shapes.items():
+        if name not in inputs:
+            raise InvalidModel(f"a shape is given for '{name}', the model's inputs are {sorted(inputs)}")
+        declared = _shape(inputs[name])
+        fits = declared is None or (
+            len(declared) == len(shape) and all(d in (0, s) for d, s in zip(declared, shape, strict=True))
+        )
+        if not fits or min(shape, default=1) < 1:
+            raise InvalidModel(f"shape {list(shape)} is given for input '{name}' of shape {describe(declared or ())}")
+        inputs[name].shape.ClearField("dim")
+        for length in shape:
+            inputs[name].shape.dim.add().dim_value = length
+    return fixed
+
+
+def _node(proto: onnx.NodeProto, index: int) -> Node:
+    name = proto.name or f"{proto.op_type}_{index}"
+    attributes = {a.name: _text(helper.get_attribute_value(a)) for a in proto.attribute}
+    domain = "" if proto.domain in _DEFAULT_DOMAINS else proto.domain
+    return Node(
+        name, proto.op_type, tuple(proto.input), tuple(proto.output), attributes, domain, stands_for=(name,)
+    )
+
+
+def _text(value: Any) -> Any:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _tensor(value: onnx.ValueInfoProto) -> TensorInfo:
+    kind = value.type.tensor_type
+    if value.type.WhichOneof("value") != "tensor_type":
+        raise InvalidModel(f"'{value.name}' is a {value.type.WhichOneof('value')}, expected a tensor")
+    return TensorInfo(np.dtype(helper.tensor_dtype_to_np_dtype(kind.elem_type)), _shape(kind))
+
+
+def _shape(kind: onnx.TypeProto.Tensor) -> Dimensions | None:
+    if not kind.HasField("shape"):
+        return None
+    return tuple(dim.dim_value for dim in kind.shape.dim)

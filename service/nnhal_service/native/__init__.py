@@ -1,0 +1,1 @@
+"""The native service: inference by pool handles over gRPC, the link and channels."""

@@ -1,0 +1,62 @@
+"""Serving a binding's channel: RunCall in, RunAnswer out, in lockstep."""
+
+from __future__ import annotations
+
+import threading
+
+import structlog
+from google.protobuf.message import DecodeError
+
+from nnhal.errors import HalError, NnhalError
+from nnhal.link import Channel, ChannelClosedError, ProtocolError
+from nnhal.types import ErrorStatus
+from nnhal.v1 import framework_pb2 as wire
+from nnhal.v1 import types_pb2
+from nnhal_service.native.client import Client
+from nnhal_service.native.convert import report_to_wire
+from nnhal_service.runtime import ExecutionContext
+
+_log = structlog.get_logger(__name__)
+_MAX_ERROR_CHARACTERS = 2000
+
+
+def serve_binding(context: ExecutionContext, client: Client, channel: Channel) -> None:
+    """Answer on a channel, in a thread of its own, until either side closes it."""
+    client.watch(channel)
+    name = f"binding-{client.pid}"
+    threading.Thread(target=_serve, args=(context, client, channel), name=name, daemon=True).start()
+
+
+def _serve(context: ExecutionContext, client: Client, channel: Channel) -> None:
+    try:
+        while True:
+            channel.send(_answer(context, channel.receive()))
+    except ChannelClosedError:
+        pass
+    except ProtocolError as error:
+        _log.warning("binding ended: garbage", pid=client.pid, reason=str(error))
+    finally:
+        client.forget(channel)
+        channel.close()
+
+
+def _answer(context: ExecutionContext, message: bytes) -> bytes:
+    try:
+        call = wire.RunCall.FromString(message)
+    except DecodeError as error:
+        raise ProtocolError(f"{len(message)} bytes that are no RunCall") from error
+    try:
+        return wire.RunAnswer(report=report_to_wire(context.run(call.deadline_ns))).SerializeToString()
+    except HalError as error:
+        return _refusal(error.status, error.message)
+    except NnhalError as error:
+        return _refusal(ErrorStatus.DEVICE_UNAVAILABLE, str(error))
+    except Exception:
+        _log.exception("a run failed")
+        return _refusal(ErrorStatus.GENERAL_FAILURE, "the framework failed; its log says why")
+
+
+def _refusal(status: ErrorStatus, message: str) -> bytes:
+    return wire.RunAnswer(
+        status=types_pb2.ErrorStatus.ValueType(status), message=message[:_MAX_ERROR_CHARACTERS]
+    ).SerializeToString()

@@ -1,0 +1,18 @@
+"""Loaded models on devices: preparing the steps of a plan, and running them on one arena."""
+
+from nnhal_service.runtime.context import ExecutionContext, RunReport, StepReport, TensorBinding
+from nnhal_service.runtime.fleet import Fleet, FleetMember
+from nnhal_service.runtime.loaded_model import LoadedModel
+from nnhal_service.runtime.prepared_plan import PreparedPlan, prepare
+
+__all__ = [
+    "ExecutionContext",
+    "Fleet",
+    "FleetMember",
+    "LoadedModel",
+    "PreparedPlan",
+    "RunReport",
+    "StepReport",
+    "TensorBinding",
+    "prepare",
+]
