@@ -45,15 +45,13 @@ class Session:
 
 def create_session(graph: Graph, threads: int) -> Session:
     """Compile a finished graph. Raises GENERAL_FAILURE where ONNX Runtime refuses it."""
-    large = {name: np.ascontiguousarray(a) for name, a in graph.constants.items() if a.nbytes > INLINE_BYTES}
+    large = {name: np.asarray(a, order="C") for name, a in graph.constants.items() if a.nbytes > INLINE_BYTES}
     values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in large.items()}
     options = _options(threads)
     options.add_external_initializers(list(values), list(values.values()))
     model = _model(graph, large)
     try:
-        session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     except RUNTIME_ERRORS as error:
         general_failure(f"ONNX Runtime refused the model: {error}")
     return Session(session, tuple(values.values()))
@@ -77,7 +75,7 @@ def _model(graph: Graph, large: Iterable[str]) -> ModelProto:
         for number, node in enumerate(graph.nodes)
     ]
     initializers = [
-        _external(name, array) if name in large else numpy_helper.from_array(np.ascontiguousarray(array), name)
+        _external(name, array) if name in large else numpy_helper.from_array(np.asarray(array, order="C"), name)
         for name, array in graph.constants.items()
     ]
     body = helper.make_graph(

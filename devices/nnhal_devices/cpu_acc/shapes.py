@@ -25,7 +25,7 @@ def execution_dimensions(model: ResolvedModel, inputs: Mapping[int, Dimensions])
             [graph.operands[index] for index in positions],
             [graph.operands[index] for index in operation.outputs],
             lambda position, at=positions: constants.get(at[position]),  # type: ignore[misc]
-            lambda position, at=positions: found[at[position]],  # type: ignore[misc]
+            lambda position, at=positions: found.get(at[position], ()),  # type: ignore[misc]
             model.model.relax_computation_float32_to_float16,
         )
         results = DEFINITIONS[context.type].prepare(context)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 from onnxruntime import IOBinding
@@ -60,6 +60,11 @@ class OnnxWorkload:
                 return expected
         found = execution_dimensions(self._model, given)
         return tuple(found[index] for index in main.output_indexes)
+
+
+def _bind(bind: Callable[..., None], name: str, code: int, argument: Argument) -> None:
+    if argument.data is not None:
+        bind(name, "cpu", 0, MEMORY_TYPES[code], argument.dimensions, argument.data.ctypes.data)
 
 
 class BoundSession:

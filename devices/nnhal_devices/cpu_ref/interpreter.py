@@ -9,7 +9,7 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.errors import HalError
-from nnhal.operations import DEFINITIONS, OperationContext
+from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet
 from nnhal.resolved import ResolvedModel, describe_operation
 from nnhal.types import ErrorStatus, Operand, OperandLifeTime, Operation, OperationType
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
@@ -56,20 +56,22 @@ class Interpreter:
             lambda position: _NOTHING if (value := present[position]) is None else value.shape,
             self._model.model.relax_computation_float32_to_float16,
         )
-        shapes = DEFINITIONS[context.type].prepare(context)
         try:
+            shapes = DEFINITIONS[context.type].prepare(context)
             with np.errstate(all="ignore"):  # float arithmetic answers with inf and nan, as the HAL's does
                 results = KERNELS[context.type](context)
+        except UnknownYet as omitted:
+            raise HalError(ErrorStatus.INVALID_ARGUMENT, f"{omitted} is omitted, expected a value") from omitted
         except (ValueError, IndexError, MemoryError) as error:
             raise HalError(ErrorStatus.GENERAL_FAILURE, f"{place}: {error}") from error
         for index, (result, shape) in enumerate(zip(results, shapes, strict=True)):
             element = ELEMENT_TYPES[context.outputs[index].type]
-            if not _fits(result.shape, shape) or result.dtype != element:
+            if not fits_prepared(result.shape, shape) or result.dtype != element:
                 context.fail(f"output {index} is {result.dtype} {result.shape}, expected {element} {shape}")
         return results
 
 
-def _fits(dimensions: Dimensions, prepared: Dimensions) -> bool:
+def fits_prepared(dimensions: Dimensions, prepared: Dimensions) -> bool:
     """Whether a result is as prepared; an axis that depends on the values was prepared as 0."""
     return len(dimensions) == len(prepared) and all(p in (0, d) for d, p in zip(dimensions, prepared, strict=True))
 

@@ -10,6 +10,7 @@ from nnhal.errors import general_failure, invalid_argument
 from nnhal.memory import Pool, open_pool
 from nnhal.resolved import ResolvedModel
 from nnhal.types import (
+    NO_DEADLINE,
     UNAVAILABLE_TIMING,
     ExecutionConfig,
     ExecutionResult,
@@ -134,26 +135,31 @@ class BoundRequest:
         self._staged_outputs = staged_outputs
         self._measure = config.measure_timing
         timeout = config.loop_timeout_duration_ns
-        self._loop_timeout_ns = DEFAULT_LOOP_TIMEOUT_NS if timeout == -1 else timeout
+        self._unbounded = Control(NO_DEADLINE, DEFAULT_LOOP_TIMEOUT_NS if timeout == -1 else timeout)
         self._busy = threading.Lock()
 
     def run(self, deadline_ns: int) -> tuple[ExecutionResult, Staging]:
         """Run it once. Raises HalError: GENERAL_FAILURE where it runs already."""
-        if deadline_ns < -1:
-            invalid_argument(f"deadline {deadline_ns} ns, expected -1 or more")
+        control = self._unbounded if deadline_ns == NO_DEADLINE else self._bounded(deadline_ns)
         if not self._busy.acquire(blocking=False):
             general_failure("the execution runs already; one at a time is allowed")
         try:
             started = time.perf_counter_ns()
-            require_ahead(deadline_ns)
-            scheduler = self.prepared.scheduler
-            scheduler.enter(self.prepared.client, self.prepared.priority, deadline_ns)
+            prepared = self.prepared
+            scheduler = prepared.scheduler
+            scheduler.enter(prepared.client, prepared.priority, deadline_ns)
             try:
-                return self._run(Control(deadline_ns, self._loop_timeout_ns), started)
+                return self._run(control, started)
             finally:
                 scheduler.leave()
         finally:
             self._busy.release()
+
+    def _bounded(self, deadline_ns: int) -> Control:
+        if deadline_ns < NO_DEADLINE:
+            invalid_argument(f"deadline {deadline_ns} ns, expected -1 or more")
+        require_ahead(deadline_ns)
+        return Control(deadline_ns, self._unbounded.loop_timeout_ns)
 
     def _run(self, control: Control, started: int) -> tuple[ExecutionResult, Staging]:
         staging = Staging() if self._staged_inputs or self._staged_outputs else NO_STAGING
@@ -162,13 +168,13 @@ class BoundRequest:
         begun = time.perf_counter_ns()
         outcome = self._workload.run(control)
         ended = time.perf_counter_ns()
-        shapes = self._shapes(outcome)
-        if staging is not NO_STAGING:
-            self.prepared.counters.add_staged(staging.bytes)
-        if not all(shape.is_sufficient for shape in shapes):
+        shapes = self._shapes(outcome) if outcome.dimensions else ()
+        if shapes and not all(shape.is_sufficient for shape in shapes):
             return ExecutionResult(False, shapes), staging
         if self._staged_outputs:
             copy_out(self._staged_outputs, staging)
+        if staging is not NO_STAGING:
+            self.prepared.counters.add_staged(staging.bytes)
         if not shapes and not self._measure:
             return SUCCESS, staging
         timing = UNAVAILABLE_TIMING

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import contextlib
 import socket
+import struct
 from collections.abc import Sequence
 
 from nnhal.descriptor import Descriptor
@@ -12,6 +13,7 @@ from nnhal.errors import NnhalError
 
 MAX_MESSAGE_BYTES = 64 * 1024
 MAX_DESCRIPTORS_PER_MESSAGE = 16
+_CREDENTIALS = struct.Struct("3i")
 _DESCRIPTOR_BYTES = array.array("i").itemsize
 
 
@@ -81,6 +83,11 @@ class Channel:
             raise ProtocolError(f"more than {MAX_DESCRIPTORS_PER_MESSAGE} descriptors with one message")
         return self._take(size), descriptors
 
+    @property
+    def peer_pid(self) -> int:
+        """The process that made the other end. Raises OSError once closed."""
+        return peer_credentials(self._socket)[0]
+
     def set_timeout(self, seconds: float | None) -> None:
         """Bound how long sending and receiving may block; what takes longer closes the channel for the caller."""
         self._socket.settimeout(seconds)
@@ -102,6 +109,13 @@ class Channel:
             raise ProtocolError(f"a message of more than {self._max_bytes} bytes")
         self.bytes_received += size
         return bytes(self._view[:size])
+
+
+def peer_credentials(connection: socket.socket) -> tuple[int, int]:
+    """The process and the user that made the other end of a unix socket."""
+    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    pid, uid, _ = _CREDENTIALS.unpack(raw)
+    return pid, uid
 
 
 def channel_pair() -> tuple[Channel, Descriptor]:

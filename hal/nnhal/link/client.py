@@ -59,6 +59,11 @@ class Link:
         return ((SESSION_METADATA, self.session_token),)
 
     @property
+    def peer_pid(self) -> int:
+        """The process on the other side."""
+        return self._channel.peer_pid
+
+    @property
     def socket_bytes(self) -> int:
         """Bytes that went over the link, both ways."""
         return self._channel.bytes_sent + self._channel.bytes_received

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError
-from nnhal.link.channel import Channel, ChannelClosedError, ProtocolError
+from nnhal.link.channel import Channel, ChannelClosedError, ProtocolError, peer_credentials
 from nnhal.link.client import PROTOCOL_VERSION
 from nnhal.link.descriptors import DescriptorTable, Limits
 from nnhal.types import ErrorStatus
@@ -24,7 +24,6 @@ from nnhal.v1 import link_pb2 as wire
 from nnhal.v1 import types_pb2
 
 _log = structlog.get_logger(__name__)
-_CREDENTIALS = struct.Struct("3i")
 _SEND_SECONDS = 5.0
 _HELLO_SECONDS = 10.0
 
@@ -126,9 +125,7 @@ class LinkServer:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
-            pid, uid, _ = _CREDENTIALS.unpack(
-                connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-            )
+            pid, uid = peer_credentials(connection)
             if uid not in self._allowed:
                 _log.warning("link refused: foreign user", uid=uid, pid=pid)
                 _refuse(connection, f"user {uid} may not open links here")

@@ -55,6 +55,12 @@ class OperationContext:
         """Whether an input is given: neither left out at the end nor NO_VALUE."""
         return index < len(self.inputs) and self.inputs[index].lifetime != OperandLifeTime.NO_VALUE
 
+    def given(self, index: int) -> bool:
+        """As ``has``, but raises UnknownYet where only the request will tell: it may omit inputs of the model."""
+        if self.has(index) and self.inputs[index].lifetime == OperandLifeTime.SUBGRAPH_INPUT and not self.executing:
+            raise UnknownYet(self.input_name(index))
+        return self.has(index)
+
     def main_type(self, index: int = 0) -> int:
         """The type of an input."""
         return self.inputs[index].type

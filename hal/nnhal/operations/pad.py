@@ -57,12 +57,21 @@ def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
     """The input's dimensions, each with its paddings added."""
     if op.main_type() in QUANT8:
         require_input_quantization(op)
+        _require_representable_value(op)
     return (
         tuple(
             length + before + after if length or op.executing else 0
             for length, (before, after) in zip(op.ranked(Input.INPUT, (1, 4)), paddings_of(op), strict=True)
         ),
     )
+
+
+def _require_representable_value(op: OperationContext) -> None:
+    if not op.is_known(Input.VALUE):
+        return
+    low, high = (0, 255) if op.main_type() == Q8A else (-128, 127)
+    if not low <= op.integer(Input.VALUE) <= high:
+        op.refuse(f"the value is {op.integer(Input.VALUE)}, expected {low} to {high}")
 
 
 PAD = OperationDefinition(OperationType.PAD, 2, validate_pad, prepare)

@@ -64,6 +64,11 @@ class Calls:
         """Bytes that went over the link, both ways."""
         return self._link.socket_bytes
 
+    @property
+    def peer_pid(self) -> int:
+        """The process on the other side."""
+        return self._link.peer_pid
+
     def close(self) -> None:
         """End the session."""
         self._link.close()

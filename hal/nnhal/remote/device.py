@@ -71,6 +71,11 @@ class RemoteDevice:
         return self._calls.endpoint
 
     @property
+    def pid(self) -> int:
+        """The device's process."""
+        return self._calls.peer_pid
+
+    @property
     def link_bytes(self) -> int:
         """Bytes that went over this session's link, both ways."""
         return self._calls.link_bytes

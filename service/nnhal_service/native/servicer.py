@@ -110,6 +110,7 @@ class FrameworkServicer(framework_pb2_grpc.FrameworkServiceServicer):
             name=name,
             version=member.version,
             type=types_pb2.DeviceType.ValueType(member.type),
+            pid=member.remote.pid,
             available=True,
         )
 

@@ -36,7 +36,7 @@ def from_centre(centre: Floats, size: Floats) -> Floats:
 def transform(boxes: Floats, deltas: Floats, image_sizes: Floats) -> Floats:
     """Boxes moved by deltas (x, y in sizes of the box; width, height as logarithms), clipped to (height, width)."""
     size = boxes[..., 2:] - boxes[..., :2]
-    centre: Floats = boxes[..., :2] + size / 2 + deltas[..., :2] * size
+    centre = boxes[..., :2] + (np.float32(0.5) + deltas[..., :2]) * size
     corners = from_centre(centre, np.exp(deltas[..., 2:]) * size)
     limits = np.concatenate((image_sizes[..., ::-1], image_sizes[..., ::-1]), axis=-1)
     return np.minimum(np.maximum(corners, np.float32(0)), limits)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnhal.operations import OperationContext
+from nnhal.operations._types import QUANT8
 from nnhal.types import FusedActivation, Operand
 from nnhal.types.layout import ELEMENT_TYPES
 from nnhal_devices.cpu_ref.kernels._types import Array, Floats, Integers
@@ -36,6 +37,14 @@ def from_real(op: OperationContext, values: Floats, index: int = 0) -> Array:
     rounded = round_half_away(values / np.float32(operand.scale)) + operand.zero_point
     quantized: Array = np.clip(rounded, *range_of(operand)).astype(element)
     return quantized
+
+
+def as_output(op: OperationContext, index: int, output: int = 0) -> Array:
+    """An input in the quantisation of an output of the same type; what is not quantised stays as it is."""
+    source, target = op.inputs[index], op.outputs[output]
+    if source.type not in QUANT8 or (source.scale, source.zero_point) == (target.scale, target.zero_point):
+        return op.value(index)
+    return from_real(op, to_real(op, index), output)
 
 
 def round_half_away(values: Array | float) -> NDArray[np.float64]:
@@ -76,7 +85,7 @@ def scale_fixed(values: Integers, mantissa: Integers, exponent: Integers) -> Int
     """``values * mantissa / 2**31 * 2**exponent`` in fixed point; mantissa and exponent broadcast over the values."""
     left = np.maximum(exponent, 0)
     right = np.maximum(-exponent, 0)
-    product = np.clip(values << left, -(1 << 31), (1 << 31) - 1) * mantissa
+    product = _saturated(_saturated(values) << left) * mantissa
     # Half away from zero, truncating the way of C's integer division.
     nudged = product + np.where(product >= 0, 1 << 30, 1 - (1 << 30))
     high = np.sign(nudged) * (np.abs(nudged) >> 31)
@@ -85,6 +94,10 @@ def scale_fixed(values: Integers, mantissa: Integers, exponent: Integers) -> Int
     threshold = (mask >> 1) + (high < 0)
     scaled: Integers = (high >> right) + ((high & mask) > threshold)
     return scaled
+
+
+def _saturated(values: Integers) -> Integers:
+    return np.clip(values, -(1 << 31), (1 << 31) - 1)
 
 
 def scale_by(values: Integers, multipliers: Array | float) -> Integers:

@@ -47,17 +47,17 @@ def _maximum(cells: Floats, tolerance: np.float32) -> tuple[Floats, Floats]:
     the gradient is zero. Where the surface is as good as flat in some direction, the middle is taken.
     """
     left, right, above, below = cells[..., 1, 0], cells[..., 1, 2], cells[..., 0, 1], cells[..., 2, 1]
-    middle = cells[..., 1, 1]
-    slope_x, slope_y = (right - left) / 2, (below - above) / 2
-    bend_xx, bend_yy = left - 2 * middle + right, above - 2 * middle + below
-    bend_xy = (cells[..., 0, 0] - cells[..., 0, 2] - cells[..., 2, 0] + cells[..., 2, 2]) / 4
+    middle, half = cells[..., 1, 1], np.float32(0.5)
+    slope_x, slope_y = (right - left) * half, (below - above) * half
+    bend_xx, bend_yy = left - middle + right - middle, above - middle + below - middle
+    bend_xy = (cells[..., 0, 0] - cells[..., 0, 2] - cells[..., 2, 0] + cells[..., 2, 2]) * half * half
     crossed = bend_xy * bend_xy
     determinant = bend_xx * bend_yy - crossed
     solvable = np.abs(determinant) >= tolerance + tolerance * crossed
     divisor = np.where(solvable, determinant, np.float32(1))
     x = np.where(solvable, (bend_xy * slope_y - bend_yy * slope_x) / divisor, np.float32(0))
     y = np.where(solvable, (bend_xy * slope_x - bend_xx * slope_y) / divisor, np.float32(0))
-    shrink = np.minimum(np.float32(1), _FARTHEST / np.maximum(np.maximum(np.abs(x), np.abs(y)), _FARTHEST))
+    shrink = _FARTHEST / np.maximum(np.maximum(np.abs(x), np.abs(y)), _FARTHEST)
     x, y = x * shrink, y * shrink
-    gains: Floats = slope_x * x + slope_y * y + (bend_xx * x * x + 2 * bend_xy * x * y + bend_yy * y * y) / 2
+    gains = slope_x * x + slope_y * y + half * (bend_xx * x * x + bend_yy * y * y) + bend_xy * x * y
     return np.stack((x, y), axis=-1), gains

@@ -1,0 +1,1 @@
+"""Benchmarks: ratios against a named floor or peer, measured in one run."""

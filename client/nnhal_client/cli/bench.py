@@ -1,0 +1,56 @@
+"""``nnhal bench``: what things cost, against a named floor, in one run."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from nnhal_client.bench.hop import HopReport, measure_hop
+
+app = typer.Typer(help="Measure, against a named floor, in one run.", no_args_is_help=True)
+
+
+@app.callback()
+def _bench() -> None:
+    """Measure, against a named floor, in one run."""
+
+
+@app.command("hop")
+def hop(
+    rounds: Annotated[int, typer.Option(help="Interleaved rounds; each measures everything once.", min=10)] = 2000,
+    large_rounds: Annotated[int, typer.Option(help="Rounds with 64 MiB tensors.", min=1)] = 15,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """What a hop from one process to another costs.
+
+    A raw ping-pong of 64 bytes between two Python processes, a tiny model in process, the same model through a burst
+    and through plain gRPC; then bursts with tensors of 4 KiB and 64 MiB against the same computation in process.
+    """
+    console = Console(stderr=True)
+    with Progress(console=console) as progress:
+        task = progress.add_task("hop", total=rounds + large_rounds)
+        report = measure_hop(rounds, large_rounds, lambda: progress.advance(task))
+    if as_json:
+        print(json.dumps(report.as_dict()))
+    else:
+        _show(report)
+
+
+def _show(report: HopReport) -> None:
+    console = Console()
+    table = Table("what", "p50", "p90", "p99", title=f"A hop, {report.rounds} interleaved rounds")
+    for name, sample in report.samples.items():
+        table.add_row(name, *(f"{sample.percentile(p) / 1e3:.1f} µs" for p in (50, 90, 99)))
+    console.print(table)
+    console.print(f"burst / (ping-pong + in process), p50: {report.ratio:.2f}  (aim: at most 1.5)", highlight=False)
+    sizes = Table(
+        "tensors", "computation", "a burst over it", title="What a burst takes over the computation itself, medians"
+    )
+    for name, overhead in report.overheads.items():
+        sizes.add_row(name, f"{overhead.compute_ns / 1e3:.0f} µs", f"{overhead.over_compute_ns / 1e3:.0f} µs")
+    console.print(sizes)

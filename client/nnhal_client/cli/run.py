@@ -1,0 +1,126 @@
+"""``nnhal run``: one inference, on processes of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from nnhal.arrays import Array
+from nnhal_client.cli.ephemeral import ephemeral_framework
+from nnhal_client.framework import Binding, Model, RunReport, Tensor
+from nnhal_client.up import DEFAULT_TOPOLOGY, read_topology
+
+_SHOWN = 10
+"""Values of an output that are printed."""
+
+
+def run(
+    model: Annotated[Path, typer.Argument(help="An ONNX model.")],
+    inputs: Annotated[
+        list[str],
+        typer.Option("--input", "-i", help="FILE.npz, FILE.npy for a model of one input, or NAME=FILE.npy."),
+    ],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Save the outputs as FILE.npz.")] = None,
+    topology: Annotated[
+        Path | None, typer.Option(help="A topology file (TOML); cpu_acc and cpu_ref without one.")
+    ] = None,
+    pin: Annotated[
+        list[str] | None, typer.Option(help="name:GLOB=DEVICE or op:TYPE=DEVICE; may be given several times.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Run one inference: start devices and a framework, load MODEL, run it, show or save what comes out."""
+    console = Console(stderr=True, soft_wrap=True)
+    chosen = read_topology(topology) if topology else DEFAULT_TOPOLOGY
+    with ephemeral_framework(chosen, console) as framework:
+        with console.status(f"preparing {model.name}"):
+            loaded = framework.load(model, pins=_pins(pin or []))
+        binding = loaded.bind(measure_timing=True)
+        binding.fill(_read_inputs(inputs, loaded.inputs))
+        report = binding.run()
+        if output:
+            with output.open("wb") as file:
+                arrays: dict[str, Any] = dict(binding.outputs)
+                np.savez(file, **arrays)
+        if as_json:
+            print(json.dumps(_as_dict(loaded, binding, report)))
+        else:
+            _show(loaded, binding, report, output)
+
+
+def _pins(texts: Sequence[str]) -> dict[str, str]:
+    pins = {}
+    for text in texts:
+        match, separator, device = text.rpartition("=")
+        if not separator:
+            raise ValueError(f"pin {text!r}: expected name:GLOB=DEVICE or op:TYPE=DEVICE")
+        pins[match] = device
+    return pins
+
+
+def _read_inputs(texts: Sequence[str], tensors: Sequence[Tensor]) -> dict[str, Array]:
+    """The arrays of the input files. Raises OSError or ValueError."""
+    arrays: dict[str, Array] = {}
+    for text in texts:
+        name, separator, path = text.partition("=")
+        if not separator:
+            name, path = "", text
+        loaded = np.load(path)
+        if isinstance(loaded, np.lib.npyio.NpzFile):
+            with loaded:
+                arrays.update({key: loaded[key] for key in loaded.files})
+        elif name:
+            arrays[name] = loaded
+        elif len(tensors) == 1:
+            arrays[tensors[0].name] = loaded
+        else:
+            raise ValueError(f"{path} holds one array, the model has inputs {[t.name for t in tensors]}: use NAME=FILE")
+    return arrays
+
+
+def _as_dict(model: Model, binding: Binding, report: RunReport) -> dict[str, object]:
+    return {
+        "outputs": {name: view.tolist() for name, view in binding.outputs.items()},
+        "placements": [
+            {"nodes": p.nodes, "operation": p.operation, "device": p.device, "step": p.step} for p in model.placements
+        ],
+        "steps": [
+            {
+                "device": step.device,
+                "duration_ns": step.duration_ns,
+                "time_on_device_ns": step.time_on_device_ns,
+                "copied_bytes": step.copied_bytes,
+            }
+            for step in report.steps
+        ],
+        "duration_ns": report.duration_ns,
+        "arena_bytes": model.arena_bytes,
+    }
+
+
+def _show(model: Model, binding: Binding, report: RunReport, output: Path | None) -> None:
+    console = Console()
+    table = Table("step", "device", "operations", "on device", "copied")
+    for number, step in enumerate(report.steps):
+        operations = sum(p.step == number for p in model.placements)
+        table.add_row(
+            str(number),
+            step.device,
+            str(operations),
+            f"{step.time_on_device_ns / 1e3:.0f} µs",
+            f"{step.copied_bytes} B",
+        )
+    console.print(table)
+    for name, view in binding.outputs.items():
+        values = np.array2string(view.reshape(-1)[:_SHOWN], precision=4, separator=" ")
+        more = f" … {view.size - _SHOWN} more" if view.size > _SHOWN else ""
+        console.print(f"{name} {view.dtype} {list(view.shape)}: {values}{more}", markup=False, highlight=False)
+    if output:
+        console.print(f"saved to {output}", markup=False, highlight=False)

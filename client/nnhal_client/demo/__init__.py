@@ -1,0 +1,1 @@
+"""The demo: handwritten digits across two device processes."""

@@ -1,0 +1,38 @@
+"""PAD and PAD_V2."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnhal.operations.pad import Input, paddings_of
+from nnhal.types import Operand, OperandType
+from nnhal_devices.cpu_acc.elements import KEPT_TYPES, QUANTIZED, SIGN, kept_zero_point
+from nnhal_devices.cpu_acc.layout import Layout
+from nnhal_devices.cpu_acc.lowering._emitter import Emitter
+
+
+def pad(to: Emitter) -> None:
+    """Elements are padded as they are kept, with zero or a given value."""
+    layout = to.common_layout((Input.INPUT,))
+    operand = to.op.inputs[Input.INPUT]
+    value = _given(to, operand) if to.op.has(Input.VALUE) else _zero(operand)
+    fill = to.graph.constant(np.array(value, KEPT_TYPES[operand.type]))
+    paddings = to.graph.integers(_in_layout(paddings_of(to.op), layout))
+    to.keep(to.graph.add("Pad", to.kept(Input.INPUT, layout), paddings, fill), layout)
+
+
+def _zero(operand: Operand) -> float:
+    return kept_zero_point(operand) if operand.type in QUANTIZED else 0.0
+
+
+def _given(to: Emitter, operand: Operand) -> float:
+    signed = operand.type == OperandType.TENSOR_QUANT8_ASYMM_SIGNED
+    return to.op.real(Input.VALUE) + (int(SIGN) if signed else 0)
+
+
+def _in_layout(paddings: tuple[tuple[int, int], ...], layout: Layout) -> list[int]:
+    """ONNX wants all paddings before, then all after, in the order of the tensor's axes."""
+    moved = list(paddings)
+    for axis, pair in enumerate(paddings):
+        moved[layout.axis(axis)] = pair
+    return [before for before, _ in moved] + [after for _, after in moved]

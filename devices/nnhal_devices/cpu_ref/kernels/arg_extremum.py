@@ -1,0 +1,23 @@
+"""ARGMAX and ARGMIN: of equal elements the first counts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnhal.operations import OperationContext
+from nnhal.operations.arg_extremum import Input, prepare
+from nnhal_devices.cpu_ref.kernels._types import Array
+
+
+def argmax(op: OperationContext) -> tuple[Array, ...]:
+    """Where the largest element is."""
+    return _shaped(op, np.argmax(op.value(Input.INPUT), op.integer(Input.AXIS)))
+
+
+def argmin(op: OperationContext) -> tuple[Array, ...]:
+    """Where the smallest element is."""
+    return _shaped(op, np.argmin(op.value(Input.INPUT), op.integer(Input.AXIS)))
+
+
+def _shaped(op: OperationContext, indices: Array | np.intp) -> tuple[Array, ...]:
+    return (np.asarray(indices, np.int32).reshape(prepare(op)[0]),)

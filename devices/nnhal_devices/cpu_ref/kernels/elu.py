@@ -1,0 +1,16 @@
+"""ELU."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnhal.operations import OperationContext
+from nnhal.operations.elu import Input
+from nnhal_devices.cpu_ref.kernels._quantization import from_real, to_real
+from nnhal_devices.cpu_ref.kernels._types import Array
+
+
+def elu(op: OperationContext) -> tuple[Array, ...]:
+    """x, or alpha * (exp(x) - 1) where x is negative; expm1 keeps the digits of a small x."""
+    values = to_real(op, Input.INPUT)
+    return (from_real(op, np.where(values < 0, np.float32(op.real(Input.ALPHA)) * np.expm1(values), values)),)

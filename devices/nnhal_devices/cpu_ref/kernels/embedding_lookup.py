@@ -1,0 +1,13 @@
+"""EMBEDDING_LOOKUP."""
+
+from __future__ import annotations
+
+from nnhal.operations import OperationContext
+from nnhal.operations.embedding_lookup import Input
+from nnhal_devices.cpu_ref.kernels._indices import take
+from nnhal_devices.cpu_ref.kernels._types import Array
+
+
+def embedding_lookup(op: OperationContext) -> tuple[Array, ...]:
+    """The values at the indices."""
+    return (take(op, op.value(Input.VALUES), op.value(Input.LOOKUPS), 0),)

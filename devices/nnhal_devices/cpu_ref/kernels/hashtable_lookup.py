@@ -1,0 +1,18 @@
+"""HASHTABLE_LOOKUP."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnhal.operations import OperationContext
+from nnhal.operations.hashtable_lookup import Input, prepare
+from nnhal_devices.cpu_ref.kernels._types import Array
+
+
+def hashtable_lookup(op: OperationContext) -> tuple[Array, ...]:
+    """The values of the keys, bytes of 0 where there is no such key, and 1 where there is one. Keys are ascending."""
+    lookups, keys, values = (op.value(index) for index in Input)
+    hits = np.isin(lookups, keys)
+    result = np.zeros(prepare(op)[0], values.dtype)
+    result[hits] = values[np.searchsorted(keys, lookups[hits])]
+    return result, hits.astype(np.uint8)

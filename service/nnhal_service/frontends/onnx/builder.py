@@ -1,0 +1,248 @@
+"""HAL operands for ONNX tensors, and operations for one node after another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from nnhal.arrays import Array
+from nnhal.errors import HalError
+from nnhal.types import FusedActivation, Operand, OperandLifeTime, OperandType, OperationType
+from nnhal.types.layout import Dimensions, describe
+from nnhal_service.frontends.builder import ModelBuilder
+from nnhal_service.frontends.onnx.graph import Graph, Node, Quantization
+
+OPERAND_TYPES: dict[np.dtype[np.generic], OperandType] = {
+    np.dtype(np.float32): OperandType.TENSOR_FLOAT32,
+    np.dtype(np.float16): OperandType.TENSOR_FLOAT16,
+    np.dtype(np.int32): OperandType.TENSOR_INT32,
+    np.dtype(np.int64): OperandType.TENSOR_INT32,
+    np.dtype(np.uint8): OperandType.TENSOR_QUANT8_ASYMM,
+    np.dtype(np.int8): OperandType.TENSOR_QUANT8_ASYMM_SIGNED,
+    np.dtype(np.bool_): OperandType.TENSOR_BOOL8,
+}
+"""ONNX's element types that the HAL has, by their numpy types."""
+
+_QUANT8 = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
+_INT32 = np.iinfo(np.int32)
+
+
+@dataclass(slots=True)
+class GraphBuilder:
+    """The HAL model of a graph in the making. ``origins`` names each operation's nodes."""
+
+    graph: Graph
+    model: ModelBuilder = field(default_factory=ModelBuilder)
+    operands: dict[str, int] = field(default_factory=dict)
+    origins: list[tuple[str, ...]] = field(default_factory=list)
+
+    def input(self, name: str) -> int:
+        """The operand of an input of the model. Raises ValueError for an element type that the HAL has not."""
+        self.operands[name] = self.model.add(self._operand(name, OperandLifeTime.SUBGRAPH_INPUT), name)
+        return self.operands[name]
+
+    def tensor(self, name: str) -> int:
+        """The operand of a tensor: constants and results get theirs when they are first asked for."""
+        if name not in self.operands:
+            if name in self.graph.constants:
+                self.operands[name] = self._constant(name)
+            else:
+                is_output = name in self.graph.outputs.values()
+                lifetime = OperandLifeTime.SUBGRAPH_OUTPUT if is_output else OperandLifeTime.TEMPORARY_VARIABLE
+                self.operands[name] = self.model.add(self._operand(name, lifetime), name)
+        return self.operands[name]
+
+    def _operand(self, name: str, lifetime: OperandLifeTime) -> Operand:
+        info = self.graph.tensors[name]
+        code = operand_type(info.element_type, name)
+        shape = info.shape
+        scale, zero_point = self._quantization(name, code)
+        return Operand(code, () if shape is None else shape or (1,), scale, zero_point, lifetime)
+
+    def _constant(self, name: str) -> int:
+        values = self.graph.constants[name]
+        code = operand_type(values.dtype, name)
+        if values.dtype == np.int64 and values.size and not _INT32.min <= values.min() <= values.max() <= _INT32.max:
+            raise ValueError(f"'{name}' has 64-bit values from {values.min()} to {values.max()}, expected 32 bits")
+        scale, zero_point = self._quantization(name, code)
+        return self.model.constant(code, np.atleast_1d(values), scale, zero_point, name=name)
+
+    def _quantization(self, name: str, code: OperandType) -> tuple[float, int]:
+        if code not in _QUANT8:
+            return 0.0, 0
+        known = self.graph.quantization.get(name)
+        if known is None:
+            return 1.0, 0  # integers that stand for themselves
+        if known.axis is not None:
+            raise ValueError(f"'{name}' has a scale for each index along axis {known.axis}, expected one scale")
+        return known.scale, known.zero_point
+
+
+def operand_type(element_type: np.dtype[np.generic], name: str) -> OperandType:
+    """The HAL's type for tensors of an element type. Raises ValueError where there is none."""
+    if element_type not in OPERAND_TYPES:
+        expected = ", ".join(sorted(str(known) for known in OPERAND_TYPES))
+        raise ValueError(f"'{name}' has elements of type {element_type}, expected {expected}")
+    return OPERAND_TYPES[element_type]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeBuilder:
+    """What a converter sees of the model: its node, and ways to add operations for it.
+
+    Methods raise UnsupportedNode about the node where the HAL cannot take what they are asked to add.
+    """
+
+    builder: GraphBuilder
+    node: Node
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that the node is part of."""
+        return self.builder.graph
+
+    def attribute(self, name: str, default: Any) -> Any:
+        """An attribute's value; ``default`` where it is left out."""
+        return self.node.attributes.get(name, default)
+
+    def has(self, index: int) -> bool:
+        """Whether an input is given."""
+        return bool(self.node.input(index))
+
+    def input(self, index: int) -> int:
+        """The operand of an input."""
+        return self._tensor(self.node.inputs[index])
+
+    def operand(self, index: int) -> Operand:
+        """What is known of an operand of the model, by its index there."""
+        return self.builder.model.operands[index]
+
+    def constant(self, index: int) -> Array | None:
+        """The array of an input, None where it is left out or not known before execution."""
+        return self.graph.constants.get(self.node.input(index))
+
+    def integers(self, index: int, attribute: str) -> list[int] | None:
+        """Integers that are an attribute in older opsets and an input in newer ones; None where they are left out."""
+        if attribute in self.node.attributes:
+            return [int(value) for value in self.node.attributes[attribute]]
+        if not self.has(index):
+            return None
+        values = self.constant(index)
+        if values is None:
+            raise self.node.unsupported(f"its {attribute} are computed at run time", f"constant {attribute}")
+        return [int(value) for value in values.reshape(-1)]
+
+    def shape(self, index: int) -> Dimensions:
+        """The shape of an input: 0 for an open axis."""
+        shape = self.graph.shape(self.node.inputs[index])
+        if shape is None:
+            raise self.node.unsupported(f"the rank of '{self.node.inputs[index]}' is not known", "known ranks")
+        return shape
+
+    def output_shape(self) -> Dimensions:
+        """The shape of the first output."""
+        shape = self.graph.shape(self.node.outputs[0])
+        if shape is None:
+            raise self.node.unsupported(f"the rank of '{self.node.outputs[0]}' is not known", "known ranks")
+        return shape
+
+    def quantization(self, index: int) -> Quantization | None:
+        """What the integers of an input stand for, None where they are just that, or floats."""
+        return self.graph.quantization.get(self.node.input(index))
+
+    def element_type(self, index: int = 0) -> np.dtype[np.generic]:
+        """The element type of an input."""
+        name = self.node.inputs[index]
+        if name in self.graph.constants:
+            return self.graph.constants[name].dtype
+        return self.graph.tensors[name].element_type
+
+    def int32(self, value: int) -> int:
+        """An INT32 scalar."""
+        return self.add_constant(OperandType.INT32, np.array(value))
+
+    def boolean(self, value: bool) -> int:
+        """A BOOL scalar."""
+        return self.add_constant(OperandType.BOOL, np.array(value))
+
+    def real(self, value: float) -> int:
+        """A scalar of the first input's precision."""
+        half = self.element_type() == np.float16
+        return self.add_constant(OperandType.FLOAT16 if half else OperandType.FLOAT32, np.array(value))
+
+    def vector(self, values: Sequence[int]) -> int:
+        """A TENSOR_INT32 of rank 1."""
+        return self.add_constant(OperandType.TENSOR_INT32, np.array(values))
+
+    def activation(self, wanted: FusedActivation | None = None) -> int:
+        """The node's activation as a scalar, or another."""
+        return self.int32(self.node.activation if wanted is None else wanted)
+
+    def add_constant(self, code: OperandType, values: Array, **quantization: Any) -> int:
+        """A constant operand; ``quantization`` as for ModelBuilder.constant."""
+        return self.builder.model.constant(code, values, **quantization)
+
+    def step(self, code: OperationType, inputs: Sequence[int], like: int | None = None) -> int:
+        """Add an operation whose result only this node uses: of the type and scale of an operand, the first input's."""
+        pattern = self.operand(inputs[0] if like is None else like)
+        result = self.builder.model.add(Operand(pattern.type, (), pattern.scale, pattern.zero_point))
+        self._add(code, inputs, [result])
+        return result
+
+    def finish(self, code: OperationType, inputs: Sequence[int]) -> None:
+        """Add the operation that gives the node's result."""
+        self._add(code, inputs, [self._tensor(self.node.outputs[0])])
+
+    def result(self) -> int:
+        """The operand of the node's result."""
+        return self._tensor(self.node.outputs[0])
+
+    def reshape(self, operand: int, shape: Sequence[int]) -> int:
+        """An operand in another shape, of which one axis may be open."""
+        return self.step(OperationType.RESHAPE, [operand, self.target(shape)])
+
+    def finish_reshape(self, operand: int) -> None:
+        """Give an operand in the shape of the node's result."""
+        self.finish(OperationType.RESHAPE, [operand, self.target(self.output_shape())])
+
+    def target(self, shape: Sequence[int]) -> int:
+        """A shape as RESHAPE's input."""
+        if list(shape).count(0) > 1:
+            raise self.node.unsupported(
+                f"shape {describe(shape)} has more than one open axis", "at most one; give the model's inputs fixed shapes"
+            )
+        return self.vector([length or -1 for length in shape] or [1])
+
+    def _tensor(self, name: str) -> int:
+        try:
+            return self.builder.tensor(name)
+        except ValueError as error:
+            raise self.node.unsupported(str(error)) from error
+
+    def _add(self, code: OperationType, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        try:
+            self.builder.model.operation(code, inputs, outputs)
+        except HalError as error:
+            raise self.node.unsupported(error.message) from error
+        self.builder.origins.append(self.node.stands_for)
+
+
+def with_own_outputs(graph: Graph) -> Graph:
+    """The graph with a node of its own for every output, which then can be an operand of its own."""
+    produced = set(graph.producers())
+    tensors, outputs, nodes = dict(graph.tensors), dict(graph.outputs), list(graph.nodes)
+    quantization = dict(graph.quantization)
+    for user, name in graph.outputs.items():
+        if name in produced:
+            produced.discard(name)
+            continue
+        copy = f"{user}/output"
+        nodes.append(Node(copy, "Identity", (name,), (copy,)))
+        info = graph.tensors.get(name) or graph.tensors[user]
+        tensors[copy], outputs[user] = info, copy
+        if name in quantization:
+            quantization[copy] = quantization[name]
+    return replace(graph, nodes=tuple(nodes), outputs=outputs, tensors=tensors, quantization=quantization)

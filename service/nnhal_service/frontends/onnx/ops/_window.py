@@ -1,0 +1,116 @@
+"""Windows that slide over images: Conv's and the poolings' attributes as the HAL's explicit paddings and strides.
+
+Images of one axis, as audio has them, get a height of 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nnhal.types import OperationType
+from nnhal.types.layout import Dimensions
+from nnhal_service.frontends.onnx.builder import NodeBuilder
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis of a window: sizes in elements."""
+
+    size: int
+    stride: int = 1
+    before: int = 0
+    after: int = 0
+    dilation: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A window over the two axes of an image."""
+
+    height: Axis
+    width: Axis
+
+    @property
+    def padded(self) -> bool:
+        """Whether it reaches over the image's border."""
+        return any((self.height.before, self.height.after, self.width.before, self.width.after))
+
+    @property
+    def dilated(self) -> bool:
+        """Whether it has gaps."""
+        return self.height.dilation > 1 or self.width.dilation > 1
+
+    def paddings(self, b: NodeBuilder) -> list[int]:
+        """Left, right, top and bottom."""
+        sides = (self.width.before, self.width.after, self.height.before, self.height.after)
+        return [b.int32(elements) for elements in sides]
+
+    def strides(self, b: NodeBuilder) -> list[int]:
+        """Width first."""
+        return [b.int32(self.width.stride), b.int32(self.height.stride)]
+
+    def dilations(self, b: NodeBuilder) -> list[int]:
+        """Width first."""
+        return [b.int32(self.width.dilation), b.int32(self.height.dilation)]
+
+    def sizes(self, b: NodeBuilder) -> list[int]:
+        """Width first."""
+        return [b.int32(self.width.size), b.int32(self.height.size)]
+
+
+def window_of(b: NodeBuilder, kernel: Sequence[int]) -> Window:
+    """The window of a node with one or two image axes."""
+    axes = [_axis(b, kernel, index) for index in range(len(kernel))]
+    if len(axes) == 1:
+        return Window(Axis(1), axes[0])
+    return Window(axes[0], axes[1])
+
+
+def require_images(b: NodeBuilder) -> None:
+    """Refuse a first input that is no batch of images of one or two axes."""
+    rank = len(b.shape(0))
+    if rank not in (3, 4):
+        raise b.node.unsupported(f"an input of rank {rank}", "rank 3 or 4: batch, channels and one or two image axes")
+
+
+def image(b: NodeBuilder, operand: int, shape: Dimensions) -> int:
+    """An operand as images of two axes: those of one get a height of 1."""
+    return operand if len(shape) == 4 else b.reshape(operand, (*shape[:2], 1, shape[2]))
+
+
+def finish_image(b: NodeBuilder, code: OperationType, inputs: Sequence[int]) -> None:
+    """Add the operation that gives the node's result out of images of two axes."""
+    if len(b.shape(0)) == 4:
+        b.finish(code, inputs)
+    else:
+        b.finish_reshape(b.step(code, inputs, like=b.result()))
+
+
+def _axis(b: NodeBuilder, kernel: Sequence[int], index: int) -> Axis:
+    count = len(kernel)
+    stride = b.attribute("strides", [1] * count)[index]
+    dilation = b.attribute("dilations", [1] * count)[index]
+    reach = (kernel[index] - 1) * dilation + 1
+    length = b.shape(0)[2 + index]
+    automatic = b.attribute("auto_pad", "NOTSET")
+    if automatic in ("SAME_UPPER", "SAME_LOWER"):
+        _require_known(b, length, f"auto_pad {automatic}")
+        total = max(0, (-(-length // stride) - 1) * stride + reach - length)
+        less, more = total // 2, total - total // 2
+        before, after = (less, more) if automatic == "SAME_UPPER" else (more, less)
+        return Axis(kernel[index], stride, before, after, dilation)
+    pads = b.attribute("pads", [0] * (2 * count)) if automatic == "NOTSET" else [0] * (2 * count)
+    before, after = pads[index], pads[count + index]
+    if b.attribute("ceil_mode", 0):
+        _require_known(b, length, "ceil_mode")
+        windows = -(-(length + before + after - reach) // stride) + 1
+        if (windows - 1) * stride >= length + before:  # the last one would hold nothing but padding
+            windows -= 1
+        after = max(0, (windows - 1) * stride + reach - length - before)
+    return Axis(kernel[index], stride, before, after, dilation)
+
+
+def _require_known(b: NodeBuilder, length: int, what: str) -> None:
+    if not length:
+        raise b.node.unsupported(f"{what} on an axis of unknown length", "fixed shapes of the model's inputs")

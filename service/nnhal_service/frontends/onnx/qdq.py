@@ -1,0 +1,228 @@
+"""Quantised operations out of QuantizeLinear and DequantizeLinear.
+
+Models carry quantisation as floats around which integers are made and unmade again. Where an operation stands between
+them, and the NN HAL has it in quantised form, it takes the integers themselves; elsewhere the two nodes stay, as
+DEQUANTIZE and QUANTIZE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nnhal.arrays import Array
+from nnhal_service.frontends.onnx.fusion import padding_value
+from nnhal_service.frontends.onnx.graph import Graph, Node, Quantization, TensorInfo
+
+_QUANT8 = (np.dtype(np.uint8), np.dtype(np.int8))
+_MOVE_DATA = frozenset({"Flatten", "MaxPool", "Relu", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedForm:
+    """A node between DequantizeLinear and QuantizeLinear.
+
+    ``inputs`` has the quantisation of each input, None for one that is left out or comes as floats; at least one has it.
+    """
+
+    graph: Graph
+    node: Node
+    inputs: tuple[Quantization | None, ...]
+    output: Quantization
+
+    def quant8(self, *indexes: int) -> bool:
+        """Whether these inputs and the output have 8 bits of one type, and one scale each."""
+        operands = [self.output, *(self.inputs[index] if index < len(self.inputs) else None for index in indexes)]
+        return all(q is not None and is_quant8(q) and q.element_type == self.output.element_type for q in operands)
+
+    def constant(self, index: int) -> Array | None:
+        """The array behind an input: integers where it is quantised. None where it is not constant."""
+        return self.graph.constants.get(self.node.input(index))
+
+
+Rule = Callable[[QuantizedForm], bool]
+"""Whether the NN HAL has a node in this quantised form."""
+
+
+def is_quant8(quantization: Quantization) -> bool:
+    """Whether values have 8 bits and one scale."""
+    return quantization.element_type in _QUANT8 and quantization.axis is None
+
+
+def real_values(values: Array, quantization: Quantization) -> Array:
+    """The reals that integers stand for, in float64."""
+    shape = [1] * values.ndim
+    if quantization.axis is not None:
+        shape[quantization.axis] = -1
+    scales = np.array(quantization.scales).reshape(shape)
+    zero_points = np.array(quantization.zero_points).reshape(shape)
+    reals: Array = (values.astype(np.float64) - zero_points) * scales
+    return reals
+
+
+def fold_quantization(graph: Graph, rules: Mapping[str, Rule]) -> Graph:
+    """The graph with quantised nodes where ``rules``, by operator, say that they can be."""
+    graph = _record(graph)
+    graph = _move_dequantization(graph)
+    graph = _fold(graph, rules)
+    return _dequantize_constants(graph).without_unused()
+
+
+def _record(graph: Graph) -> Graph:
+    """The graph with what its quantised tensors stand for."""
+    known: dict[str, Quantization] = dict(graph.quantization)
+    for node in graph.nodes:
+        if node.op_type not in ("DequantizeLinear", "QuantizeLinear"):
+            continue
+        name = node.inputs[0] if node.op_type == "DequantizeLinear" else node.outputs[0]
+        found = _quantization_of(graph, node, name)
+        if found is None:
+            continue
+        if known.setdefault(name, found) != found:
+            raise node.unsupported(f"'{name}' is read with another scale or zero point than it has", "one of each")
+    return replace(graph, quantization=known)
+
+
+def _quantization_of(graph: Graph, node: Node, name: str) -> Quantization | None:
+    """The parameters of a node, None where they are not constant or come in blocks."""
+    scale = graph.constants.get(node.inputs[1])
+    zero_point = graph.constants.get(node.input(2)) if node.input(2) else np.zeros((), np.uint8)
+    if scale is None or zero_point is None or node.attributes.get("block_size", 0):
+        return None
+    element_type = graph.constants[name].dtype if name in graph.constants else graph.tensors[name].element_type
+    if element_type.kind not in "iu":
+        return None
+    scales = tuple(float(s) for s in scale.reshape(-1))
+    zero_points = tuple(int(z) for z in zero_point.reshape(-1))
+    if len(scales) == 1:
+        return Quantization(element_type, scales, zero_points[:1])
+    axis = int(node.attributes.get("axis", 1))
+    rank = len(graph.shape(name) or ())
+    return Quantization(
+        element_type, scales, zero_points * (len(scales) // len(zero_points)), axis + rank if axis < 0 else axis
+    )
+
+
+def _move_dequantization(graph: Graph) -> Graph:
+    """The graph with DequantizeLinear after what only moves values, or picks from them, and not before it."""
+    tensors, quantization = dict(graph.tensors), dict(graph.quantization)
+    sources: dict[str, Node] = {}
+    nodes = []
+    for node in graph.nodes:
+        dequantized = [sources[name] for name in _moved(graph, node) if name in sources]
+        if not dequantized or len(dequantized) < len(_moved(graph, node)):
+            nodes.append(node)
+            if node.op_type == "DequantizeLinear" and node.inputs[0] in quantization:
+                sources[node.outputs[0]] = node
+            continue
+        first, output = dequantized[0], node.outputs[0]
+        common = {quantization[source.inputs[0]] for source in dequantized}
+        if len(common) > 1 or not is_quant8(quantization[first.inputs[0]]):
+            nodes.append(node)
+            continue
+        name = f"{output}/quantized"
+        quantization[name] = quantization[first.inputs[0]]
+        tensors[name] = TensorInfo(quantization[name].element_type, graph.shape(output))
+        moved = tuple(source.inputs[0] for source in dequantized)
+        sources[output] = replace(first, inputs=(name, *first.inputs[1:]), outputs=(output,))
+        nodes += [replace(node, inputs=(*moved, *node.inputs[len(moved) :]), outputs=(name,)), sources[output]]
+    return replace(graph, nodes=tuple(nodes), tensors=tensors, quantization=quantization)
+
+
+def _moved(graph: Graph, node: Node) -> tuple[str, ...]:
+    """The inputs whose values a node moves about; none where it does anything else with them."""
+    if len(node.outputs) > 1 and any(node.outputs[1:]):
+        return ()
+    if node.op_type == "Concat":
+        return node.inputs
+    if node.op_type == "Pad":
+        fills_zero = node.attributes.get("mode", "constant") != "constant" or padding_value(graph, node) == 0
+        return node.inputs[:1] if fills_zero else ()
+    return node.inputs[:1] if node.op_type in _MOVE_DATA else ()
+
+
+def _fold(graph: Graph, rules: Mapping[str, Rule]) -> Graph:
+    sources = {node.outputs[0]: node for node in graph.nodes if node.op_type == "DequantizeLinear"}
+    sources = {name: node for name, node in sources.items() if node.inputs[0] in graph.quantization}
+    consumers = graph.consumers()
+    renamed: dict[str, str] = {}
+    nodes: dict[str, Node] = {}
+    for original in graph.nodes:
+        node = replace(original, inputs=tuple(renamed.get(name, name) for name in original.inputs))
+        if node.outputs[0] in renamed:
+            continue
+        if node.outputs[0] in sources:
+            sources[node.outputs[0]] = node
+        if node.op_type == "QuantizeLinear" and node.inputs[0] in sources:
+            node, source = _requantized(graph, node, sources[node.inputs[0]])
+            if node.op_type == "Identity":
+                renamed[node.outputs[0]] = source
+                if source in nodes:
+                    nodes[source] = replace(nodes[source], stands_for=_joined(nodes[source], node))
+                continue
+        quantizing = _quantizing(graph, node, consumers)
+        if quantizing and node.op_type in rules:
+            folded = _quantized(graph, node, sources, quantizing[0], rules[node.op_type])
+            if folded is not None:
+                renamed.update((other.outputs[0], folded.outputs[0]) for other in quantizing)
+                node = replace(folded, stands_for=_joined(folded, *quantizing[1:]))
+        nodes[node.outputs[0]] = node
+    outputs = {user: renamed.get(name, name) for user, name in graph.outputs.items()}
+    return replace(graph, nodes=tuple(nodes.values()), outputs=outputs)
+
+
+def _requantized(graph: Graph, node: Node, source: Node) -> tuple[Node, str]:
+    """QuantizeLinear of what DequantizeLinear has made, and the integers behind it: Identity where they are the same."""
+    integers = source.inputs[0]
+    before, after = graph.quantization[integers], graph.quantization.get(node.outputs[0])
+    joined = replace(node, inputs=(integers, *node.inputs[1:]), stands_for=_joined(source, node))
+    if after == before:
+        return replace(joined, op_type="Identity"), integers
+    if after is not None and is_quant8(before) and is_quant8(after) and before.element_type == after.element_type:
+        return joined, integers
+    return node, integers
+
+
+def _quantizing(graph: Graph, node: Node, consumers: Mapping[str, list[Node]]) -> list[Node]:
+    """The nodes that quantise a node's only result, all alike; none where anything else reads it."""
+    output = node.outputs[0]
+    readers = consumers.get(output, [])
+    if output in graph.outputs.values() or any(node.outputs[1:]):
+        return []
+    if not all(reader.op_type == "QuantizeLinear" and reader.inputs[0] == output for reader in readers):
+        return []
+    found = {graph.quantization.get(reader.outputs[0]) for reader in readers}
+    return [] if None in found or len(found) != 1 else readers
+
+
+def _quantized(graph: Graph, node: Node, sources: Mapping[str, Node], quantizing: Node, rule: Rule) -> Node | None:
+    """A node that takes and gives integers, None where the NN HAL has it only for floats."""
+    behind = {name: sources[name] for name in node.inputs if name in sources}
+    inputs = tuple(behind[name].inputs[0] if name in behind else name for name in node.inputs)
+    folded = replace(
+        node, inputs=inputs, outputs=quantizing.outputs, stands_for=_joined(node, *behind.values(), quantizing)
+    )
+    known = tuple(graph.quantization[behind[name].inputs[0]] if name in behind else None for name in node.inputs)
+    if not behind or not rule(QuantizedForm(graph, folded, known, graph.quantization[quantizing.outputs[0]])):
+        return None
+    return folded
+
+
+def _joined(*nodes: Node) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for node in nodes for name in node.stands_for))
+
+
+def _dequantize_constants(graph: Graph) -> Graph:
+    """The graph with floats for the constants of which the integers are of no use."""
+    constants = dict(graph.constants)
+    kept = []
+    for node in graph.nodes:
+        values, quantization = graph.constants.get(node.input(0)), graph.quantization.get(node.input(0))
+        if node.op_type != "DequantizeLinear" or values is None or quantization is None:
+            kept.append(node)
+            continue
+        element_type = graph.constants[node.inputs[1]].dtype
+        constants[node.outputs[0]] = real_values(values, quantization).astype(element_type)
+    return replace(graph, nodes=tuple(kept), constants=constants)

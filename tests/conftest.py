@@ -1,0 +1,47 @@
+"""Fixtures that tests of several folders use."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nnhal.endpoint import Endpoint
+from nnhal.remote import RemoteDevice
+from tests.support.processes import device_process
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A directory with a short name: the path of a unix socket has room for 107 bytes."""
+    with tempfile.TemporaryDirectory(prefix="nnhal-") as directory:
+        yield Path(directory)
+
+
+@pytest.fixture(scope="module")
+def cpu_ref() -> Iterator[Endpoint]:
+    """The endpoint of a cpu_ref process that a module's tests share."""
+    with tempfile.TemporaryDirectory(prefix="nnhal-") as directory, device_process("cpu_ref", Path(directory)) as (
+        _,
+        endpoint,
+    ):
+        yield endpoint
+
+
+@pytest.fixture(scope="module")
+def cpu_acc() -> Iterator[Endpoint]:
+    """The endpoint of a cpu_acc process that a module's tests share."""
+    with tempfile.TemporaryDirectory(prefix="nnhal-") as directory, device_process("cpu_acc", Path(directory)) as (
+        _,
+        endpoint,
+    ):
+        yield endpoint
+
+
+@pytest.fixture
+def device(cpu_ref: Endpoint) -> Iterator[RemoteDevice]:
+    """A session with the shared cpu_ref process."""
+    with RemoteDevice(cpu_ref, "test") as remote:
+        yield remote

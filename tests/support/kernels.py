@@ -1,0 +1,28 @@
+"""One operation computed by cpu_ref's kernel, for tests of kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nnhal.arrays import Array
+from nnhal.operations import DEFINITIONS
+from nnhal.types import Operand, OperationType
+from nnhal.types.layout import ELEMENT_TYPES
+from nnhal_devices.cpu_ref.interpreter import fits_prepared
+from nnhal_devices.cpu_ref.kernels import KERNELS
+from tests.support.operations import Given, context, level_of
+
+
+def compute(code: OperationType, inputs: Sequence[Given], *outputs: Operand) -> tuple[Array, ...]:
+    """Validate, prepare and compute; the results have the dimensions and types that were promised."""
+    level_of(code, inputs, *outputs)
+    op = context(code, inputs, outputs, executing=True)
+    shapes = DEFINITIONS[code].prepare(op)
+    with np.errstate(all="ignore"):
+        results = KERNELS[code](op)
+    for result, shape, operand in zip(results, shapes, outputs, strict=True):
+        assert result.dtype == ELEMENT_TYPES[operand.type]
+        assert fits_prepared(result.shape, shape), f"{result.shape}, prepared as {shape}"
+    return results

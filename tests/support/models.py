@@ -1,0 +1,112 @@
+"""Small models built by hand, and runs of them on a driver in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from nnhal.arrays import Array
+from nnhal.resolved import ResolvedModel, inline_constants
+from nnhal.types import (
+    ChannelQuant,
+    DataLocation,
+    Model,
+    Operand,
+    OperandLifeTime,
+    OperandType,
+    Operation,
+    OperationType,
+    Subgraph,
+)
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions
+from nnhal.validation import validate_model
+from nnhal_devices.driver import Argument, Control, Driver, Outcome, PrepareOptions
+
+
+class Recipe:
+    """A main subgraph in the making. Methods return the indexes of the operands that they add."""
+
+    def __init__(self) -> None:
+        self._operands: list[Operand] = []
+        self._operations: list[Operation] = []
+        self._values = bytearray()
+
+    def input(self, code: OperandType, dimensions: Dimensions = (), scale: float = 0.0, zero_point: int = 0) -> int:
+        """An input of the model."""
+        return self._add(Operand(code, dimensions, scale, zero_point, OperandLifeTime.SUBGRAPH_INPUT))
+
+    def constant(
+        self,
+        code: OperandType,
+        values: Any,
+        scale: float = 0.0,
+        zero_point: int = 0,
+        channels: ChannelQuant | None = None,
+    ) -> int:
+        """A constant; 0-d values make a scalar."""
+        array = np.asarray(values).astype(ELEMENT_TYPES[code])
+        self._values.extend(bytes(-len(self._values) % 4))
+        location = DataLocation(0, len(self._values), array.nbytes)
+        self._values.extend(array.tobytes())
+        return self._add(
+            Operand(code, array.shape, scale, zero_point, OperandLifeTime.CONSTANT_COPY, location, channels)
+        )
+
+    def integers(self, *values: int) -> list[int]:
+        """INT32 scalars."""
+        return [self.constant(OperandType.INT32, value) for value in values]
+
+    def operation(self, code: OperationType, inputs: Sequence[int], *outputs: Operand) -> int:
+        """An operation; the index of its first output, the others follow."""
+        indexes = [self._add(output) for output in outputs]
+        self._operations.append(Operation(code, tuple(inputs), tuple(indexes)))
+        return indexes[0]
+
+    def build(self, *outputs: int, relaxed: bool = False) -> ResolvedModel:
+        """The validated model, with its constants."""
+        operands = list(self._operands)
+        for index in outputs:
+            operands[index] = replace(operands[index], lifetime=OperandLifeTime.SUBGRAPH_OUTPUT)
+        inputs = tuple(i for i, o in enumerate(operands) if o.lifetime == OperandLifeTime.SUBGRAPH_INPUT)
+        main = Subgraph(tuple(operands), tuple(self._operations), inputs, outputs)
+        model = Model(main, (), bytes(self._values), (), relaxed)
+        validate_model(model)
+        return ResolvedModel(model, inline_constants(model))
+
+    def _add(self, operand: Operand) -> int:
+        self._operands.append(operand)
+        return len(self._operands) - 1
+
+
+def memory_of(values: Array) -> Argument:
+    """A copy of an array, as an input of a run."""
+    return Argument(values.reshape(-1).view(np.uint8).copy(), values.shape)
+
+
+def run_on(driver: Driver, model: ResolvedModel, *inputs: Array) -> list[Array]:
+    """Prepare and run a model of which the driver supports everything. Outputs may be as long as 1 MiB each."""
+    main = model.model.main
+    codes = [main.operands[index].type for index in main.output_indexes]
+    memories = [np.zeros(1 << 20, np.uint8) for _ in codes]
+    bound = [
+        Argument(memory, main.operands[index].dimensions)
+        for memory, index in zip(memories, main.output_indexes, strict=True)
+    ]
+    outcome = driver.prepare(model, PrepareOptions()).bind([memory_of(a) for a in inputs], bound).run(Control())
+    return [
+        _read(memory, code, dimensions)
+        for memory, code, dimensions in zip(memories, codes, _dimensions(outcome, bound), strict=True)
+    ]
+
+
+def _dimensions(outcome: Outcome, bound: Sequence[Argument]) -> Sequence[Dimensions]:
+    return outcome.dimensions or [argument.dimensions for argument in bound]
+
+
+def _read(memory: Array, code: int, dimensions: Dimensions) -> Array:
+    element = ELEMENT_TYPES[code]
+    return memory[: prod(dimensions) * element.itemsize].view(element).reshape(dimensions)
