@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Annotated
 
 import numpy as np
@@ -16,11 +17,8 @@ from rich.text import Text
 
 from nnhal.arrays import Array
 from nnhal_client.cli.ephemeral import ephemeral_framework
-from nnhal_client.demo.digits import MODELS, Classification, Digits, classify, classify_alone, held_out
+from nnhal_client.demo.digits import HEAD_PINS, MODELS, Classification, Digits, classify, classify_alone, held_out
 from nnhal_client.up import DEFAULT_TOPOLOGY
-
-_PINS = {"op:FULLY_CONNECTED": "cpu_ref", "op:SOFTMAX": "cpu_ref"}
-"""The head of the network goes to the second device, so that values pass between processes."""
 
 _SHADES = " ░▒▓█"
 
@@ -39,7 +37,7 @@ def demo(
     with ephemeral_framework(DEFAULT_TOPOLOGY, console) as framework, Progress(console=console) as progress:
         for kind in MODELS:
             task = progress.add_task(f"digits, {kind}", total=len(digits.images))
-            results[kind] = classify(framework, kind, digits, _PINS, lambda task=task: progress.advance(task))  # type: ignore[misc]
+            results[kind] = classify(framework, kind, digits, HEAD_PINS[kind], partial(progress.advance, task))
     alone = {kind: classify_alone(kind, digits) for kind in MODELS}
     if as_json:
         print(json.dumps({kind: _as_dict(results[kind], alone[kind], digits) for kind in MODELS}))

@@ -18,6 +18,11 @@ from nnhal_client.framework import Framework, Placement
 
 INPUT = "image"
 MODELS = {"float32": "digits.onnx", "int8": "digits_int8.onnx"}
+HEAD_PINS = {
+    "float32": {"name:dense": "cpu_ref", "name:softmax": "cpu_ref"},
+    "int8": {"name:dense*": "cpu_ref", "name:softmax": "cpu_ref", "name:probabilities_*": "cpu_ref"},
+}
+"""The head of each network goes to the second device, so that values pass between processes."""
 
 
 def data(name: str) -> Traversable:

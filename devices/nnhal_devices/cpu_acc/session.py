@@ -14,6 +14,7 @@ from nnhal.arrays import Array
 from nnhal.errors import general_failure
 from nnhal_devices.cpu_acc.elements import MEMORY_TYPES
 from nnhal_devices.cpu_acc.graph import Graph
+from nnhal_devices.cpu_acc.precision import sums_saturate
 
 OPSET = 21
 IR_VERSION = 10
@@ -64,8 +65,9 @@ def _options(threads: int) -> onnxruntime.SessionOptions:
     options.log_severity_level = _ERRORS_ONLY
     # Other devices and the service share the cores: threads that wait must not burn them.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    # Without VNNI, products of unsigned and signed bytes are added up in 16 bits and may saturate; this avoids them.
-    options.add_session_config_entry("session.x64quantprecision", "1")
+    if sums_saturate():
+        # Signed weights become unsigned: slower, but exact.
+        options.add_session_config_entry("session.x64quantprecision", "1")
     return options
 
 

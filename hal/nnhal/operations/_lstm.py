@@ -119,7 +119,7 @@ def match_cell(op: OperationContext, cell: CellInputs, sizes: Sizes) -> bool:
     ``sizes`` knows the batch and the input size (and the auxiliary size), and learns the units and the output size.
     """
     members = [op.given(group[0]) for group in (cell.input_weights, cell.recurrent_weights, cell.biases)]
-    if any(members) != all(members):
+    if any(members) and not all(members):
         op.refuse("input weights, recurrent weights and bias of the input gate: some are left out, expected all or none")
     first = 0 if all(members) else 1
     for index in cell.input_weights[first:]:
@@ -171,7 +171,7 @@ def _given_group(op: OperationContext, name: str, group: range, first: int) -> r
     """The members of an optional group that a cell needs, or none. ``first`` is 1 where it has no input gate."""
     needed = group[first:]
     given = [op.given(index) for index in needed]
-    if any(given) != all(given):
+    if any(given) and not all(given):
         op.refuse(f"{name}: some are left out, expected all or none")
     if first and group and op.given(group[0]):
         op.refuse(f"{name}: the input gate has some, but is coupled to the forget gate")

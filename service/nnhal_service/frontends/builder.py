@@ -56,12 +56,12 @@ class ModelBuilder:
         channels: ChannelQuant | None = None,
         name: str = "",
     ) -> int:
-        """A constant operand of a type and its index: scalars are 0-d arrays. ``values`` are not copied before build."""
+        """A constant operand and its index. Scalars are 0-d arrays. ``values`` may be copied as late as in build."""
         stored = np.ascontiguousarray(values, ELEMENT_TYPES[code]).reshape(values.shape)
         operand = Operand(
             code, values.shape, scale, zero_point, OperandLifeTime.CONSTANT_COPY, DataLocation(), channels
         )
-        key = (operand, blake2b(stored, digest_size=16).digest())
+        key = (operand, blake2b(stored.data, digest_size=16).digest())
         if key not in self._known:
             self._known[key] = self.add(operand, name)
             self._values[self._known[key]] = stored

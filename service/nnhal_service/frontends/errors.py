@@ -15,11 +15,11 @@ class FrontendError(NnhalError):
     """A user's model that cannot be imported."""
 
 
-class InvalidModel(FrontendError):
+class InvalidModel(FrontendError):  # noqa: N818 - the base says that it is an error
     """The model breaks the rules of its format, or the given shapes do not fit it."""
 
 
-class UnsupportedNode(FrontendError):
+class UnsupportedNode(FrontendError):  # noqa: N818 - as above
     """A node that the NN HAL cannot express.
 
     ``reason`` says what was got, ``supported`` what would be, where that is not plain from the reason.

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.support.operations import Given, dimensions_of, integers, level_of, open_tensor, output, scalar
 
@@ -56,7 +58,7 @@ def test_parameters_of_float16_scores_are_float16() -> None:
     ("parameters", "message"),
     [({"kernel": 3}, "kernel 3"), ({"kernel": 2, "sigma": 0.0}, "sigma is 0"), ({"classes": 4}, "expected one number")],
 )
-def test_parameters_that_mean_nothing_are_refused(parameters: dict[str, int], message: str) -> None:
+def test_parameters_that_mean_nothing_are_refused(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(HalError, match=message):
         dimensions_of(CODE, inputs(F32, **parameters), *outputs(F32))
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.support.operations import Given, boolean, dimensions_of, integers, level_of, open_tensor, output, scalar
 
@@ -52,6 +54,6 @@ def test_quantised_scores_are_refused() -> None:
         ({"most": (3, 0, 1)}, "max_classes_per_detection is 0"),
     ],
 )
-def test_parameters_that_mean_nothing_are_refused(parameters: dict[str, int], message: str) -> None:
+def test_parameters_that_mean_nothing_are_refused(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(HalError, match=message):
         dimensions_of(CODE, inputs(F32, **parameters), *outputs(F32))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.support.operations import Given, boolean, dimensions_of, integers, level_of, open_tensor, output, scalar
 
@@ -53,6 +55,6 @@ def test_quantised_anchors_are_signed_as_they_may_lie_outside_the_image() -> Non
 
 
 @pytest.mark.parametrize("parameters", [{"anchors": 3}, {"channels_first": True}, {"ratio": 0}])
-def test_operands_that_do_not_go_together_are_refused(parameters: dict[str, int]) -> None:
+def test_operands_that_do_not_go_together_are_refused(parameters: dict[str, Any]) -> None:
     with pytest.raises(HalError, match="expected"):
         dimensions_of(CODE, inputs(F32, **parameters), *outputs(F32))

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.support.operations import boolean, context, dimensions_of, integers, level_of, open_tensor, output, tensor
 
 from nnhal.errors import HalError
 from nnhal.operations import DEFINITIONS
 from nnhal.operations._window import SAME, VALID
 from nnhal.types import OperandType, OperationType
-from tests.support.operations import boolean, context, dimensions_of, integers, level_of, open_tensor, output, tensor
 
 F32 = OperandType.TENSOR_FLOAT32
 Q8A = OperandType.TENSOR_QUANT8_ASYMM
@@ -69,5 +69,5 @@ def test_windows_without_an_element_are_refused(parameters: tuple[int, ...], com
 
 def test_the_output_is_quantised_as_the_input() -> None:
     inputs = [open_tensor(Q8A, (1, 4, 4, 1), 0.5, 3), *integers(SAME, 1, 1, 2, 2, 0)]
-    with pytest.raises(HalError, match="zero point 4, expected 0.5 and 3"):
+    with pytest.raises(HalError, match=r"zero point 4, expected 0\.5 and 3"):
         dimensions_of(MAX, inputs, output(Q8A, scale=0.5, zero_point=4))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.support.operations import Given, boolean, dimensions_of, integers, level_of, open_tensor, output, scalar
 
@@ -45,7 +47,7 @@ def test_every_region_becomes_a_feature_map_of_one_size() -> None:
 
 
 @pytest.mark.parametrize("parameters", [{"regions": 6}, {"size": (0, 3)}, {"ratio": 0}, {"samples": -1}])
-def test_parameters_that_mean_nothing_are_refused(parameters: dict[str, int]) -> None:
+def test_parameters_that_mean_nothing_are_refused(parameters: dict[str, Any]) -> None:
     with pytest.raises(HalError, match="expected"):
         dimensions_of(CODE, inputs(F32, **parameters), output(F32))
 

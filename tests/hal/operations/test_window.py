@@ -3,17 +3,17 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
+from tests.support.operations import Given, boolean, context, integers, open_tensor, output
 
 from nnhal.errors import HalError
 from nnhal.operations import UnknownYet, pooling
-from nnhal.operations._window import SAME, VALID, Axis
+from nnhal.operations._window import SAME, VALID, Axis, Window
 from nnhal.types import FusedActivation, OperandType, OperationType
-from tests.support.operations import Given, boolean, context, integers, open_tensor, output
 
 F32 = OperandType.TENSOR_FLOAT32
 
 
-def window(inputs: list[Given]) -> pooling.Window:
+def window(inputs: list[Given]) -> Window:
     return pooling.window_of(context(OperationType.MAX_POOL_2D, inputs, [output(F32)]))
 
 

@@ -26,6 +26,13 @@ OPERAND_TYPES: dict[np.dtype[np.generic], OperandType] = {
 }
 """ONNX's element types that the HAL has, by their numpy types."""
 
+ACTIVATIONS = {
+    FusedActivation.RELU: OperationType.RELU,
+    FusedActivation.RELU1: OperationType.RELU1,
+    FusedActivation.RELU6: OperationType.RELU6,
+}
+"""The operations that do what a fused activation does."""
+
 _QUANT8 = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
 _INT32 = np.iinfo(np.int32)
 
@@ -185,9 +192,9 @@ class NodeBuilder:
         """A constant operand; ``quantization`` as for ModelBuilder.constant."""
         return self.builder.model.constant(code, values, **quantization)
 
-    def step(self, code: OperationType, inputs: Sequence[int], like: int | None = None) -> int:
+    def step(self, code: OperationType, inputs: Sequence[int], like: int | Operand | None = None) -> int:
         """Add an operation whose result only this node uses: of the type and scale of an operand, the first input's."""
-        pattern = self.operand(inputs[0] if like is None else like)
+        pattern = like if isinstance(like, Operand) else self.operand(inputs[0] if like is None else like)
         result = self.builder.model.add(Operand(pattern.type, (), pattern.scale, pattern.zero_point))
         self._add(code, inputs, [result])
         return result
@@ -195,6 +202,21 @@ class NodeBuilder:
     def finish(self, code: OperationType, inputs: Sequence[int]) -> None:
         """Add the operation that gives the node's result."""
         self._add(code, inputs, [self._tensor(self.node.outputs[0])])
+
+    def finish_activated(self, code: OperationType, inputs: Sequence[int]) -> None:
+        """As finish, for an operation that takes no activation: the node's own follows it."""
+        if self.node.activation == FusedActivation.NONE:
+            self.finish(code, inputs)
+        else:
+            self.finish(ACTIVATIONS[self.node.activation], [self.step(code, inputs)])
+
+    def finish_rescaled(self, operand: int) -> None:
+        """Give a quantised operand in the scale of the node's result: by adding zero, since ADD's result has any scale."""
+        source = self.operand(operand)
+        zero = self.add_constant(
+            OperandType(source.type), np.array([source.zero_point]), scale=source.scale, zero_point=source.zero_point
+        )
+        self.finish(OperationType.ADD, [operand, zero, self.activation()])
 
     def result(self) -> int:
         """The operand of the node's result."""
@@ -212,7 +234,8 @@ class NodeBuilder:
         """A shape as RESHAPE's input."""
         if list(shape).count(0) > 1:
             raise self.node.unsupported(
-                f"shape {describe(shape)} has more than one open axis", "at most one; give the model's inputs fixed shapes"
+                f"shape {describe(shape)} has more than one open axis",
+                "at most one; give the model's inputs fixed shapes",
             )
         return self.vector([length or -1 for length in shape] or [1])
 

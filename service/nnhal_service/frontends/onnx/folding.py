@@ -91,7 +91,7 @@ def _known_inputs(graph: Graph, node: Node, constants: Mapping[str, Array]) -> d
 def _evaluate(node: Node, opset: int, inputs: Mapping[str, Array]) -> list[Array] | None:
     """A node's results; None where the reference evaluator cannot compute it, so that the node stays."""
     try:
-        results: list[Any] = ReferenceEvaluator(_model(node, opset)).run(None, dict(inputs))
+        results: Any = ReferenceEvaluator(_model(node, opset)).run(None, dict(inputs))
     except (ArithmeticError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError):
         return None
     return [np.asarray(result) for result in results]
@@ -103,7 +103,11 @@ def _model(node: Node, opset: int) -> onnx.ModelProto:
     graph = helper.make_graph(
         [proto],
         node.name,
-        [helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in dict.fromkeys(node.inputs) if name],
+        [
+            helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None)
+            for name in dict.fromkeys(node.inputs)
+            if name
+        ],
         [helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in node.outputs if name],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper, inliner, numpy_helper
 
 from nnhal.arrays import Array
 from nnhal.types import FusedActivation
@@ -78,8 +78,8 @@ class Node:
 class Graph:
     """Nodes in an order in which they can be computed.
 
-    ``outputs`` maps the names of the model's outputs to the tensors that hold them. ``quantization`` says what the values
-    of integer tensors stand for.
+    ``outputs`` maps the names of the model's outputs to the tensors that hold them. ``quantization`` says what the
+    values of integer tensors stand for.
     """
 
     opset: int
@@ -131,7 +131,7 @@ def read_graph(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | Non
         raise InvalidModel(f"not a valid ONNX model: {error}") from error
     opset = _opset(model)
     if model.functions:
-        model = onnx.inliner.inline_local_functions(model)
+        model = inliner.inline_local_functions(model)
     if shapes:
         model = _with_shapes(model, shapes)
     try:
@@ -182,9 +182,7 @@ def _node(proto: onnx.NodeProto, index: int) -> Node:
     name = proto.name or f"{proto.op_type}_{index}"
     attributes = {a.name: _text(helper.get_attribute_value(a)) for a in proto.attribute}
     domain = "" if proto.domain in _DEFAULT_DOMAINS else proto.domain
-    return Node(
-        name, proto.op_type, tuple(proto.input), tuple(proto.output), attributes, domain, stands_for=(name,)
-    )
+    return Node(name, proto.op_type, tuple(proto.input), tuple(proto.output), attributes, domain, stands_for=(name,))
 
 
 def _text(value: Any) -> Any:

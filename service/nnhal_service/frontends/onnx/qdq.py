@@ -24,7 +24,7 @@ _MOVE_DATA = frozenset({"Flatten", "MaxPool", "Relu", "Reshape", "Squeeze", "Tra
 class QuantizedForm:
     """A node between DequantizeLinear and QuantizeLinear.
 
-    ``inputs`` has the quantisation of each input, None for one that is left out or comes as floats; at least one has it.
+    ``inputs`` has the quantisation of each input, None for one that is left out or comes as floats.
     """
 
     graph: Graph
@@ -174,7 +174,7 @@ def _fold(graph: Graph, rules: Mapping[str, Rule]) -> Graph:
 
 
 def _requantized(graph: Graph, node: Node, source: Node) -> tuple[Node, str]:
-    """QuantizeLinear of what DequantizeLinear has made, and the integers behind it: Identity where they are the same."""
+    """QuantizeLinear of what DequantizeLinear has made, and the integers behind it; Identity where nothing changes."""
     integers = source.inputs[0]
     before, after = graph.quantization[integers], graph.quantization.get(node.outputs[0])
     joined = replace(node, inputs=(integers, *node.inputs[1:]), stands_for=_joined(source, node))

@@ -16,62 +16,66 @@ _NCHW = True
 
 def gemm(b: NodeBuilder) -> None:
     """alpha * A * B + beta * C. A C that is no bias is added afterwards."""
-    alpha, beta = b.attribute("alpha", 1.0), b.attribute("beta", 1.0)
+    beta = b.attribute("beta", 1.0)
     rows = b.input(0)
     if b.attribute("transA", 0):
         rows = b.step(OperationType.TRANSPOSE, [rows, b.vector([1, 0])])
-    units = b.output_shape()[1]
-    values = b.constant(1)
-    if values is None:
-        weights = _run_time_weights(b, alpha, b.attribute("transB", 0))
+    weights, units = _gemm_weights(b)
+    added = None if b.constant(2) is None else real_constant(b, 2)
+    if not b.has(2):
+        _finish(b, rows, weights, bias_of(b, None, units, weights))
+    elif added is not None and _is_bias(added, units):
+        bias = np.broadcast_to(added.reshape(-1) * beta, units)
+        _finish(b, rows, weights, bias_of(b, bias, units, weights))
+    elif beta == 1:
+        product = [rows, weights.operand, bias_of(b, None, units, weights), b.activation(FusedActivation.NONE)]
+        b.finish(OperationType.ADD, [b.step(OperationType.FULLY_CONNECTED, product), b.input(2), b.activation()])
     else:
-        units = values.shape[0 if b.attribute("transB", 0) else 1]
-        scaled = values if alpha == 1 else values * values.dtype.type(alpha)
-        weights = filter_of(b, scaled if b.attribute("transB", 0) else np.ascontiguousarray(scaled.T), 0)
-    added = real_constant(b, 2) if b.constant(2) is not None else None
-    if not b.has(2) or (added is not None and _is_bias(added, units)):
-        bias = None if added is None else np.broadcast_to(added.reshape(-1) * beta, units)
-        _finish(b, rows, weights, units, bias)
-        return
-    if beta != 1:
         raise b.node.unsupported(f"beta {beta} on a C that is no constant bias", "beta 1")
-    product = b.step(
-        OperationType.FULLY_CONNECTED,
-        [rows, weights.operand, bias_of(b, None, units, weights), b.activation(FusedActivation.NONE)],
-    )
-    b.finish(OperationType.ADD, [product, b.input(2), b.activation()])
 
 
 def matmul(b: NodeBuilder) -> None:
     """A product of matrices. A third input, which ONNX has not, is a bias that has been merged into the node."""
     values = b.constant(1)
     if values is None or values.ndim != 2:
-        b.finish(OperationType.BATCH_MATMUL, [b.input(0), b.input(1), b.boolean(False), b.boolean(False)])
-        if b.node.activation:
-            raise b.node.unsupported("an activation on a product of two run-time values")
+        inputs = [b.input(0), b.input(1), b.boolean(False), b.boolean(False)]
+        b.finish_activated(OperationType.BATCH_MATMUL, inputs)
         return
-    weights = filter_of(b, np.ascontiguousarray(values.T), 0)
+    weights = _weights(b, values.T)
     rows = b.input(0)
     if len(b.shape(0)) == 1:
         rows = b.reshape(rows, (1, len(values)))
-    _finish(b, rows, weights, values.shape[1], real_constant(b, 2))
+    _finish(b, rows, weights, bias_of(b, real_constant(b, 2), values.shape[1], weights))
 
 
-def _run_time_weights(b: NodeBuilder, alpha: float, as_stored: bool) -> Weights:
-    if alpha != 1:
-        raise b.node.unsupported(f"alpha {alpha} on a B that is computed at run time", "alpha 1")
-    if as_stored:
-        return Weights(b.input(1))
-    return Weights(b.step(OperationType.TRANSPOSE, [b.input(1), b.vector([1, 0])]))
+def _gemm_weights(b: NodeBuilder) -> tuple[Weights, int]:
+    """The weights, and how many units they have."""
+    alpha, as_stored = b.attribute("alpha", 1.0), b.attribute("transB", 0)
+    values = b.constant(1)
+    if values is not None:
+        scaled = values if alpha == 1 else values * values.dtype.type(alpha)
+        return _weights(b, scaled if as_stored else scaled.T), scaled.shape[0 if as_stored else 1]
+    units = b.output_shape()[1]
+    if alpha != 1 or not units:
+        raise b.node.unsupported(f"a B that is computed at run time, with alpha {alpha}", "alpha 1 and a known width")
+    operand = b.input(1)
+    return Weights(operand if as_stored else b.step(OperationType.TRANSPOSE, [operand, b.vector([1, 0])])), units
 
 
-def _finish(b: NodeBuilder, rows: int, weights: Weights, units: int, bias: Array | None) -> None:
+def _weights(b: NodeBuilder, values: Array) -> Weights:
+    """Weights [units, size]; those with a scale for each unit as a convolution's filter [units, 1, 1, size]."""
+    quantization = b.quantization(1)
+    if quantization is not None and quantization.axis is not None:
+        values = values[:, None, None]
+    return filter_of(b, np.ascontiguousarray(values), channel_dim=0)
+
+
+def _finish(b: NodeBuilder, rows: int, weights: Weights, bias: int) -> None:
     """FULLY_CONNECTED gives rank 2: other ranks are made of it."""
-    offset = bias_of(b, bias, units, weights)
     if weights.per_channel:
-        _convolve(b, rows, weights, offset)
+        _convolve(b, rows, weights, bias)
         return
-    inputs = [rows, weights.operand, offset, b.activation()]
+    inputs = [rows, weights.operand, bias, b.activation()]
     if len(b.output_shape()) == 2:
         b.finish(OperationType.FULLY_CONNECTED, inputs)
     else:
@@ -80,11 +84,9 @@ def _finish(b: NodeBuilder, rows: int, weights: Weights, units: int, bias: Array
 
 def _convolve(b: NodeBuilder, rows: int, weights: Weights, bias: int) -> None:
     """FULLY_CONNECTED has one scale for all weights; a convolution over images of one pixel has one for each unit."""
-    units, size = b.operand(weights.operand).dimensions[0], b.operand(weights.operand).dimensions[-1]
-    pixels = b.reshape(rows, (0, size, 1, 1))
+    pixels = b.reshape(rows, (0, b.operand(weights.operand).dimensions[-1], 1, 1))
     no_padding, stride = [b.int32(0)] * 4, [b.int32(1)] * 2
     inputs = [pixels, weights.operand, bias, *no_padding, *stride, b.activation(), b.boolean(_NCHW)]
-    del units
     b.finish_reshape(b.step(OperationType.CONV_2D, inputs, like=b.result()))
 
 
@@ -93,13 +95,11 @@ def _is_bias(values: Array, units: int) -> bool:
 
 
 def _quantized_gemm(form: QuantizedForm) -> bool:
-    attributes, offset = form.node.attributes, form.constant(2)
-    if attributes.get("alpha", 1.0) != 1 or attributes.get("transA", 0):
+    attributes, weights, added = form.node.attributes, form.constant(1), form.constant(2)
+    channel_axis = 0 if attributes.get("transB", 0) else 1
+    if attributes.get("alpha", 1.0) != 1 or attributes.get("transA", 0) or weights is None:
         return False
-    weights = form.constant(1)
-    if not takes_weights(form, 0 if attributes.get("transB", 0) else 1) or weights is None:
-        return False
-    return offset is None or _is_bias(offset, weights.shape[0 if attributes.get("transB", 0) else 1])
+    return takes_weights(form, channel_axis) and (added is None or _is_bias(added, weights.shape[channel_axis]))
 
 
 def _quantized_matmul(form: QuantizedForm) -> bool:

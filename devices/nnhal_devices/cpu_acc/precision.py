@@ -1,0 +1,35 @@
+"""Whether this processor adds up products of bytes without losing any."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import onnxruntime
+from onnx import TensorProto, helper
+
+_TERMS = 64
+
+
+@cache
+def sums_saturate() -> bool:
+    """Whether sums of unsigned times signed bytes are wrong.
+
+    x86 processors without VNNI add pairs of such products up in 16 bits, which saturate. What counts is the kernel that
+    ONNX Runtime chooses, so it is asked for the largest sum there is.
+    """
+    node = helper.make_node("MatMulInteger", ["a", "b"], ["c"])
+    graph = helper.make_graph(
+        [node],
+        "probe",
+        [
+            helper.make_tensor_value_info("a", TensorProto.UINT8, [1, _TERMS]),
+            helper.make_tensor_value_info("b", TensorProto.INT8, [_TERMS, _TERMS]),
+        ],
+        [helper.make_tensor_value_info("c", TensorProto.INT32, [1, _TERMS])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    values = {"a": np.full((1, _TERMS), 255, np.uint8), "b": np.full((_TERMS, _TERMS), 127, np.int8)}
+    (sums,) = session.run(None, values)
+    return bool((np.asarray(sums) != 255 * 127 * _TERMS).any())

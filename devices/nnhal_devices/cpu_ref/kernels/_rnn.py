@@ -1,0 +1,48 @@
+"""A basic recurrent cell in floats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnhal.operations import OperationContext
+from nnhal.operations._rnn import CellInputs
+from nnhal.operations._window import activation_of
+from nnhal.types import FusedActivation
+from nnhal_devices.cpu_ref.kernels._quantization import activate, to_real
+from nnhal_devices.cpu_ref.kernels._types import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class RnnCell:
+    """A cell whose state is its last output, [batch, units]."""
+
+    weights: Floats
+    recurrent: Floats
+    bias: Floats
+    aux: Floats | None
+    activation: FusedActivation
+
+    @property
+    def output_size(self) -> int:
+        """See _sequence.Cell."""
+        return len(self.bias)
+
+    def step(self, values: Floats, state: Floats, aux: Floats | None = None) -> tuple[Floats, Floats]:
+        """See _sequence.Cell."""
+        total = values @ self.weights.T + state @ self.recurrent.T + self.bias
+        if self.aux is not None and aux is not None:
+            total = total + aux @ self.aux.T
+        output = activate(total, self.activation)
+        return output, output
+
+
+def read_cell(op: OperationContext, cell: CellInputs, activation: int) -> RnnCell:
+    """A cell from an operation's inputs; ``activation`` is the input that says it."""
+    aux = cell.aux_weights
+    return RnnCell(
+        to_real(op, cell.weights),
+        to_real(op, cell.recurrent_weights),
+        to_real(op, cell.bias),
+        to_real(op, aux) if aux is not None and op.has(aux) else None,
+        activation_of(op, activation),
+    )

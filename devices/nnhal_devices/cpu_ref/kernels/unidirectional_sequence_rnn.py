@@ -1,0 +1,17 @@
+"""UNIDIRECTIONAL_SEQUENCE_RNN."""
+
+from __future__ import annotations
+
+from nnhal.operations import OperationContext
+from nnhal.operations.unidirectional_sequence_rnn import CELL, Input, time_major
+from nnhal_devices.cpu_ref.kernels._quantization import from_real, to_real
+from nnhal_devices.cpu_ref.kernels._rnn import read_cell
+from nnhal_devices.cpu_ref.kernels._sequence import read_sequence, unroll, write_sequences
+from nnhal_devices.cpu_ref.kernels._types import Array
+
+
+def unidirectional_sequence_rnn(op: OperationContext) -> tuple[Array, ...]:
+    """Step by step through time; the last state where it is asked for."""
+    inputs = read_sequence(op, Input.INPUT, time_major(op))
+    outputs, state = unroll(read_cell(op, CELL, Input.ACTIVATION), inputs, to_real(op, CELL.state))
+    return (*write_sequences(op, [outputs], time_major(op)), from_real(op, state))[: len(op.outputs)]

@@ -1,0 +1,69 @@
+"""Add, Sub, Mul, Div and BatchNormalization: arithmetic of tensors that broadcast."""
+
+from __future__ import annotations
+
+from nnhal.types import OperationType
+from nnhal_service.frontends.onnx.builder import OPERAND_TYPES, NodeBuilder
+from nnhal_service.frontends.onnx.fusion import normalization_of
+from nnhal_service.frontends.onnx.ops._definition import Converter
+from nnhal_service.frontends.onnx.qdq import QuantizedForm
+
+
+def add(b: NodeBuilder) -> None:
+    """a + b."""
+    _convert(b, OperationType.ADD)
+
+
+def sub(b: NodeBuilder) -> None:
+    """a - b."""
+    _convert(b, OperationType.SUB)
+
+
+def mul(b: NodeBuilder) -> None:
+    """a * b."""
+    _convert(b, OperationType.MUL)
+
+
+def div(b: NodeBuilder) -> None:
+    """a / b, of floats."""
+    if b.element_type().kind != "f":
+        raise b.node.unsupported(f"a quotient of {b.element_type()}, which ONNX rounds towards zero", "floats")
+    _convert(b, OperationType.DIV)
+
+
+def batch_normalization(b: NodeBuilder) -> None:
+    """A product and a sum for each channel; what comes after Conv has been merged into it before."""
+    factors = normalization_of(b.graph, b.node)
+    if factors is None:
+        raise b.node.unsupported("parameters that are computed at run time, or training_mode", "constant parameters")
+    rank = len(b.shape(0))
+    element_type = b.element_type()
+    scale, shift = (
+        b.add_constant(OPERAND_TYPES[element_type], values.astype(element_type).reshape(-1, *[1] * (rank - 2)))
+        for values in factors
+    )
+    product = b.step(OperationType.MUL, [b.input(0), scale, b.int32(0)])
+    b.finish(OperationType.ADD, [product, shift, b.activation()])
+
+
+def _convert(b: NodeBuilder, code: OperationType) -> None:
+    b.finish(code, [b.input(0), b.input(1), b.activation()])
+
+
+def _quantized(form: QuantizedForm) -> bool:
+    return form.quant8(0, 1)
+
+
+def _quantized_mul(form: QuantizedForm) -> bool:
+    """The HAL wants the result's scale to exceed the product of the inputs'."""
+    first, second = form.inputs
+    if not form.quant8(0, 1) or first is None or second is None:
+        return False
+    return form.output.scale > first.scale * second.scale
+
+
+ADD = Converter(add, _quantized)
+SUB = Converter(sub, _quantized)
+MUL = Converter(mul, _quantized_mul)
+DIV = Converter(div)
+BATCH_NORMALIZATION = Converter(batch_normalization)

@@ -1,0 +1,161 @@
+"""MaxPool, AveragePool, GlobalAveragePool and ReduceMean.
+
+The HAL's averages keep the input's scale. Where a model wants another, an average in integers is a depthwise
+convolution whose weights are all equal.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnhal.types import OperandType, OperationType
+from nnhal_service.frontends.onnx.builder import OPERAND_TYPES, NodeBuilder
+from nnhal_service.frontends.onnx.ops._definition import Converter
+from nnhal_service.frontends.onnx.ops._weights import Weights, bias_of
+from nnhal_service.frontends.onnx.ops._window import Axis, Window, finish_image, image, require_images, window_of
+from nnhal_service.frontends.onnx.qdq import QuantizedForm
+
+_NCHW = True
+_IMAGE_AXES = (2, 3)
+
+
+def max_pool(b: NodeBuilder) -> None:
+    """The maximum of each window; padding takes no part in it."""
+    if len(b.node.outputs) > 1 and b.graph.uses()[b.node.outputs[1]]:
+        raise b.node.unsupported("the indices of the maxima are read", "the maxima alone")
+    _pool(b, OperationType.MAX_POOL_2D, _window(b), b.input(0))
+
+
+def average_pool(b: NodeBuilder) -> None:
+    """The mean of each window: of what is not padding, unless the model counts zeros there."""
+    window = _window(b)
+    if b.quantization(0) is not None and not _keeps_scale(b):
+        _average(b, window)
+        return
+    source = b.input(0)
+    if b.attribute("count_include_pad", 0) and window.padded:
+        window, source = _padded_before(b, window, source)
+    _pool(b, OperationType.AVERAGE_POOL_2D, window, source)
+
+
+def global_average_pool(b: NodeBuilder) -> None:
+    """The mean of each image, channel by channel."""
+    require_images(b)
+    if b.quantization(0) is not None and not _keeps_scale(b):
+        _average(b, _whole_image(b))
+    else:
+        axes = list(range(2, len(b.shape(0))))
+        b.finish(OperationType.MEAN, [b.input(0), b.vector(axes), b.int32(1)])
+
+
+def reduce_mean(b: NodeBuilder) -> None:
+    """The mean along axes: all of them, where none are given."""
+    rank = len(b.shape(0))
+    axes = b.integers(1, "axes")
+    if not axes and b.attribute("noop_with_empty_axes", 0):
+        b.finish_reshape(b.input(0))
+        return
+    if b.quantization(0) is not None and not _keeps_scale(b):
+        _average(b, _whole_image(b))
+        return
+    chosen = sorted(axis + rank if axis < 0 else axis for axis in axes or range(rank))
+    b.finish(OperationType.MEAN, [b.input(0), b.vector(chosen), b.int32(b.attribute("keepdims", 1))])
+
+
+def _window(b: NodeBuilder) -> Window:
+    require_images(b)
+    window = window_of(b, b.attribute("kernel_shape", []))
+    if window.dilated:
+        raise b.node.unsupported("a window with dilation", "windows without gaps")
+    return window
+
+
+def _whole_image(b: NodeBuilder) -> Window:
+    *_, height, width = b.shape(0)
+    return Window(Axis(height if len(b.shape(0)) == 4 else 1), Axis(width))
+
+
+def _pool(b: NodeBuilder, code: OperationType, window: Window, source: int) -> None:
+    shape = b.shape(0)
+    inputs = [*window.paddings(b), *window.strides(b), *window.sizes(b), b.activation(), b.boolean(_NCHW)]
+    finish_image(b, code, [image(b, source, shape), *inputs])
+
+
+def _padded_before(b: NodeBuilder, window: Window, source: int) -> tuple[Window, int]:
+    """An input with zeros at its border, and the window over it. What ceil_mode adds is no part of the border."""
+    pads = b.attribute("pads", [0] * 4)
+    count = len(pads) // 2
+    if b.attribute("auto_pad", "NOTSET") != "NOTSET":
+        pads = [window.height.before, window.width.before, window.height.after, window.width.after][-2 * count :]
+    flat = [[0, 0], [0, 0], *([int(pads[i]), int(pads[count + i])] for i in range(count))]
+    paddings = b.add_constant(OperandType.TENSOR_INT32, np.array(flat))
+    ends = [0] * (2 - count) + [int(pads[count + i]) for i in range(count)]
+    axes = [
+        Axis(axis.size, axis.stride, 0, max(0, axis.after - end), axis.dilation)
+        for axis, end in zip((window.height, window.width), ends, strict=True)
+    ]
+    return Window(axes[0], axes[1]), b.step(OperationType.PAD, [source, paddings])
+
+
+def _average(b: NodeBuilder, window: Window) -> None:
+    """Quantised means whose scale is not the input's."""
+    shape, source = b.shape(0), b.quantization(0)
+    if source is None:
+        raise TypeError("floats need no other scale")
+    channels, height, width = shape[1], window.height.size, window.width.size
+    ones = np.ones((1, height, width, channels), source.element_type)
+    scale = float(np.float32(1 / (height * width)))
+    weights = Weights(b.add_constant(OPERAND_TYPES[source.element_type], ones, scale=scale), (scale,))
+    inputs = [image(b, b.input(0), shape), weights.operand, bias_of(b, None, channels, weights)]
+    inputs += [*window.paddings(b), *window.strides(b), b.int32(1), b.activation(), b.boolean(_NCHW)]
+    if len(b.output_shape()) == 4:
+        b.finish(OperationType.DEPTHWISE_CONV_2D, inputs)
+    else:
+        b.finish_reshape(b.step(OperationType.DEPTHWISE_CONV_2D, inputs, like=b.result()))
+
+
+def _keeps_scale(b: NodeBuilder) -> bool:
+    return b.quantization(0) == b.graph.quantization.get(b.node.outputs[0])
+
+
+def _quantized_average(form: QuantizedForm) -> bool:
+    """In the input's scale, or with the same divisor in all windows."""
+    if not form.quant8(0):
+        return False
+    attributes = form.node.attributes
+    if form.inputs[0] == form.output:
+        return True
+    same_divisor = attributes.get("count_include_pad", 0) or not any(attributes.get("pads", ()))
+    plain = attributes.get("auto_pad", "NOTSET") in ("NOTSET", "VALID") and not attributes.get("ceil_mode", 0)
+    return bool(same_divisor and plain and _known_channels(form))
+
+
+def _quantized_global_average(form: QuantizedForm) -> bool:
+    shape = form.graph.shape(form.node.inputs[0])
+    if not form.quant8(0) or shape is None:
+        return False
+    return form.inputs[0] == form.output or (len(shape) in (3, 4) and 0 not in shape[1:])
+
+
+def _quantized_mean(form: QuantizedForm) -> bool:
+    """In the input's scale, or over whole images."""
+    if not form.quant8(0):
+        return False
+    if form.inputs[0] == form.output:
+        return True
+    axes = form.node.attributes.get("axes", form.constant(1))
+    shape = form.graph.shape(form.node.inputs[0])
+    if axes is None or shape is None or len(shape) != 4 or 0 in shape[1:]:
+        return False
+    return sorted(int(axis) % 4 for axis in axes) == list(_IMAGE_AXES)
+
+
+def _known_channels(form: QuantizedForm) -> bool:
+    shape = form.graph.shape(form.node.inputs[0])
+    return shape is not None and len(shape) in (3, 4) and shape[1] != 0
+
+
+MAX_POOL = Converter(max_pool)
+AVERAGE_POOL = Converter(average_pool, _quantized_average)
+GLOBAL_AVERAGE_POOL = Converter(global_average_pool, _quantized_global_average)
+REDUCE_MEAN = Converter(reduce_mean, _quantized_mean)

@@ -1,0 +1,60 @@
+"""Concat, Flatten, Identity, Pad, Reshape, Squeeze, Transpose and Unsqueeze: values in other places."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnhal.types import OperandType, OperationType
+from nnhal_service.frontends.onnx.builder import NodeBuilder
+from nnhal_service.frontends.onnx.fusion import padding_value, paddings_of
+from nnhal_service.frontends.onnx.ops._definition import Converter
+from nnhal_service.frontends.onnx.qdq import QuantizedForm
+
+_REFLECT = 0
+
+
+def reshape(b: NodeBuilder) -> None:
+    """The shape that inference has found: for all operators that change only that."""
+    b.finish_reshape(b.input(0))
+
+
+def transpose(b: NodeBuilder) -> None:
+    """The axes in another order, reversed where none is given."""
+    order = b.attribute("perm", list(reversed(range(len(b.shape(0))))))
+    b.finish(OperationType.TRANSPOSE, [b.input(0), b.vector(order)])
+
+
+def concat(b: NodeBuilder) -> None:
+    """Tensors joined along an axis."""
+    axis = b.attribute("axis", 0)
+    axis += len(b.output_shape()) if axis < 0 else 0
+    tensors = [b.input(index) for index in range(len(b.node.inputs))]
+    b.finish(OperationType.CONCATENATION, [*tensors, b.int32(axis)])
+
+
+def pad(b: NodeBuilder) -> None:
+    """PAD for zeros, PAD_V2 for other constants, MIRROR_PAD for reflections."""
+    pads = paddings_of(b.graph, b.node)
+    if pads is None:
+        raise b.node.unsupported("its pads are computed at run time", "constant pads")
+    paddings = b.add_constant(OperandType.TENSOR_INT32, np.array(pads))
+    mode, value = b.attribute("mode", "constant"), padding_value(b.graph, b.node)
+    if mode == "reflect":
+        b.finish(OperationType.MIRROR_PAD, [b.input(0), paddings, b.int32(_REFLECT)])
+    elif mode != "constant" or value is None:
+        got = f"mode {mode}" if mode != "constant" else "a value that is computed at run time"
+        raise b.node.unsupported(got, "mode constant with a constant value, mode reflect")
+    elif value == 0:
+        b.finish(OperationType.PAD, [b.input(0), paddings])
+    else:
+        b.finish(OperationType.PAD_V2, [b.input(0), paddings, b.real(value)])
+
+
+def _quantized_concat(form: QuantizedForm) -> bool:
+    return form.quant8(*range(len(form.node.inputs)))
+
+
+CONCAT = Converter(concat, _quantized_concat)
+PAD = Converter(pad)
+RESHAPE = Converter(reshape)
+TRANSPOSE = Converter(transpose)
