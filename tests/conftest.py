@@ -23,9 +23,12 @@ def short_path() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def cpu_ref() -> Iterator[Endpoint]:
     """The endpoint of a cpu_ref process that a module's tests share."""
-    with tempfile.TemporaryDirectory(prefix="nnhal-") as directory, device_process("cpu_ref", Path(directory)) as (
-        _,
-        endpoint,
+    with (
+        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
+        device_process("cpu_ref", Path(directory)) as (
+            _,
+            endpoint,
+        ),
     ):
         yield endpoint
 
@@ -33,9 +36,12 @@ def cpu_ref() -> Iterator[Endpoint]:
 @pytest.fixture(scope="module")
 def cpu_acc() -> Iterator[Endpoint]:
     """The endpoint of a cpu_acc process that a module's tests share."""
-    with tempfile.TemporaryDirectory(prefix="nnhal-") as directory, device_process("cpu_acc", Path(directory)) as (
-        _,
-        endpoint,
+    with (
+        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
+        device_process("cpu_acc", Path(directory)) as (
+            _,
+            endpoint,
+        ),
     ):
         yield endpoint
 

@@ -35,6 +35,13 @@ EPOCHS = 40
 BATCH = 32
 RATE = 2e-3
 CLASSES = 10
+HAL_QUANTIZATION = {
+    "dense.weight": [{"quant_type": QuantType.QInt8, "symmetric": True}],
+    "probabilities": [
+        {"quant_type": QuantType.QInt8, "scale": np.array(1 / 256, np.float32), "zero_point": np.array(-128, np.int8)}
+    ],
+}
+"""What the NN HAL fixes: FULLY_CONNECTED has one scale for all weights, and SOFTMAX's results have this one."""
 OPSET = 21
 IR_VERSION = 10
 
@@ -254,10 +261,7 @@ def quantize(model: onnx.ModelProto, images: Floats) -> onnx.ModelProto:
             per_channel=True,
             activation_type=QuantType.QInt8,
             weight_type=QuantType.QInt8,
-            # One scale for all weights of the fully connected layer, as NN HAL's FULLY_CONNECTED has it.
-            extra_options={
-                "TensorQuantOverrides": {"dense.weight": [{"quant_type": QuantType.QInt8, "symmetric": True}]}
-            },
+            extra_options={"TensorQuantOverrides": HAL_QUANTIZATION},
         )
         return onnx.load(path)
 

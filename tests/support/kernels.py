@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from tests.support.operations import Given, context, level_of
 
 from nnhal.arrays import Array
 from nnhal.operations import DEFINITIONS
@@ -13,6 +12,7 @@ from nnhal.types import Operand, OperationType
 from nnhal.types.layout import ELEMENT_TYPES
 from nnhal_devices.cpu_ref.interpreter import fits_prepared
 from nnhal_devices.cpu_ref.kernels import KERNELS
+from tests.support.operations import Given, context, level_of
 
 
 def compute(code: OperationType, inputs: Sequence[Given], *outputs: Operand) -> tuple[Array, ...]:

@@ -1,7 +1,8 @@
 """Which elements the graph has for an operand, and what they stand for.
 
-Float16 is computed in float32, since ONNX Runtime has few float16 kernels for a CPU. Signed 8-bit values become unsigned
-by adding 128 to value and zero point, as its fast integer kernels take unsigned activations; booleans are ONNX's own.
+Float16 is computed in float32, since ONNX Runtime has few float16 kernels for a CPU. Signed 8-bit values become
+unsigned by adding 128 to value and zero point, as its fast integer kernels take unsigned activations. Booleans are
+ONNX's own.
 """
 
 from __future__ import annotations
@@ -74,9 +75,10 @@ def kept_zero_point(operand: Operand) -> int:
 def keep(operand: Operand, values: Array) -> Array:
     """A constant as the graph keeps it; without a copy where nothing changes."""
     if operand.type == OperandType.TENSOR_QUANT8_ASYMM_SIGNED:
-        return values.view(np.uint8) ^ SIGN
+        flipped: Array = values.view(np.uint8) ^ SIGN
+        return flipped
     if operand.type == OperandType.TENSOR_BOOL8:
-        return values != 0
+        return values.astype(np.bool_)
     return values.astype(KEPT_TYPES[operand.type], copy=False)
 
 

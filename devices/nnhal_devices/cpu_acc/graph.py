@@ -26,7 +26,7 @@ from nnhal_devices.cpu_acc.elements import (
     kept_range,
     quantization_of,
 )
-from nnhal_devices.cpu_acc.layout import RANK, TO_CHANNELS_FIRST, TO_CHANNELS_LAST, Layout
+from nnhal_devices.cpu_acc.layout import TO_CHANNELS_FIRST, TO_CHANNELS_LAST, Layout
 
 Attribute = int | float | str | Sequence[int]
 

@@ -73,7 +73,9 @@ def _options(threads: int) -> onnxruntime.SessionOptions:
 
 def _model(graph: Graph, large: Iterable[str]) -> ModelProto:
     nodes = [
-        helper.make_node(node.type, node.inputs, node.outputs, f"{node.place} {number}", **node.attributes)
+        helper.make_node(
+            node.type, node.inputs, node.outputs, f"{node.place} {number}", None, None, None, **node.attributes
+        )
         for number, node in enumerate(graph.nodes)
     ]
     initializers = [

@@ -71,7 +71,7 @@ class BoundSession:
     """A session with its inputs and outputs tied to memory, which ``arguments`` keeps alive."""
 
     def __init__(self, session: Session, binding: IOBinding, arguments: tuple[Argument, ...], outcome: Outcome) -> None:
-        self._run = session.runtime.run_with_iobinding
+        self._run: Callable[[IOBinding], None] = session.runtime.run_with_iobinding
         self._binding = binding
         self._kept = (session, arguments)
         self._outcome = outcome

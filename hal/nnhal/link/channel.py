@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import contextlib
+import select
 import socket
 import struct
 from collections.abc import Sequence
@@ -84,6 +85,15 @@ class Channel:
         return self._take(size), descriptors
 
     @property
+    def hung_up(self) -> bool:
+        """Whether the other side has closed, or is gone."""
+        if self._socket.fileno() < 0:
+            return True
+        poll = select.poll()
+        poll.register(self._socket, select.POLLRDHUP)
+        return bool(poll.poll(0))
+
+    @property
     def peer_pid(self) -> int:
         """The process that made the other end. Raises OSError once closed."""
         return peer_credentials(self._socket)[0]
@@ -100,6 +110,9 @@ class Channel:
     def close(self) -> None:
         """Close this end; harmless when repeated."""
         self.shutdown()
+        self._socket.close()
+
+    def __del__(self) -> None:
         self._socket.close()
 
     def _take(self, size: int) -> bytes:

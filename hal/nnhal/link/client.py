@@ -59,6 +59,11 @@ class Link:
         return ((SESSION_METADATA, self.session_token),)
 
     @property
+    def hung_up(self) -> bool:
+        """Whether the process on the other side has ended the link, or is gone."""
+        return self._channel.hung_up
+
+    @property
     def peer_pid(self) -> int:
         """The process on the other side."""
         return self._channel.peer_pid

@@ -37,17 +37,3 @@ def agreed(op: OperationContext, what: str, *lengths: int) -> int:
     if len(known) > 1:
         op.refuse(f"{what}: its operands say {' and '.join(map(str, sorted(known)))}, expected one number")
     return max(known, default=0)
-
-
-def require_at_least(op: OperationContext, what: str, value: int, least: int) -> int:
-    """A parameter that must not be below ``least``."""
-    if value < least:
-        op.refuse(f"{what} is {value}, expected {least} or more")
-    return value
-
-
-def require_positive(op: OperationContext, what: str, value: float) -> float:
-    """A real parameter that must be above 0 and finite."""
-    if not 0 < value < float("inf"):
-        op.refuse(f"{what} is {value}, expected a finite number above 0")
-    return value

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from nnhal.operations._boxes import (
-    BOX,
-    MAIN_TYPES,
-    agreed,
-    box_type,
-    require_at_least,
-    require_eighths,
-    require_positive,
-)
+from nnhal.operations._boxes import BOX, MAIN_TYPES, agreed, box_type, require_eighths
 from nnhal.operations._context import OperationContext, Signature
+from nnhal.operations._parameters import require_at_least, require_positive
 from nnhal.operations._types import BOOL, I32, INT32, scalar_float
 from nnhal.types.layout import Dimensions
 

@@ -7,8 +7,8 @@ from math import floor
 
 import numpy as np
 
-from nnhal.operations._boxes import require_at_least, require_positive
 from nnhal.operations._context import OperationContext, Signature
+from nnhal.operations._parameters import require_at_least, require_positive
 from nnhal.operations._shape import require_input_quantization
 from nnhal.operations._types import BOOL, INT32, scalar_float
 from nnhal.types import OperandType

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from nnhal.operations._boxes import BOX, agreed, require_at_least, require_positive
+from nnhal.operations._boxes import BOX, agreed
 from nnhal.operations._context import OperationContext, Signature
 from nnhal.operations._definition import OperationDefinition
+from nnhal.operations._parameters import require_at_least, require_positive
 from nnhal.operations._types import BOOL, F16, F32, I32, INT32, scalar_float
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions

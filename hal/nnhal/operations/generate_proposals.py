@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from nnhal.operations._boxes import BOX, MAIN_TYPES, agreed, box_type, require_eighths, require_positive
+from nnhal.operations._boxes import BOX, MAIN_TYPES, agreed, box_type, require_eighths
 from nnhal.operations._context import OperationContext, Signature
 from nnhal.operations._definition import OperationDefinition
+from nnhal.operations._parameters import require_positive
 from nnhal.operations._shape import require_input_quantization
 from nnhal.operations._types import BOOL, I32, INT32, Q16S, QUANT8, scalar_float
 from nnhal.types import OperationType

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from nnhal.operations._boxes import BOX, MAIN_TYPES, agreed, box_type, require_at_least, require_eighths
+from nnhal.operations._boxes import BOX, MAIN_TYPES, agreed, box_type, require_eighths
 from nnhal.operations._context import OperationContext, Signature
 from nnhal.operations._definition import OperationDefinition
+from nnhal.operations._parameters import require_at_least
 from nnhal.operations._types import BOOL
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from nnhal.operations._boxes import require_at_least
 from nnhal.operations._context import OperationContext, Signature
 from nnhal.operations._definition import OperationDefinition
+from nnhal.operations._parameters import require_at_least
 from nnhal.operations._regions import region_dimensions, validate_regions
 from nnhal.operations._types import INT32
 from nnhal.types import OperationType

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
@@ -30,6 +31,7 @@ class Calls:
         """Raises DeadObjectError where nobody serves at the endpoint."""
         self.endpoint = endpoint
         self._link = Link(endpoint.link, client_name)
+        self._channels: weakref.WeakSet[Channel] = weakref.WeakSet()
         self.rpc = open_rpc(endpoint)
 
     def call(self, method: Callable[..., T], request: Any) -> T:
@@ -57,7 +59,9 @@ class Calls:
 
     def take_channel(self, number: int) -> Channel:
         """A channel that a call has named. Raises TransportError."""
-        return self._link.take_channel(number)
+        channel = self._link.take_channel(number)
+        self._channels.add(channel)
+        return channel
 
     @property
     def link_bytes(self) -> int:
@@ -65,11 +69,18 @@ class Calls:
         return self._link.socket_bytes
 
     @property
+    def hung_up(self) -> bool:
+        """Whether the process on the other side has ended the session, or is gone."""
+        return self._link.hung_up
+
+    @property
     def peer_pid(self) -> int:
         """The process on the other side."""
         return self._link.peer_pid
 
     def close(self) -> None:
-        """End the session."""
+        """End the session, and every channel that belongs to it."""
+        for channel in list(self._channels):
+            channel.close()
         self._link.close()
         self.rpc.close()

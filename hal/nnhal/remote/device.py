@@ -71,6 +71,11 @@ class RemoteDevice:
         return self._calls.endpoint
 
     @property
+    def gone(self) -> bool:
+        """Whether the device has ended the session, or is dead. A device that came back does not know the session."""
+        return self._calls.hung_up
+
+    @property
     def pid(self) -> int:
         """The device's process."""
         return self._calls.peer_pid

@@ -50,14 +50,12 @@ class Fleet:
             raise LookupError(f"no device {name!r}; there are {', '.join(self._endpoints) or 'none'}")
         with self._lock:
             member = self._members.get(name)
+            if member is not None and not member.remote.gone:
+                return member
             if member is not None:
-                try:
-                    member.remote.version()
-                    return member
-                except DeadObjectError:
-                    _log.warning("a device is gone", device=name)
-                    member.remote.close()
-                    del self._members[name]
+                _log.warning("a device is gone", device=name)
+                member.remote.close()
+                del self._members[name]
             member = _connect(name, self._endpoints[name])
             self._members[name] = member
             return member

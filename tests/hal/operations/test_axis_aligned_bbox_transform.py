@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.operations import Given, dimensions_of, level_of, open_tensor, output
 
 from nnhal.errors import HalError
 from nnhal.operations._types import F16, F32, I32, Q8A, Q8AS, Q16A
 from nnhal.types import OperandType, OperationType
 from nnhal.types.layout import Dimensions
+from tests.support.operations import Given, dimensions_of, level_of, open_tensor, output
 
 CODE = OperationType.AXIS_ALIGNED_BBOX_TRANSFORM
 

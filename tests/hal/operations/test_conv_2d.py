@@ -4,6 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
+from nnhal.errors import HalError
+from nnhal.operations import UnknownYet, conv_2d
+from nnhal.operations._window import SAME, VALID, Axis
+from nnhal.types import OperandType, OperationType
 from tests.support.operations import (
     Given,
     boolean,
@@ -15,11 +20,6 @@ from tests.support.operations import (
     output,
     per_channel,
 )
-
-from nnhal.errors import HalError
-from nnhal.operations import UnknownYet, conv_2d
-from nnhal.operations._window import SAME, VALID, Axis
-from nnhal.types import OperandType, OperationType
 
 F32 = OperandType.TENSOR_FLOAT32
 Q8A = OperandType.TENSOR_QUANT8_ASYMM

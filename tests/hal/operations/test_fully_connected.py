@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.support.operations import Given, context, dimensions_of, integers, level_of, open_tensor, output, tensor
 
 from nnhal.errors import HalError
 from nnhal.operations import DEFINITIONS
 from nnhal.types import OperandType, OperationType
+from tests.support.operations import Given, context, dimensions_of, integers, level_of, open_tensor, output, tensor
 
 F32 = OperandType.TENSOR_FLOAT32
 FULLY = OperationType.FULLY_CONNECTED

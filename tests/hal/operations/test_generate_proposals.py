@@ -3,12 +3,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.operations import Given, boolean, dimensions_of, integers, level_of, open_tensor, output, scalar
 
 from nnhal.errors import HalError
 from nnhal.operations._boxes import box_type
 from nnhal.operations._types import F16, F32, I32, Q8A, Q8AS, Q16A, Q16S, scalar_float
 from nnhal.types import Operand, OperandType, OperationType
+from tests.support.operations import Given, boolean, dimensions_of, integers, level_of, open_tensor, output, scalar
 
 CODE = OperationType.GENERATE_PROPOSALS
 

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.operations import Given, boolean, dimensions_of, integers, level_of, open_tensor, output
 
 from nnhal.errors import HalError
 from nnhal.operations._window import SAME
 from nnhal.types import OperandType, OperationType
+from tests.support.operations import Given, boolean, dimensions_of, integers, level_of, open_tensor, output
 
 F32 = OperandType.TENSOR_FLOAT32
 GROUPED = OperationType.GROUPED_CONV_2D

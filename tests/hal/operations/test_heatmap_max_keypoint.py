@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.operations import Given, boolean, dimensions_of, level_of, open_tensor, output
 
 from nnhal.errors import HalError
 from nnhal.operations._boxes import box_type
 from nnhal.operations._types import F16, F32, Q8A, Q8AS
 from nnhal.types import Operand, OperandType, OperationType
 from nnhal.types.layout import Dimensions
+from tests.support.operations import Given, boolean, dimensions_of, level_of, open_tensor, output
 
 CODE = OperationType.HEATMAP_MAX_KEYPOINT
 

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.operations import dimensions_of, open_tensor, output
 
 from nnhal.errors import HalError
 from nnhal.types import OperandType, OperationType
+from tests.support.operations import dimensions_of, open_tensor, output
 
 Q8A = OperandType.TENSOR_QUANT8_ASYMM
 Q8AS = OperandType.TENSOR_QUANT8_ASYMM_SIGNED

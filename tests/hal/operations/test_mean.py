@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.support.operations import context, dimensions_of, integers, open_tensor, output, tensor
 
 from nnhal.errors import HalError
 from nnhal.operations import DEFINITIONS
 from nnhal.types import OperandType, OperationType
 from nnhal.types.layout import Dimensions
+from tests.support.operations import context, dimensions_of, integers, open_tensor, output, tensor
 
 F32 = OperandType.TENSOR_FLOAT32
 I32 = OperandType.TENSOR_INT32

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.operations import dimensions_of, level_of, open_tensor, output, scalar, tensor
 
 from nnhal.errors import HalError
 from nnhal.types import OperandType, OperationType
+from tests.support.operations import dimensions_of, level_of, open_tensor, output, scalar, tensor
 
 F32 = OperandType.TENSOR_FLOAT32
 F16 = OperandType.TENSOR_FLOAT16

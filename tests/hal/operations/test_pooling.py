@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.support.operations import boolean, context, dimensions_of, integers, level_of, open_tensor, output, tensor
 
 from nnhal.errors import HalError
 from nnhal.operations import DEFINITIONS
 from nnhal.operations._window import SAME, VALID
 from nnhal.types import OperandType, OperationType
+from tests.support.operations import boolean, context, dimensions_of, integers, level_of, open_tensor, output, tensor
 
 F32 = OperandType.TENSOR_FLOAT32
 Q8A = OperandType.TENSOR_QUANT8_ASYMM

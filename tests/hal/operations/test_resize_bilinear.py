@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.operations import Given, boolean, dimensions_of, integers, level_of, open_tensor, output, scalar
 
 from nnhal.errors import HalError
 from nnhal.operations._types import F16, F32, FLOAT16, FLOAT32, Q8A, Q8AS
 from nnhal.types import OperandType, OperationType
 from nnhal.types.layout import Dimensions
+from tests.support.operations import Given, boolean, dimensions_of, integers, level_of, open_tensor, output, scalar
 
 CODE = OperationType.RESIZE_BILINEAR
 

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.operations import boolean, dimensions_of, integers, level_of, open_tensor, output, scalar
 
 from nnhal.errors import HalError
 from nnhal.operations._types import F32, FLOAT32, Q8AS
 from nnhal.types import OperationType
+from tests.support.operations import boolean, dimensions_of, integers, level_of, open_tensor, output, scalar
 
 CODE = OperationType.RESIZE_NEAREST_NEIGHBOR
 

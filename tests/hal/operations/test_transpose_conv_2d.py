@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.operations import Given, boolean, dimensions_of, integers, level_of, open_tensor, output, tensor
 
 from nnhal.errors import HalError
 from nnhal.operations import UnknownYet
 from nnhal.operations._window import SAME, VALID
 from nnhal.types import OperandType, OperationType
+from tests.support.operations import Given, boolean, dimensions_of, integers, level_of, open_tensor, output, tensor
 
 F32 = OperandType.TENSOR_FLOAT32
 I32 = OperandType.TENSOR_INT32

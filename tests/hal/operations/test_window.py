@@ -3,12 +3,12 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
-from tests.support.operations import Given, boolean, context, integers, open_tensor, output
 
 from nnhal.errors import HalError
 from nnhal.operations import UnknownYet, pooling
 from nnhal.operations._window import SAME, VALID, Axis, Window
 from nnhal.types import FusedActivation, OperandType, OperationType
+from tests.support.operations import Given, boolean, context, integers, open_tensor, output
 
 F32 = OperandType.TENSOR_FLOAT32
 

@@ -54,7 +54,7 @@ LOWERINGS: dict[OperationType, Lowering] = {
 
 
 def lower(model: ResolvedModel, dimensions: Sequence[Dimensions]) -> Graph:
-    """The graph of a model of which every operation is supported. ``dimensions`` are those of its operands, 0 if open."""
+    """The graph of a model of which every operation is supported. ``dimensions`` are those of its operands."""
     graph = Graph(model, dimensions)
     known = tuple(dimensions)
     for number, operation in enumerate(model.model.main.operations):

@@ -20,7 +20,7 @@ def conv_2d(to: Emitter) -> None:
 
 
 def depthwise_conv_2d(to: Emitter) -> None:
-    """[1, height, width, output channels] becomes [output channels, 1, height, width]: a group for each input channel."""
+    """[1, height, width, output channels] becomes [output channels, 1, height, width]: one group per input channel."""
     window = depthwise.window_of(to.op)
     channels = to.op.dimensions(FILTER)[3]
     _convolve(to, window, filter_of(to, FILTER, _DEPTHWISE_TO_ONNX), channels // window.multiplier)

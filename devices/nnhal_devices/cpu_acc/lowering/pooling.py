@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from nnhal.operations.pooling import window_of
-from nnhal.types import OperationType
 from nnhal_devices.cpu_acc.elements import QUANTIZED
-from nnhal_devices.cpu_acc.graph import Attribute
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter
 from nnhal_devices.cpu_acc.lowering._window import image_layout, pooling_attributes
 

@@ -28,12 +28,16 @@ def quantized_16bit_lstm(op: OperationContext) -> tuple[Array, ...]:
 
 
 def _gate(op: OperationContext, number: int) -> Integers:
-    """A gate before its activation, of three integer bits."""
+    """A gate before its activation, of three integer bits.
 
-    def offset(index: int) -> Integers:
-        return op.value(index).astype(np.int64) - op.inputs[index].zero_point
-
-    total = op.value(BIASES[number]).astype(np.int64)
-    total = total + offset(Input.INPUT) @ offset(INPUT_WEIGHTS[number]).T
-    total = total + offset(Input.OUTPUT_STATE) @ offset(RECURRENT_WEIGHTS[number]).T
+    NNAPI's reference joins the values input first and the weights recurrent weights first, so that the first columns
+    of the recurrent weights meet the input. Its models expect exactly that.
+    """
+    values = _joined(op, Input.INPUT, Input.OUTPUT_STATE)
+    weights = _joined(op, RECURRENT_WEIGHTS[number], INPUT_WEIGHTS[number])
+    total = values @ weights.T + op.value(BIASES[number])
     return saturate(scale_by(total, op.inputs[BIASES[number]].scale * 2 ** (15 - _GATE_BITS)))
+
+
+def _joined(op: OperationContext, *indexes: int) -> Integers:
+    return np.concatenate([op.value(i).astype(np.int64) - op.inputs[i].zero_point for i in indexes], axis=-1)

@@ -144,17 +144,11 @@ class NodeBuilder:
 
     def shape(self, index: int) -> Dimensions:
         """The shape of an input: 0 for an open axis."""
-        shape = self.graph.shape(self.node.inputs[index])
-        if shape is None:
-            raise self.node.unsupported(f"the rank of '{self.node.inputs[index]}' is not known", "known ranks")
-        return shape
+        return self._shape(self.node.inputs[index])
 
     def output_shape(self) -> Dimensions:
         """The shape of the first output."""
-        shape = self.graph.shape(self.node.outputs[0])
-        if shape is None:
-            raise self.node.unsupported(f"the rank of '{self.node.outputs[0]}' is not known", "known ranks")
-        return shape
+        return self._shape(self.node.outputs[0])
 
     def quantization(self, index: int) -> Quantization | None:
         """What the integers of an input stand for, None where they are just that, or floats."""
@@ -211,7 +205,7 @@ class NodeBuilder:
             self.finish(ACTIVATIONS[self.node.activation], [self.step(code, inputs)])
 
     def finish_rescaled(self, operand: int) -> None:
-        """Give a quantised operand in the scale of the node's result: by adding zero, since ADD's result has any scale."""
+        """Give a quantised operand in the scale of the node's result: ADD of zero may have any."""
         source = self.operand(operand)
         zero = self.add_constant(
             OperandType(source.type), np.array([source.zero_point]), scale=source.scale, zero_point=source.zero_point
@@ -238,6 +232,14 @@ class NodeBuilder:
                 "at most one; give the model's inputs fixed shapes",
             )
         return self.vector([length or -1 for length in shape] or [1])
+
+    def _shape(self, name: str) -> Dimensions:
+        """What inference has found, and what the operations so far have added to it."""
+        shape = self.graph.shape(name)
+        added = self.operand(self.builder.operands[name]).dimensions if name in self.builder.operands else ()
+        if shape is None and not added:
+            raise self.node.unsupported(f"the rank of '{name}' is not known", "known ranks")
+        return added if shape is None or (shape and added) else shape
 
     def _tensor(self, name: str) -> int:
         try:

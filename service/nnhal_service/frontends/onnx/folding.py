@@ -36,21 +36,6 @@ def fold_constants(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(kept), constants=constants)
 
 
-def fix_reshapes(graph: Graph) -> Graph:
-    """The graph with constant shapes for Reshape wherever inference has found at most one axis open."""
-    constants = dict(graph.constants)
-    nodes = []
-    for node in graph.nodes:
-        shape = graph.shape(node.outputs[0])
-        if node.op_type == "Reshape" and shape is not None and shape.count(0) <= 1:
-            name = f"{node.outputs[0]}/shape"
-            constants[name] = np.array([length or -1 for length in shape], np.int64)
-            attributes = {key: value for key, value in node.attributes.items() if key != "allowzero"}
-            node = replace(node, inputs=(node.inputs[0], name), attributes=attributes)
-        nodes.append(node)
-    return replace(graph, nodes=tuple(nodes), constants=constants)
-
-
 def remove_identities(graph: Graph) -> Graph:
     """The graph without nodes that hand their input through at inference."""
     uses = graph.uses()

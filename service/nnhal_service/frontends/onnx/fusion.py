@@ -14,7 +14,9 @@ from nnhal.arrays import Array
 from nnhal.types import FusedActivation
 from nnhal_service.frontends.onnx.graph import Graph, Node
 
-_TAKE_ACTIVATION = frozenset({"Add", "AveragePool", "Conv", "Div", "Gemm", "MatMul", "MaxPool", "Mul", "Sub"})
+_TAKE_ACTIVATION = frozenset(
+    {"Add", "AveragePool", "BatchNormalization", "Conv", "Div", "Gemm", "MatMul", "MaxPool", "Mul", "Sub"}
+)
 _RANGES = {
     (0.0, np.inf): FusedActivation.RELU,
     (-1.0, 1.0): FusedActivation.RELU1,

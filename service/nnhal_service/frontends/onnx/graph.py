@@ -21,10 +21,15 @@ _DEFAULT_DOMAINS = ("", "ai.onnx")
 
 
 class TensorInfo(NamedTuple):
-    """What is known of a tensor. ``shape`` has 0 for an unknown axis, and is None where the rank is unknown."""
+    """What is known of a tensor.
+
+    ``shape`` has 0 for an open axis, and is None where the rank is unknown. ``symbols`` has a name for each axis, empty
+    where there is none: open axes of one name are of one length.
+    """
 
     element_type: np.dtype[np.generic]
     shape: Dimensions | None
+    symbols: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +101,15 @@ class Graph:
             return self.constants[name].shape
         return self.tensors[name].shape if name in self.tensors else None
 
+    def sizes(self, name: str) -> tuple[int | str, ...] | None:
+        """A tensor's shape with names for open axes; None where its rank or an axis has none."""
+        shape = self.shape(name)
+        if shape is None or 0 not in shape:
+            return shape
+        symbols = self.tensors[name].symbols or ("",) * len(shape)
+        sizes = tuple(length or symbol for length, symbol in zip(shape, symbols, strict=True))
+        return None if "" in sizes else sizes
+
     def uses(self) -> Counter[str]:
         """How often each tensor is read, by nodes and as an output of the model."""
         return Counter([name for node in self.nodes for name in node.inputs] + list(self.outputs.values()))
@@ -132,8 +146,7 @@ def read_graph(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | Non
     opset = _opset(model)
     if model.functions:
         model = inliner.inline_local_functions(model)
-    if shapes:
-        model = _with_shapes(model, shapes)
+    model = _with_shapes(model, shapes or {})
     try:
         model = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
     except onnx.shape_inference.InferenceError as error:
@@ -160,6 +173,7 @@ def _opset(model: onnx.ModelProto) -> int:
 
 
 def _with_shapes(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> onnx.ModelProto:
+    """A copy with fixed shapes, and with a name for every axis that stays open."""
     fixed = onnx.ModelProto()
     fixed.CopyFrom(model)
     inputs = {value.name: value.type.tensor_type for value in fixed.graph.input}
@@ -175,6 +189,10 @@ def _with_shapes(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) ->
         inputs[name].shape.ClearField("dim")
         for length in shape:
             inputs[name].shape.dim.add().dim_value = length
+    for name, kind in inputs.items():
+        for axis, dim in enumerate(kind.shape.dim):
+            if not dim.dim_value and not dim.dim_param:
+                dim.dim_param = f"{name}/{axis}"
     return fixed
 
 
@@ -193,7 +211,8 @@ def _tensor(value: onnx.ValueInfoProto) -> TensorInfo:
     kind = value.type.tensor_type
     if value.type.WhichOneof("value") != "tensor_type":
         raise InvalidModel(f"'{value.name}' is a {value.type.WhichOneof('value')}, expected a tensor")
-    return TensorInfo(np.dtype(helper.tensor_dtype_to_np_dtype(kind.elem_type)), _shape(kind))
+    symbols = tuple(dim.dim_param for dim in kind.shape.dim)
+    return TensorInfo(np.dtype(helper.tensor_dtype_to_np_dtype(kind.elem_type)), _shape(kind), symbols)
 
 
 def _shape(kind: onnx.TypeProto.Tensor) -> Dimensions | None:

@@ -9,11 +9,12 @@ import onnx
 from nnhal_service.frontends.errors import InvalidModel
 from nnhal_service.frontends.imported import ImportedModel, ImportedTensor
 from nnhal_service.frontends.onnx.builder import GraphBuilder, NodeBuilder, with_own_outputs
-from nnhal_service.frontends.onnx.folding import fix_reshapes, fold_constants, remove_identities
+from nnhal_service.frontends.onnx.folding import fold_constants, remove_identities
 from nnhal_service.frontends.onnx.fusion import fuse
 from nnhal_service.frontends.onnx.graph import Graph, Node, read_graph
 from nnhal_service.frontends.onnx.ops import CONVERTERS
 from nnhal_service.frontends.onnx.qdq import fold_quantization
+from nnhal_service.frontends.onnx.sizes import resolve_reshapes
 
 _RULES = {op_type: converter.quantized for op_type, converter in CONVERTERS.items()}
 
@@ -39,7 +40,7 @@ def import_onnx(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | No
 
 def prepare_graph(graph: Graph) -> Graph:
     """The graph in which every node left is one that a converter takes, or cannot be expressed."""
-    graph = remove_identities(fix_reshapes(fold_constants(graph))).without_unused()
+    graph = remove_identities(resolve_reshapes(fold_constants(graph))).without_unused()
     graph = fold_quantization(fuse(graph), _RULES)
     return with_own_outputs(graph)
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.kernels import compute
-from tests.support.operations import output, tensor
 
 from nnhal.arrays import Array
 from nnhal.errors import HalError
 from nnhal.operations._types import F16, F32, I32, Q8A, Q16A
 from nnhal.types import OperandType, OperationType
+from tests.support.kernels import compute
+from tests.support.operations import output, tensor
 
 IMAGES = [[100, 50], [20, 30]]
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.kernels import compute
-from tests.support.operations import integers, output, scalar, tensor
 
 from nnhal.arrays import Array
 from nnhal.operations._types import F32, FLOAT32, I32, Q8AS, Q16A
 from nnhal.operations.box_with_nms_limit import NmsKernel
 from nnhal.types import OperationType
+from tests.support.kernels import compute
+from tests.support.operations import integers, output, scalar, tensor
 
 CODE = OperationType.BOX_WITH_NMS_LIMIT
 FIRST, CLOSE, FAR = [0, 0, 4, 4], [0, 0, 4, 3], [8, 8, 9, 9]

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.support.convolution import convolution
-from tests.support.kernels import compute
-from tests.support.operations import boolean, integers, output, per_channel, tensor
 
 from nnhal.arrays import Array
 from nnhal.operations._window import SAME
 from nnhal.types import OperandType, OperationType
+from tests.support.convolution import convolution
+from tests.support.kernels import compute
+from tests.support.operations import boolean, integers, output, per_channel, tensor
 
 F32 = OperandType.TENSOR_FLOAT32
 F16 = OperandType.TENSOR_FLOAT16

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import numpy as np
-from tests.support.kernels import compute
-from tests.support.operations import boolean, integers, output, scalar, tensor
 
 from nnhal.arrays import Array
 from nnhal.operations._types import F32, FLOAT32, I32
 from nnhal.types import OperationType
+from tests.support.kernels import compute
+from tests.support.operations import boolean, integers, output, scalar, tensor
 
 ANCHORS = [[2, 2, 4, 4], [2, 2, 4, 3], [20, 20, 2, 2]]
 """The first two overlap by three quarters."""

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import numpy as np
-from tests.support.kernels import compute
-from tests.support.operations import integers, output, tensor
 
 from nnhal.types import OperandType, OperationType
+from tests.support.kernels import compute
+from tests.support.operations import integers, output, tensor
 
 F32 = OperandType.TENSOR_FLOAT32
 Q8A = OperandType.TENSOR_QUANT8_ASYMM

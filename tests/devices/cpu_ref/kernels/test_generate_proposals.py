@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.kernels import compute
-from tests.support.operations import boolean, integers, output, scalar, tensor
 
 from nnhal.arrays import Array
 from nnhal.operations._types import F32, FLOAT32, I32, Q8AS, Q16A, Q16S
 from nnhal.types import OperationType
+from tests.support.kernels import compute
+from tests.support.operations import boolean, integers, output, scalar, tensor
 
 CODE = OperationType.GENERATE_PROPOSALS
 ANCHORS = [[0, 0, 4, 4], [0, 0, 4, 3]]

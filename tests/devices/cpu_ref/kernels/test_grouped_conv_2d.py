@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
+from nnhal.types import OperandType, OperationType
 from tests.support.convolution import convolution
 from tests.support.kernels import compute
 from tests.support.operations import boolean, integers, output, tensor
-
-from nnhal.types import OperandType, OperationType
 
 F32 = OperandType.TENSOR_FLOAT32
 

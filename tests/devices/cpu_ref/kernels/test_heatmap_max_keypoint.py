@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.support.kernels import compute
-from tests.support.operations import boolean, output, tensor
 
 from nnhal.arrays import Array
 from nnhal.errors import HalError
 from nnhal.operations._types import F16, F32, Q8A, Q16A
 from nnhal.types import OperandType, OperationType
+from tests.support.kernels import compute
+from tests.support.operations import boolean, output, tensor
 
 CODE = OperationType.HEATMAP_MAX_KEYPOINT
 

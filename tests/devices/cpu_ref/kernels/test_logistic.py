@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from tests.support.kernels import compute
-from tests.support.operations import output, tensor
 
 from nnhal.arrays import Array
 from nnhal.types import OperandType, OperationType
+from tests.support.kernels import compute
+from tests.support.operations import output, tensor
 
 Q8A, Q8AS = OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED
 

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.support.kernels import compute
-from tests.support.operations import integers, output, tensor
 
 from nnhal.arrays import Array
 from nnhal.types import OperandType, OperationType
+from tests.support.kernels import compute
+from tests.support.operations import integers, output, tensor
 
 I32 = OperandType.TENSOR_INT32
 VALUES = np.arange(12.0).reshape(2, 3, 2)

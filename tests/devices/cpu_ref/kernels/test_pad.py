@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.kernels import compute
-from tests.support.operations import Given, output, scalar, tensor
 
 from nnhal.types import OperandType, OperationType
+from tests.support.kernels import compute
+from tests.support.operations import Given, output, scalar, tensor
 
 PADDINGS = tensor(OperandType.TENSOR_INT32, [[1, 2]])
 

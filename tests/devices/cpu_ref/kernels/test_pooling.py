@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from tests.support.kernels import compute
-from tests.support.operations import boolean, integers, output, tensor
 
 from nnhal.arrays import Array
 from nnhal.operations._window import SAME
 from nnhal.types import OperandType, OperationType
+from tests.support.kernels import compute
+from tests.support.operations import boolean, integers, output, tensor
 
 F32 = OperandType.TENSOR_FLOAT32
 Q8AS = OperandType.TENSOR_QUANT8_ASYMM_SIGNED

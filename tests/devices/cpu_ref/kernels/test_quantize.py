@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.kernels import compute
-from tests.support.operations import output, per_channel, tensor
 
 from nnhal.types import OperandType, OperationType
+from tests.support.kernels import compute
+from tests.support.operations import output, per_channel, tensor
 
 F16, F32 = OperandType.TENSOR_FLOAT16, OperandType.TENSOR_FLOAT32
 Q8A, Q8AS = OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED

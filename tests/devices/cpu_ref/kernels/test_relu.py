@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.kernels import compute
-from tests.support.operations import output, tensor
 
 from nnhal.types import OperandType, OperationType
+from tests.support.kernels import compute
+from tests.support.operations import output, tensor
 
 RELUS = [
     (OperationType.RELU, [0.0, 0.0, 0.5, 9.0]),

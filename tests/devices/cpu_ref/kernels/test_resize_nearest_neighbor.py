@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.kernels import compute
-from tests.support.operations import Given, boolean, integers, output, scalar, tensor
 
 from nnhal.arrays import Array
 from nnhal.operations._types import F16, F32, FLOAT32, Q8A, Q8AS
 from nnhal.types import OperandType, OperationType
+from tests.support.kernels import compute
+from tests.support.operations import Given, boolean, integers, output, scalar, tensor
 
 CODE = OperationType.RESIZE_NEAREST_NEIGHBOR
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.kernels import compute
-from tests.support.operations import boolean, integers, output, scalar, tensor
 
 from nnhal.arrays import Array
 from nnhal.errors import HalError
 from nnhal.operations._types import F16, F32, FLOAT32, I32, Q8A, Q16A, scalar_float
 from nnhal.types import OperandType, OperationType
+from tests.support.kernels import compute
+from tests.support.operations import boolean, integers, output, scalar, tensor
 
 CODE = OperationType.ROI_POOLING
 

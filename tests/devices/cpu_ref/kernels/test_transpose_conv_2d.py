@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.support.convolution import transposed_convolution
-from tests.support.kernels import compute
-from tests.support.operations import boolean, integers, output, tensor
 
 from nnhal.operations._window import SAME, VALID
 from nnhal.types import OperandType, OperationType
+from tests.support.convolution import transposed_convolution
+from tests.support.kernels import compute
+from tests.support.operations import boolean, integers, output, tensor
 
 F32 = OperandType.TENSOR_FLOAT32
 I32 = OperandType.TENSOR_INT32

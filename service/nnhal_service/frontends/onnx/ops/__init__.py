@@ -6,7 +6,16 @@ left only where an input or a constant is an output too.
 
 from __future__ import annotations
 
-from nnhal_service.frontends.onnx.ops import activation, conv, elementwise, linear, pool, quantization, shape
+from nnhal_service.frontends.onnx.ops import (
+    activation,
+    conv,
+    elementwise,
+    linear,
+    pool,
+    probability,
+    quantization,
+    shape,
+)
 from nnhal_service.frontends.onnx.ops._definition import Converter
 
 __all__ = ["CONVERTERS", "Converter"]
@@ -24,7 +33,7 @@ CONVERTERS: dict[str, Converter] = {
     "Gemm": linear.GEMM,
     "GlobalAveragePool": pool.GLOBAL_AVERAGE_POOL,
     "Identity": shape.RESHAPE,
-    "LogSoftmax": activation.LOG_SOFTMAX,
+    "LogSoftmax": probability.LOG_SOFTMAX,
     "MatMul": linear.MATMUL,
     "MaxPool": pool.MAX_POOL,
     "Mul": elementwise.MUL,
@@ -33,11 +42,11 @@ CONVERTERS: dict[str, Converter] = {
     "ReduceMean": pool.REDUCE_MEAN,
     "Relu": activation.RELU,
     "Reshape": shape.RESHAPE,
-    "Sigmoid": activation.SIGMOID,
-    "Softmax": activation.SOFTMAX,
+    "Sigmoid": probability.SIGMOID,
+    "Softmax": probability.SOFTMAX,
     "Squeeze": shape.RESHAPE,
     "Sub": elementwise.SUB,
-    "Tanh": activation.TANH,
+    "Tanh": probability.TANH,
     "Transpose": shape.TRANSPOSE,
     "Unsqueeze": shape.RESHAPE,
 }

@@ -1,0 +1,19 @@
+"""Checks of scalar parameters."""
+
+from __future__ import annotations
+
+from nnhal.operations._context import OperationContext
+
+
+def require_at_least(op: OperationContext, what: str, value: int, least: int) -> int:
+    """A parameter that must not be below ``least``."""
+    if value < least:
+        op.refuse(f"{what} is {value}, expected {least} or more")
+    return value
+
+
+def require_positive(op: OperationContext, what: str, value: float) -> float:
+    """A real parameter that must be above 0 and finite."""
+    if not 0 < value < float("inf"):
+        op.refuse(f"{what} is {value}, expected a finite number above 0")
+    return value

@@ -1,0 +1,105 @@
+"""Shapes that a model computes from other shapes, while some axes are open.
+
+Exporters write ``x.reshape(x.shape[0], -1)`` as Shape, Gather, Concat and Reshape. With an open batch none of them is
+constant; but the size of an open axis has a name, and where Reshape's input and target have the same names, what is
+left is numbers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from nnhal_service.frontends.onnx.graph import Graph, Node, TensorInfo
+
+Size = int | str
+"""A number, or the name of an open axis."""
+
+
+def resolve_reshapes(graph: Graph) -> Graph:
+    """The graph with constant targets for Reshape wherever at most one axis of the result is open."""
+    known: dict[str, tuple[Size, ...]] = {}
+    constants, tensors = dict(graph.constants), dict(graph.tensors)
+    nodes = []
+    for node in graph.nodes:
+        current = replace(graph, tensors=tensors)
+        values = _sizes_of(current, node, known)
+        if values is not None:
+            known[node.outputs[0]] = values
+        result = _reshaped(current, node, known) if node.op_type == "Reshape" else None
+        if result is not None:
+            name = f"{node.outputs[0]}/shape"
+            constants[name] = np.array([-1 if isinstance(size, str) else size for size in result], np.int64)
+            tensors[node.outputs[0]] = _info(graph, node, result)
+            node = replace(node, inputs=(node.inputs[0], name), attributes={})
+        nodes.append(node)
+    return replace(graph, nodes=tuple(nodes), constants=constants, tensors=tensors)
+
+
+def _info(graph: Graph, node: Node, sizes: Sequence[Size]) -> TensorInfo:
+    return TensorInfo(
+        graph.tensors[node.outputs[0]].element_type,
+        tuple(0 if isinstance(size, str) else size for size in sizes),
+        tuple(size if isinstance(size, str) else "" for size in sizes),
+    )
+
+
+def _values(graph: Graph, name: str, known: Mapping[str, tuple[Size, ...]]) -> tuple[Size, ...] | None:
+    """The elements of a vector of sizes."""
+    if name in graph.constants and graph.constants[name].ndim <= 1:
+        return tuple(int(value) for value in graph.constants[name].reshape(-1))
+    return known.get(name)
+
+
+def _sizes_of(graph: Graph, node: Node, known: Mapping[str, tuple[Size, ...]]) -> tuple[Size, ...] | None:
+    """The elements of a node's result, where it computes with sizes."""
+    if node.op_type == "Shape":
+        sizes = graph.sizes(node.inputs[0])
+        return (
+            None if sizes is None else sizes[node.attributes.get("start", 0) : node.attributes.get("end", len(sizes))]
+        )
+    parts = [_values(graph, name, known) for name in node.inputs if name]
+    if node.op_type == "Concat":
+        joined = [size for part in parts if part is not None for size in part]
+        return None if None in parts else tuple(joined)
+    if not parts or parts[0] is None or any(name not in graph.constants for name in node.inputs[1:] if name):
+        return None
+    if node.op_type in ("Cast", "Identity", "Squeeze", "Unsqueeze"):
+        return parts[0]
+    if node.op_type == "Gather":
+        return tuple(parts[0][int(index)] for index in graph.constants[node.inputs[1]].reshape(-1))
+    return _sliced(graph, node, parts[0]) if node.op_type == "Slice" else None
+
+
+def _sliced(graph: Graph, node: Node, sizes: tuple[Size, ...]) -> tuple[Size, ...]:
+    def bound(index: int, attribute: str, default: int) -> int:
+        if attribute in node.attributes:
+            return int(node.attributes[attribute][0])
+        return int(graph.constants[node.input(index)].item()) if node.input(index) else default
+
+    return sizes[slice(bound(1, "starts", 0), bound(2, "ends", len(sizes)), bound(4, "steps", 1))]
+
+
+def _reshaped(graph: Graph, node: Node, known: Mapping[str, tuple[Size, ...]]) -> tuple[Size, ...] | None:
+    """The sizes of Reshape's result, None where more than one is open or something is not known."""
+    inferred = graph.sizes(node.outputs[0])
+    if inferred is not None and sum(isinstance(size, str) for size in inferred) <= 1:
+        return inferred
+    given, target = graph.sizes(node.inputs[0]), _values(graph, node.inputs[1], known)
+    if given is None or target is None:
+        return None
+    if not node.attributes.get("allowzero", 0):
+        target = tuple(given[axis] if size == 0 else size for axis, size in enumerate(target))
+    # What is open on both sides divides out.
+    left = Counter(given) - Counter(size for size in target if isinstance(size, str))
+    rest = list(left.elements())
+    numbers = [size for size in rest if isinstance(size, int)]
+    if -1 in target and len(numbers) == len(rest):
+        filled = prod(numbers) // prod(size for size in target if isinstance(size, int) and size != -1)
+        target = tuple(filled if size == -1 else size for size in target)
+    target = tuple(f"{node.outputs[0]}/{axis}" if size == -1 else size for axis, size in enumerate(target))
+    return target if sum(isinstance(size, str) for size in target) <= 1 else None

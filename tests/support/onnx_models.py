@@ -1,0 +1,111 @@
+"""Small ONNX models, what ONNX Runtime makes of them, and what the importer and cpu_ref do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import NodeProto, helper, numpy_helper
+
+from nnhal.arrays import Array
+from nnhal.memory import MappedPool, open_pool
+from nnhal.resolved import ResolvedModel, inline_constants
+from nnhal.types import Model, OperandType, OperationType
+from nnhal.types.layout import ELEMENT_TYPES
+from nnhal.validation import validate_model
+from nnhal_devices.cpu_ref.driver import CpuRef
+from nnhal_service.frontends.imported import ImportedModel
+from nnhal_service.frontends.onnx import import_onnx
+from tests.support.models import run_on
+
+Shape = Sequence[int | str | None]
+
+
+def onnx_model(
+    nodes: Sequence[NodeProto],
+    inputs: Mapping[str, Shape],
+    outputs: Sequence[str],
+    constants: Mapping[str, Array] | None = None,
+    opset: int = 21,
+    element_type: type[np.generic] = np.float32,
+) -> onnx.ModelProto:
+    """A model of nodes; the shapes of its outputs are inferred."""
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(element_type))
+    graph = helper.make_graph(
+        list(nodes),
+        "test",
+        [helper.make_tensor_value_info(name, kind, list(shape)) for name, shape in inputs.items()],
+        [onnx.ValueInfoProto(name=name) for name in outputs],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in (constants or {}).items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    model.ir_version = 10
+    return onnx.shape_inference.infer_shapes(model)
+
+
+def random(*shape: int, seed: int = 0, low: float = -2.0, high: float = 2.0) -> Array:
+    """Reproducible float32 values."""
+    return np.random.default_rng(seed).uniform(low, high, shape).astype(np.float32)
+
+
+def by_onnxruntime(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Array]:
+    """The outputs that ONNX Runtime computes, node by node as the model has them."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return [np.asarray(output) for output in session.run(None, dict(inputs))]
+
+
+def by_cpu_ref(imported: ImportedModel, inputs: Mapping[str, Array]) -> list[Array]:
+    """The outputs of an imported model."""
+    main = imported.model.main
+    arrays = [
+        np.atleast_1d(inputs[tensor.name]).astype(ELEMENT_TYPES[main.operands[tensor.operand].type])
+        for tensor in imported.inputs
+    ]
+    return run_on(CpuRef(), resolved(imported.model), *arrays)
+
+
+def resolved(model: Model) -> ResolvedModel:
+    """A validated model with its constants, of which the large ones lie in pools."""
+    validate_model(model)
+    pools = {}
+    for index, memory in enumerate(model.pools):
+        pool = open_pool(memory, writable=False)
+        assert isinstance(pool, MappedPool)
+        pools[index] = pool.view(0, pool.size)
+    return ResolvedModel(model, inline_constants(model, pools))
+
+
+def check(
+    model: onnx.ModelProto,
+    inputs: Mapping[str, Array],
+    tolerance: float = 1e-5,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> ImportedModel:
+    """Import a model and see that its outputs are those of ONNX Runtime, relatively and absolutely within a tolerance."""
+    imported = import_onnx(model, shapes)
+    for got, expected in zip(by_cpu_ref(imported, inputs), by_onnxruntime(model, inputs), strict=True):
+        assert got.shape == (expected.shape or (1,))
+        np.testing.assert_allclose(got.astype(np.float64), np.atleast_1d(expected), rtol=tolerance, atol=tolerance)
+    return imported
+
+
+def operations(imported: ImportedModel) -> list[str]:
+    """The names of a model's operations."""
+    return [OperationType(operation.type).name for operation in imported.model.main.operations]
+
+
+def input_types(imported: ImportedModel, operation: int) -> list[OperandType]:
+    """The types of an operation's inputs."""
+    main = imported.model.main
+    return [OperandType(main.operands[index].type) for index in main.operations[operation].inputs]
+
+
+def values(imported: ImportedModel, operation: int, position: int) -> list[int]:
+    """The elements of a constant input."""
+    index = imported.model.main.operations[operation].inputs[position]
+    elements: list[int] = resolved(imported.model).constants[0][index].reshape(-1).tolist()
+    return elements

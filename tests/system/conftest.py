@@ -1,0 +1,26 @@
+"""Fixtures of the whole system: devices, framework and client in processes of their own."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nnhal_client import Framework, connect
+from nnhal_client.up import DEFAULT_TOPOLOGY, Testbed
+
+
+@pytest.fixture(scope="module")
+def testbed() -> Iterator[Testbed]:
+    """cpu_acc, cpu_ref and a framework that a module's tests share."""
+    with tempfile.TemporaryDirectory(prefix="nnhal-") as directory, Testbed(DEFAULT_TOPOLOGY, Path(directory)) as bed:
+        yield bed
+
+
+@pytest.fixture
+def framework(testbed: Testbed) -> Iterator[Framework]:
+    """A session with the shared framework."""
+    with connect(testbed.framework) as session:
+        yield session

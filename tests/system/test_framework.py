@@ -1,0 +1,121 @@
+"""The framework and its devices, as a client of the library sees them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from nnhal.errors import HalError
+from nnhal.remote import RemoteDevice
+from nnhal.types import ErrorStatus
+from nnhal_client import Framework, Model, connect
+from nnhal_client.up import DEFAULT_TOPOLOGY, Testbed
+from tests.support.waiting import wait_until
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Six alternating Add and Tanh nodes over 1 x 16 floats."""
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 16]) for name in ("x", "t5")]
+    nodes = []
+    for number in range(6):
+        source = "x" if number == 0 else f"t{number - 1}"
+        inputs = [source, "x"] if number % 2 == 0 else [source]
+        kind = "Add" if number % 2 == 0 else "Tanh"
+        nodes.append(helper.make_node(kind, inputs, [f"t{number}"], name=f"{kind.lower()}{number}"))
+    graph = helper.make_graph(nodes, "g", values[:1], values[1:])
+    file = tmp_path / "zigzag.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), file)
+    return file
+
+
+def expected(x: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+    """What the zigzag computes."""
+    value = x
+    for _ in range(3):
+        value = np.tanh(value + x)
+    return value
+
+
+def zigzag(framework: Framework, path: Path) -> Model:
+    """The model with its Tanh nodes on the other device."""
+    return framework.load(path, pins={"op:TANH": "cpu_ref", "op:ADD": "cpu_acc"})
+
+
+def test_values_cross_between_devices_and_back(framework: Framework, path: Path) -> None:
+    model = zigzag(framework, path)
+    assert model.steps == ("cpu_acc", "cpu_ref") * 3
+    x = np.linspace(-1, 1, 16, dtype=np.float32).reshape(1, 16)
+    np.testing.assert_allclose(model.run({"x": x})["t5"], expected(x), atol=1e-6)
+
+
+def test_values_between_steps_share_memory(framework: Framework, path: Path) -> None:
+    # Five values cross, and no more than two of them live at the same time.
+    assert zigzag(framework, path).arena_bytes == 2 * 64
+
+
+def test_inputs_written_in_place_are_seen_by_the_next_run(framework: Framework, path: Path) -> None:
+    binding = zigzag(framework, path).bind(measure_timing=True)
+    for fill in (0.5, -0.25):
+        binding.inputs["x"][...] = fill
+        report = binding.run()
+        np.testing.assert_allclose(binding.outputs["t5"], expected(np.full((1, 16), fill, np.float32)), atol=1e-6)
+        assert sum(step.copied_bytes for step in report.steps) == 0
+        assert all(step.time_on_device_ns >= 0 for step in report.steps)
+
+
+def test_an_operation_that_no_device_takes_is_named_with_every_refusal(framework: Framework, path: Path) -> None:
+    with pytest.raises(HalError, match=r"device 'npu'") as caught:
+        framework.load(path, pins={"name:tanh3": "npu"})
+    assert caught.value.status == ErrorStatus.INVALID_ARGUMENT
+
+
+def test_a_file_that_is_no_model_is_refused(framework: Framework, tmp_path: Path) -> None:
+    file = tmp_path / "text.onnx"
+    file.write_text("not a model at all, but long enough to look at")
+    with pytest.raises(HalError, match="no ONNX model"):
+        framework.load(file)
+
+
+def test_an_unloaded_model_can_no_longer_be_run(framework: Framework, path: Path) -> None:
+    model = zigzag(framework, path)
+    binding = model.bind()
+    binding.run()
+    model.unload()
+    with pytest.raises(HalError, match="unloaded"):
+        binding.run()
+
+
+def test_a_session_that_ends_leaves_nothing_on_the_devices(testbed: Testbed, path: Path) -> None:
+    with RemoteDevice(testbed.endpoint("cpu_ref")) as device:
+        before = device.usage()
+        with connect(testbed.framework) as framework:
+            model = zigzag(framework, path)
+            model.bind().run()
+            during = device.usage()
+            assert during.prepared_models == before.prepared_models + 3
+            assert during.bursts == before.bursts + 3
+        wait_until(
+            lambda: (
+                (usage := device.usage()).prepared_models == before.prepared_models
+                and usage.mappings == before.mappings
+                and usage.bursts == before.bursts
+            ),
+            "cpu_ref has released the session's objects",
+        )
+
+
+def test_a_device_that_dies_is_an_error_and_no_hang(short_path: Path, path: Path) -> None:
+    with Testbed(DEFAULT_TOPOLOGY, short_path) as testbed, connect(testbed.framework) as framework:
+        binding = zigzag(framework, path).bind()
+        binding.run()
+        os.kill(testbed.pid("cpu_ref"), signal.SIGKILL)
+        with pytest.raises(HalError) as caught:
+            binding.run()
+        assert caught.value.status == ErrorStatus.DEVICE_UNAVAILABLE

@@ -1,0 +1,89 @@
+"""``nnhal run``: one inference, and what goes wrong as one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+from tests.support.command import nnhal
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """y = relu(a + b) over 2 x 3 floats."""
+    value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in ("a", "b", "y")]
+    nodes = [
+        helper.make_node("Add", ["a", "b"], ["sum"], name="add"),
+        helper.make_node("Softmax", ["sum"], ["y"], name="top", axis=1),
+    ]
+    graph = helper.make_graph(nodes, "g", value[:2], value[2:])
+    path = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    return path
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> tuple[Path, dict[str, np.ndarray]]:  # type: ignore[type-arg]
+    """An input file, and what it holds."""
+    random = np.random.default_rng(7)
+    arrays = {name: random.standard_normal((2, 3)).astype(np.float32) for name in ("a", "b")}
+    path = tmp_path / "inputs.npz"
+    np.savez(path, a=arrays["a"], b=arrays["b"])
+    return path, arrays
+
+
+def test_outputs_are_those_of_onnx_runtime(
+    model: Path,
+    inputs: tuple[Path, dict[str, np.ndarray]],  # type: ignore[type-arg]
+    tmp_path: Path,
+) -> None:
+    path, arrays = inputs
+    saved = tmp_path / "outputs.npz"
+    done = nnhal("run", str(model), "--input", str(path), "--output", str(saved), "--pin", "op:SOFTMAX=cpu_ref")
+    assert done.returncode == 0, done.stderr
+    expected = onnxruntime.InferenceSession(model).run(None, arrays)[0]
+    with np.load(saved) as outputs:
+        np.testing.assert_allclose(outputs["y"], expected, atol=1e-6)
+    assert "cpu_ref" in done.stdout
+
+
+def test_json_has_outputs_placements_and_times(
+    model: Path,
+    inputs: tuple[Path, dict[str, np.ndarray]],  # type: ignore[type-arg]
+) -> None:
+    done = nnhal("run", str(model), "-i", str(inputs[0]), "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert np.array(result["outputs"]["y"]).shape == (2, 3)
+    assert [placement["nodes"] for placement in result["placements"]] == [["add"], ["top"]]
+    assert all(step["copied_bytes"] == 0 for step in result["steps"])
+
+
+def test_a_wrong_shape_is_one_line_that_says_what_was_expected(model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "wrong.npz"
+    np.savez(path, a=np.zeros((2, 2), np.float32), b=np.zeros((2, 3), np.float32))
+    done = nnhal("run", str(model), "-i", str(path))
+    assert done.returncode == 1
+    assert done.stderr.strip().splitlines()[-1] == ("nnhal: input 'a' is float32 [2, 2], expected float32 [2, 3]")
+
+
+def test_a_missing_file_is_one_line_with_a_hint(tmp_path: Path) -> None:
+    done = nnhal("run", str(tmp_path / "none.onnx"), "-i", str(tmp_path / "none.npz"))
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "hint:" in done.stderr
+
+
+def test_an_impossible_pin_says_why(
+    model: Path,
+    inputs: tuple[Path, dict[str, np.ndarray]],  # type: ignore[type-arg]
+) -> None:
+    done = nnhal("run", str(model), "-i", str(inputs[0]), "--pin", "op:SOFTMAX=gpu")
+    assert done.returncode == 1
+    assert "no device 'gpu'; there are cpu_acc, cpu_ref" in done.stderr
