@@ -7,10 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from nnhal.endpoint import Endpoint
 from nnhal.remote import RemoteDevice
 from tests.support.processes import device_process
+
+# The same examples each time, however slow the machine is at the moment.
+settings.register_profile("nnhal", deadline=None, derandomize=True)
+settings.load_profile("nnhal")
 
 
 @pytest.fixture

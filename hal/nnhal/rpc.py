@@ -32,12 +32,14 @@ def answers(
             abort(context, error)
         except Exception:
             _log.exception("a call failed", method=method.__name__)
-            abort(context, DEFECT)
+            abort(context, defect())
 
     return call
 
 
-DEFECT = HalError(ErrorStatus.GENERAL_FAILURE, "the call failed; the log of the process says why")
+def defect() -> HalError:
+    """What a client is told of an error that is no answer."""
+    return HalError(ErrorStatus.GENERAL_FAILURE, "the call failed; the log of the process says why")
 
 
 def abort(context: grpc.ServicerContext, error: HalError) -> NoReturn:

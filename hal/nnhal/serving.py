@@ -42,6 +42,11 @@ class ServerProcess:
         self._link = LinkServer(endpoint.link, opened, limits, allowed_uids)
         self._pool = ThreadPoolExecutor(rpc_threads, thread_name_prefix="rpc")
         self.rpc = grpc.server(self._pool, options=_RPC_OPTIONS)
+        try:
+            self.rpc.add_insecure_port(endpoint.address)
+        except RuntimeError as error:
+            self._link.close()
+            raise OSError(f"cannot listen at {endpoint.rpc}") from error
         self._health = health.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self.rpc)
 
@@ -53,8 +58,6 @@ class ServerProcess:
             self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
 
     def __enter__(self) -> ServerProcess:
-        if self.rpc.add_insecure_port(self.endpoint.address) == 0:
-            raise OSError(f"cannot listen at {self.endpoint.rpc}")
         self._link.start()
         self.rpc.start()
         return self

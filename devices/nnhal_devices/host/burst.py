@@ -9,7 +9,7 @@ from nnhal.errors import general_failure, invalid_argument
 from nnhal.memory import Pool, open_pool
 from nnhal.types import ExecutionConfig, ExecutionResult, Request
 from nnhal.validation import validate_request
-from nnhal_devices.host.prepared_model import PreparedModel
+from nnhal_devices.host.prepared_model import BoundRequest, PreparedModel
 from nnhal_devices.host.staging import Staging
 
 _NO_IDENTITY = -1
@@ -35,11 +35,20 @@ class Burst:
             invalid_argument(f"{len(tokens)} memory identifier tokens for {len(request.pools)} pools")
         if min(tokens, default=0) < _NO_IDENTITY:
             invalid_argument(f"memory identifier tokens {list(tokens)}, expected -1 or more each")
-        if not self._busy.acquire(blocking=False):
-            general_failure("the burst runs an execution already; one at a time is allowed")
+        self._enter()
         try:
             known = self._remember(request, tokens)
             return self.prepared.bind(request, config, known).run(deadline_ns)
+        finally:
+            self._busy.release()
+
+    def run(self, execution: BoundRequest, deadline_ns: int) -> tuple[ExecutionResult, Staging]:
+        """Run a reusable execution of the same prepared model. Raises as ``execute``."""
+        if execution.prepared is not self.prepared:
+            invalid_argument("the execution is of another prepared model than the burst")
+        self._enter()
+        try:
+            return execution.run(deadline_ns)
         finally:
             self._busy.release()
 
@@ -48,6 +57,10 @@ class Burst:
         if token < _NO_IDENTITY:
             invalid_argument(f"memory identifier token {token}, expected -1 or more")
         self._pools.pop(token, None)
+
+    def _enter(self) -> None:
+        if not self._busy.acquire(blocking=False):
+            general_failure("the burst runs an execution already; one at a time is allowed")
 
     def _remember(self, request: Request, tokens: Sequence[int]) -> dict[int, Pool]:
         """The pools of a request that have an identity, by index; those that are new are opened and cached."""

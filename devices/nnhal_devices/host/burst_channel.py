@@ -12,7 +12,7 @@ import structlog
 from google.protobuf.message import DecodeError
 
 from nnhal.codec import config_from_wire, request_from_wire, result_to_wire
-from nnhal.errors import HalError, invalid_argument
+from nnhal.errors import HalError
 from nnhal.link import Channel, ChannelClosedError, ProtocolError, channel_pair
 from nnhal.types import NO_DEADLINE, ErrorStatus, ExecutionConfig, ExecutionResult
 from nnhal.v1 import burst_pb2 as wire
@@ -80,10 +80,7 @@ class _BurstServer:
             return _encode_error(ErrorStatus.GENERAL_FAILURE, "the driver failed; its log says why")
 
     def _run(self, handle: int, deadline_ns: int) -> tuple[ExecutionResult, Staging]:
-        execution = self._client.execution(handle)
-        if execution.prepared is not self._burst.prepared:
-            invalid_argument(f"execution {handle} is of another prepared model than the burst")
-        return execution.run(deadline_ns)
+        return self._burst.run(self._client.execution(handle), deadline_ns)
 
     def _call(self, call: wire.BurstCall) -> tuple[ExecutionResult, Staging]:
         match call.WhichOneof("call"):

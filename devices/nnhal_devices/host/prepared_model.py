@@ -169,12 +169,13 @@ class BoundRequest:
         outcome = self._workload.run(control)
         ended = time.perf_counter_ns()
         shapes = self._shapes(outcome) if outcome.dimensions else ()
-        if shapes and not all(shape.is_sufficient for shape in shapes):
-            return ExecutionResult(False, shapes), staging
-        if self._staged_outputs:
+        sufficient = all(shape.is_sufficient for shape in shapes)
+        if self._staged_outputs and sufficient:
             copy_out(self._staged_outputs, staging)
         if staging is not NO_STAGING:
             self.prepared.counters.add_staged(staging.bytes)
+        if not sufficient:
+            return ExecutionResult(False, shapes), staging
         if not shapes and not self._measure:
             return SUCCESS, staging
         timing = UNAVAILABLE_TIMING

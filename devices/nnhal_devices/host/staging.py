@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnhal.arrays import Bytes
+from nnhal.errors import invalid_argument
 from nnhal.memory import FilePool, MappedPool, Pool
 from nnhal.types import Ashmem, DataLocation, MappableFile, Memory
 from nnhal_devices.driver import MemoryKind, MemoryRules
@@ -50,7 +51,15 @@ def kind_of(memory: Memory) -> MemoryKind:
 
 
 def locate(memory: Memory, pool: Pool, location: DataLocation, rules: MemoryRules) -> Bytes | Staged:
-    """Where an argument lies: in place where the device's rules allow it, else staged."""
+    """Where an argument lies: in place where the device's rules allow it, else staged.
+
+    Raises INVALID_ARGUMENT where the pool, kept under a burst's token, is a smaller one than the request's.
+    """
+    if location.offset + location.length > pool.size:
+        invalid_argument(
+            f"an argument ends at byte {location.offset + location.length} of its pool; the pool that is known under "
+            f"the same token has {pool.size} bytes"
+        )
     if isinstance(pool, MappedPool) and kind_of(memory) in rules.imports:
         view = pool.view(location.offset, location.length)
         if view.ctypes.data % rules.alignment == 0:
@@ -60,7 +69,7 @@ def locate(memory: Memory, pool: Pool, location: DataLocation, rules: MemoryRule
 
 def aligned_bytes(size: int) -> Bytes:
     """Private memory, aligned as any device may want it."""
-    raw = np.empty(size + _ALIGNMENT, np.uint8)
+    raw = np.zeros(size + _ALIGNMENT, np.uint8)  # what a run does not write reaches the client too
     start = -raw.ctypes.data % _ALIGNMENT
     return raw[start : start + size]
 

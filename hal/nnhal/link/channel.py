@@ -46,9 +46,13 @@ class Channel:
         return self._socket.fileno()
 
     def send(self, message: bytes, descriptors: Sequence[Descriptor] = ()) -> None:
-        """Send one datagram. Raises ChannelClosedError, or ProtocolError where it is too long."""
-        if len(message) > self._max_bytes:
-            raise ProtocolError(f"a message of {len(message)} bytes, at most {self._max_bytes} are allowed")
+        """Send one datagram. Raises ChannelClosedError, or ProtocolError where it is too long or empty."""
+        if not 0 < len(message) <= self._max_bytes:  # an empty datagram reads like the end of the channel
+            raise ProtocolError(f"a message of {len(message)} bytes, expected 1 to {self._max_bytes}")
+        if len(descriptors) > MAX_DESCRIPTORS_PER_MESSAGE:
+            raise ProtocolError(
+                f"{len(descriptors)} descriptors with one message, at most {MAX_DESCRIPTORS_PER_MESSAGE} are allowed"
+            )
         try:
             if descriptors:
                 numbers = array.array("i", [descriptor.fileno() for descriptor in descriptors])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import weakref
@@ -137,12 +138,15 @@ class Link:
         self, request: wire.LinkRequest, descriptors: Sequence[Descriptor] = ()
     ) -> tuple[wire.LinkReply, list[Descriptor]]:
         try:
-            self._channel.send(request.SerializeToString(), descriptors)
+            with contextlib.suppress(ChannelClosedError):  # why it was closed may wait to be received
+                self._channel.send(request.SerializeToString(), descriptors)
             message, received = self._channel.receive_with_descriptors()
             reply = wire.LinkReply.FromString(message)
         except ChannelClosedError as error:
+            self._channel.close()  # an answer that comes after all must not be taken for the next one's
             raise DeadObjectError(f"{self.path}: {error}") from error
         except (ProtocolError, DecodeError) as error:
+            self._channel.close()
             raise TransportError(f"{self.path}: {error}") from error
         if reply.WhichOneof("reply") == "refusal":
             if reply.refusal.status:

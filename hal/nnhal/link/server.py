@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError
-from nnhal.link.channel import Channel, ChannelClosedError, ProtocolError, peer_credentials
+from nnhal.link.channel import MAX_MESSAGE_BYTES, Channel, ChannelClosedError, ProtocolError, peer_credentials
 from nnhal.link.client import PROTOCOL_VERSION
 from nnhal.link.descriptors import DescriptorTable, Limits
 from nnhal.types import ErrorStatus
@@ -26,6 +26,8 @@ from nnhal.v1 import types_pb2
 _log = structlog.get_logger(__name__)
 _SEND_SECONDS = 5.0
 _HELLO_SECONDS = 10.0
+_ACCEPT_PAUSE_SECONDS = 0.1
+"""How long to leave clients waiting when the process is out of descriptors."""
 
 
 class Session:
@@ -80,8 +82,8 @@ class LinkServer:
         self._opened = opened
         self._allowed = {0, os.geteuid(), *allowed_uids}
         self._lock = threading.Lock()
-        self._links: dict[str, tuple[Session, Channel]] = {}
-        self._threads: set[threading.Thread] = set()
+        self._links: dict[threading.Thread, Channel] = {}
+        self._closing = threading.Event()
         self._path = path
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         remove_stale_socket(path, socket.SOCK_SEQPACKET)
@@ -93,19 +95,9 @@ class LinkServer:
         """Begin to accept links."""
         self._acceptor.start()
 
-    def session(self, token: str) -> Session | None:
-        """The open session of a token."""
-        with self._lock:
-            entry = self._links.get(token)
-        return entry[0] if entry else None
-
-    def sessions(self) -> list[Session]:
-        """All open sessions."""
-        with self._lock:
-            return [session for session, _ in self._links.values()]
-
     def close(self) -> None:
         """Stop listening, close every link and wait until their sessions are released."""
+        self._closing.set()
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         if self._acceptor.ident is not None:
@@ -113,42 +105,51 @@ class LinkServer:
         self._listener.close()
         self._path.unlink(missing_ok=True)
         with self._lock:
-            links, threads = list(self._links.values()), list(self._threads)
+            links = list(self._links.items())
         for _, channel in links:
             channel.shutdown()
-        for thread in threads:
+        for thread, _ in links:
             thread.join()
 
     def _accept(self) -> None:
-        while True:
+        while not self._closing.is_set():
             try:
                 connection, _ = self._listener.accept()
-            except OSError:
-                return
+            except OSError as error:
+                if not self._closing.wait(_ACCEPT_PAUSE_SECONDS):
+                    _log.warning("cannot accept a link", reason=error.strerror)
+                continue
             pid, uid = peer_credentials(connection)
             if uid not in self._allowed:
                 _log.warning("link refused: foreign user", uid=uid, pid=pid)
                 _refuse(connection, f"user {uid} may not open links here")
-            elif len(self._threads) >= self.limits.sessions:
+            elif len(self._links) >= self.limits.sessions:
                 _log.warning("link refused: too many", sessions=self.limits.sessions, pid=pid)
                 _refuse(connection, f"{self.limits.sessions} links are open, which is the limit")
             else:
-                thread = threading.Thread(target=self._serve, args=(connection, pid), name=f"link-{pid}", daemon=True)
-                with self._lock:
-                    self._threads.add(thread)
-                thread.start()
+                self._open(connection, pid)
 
-    def _serve(self, connection: socket.socket, pid: int) -> None:
+    def _open(self, connection: socket.socket, pid: int) -> None:
+        # A client that floods and never reads fills its own socket; then its link ends.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(_SEND_SECONDS), 0))
         channel = Channel(connection, self.limits.message_bytes)
+        thread = threading.Thread(target=self._serve, args=(channel, pid), name=f"link-{pid}", daemon=True)
+        with self._lock:
+            self._links[thread] = channel
+        try:
+            thread.start()
+        except RuntimeError as error:
+            with self._lock:
+                del self._links[thread]
+            _log.warning("link refused: no thread", pid=pid, reason=str(error))
+            _refuse(connection, str(error))
+
+    def _serve(self, channel: Channel, pid: int) -> None:
         session = Session(self.limits, pid)
         try:
             self._greet(channel, session)
-            with self._lock:
-                self._links[session.token] = (session, channel)
             self._opened(session)
             channel.send(self._welcome(session))
-            # A client that floods and never reads fills its own socket; then its link ends.
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(_SEND_SECONDS), 0))
             while True:
                 self._answer(channel, session)
         except ChannelClosedError:
@@ -158,12 +159,10 @@ class LinkServer:
             with contextlib.suppress(ChannelClosedError):
                 channel.send(_refusal(str(error), fatal=True))
         finally:
-            with self._lock:
-                self._links.pop(session.token, None)
             session.close()
             channel.close()
             with self._lock:
-                self._threads.discard(threading.current_thread())
+                del self._links[threading.current_thread()]
 
     def _greet(self, channel: Channel, session: Session) -> None:
         channel.set_timeout(_HELLO_SECONDS)
@@ -232,6 +231,8 @@ def _refuse(connection: socket.socket, message: str) -> None:
     connection.setblocking(False)
     with contextlib.suppress(OSError):
         connection.send(_refusal(message, fatal=True))
+        connection.shutdown(socket.SHUT_RD)
+        connection.recv(MAX_MESSAGE_BYTES)  # a Hello left unread would reset the link before the refusal is seen
     connection.close()
 
 
@@ -242,7 +243,11 @@ def remove_stale_socket(path: Path, kind: socket.SocketKind) -> None:
     with socket.socket(socket.AF_UNIX, kind) as probe:
         try:
             probe.connect(str(path))
-        except OSError:
+        except ConnectionRefusedError:
             path.unlink(missing_ok=True)
             return
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise FileExistsError(f"something else is at {path}: {error.strerror}") from error
     raise FileExistsError(f"another process is serving at {path}")

@@ -7,6 +7,7 @@ there is no moment at which a view refers to memory that is not mapped.
 from __future__ import annotations
 
 import mmap
+import threading
 import weakref
 
 import numpy as np
@@ -15,6 +16,7 @@ from nnhal.arrays import Bytes
 from nnhal.descriptor import Descriptor
 
 _regions: weakref.WeakSet[Region] = weakref.WeakSet()
+_lock = threading.Lock()
 
 
 class Region(mmap.mmap):
@@ -32,11 +34,15 @@ class Region(mmap.mmap):
             cls, descriptor.fileno(), length + skipped, mmap.MAP_SHARED, protection, offset=offset - skipped
         )
         self.skipped = skipped
-        _regions.add(self)
+        with _lock:
+            _regions.add(self)
         return self
 
     def close(self) -> None:
         """Nothing: see the module."""
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing as well: mmap's own would unmap it."""
 
     def bytes(self) -> Bytes:
         """All of it as one view, read-only where the mapping is."""
@@ -45,5 +51,6 @@ class Region(mmap.mmap):
 
 def mapped_regions() -> tuple[int, int]:
     """How many regions this process has mapped, and their bytes."""
-    regions = list(_regions)
+    with _lock:
+        regions = list(_regions)
     return len(regions), sum(len(region) for region in regions)

@@ -104,15 +104,18 @@ class FilePool:
         self.size = memory.length
 
     def read(self, offset: int, length: int) -> Bytes:
-        """A copy of a range. Raises GENERAL_FAILURE where the file has been truncated."""
+        """A copy of a range. Raises GENERAL_FAILURE where the file cannot be read, or has been truncated."""
         data = np.empty(length, np.uint8)
         view = data.data
         done = 0
-        while done < length:
-            count = os.preadv(self._descriptor.fileno(), [view[done:]], self._offset + offset + done)
-            if count == 0:
-                general_failure(f"a file pool was truncated: {done} of {length} bytes at offset {offset} are left")
-            done += count
+        try:
+            while done < length:
+                count = os.preadv(self._descriptor.fileno(), [view[done:]], self._offset + offset + done)
+                if count == 0:
+                    general_failure(f"a file pool was truncated: {done} of {length} bytes at offset {offset} are left")
+                done += count
+        except OSError as error:
+            general_failure(f"a file pool cannot be read: {error.strerror}")
         return data
 
     def write(self, offset: int, data: Bytes) -> None:

@@ -84,13 +84,15 @@ class RemoteBurst:
             general_failure("the burst runs an execution already; one at a time is allowed")
         try:
             self._channel.send(message)
-            answer = self._channel.receive()
+            return self._outcome(self._channel.receive())
         except ChannelClosedError as error:
             raise DeadObjectError(f"{self._calls.endpoint.directory}: {error}") from error
         except ProtocolError as error:
             raise TransportError(f"{self._calls.endpoint.directory}: {error}") from error
         finally:
             self._busy.release()
+
+    def _outcome(self, answer: bytes) -> BurstOutcome:
         if answer != self._last_message:  # answers without timing are mostly the same
             self._last_outcome = self._decode(answer)
             self._last_message = answer

@@ -12,69 +12,63 @@ import pytest
 
 from nnhal.arrays import Bytes
 from nnhal.memory import Region, create_ashmem, mapped_regions, open_pool
-from nnhal.types import Ashmem
 
 SIZE = 3 * mmap.ALLOCATIONGRANULARITY
 
 
-class Named:
-    """Memory that can be told apart in /proc/self/maps, with its region and one view of it."""
-
-    def __init__(self) -> None:
-        self.name = f"test-{uuid4().hex}"
-        self.memory = create_ashmem(SIZE, self.name)
-        self.region = Region(self.memory.descriptor, SIZE)
-
-    @property
-    def is_mapped(self) -> bool:
-        return self.name in Path("/proc/self/maps").read_text()
-
-
 @pytest.fixture
-def named() -> Iterator[Named]:
+def name() -> Iterator[str]:
+    """A name that shows in /proc/self/maps; whatever a test maps is unmapped at its end."""
     before = mapped_regions()
-    yield Named()
+    name = f"test-{uuid4().hex}"
+    yield name
     gc.collect()
+    assert not is_mapped(name)
     assert mapped_regions() == before
 
 
-def take_view(named: Named) -> Bytes:
-    view = named.region.bytes()[100:200]
-    del named.region
+def is_mapped(name: str) -> bool:
+    return name in Path("/proc/self/maps").read_text()
+
+
+def lone_view(name: str) -> Bytes:
+    """A view of 100 bytes, of whose memory nothing else is left."""
+    memory = create_ashmem(SIZE, name)
+    view = Region(memory.descriptor, SIZE).bytes()[100:200]
+    memory.descriptor.close()
     gc.collect()
     return view
 
 
-def test_a_view_keeps_the_mapping_when_everything_else_is_gone(named: Named) -> None:
+def test_a_view_keeps_the_mapping_when_everything_else_is_gone(name: str) -> None:
     count, size = mapped_regions()
-    view = take_view(named)
-    named.memory.descriptor.close()
-    assert mapped_regions() == (count, size)
-    assert named.is_mapped
+    view = lone_view(name)
+    assert mapped_regions() == (count + 1, size + SIZE)
+    assert is_mapped(name)
     view[:] = 7
     assert view.sum() == 700
 
 
-def test_the_mapping_ends_with_the_last_view(named: Named) -> None:
-    count, size = mapped_regions()
-    view = take_view(named)
+def test_the_mapping_ends_with_the_last_view(name: str) -> None:
+    before = mapped_regions()
+    view = lone_view(name)
     last = view[10:20].view(np.int16)
     del view
     gc.collect()
-    assert named.is_mapped
+    assert is_mapped(name)
     del last
     gc.collect()
-    assert not named.is_mapped
-    assert mapped_regions() == (count - 1, size - SIZE)
+    assert not is_mapped(name)
+    assert mapped_regions() == before
 
 
-def test_closing_a_region_takes_nothing_from_anybody(named: Named) -> None:
-    named.region.close()
-    assert not named.region.closed
-    with named.region:
+def test_closing_a_region_takes_nothing_from_anybody(name: str) -> None:
+    region = Region(create_ashmem(SIZE, name).descriptor, SIZE)
+    region.close()
+    with region:
         pass
-    assert named.is_mapped
-    named.region.bytes()[:] = 1
+    assert is_mapped(name)
+    region.bytes()[:] = 1
 
 
 def test_a_pool_that_is_dropped_leaves_its_views_valid() -> None:
@@ -114,7 +108,7 @@ def test_what_is_written_shows_in_every_mapping_of_the_memory() -> None:
 
 
 def test_more_than_the_file_has_is_never_mapped() -> None:
-    memory = Ashmem(create_ashmem(64).descriptor, 64)
+    memory = create_ashmem(64)
     before = mapped_regions()
     with pytest.raises(ValueError, match="length"):
         Region(memory.descriptor, SIZE)

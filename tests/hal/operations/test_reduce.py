@@ -5,7 +5,7 @@ import pytest
 from nnhal.errors import HalError
 from nnhal.operations import UnknownYet
 from nnhal.operations._types import B8, F32, I32, Q8A, Q8AS
-from nnhal.types import OperationType
+from nnhal.types import OperandType, OperationType
 from nnhal.types.layout import Dimensions
 from tests.support.operations import boolean, dimensions_of, level_of, open_tensor, output, tensor
 
@@ -38,15 +38,15 @@ def test_axes_that_are_no_constant_are_asked_again() -> None:
 
 
 def test_types_follow_the_function() -> None:
-    def level(code: OperationType, type: int, scale: float = 0.0) -> int:  # noqa: A002
-        inputs = [open_tensor(type, (2, 3), scale), tensor(I32, [0]), boolean(False)]
-        return level_of(code, inputs, output(type, (3,), scale))
+    def level(code: OperationType, main: OperandType, scale: float = 0.0) -> int:
+        inputs = [open_tensor(main, (2, 3), scale), tensor(I32, [0]), boolean(False)]
+        return level_of(code, inputs, output(main, (3,), scale))
 
     assert level(OperationType.REDUCE_ALL, B8) == 3
     assert level(OperationType.REDUCE_MAX, Q8AS, 0.5) == 4
-    for code, type, scale in ((SUM, Q8A, 0.5), (OperationType.REDUCE_ANY, F32, 0.0)):  # noqa: A001
+    for code, main, scale in ((SUM, Q8A, 0.5), (OperationType.REDUCE_ANY, F32, 0.0)):
         with pytest.raises(HalError, match="expected"):
-            level(code, type, scale)
+            level(code, main, scale)
 
 
 def test_the_output_keeps_the_quantisation() -> None:

@@ -4,12 +4,12 @@ import pytest
 
 from nnhal.errors import HalError
 from nnhal.operations._types import F16, F32, I32, Q8A
-from nnhal.types import OperationType
+from nnhal.types import OperandType, OperationType
 from tests.support.operations import dimensions_of, level_of, open_tensor, output
 
 
 @pytest.mark.parametrize(
-    ("code", "type", "level"),
+    ("code", "main", "level"),
     [
         (OperationType.ABS, F32, 3),
         (OperationType.ABS, I32, 4),
@@ -20,9 +20,9 @@ from tests.support.operations import dimensions_of, level_of, open_tensor, outpu
         (OperationType.RSQRT, Q8A, 7),
     ],
 )
-def test_types_came_with_their_feature_levels(code: OperationType, type: int, level: int) -> None:  # noqa: A002
-    scale = 0.5 if type == Q8A else 0.0
-    assert level_of(code, [open_tensor(type, (2, 3), scale)], output(type, (2, 3), scale)) == level
+def test_types_came_with_their_feature_levels(code: OperationType, main: OperandType, level: int) -> None:
+    scale = 0.5 if main == Q8A else 0.0
+    assert level_of(code, [open_tensor(main, (2, 3), scale)], output(main, (2, 3), scale)) == level
 
 
 def test_only_floor_has_a_limit_of_rank() -> None:

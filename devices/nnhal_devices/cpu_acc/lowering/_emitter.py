@@ -47,4 +47,5 @@ class Emitter:
         variables = [self.inputs[p] for p in positions if not self.graph.is_constant(self.inputs[p])]
         moved = any(self.graph.home(operand) is Layout.MOVED for operand in variables)
         movable = all(len(self.graph.dimensions[operand]) == RANK for operand in variables)
+        movable = movable and all(len(self.graph.dimensions[self.inputs[p]]) <= RANK for p in positions)
         return Layout.MOVED if moved and movable else Layout.GIVEN

@@ -13,7 +13,7 @@ from nnhal_devices.cpu_acc.lowering._emitter import Emitter
 
 
 def filter_of(to: Emitter, position: int, permutation: Sequence[int]) -> str:
-    """A filter with permuted axes. One that is quantised for each output channel has those first afterwards."""
+    """A filter with permuted axes."""
     operand, index = to.op.inputs[position], to.inputs[position]
     identity = tuple(permutation) == tuple(range(len(permutation)))
     if operand.type not in QUANTIZED:
@@ -27,7 +27,7 @@ def filter_of(to: Emitter, position: int, permutation: Sequence[int]) -> str:
     else:
         tensor = to.kept(position) if identity else to.graph.add("Transpose", to.kept(position), perm=permutation)
         zero_point = quantization.zero_point
-    axis = None if quantization.axis is None else 0
+    axis = None if quantization.axis is None else list(permutation).index(quantization.axis)
     return to.graph.dequantize(tensor, Quantization(quantization.scale, zero_point, axis))
 
 

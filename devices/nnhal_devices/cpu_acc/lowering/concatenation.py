@@ -1,7 +1,9 @@
-"""CONCATENATION."""
+"""CONCATENATION, PACK and TILE: tensors joined."""
 
 from __future__ import annotations
 
+from nnhal.operations import pack as packing
+from nnhal.operations import tile as tiling
 from nnhal.operations.concatenation import axis_input
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter
 
@@ -16,3 +18,17 @@ def concatenation(to: Emitter) -> None:
         to.keep(to.graph.add("Concat", *(to.kept(p, layout) for p in positions), axis=axis), layout)
     else:
         to.keep_real(to.graph.add("Concat", *(to.real(p, layout) for p in positions), axis=axis), layout)
+
+
+def pack(to: Emitter) -> None:
+    """Each tensor gets the new axis; there they are joined."""
+    axis = to.op.integer(packing.Input.AXIS)
+    axes = to.graph.integers([axis])
+    tensors = range(packing.Input.FIRST, len(to.inputs))
+    to.keep(to.graph.add("Concat", *(to.graph.add("Unsqueeze", to.kept(p), axes) for p in tensors), axis=axis))
+
+
+def tile(to: Emitter) -> None:
+    """A tensor joined with itself along each axis."""
+    multiples = to.graph.integers(to.op.integers(tiling.Input.MULTIPLES))
+    to.keep(to.graph.add("Tile", to.kept(tiling.Input.INPUT), multiples))

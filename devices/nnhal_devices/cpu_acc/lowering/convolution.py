@@ -1,29 +1,68 @@
-"""CONV_2D and DEPTHWISE_CONV_2D."""
+"""CONV_2D, GROUPED_CONV_2D, DEPTHWISE_CONV_2D and TRANSPOSE_CONV_2D."""
 
 from __future__ import annotations
 
 from nnhal.operations import conv_2d as conv
 from nnhal.operations import depthwise_conv_2d as depthwise
+from nnhal.operations import grouped_conv_2d as grouped
+from nnhal.operations import transpose_conv_2d as transposed
 from nnhal.operations._convolution import BIAS, FILTER, INPUT
-from nnhal.operations._window import Window
+from nnhal.operations._window import Axis, Window, images_of
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter
 from nnhal_devices.cpu_acc.lowering._weights import bias_of, filter_of
 from nnhal_devices.cpu_acc.lowering._window import convolution_attributes, image_layout
 
-_OUTPUT_CHANNELS_FIRST = (0, 3, 1, 2)
-_DEPTHWISE_TO_ONNX = (3, 0, 1, 2)
+_CHANNELS_SECOND = (0, 3, 1, 2)
+_LAST_FIRST = (3, 0, 1, 2)
 
 
 def conv_2d(to: Emitter) -> None:
     """[output channels, height, width, input channels] becomes [output, input, height, width]."""
-    _convolve(to, conv.window_of(to.op), filter_of(to, FILTER, _OUTPUT_CHANNELS_FIRST), groups=1)
+    _convolve(to, conv.window_of(to.op), filter_of(to, FILTER, _CHANNELS_SECOND), groups=1)
+
+
+def grouped_conv_2d(to: Emitter) -> None:
+    """The same, with the input channels of one group."""
+    window = grouped.window_of(to.op)
+    _convolve(to, window, filter_of(to, FILTER, _CHANNELS_SECOND), window.groups)
 
 
 def depthwise_conv_2d(to: Emitter) -> None:
     """[1, height, width, output channels] becomes [output channels, 1, height, width]: one group per input channel."""
     window = depthwise.window_of(to.op)
     channels = to.op.dimensions(FILTER)[3]
-    _convolve(to, window, filter_of(to, FILTER, _DEPTHWISE_TO_ONNX), channels // window.multiplier)
+    _convolve(to, window, filter_of(to, FILTER, _LAST_FIRST), channels // window.multiplier)
+
+
+def transpose_conv_2d(to: Emitter) -> None:
+    """[output channels, height, width, input channels] becomes [input, output, height, width].
+
+    ONNX says by paddings and an addition after them how large the output is.
+    """
+    window, given = transposed.window_of(to.op), images_of(to.op, transposed.window_of(to.op).channels_first)
+    asked, layout = transposed.images_out(to.op), image_layout(window)
+    height, width = (
+        _surplus(axis, length, result)
+        for axis, length, result in (
+            (window.height, given.height, asked.height),
+            (window.width, given.width, asked.width),
+        )
+    )
+    result = to.graph.add(
+        "ConvTranspose",
+        to.real(INPUT, layout),
+        filter_of(to, FILTER, _LAST_FIRST),
+        bias_of(to, BIAS, INPUT, FILTER),
+        strides=[window.height.stride, window.width.stride],
+        pads=[window.height.before, window.width.before, max(0, height), max(0, width)],
+        output_padding=[max(0, -height), max(0, -width)],
+    )
+    to.keep_real(result, layout, window.activation)
+
+
+def _surplus(axis: Axis, length: int, asked: int) -> int:
+    """How many elements to cut off after the output; below 0 how many to add."""
+    return (length - 1) * axis.stride + axis.reach - axis.before - asked
 
 
 def _convolve(to: Emitter, window: Window, weights: str, groups: int) -> None:

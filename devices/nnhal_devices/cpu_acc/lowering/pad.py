@@ -1,9 +1,12 @@
-"""PAD and PAD_V2."""
+"""PAD, PAD_V2 and MIRROR_PAD."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from nnhal.operations import mirror_pad as mirroring
 from nnhal.operations.pad import Input, paddings_of
 from nnhal.types import Operand, OperandType
 from nnhal_devices.cpu_acc.elements import KEPT_TYPES, QUANTIZED, SIGN, kept_zero_point
@@ -21,6 +24,13 @@ def pad(to: Emitter) -> None:
     to.keep(to.graph.add("Pad", to.kept(Input.INPUT, layout), paddings, fill), layout)
 
 
+def mirror_pad(to: Emitter) -> None:
+    """Reflected without the edge, as in ONNX."""
+    layout = to.common_layout((mirroring.Input.INPUT,))
+    paddings = to.graph.integers(_in_layout(mirroring.paddings(to.op), layout))
+    to.keep(to.graph.add("Pad", to.kept(mirroring.Input.INPUT, layout), paddings, mode="reflect"), layout)
+
+
 def _zero(operand: Operand) -> float:
     return kept_zero_point(operand) if operand.type in QUANTIZED else 0.0
 
@@ -30,7 +40,7 @@ def _given(to: Emitter, operand: Operand) -> float:
     return to.op.real(Input.VALUE) + (int(SIGN) if signed else 0)
 
 
-def _in_layout(paddings: tuple[tuple[int, int], ...], layout: Layout) -> list[int]:
+def _in_layout(paddings: Sequence[tuple[int, int]], layout: Layout) -> list[int]:
     """ONNX wants all paddings before, then all after, in the order of the tensor's axes."""
     moved = list(paddings)
     for axis, pair in enumerate(paddings):

@@ -1,7 +1,10 @@
-"""RESHAPE."""
+"""RESHAPE, SQUEEZE and EXPAND_DIMS: other dimensions, the same elements."""
 
 from __future__ import annotations
 
+from nnhal.operations import expand_dims as expansion
+from nnhal.operations import squeeze as squeezing
+from nnhal.operations._shape import axis_of
 from nnhal.operations.reshape import Input
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter
 
@@ -10,3 +13,22 @@ def reshape(to: Emitter) -> None:
     """The shape is a constant; -1 means in ONNX what it means here."""
     shape = to.graph.integers(to.op.integers(Input.SHAPE))
     to.keep(to.graph.add("Reshape", to.kept(Input.INPUT), shape))
+
+
+def squeeze(to: Emitter) -> None:
+    """Without given axes all of length 1 go; at least one axis is left."""
+    dimensions = to.op.ranked(squeezing.Input.INPUT)
+    axes = [axis for axis, length in enumerate(dimensions) if length == 1]
+    if to.op.has(squeezing.Input.AXES):
+        axes = sorted({axis_of(to.op, axis, len(dimensions)) for axis in to.op.integers(squeezing.Input.AXES)})
+    if len(axes) == len(dimensions):
+        axes = axes[1:]
+    tensor = to.kept(squeezing.Input.INPUT)
+    to.keep(to.graph.add("Squeeze", tensor, to.graph.integers(axes)) if axes else tensor)
+
+
+def expand_dims(to: Emitter) -> None:
+    """The axis counts in the output."""
+    rank = len(to.op.ranked(expansion.Input.INPUT)) + 1
+    axis = axis_of(to.op, to.op.integer(expansion.Input.AXIS), rank)
+    to.keep(to.graph.add("Unsqueeze", to.kept(expansion.Input.INPUT), to.graph.integers([axis])))

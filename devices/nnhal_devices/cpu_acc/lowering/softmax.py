@@ -1,4 +1,4 @@
-"""SOFTMAX."""
+"""SOFTMAX and LOG_SOFTMAX."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import numpy as np
 from nnhal.operations._shape import axis_of
 from nnhal.operations.softmax import Input
 from nnhal_devices.cpu_acc.elements import QUANTIZED, Quantization, quantization_of
+from nnhal_devices.cpu_acc.layout import Layout
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter
 
 _LARGEST = np.array(255 / 256, np.float32)
@@ -14,19 +15,32 @@ _LARGEST = np.array(255 / 256, np.float32)
 
 
 def softmax(to: Emitter) -> None:
-    """Beta scales the input: where that is quantised it becomes part of the scale, and costs nothing."""
+    """Along an axis, the last one by default."""
     layout = to.common_layout((Input.INPUT,))
-    beta = np.array(to.op.real(Input.BETA), np.float32)
-    axis = axis_of(to.op, to.op.integer(Input.AXIS, default=-1), len(to.op.ranked(Input.INPUT)))
-    if beta == 1:
-        scaled = to.real(Input.INPUT, layout)
-    elif to.op.main_type() in QUANTIZED:
-        given = quantization_of(to.op.inputs[Input.INPUT])
-        scaled = to.graph.dequantize(to.kept(Input.INPUT, layout), Quantization(given.scale * beta, given.zero_point))
-    else:
-        scaled = to.graph.add("Mul", to.real(Input.INPUT, layout), to.graph.constant(beta))
-    result = to.graph.add("Softmax", scaled, axis=layout.axis(axis))
+    result = to.graph.add("Softmax", _scaled(to, layout), axis=_axis(to, layout))
     if to.op.main_type() in QUANTIZED:
         # What rounds to 256 must become 255. ONNX Runtime's fused kernel makes it 0, so this also keeps it from fusing.
         result = to.graph.add("Min", result, to.graph.constant(_LARGEST))
     to.keep_real(result, layout)
+
+
+def log_softmax(to: Emitter) -> None:
+    """The same three inputs."""
+    layout = to.common_layout((Input.INPUT,))
+    to.keep_real(to.graph.add("LogSoftmax", _scaled(to, layout), axis=_axis(to, layout)), layout)
+
+
+def _axis(to: Emitter, layout: Layout) -> int:
+    axis = to.op.integer(Input.AXIS, default=-1)
+    return layout.axis(axis_of(to.op, axis, len(to.op.ranked(Input.INPUT))))
+
+
+def _scaled(to: Emitter, layout: Layout) -> str:
+    """Beta scales the input: where that is quantised it becomes part of the scale, and costs nothing."""
+    beta = np.array(to.op.real(Input.BETA), np.float32)
+    if beta == 1:
+        return to.real(Input.INPUT, layout)
+    if to.op.main_type() in QUANTIZED:
+        given = quantization_of(to.op.inputs[Input.INPUT])
+        return to.graph.dequantize(to.kept(Input.INPUT, layout), Quantization(given.scale * beta, given.zero_point))
+    return to.graph.add("Mul", to.real(Input.INPUT, layout), to.graph.constant(beta))

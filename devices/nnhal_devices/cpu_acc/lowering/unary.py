@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nnhal.operations import elu as elu_operation
 from nnhal.types import FusedActivation, OperationType
 from nnhal_devices.cpu_acc.elements import QUANTIZED
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter
@@ -12,7 +13,16 @@ _CLAMPS = {
     OperationType.RELU6: FusedActivation.RELU6,
 }
 _NODES = {
+    OperationType.ABS: "Abs",
+    OperationType.EXP: "Exp",
+    OperationType.FLOOR: "Floor",
+    OperationType.HARD_SWISH: "HardSwish",
+    OperationType.LOG: "Log",
+    OperationType.LOGICAL_NOT: "Not",
     OperationType.LOGISTIC: "Sigmoid",
+    OperationType.NEG: "Neg",
+    OperationType.SIN: "Sin",
+    OperationType.SQRT: "Sqrt",
     OperationType.TANH: "Tanh",
 }
 
@@ -28,6 +38,19 @@ def clamp(to: Emitter) -> None:
 
 
 def unary(to: Emitter) -> None:
-    """Operations that are one ONNX node over reals."""
+    """Operations that are one ONNX node."""
     layout = to.common_layout((0,))
     to.keep_real(to.graph.add(_NODES[to.op.type], to.real(0, layout)), layout)
+
+
+def rsqrt(to: Emitter) -> None:
+    """One by the square root."""
+    layout = to.common_layout((0,))
+    to.keep_real(to.graph.add("Reciprocal", to.graph.add("Sqrt", to.real(0, layout))), layout)
+
+
+def elu(to: Emitter) -> None:
+    """The negative side is bent towards -alpha."""
+    layout = to.common_layout((0,))
+    alpha = to.op.real(elu_operation.Input.ALPHA)
+    to.keep_real(to.graph.add("Elu", to.real(0, layout), alpha=alpha), layout)

@@ -19,7 +19,7 @@ _EXP_OF_MINUS_EIGHTH = round(exp(-1 / 8) * (1 << 15))
 _THIRD = round((1 << 15) / 3)
 _EXPONENTS = range(-2, 5)
 _48_OVER_17 = round(48 / 17 * _ONE_OF_2)
-_32_OVER_17 = round(32 / 17 * _ONE_OF_2)
+_MINUS_32_OVER_17 = -round(32 / 17 * _ONE_OF_2)
 _NEWTON_STEPS = 3
 
 
@@ -79,7 +79,7 @@ def _exp_near_zero(values: Integers) -> Integers:
 def _two_over_one_plus(values: Integers) -> Integers:
     """2 / (1 + x) for 0 <= x <= 1 with no integer bits; the result has two. Newton-Raphson division."""
     half_denominator = values + _ONE + 1 >> 1
-    x = _48_OVER_17 - multiply(half_denominator, _32_OVER_17)
+    x = _48_OVER_17 + multiply(half_denominator, _MINUS_32_OVER_17)
     for _ in range(_NEWTON_STEPS):
         error = _ONE_OF_2 - multiply(half_denominator, x)
         x = x + scale(multiply(x, error), 2)

@@ -12,7 +12,7 @@ from nnhal.codec import capabilities_to_wire, extensions_to_wire, model_from_wir
 from nnhal.codec.model import extension_names_from_wire
 from nnhal.codec.request import hints_from_wire
 from nnhal.errors import HalError, general_failure, invalid_argument
-from nnhal.rpc import DEFECT, abort, answers
+from nnhal.rpc import abort, answers, defect
 from nnhal.types import ErrorStatus
 from nnhal.v1 import device_pb2 as wire
 from nnhal.v1 import device_pb2_grpc, model_pb2, types_pb2
@@ -107,6 +107,7 @@ class DeviceServicer(device_pb2_grpc.DeviceServiceServicer):
         """See device.proto. No driver caches yet, so every valid call is refused as the contract says."""
 
         def refuse() -> Callable[[], PreparedModel]:
+            self._clients.of(context)
             if request.deadline_ns < -1:
                 invalid_argument(f"deadline {request.deadline_ns} ns, expected -1 or more")
             if len(request.token) != CACHE_TOKEN_BYTES:
@@ -159,7 +160,7 @@ def _guarded(work: Callable[[], R]) -> R:
         raise
     except Exception as error:
         _log.exception("a preparation failed")
-        raise DEFECT from error
+        raise defect() from error
 
 
 def _failed(error: HalError) -> wire.Preparation:

@@ -67,9 +67,12 @@ class PreparedModelServicer(prepared_model_pb2_grpc.PreparedModelServiceServicer
         client = self._clients.of(context)
         burst = Burst(client.prepared_model(request.prepared_model))
         handle = client.add(burst)
-        return wire.ConfigureExecutionBurstResponse(
-            burst=handle, channel_descriptor_id=serve_burst(burst, handle, client)
-        )
+        try:
+            number = serve_burst(burst, handle, client)
+        except BaseException:
+            client.release(handle)
+            raise
+        return wire.ConfigureExecutionBurstResponse(burst=handle, channel_descriptor_id=number)
 
     @answers
     def CreateReusableExecution(

@@ -15,13 +15,19 @@ from nnhal_service.frontends.onnx.builder import NodeBuilder
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis of a window: sizes in elements."""
+    """One axis of a window: sizes in elements. ``overhang`` is how far ceil_mode's last window reaches past the padding."""
 
     size: int
     stride: int = 1
     before: int = 0
     after: int = 0
     dilation: int = 1
+    overhang: int = 0
+
+    @property
+    def end(self) -> int:
+        """The padding after the image that gives all windows; less than ``after`` where the last has no use for it."""
+        return max(0, self.after + self.overhang)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +39,7 @@ class Window:
 
     @property
     def padded(self) -> bool:
-        """Whether it reaches over the image's border."""
+        """Whether there is a border of padding."""
         return any((self.height.before, self.height.after, self.width.before, self.width.after))
 
     @property
@@ -43,7 +49,7 @@ class Window:
 
     def paddings(self, b: NodeBuilder) -> list[int]:
         """Left, right, top and bottom."""
-        sides = (self.width.before, self.width.after, self.height.before, self.height.after)
+        sides = (self.width.before, self.width.end, self.height.before, self.height.end)
         return [b.int32(elements) for elements in sides]
 
     def strides(self, b: NodeBuilder) -> list[int]:
@@ -107,7 +113,8 @@ def _axis(b: NodeBuilder, kernel: Sequence[int], index: int) -> Axis:
         windows = -(-(length + before + after - reach) // stride) + 1
         if (windows - 1) * stride >= length + before:  # the last one would hold nothing but padding
             windows -= 1
-        after = max(0, (windows - 1) * stride + reach - length - before)
+        overhang = (windows - 1) * stride + reach - length - before - after
+        return Axis(kernel[index], stride, before, after, dilation, overhang)
     return Axis(kernel[index], stride, before, after, dilation)
 
 

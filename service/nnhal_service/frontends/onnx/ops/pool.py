@@ -82,19 +82,12 @@ def _pool(b: NodeBuilder, code: OperationType, window: Window, source: int) -> N
 
 
 def _padded_before(b: NodeBuilder, window: Window, source: int) -> tuple[Window, int]:
-    """An input with zeros at its border, and the window over it. What ceil_mode adds is no part of the border."""
-    pads = b.attribute("pads", [0] * 4)
-    count = len(pads) // 2
-    if b.attribute("auto_pad", "NOTSET") != "NOTSET":
-        pads = [window.height.before, window.width.before, window.height.after, window.width.after][-2 * count :]
-    flat = [[0, 0], [0, 0], *([int(pads[i]), int(pads[count + i])] for i in range(count))]
-    paddings = b.add_constant(OperandType.TENSOR_INT32, np.array(flat))
-    ends = [0] * (2 - count) + [int(pads[count + i]) for i in range(count)]
-    axes = [
-        Axis(axis.size, axis.stride, 0, max(0, axis.after - end), axis.dilation)
-        for axis, end in zip((window.height, window.width), ends, strict=True)
-    ]
-    return Window(axes[0], axes[1]), b.step(OperationType.PAD, [source, paddings])
+    """An input with zeros at its border, and the window over it."""
+    axes = (window.height, window.width)
+    border = [(axis.before, axis.after) for axis in axes][-(len(b.shape(0)) - 2) :]
+    paddings = b.add_constant(OperandType.TENSOR_INT32, np.array([(0, 0), (0, 0), *border]))
+    inside = [Axis(axis.size, axis.stride, overhang=max(0, axis.overhang)) for axis in axes]
+    return Window(*inside), b.step(OperationType.PAD, [source, paddings])
 
 
 def _average(b: NodeBuilder, window: Window) -> None:

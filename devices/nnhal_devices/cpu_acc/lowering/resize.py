@@ -1,0 +1,62 @@
+"""RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnhal.operations import OperationContext
+from nnhal.operations._resize import ResizeInput, prepare_resize, spatial_axes
+from nnhal_devices.cpu_acc.layout import Layout
+from nnhal_devices.cpu_acc.lowering._emitter import Emitter
+
+
+def resize_bilinear(to: Emitter) -> None:
+    """ONNX knows the three ways to place pixels, and clamps at the edges too."""
+    layout = _layout(to)
+    sizes = [0] * 4
+    for axis, length in enumerate(prepare_resize(to.op)[0]):
+        sizes[layout.axis(axis)] = length
+    mode = "asymmetric"
+    if to.op.boolean(ResizeInput.ALIGN_CORNERS):
+        mode = "align_corners"
+    elif to.op.boolean(ResizeInput.HALF_PIXEL_CENTERS):
+        mode = "half_pixel"
+    result = to.graph.add(
+        "Resize",
+        to.real(ResizeInput.INPUT, layout),
+        "",
+        "",
+        to.graph.integers(sizes),
+        mode="linear",
+        coordinate_transformation_mode=mode,
+    )
+    to.keep_real(result, layout)
+
+
+def resize_nearest_neighbor(to: Emitter) -> None:
+    """Rows and columns are picked by index: ONNX's own way rounds otherwise where a place lies between two pixels."""
+    layout = to.common_layout((ResizeInput.INPUT,))
+    given, asked = to.op.ranked(ResizeInput.INPUT), prepare_resize(to.op)[0]
+    tensor = to.kept(ResizeInput.INPUT, layout)
+    for axis in spatial_axes(to.op):
+        indices = to.graph.constant(_nearest(to.op, given[axis], asked[axis]))
+        tensor = to.graph.add("Gather", tensor, indices, axis=layout.axis(axis))
+    to.keep(tensor, layout)
+
+
+def _layout(to: Emitter) -> Layout:
+    return Layout.GIVEN if to.op.boolean(ResizeInput.LAYOUT) else Layout.MOVED
+
+
+def _nearest(op: OperationContext, length: int, resized: int) -> np.ndarray:
+    """For each pixel of the output the one of the input, computed in float32 as the HAL does."""
+    aligned = op.boolean(ResizeInput.ALIGN_CORNERS)
+    half = np.float32(0.5)
+    scale = np.float32(length) / np.float32(resized)
+    if aligned and resized > 1:
+        scale = np.float32(length - 1) / np.float32(resized - 1)
+    places = np.arange(resized, dtype=np.float32)
+    if op.boolean(ResizeInput.HALF_PIXEL_CENTERS):
+        places = places + half
+    places = places * scale + (half if aligned else np.float32(0))
+    return np.minimum(np.floor(places).astype(np.int64), length - 1)

@@ -1,0 +1,75 @@
+"""SLICE, STRIDED_SLICE, REVERSE, SPLIT and GATHER: some of the elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nnhal.operations import gather as gathering
+from nnhal.operations import reverse as reversal
+from nnhal.operations import slicing, strided_slice
+from nnhal.operations import split as splitting
+from nnhal.operations._shape import axis_of, reduced
+from nnhal_devices.cpu_acc.lowering._emitter import Emitter
+
+_TO_THE_START = np.iinfo(np.int64).min
+"""An end that lies before the first element, whatever the length."""
+
+
+def slice_box(to: Emitter) -> None:
+    """A begin and a size for each axis."""
+    begins = to.op.integers(slicing.Input.BEGIN)
+    lengths = slicing.prepare(to.op)[0]
+    kept = [range(begin, begin + length) for begin, length in zip(begins, lengths, strict=True)]
+    to.keep(_slice(to, to.kept(slicing.Input.INPUT), kept))
+
+
+def strided(to: Emitter) -> None:
+    """Axes that are shrunk go after the slice."""
+    kept = strided_slice.ranges(to.op)
+    tensor = _slice(to, to.kept(strided_slice.Input.INPUT), kept)
+    mask = to.op.integer(strided_slice.Input.SHRINK_MASK)
+    shrunk = [axis for axis in range(len(kept)) if mask >> axis & 1]
+    if shrunk:
+        lengths = reduced(tuple(len(indices) for indices in kept), shrunk, keep=False)
+        tensor = to.graph.add("Reshape", tensor, to.graph.integers(lengths))
+    to.keep(tensor)
+
+
+def reverse(to: Emitter) -> None:
+    """A slice with stride -1."""
+    axis = reversal.axis_of_reversal(to.op)
+    bounds = (to.graph.integers([value]) for value in (-1, _TO_THE_START, axis, -1))
+    to.keep(to.graph.add("Slice", to.kept(reversal.Input.INPUT), *bounds))
+
+
+def split(to: Emitter) -> None:
+    """As many outputs as parts."""
+    layout = to.common_layout((splitting.Input.INPUT,))
+    axis = axis_of(to.op, to.op.integer(splitting.Input.AXIS), len(to.op.ranked(splitting.Input.INPUT)))
+    count = len(to.outputs)
+    parts = to.graph.add_many(
+        "Split", [to.kept(splitting.Input.INPUT, layout)], count, axis=layout.axis(axis), num_outputs=count
+    )
+    for output, part in enumerate(parts):
+        to.keep(part, layout, output)
+
+
+def gather(to: Emitter) -> None:
+    """Indices are constants within the axis."""
+    axis = axis_of(to.op, to.op.integer(gathering.Input.AXIS), len(to.op.ranked(gathering.Input.INPUT)))
+    indices = to.graph.constant(to.op.value(gathering.Input.INDICES))
+    to.keep(to.graph.add("Gather", to.kept(gathering.Input.INPUT), indices, axis=axis))
+
+
+def _slice(to: Emitter, tensor: str, kept: Sequence[range]) -> str:
+    """ONNX counts a negative end from the back, so that one before the first element has to lie far before it."""
+    ends = [indices.stop if indices.stop >= 0 else _TO_THE_START for indices in kept]
+    bounds = (
+        [indices.start for indices in kept],
+        ends,
+        list(range(len(kept))),
+        [indices.step for indices in kept],
+    )
+    return to.graph.add("Slice", tensor, *(to.graph.integers(values) for values in bounds))

@@ -1,0 +1,60 @@
+"""A lowered graph as an ONNX model."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
+
+from nnhal.arrays import Array
+from nnhal_devices.cpu_acc.elements import MEMORY_TYPES
+from nnhal_devices.cpu_acc.graph import Graph
+
+OPSET = 21
+IR_VERSION = 10
+"""The first that knows opset 21."""
+
+
+def model_of(graph: Graph, apart: Collection[str] = ()) -> ModelProto:
+    """The model of a finished graph. The data of the constants in ``apart`` has to be given to the session."""
+    nodes = [
+        helper.make_node(
+            node.type, node.inputs, node.outputs, f"{node.place} {number}", None, None, None, **node.attributes
+        )
+        for number, node in enumerate(graph.nodes)
+    ]
+    initializers = [
+        _external(name, array) if name in apart else numpy_helper.from_array(np.asarray(array, order="C"), name)
+        for name, array in graph.constants.items()
+    ]
+    body = helper.make_graph(
+        nodes,
+        "main",
+        [_input(graph, name, operand) for name, operand in graph.inputs.items()],
+        [_value(graph, name, operand, None) for name, operand in graph.outputs.items()],
+        initializers,
+    )
+    return helper.make_model(body, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+
+
+def _input(graph: Graph, name: str, operand: int) -> ValueInfoProto:
+    shape = [length or f"{name}_axis{axis}" for axis, length in enumerate(graph.dimensions[operand])]
+    return _value(graph, name, operand, shape)
+
+
+def _value(graph: Graph, name: str, operand: int, shape: list[int | str] | None) -> ValueInfoProto:
+    element = MEMORY_TYPES[graph.operands[operand].type]
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(element), shape)
+
+
+def _external(name: str, array: Array) -> TensorProto:
+    """A constant without its data: the session options have that under the same name."""
+    tensor = TensorProto(
+        name=name,
+        dims=array.shape,
+        data_type=helper.np_dtype_to_tensor_dtype(array.dtype),
+        data_location=TensorProto.EXTERNAL,
+    )
+    tensor.external_data.add(key="location", value=name)
+    return tensor

@@ -1,0 +1,253 @@
+"""What each operation has to be like for cpu_acc to take it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnhal.operations import (
+    OperationContext,
+    conv_2d,
+    depthwise_conv_2d,
+    gather,
+    grouped_conv_2d,
+    local_response_normalization,
+    mean,
+    mirror_pad,
+    pad,
+    pooling,
+    reduce,
+    reshape,
+    slicing,
+    squeeze,
+    strided_slice,
+    tile,
+    transpose,
+    transpose_conv_2d,
+    type_name,
+)
+from nnhal.operations import batch_space as batch
+from nnhal.operations._shape import axis_of
+from nnhal.operations._types import B8, F16, F32, I32, Q8A, Q8AS, Q8C, Q8S
+from nnhal.operations._window import SAME, Window
+from nnhal.operations.reverse import Input as ReverseInput
+from nnhal.types import OperandType, OperationType
+from nnhal.types.layout import describe
+from nnhal_devices.driver import SUPPORTED, Support, Unsupported
+
+_FLOATS = frozenset({F32, F16})
+_QUANT8 = frozenset({Q8A, Q8AS})
+_MAIN = _FLOATS | _QUANT8
+_MOVABLE = _MAIN | {I32}
+# Float16 is computed in float32, which is closer to the truth; where the last bit decides between two answers, closer
+# is not good enough.
+_DISCRETE = frozenset({F32, I32}) | _QUANT8
+
+Check = Callable[[OperationContext], Support]
+
+
+def _anything(_: OperationContext) -> Support:
+    return SUPPORTED
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What is asked of an operation.
+
+    ``types`` of the input ``main``; which tensors must be ``constants``, as all scalars must; and a check, which may
+    raise UnknownYet.
+    """
+
+    types: frozenset[OperandType] = _MAIN
+    constants: tuple[int, ...] = ()
+    check: Check = _anything
+    main: int = 0
+
+
+def _fixed(op: OperationContext) -> Support:
+    dimensions = op.dimensions(0)
+    if 0 in dimensions:
+        return Unsupported("DYN_SHAPE", describe(dimensions), "known dimensions")
+    return SUPPORTED
+
+
+def _window(window_of: Callable[[OperationContext], Window]) -> Check:
+    def check(op: OperationContext) -> Support:
+        window, given = window_of(op), op.dimensions(0)
+        height, width = (2, 3) if window.channels_first else (1, 2)
+        if window.scheme == SAME and 0 in (given[height], given[width]):
+            return Unsupported("DYN_SHAPE", describe(given), "a known height and width", "padding SAME depends on them")
+        return SUPPORTED
+
+    return check
+
+
+def _pooling(op: OperationContext) -> Support:
+    window = pooling.window_of(op)
+    for axis in (window.height, window.width):
+        if max(axis.before, axis.after) >= axis.size:
+            got = f"paddings {axis.before} and {axis.after} of a window of {axis.size}"
+            return Unsupported("KERNEL", got, "paddings that are smaller than the window")
+    return _window(pooling.window_of)(op)
+
+
+def _reshape(op: OperationContext) -> Support:
+    shape = op.integers(reshape.Input.SHAPE)
+    if 0 in shape:
+        return Unsupported("SHAPE", f"shape {list(shape)}", "lengths above 0, of which one may be -1")
+    return SUPPORTED
+
+
+def _slice(op: OperationContext) -> Support:
+    lengths = slicing.prepare(op)[0]
+    return _elements(0 not in lengths)
+
+
+def _strided(op: OperationContext) -> Support:
+    return _elements(all(strided_slice.ranges(op)))
+
+
+def _tile(op: OperationContext) -> Support:
+    return _elements(0 not in op.integers(tile.Input.MULTIPLES))
+
+
+def _elements(some: bool) -> Support:
+    return SUPPORTED if some else Unsupported("SHAPE", "a result of no elements", "at least one element")
+
+
+def _gather(op: OperationContext) -> Support:
+    given, indices = op.ranked(gather.Input.INPUT), op.value(gather.Input.INDICES)
+    length = given[axis_of(op, op.integer(gather.Input.AXIS), len(given))]
+    if indices.size == 0 or not length or np.min(indices) < 0 or np.max(indices) >= length:
+        return Unsupported("SHAPE", f"indices into an axis of length {length or '?'}", "constants within the axis")
+    return SUPPORTED
+
+
+def _mirror(op: OperationContext) -> Support:
+    mode = mirror_pad.Mode(op.integer(mirror_pad.Input.MODE))
+    if mode is not mirror_pad.Mode.REFLECT:
+        return Unsupported("KERNEL", f"mode {mode.name}", mirror_pad.Mode.REFLECT.name)
+    return SUPPORTED
+
+
+def _slope(op: OperationContext) -> Support:
+    """ONNX stretches the slope to the values, and not the values to the slope."""
+    values, slope = op.known_dimensions(0), op.known_dimensions(1)
+    padded = (1,) * (len(values) - len(slope)) + slope
+    if len(padded) != len(values) or any(b not in (1, a) for a, b in zip(values, padded, strict=True)):
+        return Unsupported("SHAPE", f"alpha of {describe(slope)} on {describe(values)}", "alpha that broadcasts alone")
+    return SUPPORTED
+
+
+def _neighbours(op: OperationContext) -> Support:
+    rank = len(op.ranked(0))
+    axis = axis_of(op, op.integer(local_response_normalization.Input.AXIS, default=-1), rank)
+    if rank != 4 or axis not in (1, 3):
+        return Unsupported("SHAPE", f"axis {axis} of {rank}", "axis 1 or 3 of 4")
+    return SUPPORTED
+
+
+def _cast(op: OperationContext) -> Support:
+    given, asked = op.main_type(), op.outputs[0].type
+    if given != asked and (F16 in (given, asked) or (given, asked) == (F32, I32)):
+        got = f"{type_name(given)} to {type_name(asked)}"
+        return Unsupported("DTYPE", got, "no TENSOR_FLOAT16, and TENSOR_FLOAT32 to TENSOR_QUANT8_ASYMM only")
+    return SUPPORTED
+
+
+_COMPARED = Rule(_DISCRETE)
+_TRUTH = Rule(frozenset({B8}))
+_REDUCED_TRUTH = Rule(frozenset({B8}), (reduce.Input.AXES,))
+_REDUCED_FLOATS = Rule(_FLOATS, (reduce.Input.AXES,))
+_REDUCED = Rule(_MAIN, (reduce.Input.AXES,))
+
+RULES: dict[OperationType, Rule] = {
+    OperationType.ABS: Rule(_FLOATS | {I32}),
+    OperationType.ADD: Rule(_MOVABLE),
+    OperationType.ARGMAX: Rule(_DISCRETE),
+    OperationType.ARGMIN: Rule(_DISCRETE),
+    OperationType.AVERAGE_POOL_2D: Rule(check=_pooling),
+    OperationType.BATCH_MATMUL: Rule(_FLOATS | {I32, Q8AS}),
+    OperationType.BATCH_TO_SPACE_ND: Rule(constants=(batch.BatchToSpaceInput.BLOCK_SIZES,), check=_fixed),
+    OperationType.CAST: Rule(_MOVABLE | {B8}, check=_cast),
+    OperationType.CHANNEL_SHUFFLE: Rule(check=_fixed),
+    OperationType.CONCATENATION: Rule(),
+    OperationType.CONV_2D: Rule(check=_window(conv_2d.window_of)),
+    OperationType.DEPTHWISE_CONV_2D: Rule(check=_window(depthwise_conv_2d.window_of)),
+    OperationType.DEPTH_TO_SPACE: Rule(check=_fixed),
+    OperationType.DEQUANTIZE: Rule(_QUANT8 | {Q8S, Q8C}),
+    OperationType.DIV: Rule(_FLOATS),
+    OperationType.ELU: Rule(_FLOATS),
+    OperationType.EQUAL: Rule(_DISCRETE | {B8}),
+    OperationType.EXP: Rule(_FLOATS),
+    OperationType.EXPAND_DIMS: Rule(_MOVABLE),
+    OperationType.FLOOR: Rule(frozenset({F32})),
+    OperationType.FULLY_CONNECTED: Rule(),
+    OperationType.GATHER: Rule(_MOVABLE, (gather.Input.INDICES,), _gather),
+    OperationType.GREATER: _COMPARED,
+    OperationType.GREATER_EQUAL: _COMPARED,
+    OperationType.GROUPED_CONV_2D: Rule(check=_window(grouped_conv_2d.window_of)),
+    OperationType.HARD_SWISH: Rule(),
+    OperationType.INSTANCE_NORMALIZATION: Rule(_FLOATS, check=_fixed),
+    OperationType.L2_NORMALIZATION: Rule(),
+    OperationType.L2_POOL_2D: Rule(_FLOATS, check=_pooling),
+    OperationType.LESS: _COMPARED,
+    OperationType.LESS_EQUAL: _COMPARED,
+    OperationType.LOCAL_RESPONSE_NORMALIZATION: Rule(_FLOATS, check=_neighbours),
+    OperationType.LOG: Rule(_FLOATS),
+    OperationType.LOGICAL_AND: _TRUTH,
+    OperationType.LOGICAL_NOT: _TRUTH,
+    OperationType.LOGICAL_OR: _TRUTH,
+    OperationType.LOGISTIC: Rule(),
+    OperationType.LOG_SOFTMAX: Rule(_FLOATS),
+    OperationType.MAXIMUM: Rule(_MOVABLE),
+    OperationType.MAX_POOL_2D: Rule(check=_pooling),
+    OperationType.MEAN: Rule(constants=(mean.Input.AXES,)),
+    OperationType.MINIMUM: Rule(_MOVABLE),
+    OperationType.MIRROR_PAD: Rule(_MOVABLE, (mirror_pad.Input.PADDINGS,), _mirror),
+    OperationType.MUL: Rule(_MOVABLE),
+    OperationType.NEG: Rule(_FLOATS | {I32}),
+    OperationType.NOT_EQUAL: Rule(_DISCRETE | {B8}),
+    OperationType.PACK: Rule(_MOVABLE, main=1),
+    OperationType.PAD: Rule(constants=(pad.Input.PADDINGS,)),
+    OperationType.PAD_V2: Rule(constants=(pad.Input.PADDINGS,)),
+    OperationType.POW: Rule(_FLOATS),
+    OperationType.PRELU: Rule(check=_slope),
+    OperationType.QUANTIZE: Rule(_FLOATS),
+    OperationType.REDUCE_ALL: _REDUCED_TRUTH,
+    OperationType.REDUCE_ANY: _REDUCED_TRUTH,
+    OperationType.REDUCE_MAX: _REDUCED,
+    OperationType.REDUCE_MIN: _REDUCED,
+    OperationType.REDUCE_PROD: _REDUCED_FLOATS,
+    OperationType.REDUCE_SUM: _REDUCED_FLOATS,
+    OperationType.RELU: Rule(),
+    OperationType.RELU1: Rule(),
+    OperationType.RELU6: Rule(),
+    OperationType.RESHAPE: Rule(_MOVABLE, (reshape.Input.SHAPE,), _reshape),
+    OperationType.RESIZE_BILINEAR: Rule(check=_fixed),
+    OperationType.RESIZE_NEAREST_NEIGHBOR: Rule(check=_fixed),
+    OperationType.REVERSE: Rule(_MOVABLE, (ReverseInput.AXIS,)),
+    OperationType.RSQRT: Rule(_FLOATS),
+    OperationType.SELECT: Rule(_MOVABLE, main=1),
+    OperationType.SIN: Rule(_FLOATS),
+    OperationType.SLICE: Rule(_MOVABLE, (slicing.Input.BEGIN, slicing.Input.SIZE), _slice),
+    OperationType.SOFTMAX: Rule(),
+    OperationType.SPACE_TO_BATCH_ND: Rule(
+        constants=(batch.SpaceToBatchInput.BLOCK_SIZES, batch.SpaceToBatchInput.PADDINGS), check=_fixed
+    ),
+    OperationType.SPACE_TO_DEPTH: Rule(check=_fixed),
+    OperationType.SPLIT: Rule(_MOVABLE),
+    OperationType.SQRT: Rule(_FLOATS),
+    OperationType.SQUEEZE: Rule(constants=(squeeze.Input.AXES,)),
+    OperationType.STRIDED_SLICE: Rule(
+        constants=(strided_slice.Input.BEGIN, strided_slice.Input.END, strided_slice.Input.STRIDES), check=_strided
+    ),
+    OperationType.SUB: Rule(_MOVABLE),
+    OperationType.TANH: Rule(),
+    OperationType.TILE: Rule(_MOVABLE, (tile.Input.MULTIPLES,), _tile),
+    OperationType.TRANSPOSE: Rule(constants=(transpose.Input.PERMUTATION,)),
+    OperationType.TRANSPOSE_CONV_2D: Rule(constants=(transpose_conv_2d.Implicit.OUTPUT_SHAPE,), check=_fixed),
+}
+"""One rule for each operation that is lowered."""
