@@ -35,7 +35,11 @@ def main() -> int:
         configure_logs(name, settings.log_level, settings.log_json)
         driver = create_driver(name, DriverOptions(settings.threads))
         process = host(driver, Endpoint(directory.resolve()), settings)
-    except (LookupError, OSError, ValidationError, ValueError) as error:
+    except ValidationError as error:
+        problem = error.errors()[0]
+        print(f"nnhal device: {problem['loc'][0]} {problem['input']!r}: {problem['msg']}", file=sys.stderr)
+        return 2
+    except (LookupError, OSError, ValueError) as error:
         print(f"nnhal device: {error}", file=sys.stderr)
         return 2
     with process:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
@@ -36,6 +37,7 @@ class ServerProcess:
         allowed_uids: Collection[int] = (),
     ) -> None:
         """Raises OSError or ValueError where the endpoint cannot be used."""
+        _use_all_descriptors()
         endpoint.create()
         remove_stale_socket(endpoint.rpc, socket.SOCK_STREAM)
         self.endpoint = endpoint
@@ -71,3 +73,9 @@ class ServerProcess:
         stopped.wait()
         self._pool.shutdown()
         self.endpoint.rpc.unlink(missing_ok=True)
+
+
+def _use_all_descriptors() -> None:
+    """Raise the limit on open files as far as the system lets: each mapped pool holds a descriptor."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -20,18 +21,16 @@ from nnhal_service.frontends.imported import ImportedModel
 from nnhal_service.frontends.onnx import import_onnx
 from tests.support.models import run_on
 
-Shape = Sequence[int | str | None]
-
 
 def onnx_model(
     nodes: Sequence[NodeProto],
-    inputs: Mapping[str, Shape],
+    inputs: Mapping[str, Sequence[Any]],
     outputs: Sequence[str],
-    constants: Mapping[str, Array] | None = None,
+    constants: Mapping[str, Any] | None = None,
     opset: int = 21,
     element_type: type[np.generic] = np.float32,
 ) -> onnx.ModelProto:
-    """A model of nodes; the shapes of its outputs are inferred."""
+    """A model of nodes. Names stand for open axes of inputs; the shapes of outputs are inferred."""
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(element_type))
     graph = helper.make_graph(
         list(nodes),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -11,6 +12,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from nnhal_client.bench.hop import HopReport, measure_hop
+from nnhal_client.bench.network import measure_networks
 
 app = typer.Typer(help="Measure, against a named floor, in one run.", no_args_is_help=True)
 
@@ -39,6 +41,47 @@ def hop(
         print(json.dumps(report.as_dict()))
     else:
         _show(report)
+
+
+@app.command("network")
+def network(
+    device: Annotated[str, typer.Option(help="The driver that runs the whole network.")] = "cpu_acc",
+    threads: Annotated[int, typer.Option(help="Threads of one execution, on both sides.", min=1)] = 1,
+    rounds: Annotated[int, typer.Option(help="Paired runs of each network.", min=3)] = 40,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """What the HAL costs on a MobileNet V2-like network, float32 and int8.
+
+    Each pair is one run through client, framework and device, and one of ONNX Runtime alone on the same ONNX graph.
+    """
+    console = Console(stderr=True)
+    with Progress(console=console) as progress:
+        task = progress.add_task("networks", total=2 * rounds)
+        reports = measure_networks(device, threads, rounds, lambda: progress.advance(task))
+    if as_json:
+        print(json.dumps([asdict(report) for report in reports]))
+        return
+    table = Table(
+        "network",
+        "ONNX Runtime alone",
+        f"{device} through the HAL",
+        "ratio",
+        "client through the framework",
+        "ratio",
+        "largest difference",
+        title=f"{rounds} pairs, medians",
+    )
+    for report in reports:
+        table.add_row(
+            report.name,
+            f"{report.alone_ns / 1e6:.2f} ms",
+            f"{report.hal_ns / 1e6:.2f} ms",
+            f"{report.hal_ratio:.3f}",
+            f"{report.client_ns / 1e6:.2f} ms",
+            f"{report.client_ratio:.3f}",
+            f"{report.largest_difference:.1e}",
+        )
+    Console().print(table)
 
 
 def _show(report: HopReport) -> None:

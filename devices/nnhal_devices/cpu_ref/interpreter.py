@@ -8,11 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.errors import HalError
+from nnhal.errors import HalError, general_failure
 from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet
 from nnhal.resolved import ResolvedModel, describe_operation
-from nnhal.types import ErrorStatus, Operand, OperandLifeTime, Operation, OperationType
-from nnhal.types.layout import ELEMENT_TYPES, Dimensions
+from nnhal.types import ErrorStatus, Operand, OperandLifeTime, Operation, OperationType, Subgraph
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe
+from nnhal_devices.cpu_ref.control_flow import CONTROL_FLOW, Activation
 from nnhal_devices.cpu_ref.kernels import KERNELS
 from nnhal_devices.driver import Control
 
@@ -24,26 +25,43 @@ class Interpreter:
 
     def __init__(self, model: ResolvedModel) -> None:
         self._model = model
+        self._last_uses = [_last_uses(graph.operations) for graph in model.subgraphs]
 
     def run(self, subgraph: int, inputs: Sequence[Array | None], control: Control) -> list[Array]:
         """The outputs of a subgraph for its inputs; None stands for an omitted input. Raises HalError."""
         graph = self._model.subgraphs[subgraph]
         values: dict[int, Array] = dict(self._model.constants[subgraph])
-        values.update((index, v) for index, v in zip(graph.input_indexes, inputs, strict=True) if v is not None)
-        last_use = _last_uses(graph.operations)
+        given = {index: v for index, v in zip(graph.input_indexes, inputs, strict=True) if v is not None}
+        values.update(_declared(graph, given, f"subgraph {subgraph}"))
         for number, operation in enumerate(graph.operations):
             control.check()
-            results = self._execute(subgraph, number, operation, values)
-            values.update(zip(operation.outputs, results, strict=True))
-            for index in last_use[number]:
+            place = describe_operation(operation, number, subgraph)
+            present = [values.get(index) for index in operation.inputs]
+            if operation.type in CONTROL_FLOW:
+                results = CONTROL_FLOW[operation.type](self._activation(graph, operation, place, present, control))
+            else:
+                results = self._compute(graph, operation, place, present)
+            values.update(_declared(graph, dict(zip(operation.outputs, results, strict=True)), place))
+            for index in self._last_uses[subgraph][number]:
                 if graph.operands[index].lifetime == OperandLifeTime.TEMPORARY_VARIABLE:
                     del values[index]
         return [values[index] for index in graph.output_indexes]
 
-    def _execute(self, subgraph: int, number: int, operation: Operation, values: dict[int, Array]) -> tuple[Array, ...]:
-        graph = self._model.subgraphs[subgraph]
-        place = describe_operation(operation, number, subgraph)
-        present = [values.get(index) for index in operation.inputs]
+    def _activation(
+        self, graph: Subgraph, operation: Operation, place: str, present: Sequence[Array | None], control: Control
+    ) -> Activation:
+        return Activation(
+            place,
+            [graph.operands[index] for index in operation.inputs],
+            present,
+            len(operation.outputs),
+            lambda subgraph, inputs: self.run(subgraph, inputs, control),
+            control.loop_timeout_ns,
+        )
+
+    def _compute(
+        self, graph: Subgraph, operation: Operation, place: str, present: Sequence[Array | None]
+    ) -> tuple[Array, ...]:
         context = OperationContext(
             OperationType(operation.type),
             place,
@@ -69,6 +87,17 @@ class Interpreter:
             if not fits_prepared(result.shape, shape) or result.dtype != element:
                 context.fail(f"output {index} is {result.dtype} {result.shape}, expected {element} {shape}")
         return results
+
+
+def _declared(graph: Subgraph, values: dict[int, Array], place: str) -> dict[int, Array]:
+    """The values by operand, if they have the dimensions that the model declares, as far as it does."""
+    for index, value in values.items():
+        declared = graph.operands[index].dimensions
+        if declared and not fits_prepared(value.shape, declared):
+            general_failure(
+                f"{place}: operand {index} has dimensions {list(value.shape)}, the model says {describe(declared)}"
+            )
+    return values
 
 
 def fits_prepared(dimensions: Dimensions, prepared: Dimensions) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -29,8 +31,8 @@ class DeviceSettings(BaseSettings):
     allowed_uids: tuple[int, ...] = ()
     """Users besides this one and root whose processes may open links."""
 
-    log_level: str = "warning"
-    """debug, info, warning or error."""
+    log_level: Literal["debug", "info", "warning", "error"] = "warning"
+    """From which level on to log."""
 
     log_json: bool = False
     """Log lines as JSON."""

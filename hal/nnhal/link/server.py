@@ -85,10 +85,7 @@ class LinkServer:
         self._links: dict[threading.Thread, Channel] = {}
         self._closing = threading.Event()
         self._path = path
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        remove_stale_socket(path, socket.SOCK_SEQPACKET)
-        self._listener.bind(str(path))
-        self._listener.listen(16)
+        self._listener = _listen(path)
         self._acceptor = threading.Thread(target=self._accept, name="link-acceptor", daemon=True)
 
     def start(self) -> None:
@@ -212,6 +209,18 @@ class LinkServer:
                 return wire.LinkReply(drop=wire.DropDone()), []
             case kind:
                 raise ProtocolError(f"an unexpected message: {kind or 'empty'}")
+
+
+def _listen(path: Path) -> socket.socket:
+    remove_stale_socket(path, socket.SOCK_SEQPACKET)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        listener.bind(str(path))
+        listener.listen(16)
+    except OSError as error:
+        listener.close()
+        raise OSError(f"cannot listen at {path}: {error.strerror}") from error
+    return listener
 
 
 def _receive(channel: Channel) -> tuple[wire.LinkRequest, list[Descriptor]]:

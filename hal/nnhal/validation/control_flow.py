@@ -16,12 +16,7 @@ LEVEL = 4
 def validate_acyclic(model: Model) -> None:
     """Refuse subgraphs that refer to themselves, directly or not."""
     references = [
-        {
-            graph.operands[index].location.offset
-            for operation in graph.operations
-            for index in operation.inputs
-            if graph.operands[index].lifetime == OperandLifeTime.SUBGRAPH
-        }
+        {operand.location.offset for operand in graph.operands if operand.lifetime == OperandLifeTime.SUBGRAPH}
         for graph in model.referenced
     ]
     settled: set[int] = set()
@@ -82,7 +77,9 @@ def _operands(graph: Subgraph, indexes: Sequence[int]) -> list[Operand]:
 
 
 def _condition(operand: Operand, place: str) -> None:
-    if operand.type != OperandType.TENSOR_BOOL8 or operand.dimensions not in ((1,), (0,), ()):
+    if operand.lifetime == OperandLifeTime.NO_VALUE:
+        invalid_argument(f"{place} is NO_VALUE, expected a value")
+    if operand.type != OperandType.TENSOR_BOOL8 or operand.dimensions != (1,):
         invalid_argument(
             f"{place} is {type_name(operand.type)} {describe(operand.dimensions)}, expected TENSOR_BOOL8 [1]"
         )

@@ -15,7 +15,7 @@ from nnhal_service.frontends.onnx.builder import NodeBuilder
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis of a window: sizes in elements. ``overhang`` is how far ceil_mode's last window reaches past the padding."""
+    """One axis of a window: sizes in elements. ``overhang`` is what ceil_mode's last window needs beyond the padding."""
 
     size: int
     stride: int = 1

@@ -59,7 +59,7 @@ def test_functions_of_one_value(op_type: str, operation: str) -> None:
     ],
 )
 def test_clip_with_bounds_as_attributes_and_as_inputs(
-    opset: int, attributes: dict[str, float], expected: list[str]
+    opset: int, attributes: dict[str, Any], expected: list[str]
 ) -> None:
     model = onnx_model([make_node("Clip", ["x"], ["y"], **attributes)], {"x": [2, 5, 3, 4]}, ["y"], opset=opset)
     assert operations(check(model, X)) == expected

@@ -1,0 +1,92 @@
+"""Neighbours that become one operation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import NodeProto
+from onnx.helper import make_node
+
+from tests.support.onnx_models import check, onnx_model, operations, random, values
+
+IMAGE = {"x": random(1, 4, 9, 7)}
+WEIGHTS: dict[str, Any] = {"w": random(6, 4, 3, 3), "b": random(6)}
+CONV = make_node("Conv", ["x", "w", "b"], ["c"], "conv")
+
+
+@pytest.mark.parametrize(
+    ("node", "opset", "code"),
+    [
+        (make_node("Relu", ["c"], ["y"], "act"), 21, 1),
+        (make_node("Clip", ["c"], ["y"], "act", min=-1.0, max=1.0), 7, 2),
+        (make_node("Clip", ["c", "zero", "six"], ["y"], "act"), 13, 3),
+    ],
+)
+def test_an_activation_goes_into_the_convolution(node: NodeProto, opset: int, code: int) -> None:
+    constants = WEIGHTS | {"zero": np.float32(0), "six": np.float32(6)}
+    imported = check(onnx_model([CONV, node], {"x": [1, 4, 9, 7]}, ["y"], constants, opset), IMAGE)
+    assert imported.operation_nodes == (("conv", "act"),)
+    assert values(imported, 0, 9) == [code]
+
+
+def test_an_activation_stays_where_something_else_reads_the_result_before_it() -> None:
+    nodes = [CONV, make_node("Relu", ["c"], ["y"])]
+    imported = check(onnx_model(nodes, {"x": [1, 4, 9, 7]}, ["c", "y"], WEIGHTS), IMAGE)
+    assert operations(imported) == ["CONV_2D", "RELU"]
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_normalization_goes_into_the_convolution(bias: bool) -> None:
+    constants = WEIGHTS | {"s": random(6, seed=1), "o": random(6, seed=2), "m": random(6, seed=3)}
+    constants["v"] = random(6, seed=4, low=0.1)
+    nodes = [
+        make_node("Conv", ["x", "w", "b"] if bias else ["x", "w"], ["c"], "conv"),
+        make_node("BatchNormalization", ["c", "s", "o", "m", "v"], ["n"], "norm", epsilon=1e-3),
+        make_node("Relu", ["n"], ["y"], "act"),
+    ]
+    imported = check(onnx_model(nodes, {"x": ["N", 4, 9, 7]}, ["y"], constants), IMAGE, tolerance=5e-5)
+    assert imported.operation_nodes == (("conv", "norm", "act"),)
+
+
+def test_zero_padding_goes_into_the_convolution() -> None:
+    nodes = [
+        make_node("Pad", ["x", "p"], ["d"], "pad"),
+        make_node("Conv", ["d", "w"], ["y"], "conv", pads=[1, 1, 1, 1]),
+    ]
+    constants = WEIGHTS | {"p": np.array([0, 0, 1, 2, 0, 0, 0, 1])}
+    imported = check(onnx_model(nodes, {"x": [1, 4, 9, 7]}, ["y"], constants), IMAGE)
+    assert imported.operation_nodes == (("pad", "conv"),)
+
+
+@pytest.mark.parametrize(
+    ("pads", "mode", "value"),
+    [
+        ([0, 1, 1, 1, 0, 0, 0, 0], "constant", 0.0),
+        ([0, 0, 1, 1, 0, 0, 0, 0], "constant", 1.0),
+        ([0, 0, 1, 1, 0, 0, 0, 0], "reflect", 0.0),
+    ],
+)
+def test_other_padding_stays(pads: list[int], mode: str, value: float) -> None:
+    nodes = [make_node("Pad", ["x", "p", "v"], ["d"], mode=mode), make_node("Conv", ["d", "w"], ["y"])]
+    constants = {"w": random(6, 4 + pads[1], 3, 3), "p": np.array(pads), "v": np.float32(value)}
+    assert len(operations(check(onnx_model(nodes, {"x": [1, 4, 9, 7]}, ["y"], constants), IMAGE))) == 2
+
+
+@pytest.mark.parametrize("order", [["p", "b"], ["b", "p"]])
+def test_a_bias_and_an_activation_go_into_the_product(order: list[str]) -> None:
+    nodes = [
+        make_node("MatMul", ["x", "w"], ["p"], "product"),
+        make_node("Add", order, ["s"], "sum"),
+        make_node("Relu", ["s"], ["y"], "act"),
+    ]
+    imported = check(onnx_model(nodes, {"x": [3, 4]}, ["y"], {"w": random(4, 5), "b": random(5)}), {"x": random(3, 4)})
+    assert operations(imported) == ["FULLY_CONNECTED"]
+    assert imported.operation_nodes == (("product", "sum", "act"),)
+
+
+def test_a_sum_that_is_no_bias_stays() -> None:
+    nodes = [make_node("MatMul", ["x", "w"], ["p"]), make_node("Add", ["p", "b"], ["y"])]
+    model = onnx_model(nodes, {"x": [3, 4]}, ["y"], {"w": random(4, 5), "b": random(3, 5)})
+    assert operations(check(model, {"x": random(3, 4)})) == ["FULLY_CONNECTED", "ADD"]

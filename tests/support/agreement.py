@@ -1,0 +1,105 @@
+"""What cpu_acc computes, compared with the reference driver."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nnhal.arrays import Array
+from nnhal.operations._types import B8, F16, F32, I32, Q8A, Q8AS, Q8S
+from nnhal.resolved import ResolvedModel
+from nnhal.types import Operand, OperandType, OperationType
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions
+from nnhal_devices.cpu_acc.driver import CpuAcc
+from nnhal_devices.cpu_ref.driver import CpuRef
+from nnhal_devices.driver import SUPPORTED, DriverOptions
+from tests.support.models import Recipe, run_on
+
+QUANTIZATION = {Q8A: (0.05, 117), Q8AS: (0.05, -11), Q8S: (0.05, 0)}
+"""Scale and zero point of the operands made here."""
+_HALF = 5 * 2.0**-10
+_TOLERANCES = {
+    F32: {"atol": 1e-5, "rtol": 5 * 2.0**-23},
+    F16: {"atol": _HALF, "rtol": _HALF},
+    Q8A: {"atol": 1, "rtol": 0},
+    Q8AS: {"atol": 1, "rtol": 0},
+}
+
+
+def random(code: OperandType, dimensions: Dimensions, seed: int = 0) -> Array:
+    """Values of a type: floats around 0, all bytes, small integers."""
+    generator = np.random.default_rng(seed)
+    if code in (F32, F16):
+        return generator.standard_normal(dimensions).astype(ELEMENT_TYPES[code]) * 3
+    if code == B8:
+        return generator.integers(0, 2, dimensions).astype(np.uint8)
+    if code == I32:
+        return generator.integers(-99, 100, dimensions).astype(np.int32)
+    return generator.integers(0, 256, dimensions).astype(np.uint8).view(ELEMENT_TYPES[code])
+
+
+def like(code: OperandType, dimensions: Dimensions = (), scale: float | None = None) -> Operand:
+    """An operand of a type, quantised as everywhere here but perhaps for its scale."""
+    usual, zero_point = QUANTIZATION.get(code, (0.0, 0))
+    return Operand(code, dimensions, usual if scale is None else scale, zero_point)
+
+
+def single(
+    operation: OperationType,
+    code: OperandType,
+    dimensions: Sequence[Dimensions],
+    parameters: Sequence[int | float | bool | Sequence[int] | Array] = (),
+    *outputs: Operand,
+) -> ResolvedModel:
+    """A model of one operation: tensors of one type, then constants, each of the type that its Python type says.
+
+    Floats become FLOAT16 for TENSOR_FLOAT16; sequences of integers become TENSOR_INT32.
+    """
+    recipe = Recipe()
+    given = [_input(recipe, code, each) for each in dimensions]
+    constants = [_constant(recipe, code, each) for each in parameters]
+    results = outputs or (like(code),)
+    first = recipe.operation(operation, [*given, *constants], *results)
+    return recipe.build(*range(first, first + len(results)))
+
+
+def assert_agrees(model: ResolvedModel, *inputs: Array) -> list[Array]:
+    """cpu_acc takes the model whole, and gives what cpu_ref gives: exact integers, bytes within one step."""
+    accelerated = CpuAcc(DriverOptions())
+    answers = accelerated.supported_operations(model)
+    assert answers == [SUPPORTED] * len(answers)
+    main = model.model.main
+    results = run_on(accelerated, model, *inputs)
+    for index, got, expected in zip(main.output_indexes, results, run_on(CpuRef(), model, *inputs), strict=True):
+        assert got.shape == expected.shape
+        tolerance = _TOLERANCES.get(OperandType(main.operands[index].type), {"atol": 0, "rtol": 0})
+        np.testing.assert_allclose(got.astype(np.float64), expected.astype(np.float64), **tolerance)
+    return results
+
+
+def assert_single_agrees(
+    operation: OperationType,
+    code: OperandType,
+    dimensions: Sequence[Dimensions],
+    parameters: Sequence[int | float | bool | Sequence[int] | Array] = (),
+    *outputs: Operand,
+) -> list[Array]:
+    """The same for a model of one operation, fed with random values."""
+    values = [random(code, each, seed) for seed, each in enumerate(dimensions)]
+    return assert_agrees(single(operation, code, dimensions, parameters, *outputs), *values)
+
+
+def _input(recipe: Recipe, code: OperandType, dimensions: Dimensions) -> int:
+    scale, zero_point = QUANTIZATION.get(code, (0.0, 0))
+    return recipe.input(code, dimensions, scale, zero_point)
+
+
+def _constant(recipe: Recipe, code: OperandType, value: int | float | bool | Sequence[int] | Array) -> int:
+    if isinstance(value, bool):
+        return recipe.constant(OperandType.BOOL, value)
+    if isinstance(value, int):
+        return recipe.constant(OperandType.INT32, value)
+    if isinstance(value, float):
+        return recipe.constant(OperandType.FLOAT16 if code == F16 else OperandType.FLOAT32, value)
+    return recipe.constant(I32, value)

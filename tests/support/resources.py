@@ -1,0 +1,36 @@
+"""What a process holds, as the kernel sees it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Descriptors by what they refer to, mappings of memfds, and threads."""
+
+    descriptors: dict[str, int]
+    memfd_mappings: int
+    threads: int
+
+
+def resources_of(pid: int) -> Resources:
+    """What a process holds at this moment."""
+    process = Path("/proc") / str(pid)
+    targets: Counter[str] = Counter()
+    for entry in (process / "fd").iterdir():
+        try:
+            targets[str(entry.readlink()).partition(":")[0]] += 1
+        except FileNotFoundError:  # closed in the meantime
+            continue
+    maps = (process / "maps").read_text()
+    return Resources(dict(targets), maps.count("/memfd:"), psutil.Process(pid).num_threads())
+
+
+def resident_bytes(pid: int) -> int:
+    """How much memory of a process is in RAM."""
+    return psutil.Process(pid).memory_info().rss
