@@ -5,18 +5,24 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from google.protobuf.message import Message
 
 from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
+from nnhal.errors import HalError
+from nnhal.link import SESSION_METADATA, Link
 from nnhal.memory import create_ashmem, map_file, open_pool
-from nnhal.memory.ashmem import create_sealed
 from nnhal.remote import RemoteDevice
-from nnhal.types import Ashmem, DataLocation, MappableFile, Memory, Request, RequestArgument
-from nnhal.v1 import backend_pb2, device_pb2, execution_pb2, prepared_model_pb2
+from nnhal.types import Ashmem, MappableFile, Memory, Request
+from nnhal.v1 import backend_pb2, buffer_pb2, burst_pb2, device_pb2, execution_pb2
+from nnhal.v1 import fenced_execution_callback_pb2 as callback_pb2
+from nnhal.v1 import prepared_model_pb2 as prepared_pb2
 from tests.support.additions import (
     ELEMENTS,
     POOL_BYTES,
@@ -25,13 +31,17 @@ from tests.support.additions import (
     Addition,
     addition_in_ashmem,
     addition_model,
+    addition_of_constant,
+    addition_of_open_size,
     argument,
 )
-from tests.support.refusals import INVALID, refusal
+from tests.support.refusals import FAILURE, INVALID, refusal
+from tests.support.resources import resources_of
 from tests.support.waiting import wait_until
-from tests.support.wire import WireDevice
+from tests.support.wire import NO_TOKEN, WireDevice
 
 Run = Callable[[], object]
+Way = Callable[[RemoteDevice, Request], Run]
 
 
 def synchronously(device: RemoteDevice, request: Request) -> Run:
@@ -45,7 +55,7 @@ def reusably(device: RemoteDevice, request: Request) -> Run:
 
 def in_a_burst(device: RemoteDevice, request: Request) -> Run:
     burst = device.prepare_model(addition_model()).configure_execution_burst()
-    return lambda: burst.execute(request, [0])
+    return lambda: burst.execute(request, range(len(request.pools)))
 
 
 def reusably_in_a_burst(device: RemoteDevice, request: Request) -> Run:
@@ -54,7 +64,7 @@ def reusably_in_a_burst(device: RemoteDevice, request: Request) -> Run:
     return lambda: burst.run(execution)
 
 
-WAYS = [synchronously, reusably, in_a_burst, reusably_in_a_burst]
+WAYS: list[Way] = [synchronously, reusably, in_a_burst, reusably_in_a_burst]
 
 
 @pytest.fixture(params=["cpu_ref", "cpu_acc"])
@@ -68,9 +78,7 @@ def any_device(request: pytest.FixtureRequest) -> Iterator[RemoteDevice]:
 @pytest.mark.contract("RE-01", "RE-05", "BU-02")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", POOL_KINDS)
-def test_any_pool_serves_any_way_of_executing(
-    any_device: RemoteDevice, kind: str, way: Callable[[RemoteDevice, Request], Run], tmp_path: Path
-) -> None:
+def test_any_pool_serves_any_way_of_executing(any_device: RemoteDevice, kind: str, way: Way, tmp_path: Path) -> None:
     addition = Addition(POOL_KINDS[kind](POOL_BYTES, tmp_path))
     run = way(any_device, addition.request)
     staged_before = any_device.usage().staged_bytes
@@ -84,109 +92,274 @@ def test_a_burst_says_what_was_staged_for_each_execution(any_device: RemoteDevic
     prepared = any_device.prepare_model(addition_model())
     burst = prepared.configure_execution_burst()
     for kind, make in POOL_KINDS.items():
-        addition = Addition(make(POOL_BYTES, tmp_path))
-        outcomes = [
-            burst.execute(addition.request, [-1]),
-            burst.run(prepared.create_reusable_execution(addition.request)),
-        ]
+        request = Addition(make(POOL_BYTES, tmp_path)).request
+        outcomes = [burst.execute(request, [-1]), burst.run(prepared.create_reusable_execution(request))]
         staged = POOL_BYTES if kind == "unsealed file" else 0
         assert [outcome.staged_bytes for outcome in outcomes] == [staged, staged], kind
         assert all((outcome.staging_ns > 0) == (staged > 0) for outcome in outcomes)
 
 
 def test_an_argument_that_a_device_cannot_use_where_it_lies_is_staged(cpu_acc: Endpoint) -> None:
-    addition = Addition(create_ashmem(POOL_BYTES))
-    apart = Request(
-        (argument(0), argument(TENSOR_BYTES)), (argument(4, pool=1),), (*addition.request.pools, create_ashmem(128))
-    )
+    addition, elsewhere = addition_in_ashmem(), create_ashmem(2 * TENSOR_BYTES)
+    request = Request(addition.request.inputs, (argument(4, pool=1),), (*addition.request.pools, elsewhere))
+    addition.fill(1, 2)
     with RemoteDevice(cpu_acc, "test") as device:
         burst = device.prepare_model(addition_model()).configure_execution_burst()
-        addition.fill(1, 2)
-        assert burst.execute(apart, [-1, -1]).staged_bytes == TENSOR_BYTES  # cpu_acc wants 64-byte alignment
-    memory = apart.pools[1]
-    assert isinstance(memory, Ashmem)
-    sums = open_pool(memory, writable=False).read(4, TENSOR_BYTES).view(np.float32)
-    np.testing.assert_array_equal(sums, np.float32(3))
+        assert burst.execute(request, [-1, -1]).staged_bytes == TENSOR_BYTES  # cpu_acc wants multiples of 64
+    np.testing.assert_array_equal(tensor_in(elsewhere, 4), np.float32(3))
 
 
-def reopened_read_only(descriptor: Descriptor) -> Descriptor:
+def tensor_in(memory: Memory, offset: int = 0) -> object:
+    return open_pool(memory, writable=False).read(offset, TENSOR_BYTES).view(np.float32)
+
+
+def read_only(descriptor: Descriptor) -> Descriptor:
     return Descriptor(os.open(f"/proc/self/fd/{descriptor.fileno()}", os.O_RDONLY | os.O_CLOEXEC))
 
 
-def read_only_ashmem(_: Path) -> tuple[Memory, Descriptor]:
-    memory = create_ashmem(2 * TENSOR_BYTES)
-    return Ashmem(reopened_read_only(memory.descriptor), memory.size), memory.descriptor
+def ashmem_opened_for_reading(memory: Ashmem, _: Path) -> Memory:
+    return Ashmem(read_only(memory.descriptor), memory.size)
 
 
-def read_only_sealed_file(_: Path) -> tuple[Memory, Descriptor]:
-    sealed = create_sealed(2 * TENSOR_BYTES, "test")
-    return map_file(reopened_read_only(sealed), 2 * TENSOR_BYTES, writable=False), sealed
+def sealed_file_opened_for_reading(memory: Ashmem, _: Path) -> Memory:
+    return map_file(read_only(memory.descriptor), memory.size, writable=False)
 
 
-def read_only_unsealed_file(directory: Path) -> tuple[Memory, Descriptor]:
-    path = directory / "inputs"
-    path.write_bytes(bytes(2 * TENSOR_BYTES))
-    return map_file(Descriptor(os.open(path, os.O_RDONLY)), 2 * TENSOR_BYTES, writable=False), Descriptor(
-        os.open(path, os.O_RDWR)
-    )
+def sealed_file_with_read_protection(memory: Ashmem, _: Path) -> Memory:
+    return MappableFile(memory.descriptor, memory.size, mmap.PROT_READ)
 
 
-def file_with_read_protection(_: Path) -> tuple[Memory, Descriptor]:
-    sealed = create_sealed(2 * TENSOR_BYTES, "test")
-    return MappableFile(sealed, 2 * TENSOR_BYTES, mmap.PROT_READ), sealed
-
-
-@pytest.mark.contract("RQ-16", "EX-01")
+@pytest.mark.contract("RQ-16")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
-    "make", [read_only_ashmem, read_only_sealed_file, read_only_unsealed_file, file_with_read_protection]
+    "restrict", [ashmem_opened_for_reading, sealed_file_opened_for_reading, sealed_file_with_read_protection]
 )
 def test_inputs_may_lie_in_memory_that_can_only_be_read(
-    any_device: RemoteDevice,
-    way: Callable[[RemoteDevice, Request], Run],
-    make: Callable[[Path], tuple[Memory, Descriptor]],
-    tmp_path: Path,
+    any_device: RemoteDevice, way: Way, restrict: Callable[[Ashmem, Path], Memory], tmp_path: Path
 ) -> None:
-    inputs, writer = make(tmp_path)
-    outputs = create_ashmem(TENSOR_BYTES)
-    request = Request((argument(0), argument(TENSOR_BYTES)), (argument(0, pool=1),), (inputs, outputs))
-    sums = open_pool(outputs, writable=False)
-    run = way(any_device, request) if way is not in_a_burst else two_pools_in_a_burst(any_device, request)
-    for first in (5, 6):
-        os.pwrite(writer.fileno(), np.full(2 * ELEMENTS, first, np.float32).tobytes(), 0)
+    inputs, outputs = create_ashmem(2 * TENSOR_BYTES), create_ashmem(TENSOR_BYTES)
+    pools = (restrict(inputs, tmp_path), outputs)
+    run = way(any_device, Request((argument(0), argument(TENSOR_BYTES)), (argument(0, pool=1),), pools))
+    for term in (5, 6):
+        os.pwrite(inputs.descriptor.fileno(), np.full(2 * ELEMENTS, term, np.float32).tobytes(), 0)
         run()
-        np.testing.assert_array_equal(sums.read(0, TENSOR_BYTES).view(np.float32), np.float32(2 * first))
+        np.testing.assert_array_equal(tensor_in(outputs), np.float32(2 * term))
 
 
-def two_pools_in_a_burst(device: RemoteDevice, request: Request) -> Run:
-    burst = device.prepare_model(addition_model()).configure_execution_burst()
-    return lambda: burst.execute(request, [0, 1])
+@pytest.mark.contract("RQ-16")
+@pytest.mark.parametrize("way", WAYS)
+def test_inputs_may_lie_in_a_file_opened_for_reading(any_device: RemoteDevice, way: Way, tmp_path: Path) -> None:
+    path, outputs = tmp_path / "inputs", create_ashmem(TENSOR_BYTES)
+    path.write_bytes(np.full(2 * ELEMENTS, 4, np.float32).tobytes())
+    inputs = map_file(Descriptor(os.open(path, os.O_RDONLY)), 2 * TENSOR_BYTES, writable=False)
+    way(any_device, Request((argument(0), argument(TENSOR_BYTES)), (argument(0, pool=1),), (inputs, outputs)))()
+    np.testing.assert_array_equal(tensor_in(outputs), np.float32(8))
 
 
 @pytest.mark.contract("RQ-15", "RQ-17")
-def test_one_range_serves_several_inputs_and_a_pool_may_be_of_no_use(any_device: RemoteDevice) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_one_range_serves_several_inputs_and_a_pool_may_be_of_no_use(any_device: RemoteDevice, way: Way) -> None:
     addition = addition_in_ashmem()
-    request = Request(
-        (argument(0), argument(0)), addition.request.outputs, (*addition.request.pools, create_ashmem(1))
-    )
-    prepared = any_device.prepare_model(addition_model())
+    pools = (*addition.request.pools, create_ashmem(1))
+    run = way(any_device, Request((argument(0), argument(0)), addition.request.outputs, pools))
     addition.fill(21, 0)
-    prepared.execute(request)
+    run()
     np.testing.assert_array_equal(addition.total(), np.float32(42))
 
 
-def test_a_prepared_model_takes_its_constants_from_any_pool(any_device: RemoteDevice, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", POOL_KINDS)
+def test_constants_may_lie_in_any_pool(any_device: RemoteDevice, kind: str, tmp_path: Path) -> None:
+    weights = POOL_KINDS[kind](POOL_BYTES, tmp_path)
+    pool = open_pool(weights, writable=True)
+    pool.write(TENSOR_BYTES, np.full(ELEMENTS, 7, np.float32).view(np.uint8))
+    prepared = any_device.prepare_model(addition_of_constant(weights, offset=TENSOR_BYTES))
+    addition = addition_in_ashmem()
+    addition.fill(1, 0)
+    prepared.execute(addition.of_one_term)
+    np.testing.assert_array_equal(addition.total(), np.float32(8))
+
+
+@pytest.mark.contract("PM-18")
+def test_a_model_prepared_twice_is_two_prepared_models(any_device: RemoteDevice) -> None:
+    first, second = any_device.prepare_model(addition_model()), any_device.prepare_model(addition_model())
+    assert first.handle != second.handle
+    first.release()
+    addition = addition_in_ashmem()
+    addition.check(lambda: second.execute(addition.request), 2, 2)
+
+
+def test_an_output_that_is_longer_than_what_is_written_shows_nothing_of_the_process(
+    device: RemoteDevice, tmp_path: Path
+) -> None:
+    size = 1 << 16
+    memory = POOL_KINDS["unsealed file"](size, tmp_path)
+    output = argument(2 * TENSOR_BYTES, size - 2 * TENSOR_BYTES)
+    prepared = device.prepare_model(addition_of_open_size())
+    for _ in range(20):  # memory of a process is reused, sooner or later
+        prepared.execute(Request((argument(0), argument(TENSOR_BYTES)), (output,), (memory,)))
+    rest = open_pool(memory, writable=False).read(POOL_BYTES, size - POOL_BYTES)
+    assert not rest.any()
+
+
+def test_handles_and_descriptors_of_another_session_are_unknown(wire: WireDevice, device: RemoteDevice) -> None:
+    addition = addition_in_ashmem()
+    prepared = device.prepare_model(addition_model())
+    execution = prepared.create_reusable_execution(addition.request)
+    burst = prepared.configure_execution_burst()
+    for method, call in calls_that_use_objects(wire, prepared.handle, execution.handle, burst.handle):
+        refusal(partial(wire.call, method, call), INVALID, "does not exist in this session")
+    own, handle = wire.request(addition.request), wire.prepare(addition_model())
+    own.pools[0].pool.ashmem.descriptor_id += 1
+    message = prepared_pb2.CreateReusableExecutionRequest(prepared_model=handle, request=own)
+    refusal(partial(wire.call, wire.prepared_model.CreateReusableExecution, message), INVALID, "was not put")
+    addition.check(execution.execute, 1, 1)
+
+
+def calls_that_use_objects(
+    wire: WireDevice, prepared: int, execution: int, burst: int
+) -> list[tuple[Callable[..., Any], Message]]:
+    """Each of them, with nothing but the handle."""
+    model, run, stream = wire.prepared_model, wire.execution, wire.burst
+    return [
+        (
+            model.ExecuteSynchronously,
+            prepared_pb2.PreparedModelServiceExecuteSynchronouslyRequest(prepared_model=prepared),
+        ),
+        (
+            model.ExecuteSynchronouslyWithConfig,
+            prepared_pb2.PreparedModelServiceExecuteSynchronouslyWithConfigRequest(prepared_model=prepared),
+        ),
+        (model.ExecuteFenced, prepared_pb2.PreparedModelServiceExecuteFencedRequest(prepared_model=prepared)),
+        (
+            model.ExecuteFencedWithConfig,
+            prepared_pb2.PreparedModelServiceExecuteFencedWithConfigRequest(prepared_model=prepared),
+        ),
+        (model.CreateReusableExecution, prepared_pb2.CreateReusableExecutionRequest(prepared_model=prepared)),
+        (model.ConfigureExecutionBurst, prepared_pb2.ConfigureExecutionBurstRequest(prepared_model=prepared)),
+        (run.ExecuteSynchronously, execution_pb2.ExecutionServiceExecuteSynchronouslyRequest(execution=execution)),
+        (run.ExecuteFenced, execution_pb2.ExecutionServiceExecuteFencedRequest(execution=execution)),
+        (stream.ExecuteSynchronously, burst_pb2.BurstServiceExecuteSynchronouslyRequest(burst=burst)),
+        (
+            stream.ExecuteSynchronouslyWithConfig,
+            burst_pb2.BurstServiceExecuteSynchronouslyWithConfigRequest(burst=burst),
+        ),
+        (stream.ReleaseMemoryResource, burst_pb2.ReleaseMemoryResourceRequest(burst=burst)),
+        (wire.buffer.CopyFrom, buffer_pb2.CopyFromRequest(buffer=1)),
+        (wire.buffer.CopyTo, buffer_pb2.CopyToRequest(buffer=1)),
+        (wire.callback.GetExecutionInfo, callback_pb2.GetExecutionInfoRequest(callback=1)),
+    ]
+
+
+@pytest.mark.parametrize("metadata", [(), ((SESSION_METADATA, "0" * 64),), ((SESSION_METADATA, ""),)])
+def test_a_call_without_the_token_of_an_open_link_is_refused(
+    wire: WireDevice, metadata: tuple[tuple[str, str], ...]
+) -> None:
+    model, handle = wire.model(addition_model()), wire.prepare(addition_model())
+    wire.metadata = metadata
+    others: list[tuple[Callable[..., Any], Message]] = [
+        (wire.device.GetSupportedOperations, device_pb2.GetSupportedOperationsRequest(model=model)),
+        (wire.device.Allocate, device_pb2.AllocateRequest()),
+        (wire.backend.ExplainSupport, backend_pb2.ExplainSupportRequest(model=model)),
+        (wire.prepared_model.Release, prepared_pb2.PreparedModelServiceReleaseRequest(prepared_model=handle)),
+        (wire.execution.Release, execution_pb2.ExecutionServiceReleaseRequest()),
+        (wire.burst.Release, burst_pb2.BurstServiceReleaseRequest()),
+        (wire.buffer.Release, buffer_pb2.BufferServiceReleaseRequest()),
+        (wire.callback.Release, callback_pb2.FencedExecutionCallbackServiceReleaseRequest()),
+    ]
+    for method, message in others + calls_that_use_objects(wire, handle, 1, 1):
+        refusal(partial(wire.call, method, message), INVALID, "token of an open link")
+    preparations: list[tuple[Callable[..., Any], Message]] = [
+        (wire.device.PrepareModel, device_pb2.PrepareModelRequest(model=model, token=NO_TOKEN, deadline_ns=-1)),
+        (wire.device.PrepareModelWithConfig, device_pb2.PrepareModelWithConfigRequest(model=model)),
+        (wire.device.PrepareModelFromCache, device_pb2.PrepareModelFromCacheRequest(token=NO_TOKEN)),
+    ]
+    for method, message in preparations:
+        events, error = wire.events(method, message)
+        assert isinstance(error, HalError)
+        assert error.status == INVALID
+        assert [event.notified.status for event in events] == [INVALID.value]
+
+
+def test_the_token_of_a_closed_link_is_worth_nothing(cpu_ref: Endpoint, wire: WireDevice) -> None:
+    with Link(cpu_ref.link, "short-lived") as link:
+        wire.metadata = link.metadata
+        refusal(lambda: wire.call(wire.device.Allocate, device_pb2.AllocateRequest()), FAILURE, "no device memory")
+    message = "token of an open link"
+    wait_until(lambda: message in refusal_text(wire), "the session closes")
+
+
+def refusal_text(wire: WireDevice) -> str:
+    with pytest.raises(HalError) as caught:
+        wire.call(wire.device.Allocate, device_pb2.AllocateRequest())
+    return caught.value.message
+
+
+def test_released_objects_are_gone_and_releasing_them_again_does_no_harm(device: RemoteDevice) -> None:
+    addition = addition_in_ashmem()
+    before = holdings(device)
+    prepared = device.prepare_model(addition_model())
+    execution, burst = prepared.create_reusable_execution(addition.request), prepared.configure_execution_burst()
+    assert objects(device) == (1, 1, 1)
+    for _ in range(2):
+        execution.release()
+        prepared.release()
+        burst.close()
+    refusal(lambda: prepared.execute(addition.request), INVALID, "was released")
+    refusal(execution.execute, INVALID, "was released")
+    wait_until(lambda: objects(device) == (0, 0, 0) and holdings(device) == before, "everything is released")
+
+
+def objects(device: RemoteDevice) -> tuple[int, int, int]:
+    usage = device.usage()
+    return usage.prepared_models, usage.executions, usage.bursts
+
+
+def holdings(device: RemoteDevice) -> tuple[int, int]:
+    usage = device.usage()
+    return usage.mappings, usage.mapped_bytes
+
+
+@pytest.mark.contract("BU-12", "RE-08")
+def test_a_burst_and_an_execution_outlive_the_release_of_their_prepared_model(any_device: RemoteDevice) -> None:
+    addition = addition_in_ashmem()
+    prepared = any_device.prepare_model(addition_model())
+    execution, burst = prepared.create_reusable_execution(addition.request), prepared.configure_execution_burst()
+    prepared.release()
+    assert any_device.usage().prepared_models == 0
+    addition.check(execution.execute, 1, 2)
+    addition.check(lambda: burst.execute(addition.request, [0]), 3, 4)
+    addition.check(lambda: burst.run(execution), 5, 6)
+
+
+def test_memory_that_the_client_closes_stays_with_the_objects_that_use_it(any_device: RemoteDevice) -> None:
+    addition = addition_in_ashmem()
+    execution = any_device.prepare_model(addition_model()).create_reusable_execution(addition.request)
+    (memory,) = addition.request.pools
+    assert isinstance(memory, Ashmem)
+    memory.descriptor.close()
+    addition.check(execution.execute, 1, 2)
+
+
+def test_closing_a_session_releases_everything(cpu_ref: Endpoint, device: RemoteDevice, tmp_path: Path) -> None:
+    before, resources = device.usage(), resources_of(device.pid)
+    leaver = RemoteDevice(cpu_ref, "leaver")
+    kept = []
     for make in POOL_KINDS.values():
-        weights = make(POOL_BYTES, tmp_path)
-        pool = open_pool(weights, writable=True)
-        pool.write(TENSOR_BYTES, np.full(ELEMENTS, 7, np.float32).view(np.uint8))
-        prepared = any_device.prepare_model(with_constant_term(weights))
-        addition = addition_in_ashmem()
-        request = Request((argument(0),), addition.request.outputs, addition.request.pools)
-        addition.fill(1, 0)
-        prepared.execute(request)
-        np.testing.assert_array_equal(addition.total(), np.float32(8))
+        addition = Addition(make(POOL_BYTES, tmp_path))
+        prepared = leaver.prepare_model(addition_of_constant(make(POOL_BYTES, tmp_path)))
+        burst = prepared.configure_execution_burst()
+        burst.execute(addition.of_one_term, [0])
+        kept += [prepared, prepared.create_reusable_execution(addition.of_one_term), burst]
+    usage = device.usage()
+    assert (usage.sessions, usage.prepared_models, usage.executions, usage.bursts) == (before.sessions + 1, 4, 4, 4)
+    assert usage.mappings > before.mappings
+    assert usage.descriptors > before.descriptors
+    leaver.close()
+    expected = (before.sessions, before.descriptors, before.mappings, before.mapped_bytes, 0, 0, 0)
+    wait_until(lambda: held(device) == expected, "the session is released")
+    wait_until(lambda: resources_of(device.pid).descriptors == resources.descriptors, "its descriptors are closed")
 
 
-def with_constant_term(pool: Memory) -> object:
-    raise AssertionError
+def held(device: RemoteDevice) -> tuple[int, ...]:
+    usage = device.usage()
+    return (usage.sessions, usage.descriptors, usage.mappings, usage.mapped_bytes, *objects(device))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from nnhal.types import (
     Memory,
     Model,
     Operand,
+    OperandLifeTime,
     OperandType,
     OperationType,
     Request,
@@ -49,6 +51,23 @@ def addition_model(elements: int = ELEMENTS, operations: int = 1) -> Model:
     return recipe.build(total).model
 
 
+def addition_of_open_size(elements: int = ELEMENTS) -> Model:
+    """The model, of which the output's dimensions are known to no one before it runs."""
+    model = addition_model(elements)
+    operands = list(model.main.operands)
+    operands[-1] = replace(operands[-1], dimensions=(0,))
+    return replace(model, main=replace(model.main, operands=tuple(operands)))
+
+
+def addition_of_constant(pool: Memory, offset: int = 0) -> Model:
+    """Adds a constant that lies in a pool."""
+    model = addition_model()
+    operands = list(model.main.operands)
+    location = DataLocation(0, offset, TENSOR_BYTES)
+    operands[1] = replace(operands[1], lifetime=OperandLifeTime.CONSTANT_POOL, location=location)
+    return replace(model, main=replace(model.main, operands=tuple(operands), input_indexes=(0,)), pools=(pool,))
+
+
 def argument(offset: int, length: int = TENSOR_BYTES, pool: int = 0) -> RequestArgument:
     """A range of a pool."""
     return RequestArgument(DataLocation(pool, offset, length))
@@ -59,11 +78,14 @@ class Addition:
 
     def __init__(self, memory: Memory, elements: int = ELEMENTS) -> None:
         size = 4 * elements
-        self.request = Request(
-            (argument(0, size), argument(size, size)), (argument(2 * size, size),), (memory,)
-        )
+        self.request = Request((argument(0, size), argument(size, size)), (argument(2 * size, size),), (memory,))
         self._pool = open_pool(memory, writable=True)
         self._size = size
+
+    @property
+    def of_one_term(self) -> Request:
+        """The request with its first term only."""
+        return replace(self.request, inputs=self.request.inputs[:1])
 
     def fill(self, first: float, second: float) -> None:
         """Write the terms, each the same number everywhere, and forget the sum."""

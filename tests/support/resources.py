@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-
-import psutil
 
 
 @dataclass(frozen=True)
@@ -28,9 +27,10 @@ def resources_of(pid: int) -> Resources:
         except FileNotFoundError:  # closed in the meantime
             continue
     maps = (process / "maps").read_text()
-    return Resources(dict(targets), maps.count("/memfd:"), psutil.Process(pid).num_threads())
+    return Resources(dict(targets), maps.count("/memfd:"), len(list((process / "task").iterdir())))
 
 
 def resident_bytes(pid: int) -> int:
     """How much memory of a process is in RAM."""
-    return psutil.Process(pid).memory_info().rss
+    _, resident, *_ = Path(f"/proc/{pid}/statm").read_text().split()
+    return int(resident) * os.sysconf("SC_PAGE_SIZE")

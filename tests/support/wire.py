@@ -25,6 +25,7 @@ from nnhal.v1 import (
     model_pb2,
     prepared_model_pb2_grpc,
     request_pb2,
+    types_pb2,
 )
 
 T = TypeVar("T")
@@ -86,7 +87,11 @@ class WireDevice:
     def prepare(self, model: Model) -> int:
         """The handle of a prepared model."""
         message = device_pb2.PrepareModelRequest(
-            model=self.model(model), preference=1, priority=1, deadline_ns=-1, token=NO_TOKEN
+            model=self.model(model),
+            preference=types_pb2.EXECUTION_PREFERENCE_FAST_SINGLE_ANSWER,
+            priority=types_pb2.PRIORITY_MEDIUM,
+            deadline_ns=-1,
+            token=NO_TOKEN,
         )
         events, error = self.events(self.device.PrepareModel, message)
         assert error is None, str(error)

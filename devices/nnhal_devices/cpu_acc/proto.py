@@ -31,20 +31,17 @@ def model_of(graph: Graph, apart: Collection[str] = ()) -> ModelProto:
     body = helper.make_graph(
         nodes,
         "main",
-        [_input(graph, name, operand) for name, operand in graph.inputs.items()],
-        [_value(graph, name, operand, None) for name, operand in graph.outputs.items()],
+        [_value(graph, name, operand) for name, operand in graph.inputs.items()],
+        [_value(graph, name, operand) for name, operand in graph.outputs.items()],
         initializers,
     )
     return helper.make_model(body, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
 
 
-def _input(graph: Graph, name: str, operand: int) -> ValueInfoProto:
-    shape = [length or f"{name}_axis{axis}" for axis, length in enumerate(graph.dimensions[operand])]
-    return _value(graph, name, operand, shape)
-
-
-def _value(graph: Graph, name: str, operand: int, shape: list[int | str] | None) -> ValueInfoProto:
+def _value(graph: Graph, name: str, operand: int) -> ValueInfoProto:
+    """An input or output. Open axes get names of their own: nothing is said of which are equal."""
     element = MEMORY_TYPES[graph.operands[operand].type]
+    shape = [length or f"{name}_axis{axis}" for axis, length in enumerate(graph.dimensions[operand])]
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(element), shape)
 
 

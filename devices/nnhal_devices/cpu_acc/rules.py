@@ -11,6 +11,7 @@ from nnhal.operations import (
     OperationContext,
     conv_2d,
     depthwise_conv_2d,
+    fully_connected,
     gather,
     grouped_conv_2d,
     local_response_normalization,
@@ -100,6 +101,11 @@ def _reshape(op: OperationContext) -> Support:
     return SUPPORTED
 
 
+def _weights(op: OperationContext) -> Support:
+    op.known_dimensions(fully_connected.Input.WEIGHTS)
+    return SUPPORTED
+
+
 def _slice(op: OperationContext) -> Support:
     lengths = slicing.prepare(op)[0]
     return _elements(0 not in lengths)
@@ -184,7 +190,7 @@ RULES: dict[OperationType, Rule] = {
     OperationType.EXP: Rule(_FLOATS),
     OperationType.EXPAND_DIMS: Rule(_MOVABLE),
     OperationType.FLOOR: Rule(frozenset({F32})),
-    OperationType.FULLY_CONNECTED: Rule(),
+    OperationType.FULLY_CONNECTED: Rule(check=_weights),
     OperationType.GATHER: Rule(_MOVABLE, (gather.Input.INDICES,), _gather),
     OperationType.GREATER: _COMPARED,
     OperationType.GREATER_EQUAL: _COMPARED,

@@ -9,23 +9,12 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.resolved import ResolvedModel
-from nnhal.types import (
-    DeviceType,
-    Extension,
-    Model,
-    NumberOfCacheFiles,
-    OperandType,
-    Operation,
-    OperationType,
-    Subgraph,
-)
-from nnhal.types.layout import ELEMENT_TYPES, is_extension
+from nnhal.types import DeviceType, Extension, NumberOfCacheFiles
+from nnhal.types.layout import ELEMENT_TYPES
 from nnhal_devices.cpu_ref.capabilities import CAPABILITIES
-from nnhal_devices.cpu_ref.control_flow import CONTROL_FLOW
 from nnhal_devices.cpu_ref.interpreter import Interpreter
-from nnhal_devices.cpu_ref.kernels import KERNELS
+from nnhal_devices.cpu_ref.support import supported_operations
 from nnhal_devices.driver import (
-    SUPPORTED,
     Argument,
     Control,
     DriverOptions,
@@ -33,7 +22,6 @@ from nnhal_devices.driver import (
     Outcome,
     PrepareOptions,
     Support,
-    Unsupported,
 )
 
 
@@ -55,36 +43,12 @@ class CpuRef:
 
     def supported_operations(self, model: ResolvedModel) -> Sequence[Support]:
         """See Driver."""
-        return [_support(model.model, model.model.main, operation) for operation in model.model.main.operations]
+        return supported_operations(model)
 
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> ReferenceWorkload:
         """See Driver. There is nothing to compile."""
         del options
         return ReferenceWorkload(model)
-
-
-def _support(model: Model, graph: Subgraph, operation: Operation) -> Support:
-    if is_extension(operation.type):
-        return Unsupported("OP", f"operation {operation.type:#x} of an extension", "operations of the base set")
-    if operation.type in CONTROL_FLOW:
-        return _support_of_referenced(model, graph, operation)
-    if operation.type not in KERNELS:
-        return Unsupported("NO_IMPL", OperationType(operation.type).name, "an operation with a kernel")
-    return SUPPORTED
-
-
-def _support_of_referenced(model: Model, graph: Subgraph, operation: Operation) -> Support:
-    """What the first unsupported operation of the subgraphs that an IF or WHILE runs says, if there is one."""
-    references = [
-        graph.operands[i].location.offset for i in operation.inputs if graph.operands[i].type == OperandType.SUBGRAPH
-    ]
-    for number in references:
-        inner = model.referenced[number]
-        for part in inner.operations:
-            support = _support(model, inner, part)
-            if isinstance(support, Unsupported):
-                return support._replace(got=f"{support.got} in referenced subgraph {number}")
-    return SUPPORTED
 
 
 class ReferenceWorkload:

@@ -1,4 +1,4 @@
-"""Rules about hints (contract §4.4, rows PM-15 and RE-07)."""
+"""Rules about hints (contract rows PM-15 and RE-07)."""
 
 from __future__ import annotations
 

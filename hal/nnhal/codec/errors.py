@@ -7,9 +7,11 @@ transport's.
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 import grpc
 from google.protobuf import any_pb2
+from google.protobuf.message import DecodeError
 from google.rpc import code_pb2, status_pb2
 from grpc_status import rpc_status
 
@@ -28,12 +30,16 @@ _CODES = {
     ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT: code_pb2.RESOURCE_EXHAUSTED,
 }
 _MAX_MESSAGE = 2000
-"""Characters; a status travels in HTTP headers, which have a limit."""
+"""Characters."""
+_MAX_HEADER_BYTES = 7500
+"""A status travels in HTTP headers; gRPC may refuse a call whose headers have more than 8 KiB in all."""
+_AS_IS = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
+"""What stands for itself in a header; all else is percent-encoded."""
 
 
 def abort_status(error: HalError) -> grpc.Status:
-    """The gRPC status that carries an error, for ``context.abort_with_status``."""
-    message = error.message if len(error.message) <= _MAX_MESSAGE else error.message[: _MAX_MESSAGE - 1] + "…"
+    """The gRPC status that carries an error, for ``context.abort_with_status``. A message that is too long is cut."""
+    message = _shortened(error.message)
     detail = any_pb2.Any()
     detail.Pack(wire.ErrorDetail(status=wire.ErrorStatus.ValueType(error.status), message=message))
     status: grpc.Status = rpc_status.to_status(
@@ -47,11 +53,34 @@ def error_from_rpc(error: grpc.RpcError, peer: str) -> NnhalError:
     call: Any = error  # grpc's stubs raise errors that are calls too, which its types do not say
     if not isinstance(call, grpc.Call):
         return TransportError(f"{peer}: {error}")
-    status = rpc_status.from_call(call)
-    for detail in status.details if status is not None else ():
-        answer = wire.ErrorDetail()
-        if detail.Unpack(answer):
-            return HalError(ErrorStatus(answer.status), answer.message)
+    answer = _answer(call)
+    if answer is not None:
+        return answer
     if call.code() == grpc.StatusCode.UNAVAILABLE:
         return DeadObjectError(f"{peer} is gone: {call.details()}")
     return TransportError(f"{peer}: {call.code().name}: {call.details()}")
+
+
+def _answer(call: Any) -> HalError | None:
+    """What the device itself said; None where the details of the status are missing or make no sense."""
+    answer = wire.ErrorDetail()
+    try:
+        status = rpc_status.from_call(call)
+        found = status is not None and any(detail.Unpack(answer) for detail in status.details)
+    except (DecodeError, ValueError):
+        return None
+    return HalError(ErrorStatus(answer.status) or ErrorStatus.GENERAL_FAILURE, answer.message) if found else None
+
+
+def _shortened(message: str) -> str:
+    if len(message) <= _MAX_MESSAGE and _header_bytes(message) <= _MAX_HEADER_BYTES:
+        return message
+    kept = message[: _MAX_MESSAGE - 1]
+    while _header_bytes(kept) > _MAX_HEADER_BYTES:
+        kept = kept[: len(kept) * 7 // 8]
+    return kept + "…"
+
+
+def _header_bytes(message: str) -> int:
+    """What a message takes: once percent-encoded, and twice in base64 (in the status and in its details)."""
+    return len(quote(message, safe=_AS_IS)) + 8 * len(message.encode()) // 3

@@ -1,4 +1,4 @@
-"""What the convolutions have in common: tensors, their types and quantisation (contract §3.6, CONV quantisation)."""
+"""What the convolutions have in common: tensors, their types and quantisation."""
 
 from __future__ import annotations
 

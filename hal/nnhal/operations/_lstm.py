@@ -1,8 +1,8 @@
 """What the LSTM operations share: where a cell's operands lie among the inputs, and what they must be.
 
-A cell has an input, a forget and an output gate, and an update of its state which is computed like a gate; groups of four
-operands are in the order input, forget, update, output. Without the input gate's operands the gate is coupled to the
-forget gate (CIFG): it is 1 - forget.
+A cell has an input, a forget and an output gate, and an update of its state that is computed like a gate. Groups of
+four operands are in the order input, forget, update, output. Without operands of its own the input gate is coupled to
+the forget gate (CIFG): it is 1 - forget.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class CellTypes(NamedTuple):
 class CellInputs:
     """Where one cell's operands lie among an operation's inputs.
 
-    From ``first`` on: four input weights, four recurrent weights, three peepholes (of the gates), four biases, projection
-    and its bias. ``layer_norm`` and ``aux_weights`` are the first of four.
+    From ``first`` on: four input weights, four recurrent weights, three peepholes (of the gates), four biases, the
+    projection and its bias. ``layer_norm`` and ``aux_weights`` are the first of four.
     """
 
     first: int
@@ -120,7 +120,9 @@ def match_cell(op: OperationContext, cell: CellInputs, sizes: Sizes) -> bool:
     """
     members = [op.given(group[0]) for group in (cell.input_weights, cell.recurrent_weights, cell.biases)]
     if any(members) and not all(members):
-        op.refuse("input weights, recurrent weights and bias of the input gate: some are left out, expected all or none")
+        op.refuse(
+            "input weights, recurrent weights and bias of the input gate: some are left out, expected all or none"
+        )
     first = 0 if all(members) else 1
     for index in cell.input_weights[first:]:
         sizes.learn(index, "units", "input size")

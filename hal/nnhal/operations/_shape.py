@@ -19,7 +19,7 @@ def axis_of(op: OperationContext, axis: int, rank: int) -> int:
 
 
 def broadcast(op: OperationContext, first: Dimensions, second: Dimensions) -> Dimensions:
-    """The dimensions of an element-wise result: trailing axes aligned, each pair equal or one of them 1 (§3.3)."""
+    """The dimensions of an element-wise result: trailing axes aligned, each pair equal or one of them 1."""
     rank = max(len(first), len(second))
     pairs = zip((1,) * (rank - len(first)) + first, (1,) * (rank - len(second)) + second, strict=True)
     result = []

@@ -7,7 +7,7 @@ from nnhal.types.layout import Dimensions
 
 
 class Sizes:
-    """What the inputs' dimensions say of an operation's sizes: batch, units and so on. 0 is unknown before execution."""
+    """What the inputs' dimensions say of sizes such as batch and units. 0 is unknown before execution."""
 
     def __init__(self, op: OperationContext) -> None:
         self._op = op

@@ -145,9 +145,7 @@ def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
 
 def linking(op: OperationContext) -> Linking:
     """What the auxiliary input is for. Every cell that reads it has weights from it to its forget gate."""
-    return linking_of(
-        op, Input.AUX_INPUT, Input.FORWARD_AUX_TO_FORGET_WEIGHTS, Input.BACKWARD_AUX_TO_FORGET_WEIGHTS
-    )
+    return linking_of(op, Input.AUX_INPUT, Input.FORWARD_AUX_TO_FORGET_WEIGHTS, Input.BACKWARD_AUX_TO_FORGET_WEIGHTS)
 
 
 BIDIRECTIONAL_SEQUENCE_LSTM = OperationDefinition(OperationType.BIDIRECTIONAL_SEQUENCE_LSTM, 3, validate, prepare)

@@ -61,9 +61,7 @@ class Input(IntEnum):
 CELL = CellInputs(
     Input.INPUT_TO_INPUT_WEIGHTS, Input.OUTPUT_STATE, Input.CELL_STATE, layer_norm=Input.INPUT_LAYER_NORM_WEIGHTS
 )
-TYPES = CellTypes(
-    weights=Q8S, peephole=Q16S, bias=I32, layer_norm=Q16S, output_state=Q8AS, cell_state=Q16S
-)
+TYPES = CellTypes(weights=Q8S, peephole=Q16S, bias=I32, layer_norm=Q16S, output_state=Q8AS, cell_state=Q16S)
 INTERMEDIATE_SCALES = range(Input.INPUT_INTERMEDIATE_SCALE, Input.HIDDEN_STATE_ZERO_POINT)
 _ROUNDING = 1e-3  # models give the cell state's scale in rounded decimals
 

@@ -1,4 +1,7 @@
-"""SVDF: a layer of filters over time, each of which a singular value decomposition split into feature and time weights."""
+"""SVDF: a layer of filters over features and time.
+
+Each is the product of feature weights and time weights, which a singular value decomposition found.
+"""
 
 from __future__ import annotations
 

@@ -18,6 +18,11 @@ class ErrorStatus(IntEnum):
     RESOURCE_EXHAUSTED_TRANSIENT = 7
     RESOURCE_EXHAUSTED_PERSISTENT = 8
 
+    @classmethod
+    def _missing_(cls, value: object) -> ErrorStatus | None:
+        """A number that is none of them, which a peer of another version may send, is a general failure."""
+        return cls.GENERAL_FAILURE if isinstance(value, int) else None
+
 
 class DeviceType(IntEnum):
     """What kind of processor a device is. 0 is not a valid type."""

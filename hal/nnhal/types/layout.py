@@ -1,4 +1,4 @@
-"""How operands lie in memory: element types, sizes and dimensions (contract §3.1, §3.3)."""
+"""How operands lie in memory: element types, sizes and dimensions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about requests to a prepared model (contract §1.10, rows RQ-01 to RQ-17)."""
+"""Rules about requests to a prepared model (contract rows RQ-01 to RQ-17)."""
 
 from __future__ import annotations
 

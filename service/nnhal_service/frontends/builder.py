@@ -123,7 +123,7 @@ class ModelBuilder:
 
 
 def _alignment(size: int) -> int:
-    """That of an inline value of ``size`` bytes (contract §3.5)."""
+    """That of an inline value of ``size`` bytes."""
     return 1 if size < 2 else 2 if size < 4 else 4
 
 

@@ -3,6 +3,7 @@
 NnhalError
 └── FrontendError       a user's model that cannot be imported
     ├── InvalidModel    it breaks the rules of its format, or the given shapes do not fit it
+    ├── UnsupportedInput an input of the model whose elements the NN HAL has no type for
     └── UnsupportedNode a node that the NN HAL cannot express
 """
 
@@ -17,6 +18,10 @@ class FrontendError(NnhalError):
 
 class InvalidModel(FrontendError):  # noqa: N818 - the base says that it is an error
     """The model breaks the rules of its format, or the given shapes do not fit it."""
+
+
+class UnsupportedInput(FrontendError):  # noqa: N818 - as above
+    """An input of the model whose elements the NN HAL has no type for."""
 
 
 class UnsupportedNode(FrontendError):  # noqa: N818 - as above

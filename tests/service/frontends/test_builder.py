@@ -21,14 +21,14 @@ def test_small_constants_lie_in_the_model_and_large_ones_aligned_in_one_pool() -
     builder = ModelBuilder()
     source = builder.add(floats(1, 33, lifetime=OperandLifeTime.SUBGRAPH_INPUT))
     none = builder.constant(OperandType.INT32, np.array(0))
-    result = source
+    results: list[int] = []
     kept = [np.full((1, 33), value, np.float32) for value in (1, 2)] + [np.full((1, 1), 3, np.float32)]
     constants = [builder.constant(F32, values) for values in kept]
     for index in constants:
-        result = builder.add(floats(lifetime=OperandLifeTime.SUBGRAPH_OUTPUT if index == constants[-1] else 0))
+        result = builder.add(floats(lifetime=OperandLifeTime.SUBGRAPH_OUTPUT))
         builder.operation(OperationType.ADD, [source, index, none], [result])
-    # The first two sums are temporaries that nothing reads.
-    model = builder.build([source], [result])
+        results.append(result)
+    model = builder.build([source], results)
     operands = [model.main.operands[index] for index in constants]
     assert [o.lifetime for o in operands[:2]] == [OperandLifeTime.CONSTANT_POOL] * 2
     assert operands[2].lifetime == OperandLifeTime.CONSTANT_COPY

@@ -127,8 +127,7 @@ def _normalize(values: Floats) -> Floats:
 
 
 def _sigmoid(values: Floats) -> Floats:
-    result: Floats = 1 / (1 + np.exp(-values))
-    return result
+    return np.reciprocal(np.exp(-values) + np.float32(1))
 
 
 def _activate(values: Floats, activation: LstmActivation) -> Floats:

@@ -72,6 +72,8 @@ class GraphBuilder:
     def _constant(self, name: str) -> int:
         values = self.graph.constants[name]
         code = operand_type(values.dtype, name)
+        if not values.size:
+            raise ValueError(f"the constant '{name}' has no elements, expected at least one")
         if values.dtype == np.int64 and values.size and not _INT32.min <= values.min() <= values.max() <= _INT32.max:
             raise ValueError(f"'{name}' has 64-bit values from {values.min()} to {values.max()}, expected 32 bits")
         scale, zero_point = self._quantization(name, code)

@@ -12,6 +12,7 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.types import FusedActivation
+from nnhal.types.layout import Dimensions
 from nnhal_service.frontends.onnx.graph import Graph, Node
 
 _TAKE_ACTIVATION = frozenset(
@@ -106,15 +107,21 @@ def fuse_bias(graph: Graph, first: Node, second: Node) -> Merged | None:
     """MatMul with constant weights [in, out], then Add of a constant [out]: a MatMul whose third input is the bias."""
     if first.op_type != "MatMul" or len(first.inputs) != 2 or second.op_type != "Add":
         return None
-    weights = graph.constants.get(first.inputs[1])
     (other,) = [name for name in second.inputs if name != first.outputs[0]] or [""]
-    bias = graph.constants.get(other)
-    if weights is None or weights.ndim != 2 or bias is None or bias.ndim > 2 or bias.size != weights.shape[1]:
+    weights, bias = _constant_shape(graph, first.inputs[1]), _constant_shape(graph, other)
+    if weights is None or bias is None or len(weights) != 2 or bias != weights[1:]:
         return None
-    if bias.shape[-1:] != weights.shape[1:]:
+    return Merged(replace(first, inputs=(*first.inputs, other)))
+
+
+def _constant_shape(graph: Graph, name: str) -> Dimensions | None:
+    """The shape of a tensor that is constant, perhaps in quantised form; None of others."""
+    if name in graph.constants:
+        return graph.constants[name].shape
+    producer = graph.producers().get(name)
+    if producer is None or producer.op_type != "DequantizeLinear":
         return None
-    name = f"{other}/bias"
-    return Merged(replace(first, inputs=(*first.inputs, name)), {name: bias.reshape(-1)})
+    return _constant_shape(graph, producer.inputs[0])
 
 
 def fuse_activation(graph: Graph, first: Node, second: Node) -> Merged | None:
@@ -123,7 +130,8 @@ def fuse_activation(graph: Graph, first: Node, second: Node) -> Merged | None:
         return None
     if second.op_type not in ("Clip", "Relu") or second.inputs[0] != first.outputs[0]:
         return None
-    if graph.tensors[first.outputs[0]].element_type.kind != "f":
+    info = graph.tensors.get(first.outputs[0])
+    if info is None or info.element_type.kind != "f":
         return None
     activation = activation_of(graph, second)
     return None if activation is None else Merged(replace(first, activation=activation))

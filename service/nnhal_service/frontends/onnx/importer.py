@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import onnx
 
-from nnhal_service.frontends.errors import InvalidModel
+from nnhal_service.frontends.errors import UnsupportedInput
 from nnhal_service.frontends.imported import ImportedModel, ImportedTensor
 from nnhal_service.frontends.onnx.builder import GraphBuilder, NodeBuilder, with_own_outputs
 from nnhal_service.frontends.onnx.folding import fold_constants, remove_identities
@@ -23,7 +23,8 @@ def import_onnx(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | No
     """A HAL model for an ONNX model of opset 7 or later, whose external data has been loaded.
 
     ``shapes`` gives inputs with open axes a fixed shape. Axes that stay open have dimension 0. Raises InvalidModel
-    where the model is not valid or the shapes do not fit, UnsupportedNode where the NN HAL cannot express a node.
+    where the model is not valid or the shapes do not fit, UnsupportedInput or UnsupportedNode where the NN HAL has no
+    way to express it.
     """
     source = read_graph(model, shapes)
     graph = prepare_graph(source)
@@ -32,7 +33,7 @@ def import_onnx(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | No
         try:
             builder.input(name)
         except ValueError as error:
-            raise InvalidModel(f"input {error}") from error
+            raise UnsupportedInput(f"input {error}") from error
     for node in graph.nodes:
         _convert(builder, node)
     return _imported(source, builder)

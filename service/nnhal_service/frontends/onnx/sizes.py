@@ -16,6 +16,8 @@ import numpy as np
 
 from nnhal_service.frontends.onnx.graph import Graph, Node, TensorInfo
 
+_KEEP_SIZES = frozenset({"Cast", "Concat", "Gather", "Identity", "Slice", "Squeeze", "Unsqueeze"})
+
 Size = int | str
 """A number, or the name of an open axis."""
 
@@ -50,8 +52,9 @@ def _info(graph: Graph, node: Node, sizes: Sequence[Size]) -> TensorInfo:
 
 def _values(graph: Graph, name: str, known: Mapping[str, tuple[Size, ...]]) -> tuple[Size, ...] | None:
     """The elements of a vector of sizes."""
-    if name in graph.constants and graph.constants[name].ndim <= 1:
-        return tuple(int(value) for value in graph.constants[name].reshape(-1))
+    values = graph.constants.get(name)
+    if values is not None and values.ndim <= 1 and values.dtype.kind == "i":
+        return tuple(int(value) for value in values.reshape(-1))
     return known.get(name)
 
 
@@ -62,17 +65,17 @@ def _sizes_of(graph: Graph, node: Node, known: Mapping[str, tuple[Size, ...]]) -
         return (
             None if sizes is None else sizes[node.attributes.get("start", 0) : node.attributes.get("end", len(sizes))]
         )
+    if node.op_type not in _KEEP_SIZES:
+        return None
     parts = [_values(graph, name, known) for name in node.inputs if name]
     if node.op_type == "Concat":
         joined = [size for part in parts if part is not None for size in part]
         return None if None in parts else tuple(joined)
     if not parts or parts[0] is None or any(name not in graph.constants for name in node.inputs[1:] if name):
         return None
-    if node.op_type in ("Cast", "Identity", "Squeeze", "Unsqueeze"):
-        return parts[0]
     if node.op_type == "Gather":
         return tuple(parts[0][int(index)] for index in graph.constants[node.inputs[1]].reshape(-1))
-    return _sliced(graph, node, parts[0]) if node.op_type == "Slice" else None
+    return _sliced(graph, node, parts[0]) if node.op_type == "Slice" else parts[0]
 
 
 def _sliced(graph: Graph, node: Node, sizes: tuple[Size, ...]) -> tuple[Size, ...]:
@@ -94,6 +97,8 @@ def _reshaped(graph: Graph, node: Node, known: Mapping[str, tuple[Size, ...]]) -
         return None
     if not node.attributes.get("allowzero", 0):
         target = tuple(given[axis] if size == 0 else size for axis, size in enumerate(target))
+    if 0 in target:
+        return None
     # What is open on both sides divides out.
     left = Counter(given) - Counter(size for size in target if isinstance(size, str))
     rest = list(left.elements())

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from nnhal.arrays import Array
 from nnhal.operations._types import F16, F32, I32, Q8A, Q8AS
 from nnhal.types import OperandType, OperationType
 from nnhal.types.layout import Dimensions
@@ -14,7 +14,7 @@ from tests.support.agreement import assert_single_agrees, like
 
 _IMAGES = (2, 4, 6, 8)
 _T = OperationType
-_CASES: list[tuple[OperationType, Dimensions, Sequence[int | bool | Sequence[int] | Array]]] = [
+_CASES: list[tuple[OperationType, Dimensions, Sequence[Any]]] = [
     (_T.CHANNEL_SHUFFLE, _IMAGES, [4, -1]),
     (_T.CHANNEL_SHUFFLE, (3, 6), [3, 1]),
     (_T.DEPTH_TO_SPACE, _IMAGES, [2]),
@@ -53,7 +53,7 @@ _ALSO_INTEGERS = {_T.EXPAND_DIMS, _T.GATHER, _T.MIRROR_PAD, _T.RESHAPE, _T.REVER
 def test_elements_move(
     operation: OperationType,
     dimensions: Dimensions,
-    parameters: Sequence[int | bool | Sequence[int] | Array],
+    parameters: Sequence[Any],
     code: OperandType,
 ) -> None:
     if code != I32 or operation in _ALSO_INTEGERS:

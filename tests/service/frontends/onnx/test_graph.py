@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from onnx.helper import make_node, make_opsetid, make_tensor_value_info
+from onnx.helper import make_function, make_node, make_opsetid, make_tensor_value_info
 
 from nnhal_service.frontends.errors import InvalidModel
 from nnhal_service.frontends.onnx.graph import read_graph
@@ -43,7 +43,7 @@ def test_shapes_that_do_not_fit_are_refused(name: str, shape: tuple[int, ...], m
 def test_an_invalid_model_is_refused() -> None:
     model = relu([3])
     model.graph.node[0].op_type = "Reul"
-    with pytest.raises(InvalidModel, match="not a valid ONNX model.*Reul"):
+    with pytest.raises(InvalidModel, match=r"not a valid ONNX model.*Reul"):
         read_graph(model)
 
 
@@ -69,10 +69,9 @@ def test_inputs_with_initializers_are_constants() -> None:
 
 
 def test_functions_are_inlined() -> None:
-    model = onnx_model([make_node("Twice", ["x"], ["y"], domain="mine")], {"x": [2]}, ["y"])
-    model.graph.output[0].CopyFrom(make_tensor_value_info("y", onnx.TensorProto.FLOAT, [2]))
-    opsets = [make_opsetid("", 21)]
-    body = [make_node("Add", ["a", "a"], ["b"])]
-    model.functions.append(onnx.helper.make_function("mine", "Twice", ["a"], ["b"], body, opsets))
+    model = relu([2])
+    model.graph.node[0].CopyFrom(make_node("Twice", ["x"], ["y"], domain="mine"))
     model.opset_import.append(make_opsetid("mine", 1))
+    body = [make_node("Add", ["a", "a"], ["b"])]
+    model.functions.append(make_function("mine", "Twice", ["a"], ["b"], body, [make_opsetid("", 21)]))
     assert [node.op_type for node in read_graph(model).nodes] == ["Add"]

@@ -15,7 +15,7 @@ from nnhal_service.frontends.onnx.builder import NodeBuilder
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis of a window: sizes in elements. ``overhang`` is what ceil_mode's last window needs beyond the padding."""
+    """One axis of a window: sizes in elements. ``overhang`` is what ceil_mode's last window needs past the padding."""
 
     size: int
     stride: int = 1

@@ -47,6 +47,10 @@ def batch_normalization(b: NodeBuilder) -> None:
 
 
 def _convert(b: NodeBuilder, code: OperationType) -> None:
+    if b.element_type().itemsize == 1 and b.quantization(0) is None:
+        raise b.node.unsupported(
+            f"plain {b.element_type()}, which ONNX wraps around", "floats, int32, quantised values"
+        )
     b.finish(code, [b.input(0), b.input(1), b.activation()])
 
 

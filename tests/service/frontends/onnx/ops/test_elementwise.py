@@ -29,6 +29,12 @@ def test_integer_division_is_refused_since_it_rounds_otherwise() -> None:
         import_onnx(model)
 
 
+def test_plain_bytes_are_refused_since_they_wrap_around() -> None:
+    model = onnx_model([make_node("Add", ["x", "z"], ["y"])], {"x": [2], "z": [2]}, ["y"], element_type=np.uint8)
+    with pytest.raises(UnsupportedNode, match="plain uint8, which ONNX wraps around"):
+        import_onnx(model)
+
+
 @pytest.mark.parametrize("opset", [7, 9, 15])
 def test_batch_normalization_alone(opset: int) -> None:
     constants = {"s": random(5), "b": random(5, seed=1), "m": random(5, seed=2), "v": random(5, seed=3, low=0.1)}

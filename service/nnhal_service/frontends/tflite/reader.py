@@ -1,0 +1,218 @@
+"""Reading a TFLite file: from a flatbuffer, which may hold anything, to a checked Graph."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from math import isfinite
+from typing import Any
+
+import numpy as np
+import tflite
+from tflite import BuiltinOperator, BuiltinOptions
+
+from nnhal.arrays import Bytes
+from nnhal_service.frontends.errors import InvalidModel
+from nnhal_service.frontends.tflite.graph import NO_OPTIONS, Graph, Operator, Quantization, Tensor
+
+IDENTIFIER = b"TFL3"
+"""What bytes 4 to 8 of every TFLite file are."""
+VERSION = 3
+_OPERATOR_NAMES = {code: name for name, code in vars(BuiltinOperator).items() if isinstance(code, int)}
+_EMPTY: Bytes = np.zeros(0, np.uint8)
+_WIDEST = 8
+"""Bytes of the largest scalar."""
+
+
+def is_tflite(content: bytes) -> bool:
+    """Whether a file says that it is TFLite."""
+    return content[4:8] == IDENTIFIER
+
+
+def read_graph(content: bytes) -> Graph:
+    """The first subgraph of a TFLite file. Raises InvalidModel.
+
+    Constants are views of ``content``.
+    """
+    if not is_tflite(content):
+        raise InvalidModel(f"no TFLite model: bytes 4 to 8 are {content[4:8]!r}, expected {IDENTIFIER!r}")
+    try:
+        graph = _Reader(content).graph()
+    except (struct.error, TypeError, ValueError) as error:
+        # What the accessors raise where an offset leads out of the file.
+        raise InvalidModel(f"the TFLite file is truncated or corrupt: {error}") from error
+    _require_order(graph)
+    return graph
+
+
+class _Reader:
+    """One pass over a file. A file in which vectors are longer than itself, all together, is refused."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._left = len(content)
+
+    def graph(self) -> Graph:
+        model = tflite.Model.GetRootAs(self._content)
+        if model.Version() != VERSION:
+            raise InvalidModel(f"the TFLite file is of schema version {model.Version()}, expected {VERSION}")
+        if model.SubgraphsLength() < 1:
+            raise InvalidModel("the TFLite file has no subgraph")
+        buffers = [self._data(buffer) for buffer in self._tables(model.BuffersLength(), model.Buffers)]
+        codes = [self._code(code) for code in self._tables(model.OperatorCodesLength(), model.OperatorCodes)]
+        source = model.Subgraphs(0)
+        tensors = tuple(
+            self._tensor(tensor, index, buffers)
+            for index, tensor in enumerate(self._tables(source.TensorsLength(), source.Tensors))
+        )
+        operators = tuple(
+            self._operator(operator, index, codes, tensors)
+            for index, operator in enumerate(self._tables(source.OperatorsLength(), source.Operators))
+        )
+        inputs, outputs = (self._integers(found) for found in (source.InputsAsNumpy(), source.OutputsAsNumpy()))
+        for what, indexes in (("inputs", inputs), ("outputs", outputs)):
+            _require_indexes(indexes, len(tensors), f"the {what} of the model")
+        if not outputs:
+            raise InvalidModel("the model has no outputs")
+        return Graph(tensors, operators, inputs, outputs)
+
+    def _tables(self, length: int, get: Callable[[int], Any]) -> list[Any]:
+        self._take(length)
+        return [get(index) for index in range(length)]
+
+    def _integers(self, found: Any) -> tuple[int, ...]:
+        """A vector of numbers; the accessors give 0 for one that is left out."""
+        if isinstance(found, int):
+            return ()
+        self._take(len(found))
+        return tuple(found.tolist())
+
+    def _text(self, found: bytes | None) -> str:
+        self._take(len(found or b""))
+        return (found or b"").decode(errors="replace")
+
+    def _take(self, length: int) -> None:
+        self._left -= length
+        if self._left < 0:
+            raise InvalidModel(f"vectors are longer than the TFLite file's {len(self._content)} bytes")
+
+    def _data(self, buffer: Any) -> Bytes:
+        """The bytes of a buffer: in the flatbuffer, or behind it, where files of more than 2 GiB have them."""
+        start, size = buffer.Offset(), buffer.Size()
+        if start > 1:
+            return np.frombuffer(self._content, np.uint8, size, start)
+        found = buffer.DataAsNumpy()
+        return _EMPTY if isinstance(found, int) else found
+
+    def _code(self, code: Any) -> str:
+        """An operator's name. Codes below 127 once had a field of their own."""
+        number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
+        if number == BuiltinOperator.CUSTOM:
+            return f"CUSTOM {self._text(code.CustomCode())}"
+        return _OPERATOR_NAMES.get(number, f"BUILTIN {number}")
+
+    def _tensor(self, tensor: Any, index: int, buffers: list[Bytes]) -> Tensor:
+        name = self._text(tensor.Name()) or f"tensor_{index}"
+        if tensor.Buffer() >= len(buffers):
+            raise InvalidModel(f"tensor '{name}' lies in buffer {tensor.Buffer()}, the file has {len(buffers)}")
+        shape = self._integers(tensor.ShapeAsNumpy())
+        signature = self._integers(tensor.ShapeSignatureAsNumpy())
+        data = buffers[tensor.Buffer()]
+        return Tensor(
+            name,
+            tensor.Type(),
+            _shape(name, shape, signature),
+            tuple(max(length, 0) for length in shape),
+            self._quantization(name, len(shape), tensor.Quantization()),
+            tensor.IsVariable(),
+            tensor.Sparsity() is not None,
+            data if len(data) else None,
+        )
+
+    def _quantization(self, name: str, rank: int, found: Any) -> Quantization | None:
+        if found is None:
+            return None
+        scales, zero_points = self._integers(found.ScaleAsNumpy()), self._integers(found.ZeroPointAsNumpy())
+        if not scales:
+            return None  # a range that was observed in training, and no more
+        if len(zero_points) not in (0, 1, len(scales)):
+            raise InvalidModel(f"tensor '{name}' has {len(scales)} scales and {len(zero_points)} zero points")
+        if not all(isfinite(scale) for scale in scales):
+            raise InvalidModel(f"tensor '{name}' has scales that are not finite")
+        axis = found.QuantizedDimension()
+        if len(scales) > 1 and not 0 <= axis < rank:
+            raise InvalidModel(f"tensor '{name}' of rank {rank} has a scale for each index along axis {axis}")
+        if len(zero_points) < len(scales):
+            zero_points = (zero_points or (0,)) * len(scales)
+        return Quantization(scales, zero_points, axis)
+
+    def _operator(self, operator: Any, index: int, codes: list[str], tensors: tuple[Tensor, ...]) -> Operator:
+        if operator.OpcodeIndex() >= len(codes):
+            raise InvalidModel(f"operator {index} has code {operator.OpcodeIndex()}, the file has {len(codes)}")
+        inputs, outputs = self._integers(operator.InputsAsNumpy()), self._integers(operator.OutputsAsNumpy())
+        _require_indexes([i for i in inputs if i != -1], len(tensors), f"the inputs of operator {index}")
+        _require_indexes(outputs, len(tensors), f"the outputs of operator {index}")
+        code = codes[operator.OpcodeIndex()]
+        options = operator.BuiltinOptions()
+        return Operator(
+            f"{code}_{index}:{tensors[outputs[0]].name if outputs else ''}",
+            code,
+            tuple(None if i == -1 else i for i in inputs),
+            outputs,
+            BuiltinOptions.NONE if options is None else operator.BuiltinOptionsType(),
+            NO_OPTIONS if options is None else _own_table(self._content, options.Pos),
+        )
+
+
+def _own_table(content: bytes, position: int) -> bytes:
+    """A copy of one table, whose scalars can be read without a look at the bounds: it begins with its field offsets."""
+    (distance,) = struct.unpack_from("<i", content, position)
+    fields = position - distance
+    if fields < 0:
+        raise ValueError(f"the fields of a table lie at {fields}")
+    length, size = struct.unpack_from("<HH", content, fields)
+    body = content[position + 4 : position + size]
+    if length < 4 or length % 2 or len(body) != size - 4:
+        raise ValueError(f"a table of {size} bytes with {length} bytes of offsets at {position}")
+    offsets = struct.unpack_from(f"<{length // 2}H", content, fields)[2:]
+    if max(offsets, default=0) >= size:
+        raise ValueError(f"a field at {max(offsets)} of a table of {size} bytes")
+    return struct.pack(f"<HH{len(offsets)}Hi", length, size, *offsets, length) + body + bytes(_WIDEST)
+
+
+def _shape(name: str, shape: tuple[int, ...], signature: tuple[int, ...]) -> tuple[int, ...]:
+    """The lengths that hold for every execution, 0 for the others. The signature, where there is one, has -1 for those."""
+    if len(signature) not in (0, len(shape)):
+        raise InvalidModel(f"tensor '{name}' has shape {list(shape)} and signature {list(signature)}")
+    if min((*shape, *signature), default=0) < -1:
+        raise InvalidModel(f"tensor '{name}' has shape {list(shape)}, expected lengths of 0 or more")
+    if not signature:
+        return tuple(max(length, 0) for length in shape)
+    return tuple(0 if -1 in pair else pair[0] for pair in zip(shape, signature, strict=True))
+
+
+def _require_indexes(indexes: tuple[int, ...] | list[int], count: int, what: str) -> None:
+    if indexes and not 0 <= min(indexes) <= max(indexes) < count:
+        raise InvalidModel(f"{what} are tensors {list(indexes)}, the file has {count}")
+
+
+def _require_order(graph: Graph) -> None:
+    """Refuse a graph in which a tensor is read before it is written, or written twice."""
+    known = {index for index, tensor in enumerate(graph.tensors) if tensor.data is not None or tensor.variable}
+    for index in graph.inputs:
+        if index in known:
+            raise InvalidModel(f"tensor '{graph.tensors[index].name}' is an input of the model twice, or a constant")
+        known.add(index)
+    for operator in graph.operators:
+        for index in operator.inputs:
+            if index is not None and index not in known:
+                raise InvalidModel(
+                    f"operator '{operator.name}' reads '{graph.tensors[index].name}', which nothing has written before"
+                )
+        for index in operator.outputs:
+            if index in known:
+                raise InvalidModel(f"operator '{operator.name}' writes '{graph.tensors[index].name}', which has a value")
+            known.add(index)
+    for index in graph.outputs:
+        if index not in known:
+            raise InvalidModel(f"output '{graph.tensors[index].name}' has no value")

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+from nnhal.arrays import Array
+from nnhal.errors import HalError
+from nnhal.operations._types import F16, F32, Q8A, Q8AS
+from nnhal.resolved import ResolvedModel
+from nnhal.types import ErrorStatus, OperandType, OperationType
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions
+from nnhal_devices.cpu_acc.driver import CpuAcc
+from nnhal_devices.driver import DONE, Argument, Control, DriverOptions, Outcome, PrepareOptions, Workload
+from tests.support.agreement import like, random
+from tests.support.models import Recipe, memory_of
+
+
+def _prepare(model: ResolvedModel) -> Workload:
+    return CpuAcc(DriverOptions()).prepare(model, PrepareOptions())
+
+
+def _doubling(code: OperandType, dimensions: Dimensions) -> ResolvedModel:
+    recipe = Recipe()
+    given = recipe.input(code, dimensions, like(code).scale, like(code).zero_point)
+    return recipe.build(recipe.operation(OperationType.ADD, [given, given, *recipe.integers(0)], like(code)))
+
+
+def _floats(*values: float) -> Array:
+    return np.array(values, np.float32)
+
+
+@pytest.mark.parametrize("code", [F32, F16, Q8A, Q8AS])
+def test_runs_read_and_write_the_memory_that_was_bound(code: OperandType) -> None:
+    element, zero = ELEMENT_TYPES[code], like(code).zero_point
+    given, result = np.full(3, zero + 1, element), np.zeros(3, element)
+    bound = _prepare(_doubling(code, (3,))).bind(
+        [Argument(given.view(np.uint8), (3,))], [Argument(result.view(np.uint8), (3,))]
+    )
+    assert bound.run(Control()) is DONE
+    np.testing.assert_array_equal(result, np.full(3, zero + 2, element))
+    given[:] = zero + 2
+    result[:] = 0
+    bound.run(Control())
+    np.testing.assert_array_equal(result, np.full(3, zero + 4, element))
+
+
+def test_bytes_after_an_output_are_left_alone() -> None:
+    memory = np.full(16, 0xAA, np.uint8)
+    _prepare(_doubling(F32, (2,))).bind([memory_of(_floats(1, 2))], [Argument(memory, (2,))]).run(Control())
+    np.testing.assert_array_equal(memory[:8].view(np.float32), [2, 4])
+    assert set(memory[8:]) == {0xAA}
+
+
+def test_open_dimensions_are_reported_once_the_inputs_are_known() -> None:
+    workload = _prepare(_doubling(F32, (0, 2)))
+    for batch in (1, 3):
+        memory = np.zeros(64, np.uint8)
+        bound = workload.bind([memory_of(np.ones((batch, 2), np.float32))], [Argument(memory, (0, 2))])
+        assert bound.run(Control()) == Outcome(((batch, 2),))
+        assert memory.view(np.float32).sum() == 4 * batch
+
+
+def test_an_output_that_is_too_large_for_its_memory_is_not_written_and_others_are() -> None:
+    recipe = Recipe()
+    given = recipe.input(F32, (0,))
+    doubled = recipe.operation(OperationType.ADD, [given, given, *recipe.integers(0)], like(F32))
+    largest = recipe.operation(
+        OperationType.MEAN, [given, recipe.constant(OperandType.TENSOR_INT32, [0]), *recipe.integers(1)], like(F32)
+    )
+    small, enough = np.zeros(4, np.uint8), np.zeros(4, np.uint8)
+    bound = _prepare(recipe.build(doubled, largest)).bind(
+        [memory_of(_floats(1, 2, 3))], [Argument(small, (0,)), Argument(enough, (1,))]
+    )
+    assert bound.run(Control()) == Outcome(((3,), (1,)))
+    assert not small.any()
+    assert enough.view(np.float32) == 2
+
+
+def test_omitted_outputs_are_not_computed_for_anyone() -> None:
+    bound = _prepare(_doubling(F32, (2,))).bind([memory_of(_floats(1, 2))], [Argument(None, (2,))])
+    assert bound.run(Control()) is DONE
+
+
+def test_an_input_that_an_operation_reads_must_not_be_omitted() -> None:
+    with pytest.raises(HalError, match="input0 is omitted") as caught:
+        _prepare(_doubling(F32, (2,))).bind([Argument(None, (2,))], [Argument(np.zeros(8, np.uint8), (2,))])
+    assert caught.value.status == ErrorStatus.INVALID_ARGUMENT
+
+
+def test_an_input_that_nothing_reads_may_be_omitted() -> None:
+    recipe = Recipe()
+    recipe.input(F32, (5,))
+    given = recipe.input(F32, (2,))
+    model = recipe.build(recipe.operation(OperationType.RELU, [given], like(F32)))
+    memory = np.zeros(8, np.uint8)
+    bound = _prepare(model).bind([Argument(None, (5,)), memory_of(_floats(-1, 2))], [Argument(memory, (2,))])
+    bound.run(Control())
+    np.testing.assert_array_equal(memory.view(np.float32), [0, 2])
+
+
+def test_tensors_of_no_elements_need_no_computation() -> None:
+    workload = _prepare(_doubling(F32, (0, 2)))
+    bound = workload.bind([memory_of(np.zeros((0, 2), np.float32))], [Argument(np.zeros(8, np.uint8), (0, 2))])
+    assert bound.run(Control()) is DONE
+
+
+def test_inputs_that_do_not_fit_one_another_are_refused() -> None:
+    recipe = Recipe()
+    inputs = [recipe.input(F32, (0,)) for _ in range(2)]
+    model = recipe.build(recipe.operation(OperationType.MUL, [*inputs, *recipe.integers(0)], like(F32)))
+    with pytest.raises(HalError, match="do not broadcast"):
+        _prepare(model).bind(
+            [memory_of(_floats(1, 2)), memory_of(_floats(1, 2, 3))], [Argument(np.zeros(16, np.uint8), (0,))]
+        )
+
+
+def test_a_deadline_that_has_passed_ends_the_run() -> None:
+    bound = _prepare(_doubling(F32, (1,))).bind([memory_of(_floats(1))], [Argument(np.zeros(4, np.uint8), (1,))])
+    with pytest.raises(HalError) as caught:
+        bound.run(Control(deadline_ns=1))
+    assert caught.value.status == ErrorStatus.MISSED_DEADLINE_TRANSIENT
+
+
+def test_bindings_of_one_workload_run_side_by_side() -> None:
+    workload = _prepare(_doubling(F32, (1000,)))
+    values = [random(F32, (1000,), seed) for seed in range(4)]
+    results = [np.zeros(1000, np.float32) for _ in values]
+
+    def run(given: Array, result: Array) -> None:
+        bound = workload.bind([memory_of(given)], [Argument(result.view(np.uint8), (1000,))])
+        for _ in range(50):
+            bound.run(Control())
+
+    threads = [threading.Thread(target=run, args=pair) for pair in zip(values, results, strict=True)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    np.testing.assert_array_equal(results, np.multiply(values, 2))

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+import pytest
+
+from nnhal import types
+from nnhal.types import ErrorStatus, OperandType
+from nnhal.types.layout import ELEMENT_TYPES
+from nnhal.v1 import model_pb2, types_pb2
+
+# The two that the wire leaves out: an activation is a value in memory, and 0 is on the wire because proto3 wants one.
+NOT_ON_THE_WIRE = {types.FusedActivation}
+UNSPECIFIED = {"DEVICE_TYPE_UNSPECIFIED": 0}
+
+PAIRS: list[tuple[type[IntEnum], Any, str]] = [
+    (types.ErrorStatus, types_pb2.ErrorStatus, "ERROR_STATUS_"),
+    (types.DeviceType, types_pb2.DeviceType, "DEVICE_TYPE_"),
+    (types.ExecutionPreference, types_pb2.ExecutionPreference, "EXECUTION_PREFERENCE_"),
+    (types.Priority, types_pb2.Priority, "PRIORITY_"),
+    (types.OperandType, types_pb2.OperandType, "OPERAND_TYPE_"),
+    (types.OperandLifeTime, model_pb2.OperandLifeTime, "OPERAND_LIFE_TIME_"),
+    (types.OperationType, model_pb2.OperationType, "OPERATION_TYPE_"),
+]
+
+
+@pytest.mark.parametrize(("ours", "wire", "prefix"), PAIRS, ids=[pair[0].__name__ for pair in PAIRS])
+def test_an_enumeration_has_the_names_and_numbers_of_the_wire(ours: type[IntEnum], wire: Any, prefix: str) -> None:
+    expected = {prefix + member.name: member.value for member in ours}
+    assert {**expected, **UNSPECIFIED} == {**dict(wire.items()), **UNSPECIFIED}
+
+
+def test_no_enumeration_of_the_types_is_left_out() -> None:
+    enumerations = {value for value in vars(types).values() if isinstance(value, type) and issubclass(value, IntEnum)}
+    assert enumerations == {pair[0] for pair in PAIRS} | NOT_ON_THE_WIRE
+
+
+def test_every_operand_type_with_elements_has_a_layout() -> None:
+    assert ELEMENT_TYPES.keys() == set(OperandType) - {OperandType.SUBGRAPH}
+
+
+@pytest.mark.contract("RS-04")
+def test_an_error_status_that_nobody_knows_is_a_general_failure() -> None:
+    assert ErrorStatus(99) is ErrorStatus(-1) is ErrorStatus.GENERAL_FAILURE

@@ -1,0 +1,148 @@
+"""LSTM cells with random weights, and what they compute, written down once more in float64."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nnhal.arrays import Array
+from nnhal.types import OperandType
+from tests.support.operations import Given, absent, tensor
+
+BATCH, INPUT, UNITS = 3, 5, 4
+Four = list[Array | None]
+
+
+@dataclass(frozen=True)
+class Form:
+    """Which optional parts a cell has."""
+
+    coupled: bool = False
+    peephole: bool = False
+    projection: int = 0
+    projection_bias: bool = False
+    layer_norm: bool = False
+    aux: int = 0
+    cell_clip: float = 0.0
+    projection_clip: float = 0.0
+
+    @property
+    def output_size(self) -> int:
+        """Units, or what they are projected to."""
+        return self.projection or UNITS
+
+
+FORMS = {
+    "plain": Form(),
+    "coupled": Form(coupled=True),
+    "peephole": Form(peephole=True),
+    "coupled with peephole": Form(coupled=True, peephole=True),
+    "projection": Form(projection=2),
+    "projection with bias": Form(projection=6, projection_bias=True),
+    "layer norm": Form(layer_norm=True),
+    "clips": Form(projection=2, cell_clip=0.25, projection_clip=0.125),
+    "coupled with everything": Form(True, True, 2, True, True, 0, 0.5, 0.25),
+    "everything": Form(False, True, 2, True, True, 0, 0.5, 0.25),
+}
+
+
+@dataclass(frozen=True)
+class Weights:
+    """One cell's weights; groups of four in the order input, forget, update, output."""
+
+    form: Form
+    weights: Four
+    recurrent: Four
+    peephole: Four
+    bias: Four
+    layer_norm: Four
+    aux: Four
+    projection: Array | None
+    projection_bias: Array | None
+
+    def givens(self, code: OperandType) -> list[Given]:
+        """The 17 operands from the input weights to the projection bias, as the operations order them."""
+        gates = (0, 1, 3)
+        return [
+            *as_givens(code, self.weights),
+            *as_givens(code, self.recurrent),
+            *as_givens(code, [self.peephole[i] for i in gates]),
+            *as_givens(code, self.bias),
+            *as_givens(code, [self.projection, self.projection_bias]),
+        ]
+
+
+def as_givens(code: OperandType, values: Four) -> list[Given]:
+    """Operands, of which some are omitted."""
+    return [absent(code) if value is None else tensor(code, value) for value in values]
+
+
+def random_weights(form: Form, seed: int = 0, inputs: int = INPUT) -> Weights:
+    """Weights of moderate size; float16 holds them exactly."""
+    rng = np.random.default_rng(seed)
+
+    def values(*shape: int) -> Array:
+        return np.round(rng.normal(0, 0.6, shape) * 64) / 64
+
+    def four(present: bool, *shape: int, input_gate: bool = True) -> Four:
+        return [
+            values(*shape) if present and (i or (input_gate and not form.coupled)) else None for i in range(4)
+        ]
+
+    peephole = four(form.peephole, UNITS)
+    peephole[2] = None
+    return Weights(
+        form,
+        four(True, UNITS, inputs),
+        four(True, UNITS, form.output_size),
+        peephole,
+        four(True, UNITS),
+        four(form.layer_norm, UNITS),
+        four(bool(form.aux), UNITS, form.aux),
+        values(form.projection, UNITS) if form.projection else None,
+        values(form.projection) if form.projection_bias else None,
+    )
+
+
+def without_aux(weights: Weights) -> Weights:
+    """The cell that reads input and auxiliary input as one input: side by side."""
+    joined = [None if w is None or a is None else np.hstack([w, a]) for w, a in zip(weights.weights, weights.aux)]
+    return replace(weights, weights=joined, aux=[None] * 4, form=replace(weights.form, aux=0))
+
+
+def expected_step(cell: Weights, values: Array, output: Array, memory: Array) -> tuple[Array, Array]:
+    """Output and memory after one step, with tanh as activation, from the documentation's formulas."""
+    form = cell.form
+
+    def gate(number: int, seen: Array) -> Array:
+        total = values @ cell.weights[number].T + output @ cell.recurrent[number].T
+        if cell.peephole[number] is not None:
+            total = total + cell.peephole[number] * seen
+        if cell.layer_norm[number] is not None:
+            total = (total - total.mean(1, keepdims=True)) / total.std(1, keepdims=True) * cell.layer_norm[number]
+        return total + cell.bias[number]
+
+    def sigmoid(x: Array) -> Array:
+        return 1 / (1 + np.exp(-x))
+
+    def clip(x: Array, limit: float) -> Array:
+        return np.clip(x, -limit, limit) if limit else x
+
+    forget = sigmoid(gate(1, memory))
+    admit = 1 - forget if form.coupled else sigmoid(gate(0, memory))
+    memory = clip(forget * memory + admit * np.tanh(gate(2, memory)), form.cell_clip)
+    result = sigmoid(gate(3, memory)) * np.tanh(memory)
+    if cell.projection is not None:
+        bias = 0 if cell.projection_bias is None else cell.projection_bias
+        result = clip(result @ cell.projection.T + bias, form.projection_clip)
+    return result, memory
+
+
+def expected_sequence(cell: Weights, values: Array, output: Array, memory: Array) -> tuple[Array, Array, Array]:
+    """Outputs [time, batch, size], last output and last memory for values [time, batch, input]."""
+    outputs = []
+    for step in values:
+        output, memory = expected_step(cell, step, output, memory)
+        outputs.append(output)
+    return np.array(outputs), output, memory

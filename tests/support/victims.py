@@ -1,0 +1,112 @@
+"""Clients that are killed: ``python -m tests.support.victims ENDPOINT``.
+
+Everything is imported once, and each client is a fork that opens a session, fills it with objects, and then runs
+executions for ever. It is sent SIGKILL while it works. A line of numbers on standard input asks for as many clients at
+a time; each number says after how many steps its client dies. A line comes back when all of them are dead.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import count
+from pathlib import Path
+from types import TracebackType
+
+from nnhal.endpoint import Endpoint
+from nnhal.memory import create_ashmem, create_blob
+from nnhal.remote import RemoteDevice
+from tests.support.additions import POOL_BYTES, Addition, addition_model, addition_of_constant
+
+STEPS_TO_THE_FIRST_RUN = 7
+
+
+class Victims:
+    """The process that makes them."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", __name__, str(endpoint.directory)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=Path(__file__).parents[2],
+        )
+
+    def die(self, steps: Sequence[int]) -> None:
+        """Have a client for each number, killed after as many steps; return when the last one is dead."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(" ".join(map(str, steps)).encode() + b"\n")
+        self._process.stdin.flush()
+        if self._process.stdout.readline() != b"dead\n":
+            raise AssertionError("the clients did not get as far as they should have")
+
+    def __enter__(self) -> Victims:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._process:
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+
+
+def live(endpoint: Endpoint) -> Iterator[None]:
+    """A client's life, step by step."""
+    device = RemoteDevice(endpoint, "victim")
+    yield
+    prepared = device.prepare_model(addition_model())
+    yield
+    other = device.prepare_model(addition_of_constant(create_blob(POOL_BYTES)))
+    yield
+    addition = Addition(create_ashmem(POOL_BYTES))
+    execution = prepared.create_reusable_execution(addition.request)
+    yield
+    burst = prepared.configure_execution_burst()
+    yield
+    other_burst = other.configure_execution_burst()
+    yield
+    for number in count():
+        addition.check(lambda: burst.run(execution), number % 100, 1)
+        yield
+        other_burst.execute(addition.of_one_term, [number % 3])
+        yield
+        prepared.execute(addition.request)
+        yield
+
+
+def main() -> None:
+    """Make clients until standard input ends."""
+    endpoint = Endpoint(Path(sys.argv[1]))
+    for line in sys.stdin:
+        clients = [start(endpoint) for _ in line.split()]
+        for (pid, progress), steps in zip(clients, map(int, line.split()), strict=True):
+            with open(progress, "rb", buffering=0) as lines:
+                for _ in range(steps):
+                    if not lines.read(1):
+                        return
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+        print("dead", flush=True)
+
+
+def start(endpoint: Endpoint) -> tuple[int, int]:
+    """The process id of a new client, and a pipe with a byte for each of its steps."""
+    progress, writer = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(writer)
+        return pid, progress
+    try:
+        for _ in live(endpoint):
+            os.write(writer, b".")
+    finally:
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    main()
