@@ -10,11 +10,10 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Resources:
-    """Descriptors by what they refer to, mappings of memfds, and threads."""
+    """Descriptors by what they refer to, and mappings of memfds."""
 
     descriptors: dict[str, int]
     memfd_mappings: int
-    threads: int
 
 
 def resources_of(pid: int) -> Resources:
@@ -27,7 +26,12 @@ def resources_of(pid: int) -> Resources:
         except FileNotFoundError:  # closed in the meantime
             continue
     maps = (process / "maps").read_text()
-    return Resources(dict(targets), maps.count("/memfd:"), len(list((process / "task").iterdir())))
+    return Resources(dict(targets), maps.count("/memfd:"))
+
+
+def threads_of(pid: int) -> int:
+    """How many threads a process has."""
+    return len(list(Path(f"/proc/{pid}/task").iterdir()))
 
 
 def resident_bytes(pid: int) -> int:

@@ -68,10 +68,9 @@ class WireDevice:
         self, method: Callable[..., Iterable[PreparationEvent]], message: Any
     ) -> tuple[list[device_pb2.Preparation], NnhalError | None]:
         """The events of a preparation, and the error that ended its stream if one did."""
-        events = []
+        events: list[device_pb2.Preparation] = []
         try:
-            for event in method(message, metadata=self.metadata):
-                events.append(event.preparation)
+            events.extend(event.preparation for event in method(message, metadata=self.metadata))
         except grpc.RpcError as error:
             return events, error_from_rpc(error, self._place)
         return events, None

@@ -15,6 +15,8 @@ from nnhal_devices.cpu_acc.proto import model_of
 
 INLINE_BYTES = 1024
 """Constants up to this size go into the model; larger ones are handed over by reference."""
+INEXACT = ["DoubleQDQPairsRemover"]
+"""Optimisations that change results: this one drops a quantisation in between, whose rounding is part of the model."""
 _ERRORS_ONLY = 3
 
 RUNTIME_ERRORS: tuple[type[Exception], ...] = (
@@ -46,7 +48,9 @@ def create_session(graph: Graph, threads: int) -> Session:
     options.add_external_initializers(list(values), list(values.values()))
     model = model_of(graph, large)
     try:
-        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"], disabled_optimizers=INEXACT
+        )
     except RUNTIME_ERRORS as error:
         general_failure(f"ONNX Runtime refused the model: {error}")
     return Session(session, tuple(values.values()))

@@ -1,0 +1,65 @@
+"""Clients that are killed in the middle of what they do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nnhal.remote import RemoteDevice
+from tests.support.bystanders import Bystander, bystander
+from tests.support.processes import device_process
+from tests.support.resources import Resources, resident_bytes, resources_of, threads_of
+from tests.support.victims import Victims
+from tests.support.waiting import wait_until
+
+AT_A_TIME = 10
+WARM_UP_ROUNDS = 5
+ROUNDS = 15
+MAX_GROWTH_BYTES = 8 << 20
+"""Allocators keep some memory that is free, and do not keep the same amount each time."""
+MAX_MORE_THREADS = 4
+"""gRPC's own come and go; each victim has three or more."""
+
+
+def steps(number: int) -> list[int]:
+    """When the clients of a round die: anywhere from the opening of the session to many runs later."""
+    return [1 + (7 * number + 3 * client) % 40 for client in range(AT_A_TIME)]
+
+
+def holdings(device: RemoteDevice) -> tuple[int, ...]:
+    """What the device says that it holds."""
+    usage = device.usage()
+    return (
+        usage.sessions,
+        usage.descriptors,
+        usage.mappings,
+        usage.mapped_bytes,
+        usage.prepared_models,
+        usage.executions,
+        usage.bursts,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("driver", ["cpu_ref", "cpu_acc"])
+def test_nothing_is_left_of_killed_clients_and_others_work_on(short_path: Path, driver: str) -> None:
+    with (
+        device_process(driver, short_path) as (process, endpoint),
+        Victims(endpoint) as victims,
+        bystander(endpoint) as other,
+    ):
+        device = other.device
+        before = holdings(device)
+        for number in range(WARM_UP_ROUNDS):
+            victims.die(steps(number))
+        wait_until(lambda: holdings(device) == before, "the warm-up is released")
+        resources, resident, threads = resources_of(process.pid), resident_bytes(process.pid), threads_of(process.pid)
+        runs = other.runs
+        for number in range(ROUNDS):
+            victims.die(steps(number))
+        wait_until(lambda: holdings(device) == before, "everything that the clients had is released")
+        wait_until(lambda: resources_of(process.pid) == resources, "the process holds what it held before")
+        wait_until(lambda: threads_of(process.pid) <= threads + MAX_MORE_THREADS, "threads have ended")
+        assert resident_bytes(process.pid) <= resident + MAX_GROWTH_BYTES
+        assert other.runs > runs
