@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from nnhal.remote import RemoteDevice
-from tests.support.bystanders import Bystander, bystander
+from tests.support.bystanders import bystander
 from tests.support.processes import device_process
-from tests.support.resources import Resources, resident_bytes, resources_of, threads_of
+from tests.support.resources import resident_bytes, resources_of, threads_of
 from tests.support.victims import Victims
 from tests.support.waiting import wait_until
 

@@ -8,10 +8,13 @@ a time; each number says after how many steps its client dies. A line comes back
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
+import traceback
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -20,8 +23,6 @@ from nnhal.endpoint import Endpoint
 from nnhal.memory import create_ashmem, create_blob
 from nnhal.remote import RemoteDevice
 from tests.support.additions import POOL_BYTES, Addition, addition_model, addition_of_constant
-
-STEPS_TO_THE_FIRST_RUN = 7
 
 
 class Victims:
@@ -83,29 +84,42 @@ def main() -> None:
     """Make clients until standard input ends."""
     endpoint = Endpoint(Path(sys.argv[1]))
     for line in sys.stdin:
-        clients = [start(endpoint) for _ in line.split()]
-        for (pid, progress), steps in zip(clients, map(int, line.split()), strict=True):
-            with open(progress, "rb", buffering=0) as lines:
-                for _ in range(steps):
-                    if not lines.read(1):
-                        return
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
+        waiting = dict(start(endpoint, int(steps)) for steps in line.split())
+        while waiting:
+            for progress in select.select(list(waiting), [], [])[0]:
+                client = waiting[progress]
+                if not os.read(progress, 1):
+                    return
+                client.steps -= 1
+                if client.steps == 0:
+                    os.kill(client.pid, signal.SIGKILL)
+                    os.waitpid(client.pid, 0)
+                    os.close(progress)
+                    del waiting[progress]
         print("dead", flush=True)
 
 
-def start(endpoint: Endpoint) -> tuple[int, int]:
-    """The process id of a new client, and a pipe with a byte for each of its steps."""
+@dataclass
+class Client:
+    """One that lives, and how many steps it still has."""
+
+    pid: int
+    steps: int
+
+
+def start(endpoint: Endpoint, steps: int) -> tuple[int, Client]:
+    """A new client, and a pipe with a byte for each of its steps."""
     progress, writer = os.pipe()
     pid = os.fork()
     if pid:
         os.close(writer)
-        return pid, progress
+        return progress, Client(pid, steps)
     try:
         for _ in live(endpoint):
             os.write(writer, b".")
-    finally:
-        os._exit(1)
+    except BaseException:
+        traceback.print_exc()
+    os._exit(1)
 
 
 if __name__ == "__main__":

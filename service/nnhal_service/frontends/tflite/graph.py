@@ -43,13 +43,14 @@ class Quantization:
 class Tensor:
     """A tensor. ``code`` is a TensorType.
 
-    ``shape`` is as the file states it, with 0 for an axis whose length only an execution tells. The shape of a scalar
-    is empty, and so is one that the file leaves out. ``data`` is what a constant holds, as bytes.
+    ``shape`` has 0 for an axis whose length may change; in ``initial_shape`` it has the length that it starts with. The
+    shape of a scalar is empty, and so is one that the file leaves out. ``data`` is what a constant holds, as bytes.
     """
 
     name: str
     code: int
     shape: tuple[int, ...]
+    initial_shape: tuple[int, ...]
     quantization: Quantization | None = None
     variable: bool = False
     sparse: bool = False

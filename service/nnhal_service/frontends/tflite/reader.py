@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from math import isfinite
 from typing import Any
 
@@ -69,19 +70,19 @@ class _Reader:
             self._operator(operator, index, codes, tensors)
             for index, operator in enumerate(self._tables(source.OperatorsLength(), source.Operators))
         )
-        inputs, outputs = (self._integers(found) for found in (source.InputsAsNumpy(), source.OutputsAsNumpy()))
+        inputs, outputs = (self._numbers(found) for found in (source.InputsAsNumpy(), source.OutputsAsNumpy()))
         for what, indexes in (("inputs", inputs), ("outputs", outputs)):
             _require_indexes(indexes, len(tensors), f"the {what} of the model")
         if not outputs:
             raise InvalidModel("the model has no outputs")
-        return Graph(tensors, operators, inputs, outputs)
+        return Graph(_with_empty_constants(tensors, operators, inputs), operators, inputs, outputs)
 
     def _tables(self, length: int, get: Callable[[int], Any]) -> list[Any]:
         self._take(length)
         return [get(index) for index in range(length)]
 
-    def _integers(self, found: Any) -> tuple[int, ...]:
-        """A vector of numbers; the accessors give 0 for one that is left out."""
+    def _numbers(self, found: Any) -> tuple[Any, ...]:
+        """A vector; the accessors give 0 for one that is left out."""
         if isinstance(found, int):
             return ()
         self._take(len(found))
@@ -115,8 +116,8 @@ class _Reader:
         name = self._text(tensor.Name()) or f"tensor_{index}"
         if tensor.Buffer() >= len(buffers):
             raise InvalidModel(f"tensor '{name}' lies in buffer {tensor.Buffer()}, the file has {len(buffers)}")
-        shape = self._integers(tensor.ShapeAsNumpy())
-        signature = self._integers(tensor.ShapeSignatureAsNumpy())
+        shape = self._numbers(tensor.ShapeAsNumpy())
+        signature = self._numbers(tensor.ShapeSignatureAsNumpy())
         data = buffers[tensor.Buffer()]
         return Tensor(
             name,
@@ -132,7 +133,7 @@ class _Reader:
     def _quantization(self, name: str, rank: int, found: Any) -> Quantization | None:
         if found is None:
             return None
-        scales, zero_points = self._integers(found.ScaleAsNumpy()), self._integers(found.ZeroPointAsNumpy())
+        scales, zero_points = self._numbers(found.ScaleAsNumpy()), self._numbers(found.ZeroPointAsNumpy())
         if not scales:
             return None  # a range that was observed in training, and no more
         if len(zero_points) not in (0, 1, len(scales)):
@@ -149,7 +150,7 @@ class _Reader:
     def _operator(self, operator: Any, index: int, codes: list[str], tensors: tuple[Tensor, ...]) -> Operator:
         if operator.OpcodeIndex() >= len(codes):
             raise InvalidModel(f"operator {index} has code {operator.OpcodeIndex()}, the file has {len(codes)}")
-        inputs, outputs = self._integers(operator.InputsAsNumpy()), self._integers(operator.OutputsAsNumpy())
+        inputs, outputs = self._numbers(operator.InputsAsNumpy()), self._numbers(operator.OutputsAsNumpy())
         _require_indexes([i for i in inputs if i != -1], len(tensors), f"the inputs of operator {index}")
         _require_indexes(outputs, len(tensors), f"the outputs of operator {index}")
         code = codes[operator.OpcodeIndex()]
@@ -162,6 +163,19 @@ class _Reader:
             BuiltinOptions.NONE if options is None else operator.BuiltinOptionsType(),
             NO_OPTIONS if options is None else _own_table(self._content, options.Pos),
         )
+
+
+def _with_empty_constants(
+    tensors: tuple[Tensor, ...], operators: tuple[Operator, ...], inputs: tuple[int, ...]
+) -> tuple[Tensor, ...]:
+    """What has no elements and no origin is a constant: its buffer looks like one of a tensor that is computed."""
+    written = {index for operator in operators for index in operator.outputs}.union(inputs)
+    return tuple(
+        replace(tensor, data=_EMPTY)
+        if tensor.data is None and 0 in tensor.initial_shape and index not in written
+        else tensor
+        for index, tensor in enumerate(tensors)
+    )
 
 
 def _own_table(content: bytes, position: int) -> bytes:

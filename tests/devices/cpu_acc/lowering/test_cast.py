@@ -40,3 +40,12 @@ def test_numbers_change_their_type(code: OperandType, asked: OperandType) -> Non
     model = recipe.build(recipe.operation(OperationType.CAST, [given], Operand(asked, (), scale, zero_point)))
     values = random(code, (3, 50))
     assert_agrees(model, values * 9 if code in (F32, I32) else values)
+
+
+def test_a_coarse_quantization_in_between_is_part_of_the_model() -> None:
+    recipe = Recipe()
+    reals = recipe.input(F32, (256,))
+    for scale in (0.1, 0.01):
+        stored = recipe.operation(OperationType.QUANTIZE, [reals], Operand(Q8A, (), scale, 128))
+        reals = recipe.operation(OperationType.DEQUANTIZE, [stored], Operand(F32))
+    assert_agrees(recipe.build(reals), random(F32, (256,)))

@@ -1,0 +1,163 @@
+"""TFLite's tensors as HAL operands: types, quantisation, constants.
+
+    float32, float16, int32, bool     as they are
+    int64                             TENSOR_INT32; constants must fit
+    uint8, int8                       TENSOR_QUANT8_ASYMM, TENSOR_QUANT8_ASYMM_SIGNED; scale 1 where the file has none
+    int8 with a scale for each index  TENSOR_QUANT8_SYMM_PER_CHANNEL; all zero points are 0
+    int4                              constants, as int8
+    int16                             TENSOR_QUANT16_SYMM
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from tflite import TensorType
+
+from nnhal.arrays import Array
+from nnhal.types import ChannelQuant, Operand, OperandLifeTime, OperandType
+from nnhal.types.layout import ELEMENT_TYPES, describe
+from nnhal_service.frontends.errors import InvalidModel
+from nnhal_service.frontends.tflite.graph import Quantization, Tensor
+
+_NAMES = {code: name for name, code in vars(TensorType).items() if isinstance(code, int)}
+_INT32 = np.iinfo(np.int32)
+_MAX_BYTES = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ElementType:
+    """A type of elements: the file's, and the HAL's."""
+
+    numpy: np.dtype[np.generic]
+    operand: OperandType
+
+
+ELEMENTS: dict[int, ElementType] = {
+    TensorType.BOOL: ElementType(np.dtype(np.bool_), OperandType.TENSOR_BOOL8),
+    TensorType.FLOAT16: ElementType(np.dtype(np.float16), OperandType.TENSOR_FLOAT16),
+    TensorType.FLOAT32: ElementType(np.dtype(np.float32), OperandType.TENSOR_FLOAT32),
+    TensorType.INT4: ElementType(np.dtype(np.int8), OperandType.TENSOR_QUANT8_ASYMM_SIGNED),
+    TensorType.INT8: ElementType(np.dtype(np.int8), OperandType.TENSOR_QUANT8_ASYMM_SIGNED),
+    TensorType.INT16: ElementType(np.dtype(np.int16), OperandType.TENSOR_QUANT16_SYMM),
+    TensorType.INT32: ElementType(np.dtype(np.int32), OperandType.TENSOR_INT32),
+    TensorType.INT64: ElementType(np.dtype(np.int64), OperandType.TENSOR_INT32),
+    TensorType.UINT8: ElementType(np.dtype(np.uint8), OperandType.TENSOR_QUANT8_ASYMM),
+}
+"""By TensorType. What is missing the HAL cannot hold."""
+
+QUANT8 = frozenset({OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED})
+FLOATS = frozenset({OperandType.TENSOR_FLOAT16, OperandType.TENSOR_FLOAT32})
+_SCALED = QUANT8 | {OperandType.TENSOR_QUANT16_SYMM}
+_INTEGERS_THEMSELVES = Quantization((1.0,), (0,))
+
+
+def element_type(tensor: Tensor) -> ElementType:
+    """The type of a tensor's elements. Raises ValueError for one that the HAL has not."""
+    if tensor.code not in ELEMENTS:
+        got = _NAMES.get(tensor.code, f"type {tensor.code}")
+        raise ValueError(f"'{tensor.name}' has elements of {got}, expected {', '.join(_NAMES[code] for code in ELEMENTS)}")
+    return ELEMENTS[tensor.code]
+
+
+def operand_of(tensor: Tensor, lifetime: OperandLifeTime, dimensions: tuple[int, ...]) -> Operand:
+    """The operand of a tensor that is no constant.
+
+    Raises ValueError where the HAL cannot hold it, InvalidModel where its quantisation is none.
+    """
+    element = element_type(tensor)
+    if tensor.code == TensorType.INT4:
+        raise ValueError(f"'{tensor.name}' has elements of INT4 and is no constant, expected INT8")
+    if element.numpy.itemsize * prod(dimensions) > _MAX_BYTES:
+        raise ValueError(f"'{tensor.name}' of {describe(dimensions)} takes more than {_MAX_BYTES} bytes")
+    found = quantization_of(tensor)
+    if found is not None and found.per_channel:
+        raise ValueError(f"'{tensor.name}' has a scale for each index along axis {found.axis}, expected one scale")
+    scale, zero_point = (0.0, 0) if found is None else (found.scales[0], found.zero_points[0])
+    return Operand(element.operand, dimensions, scale, zero_point, lifetime)
+
+
+def quantization_of(tensor: Tensor) -> Quantization | None:
+    """What a tensor's integers stand for; None for floats, booleans and 32-bit integers, whatever the file says.
+
+    Raises InvalidModel where scales or zero points are out of range, ValueError where they are left out.
+    """
+    element = element_type(tensor)
+    if element.operand not in _SCALED:
+        return None
+    if tensor.quantization is None:
+        if element.operand not in QUANT8:
+            raise ValueError(f"'{tensor.name}' has elements of {element.numpy} and no scale, expected one")
+        return _INTEGERS_THEMSELVES
+    limits = np.iinfo(element.numpy)  # type: ignore[arg-type]
+    for scale, zero_point in zip(tensor.quantization.scales, tensor.quantization.zero_points, strict=True):
+        if scale <= 0 or not limits.min <= zero_point <= limits.max:
+            raise InvalidModel(
+                f"tensor '{tensor.name}' has scale {scale} and zero point {zero_point}, "
+                f"expected a scale above 0 and a zero point of {limits.min} to {limits.max}"
+            )
+    return tensor.quantization
+
+
+def values_of(tensor: Tensor) -> Array:
+    """The array of a constant, of its own element type. Raises ValueError, or InvalidModel where its size is wrong."""
+    if tensor.data is None:
+        raise ValueError(f"'{tensor.name}' is computed at run time, expected a constant")
+    if tensor.sparse:
+        raise ValueError(f"'{tensor.name}' is sparse, expected a dense constant")
+    element = element_type(tensor)
+    elements = prod(tensor.initial_shape)
+    expected = (elements + 1) // 2 if tensor.code == TensorType.INT4 else elements * element.numpy.itemsize
+    if len(tensor.data) != expected:
+        raise InvalidModel(
+            f"tensor '{tensor.name}' of {describe(tensor.initial_shape)} has {len(tensor.data)} bytes, expected {expected}"
+        )
+    if tensor.code == TensorType.INT4:
+        return _nibbles(tensor.data)[:elements].reshape(tensor.initial_shape)
+    return tensor.data.view(element.numpy).reshape(tensor.initial_shape)
+
+
+def channels_of(tensor: Tensor) -> ChannelQuant:
+    """The quantisation of a constant with a scale for each index along an axis. Raises ValueError, InvalidModel."""
+    found = quantization_of(tensor)
+    if found is None or element_type(tensor).operand != OperandType.TENSOR_QUANT8_ASYMM_SIGNED or any(found.zero_points):
+        raise ValueError(f"'{tensor.name}' has a scale for each channel, expected int8 with zero points 0")
+    if len(found.scales) != tensor.initial_shape[found.axis]:
+        raise InvalidModel(
+            f"tensor '{tensor.name}' of {describe(tensor.initial_shape)} has {len(found.scales)} scales along "
+            f"axis {found.axis}"
+        )
+    return ChannelQuant(found.scales, found.axis)
+
+
+def real_values(values: Array, quantization: Quantization) -> Array:
+    """What integers stand for, as float32."""
+    scales, zero_points = np.float32(quantization.scales), np.float32(quantization.zero_points)
+    if quantization.per_channel:
+        along = [1] * values.ndim
+        along[quantization.axis] = -1
+        scales, zero_points = scales.reshape(along), zero_points.reshape(along)
+    reals: Array = (values.astype(np.float32) - zero_points) * scales
+    return reals
+
+
+def narrowed(values: Array, name: str) -> Array:
+    """Values in an element type that the HAL has. Raises ValueError where 64-bit integers do not fit."""
+    if values.dtype != np.int64:
+        return values
+    if values.size and not _INT32.min <= values.min() <= values.max() <= _INT32.max:
+        raise ValueError(f"'{name}' has 64-bit values from {values.min()} to {values.max()}, expected 32 bits")
+    return values.astype(np.int32)
+
+
+def _nibbles(data: Array) -> Array:
+    """Signed 4-bit integers, of which each byte holds two, the lower half first."""
+    signed = data.view(np.int8)
+    return np.stack([np.left_shift(signed, 4) >> 4, signed >> 4], axis=1).reshape(-1)
+
+
+def stored_as(tensor: Tensor) -> np.dtype[np.generic]:
+    """The element type of the operand that holds a tensor."""
+    return ELEMENT_TYPES[element_type(tensor).operand]

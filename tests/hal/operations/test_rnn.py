@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+
+from nnhal.errors import HalError
+from nnhal.operations._types import F16, F32
+from nnhal.operations.rnn import Input
+from nnhal.types import OperandType, OperationType
+from tests.support.operations import Given, dimensions_of, integers, level_of, open_tensor, output
+
+RNN, SEQUENCE = OperationType.RNN, OperationType.UNIDIRECTIONAL_SEQUENCE_RNN
+BATCH, INPUT, UNITS, TIME = 2, 3, 4, 5
+
+
+def cell(code: OperandType = F32) -> list[Given]:
+    return [open_tensor(code, dimensions) for dimensions in ((UNITS, INPUT), (UNITS, UNITS), (UNITS,), (BATCH, UNITS))]
+
+
+@pytest.mark.parametrize(("code", "level"), [(F32, 1), (F16, 3)])
+def test_state_and_output(code: OperandType, level: int) -> None:
+    inputs = [open_tensor(code, (BATCH, INPUT)), *cell(code), *integers(1)]
+    assert level_of(RNN, inputs, output(code, (0, 0)), output(code, (0, 0))) == level
+    assert dimensions_of(RNN, inputs, output(code), output(code)) == ((BATCH, UNITS), (BATCH, UNITS))
+
+
+def test_recurrent_weights_are_square() -> None:
+    inputs = [open_tensor(F32, (BATCH, INPUT)), *cell(), *integers(1)]
+    inputs[Input.RECURRENT_WEIGHTS] = open_tensor(F32, (UNITS, UNITS + 1))
+    with pytest.raises(HalError, match="output size is 5, expected 4"):
+        dimensions_of(RNN, inputs, output(F32), output(F32))
+
+
+@pytest.mark.parametrize(("time_major", "axes"), [(1, (TIME, BATCH)), (0, (BATCH, TIME))])
+def test_a_sequences_order_of_axes(time_major: int, axes: tuple[int, int]) -> None:
+    inputs = [open_tensor(F32, (*axes, INPUT)), *cell(), *integers(0, time_major)]
+    assert level_of(SEQUENCE, inputs, output(F32, (0, 0, 0))) == 3
+    assert dimensions_of(SEQUENCE, inputs, output(F32)) == ((*axes, UNITS),)
+
+
+def test_the_state_as_output_came_with_level_4() -> None:
+    inputs = [open_tensor(F32, (TIME, BATCH, INPUT)), *cell(), *integers(0, 1)]
+    outputs = output(F32, (0, 0, 0)), output(F32, (0, 0))
+    assert level_of(SEQUENCE, inputs, *outputs) == 4
+    assert dimensions_of(SEQUENCE, inputs, *outputs) == ((TIME, BATCH, UNITS), (BATCH, UNITS))
+
+
+@pytest.mark.parametrize(("activation", "time_major"), [(4, 1), (0, 2)])
+def test_other_activations_and_orders_are_refused(activation: int, time_major: int) -> None:
+    inputs = [open_tensor(F32, (TIME, BATCH, INPUT)), *cell(), *integers(activation, time_major)]
+    with pytest.raises(HalError, match="expected 0"):
+        dimensions_of(SEQUENCE, inputs, output(F32))
