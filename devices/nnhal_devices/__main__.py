@@ -20,9 +20,14 @@ from nnhal_devices.registry import create_driver, driver_names
 
 def main() -> int:
     """Serve until SIGTERM or SIGINT; 2 where the arguments are wrong."""
-    parser = argparse.ArgumentParser("nnhal device", description="Serve one emulated accelerator.")
+    parser = argparse.ArgumentParser(
+        "nnhal device",
+        description="Serve one emulated accelerator until SIGTERM or SIGINT.",
+        epilog="DIR gets two sockets: device.sock speaks gRPC, link.sock passes descriptors. NNHAL_DEVICE_* in the "
+        "environment sets what the options set, and the limits that have no option.",
+    )
     parser.add_argument("name", help=f"which driver: {', '.join(driver_names())}")
-    parser.add_argument("--endpoint", type=Path, required=True, help="the directory for the two sockets")
+    parser.add_argument("--endpoint", metavar="DIR", type=Path, required=True, help="the directory for the two sockets")
     parser.add_argument("--workers", help="executions that run at a time (default 1)")
     parser.add_argument("--threads", help="threads that one execution may use (default 1)")
     parser.add_argument("--log-level", help="debug, info, warning or error (default warning)")

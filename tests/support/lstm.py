@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,8 @@ from nnhal.types import OperandType
 from tests.support.operations import Given, absent, tensor
 
 BATCH, INPUT, UNITS = 3, 5, 4
-Four = list[Array | None]
+Four = list[Any]
+"""Arrays; None for what a form does not have."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +88,7 @@ def random_weights(form: Form, seed: int = 0, inputs: int = INPUT) -> Weights:
         return np.round(rng.normal(0, 0.6, shape) * 64) / 64
 
     def four(present: bool, *shape: int, input_gate: bool = True) -> Four:
-        return [
-            values(*shape) if present and (i or (input_gate and not form.coupled)) else None for i in range(4)
-        ]
+        return [values(*shape) if present and (i or (input_gate and not form.coupled)) else None for i in range(4)]
 
     peephole = four(form.peephole, UNITS)
     peephole[2] = None
@@ -107,8 +107,15 @@ def random_weights(form: Form, seed: int = 0, inputs: int = INPUT) -> Weights:
 
 def without_aux(weights: Weights) -> Weights:
     """The cell that reads input and auxiliary input as one input: side by side."""
-    joined = [None if w is None or a is None else np.hstack([w, a]) for w, a in zip(weights.weights, weights.aux)]
+    pairs = zip(weights.weights, weights.aux, strict=True)
+    joined = [None if w is None or a is None else np.hstack([w, a]) for w, a in pairs]
     return replace(weights, weights=joined, aux=[None] * 4, form=replace(weights.form, aux=0))
+
+
+def sigmoid(x: Array) -> Array:
+    """1 / (1 + exp(-x))."""
+    result: Array = 1 / (1 + np.exp(-x))
+    return result
 
 
 def expected_step(cell: Weights, values: Array, output: Array, memory: Array) -> tuple[Array, Array]:
@@ -116,15 +123,13 @@ def expected_step(cell: Weights, values: Array, output: Array, memory: Array) ->
     form = cell.form
 
     def gate(number: int, seen: Array) -> Array:
-        total = values @ cell.weights[number].T + output @ cell.recurrent[number].T
+        total: Array = values @ cell.weights[number].T + output @ cell.recurrent[number].T
         if cell.peephole[number] is not None:
             total = total + cell.peephole[number] * seen
         if cell.layer_norm[number] is not None:
             total = (total - total.mean(1, keepdims=True)) / total.std(1, keepdims=True) * cell.layer_norm[number]
-        return total + cell.bias[number]
-
-    def sigmoid(x: Array) -> Array:
-        return 1 / (1 + np.exp(-x))
+        total = total + cell.bias[number]
+        return total
 
     def clip(x: Array, limit: float) -> Array:
         return np.clip(x, -limit, limit) if limit else x

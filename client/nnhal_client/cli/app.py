@@ -15,6 +15,7 @@ from nnhal_client.cli import bench, conformance, demo, processes, run
 app = typer.Typer(
     name="nnhal",
     help="An emulator of a phone's NN HAL: accelerators as processes, models split over them by pool handles.",
+    epilog="Start with 'nnhal demo'. 'nnhal COMMAND --help' says more about each command.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -48,11 +49,17 @@ def main() -> None:
         app()
     except (NnhalError, OSError, ValueError) as error:
         console = Console(stderr=True, soft_wrap=True, highlight=False)
-        console.print(f"nnhal: {error}", markup=False)
+        console.print(f"nnhal: {_describe(error)}", markup=False)
         hint = _hint(error)
         if hint:
             console.print(f"hint: {hint}", markup=False)
         sys.exit(1)
+
+
+def _describe(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 def _hint(error: Exception) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import threading
 import weakref
@@ -138,9 +137,11 @@ class Link:
         self, request: wire.LinkRequest, descriptors: Sequence[Descriptor] = ()
     ) -> tuple[wire.LinkReply, list[Descriptor]]:
         try:
-            with contextlib.suppress(ChannelClosedError):  # why it was closed may wait to be received
+            try:
                 self._channel.send(request.SerializeToString(), descriptors)
-            message, received = self._channel.receive_with_descriptors()
+                message, received = self._channel.receive_with_descriptors()
+            except ChannelClosedError as error:
+                message, received = self._last_words(error)
             reply = wire.LinkReply.FromString(message)
         except ChannelClosedError as error:
             self._channel.close()  # an answer that comes after all must not be taken for the next one's
@@ -153,3 +154,11 @@ class Link:
                 raise HalError(ErrorStatus(reply.refusal.status), reply.refusal.message)
             raise TransportError(f"{self.path}: {reply.refusal.message}")
         return reply, received
+
+    def _last_words(self, end: ChannelClosedError) -> tuple[bytes, list[Descriptor]]:
+        """What the other side said before it closed: a refusal may wait behind the error that told of the end."""
+        try:
+            self._channel.set_timeout(0)
+            return self._channel.receive_with_descriptors()
+        except (ChannelClosedError, OSError):  # OSError: this side has closed it
+            raise end from None

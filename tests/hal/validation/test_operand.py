@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from nnhal.types import (
     ChannelQuant,
     DataLocation,
     ExtensionNameAndPrefix,
+    Memory,
     Model,
     Operand,
     OperandLifeTime,
@@ -38,7 +40,7 @@ UNSCALED = [t for t in OperandType if t not in (*SCALED, OperandType.TENSOR_INT3
 PLACE = "operand 4"
 
 
-def operand_of(code: int, **fields: object) -> Operand:
+def operand_of(code: int, **fields: Any) -> Operand:
     """A valid input of any type, but for the fields given."""
     operand = Operand(
         code,
@@ -48,10 +50,10 @@ def operand_of(code: int, **fields: object) -> Operand:
         INPUT,
         extra_params=ChannelQuant((0.5, 0.25, 1.0), 1) if code == PER_CHANNEL else None,
     )
-    return replace(operand, **fields)  # type: ignore[arg-type]
+    return replace(operand, **fields)
 
 
-def model_with(operand: Operand, values: bytes = bytes(24), pools: Sequence[object] = ()) -> Model:
+def model_with(operand: Operand, values: bytes = bytes(24), pools: Sequence[Memory] = ()) -> Model:
     """A valid model with one operand more, which is operand 4, and with an extension of prefix 7."""
     model = replace(
         with_unread(addition_model(), operand),
@@ -264,7 +266,7 @@ def test_a_copied_constant_lies_exactly_in_the_operand_values(location: DataLoca
     ],
 )
 def test_a_constant_in_a_pool_lies_exactly_in_it(location: DataLocation, words: str) -> None:
-    pools = [create_ashmem(8), create_blob(30)]
+    pools: list[Memory] = [create_ashmem(8), create_blob(30)]
     operand = operand_of(OperandType.TENSOR_FLOAT32, lifetime=POOL, location=DataLocation(1, 6, 24))
     validate_model(model_with(operand, pools=pools))
     outside = model_with(replace(operand, location=location), pools=pools)

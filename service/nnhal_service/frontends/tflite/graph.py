@@ -22,7 +22,7 @@ class OptionsTable(Protocol):
         """Read from a table."""
 
 
-_Options = TypeVar("_Options", bound=OptionsTable)
+OptionsKind = TypeVar("OptionsKind", bound=OptionsTable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,8 @@ class Operator:
     """An operator. ``type`` is its name in the schema, ``inputs`` has None for one that is left out.
 
     ``name`` is how messages and ImportedModel call it: type, index and first output, as in ``ADD_4:block/add``.
-    ``options`` is a table of its own whose scalars all lie inside, ``options_type`` a BuiltinOptions.
+    ``options`` is a table of its own whose scalars all lie inside, ``options_type`` a BuiltinOptions; ``vector`` is the
+    vector among the options of those few operators that have one.
     """
 
     name: str
@@ -71,8 +72,9 @@ class Operator:
     outputs: tuple[int, ...]
     options_type: int = BuiltinOptions.NONE
     options: bytes = NO_OPTIONS
+    vector: tuple[int, ...] = ()
 
-    def options_as(self, kind: type[_Options]) -> _Options:
+    def options_as(self, kind: type[OptionsKind]) -> OptionsKind:
         """The options, with defaults where the operator has none. Raises InvalidModel where they are another kind's."""
         if self.options_type not in (BuiltinOptions.NONE, getattr(BuiltinOptions, kind.__name__)):
             raise InvalidModel(

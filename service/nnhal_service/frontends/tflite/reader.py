@@ -162,7 +162,20 @@ class _Reader:
             outputs,
             BuiltinOptions.NONE if options is None else operator.BuiltinOptionsType(),
             NO_OPTIONS if options is None else _own_table(self._content, options.Pos),
+            () if options is None else self._vector(operator.BuiltinOptionsType(), options.Pos),
         )
+
+    def _vector(self, options_type: int, position: int) -> tuple[int, ...]:
+        """The vector of options that have one."""
+        if options_type == BuiltinOptions.SqueezeOptions:
+            squeeze = tflite.SqueezeOptions()
+            squeeze.Init(self._content, position)
+            return self._numbers(squeeze.SqueezeDimsAsNumpy())
+        if options_type == BuiltinOptions.ReshapeOptions:
+            reshape = tflite.ReshapeOptions()
+            reshape.Init(self._content, position)
+            return self._numbers(reshape.NewShapeAsNumpy())
+        return ()
 
 
 def _with_empty_constants(

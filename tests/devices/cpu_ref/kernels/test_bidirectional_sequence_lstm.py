@@ -88,9 +88,7 @@ def check(results: tuple[Array, ...], expected: list[Array], tolerance: float = 
 )
 def test_the_backward_cell_starts_at_the_end(form: Form, code: OperandType, tolerance: float) -> None:
     both = Both(form)
-    results = compute(
-        OperationType.BIDIRECTIONAL_SEQUENCE_LSTM, both.inputs(code), *(output(code) for _ in range(6))
-    )
+    results = compute(OperationType.BIDIRECTIONAL_SEQUENCE_LSTM, both.inputs(code), *(output(code) for _ in range(6)))
     check(results, both.expected(VALUES, VALUES), tolerance)
 
 

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from nnhal_devices.cpu_ref.kernels._fixed_point import logistic, multiply, saturate, scale, tanh
+from nnhal_devices.cpu_ref.kernels._types import Integers
 
 RAW = np.arange(-(1 << 15), 1 << 15)
 ONE = 1 << 15
@@ -28,7 +31,9 @@ def test_logistic_is_near_the_real_one_and_symmetric(integer_bits: int) -> None:
     ("raw", "integer_bits", "function", "expected"),
     [(0, 3, tanh, 0), (0, 3, logistic, 16384), (1269, 3, logistic, 18904), (-5054, 3, tanh, -27640)],
 )
-def test_known_values(raw: int, integer_bits: int, function: np.ufunc, expected: int) -> None:
+def test_known_values(
+    raw: int, integer_bits: int, function: Callable[[Integers, int], Integers], expected: int
+) -> None:
     assert function(np.array([raw]), integer_bits) == [expected]
 
 

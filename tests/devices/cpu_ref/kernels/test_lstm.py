@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
+from nnhal.arrays import Array
 from nnhal.operations._types import F16, F32, FLOAT16, FLOAT32
 from nnhal.types import OperandType, OperationType
 from tests.support.kernels import compute
-from tests.support.lstm import BATCH, FORMS, INPUT, UNITS, Form, as_givens, expected_step, random_weights
+from tests.support.lstm import BATCH, FORMS, INPUT, UNITS, Form, as_givens, expected_step, random_weights, sigmoid
 from tests.support.operations import Given, integers, output, scalar, tensor
 
 RNG = np.random.default_rng(1)
@@ -14,7 +17,7 @@ VALUES = np.round(RNG.normal(0, 1, (BATCH, INPUT)) * 64) / 64
 TANH = 4
 
 
-def lstm_inputs(code: OperandType, form: Form, state: np.ndarray, memory: np.ndarray, activation: int) -> list[Given]:
+def lstm_inputs(code: OperandType, form: Form, state: Array, memory: Array, activation: int) -> list[Given]:
     weights = random_weights(form)
     real = FLOAT16 if code == F16 else FLOAT32
     inputs = [
@@ -53,10 +56,10 @@ def test_a_step_follows_the_formulas_in_every_form(name: str, code: OperandType,
         (0, lambda x: x),
         (1, lambda x: np.maximum(x, 0)),
         (3, lambda x: np.clip(x, 0, 6)),
-        (6, lambda x: 1 / (1 + np.exp(-x))),
+        (6, sigmoid),
     ],
 )
-def test_the_activation_is_the_cells_own_enumeration(activation: int, function: np.ufunc) -> None:
+def test_the_activation_is_the_cells_own_enumeration(activation: int, function: Callable[[Array], Array]) -> None:
     zero = np.zeros((BATCH, UNITS))
     *_, cell_state, result = compute(
         OperationType.LSTM,
@@ -64,12 +67,10 @@ def test_the_activation_is_the_cells_own_enumeration(activation: int, function: 
         *(output(F32) for _ in range(4)),
     )
     weights = random_weights(Form(coupled=True))
-    _, forget, update, out = (
-        0 if w is None else VALUES @ w.T + b for w, b in zip(weights.weights, weights.bias, strict=True)
-    )
-    memory = (1 - 1 / (1 + np.exp(-forget))) * function(update)
+    forget, update, out = (VALUES @ weights.weights[i].T + weights.bias[i] for i in (1, 2, 3))
+    memory = (1 - sigmoid(forget)) * function(update)
     np.testing.assert_allclose(cell_state, memory, atol=1e-5)
-    np.testing.assert_allclose(result, function(memory) / (1 + np.exp(-out)), atol=1e-5)
+    np.testing.assert_allclose(result, sigmoid(out) * function(memory), atol=1e-5)
 
 
 def test_a_constant_row_is_normalised_to_zero() -> None:
@@ -79,5 +80,5 @@ def test_a_constant_row_is_normalised_to_zero() -> None:
     inputs[0] = tensor(F32, np.zeros((BATCH, INPUT)))
     *_, result = compute(OperationType.LSTM, inputs, *(output(F32) for _ in range(4)))
     bias = random_weights(form).bias
-    gates = [1 / (1 + np.exp(-bias[i])) for i in (0, 3)]
-    np.testing.assert_allclose(result, np.tile(gates[1] * np.tanh(gates[0] * np.tanh(bias[2])), (BATCH, 1)), atol=1e-5)
+    admit, out = sigmoid(bias[0]), sigmoid(bias[3])
+    np.testing.assert_allclose(result, np.tile(out * np.tanh(admit * np.tanh(bias[2])), (BATCH, 1)), atol=1e-5)

@@ -3,19 +3,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nnhal.arrays import Array
 from nnhal.operations._types import I32, Q8A, Q16S
 from nnhal.types import OperationType
 from tests.support.kernels import compute
+from tests.support.lstm import sigmoid
 from tests.support.operations import Given, output, tensor
 
 RNG = np.random.default_rng(7)
 BATCH = 3
 VALUES, CELL = (1 / 128, 128), (2.0**-11, 0)
 WEIGHTS = (0.01, 100)
-
-
-def sigmoid(x: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-x))
 
 
 @pytest.mark.parametrize(("inputs", "units"), [(2, 4), (5, 3), (4, 4)])
@@ -35,9 +33,10 @@ def test_a_step_is_near_that_of_a_cell_in_floats(inputs: int, units: int) -> Non
         output(Q8A, (), *VALUES),
     )
 
-    def real(given: Given) -> np.ndarray:
+    def real(given: Given) -> Array:
         assert given.value is not None
-        return (given.value - np.float64(given.operand.zero_point)) * given.operand.scale
+        values: Array = (given.value - np.float64(given.operand.zero_point)) * given.operand.scale
+        return values
 
     # The columns of the weights are joined the other way round than the values.
     values = np.hstack([real(step), real(state)])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nnhal.arrays import Array
 from nnhal.operations._types import F16, F32, FLOAT16, FLOAT32
 from nnhal.types import OperandType, OperationType
 from tests.support.kernels import compute
@@ -15,9 +16,7 @@ VALUES = np.round(RNG.normal(0, 1, (TIME, BATCH, INPUT)) * 64) / 64
 TANH = 4
 
 
-def sequence_inputs(
-    code: OperandType, form: Form, state: np.ndarray, memory: np.ndarray, time_major: bool
-) -> list[Given]:
+def sequence_inputs(code: OperandType, form: Form, state: Array, memory: Array, time_major: bool) -> list[Given]:
     weights = random_weights(form)
     real = FLOAT16 if code == F16 else FLOAT32
     return [

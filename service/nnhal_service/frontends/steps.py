@@ -1,0 +1,91 @@
+"""Adding operations to a HAL model for one of the user's nodes, whatever the format that it comes from."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nnhal.arrays import Array
+from nnhal.errors import HalError
+from nnhal.types import FusedActivation, Operand, OperandLifeTime, OperandType, OperationType
+from nnhal_service.frontends.builder import ModelBuilder
+from nnhal_service.frontends.errors import UnsupportedNode
+
+ACTIVATIONS = {
+    FusedActivation.RELU: OperationType.RELU,
+    FusedActivation.RELU1: OperationType.RELU1,
+    FusedActivation.RELU6: OperationType.RELU6,
+}
+"""The operations that do what a fused activation does."""
+
+
+class Steps(ABC):
+    """The operations of one node. Methods raise UnsupportedNode where the HAL cannot take what they are asked to add."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def model(self) -> ModelBuilder:
+        """The model that they are added to."""
+
+    @property
+    @abstractmethod
+    def origins(self) -> list[tuple[str, ...]]:
+        """The user's nodes of each operation of the model."""
+
+    @property
+    @abstractmethod
+    def stands_for(self) -> tuple[str, ...]:
+        """The user's nodes that are being converted."""
+
+    @abstractmethod
+    def unsupported(self, reason: str, supported: str = "") -> UnsupportedNode:
+        """The error to raise about the node."""
+
+    def operand(self, index: int) -> Operand:
+        """What is known of an operand of the model, by its index there."""
+        return self.model.operands[index]
+
+    def int32(self, value: int) -> int:
+        """An INT32 scalar."""
+        return self.add_constant(OperandType.INT32, np.array(value))
+
+    def boolean(self, value: bool) -> int:
+        """A BOOL scalar."""
+        return self.add_constant(OperandType.BOOL, np.array(value))
+
+    def real(self, value: float, main: int) -> int:
+        """A scalar of the precision of an operation's first input."""
+        half = self.operand(main).type == OperandType.TENSOR_FLOAT16
+        return self.add_constant(OperandType.FLOAT16 if half else OperandType.FLOAT32, np.array(value))
+
+    def vector(self, values: Sequence[int]) -> int:
+        """A TENSOR_INT32 of rank 1."""
+        return self.add_constant(OperandType.TENSOR_INT32, np.array(values))
+
+    def add_constant(self, code: OperandType, values: Array, **quantization: Any) -> int:
+        """A constant operand; ``quantization`` as for ModelBuilder.constant."""
+        return self.model.constant(code, values, **quantization)
+
+    def absent(self, code: OperandType | int) -> int:
+        """An optional input that is left out."""
+        return self.model.add(Operand(code, lifetime=OperandLifeTime.NO_VALUE))
+
+    def add(self, code: OperationType, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """Add an operation to operands that there are already."""
+        try:
+            self.model.operation(code, inputs, outputs)
+        except HalError as error:
+            raise self.unsupported(error.message) from error
+        self.origins.append(self.stands_for)
+
+    def step(self, code: OperationType, inputs: Sequence[int], like: int | Operand | None = None) -> int:
+        """Add an operation whose result only this node uses: of the type and scale of an operand, the first input's."""
+        pattern = like if isinstance(like, Operand) else self.operand(inputs[0] if like is None else like)
+        result = self.model.add(Operand(pattern.type, (), pattern.scale, pattern.zero_point))
+        self.add(code, inputs, [result])
+        return result

@@ -1,0 +1,310 @@
+"""HAL operands for TFLite's tensors, and operations for one operator after another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from tflite import ActivationFunctionType
+
+from nnhal.arrays import Array
+from nnhal.types import FusedActivation, Operand, OperandLifeTime, OperandType, OperationType
+from nnhal.types.layout import Dimensions, describe
+from nnhal_service.frontends.builder import ModelBuilder
+from nnhal_service.frontends.errors import UnsupportedNode
+from nnhal_service.frontends.steps import ACTIVATIONS, Steps
+from nnhal_service.frontends.tflite.graph import Graph, Operator, OptionsKind, Quantization, Tensor
+from nnhal_service.frontends.tflite.tensors import (
+    QUANT8,
+    channels_of,
+    element_type,
+    narrowed,
+    operand_of,
+    quantization_of,
+    real_values,
+    values_of,
+)
+
+FLOAT = Operand(OperandType.TENSOR_FLOAT32)
+"""What a step in floats gives."""
+
+_FUSED = {
+    ActivationFunctionType.NONE: FusedActivation.NONE,
+    ActivationFunctionType.RELU: FusedActivation.RELU,
+    ActivationFunctionType.RELU_N1_TO_1: FusedActivation.RELU1,
+    ActivationFunctionType.RELU6: FusedActivation.RELU6,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A variable: what an operator reads it as, and what it writes it to. The HAL has none; they are in and output."""
+
+    tensor: int
+    before: int
+    after: int
+
+
+@dataclass(slots=True)
+class GraphBuilder:
+    """The HAL model of a graph in the making. ``origins`` names each operation's operators.
+
+    ``folded`` has the values of tensors that need no operation, since they are known before execution.
+    """
+
+    graph: Graph
+    model: ModelBuilder = field(default_factory=ModelBuilder)
+    operands: dict[int, int] = field(default_factory=dict)
+    origins: list[tuple[str, ...]] = field(default_factory=list)
+    folded: dict[int, Array] = field(default_factory=dict)
+    states: list[State] = field(default_factory=list)
+
+    def input(self, index: int) -> int:
+        """The operand of an input of the model. Raises ValueError for a tensor that the HAL cannot hold."""
+        tensor = self.graph.tensors[index]
+        operand = operand_of(tensor, OperandLifeTime.SUBGRAPH_INPUT, tensor.initial_shape or (1,))
+        self.operands[index] = self.model.add(operand, tensor.name)
+        return self.operands[index]
+
+    def tensor(self, index: int) -> int:
+        """The operand of a tensor: constants and results get theirs when they are first asked for.
+
+        Raises ValueError for a tensor that the HAL cannot hold, InvalidModel for one that is broken.
+        """
+        if index not in self.operands:
+            tensor = self.graph.tensors[index]
+            if self.values(index) is not None:
+                self.operands[index] = self._constant(index)
+            elif tensor.variable:
+                raise ValueError(f"'{tensor.name}' is a variable, which only recurrent operators may read")
+            else:
+                is_output = index in self.graph.outputs
+                lifetime = OperandLifeTime.SUBGRAPH_OUTPUT if is_output else OperandLifeTime.TEMPORARY_VARIABLE
+                self.operands[index] = self.model.add(operand_of(tensor, lifetime, tensor.shape), tensor.name)
+        return self.operands[index]
+
+    def values(self, index: int) -> Array | None:
+        """The values of a tensor that is known before execution, of its own element type; None where it is not."""
+        if index in self.folded:
+            return self.folded[index]
+        tensor = self.graph.tensors[index]
+        return None if tensor.data is None else values_of(tensor)
+
+    def _constant(self, index: int) -> int:
+        tensor, values = self.graph.tensors[index], self.values(index)
+        if values is None or values.size == 0:
+            raise ValueError(f"'{tensor.name}' has no elements")
+        values, code = np.atleast_1d(narrowed(values, tensor.name)), element_type(tensor).operand
+        found = quantization_of(tensor)
+        if found is None:
+            return self.model.constant(code, values, name=tensor.name)
+        if found.per_channel:
+            per_channel = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
+            return self.model.constant(per_channel, values, channels=channels_of(tensor), name=tensor.name)
+        return self.model.constant(code, values, found.scales[0], found.zero_points[0], name=tensor.name)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorBuilder(Steps):
+    """What a converter sees of the model: its operator, and ways to add operations for it."""
+
+    builder: GraphBuilder
+    operator: Operator
+
+    @property
+    def model(self) -> ModelBuilder:
+        """See Steps."""
+        return self.builder.model
+
+    @property
+    def origins(self) -> list[tuple[str, ...]]:
+        """See Steps."""
+        return self.builder.origins
+
+    @property
+    def stands_for(self) -> tuple[str, ...]:
+        """See Steps."""
+        return (self.operator.name,)
+
+    def unsupported(self, reason: str, supported: str = "") -> UnsupportedNode:
+        """See Steps."""
+        return self.operator.unsupported(reason, supported)
+
+    def options(self, kind: type[OptionsKind]) -> OptionsKind:
+        """The operator's options. Raises InvalidModel where they are of another kind."""
+        return self.operator.options_as(kind)
+
+    def has(self, index: int) -> bool:
+        """Whether an input is given."""
+        return index < len(self.operator.inputs) and self.operator.inputs[index] is not None
+
+    def source(self, index: int) -> Tensor:
+        """An input as the file has it."""
+        return self.builder.graph.tensors[self._index(index)]
+
+    def target(self, output: int = 0) -> Tensor:
+        """An output as the file has it."""
+        return self.builder.graph.tensors[self._output(output)]
+
+    def input(self, index: int) -> int:
+        """The operand of an input."""
+        return self._operand(self._index(index))
+
+    def inputs(self) -> list[int]:
+        """The operands of all inputs."""
+        return [self.input(index) for index in range(len(self.operator.inputs))]
+
+    def result(self, output: int = 0) -> int:
+        """The operand of an output."""
+        return self._operand(self._output(output))
+
+    def results(self) -> list[int]:
+        """The operands of all outputs."""
+        return [self.result(output) for output in range(len(self.operator.outputs))]
+
+    def constant(self, index: int) -> Array | None:
+        """The array of an input, None where it is left out or not known before execution."""
+        if not self.has(index):
+            return None
+        try:
+            return self.builder.values(self._index(index))
+        except ValueError as error:
+            raise self.unsupported(str(error)) from error
+
+    def required(self, index: int, what: str) -> Array:
+        """The array of an input that must be known before execution."""
+        values = self.constant(index)
+        if values is None:
+            got = f"'{self.source(index).name}' is computed at run time" if self.has(index) else "it has none"
+            raise self.unsupported(f"its {what}: {got}", f"constant {what}")
+        return values
+
+    def integers(self, index: int, what: str) -> list[int]:
+        """The elements of an input that must be known before execution."""
+        return [int(value) for value in self.required(index, what).reshape(-1)]
+
+    def integer(self, index: int, what: str) -> int:
+        """The one element of an input that must be known before execution."""
+        values = self.integers(index, what)
+        if len(values) != 1:
+            raise self.unsupported(f"its {what} has {len(values)} elements", "one")
+        return values[0]
+
+    def shape(self, index: int) -> Dimensions:
+        """The dimensions of an input: 0 for an open axis. Raises UnsupportedNode where not even the rank is known."""
+        dimensions = self.operand(self.input(index)).dimensions
+        if not dimensions:
+            raise self.unsupported(f"the rank of '{self.source(index).name}' is not known", "known ranks")
+        return dimensions
+
+    def axis(self, axis: int, rank: int) -> int:
+        """An axis that may count from the end, as one in [0, rank)."""
+        if not -rank <= axis < rank:
+            raise self.unsupported(f"axis {axis} of rank {rank}")
+        return axis % rank
+
+    def is_quantized(self, operand: int) -> bool:
+        """Whether an operand has 8-bit values that stand for reals."""
+        return self.operand(operand).type in QUANT8
+
+    def activation(self, code: int) -> int:
+        """A fused activation as an operation's input."""
+        return self.int32(self.fused(code))
+
+    def fused(self, code: int) -> FusedActivation:
+        """A fused activation by TFLite's number."""
+        if code not in _FUSED:
+            raise self.unsupported(f"fused activation {code}", "NONE, RELU, RELU_N1_TO_1, RELU6")
+        return _FUSED[code]
+
+    def finish(self, code: OperationType, inputs: Sequence[int]) -> None:
+        """Add the operation that gives the operator's only result."""
+        self.add(code, inputs, [self.result()])
+
+    def finish_activated(self, code: OperationType, inputs: Sequence[int], activation: int) -> None:
+        """As finish, for an operation that takes no activation: TFLite's own follows it."""
+        fused = self.fused(activation)
+        if fused == FusedActivation.NONE:
+            self.finish(code, inputs)
+        else:
+            self.finish(ACTIVATIONS[fused], [self.step(code, inputs, like=self.result())])
+
+    def reshape(self, operand: int, shape: Sequence[int]) -> int:
+        """An operand in another shape, of which one axis may be open."""
+        return self.step(OperationType.RESHAPE, [operand, self.wanted(shape)])
+
+    def finish_reshape(self, operand: int, shape: Sequence[int], output: int = 0) -> None:
+        """Give an operand in another shape."""
+        self.add(OperationType.RESHAPE, [operand, self.wanted(shape)], [self.result(output)])
+
+    def wanted(self, shape: Sequence[int]) -> int:
+        """A shape as RESHAPE's input."""
+        if list(shape).count(0) > 1:
+            raise self.unsupported(f"shape {describe(shape)} has more than one open axis", "at most one")
+        return self.vector([length or -1 for length in shape] or [1])
+
+    def same_scale(self, first: int, second: int) -> bool:
+        """Whether the values of two operands stand for the same numbers."""
+        one, other = self.operand(first), self.operand(second)
+        return (one.type, one.scale, one.zero_point) == (other.type, other.scale, other.zero_point)
+
+    def with_zero(self, operand: int, activation: FusedActivation = FusedActivation.NONE) -> list[int]:
+        """The inputs of an ADD of zero, which gives a quantised operand in any other scale."""
+        source = self.operand(operand)
+        zero = self.add_constant(
+            OperandType(source.type), np.array([source.zero_point]), scale=source.scale, zero_point=source.zero_point
+        )
+        return [operand, zero, self.int32(activation)]
+
+    def reals(self, index: int) -> int:
+        """An input in floats: dequantised where it is quantised."""
+        if self.quantization(index) is None:
+            return self.input(index)
+        values = self.real_constant(index)
+        if values is not None:
+            return self.add_constant(OperandType.TENSOR_FLOAT32, np.atleast_1d(values))
+        return self.step(OperationType.DEQUANTIZE, [self.input(index)], like=FLOAT)
+
+    def finish_reals(self, code: OperationType, inputs: Sequence[int]) -> None:
+        """As finish, for an operation that computes in floats: quantises where the result is quantised."""
+        if self.is_quantized(self.result()):
+            self.finish(OperationType.QUANTIZE, [self.step(code, inputs, like=FLOAT)])
+        else:
+            self.finish(code, inputs)
+
+    def real_constant(self, index: int) -> Array | None:
+        """The reals of an input, None where it is left out or not known before execution."""
+        values = self.constant(index)
+        if values is None:
+            return None
+        found = self.quantization(index)
+        return values if found is None else real_values(values, found)
+
+    def quantization(self, index: int) -> Quantization | None:
+        """What the integers of an input stand for, None where they are just that, or floats."""
+        try:
+            return quantization_of(self.source(index))
+        except ValueError as error:
+            raise self.unsupported(str(error)) from error
+
+    def fold(self, values: Array) -> None:
+        """Give the result without an operation: it is known before execution."""
+        self.builder.folded[self._output(0)] = values
+
+    def _index(self, index: int) -> int:
+        found = self.operator.inputs[index] if index < len(self.operator.inputs) else None
+        if found is None:
+            raise self.unsupported(f"input {index} is left out")
+        return found
+
+    def _output(self, output: int) -> int:
+        if output >= len(self.operator.outputs):
+            raise self.unsupported(f"it has {len(self.operator.outputs)} outputs", f"at least {output + 1}")
+        return self.operator.outputs[output]
+
+    def _operand(self, tensor: int) -> int:
+        try:
+            return self.builder.tensor(tensor)
+        except ValueError as error:
+            raise self.unsupported(str(error)) from error

@@ -1,0 +1,34 @@
+"""Repeating a tensor along its axes where the HAL's operation, unlike TFLite's, does not do it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnhal.types import OperandType, OperationType
+from nnhal.types.layout import Dimensions, describe
+from nnhal_service.frontends.tflite.builder import OperatorBuilder
+
+
+def common_shape(b: OperatorBuilder, *shapes: Dimensions) -> Dimensions:
+    """The shape that tensors are repeated to. Raises UnsupportedNode where it is not known, or there is none."""
+    if any(0 in shape for shape in shapes):
+        raise b.unsupported(f"shapes {', '.join(describe(shape) for shape in shapes)} are not known", "known shapes")
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError as error:
+        raise b.unsupported(str(error)) from error
+
+
+def repeated(b: OperatorBuilder, operand: int, shape: Dimensions) -> int:
+    """An operand repeated to a shape that it broadcasts to."""
+    source = b.operand(operand)
+    if source.dimensions == shape:
+        return operand
+    if source.type == OperandType.TENSOR_BOOL8:
+        nothing = b.add_constant(OperandType.TENSOR_BOOL8, np.zeros(shape, np.bool_))
+        return b.step(OperationType.LOGICAL_OR, [operand, nothing])
+    aligned = (1,) * (len(shape) - len(source.dimensions)) + source.dimensions
+    if aligned != source.dimensions:
+        operand = b.reshape(operand, aligned)
+    multiples = [wanted // length for wanted, length in zip(shape, aligned, strict=True)]
+    return b.step(OperationType.TILE, [operand, b.vector(multiples)])

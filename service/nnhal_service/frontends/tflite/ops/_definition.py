@@ -1,0 +1,10 @@
+"""What a module of operators gives to the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from nnhal_service.frontends.tflite.builder import OperatorBuilder
+
+Converter = Callable[[OperatorBuilder], None]
+"""Adds the operations of one operator, or raises UnsupportedNode."""

@@ -1,0 +1,50 @@
+"""Filters, weights and biases as the HAL quantises them (contract §3.6, CONV quantisation)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnhal.types import OperandType
+from nnhal_service.frontends.tflite.builder import OperatorBuilder
+
+_INT32 = np.iinfo(np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The operand of a filter, and the scales of its output channels: one for all, one each, or none for floats."""
+
+    operand: int
+    scales: tuple[float, ...] = ()
+
+    @property
+    def per_channel(self) -> bool:
+        """Whether each output channel has a scale of its own."""
+        return len(self.scales) > 1
+
+
+def weights_of(b: OperatorBuilder, main: int, index: int) -> Weights:
+    """The weights of an operation whose input ``main`` they are multiplied with.
+
+    Quantised weights of an operation over floats are dequantised.
+    """
+    found = b.quantization(index)
+    if found is None or not b.is_quantized(b.input(main)):
+        return Weights(b.reals(index))
+    return Weights(b.input(index), found.scales)
+
+
+def bias_of(b: OperatorBuilder, main: int, index: int, weights: Weights, channels: int) -> int:
+    """The bias: zeros where it is left out. Its scale is the accumulator's, by which the HAL defines it."""
+    source = b.operand(b.input(main))
+    if not weights.scales:
+        if b.has(index):
+            return b.input(index)
+        return b.add_constant(OperandType(source.type), np.zeros(channels))
+    scale = 0.0 if weights.per_channel else float(np.float32(source.scale) * np.float32(weights.scales[0]))
+    values = b.required(index, "bias") if b.has(index) else np.zeros(channels, np.int32)
+    if values.size and not _INT32.min <= values.min() <= values.max() <= _INT32.max:
+        raise b.unsupported(f"a bias of {values.min()} to {values.max()}", "32 bits")
+    return b.add_constant(OperandType.TENSOR_INT32, values, scale=scale)

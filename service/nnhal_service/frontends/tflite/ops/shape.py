@@ -1,0 +1,57 @@
+"""What changes a tensor's shape or the order of its axes, and what asks for the shape."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnhal.types import OperationType
+from nnhal.types.layout import Dimensions
+from nnhal_service.frontends.tflite.builder import OperatorBuilder
+from nnhal_service.frontends.tflite.tensors import element_type
+
+
+def reshape(b: OperatorBuilder) -> None:
+    """RESHAPE to the shape of the second input, where old files have an option."""
+    shape = b.constant(1)
+    if shape is not None or not b.has(1):
+        wanted = b.operator.vector if shape is None else tuple(int(length) for length in shape.reshape(-1))
+        b.finish(OperationType.RESHAPE, [b.input(0), b.vector(wanted or (1,))])
+    else:
+        b.finish(OperationType.RESHAPE, [b.input(0), b.input(1)])
+
+
+def squeeze(b: OperatorBuilder) -> None:
+    """RESHAPE to what is left without the given axes, or without all of length 1."""
+    given = b.shape(0)
+    axes = {b.axis(axis, len(given)) for axis in b.operator.vector}
+    axes = axes or {axis for axis, length in enumerate(given) if length == 1}
+    b.finish_reshape(b.input(0), [length for axis, length in enumerate(given) if axis not in axes])
+
+
+def expand_dims(b: OperatorBuilder) -> None:
+    """RESHAPE with one axis more."""
+    given = b.tflite_shape(0)
+    axis = b.axis(b.integer(1, "axis"), len(given) + 1)
+    b.finish_reshape(b.input(0), (*given[:axis], 1, *given[axis:]))
+
+
+def transpose(b: OperatorBuilder) -> None:
+    """TRANSPOSE."""
+    b.finish(OperationType.TRANSPOSE, [b.input(0), b.input(1)])
+
+
+def shape(b: OperatorBuilder) -> None:
+    """The lengths of the axes, which must be known before execution."""
+    given = b.tflite_shape(0)
+    if 0 in given:
+        raise b.unsupported("the input's shape is not known before execution", "known shapes")
+    b.fold(np.array(given, _element(b)))
+
+
+def rank(b: OperatorBuilder) -> None:
+    """How many axes there are. The HAL's RANK gives a scalar operand, which no tensor of TFLite's is."""
+    b.fold(np.array(len(b.tflite_shape(0)), _element(b)))
+
+
+def _element(b: OperatorBuilder) -> np.dtype[np.generic]:
+    return element_type(b.target()).numpy

@@ -1,0 +1,186 @@
+"""What a model must be that has IF and WHILE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from nnhal.errors import HalError
+from nnhal.types import ErrorStatus, Operand, OperandLifeTime, OperandType, OperationType
+from nnhal.validation import validate_model
+from tests.support.subgraphs import B8, I32, Graph, Program
+
+IF, WHILE = OperationType.IF, OperationType.WHILE
+F32 = OperandType.TENSOR_FLOAT32
+RESULT = Operand(I32, (1,))
+DECISION = Operand(B8, (1,), lifetime=OperandLifeTime.SUBGRAPH_INPUT)
+
+
+def refused(program: Program, message: str) -> None:
+    with pytest.raises(HalError, match=message) as failure:
+        validate_model(program.model())
+    assert failure.value.status == ErrorStatus.INVALID_ARGUMENT
+
+
+def identity(program: Program, inputs: int = 1, outputs: int = 1, result: Operand = RESULT) -> Graph:
+    """A subgraph of I32 [1] values; its outputs are sums of the first input."""
+    graph = program.graph()
+    first, *_ = (graph.input() for _ in range(inputs))
+    if result.type == F32:
+        return graph.returns(graph.operation(OperationType.CAST, [first], result))
+    return graph.returns(*(graph.add(first, first, result.dimensions) for _ in range(outputs)))
+
+
+def condition(program: Program, inputs: int) -> Graph:
+    graph = program.graph()
+    first, *_ = (graph.input() for _ in range(inputs))
+    return graph.returns(graph.less(first, first))
+
+
+def branching(then: Callable[[Program], Graph] = identity, decide: Operand = DECISION) -> Program:
+    """IF over one value."""
+    program = Program()
+    main = program.graph()
+    main.operands.append(decide)
+    branches = [main.reference(then(program)), main.reference(identity(program))]
+    main.returns(main.operation(IF, [0, *branches, main.input()], RESULT))
+    return program
+
+
+def looping(
+    body: Callable[[Program], Graph], results: int = 1, decide: Callable[[Program], Graph] | None = None
+) -> Program:
+    """WHILE over two values."""
+    program = Program()
+    main = program.graph()
+    references = [
+        main.reference(decide(program) if decide else condition(program, 2)),
+        main.reference(body(program)),
+    ]
+    values = [main.input(), main.input()]
+    first = main.operation(WHILE, [*references, *values], *(RESULT for _ in range(results)))
+    main.returns(*range(first, first + results))
+    return program
+
+
+def test_a_model_with_control_flow_needs_level_4() -> None:
+    assert validate_model(branching().model()) == 4
+    assert validate_model(looping(lambda p: identity(p, 2)).model()) == 4
+
+
+@pytest.mark.contract("CF-01")
+@pytest.mark.parametrize(
+    "decide",
+    [
+        replace(DECISION, type=I32),
+        *(replace(DECISION, dimensions=dimensions) for dimensions in ((2,), (1, 1), (0,), ())),
+    ],
+)
+def test_a_condition_is_exactly_one_boolean(decide: Operand) -> None:
+    refused(branching(decide=decide), r"expected TENSOR_BOOL8 \[1\]")
+
+
+@pytest.mark.contract("CF-01")
+def test_a_condition_has_a_value() -> None:
+    refused(branching(decide=replace(DECISION, lifetime=OperandLifeTime.NO_VALUE)), "is NO_VALUE")
+
+
+@pytest.mark.contract("CF-01")
+def test_branches_are_subgraphs() -> None:
+    program = Program()
+    main = program.graph()
+    decide, x, branch = main.input(code=B8), main.input(), main.reference(identity(program))
+    main.returns(main.operation(IF, [decide, branch, x, x], RESULT))
+    refused(program, r"input 2 \(else\) is TENSOR_INT32, expected SUBGRAPH")
+
+
+@pytest.mark.contract("CF-01", "CF-03")
+@pytest.mark.parametrize("code", [IF, WHILE])
+def test_control_flow_has_three_inputs(code: OperationType) -> None:
+    program = Program()
+    main = program.graph()
+    main.returns(main.operation(code, [main.input(), main.reference(identity(program))], RESULT))
+    refused(program, "got 2 inputs and 1 outputs")
+
+
+@pytest.mark.contract("CF-02")
+@pytest.mark.parametrize(
+    ("then", "message"),
+    [
+        (lambda p: identity(p, inputs=2), "the inputs of its then branch are 2, expected 1"),
+        (lambda p: identity(p, outputs=2), "the outputs of its then branch are 2, expected 1"),
+        (lambda p: identity(p, result=Operand(F32, (1,))), "number 0 is TENSOR_FLOAT32"),
+        (lambda p: identity(p, result=Operand(I32, (2,))), r"number 0 is TENSOR_INT32 \[2\]"),
+    ],
+)
+def test_branches_fit_the_operation(then: Callable[[Program], Graph], message: str) -> None:
+    refused(branching(then), message)
+
+
+@pytest.mark.contract("CF-02")
+def test_unknown_dimensions_fit_known_ones() -> None:
+    assert validate_model(branching(lambda p: identity(p, result=Operand(I32))).model()) == 4
+
+
+@pytest.mark.contract("CF-04")
+@pytest.mark.parametrize(
+    ("decide", "message"),
+    [
+        (lambda p: condition(p, 1), "the inputs of its condition are 1, expected 2"),
+        (lambda p: identity(p, 2, 2), "its condition has 2 outputs, expected 1"),
+        (lambda p: identity(p, 2), r"the output of its condition is TENSOR_INT32 \[1\]"),
+    ],
+)
+def test_a_loops_condition_decides_by_all_values(decide: Callable[[Program], Graph], message: str) -> None:
+    refused(looping(lambda p: identity(p, 2), decide=decide), message)
+
+
+@pytest.mark.contract("CF-05")
+@pytest.mark.parametrize(
+    ("body", "results", "message"),
+    [
+        (lambda p: identity(p, 1), 1, "the inputs of its body are 1, expected 2"),
+        (lambda p: identity(p, 2, 1), 2, "its body has 1 outputs, expected 2 .* to 2"),
+        (lambda p: identity(p, 2, 3), 1, "its body has 3 outputs, expected 1 .* to 2"),
+        (lambda p: identity(p, 2, result=Operand(F32, (1,))), 1, "the outputs of its body: number 0"),
+    ],
+)
+def test_a_loops_body_gives_values_for_the_next_round(
+    body: Callable[[Program], Graph], results: int, message: str
+) -> None:
+    refused(looping(body, results), message)
+
+
+@pytest.mark.contract("CF-11", "MV-07")
+@pytest.mark.parametrize("length", [1, 3])
+def test_subgraphs_that_refer_to_one_another_in_a_cycle_are_refused(length: int) -> None:
+    program = Program()
+    main = program.graph()
+    cycle = [program.graph() for _ in range(length)]
+    for number, graph in enumerate(cycle):
+        following = graph.reference(cycle[(number + 1) % length])
+        decide, x = graph.constant([1], B8), graph.input()
+        graph.returns(graph.operation(IF, [decide, following, following, x], RESULT))
+    branch = main.reference(cycle[0])
+    main.returns(main.operation(IF, [main.input(code=B8), branch, branch, main.input()], RESULT))
+    refused(program, "in a cycle")
+
+
+@pytest.mark.contract("CF-10")
+def test_a_subgraph_may_be_referred_to_from_several_places() -> None:
+    program = Program()
+    main, outer, shared = program.graph(), program.graph(), identity(program)
+    decide, x = outer.constant([1], B8), outer.input()
+    outer.returns(outer.operation(IF, [decide, *[outer.reference(shared)] * 2, x], RESULT))
+    branches = [main.reference(outer), main.reference(shared)]
+    main.returns(main.operation(IF, [main.input(code=B8), *branches, main.input()], RESULT))
+    assert validate_model(program.model()) == 4
+
+
+def test_quantisation_is_part_of_what_must_fit() -> None:
+    program = branching()
+    main = program.graphs[0]
+    main.operands[-1] = replace(main.operands[-1], scale=0.5)
+    refused(program, r"the outputs of its then branch: number 0 is TENSOR_INT32 \[1\] \(0\.0, 0\)")

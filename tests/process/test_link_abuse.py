@@ -1,0 +1,254 @@
+"""Clients that misuse the link: they lose it, and nobody else loses anything."""
+
+from __future__ import annotations
+
+import os
+import resource
+import select
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from nnhal.descriptor import Descriptor
+from nnhal.endpoint import Endpoint
+from nnhal.errors import HalError, TransportError
+from nnhal.link import Limits, Link
+from nnhal.remote import RemoteDevice
+from nnhal.types import ErrorStatus
+from nnhal.v1 import link_pb2 as wire
+from nnhal.v1 import prepared_model_pb2 as prepared_pb2
+from tests.support.additions import addition_model
+from tests.support.bystanders import Bystander, bystander
+from tests.support.processes import device_process
+from tests.support.raw_links import RawLink
+from tests.support.refusals import INVALID, refusal
+from tests.support.resources import resources_of
+from tests.support.waiting import wait_until
+from tests.support.wire import WireDevice
+
+LIMITS = Limits()
+FULL = ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
+
+
+@pytest.fixture(autouse=True)
+def others_are_unharmed(cpu_ref: Endpoint) -> Iterator[None]:
+    """Another session executes all through each test, and the process then holds no more than before."""
+    with bystander(cpu_ref) as other:
+        device = other.device
+        before, resources = (device.usage().sessions, device.usage().descriptors), resources_of(device.pid)
+        yield
+        wait_until(lambda: (device.usage().sessions, device.usage().descriptors) == before, "sessions are released")
+        wait_until(lambda: resources_of(device.pid) == resources, "descriptors and mappings are released")
+
+
+class Pipe:
+    """A pipe of which the writing end is given away: its end tells that nobody holds that one any more."""
+
+    def __init__(self) -> None:
+        reader, writer = os.pipe()
+        self.reader, self.writer = Descriptor(reader), Descriptor(writer)
+
+    def wait_until_released(self) -> None:
+        """Close the writing end here, and wait until it is closed everywhere."""
+        self.writer.close()
+        assert select.select([self.reader.fileno()], [], [], 30)[0], "the device still holds a descriptor"
+        assert os.read(self.reader.fileno(), 1) == b""
+
+
+def put(count: int) -> bytes:
+    return wire.LinkRequest(put=wire.Put(count=count)).SerializeToString()
+
+
+HELLO = wire.LinkRequest(hello=wire.Hello(protocol_version=1)).SerializeToString()
+TAKE = wire.LinkRequest(take=wire.Take(descriptor_id=1)).SerializeToString()
+DROP = wire.LinkRequest(drop=wire.Drop(descriptor_ids=[1])).SerializeToString()
+UNKNOWN_FIELD = bytes([0xF8, 0x07, 0x01])
+
+
+@pytest.mark.parametrize(
+    ("message", "descriptors", "reason"),
+    [
+        pytest.param(b"\xff" * 100, 0, "no LinkRequest", id="garbage"),
+        pytest.param(b"\xff" * 100, 3, "no LinkRequest", id="garbage with descriptors"),
+        pytest.param(UNKNOWN_FIELD, 0, "empty", id="a message of no kind"),
+        pytest.param(HELLO, 0, "hello", id="a second hello"),
+        pytest.param(bytes(LIMITS.message_bytes + 1), 0, "more than 65536 bytes", id="one byte too many"),
+        pytest.param(bytes(2 * LIMITS.message_bytes), 2, "more than 65536 bytes", id="far too many bytes"),
+        pytest.param(put(2), 1, "1 descriptors came with", id="too few descriptors"),
+        pytest.param(put(1), 2, "2 descriptors came with", id="one descriptor too many"),
+        pytest.param(put(1), 0, "0 descriptors came with", id="no descriptors"),
+        pytest.param(put(0), 1, "1 descriptors came with", id="a descriptor that is not announced"),
+        pytest.param(put(2**32 - 1), 1, "1 descriptors came with", id="a count out of all proportion"),
+        pytest.param(TAKE, 1, "1 descriptors came with", id="a descriptor with a take"),
+        pytest.param(DROP, 1, "1 descriptors came with", id="a descriptor with a drop"),
+        pytest.param(put(17), 17, "more than 16 descriptors", id="more descriptors than a message may have"),
+        pytest.param(put(200), 200, "more than 16 descriptors", id="far more descriptors"),
+    ],
+)
+def test_a_link_that_does_not_keep_to_the_protocol_ends(
+    cpu_ref: Endpoint, message: bytes, descriptors: int, reason: str
+) -> None:
+    pipe = Pipe()
+    with RawLink(cpu_ref.link) as link:
+        link.hello()
+        link.ask(wire.LinkRequest(put=wire.Put(count=1)), [pipe.writer.fileno()])
+        link.send(message, [pipe.writer.fileno()] * descriptors)
+        last = link.wait_for_end()
+        assert last is not None
+        assert last.refusal.fatal
+        assert reason in last.refusal.message
+        pipe.wait_until_released()
+
+
+def test_a_link_on_which_an_empty_datagram_comes_ends(cpu_ref: Endpoint) -> None:
+    with RawLink(cpu_ref.link) as link:
+        link.hello()
+        link.send(b"")
+        assert link.wait_for_end() is None
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        pytest.param(put(1), "must be Hello", id="a put"),
+        pytest.param(UNKNOWN_FIELD, "must be Hello", id="a message of no kind"),
+        pytest.param(b"GET / HTTP/1.1\r\n\r\n", "no LinkRequest", id="another protocol"),
+        pytest.param(
+            wire.LinkRequest(hello=wire.Hello(protocol_version=2)).SerializeToString(),
+            "protocol version 2, expected 1",
+            id="another version",
+        ),
+        pytest.param(wire.LinkRequest(hello=wire.Hello()).SerializeToString(), "version 0", id="no version"),
+    ],
+)
+def test_a_link_that_does_not_begin_with_hello_ends(cpu_ref: Endpoint, message: bytes, reason: str) -> None:
+    pipe = Pipe()
+    with RawLink(cpu_ref.link) as link:
+        link.send(message, [pipe.writer.fileno()] if message == put(1) else ())
+        last = link.wait_for_end()
+        assert last is not None
+        assert last.refusal.fatal
+        assert reason in last.refusal.message
+        pipe.wait_until_released()
+
+
+@pytest.mark.slow
+def test_a_link_that_is_silent_and_one_that_never_reads_end(cpu_ref: Endpoint) -> None:
+    pipe = Pipe()
+    with RawLink(cpu_ref.link) as silent, RawLink(cpu_ref.link) as flooding, RemoteDevice(cpu_ref, "test") as device:
+        flooding.hello()
+        flooding.ask(wire.LinkRequest(put=wire.Put(count=1)), [pipe.writer.fileno()])
+        flooding.flood(wire.LinkRequest(drop=wire.Drop()).SerializeToString())
+        Bystander(device).run()
+        pipe.wait_until_released()
+        assert silent.wait_for_end() is None
+
+
+def test_descriptors_up_to_the_limit_of_a_session_and_no_more(cpu_ref: Endpoint) -> None:
+    pipe = Pipe()
+    per_message, limit = LIMITS.descriptors_per_message, LIMITS.descriptors_per_session
+    with RawLink(cpu_ref.link) as link:
+        link.hello()
+        numbers = [
+            number
+            for _ in range(limit // per_message)
+            for number in link.ask(
+                wire.LinkRequest(put=wire.Put(count=per_message)), [pipe.writer.fileno()] * per_message
+            ).put.descriptor_ids
+        ]
+        assert len(set(numbers)) == limit
+        one = wire.LinkRequest(put=wire.Put(count=1))
+        for _ in range(3):
+            refused = link.ask(one, [pipe.writer.fileno()]).refusal
+            assert (ErrorStatus(refused.status), refused.fatal) == (FULL, False)
+            assert f"at most {limit}" in refused.message
+        link.ask(wire.LinkRequest(drop=wire.Drop(descriptor_ids=[numbers[7], 10**9, numbers[7]])))
+        assert len(link.ask(one, [pipe.writer.fileno()]).put.descriptor_ids) == 1
+    pipe.wait_until_released()
+
+
+def test_a_session_that_is_full_of_descriptors_works_on(cpu_ref: Endpoint) -> None:
+    with Link(cpu_ref.link) as link, RemoteDevice(cpu_ref, "test") as device:
+        pipe = Pipe()
+        link.put([pipe.writer] * LIMITS.descriptors_per_session)
+        with pytest.raises(HalError) as caught:
+            link.put([pipe.writer])
+        assert caught.value.status == FULL
+        Bystander(device).run()
+
+
+def test_bursts_that_nobody_takes_are_limited_too(cpu_ref: Endpoint) -> None:
+    with WireDevice(cpu_ref) as wire_device:
+        message = prepared_pb2.ConfigureExecutionBurstRequest(prepared_model=wire_device.prepare(addition_model()))
+        configure = wire_device.prepared_model.ConfigureExecutionBurst
+        bursts = [wire_device.call(configure, message) for _ in range(LIMITS.descriptors_per_session)]
+        refusal(lambda: wire_device.call(configure, message), FULL, "256 descriptors")
+        taken = wire_device.link.take_channel(bursts[0].channel_descriptor_id)
+        wire_device.call(configure, message)
+        taken.close()
+
+
+def test_a_descriptor_is_handed_out_once(cpu_ref: Endpoint) -> None:
+    with WireDevice(cpu_ref) as wire_device:
+        message = prepared_pb2.ConfigureExecutionBurstRequest(prepared_model=wire_device.prepare(addition_model()))
+        number = wire_device.call(wire_device.prepared_model.ConfigureExecutionBurst, message).channel_descriptor_id
+        with RawLink(cpu_ref.link) as stranger:
+            stranger.hello()
+            refused = stranger.ask(wire.LinkRequest(take=wire.Take(descriptor_id=number))).refusal
+            assert (ErrorStatus(refused.status), refused.fatal) == (INVALID, False)
+        wire_device.link.take(number).close()
+        for unknown in (number, 10**9, 0):
+            refusal(lambda n=unknown: wire_device.link.take(n), INVALID, "is not offered, or was taken")  # type: ignore[misc]
+        wire_device.prepare(addition_model())
+
+
+def test_what_a_client_has_put_cannot_be_taken(cpu_ref: Endpoint) -> None:
+    with Link(cpu_ref.link) as link:
+        (number,) = link.put([Pipe().writer])
+        refusal(lambda: link.take(number), INVALID, "is not offered")
+
+
+def test_links_beyond_the_limit_are_refused_until_one_closes(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NNHAL_DEVICE_MAX_SESSIONS", "3")
+    with device_process("cpu_ref", short_path) as (_, endpoint), bystander(endpoint), Link(endpoint.link):
+        with Link(endpoint.link):
+            for _ in range(5):
+                with pytest.raises(TransportError, match="3 links are open, which is the limit"):
+                    Link(endpoint.link)
+        wait_until(lambda: can_open(endpoint), "the place of the closed link is free")
+
+
+def can_open(endpoint: Endpoint) -> bool:
+    try:
+        Link(endpoint.link).close()
+    except TransportError:
+        return False
+    return True
+
+
+def test_a_process_without_free_descriptors_serves_on_and_welcomes_links_later(short_path: Path) -> None:
+    with (
+        device_process("cpu_ref", short_path) as (process, endpoint),
+        bystander(endpoint) as other,
+        ExitStack() as stack,
+    ):
+        limits = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+        used = max(int(entry.name) for entry in Path(f"/proc/{process.pid}/fd").iterdir()) + 1
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (used + 4, limits[1]))
+        links = [stack.enter_context(RawLink(endpoint.link)) for _ in range(12)]
+        for link in links:
+            link.send(HELLO)
+        wait_until(lambda: used_up(other.device, used + 4), "every descriptor is in use")
+        runs = other.runs
+        wait_until(lambda: other.runs > runs, "the session goes on")
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, limits)
+        for link in links:
+            reply = link.receive()
+            assert reply is not None
+            assert reply.welcome.session_token
+
+
+def used_up(device: RemoteDevice, limit: int) -> bool:
+    return len(list(Path(f"/proc/{device.pid}/fd").iterdir())) >= limit

@@ -1,0 +1,76 @@
+"""A link without a client's manners: any bytes, any descriptors."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from nnhal.link.client import PROTOCOL_VERSION
+from nnhal.v1 import link_pb2 as wire
+
+_SECONDS = 30
+
+
+class RawLink:
+    """A connection to a link socket."""
+
+    def __init__(self, path: Path) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket.settimeout(_SECONDS)
+        self._socket.connect(str(path))
+
+    def send(self, message: bytes, descriptors: Sequence[int] = ()) -> None:
+        """Send one datagram."""
+        if descriptors:
+            socket.send_fds(self._socket, [message], list(descriptors))
+        else:
+            self._socket.send(message)
+
+    def receive(self) -> wire.LinkReply | None:
+        """The next reply; None at the end of the link. Descriptors that come with it are dropped."""
+        try:
+            message = self._socket.recv(1 << 16)
+        except ConnectionResetError:  # told once, before what is still to be received
+            message = self._socket.recv(1 << 16)
+        return wire.LinkReply.FromString(message) if message else None
+
+    def ask(self, request: wire.LinkRequest, descriptors: Sequence[int] = ()) -> wire.LinkReply:
+        """Send a request and return what is answered."""
+        self.send(request.SerializeToString(), descriptors)
+        reply = self.receive()
+        assert reply is not None, "the link has ended"
+        return reply
+
+    def hello(self, version: int = PROTOCOL_VERSION) -> wire.LinkReply:
+        """Say hello."""
+        return self.ask(wire.LinkRequest(hello=wire.Hello(protocol_version=version, client_name="raw")))
+
+    def flood(self, message: bytes) -> None:
+        """Send a datagram again and again, and read nothing, until the other side takes no more for now."""
+        self._socket.setblocking(False)
+        try:
+            while True:
+                self._socket.send(message)
+        except BlockingIOError:
+            self._socket.settimeout(_SECONDS)
+
+    def wait_for_end(self) -> wire.LinkReply | None:
+        """Read until the link ends, and return the last reply."""
+        last = None
+        while (reply := self.receive()) is not None:
+            last = reply
+        return last
+
+    def close(self) -> None:
+        """Close it."""
+        self._socket.close()
+
+    def __enter__(self) -> RawLink:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

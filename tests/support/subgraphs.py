@@ -1,0 +1,100 @@
+"""Models with several subgraphs, built by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from nnhal.resolved import ResolvedModel, inline_constants
+from nnhal.types import DataLocation, Model, Operand, OperandLifeTime, OperandType, Operation, OperationType, Subgraph
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions
+from nnhal.validation import validate_model
+
+I32, B8, INT32 = OperandType.TENSOR_INT32, OperandType.TENSOR_BOOL8, OperandType.INT32
+
+
+@dataclass
+class Program:
+    """Subgraphs that share their constants' memory. The first to be built is main."""
+
+    graphs: list[Graph] = field(default_factory=list)
+    values: bytearray = field(default_factory=bytearray)
+
+    def graph(self) -> Graph:
+        """A further subgraph, empty so far."""
+        self.graphs.append(Graph(self, len(self.graphs)))
+        return self.graphs[-1]
+
+    def model(self) -> Model:
+        """What was built, not validated."""
+        main, *referenced = (graph.build() for graph in self.graphs)
+        return Model(main, tuple(referenced), bytes(self.values))
+
+    def resolved(self) -> ResolvedModel:
+        """The validated model with its constants."""
+        model = self.model()
+        validate_model(model)
+        return ResolvedModel(model, inline_constants(model))
+
+
+class Graph:
+    """A subgraph in the making. Methods return the indexes of the operands that they add."""
+
+    def __init__(self, program: Program, number: int) -> None:
+        self.number = number
+        self.operands: list[Operand] = []
+        self._program = program
+        self._operations: list[Operation] = []
+        self._outputs: tuple[int, ...] = ()
+
+    def input(self, dimensions: Dimensions = (1,), code: OperandType = I32) -> int:
+        """An input of the subgraph."""
+        return self._add(Operand(code, dimensions, lifetime=OperandLifeTime.SUBGRAPH_INPUT))
+
+    def constant(self, values: Any, code: OperandType = I32) -> int:
+        """A constant."""
+        array = np.asarray(values).astype(ELEMENT_TYPES[code])
+        values_ = self._program.values
+        values_.extend(bytes(-len(values_) % 4))
+        location = DataLocation(0, len(values_), array.nbytes)
+        values_.extend(array.tobytes())
+        return self._add(Operand(code, array.shape, lifetime=OperandLifeTime.CONSTANT_COPY, location=location))
+
+    def reference(self, graph: Graph) -> int:
+        """A reference to another subgraph, which is not main."""
+        location = DataLocation(offset=graph.number - 1)
+        return self._add(Operand(OperandType.SUBGRAPH, lifetime=OperandLifeTime.SUBGRAPH, location=location))
+
+    def operation(self, code: OperationType, inputs: Sequence[int], *outputs: Operand) -> int:
+        """An operation; the index of its first output, the others follow."""
+        indexes = [self._add(output) for output in outputs]
+        self._operations.append(Operation(code, tuple(inputs), tuple(indexes)))
+        return indexes[0]
+
+    def add(self, first: int, second: int, dimensions: Dimensions = (1,)) -> int:
+        """first + second, of integers."""
+        return self.operation(OperationType.ADD, [first, second, self.constant(0, INT32)], Operand(I32, dimensions))
+
+    def less(self, first: int, second: int) -> int:
+        """first < second, of integers."""
+        return self.operation(OperationType.LESS, [first, second], Operand(B8, (1,)))
+
+    def returns(self, *outputs: int) -> Graph:
+        """Say what the outputs are."""
+        self._outputs = outputs
+        return self
+
+    def build(self) -> Subgraph:
+        """The subgraph."""
+        operands = list(self.operands)
+        for index in self._outputs:
+            operands[index] = replace(operands[index], lifetime=OperandLifeTime.SUBGRAPH_OUTPUT)
+        inputs = tuple(i for i, o in enumerate(operands) if o.lifetime == OperandLifeTime.SUBGRAPH_INPUT)
+        return Subgraph(tuple(operands), tuple(self._operations), inputs, self._outputs)
+
+    def _add(self, operand: Operand) -> int:
+        self.operands.append(operand)
+        return len(self.operands) - 1
