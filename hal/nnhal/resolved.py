@@ -104,9 +104,9 @@ def inline_constants(model: Model, pools: Mapping[int, Array] | None = None) -> 
         element = ELEMENT_TYPES.get(operand.type)
         if element is None:
             return raw
-        if start % element.itemsize:
-            raw = raw.copy()  # numpy reads what is not aligned slowly, and some kernels not at all
         array = raw.view(element).reshape(operand.dimensions)
+        if not array.flags.aligned:
+            array = array.copy()  # numpy reads what is not aligned slowly, and some kernels not at all
         array.flags.writeable = False
         return array
 

@@ -128,7 +128,7 @@ def expected_step(cell: Weights, values: Array, output: Array, memory: Array) ->
             total = total + cell.peephole[number] * seen
         if cell.layer_norm[number] is not None:
             total = (total - total.mean(1, keepdims=True)) / total.std(1, keepdims=True) * cell.layer_norm[number]
-        total = total + cell.bias[number]
+        total += cell.bias[number]
         return total
 
     def clip(x: Array, limit: float) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from nnhal.errors import HalError, general_failure
 from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet
 from nnhal.resolved import ResolvedModel, describe_operation
 from nnhal.types import ErrorStatus, Operand, OperandLifeTime, Operation, OperationType, Subgraph
-from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe
+from nnhal.types.layout import ELEMENT_TYPES, MAX_OPERAND_BYTES, Dimensions, describe
 from nnhal_devices.cpu_ref.control_flow import CONTROL_FLOW, Activation
 from nnhal_devices.cpu_ref.kernels import KERNELS
 from nnhal_devices.driver import Control
@@ -32,7 +33,8 @@ class Interpreter:
         graph = self._model.subgraphs[subgraph]
         values: dict[int, Array] = dict(self._model.constants[subgraph])
         given = {index: v for index, v in zip(graph.input_indexes, inputs, strict=True) if v is not None}
-        values.update(_declared(graph, given, f"subgraph {subgraph}"))
+        place = f"inputs of referenced subgraph {subgraph - 1}" if subgraph else "inputs"
+        values.update(_declared(graph, given, place))
         for number, operation in enumerate(graph.operations):
             control.check()
             place = describe_operation(operation, number, subgraph)
@@ -74,19 +76,35 @@ class Interpreter:
             lambda position: _NOTHING if (value := present[position]) is None else value.shape,
             self._model.model.relax_computation_float32_to_float16,
         )
+        shapes = _prepared(context)
         try:
-            shapes = DEFINITIONS[context.type].prepare(context)
             with np.errstate(all="ignore"):  # float arithmetic answers with inf and nan, as the HAL's does
                 results = KERNELS[context.type](context)
-        except UnknownYet as omitted:
-            raise HalError(ErrorStatus.INVALID_ARGUMENT, f"{omitted} is omitted, expected a value") from omitted
-        except (ValueError, IndexError, MemoryError) as error:
+        except (ValueError, IndexError, ArithmeticError, MemoryError) as error:
             raise HalError(ErrorStatus.GENERAL_FAILURE, f"{place}: {error}") from error
         for index, (result, shape) in enumerate(zip(results, shapes, strict=True)):
             element = ELEMENT_TYPES[context.outputs[index].type]
             if not fits_prepared(result.shape, shape) or result.dtype != element:
                 context.fail(f"output {index} is {result.dtype} {result.shape}, expected {element} {shape}")
         return results
+
+
+def _prepared(context: OperationContext) -> tuple[Dimensions, ...]:
+    """The dimensions of an operation's outputs, now that all values are known.
+
+    What does not fit together only now is a failure of the execution and no longer of its arguments.
+    """
+    try:
+        shapes = DEFINITIONS[context.type].prepare(context)
+    except UnknownYet as omitted:
+        raise HalError(ErrorStatus.INVALID_ARGUMENT, f"{omitted} is omitted, expected a value") from omitted
+    except HalError as error:
+        raise HalError(ErrorStatus.GENERAL_FAILURE, error.message) from error
+    for index, (shape, operand) in enumerate(zip(shapes, context.outputs, strict=True)):
+        size = ELEMENT_TYPES[operand.type].itemsize * prod(shape)
+        if size > MAX_OPERAND_BYTES:
+            context.fail(f"output {index} would take {size} bytes, at most {MAX_OPERAND_BYTES} are allowed")
+    return shapes
 
 
 def _declared(graph: Subgraph, values: dict[int, Array], place: str) -> dict[int, Array]:

@@ -76,7 +76,8 @@ class Scheduler:
     @property
     def waiting(self) -> int:
         """How many executions wait."""
-        return sum(len(queue) for queue in self._queues.values())
+        with self._lock:
+            return sum(len(queue) for queue in self._queues.values())
 
     def _withdraw(self, client: object, waiter: _Waiter) -> bool:
         """Leave the queue; False where the waiter has been admitted in the meantime."""

@@ -64,13 +64,14 @@ def locate(memory: Memory, pool: Pool, location: DataLocation, rules: MemoryRule
         view = pool.view(location.offset, location.length)
         if view.ctypes.data % rules.alignment == 0:
             return view
-    return Staged(pool, location.offset, aligned_bytes(location.length))
+    return Staged(pool, location.offset, aligned_bytes(location.length, rules.alignment))
 
 
-def aligned_bytes(size: int) -> Bytes:
-    """Private memory, aligned as any device may want it."""
-    raw = np.zeros(size + _ALIGNMENT, np.uint8)  # what a run does not write reaches the client too
-    start = -raw.ctypes.data % _ALIGNMENT
+def aligned_bytes(size: int, alignment: int) -> Bytes:
+    """Private memory, aligned as a device wants it, and at least as vector instructions do."""
+    alignment = max(alignment, _ALIGNMENT)
+    raw = np.zeros(size + alignment, np.uint8)  # what a run does not write reaches the client too
+    start = -raw.ctypes.data % alignment
     return raw[start : start + size]
 
 

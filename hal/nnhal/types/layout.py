@@ -31,6 +31,8 @@ ELEMENT_TYPES: dict[int, np.dtype[np.generic]] = {
 SCALAR_TYPES = frozenset(
     {OperandType.FLOAT32, OperandType.INT32, OperandType.UINT32, OperandType.BOOL, OperandType.FLOAT16}
 )
+MAX_OPERAND_BYTES = 2**32 - 1
+"""What one operand may take."""
 EXTENSION_BASE = 0x10000
 """Codes from here on belong to extensions."""
 

@@ -8,10 +8,17 @@ from collections.abc import Sequence
 from nnhal.errors import invalid_argument
 from nnhal.operations import type_name
 from nnhal.types import ChannelQuant, Model, Operand, OperandLifeTime, OperandType
-from nnhal.types.layout import ELEMENT_TYPES, byte_size, describe, fully_specified, is_extension, is_scalar
+from nnhal.types.layout import (
+    ELEMENT_TYPES,
+    MAX_OPERAND_BYTES,
+    byte_size,
+    describe,
+    fully_specified,
+    is_extension,
+    is_scalar,
+)
 from nnhal.types.memory import NOWHERE
 
-_MAX_BYTES = 2**32 - 1
 _TYPES = frozenset(code.value for code in OperandType)
 _LIFETIMES = frozenset(code.value for code in OperandLifeTime)
 _ZERO_POINTS = {
@@ -56,8 +63,8 @@ def _dimensions(operand: Operand, place: str) -> None:
     if operand.dimensions and (is_scalar(operand.type) or operand.type == OperandType.SUBGRAPH):
         invalid_argument(f"{place} is a {type_name(operand.type)} with dimensions {describe(operand.dimensions)}")
     size = byte_size(operand.type, operand.dimensions)
-    if size > _MAX_BYTES:
-        invalid_argument(f"{place} takes {size} bytes, expected at most {_MAX_BYTES}")
+    if size > MAX_OPERAND_BYTES:
+        invalid_argument(f"{place} takes {size} bytes, expected at most {MAX_OPERAND_BYTES}")
     constant = operand.lifetime in (OperandLifeTime.CONSTANT_COPY, OperandLifeTime.CONSTANT_POOL)
     if constant and not is_extension(operand.type) and not fully_specified(operand.type, operand.dimensions):
         invalid_argument(f"{place} is a constant with dimensions {describe(operand.dimensions)}, expected all known")

@@ -148,9 +148,9 @@ class NodeBuilder:
         """The shape of an input: 0 for an open axis."""
         return self._shape(self.node.inputs[index])
 
-    def output_shape(self) -> Dimensions:
-        """The shape of the first output."""
-        return self._shape(self.node.outputs[0])
+    def output_shape(self, index: int = 0) -> Dimensions:
+        """The shape of the first output, or of the one at an index."""
+        return self._shape(self.node.outputs[index])
 
     def quantization(self, index: int) -> Quantization | None:
         """What the integers of an input stand for, None where they are just that, or floats."""
@@ -195,9 +195,14 @@ class NodeBuilder:
         self._add(code, inputs, [result])
         return result
 
-    def finish(self, code: OperationType, inputs: Sequence[int]) -> None:
-        """Add the operation that gives the node's result."""
-        self._add(code, inputs, [self._tensor(self.node.outputs[0])])
+    def finish(self, code: OperationType, inputs: Sequence[int], index: int = 0) -> None:
+        """Add the operation that gives the node's result, or the one at an index."""
+        self._add(code, inputs, [self.result(index)])
+
+    def finish_all(self, code: OperationType, inputs: Sequence[int]) -> None:
+        """Add the operation that gives all of the node's results, the unused ones included."""
+        results = [self.result(index) if name else self._unnamed() for index, name in enumerate(self.node.outputs)]
+        self._add(code, inputs, results)
 
     def finish_activated(self, code: OperationType, inputs: Sequence[int]) -> None:
         """As finish, for an operation that takes no activation: the node's own follows it."""
@@ -214,17 +219,22 @@ class NodeBuilder:
         )
         self.finish(OperationType.ADD, [operand, zero, self.activation()])
 
-    def result(self) -> int:
-        """The operand of the node's result."""
-        return self._tensor(self.node.outputs[0])
+    def result(self, index: int = 0) -> int:
+        """The operand of the node's result, or of the one at an index."""
+        return self._tensor(self.node.outputs[index])
+
+    def used(self, index: int) -> bool:
+        """Whether anything reads the result at an index."""
+        name = self.node.outputs[index] if index < len(self.node.outputs) else ""
+        return bool(name) and bool(self.graph.uses()[name])
 
     def reshape(self, operand: int, shape: Sequence[int]) -> int:
         """An operand in another shape, of which one axis may be open."""
         return self.step(OperationType.RESHAPE, [operand, self.target(shape)])
 
-    def finish_reshape(self, operand: int) -> None:
-        """Give an operand in the shape of the node's result."""
-        self.finish(OperationType.RESHAPE, [operand, self.target(self.output_shape())])
+    def finish_reshape(self, operand: int, index: int = 0) -> None:
+        """Give an operand in the shape of the node's result, or of the one at an index."""
+        self.finish(OperationType.RESHAPE, [operand, self.target(self.output_shape(index))], index)
 
     def target(self, shape: Sequence[int]) -> int:
         """A shape as RESHAPE's input."""
@@ -242,6 +252,11 @@ class NodeBuilder:
         if shape is None and not added:
             raise self.node.unsupported(f"the rank of '{name}' is not known", "known ranks")
         return added if shape is None or (shape and added) else shape
+
+    def _unnamed(self) -> int:
+        """An operand for a result that the node leaves out."""
+        pattern = self.operand(self.result())
+        return self.builder.model.add(Operand(pattern.type, (), pattern.scale, pattern.zero_point))
 
     def _tensor(self, name: str) -> int:
         try:

@@ -182,7 +182,11 @@ class OperatorBuilder(Steps):
 
     def integers(self, index: int, what: str) -> list[int]:
         """The elements of an input that must be known before execution."""
-        return [int(value) for value in self.required(index, what).reshape(-1)]
+        try:
+            values = narrowed(self.required(index, what), self.source(index).name)
+        except ValueError as error:
+            raise self.unsupported(str(error)) from error
+        return [int(value) for value in values.reshape(-1)]
 
     def integer(self, index: int, what: str) -> int:
         """The one element of an input that must be known before execution."""
@@ -197,6 +201,11 @@ class OperatorBuilder(Steps):
         if not dimensions:
             raise self.unsupported(f"the rank of '{self.source(index).name}' is not known", "known ranks")
         return dimensions
+
+    def tflite_shape(self, index: int) -> Dimensions:
+        """The shape of an input as TFLite has it: empty for a scalar, where the HAL has [1]."""
+        dimensions = self.shape(index)
+        return () if dimensions == (1,) and not self.source(index).initial_shape else dimensions
 
     def axis(self, axis: int, rank: int) -> int:
         """An axis that may count from the end, as one in [0, rank)."""

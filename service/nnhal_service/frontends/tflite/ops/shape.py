@@ -5,19 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from nnhal.types import OperationType
-from nnhal.types.layout import Dimensions
 from nnhal_service.frontends.tflite.builder import OperatorBuilder
 from nnhal_service.frontends.tflite.tensors import element_type
 
 
 def reshape(b: OperatorBuilder) -> None:
     """RESHAPE to the shape of the second input, where old files have an option."""
-    shape = b.constant(1)
-    if shape is not None or not b.has(1):
-        wanted = b.operator.vector if shape is None else tuple(int(length) for length in shape.reshape(-1))
-        b.finish(OperationType.RESHAPE, [b.input(0), b.vector(wanted or (1,))])
-    else:
+    if b.has(1) and b.constant(1) is None:
         b.finish(OperationType.RESHAPE, [b.input(0), b.input(1)])
+    else:
+        wanted = b.integers(1, "shape") if b.has(1) else b.operator.vector
+        b.finish(OperationType.RESHAPE, [b.input(0), b.vector(wanted or (1,))])
 
 
 def squeeze(b: OperatorBuilder) -> None:

@@ -1,0 +1,37 @@
+"""Extensions: operand and operation types that the HAL does not know, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import prod
+
+from nnhal.types import Extension, Model
+from nnhal.types.layout import Dimensions, byte_size, is_extension
+
+
+def extension_code(prefix: int, number: int) -> int:
+    """The code of an extension's operand or operation type in a model that has given it a prefix."""
+    return prefix << 16 | number
+
+
+def split_code(code: int) -> tuple[int, int]:
+    """The prefix and the number in an extension's code."""
+    return code >> 16, code & 0xFFFF
+
+
+def element_sizes(model: Model, extensions: Iterable[Extension]) -> dict[int, int]:
+    """Bytes of one element by operand code, for all types of those of the model's extensions that are given."""
+    prefixes = {entry.name: entry.prefix for entry in model.extension_name_to_prefix}
+    return {
+        extension_code(prefixes[extension.name], entry.type): entry.byte_size
+        for extension in extensions
+        if extension.name in prefixes
+        for entry in extension.operand_types
+    }
+
+
+def size_in_bytes(code: int, dimensions: Dimensions, sizes: Mapping[int, int]) -> int:
+    """Bytes of an operand of any type; 0 where something is unknown. ``sizes`` are from element_sizes."""
+    if not is_extension(code):
+        return byte_size(code, dimensions)
+    return sizes.get(code, 0) * prod(dimensions) if dimensions else 0

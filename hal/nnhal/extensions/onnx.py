@@ -1,0 +1,90 @@
+"""The extension ``nnhal.onnx``: ONNX operators that the HAL has no operation for.
+
+It has one operation, RUN. Its first input is a constant of type MESSAGE: a serialised ModelProto, whose graph says what
+to compute. The further inputs and the outputs are those of the graph, in its order; an operand of dimensions [1] stands
+for a tensor of rank 0 where the graph says so. Outputs of data-dependent dimensions have open ones.
+
+The number of any other operand type is that of ONNX's element type (TensorProto.DataType). Elements of less than a byte
+take one. A VALUE is what no tensor of numbers can be: strings, a sequence, an optional, a map. Its elements are the
+bytes of a serialised OptionalProto.
+"""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+
+from nnhal.extensions import extension_code, split_code
+from nnhal.types import Extension, ExtensionOperandType, Model
+
+NAME = "nnhal.onnx"
+PREFIX = 0x4F58
+"""What models made here map the name to; devices go by the name."""
+RUN = 0
+"""The number of the operation."""
+MESSAGE = 0
+VALUE = 8
+"""The number of ONNX's strings, which no other type needs."""
+
+ELEMENT_TYPES: dict[int, np.dtype[np.generic]] = {
+    1: np.dtype(np.float32),
+    2: np.dtype(np.uint8),
+    3: np.dtype(np.int8),
+    4: np.dtype(np.uint16),
+    5: np.dtype(np.int16),
+    6: np.dtype(np.int32),
+    7: np.dtype(np.int64),
+    9: np.dtype(np.bool_),
+    10: np.dtype(np.float16),
+    11: np.dtype(np.float64),
+    12: np.dtype(np.uint32),
+    13: np.dtype(np.uint64),
+    14: np.dtype(np.complex64),
+    15: np.dtype(np.complex128),
+    16: np.dtype(ml_dtypes.bfloat16),
+    17: np.dtype(ml_dtypes.float8_e4m3fn),
+    18: np.dtype(ml_dtypes.float8_e4m3fnuz),
+    19: np.dtype(ml_dtypes.float8_e5m2),
+    20: np.dtype(ml_dtypes.float8_e5m2fnuz),
+    21: np.dtype(ml_dtypes.uint4),
+    22: np.dtype(ml_dtypes.int4),
+    23: np.dtype(ml_dtypes.float4_e2m1fn),
+    24: np.dtype(ml_dtypes.float8_e8m0fnu),
+    25: np.dtype(ml_dtypes.uint2),
+    26: np.dtype(ml_dtypes.int2),
+}
+"""The numpy type of one element, by number."""
+
+NUMBERS = {element: number for number, element in ELEMENT_TYPES.items()}
+"""The other way round."""
+
+EXTENSION = Extension(
+    NAME,
+    (
+        ExtensionOperandType(MESSAGE, True, 1),
+        *(ExtensionOperandType(number, True, element.itemsize) for number, element in ELEMENT_TYPES.items()),
+        ExtensionOperandType(VALUE, True, 1),
+    ),
+)
+"""What a driver that has it says of it."""
+
+
+def operand_code(number: int) -> int:
+    """The code of an operand type in models made here."""
+    return extension_code(PREFIX, number)
+
+
+OPERATION = extension_code(PREFIX, RUN)
+"""The code of the operation in models made here."""
+
+
+def number_of(model: Model, code: int) -> int | None:
+    """The number of an operand or operation type, None where the code is not of this extension."""
+    prefix, number = split_code(code)
+    named = any(entry.prefix == prefix and entry.name == NAME for entry in model.extension_name_to_prefix)
+    return number if named else None
+
+
+def element_type_named(name: str) -> np.dtype[np.generic] | None:
+    """The element type of a name; None for a VALUE."""
+    return next((element for element in ELEMENT_TYPES.values() if element.name == name), None)

@@ -1,0 +1,53 @@
+"""Values that are no tensors of numbers, as the bytes of an OptionalProto.
+
+In Python they are arrays of strings (dtype object), lists, dictionaries, and None for an optional without a value; the
+elements of lists and optionals may be arrays of numbers too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from nnhal.arrays import Array
+
+Value = Any
+"""Array | list[Value] | dict | None"""
+
+
+def value_to_bytes(value: Value) -> bytes:
+    """Encode a value."""
+    return _message(value).SerializeToString()
+
+
+def value_from_bytes(raw: bytes | Array) -> Value:
+    """Decode a value. Raises DecodeError."""
+    return _value(onnx.OptionalProto.FromString(bytes(raw)))
+
+
+def _message(value: Value) -> onnx.OptionalProto:
+    if value is None:
+        return onnx.OptionalProto(elem_type=onnx.OptionalProto.UNDEFINED)
+    if isinstance(value, list):
+        sequence = onnx.SequenceProto(elem_type=onnx.SequenceProto.OPTIONAL)
+        sequence.optional_values.extend(_message(item) for item in value)
+        return onnx.OptionalProto(elem_type=onnx.OptionalProto.SEQUENCE, sequence_value=sequence)
+    if isinstance(value, dict):
+        return onnx.OptionalProto(elem_type=onnx.OptionalProto.MAP, map_value=numpy_helper.from_dict(value))
+    array = np.asarray(value)
+    if array.dtype.kind in "US":
+        array = array.astype(object)
+    return onnx.OptionalProto(elem_type=onnx.OptionalProto.TENSOR, tensor_value=numpy_helper.from_array(array))
+
+
+def _value(message: onnx.OptionalProto) -> Value:
+    if message.elem_type == onnx.OptionalProto.TENSOR:
+        return numpy_helper.to_array(message.tensor_value)
+    if message.elem_type == onnx.OptionalProto.SEQUENCE:
+        return [_value(item) for item in message.sequence_value.optional_values]
+    if message.elem_type == onnx.OptionalProto.MAP:
+        return numpy_helper.to_dict(message.map_value)
+    return None

@@ -1,0 +1,51 @@
+"""Constants of an input's type, and operands repeated to a shape, for operations that do not broadcast."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnhal.types import OperandType, OperationType
+from nnhal.types.layout import Dimensions, describe
+from nnhal_service.frontends.onnx.builder import OPERAND_TYPES, NodeBuilder
+
+_BOOL = OperandType.TENSOR_BOOL8
+
+
+def filled(b: NodeBuilder, value: float, index: int = 0, shape: Dimensions = (1,)) -> int:
+    """A constant with one value everywhere, of the element type of an input."""
+    element_type = b.element_type(index)
+    scale = 1.0 if element_type.itemsize == 1 and element_type != np.bool_ else 0.0
+    return b.add_constant(OPERAND_TYPES[element_type], np.full(shape, value, element_type), scale=scale)
+
+
+def broadcast_input(b: NodeBuilder, index: int, shape: Dimensions) -> int:
+    """The operand of an input, repeated to a shape."""
+    values = b.constant(index)
+    if values is None or 0 in shape:
+        return broadcast(b, b.input(index), b.shape(index), shape)
+    source = b.operand(b.input(index))
+    return b.add_constant(
+        OperandType(source.type), np.broadcast_to(values, shape), scale=source.scale, zero_point=source.zero_point
+    )
+
+
+def broadcast(b: NodeBuilder, operand: int, given: Dimensions, shape: Dimensions) -> int:
+    """An operand of dimensions ``given``, repeated to a shape. Open axes are taken for equally long on both sides."""
+    given = (1,) * (len(shape) - len(given)) + given
+    repeated = [length == 1 != wanted for length, wanted in zip(given, shape, strict=True)]
+    if any(wanted == 0 for wanted, repeat in zip(shape, repeated, strict=True) if repeat):
+        raise b.node.unsupported(
+            f"{describe(given)} is repeated to {describe(shape)}, whose lengths are open", "fixed shapes of the inputs"
+        )
+    if b.operand(operand).type == _BOOL:
+        # What TILE does to numbers: a disjunction with false, which broadcasts.
+        lengths = [wanted if repeat else 1 for wanted, repeat in zip(shape, repeated, strict=True)] or [1]
+        if max(lengths) == 1 and len(b.operand(operand).dimensions) == len(lengths):
+            return operand
+        return b.step(OperationType.LOGICAL_OR, [operand, b.add_constant(_BOOL, np.zeros(lengths, np.bool_))])
+    if shape and len(b.operand(operand).dimensions) != len(shape):
+        operand = b.reshape(operand, given)
+    if not any(repeated):
+        return operand
+    multiples = [wanted if repeat else 1 for wanted, repeat in zip(shape, repeated, strict=True)]
+    return b.step(OperationType.TILE, [operand, b.vector(multiples)])

@@ -1,0 +1,59 @@
+"""Max, Min, Sum and Mean of any number of tensors that broadcast."""
+
+from __future__ import annotations
+
+from nnhal.types import OperationType
+from nnhal_service.frontends.onnx.builder import NodeBuilder
+from nnhal_service.frontends.onnx.ops._broadcast import filled
+from nnhal_service.frontends.onnx.ops._definition import Converter
+from nnhal_service.frontends.onnx.qdq import QuantizedForm
+
+
+def maximum(b: NodeBuilder) -> None:
+    """The largest of the tensors, element by element."""
+    _chain(b, OperationType.MAXIMUM, [])
+
+
+def minimum(b: NodeBuilder) -> None:
+    """The smallest of the tensors, element by element."""
+    _chain(b, OperationType.MINIMUM, [])
+
+
+def total(b: NodeBuilder) -> None:
+    """Their sum."""
+    _chain(b, OperationType.ADD, [b.int32(0)])
+
+
+def mean(b: NodeBuilder) -> None:
+    """Their sum, divided by how many they are."""
+    value = b.input(0)
+    for index in range(1, len(b.node.inputs)):
+        value = b.step(OperationType.ADD, [value, b.input(index), b.int32(0)])
+    b.finish(OperationType.DIV, [value, filled(b, len(b.node.inputs)), b.int32(0)])
+
+
+def _chain(b: NodeBuilder, code: OperationType, parameters: list[int]) -> None:
+    value, *others = [b.input(index) for index in range(len(b.node.inputs))]
+    if not others:
+        b.finish_reshape(value)
+        return
+    for other in others[:-1]:
+        value = b.step(code, [value, other, *parameters])
+    b.finish(code, [value, others[-1], *parameters])
+
+
+def _quantized_pair(form: QuantizedForm) -> bool:
+    """Two tensors: what lies between more would need a scale of its own."""
+    return len(form.node.inputs) == 2 and form.quant8(0, 1)
+
+
+def _quantized_extremum(form: QuantizedForm) -> bool:
+    """Of any number in one scale, since nothing is rounded on the way."""
+    count = len(form.node.inputs)
+    return form.quant8(*range(count)) and (count <= 2 or len({*form.inputs, form.output}) == 1)
+
+
+MAX = Converter(maximum, _quantized_extremum)
+MEAN = Converter(mean)
+MIN = Converter(minimum, _quantized_extremum)
+SUM = Converter(total, _quantized_pair)

@@ -1,0 +1,93 @@
+"""What a strided slice takes of each axis: TFLite's shorthands written out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class SliceSpec:
+    """TFLite's form. Bit i of a mask is about entry i; an entry is an axis of the tensor, unless a mask says otherwise."""
+
+    begins: Sequence[int]
+    ends: Sequence[int]
+    strides: Sequence[int]
+    begin_mask: int = 0
+    end_mask: int = 0
+    ellipsis_mask: int = 0
+    new_axis_mask: int = 0
+    shrink_mask: int = 0
+
+
+@dataclass(slots=True)
+class AxisSlices:
+    """The HAL's form: one entry and one bit for each axis.
+
+    ``result`` has the axes of the result in order: an axis of the tensor, or None for a new one.
+    """
+
+    begins: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    strides: list[int] = field(default_factory=list)
+    begin_mask: int = 0
+    end_mask: int = 0
+    shrink_mask: int = 0
+    result: list[int | None] = field(default_factory=list)
+
+    def take(self, begin: int | None, end: int | None, stride: int = 1, shrink: bool = False) -> None:
+        """The next axis: from ``begin`` to before ``end``; None is as far as it goes."""
+        axis = len(self.begins)
+        self.begins.append(begin or 0)
+        self.ends.append(end or 0)
+        self.strides.append(stride)
+        self.begin_mask |= (begin is None) << axis
+        self.end_mask |= (end is None) << axis
+        self.shrink_mask |= shrink << axis
+        if not shrink:
+            self.result.append(axis)
+
+    def ranges(self, lengths: Sequence[int]) -> list[range]:
+        """The indices that are taken of axes of those lengths."""
+        return [
+            range(
+                *slice(
+                    None if self.begin_mask >> axis & 1 else self.begins[axis],
+                    None if self.end_mask >> axis & 1 else self.ends[axis],
+                    self.strides[axis],
+                ).indices(length)
+            )
+            for axis, length in enumerate(lengths)
+        ]
+
+
+def written_out(spec: SliceSpec, rank: int) -> AxisSlices:
+    """The slices of a tensor's axes. Raises ValueError where the entries do not fit the rank, or a stride is 0."""
+    count = len(spec.begins)
+    if not count == len(spec.ends) == len(spec.strides):
+        raise ValueError(f"{count} begins, {len(spec.ends)} ends and {len(spec.strides)} strides, expected as many")
+    if 0 in spec.strides:
+        raise ValueError(f"strides {list(spec.strides)}, expected none of 0")
+    slices, named = AxisSlices(), sum(_names_axis(spec, entry) for entry in range(count))
+    if spec.ellipsis_mask.bit_count() > 1 or named > rank:
+        raise ValueError(f"{named} of {count} entries name axes of a tensor of rank {rank}")
+    for entry in range(count):
+        if spec.ellipsis_mask >> entry & 1:
+            for _ in range(rank - named):
+                slices.take(None, None)
+        elif spec.new_axis_mask >> entry & 1:
+            slices.result.append(None)
+        elif spec.shrink_mask >> entry & 1:
+            begin = spec.begins[entry]
+            slices.take(begin, None if begin == -1 else begin + 1, shrink=True)
+        else:
+            begin_or_none = None if spec.begin_mask >> entry & 1 else spec.begins[entry]
+            end_or_none = None if spec.end_mask >> entry & 1 else spec.ends[entry]
+            slices.take(begin_or_none, end_or_none, spec.strides[entry])
+    while len(slices.begins) < rank:
+        slices.take(None, None)
+    return slices
+
+
+def _names_axis(spec: SliceSpec, entry: int) -> bool:
+    return not (spec.ellipsis_mask | spec.new_axis_mask) >> entry & 1

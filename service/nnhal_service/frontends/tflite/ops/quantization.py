@@ -1,0 +1,46 @@
+"""QUANTIZE, DEQUANTIZE and CAST."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnhal.types import OperandType, OperationType
+from nnhal_service.frontends.tflite.builder import FLOAT, OperatorBuilder
+from nnhal_service.frontends.tflite.ops._broadcast import common_shape
+
+
+def quantize(b: OperatorBuilder) -> None:
+    """QUANTIZE of floats. A change of scale is an ADD of zero, one of type goes by way of floats."""
+    source = b.input(0)
+    if not b.is_quantized(source):
+        b.finish(OperationType.QUANTIZE, [source])
+    elif b.operand(source).type == b.operand(b.result()).type:
+        b.finish(OperationType.ADD, b.with_zero(source))
+    else:
+        b.finish(OperationType.QUANTIZE, [b.step(OperationType.DEQUANTIZE, [source], like=FLOAT)])
+
+
+def dequantize(b: OperatorBuilder) -> None:
+    """DEQUANTIZE; nothing for a constant. Half floats, as weights are kept in, are only cast."""
+    values = b.real_constant(0)
+    if values is not None:
+        b.fold(values.astype(np.float32))
+    elif b.is_quantized(b.input(0)):
+        b.finish(OperationType.DEQUANTIZE, [b.input(0)])
+    else:
+        b.finish(OperationType.CAST, [b.input(0)])
+
+
+def cast(b: OperatorBuilder) -> None:
+    """CAST of numbers. Booleans choose between 1 and 0; what is not 0 is true."""
+    source, result = b.operand(b.input(0)), b.operand(b.result())
+    from_bool, to_bool = (operand.type == OperandType.TENSOR_BOOL8 for operand in (source, result))
+    if from_bool and not to_bool:
+        shape = common_shape(b, source.dimensions)
+        ones, zeros = (b.add_constant(OperandType(result.type), np.full(shape, n), ...) for n in (1, 0))
+        b.finish(OperationType.SELECT, [b.input(0), ones, zeros])
+    elif to_bool and not from_bool:
+        zero = b.add_constant(OperandType(source.type), np.array([0]))
+        b.finish(OperationType.NOT_EQUAL, [b.input(0), zero])
+    else:
+        b.finish(OperationType.CAST, [b.input(0)])

@@ -1,0 +1,46 @@
+"""Tensors filled, tiled, reversed and sorted."""
+
+from __future__ import annotations
+
+from nnhal.types import OperandType, OperationType
+from nnhal_service.frontends.tflite.builder import OperatorBuilder
+from nnhal_service.frontends.tflite.ops._broadcast import repeated
+
+_SCALARS = {
+    OperandType.TENSOR_FLOAT16: OperandType.FLOAT16,
+    OperandType.TENSOR_FLOAT32: OperandType.FLOAT32,
+    OperandType.TENSOR_INT32: OperandType.INT32,
+}
+
+
+def tile(b: OperatorBuilder) -> None:
+    """TILE."""
+    b.finish(OperationType.TILE, [b.input(0), b.input(1)])
+
+
+def broadcast_to(b: OperatorBuilder) -> None:
+    """TILE by as much as the shape asks for."""
+    shape = tuple(b.integers(1, "shape"))
+    ...
+
+
+def fill(b: OperatorBuilder) -> None:
+    """FILL with a constant."""
+    values, code = b.required(1, "value"), OperandType(b.operand(b.result()).type)
+    if values.size != 1 or code not in _SCALARS:
+        raise b.unsupported(f"{values.size} values of {code.name}", f"one of {', '.join(c.name for c in _SCALARS)}")
+    b.finish(OperationType.FILL, [b.input(0), b.add_constant(_SCALARS[code], values.reshape(()))])
+
+
+def reverse(b: OperatorBuilder) -> None:
+    """REVERSE along one axis after another."""
+    tensor, rank = b.input(0), len(b.shape(0))
+    *first, last = sorted({b.axis(axis, rank) for axis in b.integers(1, "axes")})
+    for axis in first:
+        tensor = b.step(OperationType.REVERSE, [tensor, b.vector([axis])])
+    b.finish(OperationType.REVERSE, [tensor, b.vector([last])])
+
+
+def top_k(b: OperatorBuilder) -> None:
+    """TOPK_V2: values and indices. Of equal values TFLite has the lower index first, the HAL need not."""
+    b.add(OperationType.TOPK_V2, [b.input(0), b.int32(b.integer(1, "k"))], b.results())
