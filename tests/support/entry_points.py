@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 from nnhal.codec import config_to_wire, result_from_wire
 from nnhal.errors import HalError
-from nnhal.link import Channel
 from nnhal.types import ErrorStatus, ExecutionConfig, ExecutionResult, Request
 from nnhal.v1 import burst_pb2, execution_pb2
 from nnhal.v1 import prepared_model_pb2 as prepared_pb2
@@ -22,7 +21,7 @@ class WireBurst:
         message = prepared_pb2.ConfigureExecutionBurstRequest(prepared_model=prepared)
         answer = wire.call(wire.prepared_model.ConfigureExecutionBurst, message)
         self.handle = answer.burst
-        self.channel: Channel = wire.link.take_channel(answer.channel_descriptor_id)
+        self.channel = wire.take_channel(answer.channel_descriptor_id)
 
     def exchange(self, call: burst_pb2.BurstCall) -> ExecutionResult:
         """Send a call over the channel and decode what comes back. Raises HalError."""

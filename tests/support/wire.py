@@ -11,7 +11,7 @@ import grpc
 from nnhal.codec import error_from_rpc, model_to_wire, request_to_wire
 from nnhal.endpoint import Endpoint
 from nnhal.errors import NnhalError
-from nnhal.link import Link
+from nnhal.link import Channel, Link
 from nnhal.remote import open_rpc
 from nnhal.types import Model, Request
 from nnhal.v1 import (
@@ -49,6 +49,7 @@ class WireDevice:
         self.link = Link(endpoint.link, "test")
         self.rpc = open_rpc(endpoint)
         self.metadata = self.link.metadata
+        self._channels: list[Channel] = []
         self.device = device_pb2_grpc.DeviceServiceStub(self.rpc)
         self.prepared_model = prepared_model_pb2_grpc.PreparedModelServiceStub(self.rpc)
         self.execution = execution_pb2_grpc.ExecutionServiceStub(self.rpc)
@@ -96,8 +97,16 @@ class WireDevice:
         assert error is None, str(error)
         return events[-1].notified.prepared_model
 
+    def take_channel(self, number: int) -> Channel:
+        """A channel that a call has named; closed with the session at the latest."""
+        channel = self.link.take_channel(number)
+        self._channels.append(channel)
+        return channel
+
     def close(self) -> None:
         """End the session."""
+        for channel in self._channels:
+            channel.close()
         self.link.close()
         self.rpc.close()
 

@@ -11,6 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from nnhal.arrays import Array
 from nnhal.errors import HalError
 from nnhal.remote import RemoteDevice
 from nnhal.types import ErrorStatus
@@ -35,7 +36,7 @@ def path(tmp_path: Path) -> Path:
     return file
 
 
-def expected(x: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+def expected(x: Array) -> Array:
     """What the zigzag computes."""
     value = x
     for _ in range(3):

@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
+from nnhal.arrays import Array
 from tests.support.command import nnhal
 
 
@@ -29,7 +30,7 @@ def model(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def inputs(tmp_path: Path) -> tuple[Path, dict[str, np.ndarray]]:  # type: ignore[type-arg]
+def inputs(tmp_path: Path) -> tuple[Path, dict[str, Array]]:
     """An input file, and what it holds."""
     random = np.random.default_rng(7)
     arrays = {name: random.standard_normal((2, 3)).astype(np.float32) for name in ("a", "b")}
@@ -40,14 +41,14 @@ def inputs(tmp_path: Path) -> tuple[Path, dict[str, np.ndarray]]:  # type: ignor
 
 def test_outputs_are_those_of_onnx_runtime(
     model: Path,
-    inputs: tuple[Path, dict[str, np.ndarray]],  # type: ignore[type-arg]
+    inputs: tuple[Path, dict[str, Array]],
     tmp_path: Path,
 ) -> None:
     path, arrays = inputs
     saved = tmp_path / "outputs.npz"
     done = nnhal("run", str(model), "--input", str(path), "--output", str(saved), "--pin", "op:SOFTMAX=cpu_ref")
     assert done.returncode == 0, done.stderr
-    expected = onnxruntime.InferenceSession(model).run(None, arrays)[0]
+    (expected,) = onnxruntime.InferenceSession(model).run(["y"], arrays)
     with np.load(saved) as outputs:
         np.testing.assert_allclose(outputs["y"], expected, atol=1e-6)
     assert "cpu_ref" in done.stdout
@@ -55,7 +56,7 @@ def test_outputs_are_those_of_onnx_runtime(
 
 def test_json_has_outputs_placements_and_times(
     model: Path,
-    inputs: tuple[Path, dict[str, np.ndarray]],  # type: ignore[type-arg]
+    inputs: tuple[Path, dict[str, Array]],
 ) -> None:
     done = nnhal("run", str(model), "-i", str(inputs[0]), "--json")
     assert done.returncode == 0, done.stderr
@@ -82,7 +83,7 @@ def test_a_missing_file_is_one_line_with_a_hint(tmp_path: Path) -> None:
 
 def test_an_impossible_pin_says_why(
     model: Path,
-    inputs: tuple[Path, dict[str, np.ndarray]],  # type: ignore[type-arg]
+    inputs: tuple[Path, dict[str, Array]],
 ) -> None:
     done = nnhal("run", str(model), "-i", str(inputs[0]), "--pin", "op:SOFTMAX=gpu")
     assert done.returncode == 1

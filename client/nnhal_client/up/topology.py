@@ -18,6 +18,8 @@ from nnhal.errors import NnhalError
 
 FRAMEWORK = "framework"
 """The name of the framework's own directory."""
+_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$"
+"""What may name a device, and so its directory."""
 
 
 class TopologyError(NnhalError):
@@ -29,8 +31,8 @@ class DeviceEntry(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    driver: str = Field(min_length=1)
-    name: str = Field(default="", pattern=r"^[A-Za-z0-9_.-]*$")
+    driver: str = Field(pattern=_NAME)
+    name: str = Field(default="", pattern=_NAME)
     workers: int = Field(default=1, ge=1, le=256)
     threads: int = Field(default=1, ge=1, le=256)
 

@@ -7,6 +7,7 @@ from typing import final
 
 import onnxruntime
 
+from nnhal.extensions.onnx import EXTENSION
 from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.types import DeviceType, Extension, NumberOfCacheFiles
 from nnhal_devices.cpu_acc.capabilities import CAPABILITIES
@@ -27,7 +28,7 @@ class CpuAcc:
     capabilities = CAPABILITIES
     memory = MemoryRules(alignment=64)
     modelled_timing = False
-    extensions: tuple[Extension, ...] = ()
+    extensions: tuple[Extension, ...] = (EXTENSION,)
     number_of_cache_files = NumberOfCacheFiles()
 
     def __init__(self, options: DriverOptions) -> None:

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from math import floor
 
 import numpy as np
+from onnx import helper
 
 from nnhal.arrays import Array
+from nnhal.extensions.onnx import number_of
 from nnhal.operations import channel_quant
-from nnhal.types import FusedActivation, Operand, OperandType
-from nnhal.types.layout import ELEMENT_TYPES
+from nnhal.types import FusedActivation, Model, Operand, OperandType
+from nnhal.types.layout import ELEMENT_TYPES, is_extension
 
 SIGN = np.uint8(0x80)
 """Adding 128 to an 8-bit value is flipping this bit."""
@@ -36,6 +38,13 @@ MEMORY_TYPES = {
     code: np.dtype(np.uint8) if kept == np.uint8 else ELEMENT_TYPES[code] for code, kept in KEPT_TYPES.items()
 }
 """The element type as which the graph reads and writes the caller's memory."""
+
+
+def memory_type(model: Model, code: int) -> int:
+    """The ONNX element type as which the graph reads and writes an operand of any type."""
+    number = number_of(model, code) if is_extension(code) else None
+    return helper.np_dtype_to_tensor_dtype(MEMORY_TYPES[code]) if number is None else number
+
 
 QUANTIZED = frozenset(
     {

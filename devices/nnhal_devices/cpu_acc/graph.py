@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from onnx import TensorProto
+from onnx import FunctionProto, TensorProto, TypeProto
 
 from nnhal.arrays import Array
 from nnhal.resolved import ResolvedModel
@@ -30,6 +30,9 @@ from nnhal_devices.cpu_acc.layout import TO_CHANNELS_FIRST, TO_CHANNELS_LAST, La
 
 Attribute = int | float | str | Sequence[int]
 
+DEFAULT_OPSETS = {"": 21}
+"""That of ONNX's own operators as the lowering functions use them."""
+
 
 @dataclass(slots=True)
 class Node:
@@ -40,6 +43,7 @@ class Node:
     outputs: list[str]
     attributes: Mapping[str, Attribute]
     place: str
+    domain: str = ""
 
 
 @dataclass(slots=True)
@@ -52,10 +56,18 @@ class Forms:
 
 
 class Graph:
-    """Nodes, constants, inputs and outputs. ``dimensions`` are those of the operands, 0 where open."""
+    """Nodes, constants, inputs and outputs. ``dimensions`` are those of the operands, 0 where open.
 
-    def __init__(self, model: ResolvedModel, dimensions: Sequence[Dimensions]) -> None:
+    ``opsets`` maps domains to versions. ``types`` has ONNX's types of operands that are no tensors of numbers.
+    """
+
+    def __init__(
+        self, model: ResolvedModel, dimensions: Sequence[Dimensions], opsets: Mapping[str, int] = DEFAULT_OPSETS
+    ) -> None:
         self.model = model
+        self.opsets = opsets
+        self.functions: list[FunctionProto] = []
+        self.types: dict[int, TypeProto] = {}
         self.operands = model.model.main.operands
         self.dimensions = dimensions
         self.nodes: list[Node] = []
@@ -74,6 +86,13 @@ class Graph:
         """Add a node with several outputs."""
         outputs = [self._name() for _ in range(count)]
         self.nodes.append(Node(type, list(inputs), outputs, attributes, self.place))
+        return outputs
+
+    def call(self, function: FunctionProto, inputs: Sequence[str]) -> list[str]:
+        """Add a function and a node that calls it; the tensors of its outputs."""
+        self.functions.append(function)
+        outputs = [self._name() for _ in function.output]
+        self.nodes.append(Node(function.name, list(inputs), outputs, {}, self.place, function.domain))
         return outputs
 
     def constant(self, values: Array) -> str:

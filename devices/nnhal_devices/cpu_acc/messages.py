@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import NamedTuple
 
 import onnxruntime
 from google.protobuf.message import DecodeError
-from onnx import FunctionProto, ModelProto, helper, version_converter
+from onnx import FunctionProto, ModelProto, OperatorSetIdProto, helper, version_converter
 
 from nnhal.extensions.onnx import MESSAGE, NAME, RUN, number_of
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Model, Operation
+from nnhal_devices.cpu_acc.graph import DEFAULT_OPSETS
 from nnhal_devices.cpu_acc.session import RUNTIME_ERRORS, session_options
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 
-OPSET = 21
-"""Of ONNX's own operators, as the lowering of HAL operations uses them."""
 _DEFAULT_DOMAINS = ("", "ai.onnx")
-_LATEST_IR_VERSION = 11
-"""What ONNX Runtime is sure to read; models say more than they use."""
 
 
 class MessageError(ValueError):
     """A message that cannot be made an operation of the graph; the text says why."""
-
-
-class _Key(NamedTuple):
-    message: bytes
-    opset: int
 
 
 def is_run(model: Model, operation: Operation) -> bool:
@@ -54,8 +45,8 @@ def opsets_of(model: ResolvedModel) -> dict[str, int]:
             for domain, version in _imports(decode(message_of(model, operation))).items():
                 found[domain] = max(version, found.get(domain, 0))
     if not all(is_run(model.model, operation) for operation in model.model.main.operations):
-        found[""] = max(OPSET, found.get("", 0))
-    return found or {"": OPSET}
+        found[""] = max(DEFAULT_OPSETS[""], found.get("", 0))
+    return found or DEFAULT_OPSETS
 
 
 def decode(message: bytes, opset: int = 0) -> ModelProto:
@@ -73,25 +64,21 @@ def decode(message: bytes, opset: int = 0) -> ModelProto:
         raise MessageError(f"opset {given} cannot be made {opset}: {str(error).splitlines()[0]}") from error
 
 
-def function_of(proto: ModelProto, name: str, opsets: dict[str, int]) -> FunctionProto:
+def function_of(proto: ModelProto, name: str, opsets: Mapping[str, int]) -> FunctionProto:
     """The graph of a message as a function."""
     graph = proto.graph
-    constants = [
-        *(helper.make_node("Constant", [], [tensor.name], value=tensor) for tensor in graph.initializer),
-        *(helper.make_node("Constant", [], [t.values.name], sparse_value=t) for t in graph.sparse_initializer),
-    ]
-    held = {node.output[0] for node in constants}
+    constants = [helper.make_node("Constant", [], [tensor.name], value=tensor) for tensor in graph.initializer]
     return helper.make_function(
         NAME,
         name,
-        [value.name for value in graph.input if value.name not in held],
+        [value.name for value in graph.input],
         [value.name for value in graph.output],
         [*constants, *graph.node],
         opset_imports(opsets),
     )
 
 
-def opset_imports(opsets: dict[str, int]) -> list[object]:
+def opset_imports(opsets: Mapping[str, int]) -> list[OperatorSetIdProto]:
     """As ONNX has them."""
     return [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
 
@@ -102,25 +89,20 @@ def supported(model: ResolvedModel, operation: Operation) -> Support:
         return Unsupported("OP", f"operation {operation.type:#x} of an extension", f"RUN of {NAME}")
     try:
         message = message_of(model, operation)
-        objection = _objection(_Key(message, opsets_of(model).get("", 0)))
+        objection = _objection(message, opsets_of(model).get("", 0))
     except MessageError as error:
         objection = str(error)
     return Unsupported("OP", objection, "what ONNX Runtime takes") if objection else SUPPORTED
 
 
-@lru_cache(maxsize=1024)
-def _tried(digest: bytes, opset: int) -> list[str]:
-    return []
-
-
-def _objection(key: _Key) -> str:
+@lru_cache(maxsize=256)
+def _objection(message: bytes, opset: int) -> str:
     """Why ONNX Runtime does not take a message, empty where it does. It is the only one to know, so it is asked."""
-    proto = decode(key.message, key.opset)
-    proto.ir_version = min(proto.ir_version, _LATEST_IR_VERSION)
     options = session_options(1)
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
-        onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        content = decode(message, opset).SerializeToString()
+        onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except RUNTIME_ERRORS as error:
         return str(error)
     return ""
@@ -128,8 +110,3 @@ def _objection(key: _Key) -> str:
 
 def _imports(proto: ModelProto) -> dict[str, int]:
     return {"" if entry.domain in _DEFAULT_DOMAINS else entry.domain: entry.version for entry in proto.opset_import}
-
-
-def domains_of(protos: Iterable[ModelProto]) -> set[str]:
-    """The domains that messages use."""
-    return {domain for proto in protos for domain in _imports(proto)}

@@ -8,10 +8,9 @@ import numpy as np
 from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from nnhal.arrays import Array
-from nnhal_devices.cpu_acc.elements import MEMORY_TYPES
+from nnhal_devices.cpu_acc.elements import memory_type
 from nnhal_devices.cpu_acc.graph import Graph
 
-OPSET = 21
 IR_VERSION = 10
 """The first that knows opset 21."""
 
@@ -20,7 +19,7 @@ def model_of(graph: Graph, apart: Collection[str] = ()) -> ModelProto:
     """The model of a finished graph. The data of the constants in ``apart`` has to be given to the session."""
     nodes = [
         helper.make_node(
-            node.type, node.inputs, node.outputs, f"{node.place} {number}", None, None, None, **node.attributes
+            node.type, node.inputs, node.outputs, f"{node.place} {number}", None, node.domain, None, **node.attributes
         )
         for number, node in enumerate(graph.nodes)
     ]
@@ -35,14 +34,23 @@ def model_of(graph: Graph, apart: Collection[str] = ()) -> ModelProto:
         [_value(graph, name, operand) for name, operand in graph.outputs.items()],
         initializers,
     )
-    return helper.make_model(body, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+    opsets = {**graph.opsets, **{function.domain: 1 for function in graph.functions}}
+    return helper.make_model(
+        body,
+        functions=graph.functions,
+        opset_imports=[helper.make_opsetid(domain, version) for domain, version in opsets.items()],
+        ir_version=IR_VERSION,
+    )
 
 
 def _value(graph: Graph, name: str, operand: int) -> ValueInfoProto:
     """An input or output. Open axes get names of their own: nothing is said of which are equal."""
-    element = MEMORY_TYPES[graph.operands[operand].type]
-    shape = [length or f"{name}_axis{axis}" for axis, length in enumerate(graph.dimensions[operand])]
-    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(element), shape)
+    if operand in graph.types:
+        return helper.make_value_info(name, graph.types[operand])
+    element = memory_type(graph.model.model, graph.operands[operand].type)
+    dimensions = graph.dimensions[operand]
+    shape = [length or f"{name}_axis{axis}" for axis, length in enumerate(dimensions)] if dimensions else None
+    return helper.make_tensor_value_info(name, element, shape)
 
 
 def _external(name: str, array: Array) -> TensorProto:

@@ -12,6 +12,7 @@ from nnhal.errors import HalError
 from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet, type_name
 from nnhal.resolved import ResolvedModel
 from nnhal.types.layout import Dimensions, combine, is_extension, is_scalar
+from nnhal_devices.cpu_acc.messages import supported
 from nnhal_devices.cpu_acc.rules import RULES, Rule
 from nnhal_devices.driver import SUPPORTED, Support, Supported, Unsupported
 
@@ -23,7 +24,7 @@ def supported_operations(model: ResolvedModel) -> list[Support]:
     answers: list[Support] = []
     for number, operation in enumerate(graph.operations):
         if is_extension(operation.type):
-            answers.append(Unsupported("OP", f"operation {operation.type:#x} of an extension", "the base set"))
+            answers.append(supported(model, operation))
             continue
         answer, found = _support(model.context(0, number, tuple(known)))
         answers.append(answer)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
 from math import prod
+from typing import Any
 
-from onnxruntime import IOBinding
+import numpy as np
+from onnxruntime import IOBinding, OrtValue
 
+from nnhal.arrays import Array
 from nnhal.errors import general_failure, invalid_argument
+from nnhal.extensions.onnx import ELEMENT_TYPES, VALUE
+from nnhal.extensions.values import value_from_bytes, value_to_bytes
 from nnhal.resolved import ResolvedModel
-from nnhal.types.layout import Dimensions
-from nnhal_devices.cpu_acc.elements import MEMORY_TYPES
+from nnhal.types.layout import Dimensions, is_extension
+from nnhal_devices.cpu_acc.elements import memory_type
 from nnhal_devices.cpu_acc.graph import Graph
 from nnhal_devices.cpu_acc.session import RUNTIME_ERRORS, Session
 from nnhal_devices.cpu_acc.shapes import execution_dimensions
@@ -27,21 +33,27 @@ class OnnxWorkload:
         self._dimensions = tuple(graph.dimensions)
         self._inputs = tuple((name, main.input_indexes.index(operand)) for name, operand in graph.inputs.items())
         self._outputs = tuple(graph.outputs)
+        # Only operations of the extension have results whose dimensions do not follow from those of the inputs.
+        self._data_dependent = any(is_extension(operation.type) for operation in main.operations)
+        self._input_types = [memory_type(model.model, main.operands[index].type) for index in main.input_indexes]
+        self._output_types = [memory_type(model.model, main.operands[index].type) for index in main.output_indexes]
 
     def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundWorkload:
-        """See Workload. What dimensions the outputs get is known from here on, so that a run need not ask."""
-        main = self._model.model.main
+        """See Workload. Where it is known what dimensions the outputs get, a run need not ask."""
         for name, position in self._inputs:
             if inputs[position].data is None:
                 invalid_argument(f"{name} is omitted, but an operation reads it")
+        if VALUE in self._input_types or VALUE in self._output_types:
+            return self._bind_values(inputs, outputs)
         found = self._output_dimensions(inputs)
         binding = self._session.runtime.io_binding()
         for name, position in self._inputs:
-            _bind(binding.bind_input, name, main.operands[main.input_indexes[position]].type, inputs[position])
+            _bind(binding.bind_input, name, self._input_types[position], inputs[position])
+        if self._data_dependent and not all(dimensions and 0 not in dimensions for dimensions in found):
+            return OpenSession(self._session, binding, self._outputs, self._output_types, inputs, outputs)
         written = False
-        for name, index, argument, dimensions in zip(self._outputs, main.output_indexes, outputs, found, strict=True):
-            code = main.operands[index].type
-            size = MEMORY_TYPES[code].itemsize * prod(dimensions)
+        for name, code, argument, dimensions in zip(self._outputs, self._output_types, outputs, found, strict=True):
+            size = ELEMENT_TYPES[code].itemsize * prod(dimensions)
             if argument.data is not None and 0 < size <= len(argument.data):
                 _bind(binding.bind_output, name, code, Argument(argument.data, dimensions))
                 written = True
@@ -51,20 +63,24 @@ class OnnxWorkload:
             return Idle(outcome)
         return BoundSession(self._session, binding, (*inputs, *outputs), outcome)
 
+    def _bind_values(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundWorkload:
+        read = [(name, self._input_types[position], inputs[position]) for name, position in self._inputs]
+        return ValueSession(self._session, self._outputs, self._output_types, read, outputs)
+
     def _output_dimensions(self, inputs: Sequence[Argument]) -> tuple[Dimensions, ...]:
         main = self._model.model.main
         given = {index: a.dimensions for index, a in zip(main.input_indexes, inputs, strict=True)}
         if all(self._dimensions[index] == dimensions and 0 not in dimensions for index, dimensions in given.items()):
             expected = tuple(self._dimensions[index] for index in main.output_indexes)
-            if not any(0 in dimensions for dimensions in expected):
+            if all(dimensions and 0 not in dimensions for dimensions in expected):
                 return expected
         found = execution_dimensions(self._model, given)
         return tuple(found[index] for index in main.output_indexes)
 
 
-def _bind(bind: Callable[..., None], name: str, code: int, argument: Argument) -> None:
+def _bind(bind: Callable[..., None], name: str, element_type: int, argument: Argument) -> None:
     if argument.data is not None:
-        bind(name, "cpu", 0, MEMORY_TYPES[code], argument.dimensions, argument.data.ctypes.data)
+        bind(name, "cpu", 0, element_type, argument.dimensions, argument.data.ctypes.data)
 
 
 class BoundSession:
@@ -86,6 +102,72 @@ class BoundSession:
         return self._outcome
 
 
+class OpenSession:
+    """A session whose outputs' dimensions depend on data: ONNX Runtime makes them, and they are copied."""
+
+    def __init__(
+        self,
+        session: Session,
+        binding: IOBinding,
+        names: Sequence[str],
+        types: Sequence[int],
+        inputs: Sequence[Argument],
+        outputs: Sequence[Argument],
+    ) -> None:
+        self._session = session
+        self._binding = binding
+        self._names = names
+        self._types = types
+        self._inputs = inputs
+        self._outputs = outputs
+
+    def run(self, control: Control) -> Outcome:
+        """See BoundWorkload."""
+        control.check()
+        self._binding.clear_binding_outputs()
+        for name in self._names:
+            self._binding.bind_output(name, "cpu")
+        try:
+            self._session.runtime.run_with_iobinding(self._binding)
+        except RUNTIME_ERRORS as error:
+            general_failure(f"ONNX Runtime failed: {error}")
+        results: list[OrtValue] = self._binding.get_outputs()
+        for result, element_type, argument in zip(results, self._types, self._outputs, strict=True):
+            _copy_out(_bytes_of(result, ELEMENT_TYPES[element_type].itemsize), argument)
+        return Outcome(tuple(tuple(result.shape()) for result in results))
+
+
+class ValueSession:
+    """A session that reads or writes what are no tensors of numbers: they are decoded and encoded."""
+
+    def __init__(
+        self,
+        session: Session,
+        names: Sequence[str],
+        types: Sequence[int],
+        inputs: Sequence[tuple[str, int, Argument]],
+        outputs: Sequence[Argument],
+    ) -> None:
+        self._session = session
+        self._names = list(names)
+        self._types = types
+        self._inputs = inputs
+        self._outputs = outputs
+
+    def run(self, control: Control) -> Outcome:
+        """See BoundWorkload."""
+        control.check()
+        try:
+            feeds = {name: _read(code, argument) for name, code, argument in self._inputs}
+            results = self._session.runtime.run(self._names, feeds)
+        except RUNTIME_ERRORS as error:
+            general_failure(f"ONNX Runtime failed: {error}")
+        written = [_encoded(code, result) for code, result in zip(self._types, results, strict=True)]
+        for array, argument in zip(written, self._outputs, strict=True):
+            _copy_out(array.reshape(-1).view(np.uint8), argument)
+        return Outcome(tuple(array.shape for array in written))
+
+
 class Idle:
     """A workload with nothing to write: every output is omitted, empty, or larger than its memory."""
 
@@ -96,3 +178,31 @@ class Idle:
         """See BoundWorkload."""
         control.check()
         return self._outcome
+
+
+def _bytes_of(result: OrtValue, item_size: int) -> Array:
+    """The memory of a tensor that ONNX Runtime has made; it must outlive the array."""
+    size = item_size * prod(result.shape())
+    return (
+        np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(result.data_ptr()))
+        if size
+        else np.empty(0, np.uint8)
+    )
+
+
+def _copy_out(raw: Array, argument: Argument) -> None:
+    if argument.data is not None and len(raw) <= len(argument.data):
+        argument.data[: len(raw)] = raw
+
+
+def _read(code: int, argument: Argument) -> Any:
+    if argument.data is None or code == VALUE:
+        return None if argument.data is None else value_from_bytes(argument.data[: prod(argument.dimensions)])
+    element, count = ELEMENT_TYPES[code], prod(argument.dimensions)
+    return argument.data[: count * element.itemsize].view(element).reshape(argument.dimensions)
+
+
+def _encoded(code: int, result: Any) -> Array:
+    if code == VALUE:
+        return np.frombuffer(value_to_bytes(result), np.uint8)
+    return np.ascontiguousarray(result, ELEMENT_TYPES[code]).reshape(np.shape(result))

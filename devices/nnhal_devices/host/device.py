@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nnhal.errors import HalError, invalid_argument
+from nnhal.extensions import element_sizes
 from nnhal.memory import read_pools
 from nnhal.resolved import ResolvedModel, describe_operation, inline_constants
 from nnhal.types import (
@@ -86,7 +87,14 @@ class Device:
         require_ahead(options.deadline_ns)
         workload = self.driver.prepare(resolved, options)
         return PreparedModel(
-            resolved, workload, options.priority, self.driver.memory, self.scheduler, self.counters, client
+            resolved,
+            workload,
+            options.priority,
+            self.driver.memory,
+            self.scheduler,
+            self.counters,
+            client,
+            element_sizes(model, self.driver.extensions),
         )
 
     def _extension(self, model: Model, index: int) -> Unsupported | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from math import prod
 
 from nnhal.errors import general_failure, invalid_argument
 from nnhal.memory import Pool, open_pool
@@ -53,8 +54,11 @@ class PreparedModel:
         scheduler: Scheduler,
         counters: Counters,
         client: object,
+        element_sizes: Mapping[int, int] | None = None,
     ) -> None:
+        """``element_sizes`` are those of the model's extension types, by operand code."""
         self.model = model
+        self.element_sizes = element_sizes or {}
         self.workload = workload
         self.priority = priority
         self.rules = rules
@@ -199,9 +203,7 @@ class BoundRequest:
             )
         main = self.prepared.model.model.main
         code = main.operands[main.output_indexes[number]].type
-        if argument.data is None or is_extension(code):
+        if argument.data is None:
             return OutputShape(dimensions)
-        needed = ELEMENT_TYPES[code].itemsize
-        for axis in dimensions:
-            needed *= axis
-        return OutputShape(dimensions, needed <= len(argument.data))
+        element = self.prepared.element_sizes.get(code, 0) if is_extension(code) else ELEMENT_TYPES[code].itemsize
+        return OutputShape(dimensions, element * prod(dimensions) <= len(argument.data))

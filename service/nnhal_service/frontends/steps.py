@@ -85,7 +85,11 @@ class Steps(ABC):
 
     def step(self, code: OperationType, inputs: Sequence[int], like: int | Operand | None = None) -> int:
         """Add an operation whose result only this node uses: of the type and scale of an operand, the first input's."""
-        pattern = like if isinstance(like, Operand) else self.operand(inputs[0] if like is None else like)
-        result = self.model.add(Operand(pattern.type, (), pattern.scale, pattern.zero_point))
+        result = self.new(inputs[0] if like is None else like)
         self.add(code, inputs, [result])
         return result
+
+    def new(self, like: int | Operand) -> int:
+        """An operand that an operation will write: of the type and scale of another."""
+        pattern = like if isinstance(like, Operand) else self.operand(like)
+        return self.model.add(Operand(pattern.type, (), pattern.scale, pattern.zero_point))

@@ -15,6 +15,7 @@ from nnhal_devices.cpu_acc.lowering import (
     cast,
     concatenation,
     convolution,
+    extension,
     fully_connected,
     normalization,
     pad,
@@ -28,6 +29,7 @@ from nnhal_devices.cpu_acc.lowering import (
     unary,
 )
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter
+from nnhal_devices.cpu_acc.messages import is_run, opsets_of
 
 Lowering = Callable[[Emitter], None]
 
@@ -119,9 +121,12 @@ LOWERINGS: dict[OperationType, Lowering] = {
 
 def lower(model: ResolvedModel, dimensions: Sequence[Dimensions]) -> Graph:
     """The graph of a model of which every operation is supported. ``dimensions`` are those of its operands."""
-    graph = Graph(model, dimensions)
+    graph = Graph(model, dimensions, opsets_of(model))
     known = tuple(dimensions)
     for number, operation in enumerate(model.model.main.operations):
+        if is_run(model.model, operation):
+            extension.run(graph, operation, number)
+            continue
         op = model.context(0, number, known)
         LOWERINGS[op.type](Emitter(op, operation, graph))
     graph.finish()

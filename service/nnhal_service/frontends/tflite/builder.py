@@ -39,7 +39,7 @@ _FUSED = {
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A variable: what an operator reads it as, and what it writes it to. The HAL has none; they are in and output."""
+    """A variable, which the HAL has not: the model's input that it is before an execution, and its output after it."""
 
     tensor: int
     before: int
@@ -296,6 +296,34 @@ class OperatorBuilder(Steps):
             return quantization_of(self.source(index))
         except ValueError as error:
             raise self.unsupported(str(error)) from error
+
+    def state(self, index: int) -> tuple[int, int]:
+        """The operands of a variable, before and after: an input and an output of the model."""
+        tensor = self._index(index)
+        source = self.builder.graph.tensors[tensor]
+        if not source.variable:
+            return self.input(index), self.new(self.input(index))
+        if any(state.tensor == tensor for state in self.builder.states):
+            raise self.unsupported(f"variable '{source.name}' belongs to another operator too", "variables of its own")
+        lifetimes = (OperandLifeTime.SUBGRAPH_INPUT, OperandLifeTime.SUBGRAPH_OUTPUT)
+        try:
+            operands = [operand_of(source, lifetime, source.initial_shape) for lifetime in lifetimes]
+        except ValueError as error:
+            raise self.unsupported(str(error)) from error
+        before, after = (self.model.add(operand, source.name) for operand in operands)
+        self.builder.states.append(State(tensor, before, after))
+        return before, after
+
+    def initial_state(self, index: int) -> int:
+        """The operand of a variable that is zero when an execution begins."""
+        source = self.source(index)
+        if not source.variable:
+            return self.input(index)
+        try:
+            code = element_type(source).operand
+        except ValueError as error:
+            raise self.unsupported(str(error)) from error
+        return self.add_constant(code, np.zeros(source.initial_shape))
 
     def fold(self, values: Array) -> None:
         """Give the result without an operation: it is known before execution."""

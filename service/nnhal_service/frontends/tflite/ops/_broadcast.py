@@ -21,14 +21,19 @@ def common_shape(b: OperatorBuilder, *shapes: Dimensions) -> Dimensions:
 
 def repeated(b: OperatorBuilder, operand: int, shape: Dimensions) -> int:
     """An operand repeated to a shape that it broadcasts to."""
-    source = b.operand(operand)
-    if source.dimensions == shape:
+    if b.operand(operand).dimensions == shape:
         return operand
+    code, inputs = repetition(b, operand, shape)
+    return b.step(code, inputs)
+
+
+def repetition(b: OperatorBuilder, operand: int, shape: Dimensions) -> tuple[OperationType, list[int]]:
+    """The operation that repeats an operand to a shape that it broadcasts to, and its inputs."""
+    source = b.operand(operand)
     if source.type == OperandType.TENSOR_BOOL8:
-        nothing = b.add_constant(OperandType.TENSOR_BOOL8, np.zeros(shape, np.bool_))
-        return b.step(OperationType.LOGICAL_OR, [operand, nothing])
+        return OperationType.LOGICAL_OR, [operand, b.add_constant(OperandType.TENSOR_BOOL8, np.zeros(shape))]
     aligned = (1,) * (len(shape) - len(source.dimensions)) + source.dimensions
     if aligned != source.dimensions:
         operand = b.reshape(operand, aligned)
     multiples = [wanted // length for wanted, length in zip(shape, aligned, strict=True)]
-    return b.step(OperationType.TILE, [operand, b.vector(multiples)])
+    return OperationType.TILE, [operand, b.vector(multiples)]

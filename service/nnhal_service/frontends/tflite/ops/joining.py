@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tflite import ConcatenationOptions, PackOptions, SplitOptions, UnpackOptions
 
-from nnhal.types import OperandType, OperationType
+from nnhal.types import OperationType
 from nnhal_service.frontends.tflite.builder import OperatorBuilder
 
 
@@ -30,7 +30,7 @@ def unpack(b: OperatorBuilder) -> None:
     given = b.shape(0)
     axis = b.axis(b.options(UnpackOptions).Axis(), len(given))
     count = len(b.operator.outputs)
-    slices = [b.like(b.input(0)) for _ in range(count)]
+    slices = [b.new(b.input(0)) for _ in range(count)]
     b.add(OperationType.SPLIT, [b.input(0), b.int32(axis), b.int32(count)], slices)
     for output, part in enumerate(slices):
         b.finish_reshape(part, given[:axis] + given[axis + 1 :], output)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnhal.types import OperandType, OperationType
+from nnhal.arrays import Array
+from nnhal.types import Operand, OperandType, OperationType
 from nnhal_service.frontends.tflite.builder import FLOAT, OperatorBuilder
 from nnhal_service.frontends.tflite.ops._broadcast import common_shape
 
@@ -37,10 +38,13 @@ def cast(b: OperatorBuilder) -> None:
     from_bool, to_bool = (operand.type == OperandType.TENSOR_BOOL8 for operand in (source, result))
     if from_bool and not to_bool:
         shape = common_shape(b, source.dimensions)
-        ones, zeros = (b.add_constant(OperandType(result.type), np.full(shape, n), ...) for n in (1, 0))
-        b.finish(OperationType.SELECT, [b.input(0), ones, zeros])
+        b.finish(OperationType.SELECT, [b.input(0), *(_stored(b, result, np.full(shape, n)) for n in (1, 0))])
     elif to_bool and not from_bool:
-        zero = b.add_constant(OperandType(source.type), np.array([0]))
-        b.finish(OperationType.NOT_EQUAL, [b.input(0), zero])
+        b.finish(OperationType.NOT_EQUAL, [b.input(0), _stored(b, source, np.zeros(1))])
     else:
         b.finish(OperationType.CAST, [b.input(0)])
+
+
+def _stored(b: OperatorBuilder, like: Operand, values: Array) -> int:
+    """A constant of the type and scale of an operand, with those very numbers stored in it."""
+    return b.add_constant(OperandType(like.type), values, scale=like.scale, zero_point=like.zero_point)

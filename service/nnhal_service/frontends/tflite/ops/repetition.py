@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnhal.types import OperandType, OperationType
 from nnhal_service.frontends.tflite.builder import OperatorBuilder
-from nnhal_service.frontends.tflite.ops._broadcast import repeated
+from nnhal_service.frontends.tflite.ops._broadcast import common_shape, repetition
 
 _SCALARS = {
     OperandType.TENSOR_FLOAT16: OperandType.FLOAT16,
@@ -20,8 +20,9 @@ def tile(b: OperatorBuilder) -> None:
 
 def broadcast_to(b: OperatorBuilder) -> None:
     """TILE by as much as the shape asks for."""
-    shape = tuple(b.integers(1, "shape"))
-    ...
+    operand = b.input(0)
+    shape = common_shape(b, b.operand(operand).dimensions, tuple(b.integers(1, "shape")))
+    b.finish(*repetition(b, operand, shape))
 
 
 def fill(b: OperatorBuilder) -> None:
@@ -35,10 +36,12 @@ def fill(b: OperatorBuilder) -> None:
 def reverse(b: OperatorBuilder) -> None:
     """REVERSE along one axis after another."""
     tensor, rank = b.input(0), len(b.shape(0))
-    *first, last = sorted({b.axis(axis, rank) for axis in b.integers(1, "axes")})
-    for axis in first:
+    axes = sorted({b.axis(axis, rank) for axis in b.integers(1, "axes")})
+    if not axes:
+        raise b.unsupported("no axes", "one or more")
+    for axis in axes[1:]:
         tensor = b.step(OperationType.REVERSE, [tensor, b.vector([axis])])
-    b.finish(OperationType.REVERSE, [tensor, b.vector([last])])
+    b.finish(OperationType.REVERSE, [tensor, b.vector(axes[:1])])
 
 
 def top_k(b: OperatorBuilder) -> None:

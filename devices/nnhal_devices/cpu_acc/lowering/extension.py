@@ -1,0 +1,80 @@
+"""RUN of nnhal.onnx: the nodes of a message, as a function that the graph calls.
+
+A message's tensors are ONNX's own: plain signed bytes, halves, rank 0. The graph keeps some operands otherwise, so they
+are converted on either side.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto, TypeProto, ValueInfoProto
+
+from nnhal.arrays import Array
+from nnhal.extensions.onnx import ELEMENT_TYPES, VALUE, number_of
+from nnhal.types import OperandType, Operation
+from nnhal_devices.cpu_acc.elements import SIGN
+from nnhal_devices.cpu_acc.graph import Graph
+from nnhal_devices.cpu_acc.messages import decode, function_of, message_of
+
+
+def run(graph: Graph, operation: Operation, number: int) -> None:
+    """Lower one operation."""
+    graph.place = f"operation {number} (RUN)"
+    proto = decode(message_of(graph.model, operation), graph.opsets.get("", 0))
+    inputs = [_given(graph, o, v) for o, v in zip(operation.inputs[1:], proto.graph.input, strict=True)]
+    results = graph.call(function_of(proto, f"run{number}", graph.opsets), inputs)
+    for operand, declared, tensor in zip(operation.outputs, proto.graph.output, results, strict=True):
+        _note_type(graph, operand, declared)
+        graph.keep(operand, _kept(graph, operand, declared, tensor))
+
+
+def _given(graph: Graph, operand: int, declared: ValueInfoProto) -> str:
+    """The tensor of an input as ONNX has it."""
+    code, scalar = graph.operands[operand].type, _is_scalar(declared.type)
+    if graph.is_constant(operand):
+        values = _elements(graph, operand)
+        return graph.constant(values.reshape(()) if scalar else values)
+    _note_type(graph, operand, declared)
+    tensor = graph.kept(operand)
+    if code == OperandType.TENSOR_FLOAT16:
+        tensor = graph.add("Cast", tensor, to=TensorProto.FLOAT16)
+    elif code == OperandType.TENSOR_QUANT8_ASYMM_SIGNED:
+        tensor = _shifted(graph, tensor, -int(SIGN), TensorProto.INT8)
+    return graph.add("Reshape", tensor, graph.integers([])) if scalar else tensor
+
+
+def _kept(graph: Graph, operand: int, declared: ValueInfoProto, tensor: str) -> str:
+    """The tensor that the graph keeps for an output."""
+    code = graph.operands[operand].type
+    if code == OperandType.TENSOR_FLOAT16:
+        tensor = graph.add("Cast", tensor, to=TensorProto.FLOAT)
+    elif code == OperandType.TENSOR_QUANT8_ASYMM_SIGNED:
+        tensor = _shifted(graph, tensor, int(SIGN), TensorProto.UINT8)
+    return graph.add("Reshape", tensor, graph.integers([1])) if _is_scalar(declared.type) else tensor
+
+
+def _shifted(graph: Graph, tensor: str, offset: int, to: int) -> str:
+    """Bytes as others."""
+    wide = graph.add("Cast", tensor, to=TensorProto.INT32)
+    return graph.add("Cast", graph.add("Add", wide, graph.constant(np.array(offset, np.int32))), to=to)
+
+
+def _elements(graph: Graph, operand: int) -> Array:
+    """A constant's elements: those of an extension's type come as bytes."""
+    values, given = graph.model.constants[0][operand], graph.operands[operand]
+    number = number_of(graph.model.model, given.type)
+    if number is not None:
+        return values.view(ELEMENT_TYPES[number]).reshape(given.dimensions)
+    return values.astype(np.bool_) if given.type == OperandType.TENSOR_BOOL8 else values
+
+
+def _note_type(graph: Graph, operand: int, declared: ValueInfoProto) -> None:
+    if number_of(graph.model.model, graph.operands[operand].type) == VALUE:
+        graph.types[operand] = declared.type
+
+
+def _is_scalar(declared: TypeProto) -> bool:
+    """Whether a type says rank 0, for numbers that operands hold."""
+    tensor = declared.tensor_type
+    is_numeric = declared.WhichOneof("value") == "tensor_type" and tensor.elem_type != TensorProto.STRING
+    return is_numeric and tensor.HasField("shape") and not tensor.shape.dim

@@ -1,0 +1,41 @@
+"""Gather: slices picked by indices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnhal.types import Operand, OperandType, OperationType
+from nnhal_service.frontends.onnx.builder import NodeBuilder
+from nnhal_service.frontends.onnx.ops._definition import Converter
+
+_BOOL = Operand(OperandType.TENSOR_BOOL8)
+
+
+def convert(b: NodeBuilder) -> None:
+    """GATHER; a single index takes its axis away."""
+    shape = b.shape(0)
+    axis = b.attribute("axis", 0)
+    axis += len(shape) if axis < 0 else 0
+    inputs = [b.input(0), b.int32(axis), _indices(b, shape[axis])]
+    if b.shape(1):
+        b.finish(OperationType.GATHER, inputs)
+    else:
+        b.finish_reshape(b.step(OperationType.GATHER, inputs))
+
+
+def _indices(b: NodeBuilder, length: int) -> int:
+    """The indices, of which those below 0 count from the end: not so in the HAL."""
+    values = b.constant(1)
+    if values is not None and not (values < 0).any():
+        return b.input(1)
+    if not length:
+        raise b.node.unsupported("indices that may be negative, on an axis of unknown length", "fixed shapes")
+    if values is not None:
+        return b.add_constant(OperandType.TENSOR_INT32, np.atleast_1d(np.where(values < 0, values + length, values)))
+    indices = b.input(1)
+    negative = b.step(OperationType.LESS, [indices, b.vector([0])], like=_BOOL)
+    counted = b.step(OperationType.ADD, [indices, b.vector([length]), b.int32(0)])
+    return b.step(OperationType.SELECT, [negative, counted, indices], like=counted)
+
+
+GATHER = Converter(convert)

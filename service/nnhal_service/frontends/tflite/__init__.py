@@ -1,0 +1,5 @@
+"""TFLite: flatbuffer files of version 3."""
+
+from nnhal_service.frontends.tflite.importer import import_tflite
+
+__all__ = ["import_tflite"]

@@ -1,0 +1,50 @@
+"""All conformance vectors against real device processes, by the command. They are read from NNHAL_CONFORMANCE."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import nnhal
+
+_FOLDER = os.environ.get("NNHAL_CONFORMANCE", "")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not _FOLDER, reason="NNHAL_CONFORMANCE names no folder of vectors"),
+]
+_SOME = "^(conv_quant8|lstm|while|concat|roi_align|pad)"
+"""Tests of every way in which operands and outputs are given: per channel, omitted, dynamic, several outputs."""
+
+
+def verdicts(path: Path, *arguments: str) -> Counter[str]:
+    """How many tests ended how; a failure shows what failed."""
+    result = path / "results.json"
+    done = nnhal("conformance", _FOLDER, "--json", str(result), *arguments, timeout=280)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    return Counter(test["verdict"] for test in json.loads(result.read_text()))
+
+
+def test_cpu_ref_passes_every_vector(tmp_path: Path) -> None:
+    counts = verdicts(tmp_path, "--device", "cpu_ref")
+    assert set(counts) == {"passed"}
+
+
+def test_cpu_acc_fails_none_and_declines_less_than_40_percent(tmp_path: Path) -> None:
+    counts = verdicts(tmp_path, "--device", "cpu_acc")
+    assert counts["failed"] == 0
+    assert counts["passed"] >= 0.6 * sum(counts.values())
+
+
+@pytest.mark.contract("EX-01", "EX-10", "EX-17")
+@pytest.mark.parametrize(
+    ("mode", "memory"),
+    [("burst", "ashmem"), ("reusable", "hardware_buffer_blob"), ("sync", "mmap_fd"), ("burst", "mmap_fd")],
+)
+def test_every_mode_and_memory_kind_gives_the_same(tmp_path: Path, mode: str, memory: str) -> None:
+    counts = verdicts(tmp_path, "--device", "cpu_ref", "--mode", mode, "--memory", memory, "--filter", _SOME)
+    assert set(counts) == {"passed"}
+    assert counts["passed"] > 300

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from nnhal.types import (
+    Capabilities,
+    Model,
+    Operand,
+    OperandPerformance,
+    OperandType,
+    Operation,
+    OperationType,
+    PerformanceInfo,
+    Subgraph,
+)
+from nnhal_service.partition import Candidate, Pin, PlacementError, assign
+from tests.support.additions import addition_model
+
+F32 = OperandType.TENSOR_FLOAT32
+NAMES = [("conv1",), ("bn1", "relu1"), ()]
+
+
+def info(time: float) -> PerformanceInfo:
+    return PerformanceInfo(time, 1.0)
+
+
+def candidate(
+    name: str,
+    time: float = 1.0,
+    times: dict[OperandType, float] | None = None,
+    relaxed: float = 1.0,
+    refusals: dict[int, str] | None = None,
+) -> Candidate:
+    """A device that takes ``time`` for whatever its first input is, but for the ``times`` by type."""
+    table = {code: time for code in OperandType if code != OperandType.SUBGRAPH} | (times or {})
+    performance = tuple(OperandPerformance(code, info(figure)) for code, figure in sorted(table.items()))
+    capabilities = Capabilities(info(relaxed), info(relaxed), performance, info(time), info(time))
+    return Candidate(name, capabilities, refusals or {})
+
+
+def chain() -> Model:
+    """Three additions."""
+    return addition_model(operations=3)
+
+
+def about(code: OperandType) -> Model:
+    """One operation whose first input is of a type."""
+    return Model(Subgraph((Operand(code), Operand(code)), (Operation(OperationType.CAST, (0,), (1,)),), (0,), (1,)))
+
+
+@pytest.mark.contract("PT-01")
+def test_the_device_of_the_least_cost_takes_everything() -> None:
+    assert assign(chain(), NAMES, [candidate("bad", 0.9), candidate("good", 0.5)]) == ("good",) * 3
+
+
+def test_on_a_tie_the_earlier_device_stays() -> None:
+    assert assign(chain(), NAMES, [candidate("first", 0.5), candidate("second", 0.5)]) == ("first",) * 3
+
+
+@pytest.mark.contract("PT-03", "PT-07")
+def test_each_operation_goes_to_the_best_of_those_that_take_it() -> None:
+    fast = candidate("fast", 0.5, refusals={1: "no"})
+    assert assign(chain(), NAMES, [fast, candidate("slow")]) == ("fast", "slow", "fast")
+
+
+@pytest.mark.contract("PT-15")
+@pytest.mark.parametrize(("relaxed", "chosen"), [(False, "first"), (True, "second")])
+@pytest.mark.parametrize("code", [OperandType.FLOAT32, OperandType.TENSOR_FLOAT32])
+def test_a_relaxed_model_counts_with_the_relaxed_figures(code: OperandType, relaxed: bool, chosen: str) -> None:
+    model = replace(about(code), relax_computation_float32_to_float16=relaxed)
+    candidates = [candidate("first", 0.8, relaxed=0.9), candidate("second", 0.9, relaxed=0.8)]
+    assert assign(model, NAMES[:1], candidates) == (chosen,)
+
+
+@pytest.mark.contract("PT-15")
+def test_a_relaxed_model_counts_with_the_relaxed_figures_for_32_bit_floats_only() -> None:
+    model = replace(about(OperandType.TENSOR_FLOAT16), relax_computation_float32_to_float16=True)
+    candidates = [candidate("first", 0.8, relaxed=0.9), candidate("second", 0.9, relaxed=0.8)]
+    assert assign(model, NAMES[:1], candidates) == ("first",)
+
+
+@pytest.mark.contract("PT-16")
+@pytest.mark.parametrize("code", [code for code in OperandType if code != OperandType.SUBGRAPH])
+@pytest.mark.parametrize(("figure", "chosen"), [(0.25, "special"), (0.75, "base")])
+def test_what_counts_is_the_figure_for_the_type_of_the_first_input(
+    code: OperandType, figure: float, chosen: str
+) -> None:
+    candidates = [candidate("base", 0.5), candidate("special", 0.5, times={code: figure})]
+    assert assign(about(code), NAMES[:1], candidates) == (chosen,)
+
+
+@pytest.mark.contract("PT-19")
+def test_a_type_without_figure_costs_more_than_any_with_one() -> None:
+    silent = candidate("silent")
+    silent = replace(silent, capabilities=replace(silent.capabilities, operand_performance=()))
+    assert assign(chain(), NAMES, [silent, candidate("slow", 1e30)]) == ("slow",) * 3
+    assert assign(chain(), NAMES, [silent]) == ("silent",) * 3
+
+
+def test_a_pin_overrides_the_cost() -> None:
+    candidates = [candidate("fast", 0.5), candidate("slow")]
+    assert assign(chain(), NAMES, candidates, [Pin("name:bn*", "slow")]) == ("fast", "slow", "fast")
+    assert assign(chain(), NAMES, candidates, [Pin("name:relu1", "slow")]) == ("fast", "slow", "fast")
+    assert assign(chain(), NAMES, candidates, [Pin("op:add", "slow")]) == ("slow",) * 3
+
+
+def test_the_last_of_the_pins_that_cover_an_operation_counts() -> None:
+    pins = [Pin("op:ADD", "slow"), Pin("name:conv1", "fast")]
+    assert assign(chain(), NAMES, [candidate("fast", 0.5), candidate("slow")], pins) == ("fast", "slow", "slow")
+
+
+@pytest.mark.parametrize(
+    ("pin", "message"),
+    [
+        (Pin("name:conv1", "npu"), "pin 'name:conv1': no device 'npu'; there are fast, slow"),
+        (Pin("name:CONV1", "slow"), "pin 'name:CONV1' matches no node of the model"),
+        (Pin("op:MUL", "slow"), "pin 'op:MUL' matches no node of the model"),
+        (Pin("conv1", "slow"), "pin 'conv1': expected name:GLOB or op:TYPE"),
+        (Pin("name:", "slow"), "pin 'name:': expected name:GLOB or op:TYPE"),
+        (Pin("node:conv1", "slow"), "pin 'node:conv1': expected name:GLOB or op:TYPE"),
+    ],
+)
+def test_a_pin_that_cannot_be_kept_is_an_error(pin: Pin, message: str) -> None:
+    with pytest.raises(PlacementError) as error:
+        assign(chain(), NAMES, [candidate("fast", 0.5), candidate("slow")], [pin])
+    assert str(error.value) == message
+
+
+def test_an_operation_of_an_extension_is_pinned_by_name_only() -> None:
+    model = Model(Subgraph((Operand(F32), Operand(F32)), (Operation(0x0007_0001, (0,), (1,)),), (0,), (1,)))
+    candidates = [candidate("fast", 0.5), candidate("slow")]
+    assert assign(model, NAMES[:1], candidates, [Pin("name:conv1", "slow")]) == ("slow",)
+    with pytest.raises(PlacementError, match="matches no node"):
+        assign(model, NAMES[:1], candidates, [Pin("op:ADD", "slow")])
+
+
+@pytest.mark.contract("PT-13")
+def test_an_operation_that_nobody_takes_is_an_error_with_what_every_device_said() -> None:
+    candidates = [
+        candidate("npu", refusals={1: "DTYPE: got TENSOR_FLOAT32, allowed quant8"}),
+        candidate("gpu", refusals={1: "RANK: got 5, allowed 4"}),
+    ]
+    with pytest.raises(PlacementError) as error:
+        assign(chain(), NAMES, candidates)
+    assert str(error.value) == (
+        "no device takes operation 1 (ADD), node bn1 + relu1: "
+        "npu: DTYPE: got TENSOR_FLOAT32, allowed quant8; gpu: RANK: got 5, allowed 4"
+    )
+
+
+def test_a_pin_to_a_device_that_refuses_is_an_error_with_what_that_device_said() -> None:
+    candidates = [candidate("npu", refusals={0: "KERNEL: got 7, allowed 3"}), candidate("cpu")]
+    with pytest.raises(PlacementError) as error:
+        assign(chain(), NAMES, candidates, [Pin("name:conv1", "npu")])
+    assert str(error.value) == "no device takes operation 0 (ADD), node conv1: npu: KERNEL: got 7, allowed 3"
+
+
+def test_without_devices_nothing_is_placed() -> None:
+    with pytest.raises(PlacementError, match="there are no devices"):
+        assign(chain(), NAMES, [])

@@ -1,0 +1,80 @@
+"""``nnhal conformance`` on vectors of the test's own."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.command import nnhal
+
+
+def vector(name: str, expected: list[float], expect_failure: bool = False) -> dict[str, Any]:
+    """RELU of [-1, 2]."""
+    operand = {"type": "TENSOR_FLOAT32", "dimensions": [2], "scale": 0.0, "zero_point": 0}
+    return {
+        "name": name,
+        "spec": "relu",
+        "version": None,
+        "relaxed": False,
+        "expect_failure": expect_failure,
+        "multinomial_tolerance": 0.0,
+        "main": {
+            "operands": [
+                {**operand, "lifetime": "SUBGRAPH_INPUT", "data": [-1.0, 2.0]},
+                {**operand, "lifetime": "SUBGRAPH_OUTPUT", "data": expected},
+            ],
+            "operations": [{"type": "RELU", "inputs": [0], "outputs": [1]}],
+            "inputs": [0],
+            "outputs": [1],
+        },
+    }
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A right vector in a plain file, and a gzipped file with one more."""
+    (tmp_path / "a.jsonl").write_text(json.dumps(vector("right", [0.0, 2.0])) + "\n")
+    with gzip.open(tmp_path / "b.jsonl.gz", "wt") as file:
+        file.write(json.dumps(vector("also_right", [0.0, 2.0])) + "\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize("mode", ["sync", "burst", "reusable"])
+@pytest.mark.parametrize("memory", ["ashmem", "mmap_fd", "hardware_buffer_blob"])
+def test_right_answers_pass(folder: Path, mode: str, memory: str) -> None:
+    done = nnhal("conformance", str(folder), "--device", "cpu_ref", "--mode", mode, "--memory", memory)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 tests: 2 passed, 0 failed, 0 declined" in done.stdout
+
+
+def test_a_wrong_answer_fails_and_says_what_came(folder: Path) -> None:
+    (folder / "c.jsonl").write_text(json.dumps(vector("wrong", [0.0, 3.0])) + "\n")
+    done = nnhal("conformance", str(folder), "--device", "cpu_ref")
+    assert done.returncode == 1
+    assert "wrong: output 0: 1 of 2 values are wrong: [1] 2 for 3" in done.stdout
+
+
+def test_what_must_be_refused_and_is_not_fails(folder: Path) -> None:
+    (folder / "c.jsonl").write_text(json.dumps(vector("lenient", [0.0, 2.0], expect_failure=True)) + "\n")
+    done = nnhal("conformance", str(folder), "--device", "cpu_ref", "--filter", "lenient")
+    assert done.returncode == 1
+    assert "it should have been refused" in done.stdout
+
+
+def test_what_a_device_does_not_support_is_declined(folder: Path) -> None:
+    results = folder / "results.json"
+    done = nnhal("conformance", str(folder), "--device", "null", "--json", str(results))
+    assert done.returncode == 0
+    assert "2 tests: 0 passed, 0 failed, 2 declined" in done.stdout
+    assert {result["reason"].split(":")[0] for result in json.loads(results.read_text())} == {"NO_IMPL"}
+
+
+def test_a_broken_file_is_named_with_its_line(folder: Path) -> None:
+    (folder / "c.jsonl").write_text("{}\n")
+    done = nnhal("conformance", str(folder), "--device", "cpu_ref")
+    assert done.returncode == 1
+    assert "c.jsonl:1: KeyError" in done.stderr
