@@ -50,7 +50,7 @@ def test_outputs_are_those_of_onnx_runtime(
     assert done.returncode == 0, done.stderr
     (expected,) = onnxruntime.InferenceSession(model).run(["y"], arrays)
     with np.load(saved) as outputs:
-        np.testing.assert_allclose(outputs["y"], expected, atol=1e-6)
+        np.testing.assert_allclose(outputs["y"], np.asarray(expected), atol=1e-6)
     assert "cpu_ref" in done.stdout
 
 

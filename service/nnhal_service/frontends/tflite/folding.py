@@ -10,25 +10,80 @@ from tflite import ConcatenationOptions, GatherOptions, PackOptions, ReducerOpti
 from nnhal.arrays import Array
 from nnhal_service.frontends.tflite.builder import OperatorBuilder
 from nnhal_service.frontends.tflite.ops.slicing import slices_of
-from nnhal_service.frontends.tflite.tensors import element_type
+from nnhal_service.frontends.tflite.tensors import ELEMENTS
 
-_Fold = Callable[[OperatorBuilder, Sequence[Array]], Array]
-_WHOLE = "iu"
-_LEAST_BITS = 32
+_Folding = Callable[[OperatorBuilder, Sequence[Array]], Array]
+_WHOLE_NUMBERS = (np.dtype(np.int32), np.dtype(np.int64))
 
 
 def fold(b: OperatorBuilder) -> bool:
-    """Give an operator's result where it is one of integers that are known before execution; whether it is."""
+    """Give an operator's result where it is whole numbers that are known before execution; whether it is."""
     folding = FOLDINGS.get(b.operator.type)
-    if folding is None or len(b.operator.outputs) != 1 or not _is_whole(b):
+    if folding is None or len(b.operator.outputs) != 1:
         return False
-    found = [b.constant(index) for index in range(len(b.operator.inputs))]
-    values = [value for value in found if value is not None]
-    if not values or len(values) < len(found):
+    element = ELEMENTS.get(b.target().code)
+    values = [value for index in range(len(b.operator.inputs)) if (value := b.constant(index)) is not None]
+    if element is None or element.numpy not in _WHOLE_NUMBERS or not values or len(values) < len(b.operator.inputs):
         return False
     try:
-        with np.errstate(all="ignore"):  # integers wrap around, as they do at run time
-            b.fold(np.asarray(folding(b, values)).astype(element_type(b.target()).numpy))
-    except (ValueError, IndexError, TypeError) as error:
+        with np.errstate(all="ignore"):  # they wrap around, as at run time
+            b.fold(np.asarray(folding(b, values)).astype(element.numpy))
+    except (ValueError, IndexError) as error:
         raise b.unsupported(f"it cannot be computed: {error}") from error
     return True
+
+
+def _pack(b: OperatorBuilder, values: Sequence[Array]) -> Array:
+    return np.stack(values, b.options(PackOptions).Axis())
+
+
+def _concatenation(b: OperatorBuilder, values: Sequence[Array]) -> Array:
+    return np.concatenate(values, b.options(ConcatenationOptions).Axis())
+
+
+def _gather(b: OperatorBuilder, values: Sequence[Array]) -> Array:
+    return np.take(values[0], values[1], b.options(GatherOptions).Axis())
+
+
+def _strided_slice(b: OperatorBuilder, values: Sequence[Array]) -> Array:
+    tensor, slices = values[0], slices_of(b, values[0].ndim)
+    taken = tensor[np.ix_(*slices.ranges(tensor.shape))]
+    return taken.reshape([1 if axis is None else taken.shape[axis] for axis in slices.result])
+
+
+def _squeeze(b: OperatorBuilder, values: Sequence[Array]) -> Array:
+    return np.squeeze(values[0], b.operator.vector or None)
+
+
+def _expand_dims(b: OperatorBuilder, values: Sequence[Array]) -> Array:
+    del b
+    return np.expand_dims(values[0], int(values[1].item()))
+
+
+def _product(b: OperatorBuilder, values: Sequence[Array]) -> Array:
+    axes = tuple(int(axis) for axis in values[1].reshape(-1))
+    return np.asarray(np.prod(values[0], axes, keepdims=b.options(ReducerOptions).KeepDims()))
+
+
+def _of_two(function: Callable[[Array, Array], Array]) -> _Folding:
+    return lambda _, values: function(values[0], values[1])
+
+
+FOLDINGS: dict[str, _Folding] = {
+    "ADD": _of_two(np.add),
+    "CAST": lambda _, values: values[0],
+    "CONCATENATION": _concatenation,
+    "EXPAND_DIMS": _expand_dims,
+    "FLOOR_DIV": _of_two(np.floor_divide),
+    "GATHER": _gather,
+    "MAXIMUM": _of_two(np.maximum),
+    "MINIMUM": _of_two(np.minimum),
+    "MUL": _of_two(np.multiply),
+    "PACK": _pack,
+    "REDUCE_PROD": _product,
+    "RESHAPE": _of_two(np.reshape),
+    "SQUEEZE": _squeeze,
+    "STRIDED_SLICE": _strided_slice,
+    "SUB": _of_two(np.subtract),
+}
+"""By operator."""

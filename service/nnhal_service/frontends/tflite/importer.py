@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from nnhal.types import Operand, OperandLifeTime, OperandType, OperationType
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import count
+
+from nnhal.types import NOWHERE, OperandLifeTime, OperationType
 from nnhal_service.frontends.errors import InvalidModel
 from nnhal_service.frontends.imported import ImportedModel, ImportedTensor
 from nnhal_service.frontends.tflite.builder import GraphBuilder, OperatorBuilder
 from nnhal_service.frontends.tflite.folding import fold
-from nnhal_service.frontends.tflite.graph import Graph, Operator
+from nnhal_service.frontends.tflite.graph import Operator
 from nnhal_service.frontends.tflite.ops import CONVERTERS
 from nnhal_service.frontends.tflite.reader import read_graph
 from nnhal_service.frontends.tflite.tensors import element_type
@@ -33,8 +37,7 @@ def import_tflite(content: bytes) -> ImportedModel:
             raise InvalidModel(f"input {error}") from error
     for operator in graph.operators:
         _convert(builder, operator)
-    outputs = _outputs(builder)
-    return _imported(builder, outputs)
+    return _imported(builder, _outputs(builder))
 
 
 def _convert(builder: GraphBuilder, operator: Operator) -> None:
@@ -45,3 +48,66 @@ def _convert(builder: GraphBuilder, operator: Operator) -> None:
     if converter is None:
         raise operator.unsupported("no operation of the NN HAL does this operator", ", ".join(sorted(CONVERTERS)))
     converter(b)
+    missing = [i for i in operator.outputs if i not in builder.operands and i not in builder.folded]
+    if missing:
+        raise operator.unsupported(f"it has {len(operator.outputs)} outputs", str(len(operator.outputs) - len(missing)))
+
+
+def _outputs(builder: GraphBuilder) -> list[int]:
+    """An operand for each output of the model: what no operation writes, or is an output already, is copied."""
+    found: list[int] = []
+    for index in builder.graph.outputs:
+        tensor = builder.graph.tensors[index]
+        b = OperatorBuilder(builder, Operator(f"output '{tensor.name}'", "COPY", (index,), ()))
+        operand = b.input(0)
+        if b.operand(operand).lifetime != OperandLifeTime.SUBGRAPH_OUTPUT or operand in found:
+            operand = _copy(b, operand, tensor.name)
+        found.append(operand)
+    return found
+
+
+def _copy(b: OperatorBuilder, operand: int, name: str) -> int:
+    source = replace(b.operand(operand), lifetime=OperandLifeTime.SUBGRAPH_OUTPUT, location=NOWHERE)
+    result = b.model.add(source, name)
+    b.add(OperationType.CAST, [operand], [result])
+    return result
+
+
+def _imported(builder: GraphBuilder, outputs: Sequence[int]) -> ImportedModel:
+    graph, names = builder.graph, _Names()
+    user_inputs = [_tensor(builder, index, builder.operands[index], names) for index in graph.inputs]
+    user_outputs = [
+        _tensor(builder, index, operand, names) for index, operand in zip(graph.outputs, outputs, strict=True)
+    ]
+    before = [_tensor(builder, state.tensor, state.before, names) for state in builder.states]
+    after = [_tensor(builder, state.tensor, state.after, names, AFTER) for state in builder.states]
+    inputs, results = (*user_inputs, *before), (*user_outputs, *after)
+    used = {name for names in builder.origins for name in names}
+    return ImportedModel(
+        builder.model.build([tensor.operand for tensor in inputs], [tensor.operand for tensor in results]),
+        inputs,
+        results,
+        tuple(builder.origins),
+        tuple(operator.name for operator in graph.operators if operator.name not in used),
+        tuple(builder.model.names),
+    )
+
+
+def _tensor(builder: GraphBuilder, index: int, operand: int, names: _Names, suffix: str = "") -> ImportedTensor:
+    tensor, dimensions = builder.graph.tensors[index], builder.model.operands[operand].dimensions
+    shape = () if dimensions == (1,) and not tensor.initial_shape else dimensions
+    return ImportedTensor(names.unique(tensor.name + suffix), operand, element_type(tensor).numpy, shape)
+
+
+class _Names:
+    """Names by which inputs and outputs can be told apart; the files' own need not be."""
+
+    def __init__(self) -> None:
+        self._given: set[str] = set()
+
+    def unique(self, name: str) -> str:
+        """A name, with a number where it has been given already."""
+        candidates = (name if number == 0 else f"{name}_{number}" for number in count())
+        chosen = next(candidate for candidate in candidates if candidate not in self._given)
+        self._given.add(chosen)
+        return chosen

@@ -238,7 +238,9 @@ def _require_order(graph: Graph) -> None:
                 )
         for index in operator.outputs:
             if index in known:
-                raise InvalidModel(f"operator '{operator.name}' writes '{graph.tensors[index].name}', which has a value")
+                raise InvalidModel(
+                    f"operator '{operator.name}' writes '{graph.tensors[index].name}', which has a value"
+                )
             known.add(index)
     for index in graph.outputs:
         if index not in known:

@@ -1,11 +1,11 @@
 """TFLite's tensors as HAL operands: types, quantisation, constants.
 
-    float32, float16, int32, bool     as they are
-    int64                             TENSOR_INT32; constants must fit
-    uint8, int8                       TENSOR_QUANT8_ASYMM, TENSOR_QUANT8_ASYMM_SIGNED; scale 1 where the file has none
-    int8 with a scale for each index  TENSOR_QUANT8_SYMM_PER_CHANNEL; all zero points are 0
-    int4                              constants, as int8
-    int16                             TENSOR_QUANT16_SYMM
+float32, float16, int32, bool     as they are
+int64                             TENSOR_INT32; constants must fit
+uint8, int8                       TENSOR_QUANT8_ASYMM, TENSOR_QUANT8_ASYMM_SIGNED; scale 1 where the file has none
+int8 with a scale for each index  TENSOR_QUANT8_SYMM_PER_CHANNEL; all zero points are 0
+int4                              constants, as int8
+int16                             TENSOR_QUANT16_SYMM
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def element_type(tensor: Tensor) -> ElementType:
     """The type of a tensor's elements. Raises ValueError for one that the HAL has not."""
     if tensor.code not in ELEMENTS:
         got = _NAMES.get(tensor.code, f"type {tensor.code}")
-        raise ValueError(f"'{tensor.name}' has elements of {got}, expected {', '.join(_NAMES[code] for code in ELEMENTS)}")
+        raise ValueError(
+            f"'{tensor.name}' has elements of {got}, expected {', '.join(_NAMES[code] for code in ELEMENTS)}"
+        )
     return ELEMENTS[tensor.code]
 
 
@@ -122,7 +124,11 @@ def values_of(tensor: Tensor) -> Array:
 def channels_of(tensor: Tensor) -> ChannelQuant:
     """The quantisation of a constant with a scale for each index along an axis. Raises ValueError, InvalidModel."""
     found = quantization_of(tensor)
-    if found is None or element_type(tensor).operand != OperandType.TENSOR_QUANT8_ASYMM_SIGNED or any(found.zero_points):
+    if (
+        found is None
+        or element_type(tensor).operand != OperandType.TENSOR_QUANT8_ASYMM_SIGNED
+        or any(found.zero_points)
+    ):
         raise ValueError(f"'{tensor.name}' has a scale for each channel, expected int8 with zero points 0")
     if len(found.scales) != tensor.initial_shape[found.axis]:
         raise InvalidModel(

@@ -1,4 +1,4 @@
-"""MaxPool, AveragePool, GlobalAveragePool and ReduceMean.
+"""MaxPool, AveragePool, LpPool, their global forms, and ReduceMean.
 
 The HAL's averages keep the input's scale. Where a model wants another, an average in integers is a depthwise
 convolution whose weights are all equal.
@@ -6,10 +6,13 @@ convolution whose weights are all equal.
 
 from __future__ import annotations
 
+from math import sqrt
+
 import numpy as np
 
 from nnhal.types import OperandType, OperationType
 from nnhal_service.frontends.onnx.builder import OPERAND_TYPES, NodeBuilder
+from nnhal_service.frontends.onnx.ops._broadcast import filled
 from nnhal_service.frontends.onnx.ops._definition import Converter
 from nnhal_service.frontends.onnx.ops._weights import Weights, bias_of
 from nnhal_service.frontends.onnx.ops._window import Axis, Window, finish_image, image, require_images, window_of
@@ -48,6 +51,32 @@ def global_average_pool(b: NodeBuilder) -> None:
         b.finish(OperationType.MEAN, [b.input(0), b.vector(axes), b.int32(1)])
 
 
+def global_max_pool(b: NodeBuilder) -> None:
+    """The maximum of each image, channel by channel."""
+    axes = list(range(2, len(b.shape(0))))
+    b.finish(OperationType.REDUCE_MAX, [b.input(0), b.vector(axes), b.boolean(True)])
+
+
+def lp_pool(b: NodeBuilder) -> None:
+    """The root of the sum of squares: that of their mean, times the root of how many they are."""
+    _require_squares(b)
+    window = _window(b)
+    if window.padded or window.height.end or window.width.end:
+        raise b.node.unsupported("a border of padding, which the HAL leaves out of the mean", "no padding")
+    inputs = [*window.paddings(b), *window.strides(b), *window.sizes(b), b.int32(0), b.boolean(_NCHW)]
+    roots = b.step(OperationType.L2_POOL_2D, [image(b, b.input(0), b.shape(0)), *inputs])
+    count = filled(b, sqrt(window.height.size * window.width.size))
+    finish_image(b, OperationType.MUL, [roots, count, b.int32(0)])
+
+
+def global_lp_pool(b: NodeBuilder) -> None:
+    """The root of the sum of squares of each image, channel by channel."""
+    _require_squares(b)
+    axes = b.vector(list(range(2, len(b.shape(0)))))
+    squares = b.step(OperationType.MUL, [b.input(0), b.input(0), b.int32(0)])
+    b.finish(OperationType.SQRT, [b.step(OperationType.REDUCE_SUM, [squares, axes, b.boolean(True)])])
+
+
 def reduce_mean(b: NodeBuilder) -> None:
     """The mean along axes: all of them, where none are given."""
     rank = len(b.shape(0))
@@ -60,6 +89,12 @@ def reduce_mean(b: NodeBuilder) -> None:
         return
     chosen = sorted(axis + rank if axis < 0 else axis for axis in axes or range(rank))
     b.finish(OperationType.MEAN, [b.input(0), b.vector(chosen), b.int32(b.attribute("keepdims", 1))])
+
+
+def _require_squares(b: NodeBuilder) -> None:
+    power = b.attribute("p", 2)
+    if power != 2:  # noqa: PLR2004 - an exponent
+        raise b.node.unsupported(f"p {power}", "p 2")
 
 
 def _window(b: NodeBuilder) -> Window:
@@ -150,5 +185,8 @@ def _known_channels(form: QuantizedForm) -> bool:
 
 MAX_POOL = Converter(max_pool)
 AVERAGE_POOL = Converter(average_pool, _quantized_average)
+GLOBAL_MAX_POOL = Converter(global_max_pool, lambda form: form.quant8(0) and form.inputs[0] == form.output)
+LP_POOL = Converter(lp_pool)
+GLOBAL_LP_POOL = Converter(global_lp_pool)
 GLOBAL_AVERAGE_POOL = Converter(global_average_pool, _quantized_global_average)
 REDUCE_MEAN = Converter(reduce_mean, _quantized_mean)

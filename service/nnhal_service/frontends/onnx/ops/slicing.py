@@ -91,6 +91,7 @@ def _cuts(b: NodeBuilder, rank: int) -> list[Cut]:
 
 def _cut(begin: int, end: int, stride: int, length: int) -> Cut:
     """Bounds beyond 32 bits, or beyond a known axis, are its ends."""
+    begin, end, stride = (max(-_INT32_MAX, min(value, _INT32_MAX)) for value in (begin, end, stride))
     limit = length or _INT32_MAX
     first = None if (begin >= limit and stride < 0) or (begin <= -limit and stride > 0) else begin
     last = None if (end >= limit and stride > 0) or (end < -limit and stride < 0) else end

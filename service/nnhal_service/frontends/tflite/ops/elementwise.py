@@ -39,7 +39,9 @@ def div(b: OperatorBuilder) -> None:
     """DIV of floats. Quotients of integers are truncated in TFLite and floored in the HAL."""
     if b.operand(b.input(0)).type == _INT32:
         raise b.unsupported("quotients of integers, truncated", "floats; FLOOR_DIV of integers")
-    b.finish_reals(OperationType.DIV, [b.reals(0), b.reals(1), b.activation(b.options(DivOptions).FusedActivationFunction())])
+    b.finish_reals(
+        OperationType.DIV, [b.reals(0), b.reals(1), b.activation(b.options(DivOptions).FusedActivationFunction())]
+    )
 
 
 def floor_div(b: OperatorBuilder) -> None:

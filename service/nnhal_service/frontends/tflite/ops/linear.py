@@ -69,7 +69,10 @@ def _convolve(b: OperatorBuilder, pixels: Dimensions, activation: int, wanted: D
     """FULLY_CONNECTED has one scale for all weights; a convolution over images of one pixel has one for each unit."""
     values, channels = b.required(WEIGHTS, "weights"), channels_of(b.source(WEIGHTS))
     kernel = b.add_constant(
-        OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL, values[:, None, None], channels=channels, name=b.source(WEIGHTS).name
+        OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL,
+        values[:, None, None],
+        channels=channels,
+        name=b.source(WEIGHTS).name,
     )
     bias = bias_of(b, INPUT, BIAS, Weights(kernel, channels.scales), len(values))
     window = [b.int32(_VALID), b.int32(1), b.int32(1), activation]

@@ -24,8 +24,7 @@ def strided_slice(b: OperatorBuilder) -> None:
     if any(b.constant(index) is None for index in _BOUNDS):
         _slice_at_run_time(b, options)
         return
-    slices = _slices(b, options)
-    tensor = b.input(0)
+    slices, tensor = slices_of(b, len(b.shape(0))), b.input(0)
     if b.operand(tensor).type == OperandType.TENSOR_INT32:
         part = _plain_slice(b, slices)
     elif None not in slices.result:
@@ -37,7 +36,9 @@ def strided_slice(b: OperatorBuilder) -> None:
     b.finish_reshape(part, [1 if axis is None else lengths[axis] for axis in slices.result])
 
 
-def _slices(b: OperatorBuilder, options: StridedSliceOptions) -> AxisSlices:
+def slices_of(b: OperatorBuilder, rank: int) -> AxisSlices:
+    """What a STRIDED_SLICE with constant bounds takes of each axis."""
+    options = b.options(StridedSliceOptions)
     begins, ends, strides = (b.integers(index, "bounds") for index in _BOUNDS)
     if options.Offset():
         ends = [begin + end for begin, end in zip(begins, ends, strict=False)]
@@ -52,7 +53,7 @@ def _slices(b: OperatorBuilder, options: StridedSliceOptions) -> AxisSlices:
         options.ShrinkAxisMask(),
     )
     try:
-        return written_out(spec, len(b.shape(0)))
+        return written_out(spec, rank)
     except ValueError as error:
         raise b.unsupported(str(error)) from error
 
@@ -61,7 +62,9 @@ def _slice_at_run_time(b: OperatorBuilder, options: StridedSliceOptions) -> None
     if options.EllipsisMask() or options.NewAxisMask() or options.Offset():
         raise b.unsupported("an ellipsis, new axes or offsets, and bounds computed at run time", "constant bounds")
     masks = (options.BeginMask(), options.EndMask(), options.ShrinkAxisMask())
-    b.finish(OperationType.STRIDED_SLICE, [b.input(0), *(b.input(i) for i in _BOUNDS), *(b.int32(mask) for mask in masks)])
+    b.finish(
+        OperationType.STRIDED_SLICE, [b.input(0), *(b.input(i) for i in _BOUNDS), *(b.int32(mask) for mask in masks)]
+    )
 
 
 def _plain_slice(b: OperatorBuilder, slices: AxisSlices) -> int:
