@@ -88,7 +88,7 @@ def check(
 
     ``tolerance`` is relative and absolute for floats; integers may be one off, which is a quantised value's step.
     """
-    imported = import_onnx(model, shapes)
+    imported = import_onnx(model, shapes, extension=False)
     for got, expected in zip(by_cpu_ref(imported, inputs), by_onnxruntime(model, inputs), strict=True):
         assert got.shape == (expected.shape or (1,))
         relative, absolute = (tolerance, tolerance) if got.dtype.kind == "f" else (0.0, 1.0)

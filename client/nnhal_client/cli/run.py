@@ -22,7 +22,7 @@ _SHOWN = 10
 
 
 def run(
-    model: Annotated[Path, typer.Argument(help="An ONNX model.")],
+    model: Annotated[Path, typer.Argument(help="An ONNX or TFLite model.")],
     inputs: Annotated[
         list[str],
         typer.Option("--input", "-i", help="FILE.npz, FILE.npy for a model of one input, or NAME=FILE.npy."),

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 import onnxruntime
 from google.protobuf.message import DecodeError
-from onnx import FunctionProto, ModelProto, OperatorSetIdProto, helper, version_converter
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, defs, helper, version_converter
 
 from nnhal.extensions.onnx import MESSAGE, NAME, RUN, number_of
 from nnhal.resolved import ResolvedModel
-from nnhal.types import Model, Operation
+from nnhal.types import Model, OperandType, Operation
 from nnhal_devices.cpu_acc.graph import DEFAULT_OPSETS
 from nnhal_devices.cpu_acc.session import RUNTIME_ERRORS, session_options
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 
 _DEFAULT_DOMAINS = ("", "ai.onnx")
+_LEAST_OPSET = 7
+"""ONNX Runtime has kernels from here on."""
+_LATEST_OPSET = 26
+"""And it refuses later ones, as still in development."""
 
 
 class MessageError(ValueError):
@@ -38,30 +42,83 @@ def message_of(model: ResolvedModel, operation: Operation) -> bytes:
 
 
 def opsets_of(model: ResolvedModel) -> dict[str, int]:
-    """The opsets of the graph for a model: those of its messages, raised to that of the lowering where both occur."""
-    found: dict[str, int] = {}
-    for operation in model.model.main.operations:
-        if is_run(model.model, operation):
-            for domain, version in _imports(decode(message_of(model, operation))).items():
-                found[domain] = max(version, found.get(domain, 0))
-    if not all(is_run(model.model, operation) for operation in model.model.main.operations):
-        found[""] = max(DEFAULT_OPSETS[""], found.get("", 0))
-    return found or DEFAULT_OPSETS
+    """The opsets of the graph for a model: the least in which its messages mean what they say.
+
+    Where operations of the HAL are between them, or operands that the graph keeps otherwise, that of ONNX's own
+    operators is no lower than the lowering's. Raises MessageError.
+    """
+    operations = model.model.main.operations
+    runs = [operation for operation in operations if is_run(model.model, operation)]
+    signed = any(o.type == OperandType.TENSOR_QUANT8_ASYMM_SIGNED for o in model.model.main.operands)
+    only = runs and len(runs) == len(operations) and not signed
+    found = {} if only else dict(DEFAULT_OPSETS)
+    for operation in runs:
+        for domain, version in _needs(decode(message_of(model, operation))).items():
+            found[domain] = max(version, found.get(domain, 0))
+    return found
 
 
 def decode(message: bytes, opset: int = 0) -> ModelProto:
-    """What a message says, in an opset no lower than the one given. Raises MessageError."""
+    """What a message says, in the given opset of ONNX's own operators, if any. Raises MessageError."""
     try:
         proto = ModelProto.FromString(message)
     except DecodeError as error:
         raise MessageError(f"a message of {len(message)} bytes, which is no ModelProto") from error
-    given = _imports(proto).get("")
-    if given is None or given >= opset:
+    given = _imports(proto).get("", opset)
+    if not opset or opset == given:
+        return proto
+    if _means_the_same(proto.graph, given, opset):
+        for entry in proto.opset_import:
+            if entry.domain in _DEFAULT_DOMAINS:
+                entry.version = opset
         return proto
     try:
         return version_converter.convert_version(proto, opset)
     except (RuntimeError, ValueError) as error:
         raise MessageError(f"opset {given} cannot be made {opset}: {str(error).splitlines()[0]}") from error
+
+
+def _needs(proto: ModelProto) -> dict[str, int]:
+    """The opsets that a message asks for; of ONNX's own operators the least in which all mean the same."""
+    needed = _imports(proto)
+    given = needed.get("")
+    if given is not None:
+        versions = [_schema(node.op_type, given).since_version for node in _own_nodes(proto.graph)]
+        needed[""] = min(max([min(given, _LEAST_OPSET), *versions]), _LATEST_OPSET)
+    return needed
+
+
+def _means_the_same(graph: GraphProto, given: int, opset: int) -> bool:
+    return all(_same(_schema(node.op_type, given), _schema(node.op_type, opset)) for node in _own_nodes(graph))
+
+
+def _same(first: defs.OpSchema, second: defs.OpSchema) -> bool:
+    """Whether versions of an operator differ at most in the element types that they take."""
+    return first.since_version == second.since_version or (
+        first.doc == second.doc
+        and {name: a.default_value for name, a in first.attributes.items()}
+        == {name: a.default_value for name, a in second.attributes.items()}
+        and [p.name for p in first.inputs] == [p.name for p in second.inputs]
+        and [p.name for p in first.outputs] == [p.name for p in second.outputs]
+    )
+
+
+def _schema(op_type: str, opset: int) -> defs.OpSchema:
+    """An operator as of an opset. Raises MessageError."""
+    try:
+        return defs.get_schema(op_type, max_inclusive_version=opset)
+    except defs.SchemaError as error:
+        raise MessageError(f"there is no operator {op_type} in opset {opset}") from error
+
+
+def _own_nodes(graph: GraphProto) -> Iterator[NodeProto]:
+    """The nodes of ONNX's own domain, in subgraphs too."""
+    for node in graph.node:
+        if node.domain in _DEFAULT_DOMAINS:
+            yield node
+        for attribute in node.attribute:
+            for inner in (*attribute.graphs, attribute.g):
+                yield from _own_nodes(inner)
 
 
 def function_of(proto: ModelProto, name: str, opsets: Mapping[str, int]) -> FunctionProto:
@@ -83,15 +140,18 @@ def opset_imports(opsets: Mapping[str, int]) -> list[OperatorSetIdProto]:
     return [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
 
 
-def supported(model: ResolvedModel, operation: Operation) -> Support:
-    """Whether ONNX Runtime takes an operation of the extension, on its own or between those of the HAL."""
-    if not is_run(model.model, operation):
-        return Unsupported("OP", f"operation {operation.type:#x} of an extension", f"RUN of {NAME}")
+def supported(model: ResolvedModel) -> dict[int, Support]:
+    """Whether ONNX Runtime takes each operation of the extension, on its own or between those of the HAL."""
+    runs = {n: o for n, o in enumerate(model.model.main.operations) if is_run(model.model, o)}
     try:
-        message = message_of(model, operation)
-        objection = _objection(message, opsets_of(model).get("", 0))
+        opset = opsets_of(model).get("", 0) if runs else 0
     except MessageError as error:
-        objection = str(error)
+        return dict.fromkeys(runs, Unsupported("OP", str(error), "a message for ONNX Runtime"))
+    return {number: _supported(model, operation, opset) for number, operation in runs.items()}
+
+
+def _supported(model: ResolvedModel, operation: Operation, opset: int) -> Support:
+    objection = _objection(message_of(model, operation), opset)
     return Unsupported("OP", objection, "what ONNX Runtime takes") if objection else SUPPORTED
 
 
@@ -103,7 +163,7 @@ def _objection(message: bytes, opset: int) -> str:
     try:
         content = decode(message, opset).SerializeToString()
         onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    except RUNTIME_ERRORS as error:
+    except (*RUNTIME_ERRORS, MessageError) as error:
         return str(error)
     return ""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnhal.errors import HalError
+from nnhal.extensions.onnx import NAME
 from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet, type_name
 from nnhal.resolved import ResolvedModel
 from nnhal.types.layout import Dimensions, combine, is_extension, is_scalar
@@ -22,9 +23,11 @@ def supported_operations(model: ResolvedModel) -> list[Support]:
     graph = model.model.main
     known = [operand.dimensions for operand in graph.operands]
     answers: list[Support] = []
+    runs = supported(model)
     for number, operation in enumerate(graph.operations):
         if is_extension(operation.type):
-            answers.append(supported(model, operation))
+            place = f"operation {operation.type:#x} of an extension"
+            answers.append(runs.get(number, Unsupported("OP", place, f"RUN of {NAME}")))
             continue
         answer, found = _support(model.context(0, number, tuple(known)))
         answers.append(answer)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from functools import partial
 
 from nnhal.errors import general_failure, invalid_argument
 from nnhal.memory import Pool, open_pool
-from nnhal.types import ExecutionConfig, ExecutionResult, Request
-from nnhal.validation import validate_request
+from nnhal.types import ExecutionConfig, ExecutionResult, Memory, Request
 from nnhal_devices.host.prepared_model import BoundRequest, PreparedModel
 from nnhal_devices.host.staging import Staging
 
@@ -37,8 +37,7 @@ class Burst:
             invalid_argument(f"memory identifier tokens {list(tokens)}, expected -1 or more each")
         self._enter()
         try:
-            known = self._remember(request, tokens)
-            return self.prepared.bind(request, config, known).run(deadline_ns)
+            return self.prepared.bind(request, config, partial(self._open, tokens)).run(deadline_ns)
         finally:
             self._busy.release()
 
@@ -62,20 +61,12 @@ class Burst:
         if not self._busy.acquire(blocking=False):
             general_failure("the burst runs an execution already; one at a time is allowed")
 
-    def _remember(self, request: Request, tokens: Sequence[int]) -> dict[int, Pool]:
-        """The pools of a request that have an identity, by index; those that are new are opened and cached."""
-        if not any(token > _NO_IDENTITY for token in tokens):
-            return {}
-        validate_request(self.prepared.model.model, request)
-        known: dict[int, Pool] = {}
-        for index, (memory, token) in enumerate(zip(request.pools, tokens, strict=True)):
-            if token == _NO_IDENTITY or isinstance(memory, int):
-                continue
-            written = any(a.location.pool_index == index for a in request.outputs if not a.has_no_value)
-            pool = self._pools.get(token)
-            if pool is None or (written and not pool.writable):
-                pool = open_pool(memory, writable=written)
-                if len(self._pools) < _MAX_CACHED_POOLS:
-                    self._pools[token] = pool
-            known[index] = pool
-        return known
+    def _open(self, tokens: Sequence[int], index: int, memory: Memory, writable: bool) -> Pool:
+        """A pool of a request: the cached one where its identity was seen before."""
+        token = tokens[index]
+        pool = self._pools.get(token)
+        if pool is None or (writable and not pool.writable):
+            pool = open_pool(memory, writable)
+            if token != _NO_IDENTITY and len(self._pools) < _MAX_CACHED_POOLS:
+                self._pools[token] = pool
+        return pool

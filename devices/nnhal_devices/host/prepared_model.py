@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
 from nnhal.errors import general_failure, invalid_argument
@@ -15,6 +15,7 @@ from nnhal.types import (
     UNAVAILABLE_TIMING,
     ExecutionConfig,
     ExecutionResult,
+    Memory,
     OutputShape,
     Priority,
     Request,
@@ -40,6 +41,8 @@ from nnhal_devices.host.staging import NO_STAGING, Staged, Staging, copy_in, cop
 
 MAX_LOOP_TIMEOUT_NS = 15_000_000_000
 SUCCESS = ExecutionResult()
+PoolOpener = Callable[[int, Memory, bool], Pool]
+"""Opens a pool of a request: its index, what it is, and whether it is to be written."""
 
 
 class PreparedModel:
@@ -66,16 +69,14 @@ class PreparedModel:
         self.counters = counters
         self.client = client
 
-    def bind(
-        self, request: Request, config: ExecutionConfig, known_pools: Mapping[int, Pool] | None = None
-    ) -> BoundRequest:
-        """Tie a request to memory. ``known_pools`` are pools, by index, that are open already.
+    def bind(self, request: Request, config: ExecutionConfig, opener: PoolOpener | None = None) -> BoundRequest:
+        """Tie a request to memory. ``opener`` opens its pools, anew by default.
 
         Raises INVALID_ARGUMENT where request or config are not valid, GENERAL_FAILURE where a pool cannot be used.
         """
         validate_config(config)
         shape = validate_request(self.model.model, request)
-        pools = self._open(request, known_pools or {})
+        pools = _open(request, opener or _open_anew)
 
         def place(argument: RequestArgument, dimensions: Dimensions) -> tuple[Argument, Staged | None]:
             if argument.has_no_value:
@@ -101,16 +102,23 @@ class PreparedModel:
             config,
         )
 
-    def _open(self, request: Request, known: Mapping[int, Pool]) -> dict[int, Pool]:
-        used = {a.location.pool_index for a in request.inputs + request.outputs if not a.has_no_value}
-        written = {a.location.pool_index for a in request.outputs if not a.has_no_value}
-        pools: dict[int, Pool] = {}
-        for index in used:
-            memory = request.pools[index]
-            if isinstance(memory, int):
-                invalid_argument(f"pool {index} of the request is token {memory}, which names no buffer of this device")
-            pools[index] = known.get(index) or open_pool(memory, writable=index in written)
-        return pools
+
+def _open(request: Request, opener: PoolOpener) -> dict[int, Pool]:
+    """The pools that a request uses, by index."""
+    used = {a.location.pool_index for a in request.inputs + request.outputs if not a.has_no_value}
+    written = {a.location.pool_index for a in request.outputs if not a.has_no_value}
+    pools: dict[int, Pool] = {}
+    for index in used:
+        memory = request.pools[index]
+        if isinstance(memory, int):
+            invalid_argument(f"pool {index} of the request is token {memory}, which names no buffer of this device")
+        pools[index] = opener(index, memory, index in written)
+    return pools
+
+
+def _open_anew(index: int, memory: Memory, writable: bool) -> Pool:
+    del index
+    return open_pool(memory, writable)
 
 
 def validate_config(config: ExecutionConfig) -> None:

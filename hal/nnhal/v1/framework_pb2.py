@@ -26,15 +26,15 @@ from nnhal.v1 import memory_pb2 as nnhal_dot_v1_dot_memory__pb2
 from nnhal.v1 import types_pb2 as nnhal_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18nnhal/v1/framework.proto\x12\x08nnhal.v1\x1a\x15nnhal/v1/memory.proto\x1a\x14nnhal/v1/types.proto\"\x14\n\x12ListDevicesRequest\"<\n\x13ListDevicesResponse\x12%\n\x07\x64\x65vices\x18\x01 \x03(\x0b\x32\x14.nnhal.v1.DeviceInfo\"o\n\nDeviceInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\"\n\x04type\x18\x03 \x01(\x0e\x32\x14.nnhal.v1.DeviceType\x12\x0b\n\x03pid\x18\x04 \x01(\x05\x12\x11\n\tavailable\x18\x05 \x01(\x08\"$\n\x03Pin\x12\r\n\x05match\x18\x01 \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x02 \x01(\t\"\x8c\x01\n\x10LoadModelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x15\n\rdescriptor_id\x18\x02 \x01(\x04\x12%\n\x06\x66ormat\x18\x03 \x01(\x0e\x32\x15.nnhal.v1.ModelFormat\x12\x0f\n\x07\x64\x65vices\x18\x04 \x03(\t\x12\x1b\n\x04pins\x18\x05 \x03(\x0b\x32\r.nnhal.v1.Pin\"7\n\x11LoadModelResponse\x12\"\n\x05model\x18\x01 \x01(\x0b\x32\x13.nnhal.v1.ModelInfo\"\x89\x01\n\nTensorInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12#\n\x04type\x18\x02 \x01(\x0e\x32\x15.nnhal.v1.OperandType\x12\x12\n\ndimensions\x18\x03 \x03(\x05\x12\x11\n\tbyte_size\x18\x04 \x01(\x03\x12\r\n\x05scale\x18\x05 \x01(\x02\x12\x12\n\nzero_point\x18\x06 \x01(\x05\"T\n\x12OperationPlacement\x12\r\n\x05nodes\x18\x01 \x03(\t\x12\x11\n\toperation\x18\x02 \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x03 \x01(\t\x12\x0c\n\x04step\x18\x04 \x01(\x05\"\xbc\x01\n\tModelInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12$\n\x06inputs\x18\x02 \x03(\x0b\x32\x14.nnhal.v1.TensorInfo\x12%\n\x07outputs\x18\x03 \x03(\x0b\x32\x14.nnhal.v1.TensorInfo\x12\x30\n\nplacements\x18\x04 \x03(\x0b\x32\x1c.nnhal.v1.OperationPlacement\x12\r\n\x05steps\x18\x05 \x03(\t\x12\x13\n\x0b\x61rena_bytes\x18\x06 \x01(\x03\"\x1f\n\x0fGetModelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"6\n\x10GetModelResponse\x12\"\n\x05model\x18\x01 \x01(\x0b\x32\x13.nnhal.v1.ModelInfo\"\"\n\x12UnloadModelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x15\n\x13UnloadModelResponse\"[\n\rTensorBinding\x12\x0c\n\x04name\x18\x01 \x01(\t\x12(\n\x08location\x18\x02 \x01(\x0b\x32\x16.nnhal.v1.DataLocation\x12\x12\n\ndimensions\x18\x03 \x03(\x05\"\xa8\x01\n\x0b\x42indRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\'\n\x06inputs\x18\x02 \x03(\x0b\x32\x17.nnhal.v1.TensorBinding\x12(\n\x07outputs\x18\x03 \x03(\x0b\x32\x17.nnhal.v1.TensorBinding\x12\x1f\n\x05pools\x18\x04 \x03(\x0b\x32\x10.nnhal.v1.Memory\x12\x16\n\x0emeasure_timing\x18\x05 \x01(\x08\">\n\x0c\x42indResponse\x12\x0f\n\x07\x62inding\x18\x01 \x01(\x03\x12\x1d\n\x15\x63hannel_descriptor_id\x18\x02 \x01(\x04\"2\n\nRunRequest\x12\x0f\n\x07\x62inding\x18\x01 \x01(\x03\x12\x13\n\x0b\x64\x65\x61\x64line_ns\x18\x02 \x01(\x03\"2\n\x0bRunResponse\x12#\n\x06report\x18\x01 \x01(\x0b\x32\x13.nnhal.v1.RunReport\"\x97\x01\n\nStepReport\x12\x0e\n\x06\x64\x65vice\x18\x01 \x01(\t\x12\x13\n\x0b\x64uration_ns\x18\x02 \x01(\x03\x12\x19\n\x11time_on_device_ns\x18\x03 \x01(\x03\x12\x19\n\x11time_in_driver_ns\x18\x04 \x01(\x03\x12\x14\n\x0c\x63opied_bytes\x18\x05 \x01(\x03\x12\x18\n\x10\x63opy_duration_ns\x18\x06 \x01(\x03\"[\n\tRunReport\x12\x13\n\x0b\x64uration_ns\x18\x01 \x01(\x03\x12#\n\x05steps\x18\x02 \x03(\x0b\x32\x14.nnhal.v1.StepReport\x12\x14\n\x0csocket_bytes\x18\x03 \x01(\x03\"3\n\x07RunCall\x12\x18\n\x0b\x64\x65\x61\x64line_ns\x18\x01 \x01(\x03H\x00\x88\x01\x01\x42\x0e\n\x0c_deadline_ns\"h\n\tRunAnswer\x12%\n\x06status\x18\x01 \x01(\x0e\x32\x15.nnhal.v1.ErrorStatus\x12\x0f\n\x07message\x18\x02 \x01(\t\x12#\n\x06report\x18\x03 \x01(\x0b\x32\x13.nnhal.v1.RunReport\" \n\rUnbindRequest\x12\x0f\n\x07\x62inding\x18\x01 \x01(\x03\"\x10\n\x0eUnbindResponse*B\n\x0bModelFormat\x12\x1c\n\x18MODEL_FORMAT_UNSPECIFIED\x10\x00\x12\x15\n\x11MODEL_FORMAT_ONNX\x10\x01\x32\xdb\x03\n\x10\x46rameworkService\x12J\n\x0bListDevices\x12\x1c.nnhal.v1.ListDevicesRequest\x1a\x1d.nnhal.v1.ListDevicesResponse\x12\x44\n\tLoadModel\x12\x1a.nnhal.v1.LoadModelRequest\x1a\x1b.nnhal.v1.LoadModelResponse\x12\x41\n\x08GetModel\x12\x19.nnhal.v1.GetModelRequest\x1a\x1a.nnhal.v1.GetModelResponse\x12J\n\x0bUnloadModel\x12\x1c.nnhal.v1.UnloadModelRequest\x1a\x1d.nnhal.v1.UnloadModelResponse\x12\x35\n\x04\x42ind\x12\x15.nnhal.v1.BindRequest\x1a\x16.nnhal.v1.BindResponse\x12\x32\n\x03Run\x12\x14.nnhal.v1.RunRequest\x1a\x15.nnhal.v1.RunResponse\x12;\n\x06Unbind\x12\x17.nnhal.v1.UnbindRequest\x1a\x18.nnhal.v1.UnbindResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18nnhal/v1/framework.proto\x12\x08nnhal.v1\x1a\x15nnhal/v1/memory.proto\x1a\x14nnhal/v1/types.proto\"\x14\n\x12ListDevicesRequest\"<\n\x13ListDevicesResponse\x12%\n\x07\x64\x65vices\x18\x01 \x03(\x0b\x32\x14.nnhal.v1.DeviceInfo\"o\n\nDeviceInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\"\n\x04type\x18\x03 \x01(\x0e\x32\x14.nnhal.v1.DeviceType\x12\x0b\n\x03pid\x18\x04 \x01(\x05\x12\x11\n\tavailable\x18\x05 \x01(\x08\"$\n\x03Pin\x12\r\n\x05match\x18\x01 \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x02 \x01(\t\"\x8c\x01\n\x10LoadModelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x15\n\rdescriptor_id\x18\x02 \x01(\x04\x12%\n\x06\x66ormat\x18\x03 \x01(\x0e\x32\x15.nnhal.v1.ModelFormat\x12\x0f\n\x07\x64\x65vices\x18\x04 \x03(\t\x12\x1b\n\x04pins\x18\x05 \x03(\x0b\x32\r.nnhal.v1.Pin\"7\n\x11LoadModelResponse\x12\"\n\x05model\x18\x01 \x01(\x0b\x32\x13.nnhal.v1.ModelInfo\"\xaf\x01\n\nTensorInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12#\n\x04type\x18\x02 \x01(\x0e\x32\x15.nnhal.v1.OperandType\x12\x12\n\ndimensions\x18\x03 \x03(\x05\x12\x11\n\tbyte_size\x18\x04 \x01(\x03\x12\r\n\x05scale\x18\x05 \x01(\x02\x12\x12\n\nzero_point\x18\x06 \x01(\x05\x12\x14\n\x0c\x65lement_type\x18\x07 \x01(\t\x12\x0e\n\x06scalar\x18\x08 \x01(\x08\"T\n\x12OperationPlacement\x12\r\n\x05nodes\x18\x01 \x03(\t\x12\x11\n\toperation\x18\x02 \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x03 \x01(\t\x12\x0c\n\x04step\x18\x04 \x01(\x05\"\xbc\x01\n\tModelInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12$\n\x06inputs\x18\x02 \x03(\x0b\x32\x14.nnhal.v1.TensorInfo\x12%\n\x07outputs\x18\x03 \x03(\x0b\x32\x14.nnhal.v1.TensorInfo\x12\x30\n\nplacements\x18\x04 \x03(\x0b\x32\x1c.nnhal.v1.OperationPlacement\x12\r\n\x05steps\x18\x05 \x03(\t\x12\x13\n\x0b\x61rena_bytes\x18\x06 \x01(\x03\"\x1f\n\x0fGetModelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"6\n\x10GetModelResponse\x12\"\n\x05model\x18\x01 \x01(\x0b\x32\x13.nnhal.v1.ModelInfo\"\"\n\x12UnloadModelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x15\n\x13UnloadModelResponse\"[\n\rTensorBinding\x12\x0c\n\x04name\x18\x01 \x01(\t\x12(\n\x08location\x18\x02 \x01(\x0b\x32\x16.nnhal.v1.DataLocation\x12\x12\n\ndimensions\x18\x03 \x03(\x05\"\xa8\x01\n\x0b\x42indRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\'\n\x06inputs\x18\x02 \x03(\x0b\x32\x17.nnhal.v1.TensorBinding\x12(\n\x07outputs\x18\x03 \x03(\x0b\x32\x17.nnhal.v1.TensorBinding\x12\x1f\n\x05pools\x18\x04 \x03(\x0b\x32\x10.nnhal.v1.Memory\x12\x16\n\x0emeasure_timing\x18\x05 \x01(\x08\">\n\x0c\x42indResponse\x12\x0f\n\x07\x62inding\x18\x01 \x01(\x03\x12\x1d\n\x15\x63hannel_descriptor_id\x18\x02 \x01(\x04\"2\n\nRunRequest\x12\x0f\n\x07\x62inding\x18\x01 \x01(\x03\x12\x13\n\x0b\x64\x65\x61\x64line_ns\x18\x02 \x01(\x03\"2\n\x0bRunResponse\x12#\n\x06report\x18\x01 \x01(\x0b\x32\x13.nnhal.v1.RunReport\"\x97\x01\n\nStepReport\x12\x0e\n\x06\x64\x65vice\x18\x01 \x01(\t\x12\x13\n\x0b\x64uration_ns\x18\x02 \x01(\x03\x12\x19\n\x11time_on_device_ns\x18\x03 \x01(\x03\x12\x19\n\x11time_in_driver_ns\x18\x04 \x01(\x03\x12\x14\n\x0c\x63opied_bytes\x18\x05 \x01(\x03\x12\x18\n\x10\x63opy_duration_ns\x18\x06 \x01(\x03\"D\n\x0cOutputReport\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\ndimensions\x18\x02 \x03(\x03\x12\x12\n\nsufficient\x18\x03 \x01(\x08\"\x84\x01\n\tRunReport\x12\x13\n\x0b\x64uration_ns\x18\x01 \x01(\x03\x12#\n\x05steps\x18\x02 \x03(\x0b\x32\x14.nnhal.v1.StepReport\x12\x14\n\x0csocket_bytes\x18\x03 \x01(\x03\x12\'\n\x07outputs\x18\x04 \x03(\x0b\x32\x16.nnhal.v1.OutputReport\"3\n\x07RunCall\x12\x18\n\x0b\x64\x65\x61\x64line_ns\x18\x01 \x01(\x03H\x00\x88\x01\x01\x42\x0e\n\x0c_deadline_ns\"h\n\tRunAnswer\x12%\n\x06status\x18\x01 \x01(\x0e\x32\x15.nnhal.v1.ErrorStatus\x12\x0f\n\x07message\x18\x02 \x01(\t\x12#\n\x06report\x18\x03 \x01(\x0b\x32\x13.nnhal.v1.RunReport\" \n\rUnbindRequest\x12\x0f\n\x07\x62inding\x18\x01 \x01(\x03\"\x10\n\x0eUnbindResponse*[\n\x0bModelFormat\x12\x1c\n\x18MODEL_FORMAT_UNSPECIFIED\x10\x00\x12\x15\n\x11MODEL_FORMAT_ONNX\x10\x01\x12\x17\n\x13MODEL_FORMAT_TFLITE\x10\x02\x32\xdb\x03\n\x10\x46rameworkService\x12J\n\x0bListDevices\x12\x1c.nnhal.v1.ListDevicesRequest\x1a\x1d.nnhal.v1.ListDevicesResponse\x12\x44\n\tLoadModel\x12\x1a.nnhal.v1.LoadModelRequest\x1a\x1b.nnhal.v1.LoadModelResponse\x12\x41\n\x08GetModel\x12\x19.nnhal.v1.GetModelRequest\x1a\x1a.nnhal.v1.GetModelResponse\x12J\n\x0bUnloadModel\x12\x1c.nnhal.v1.UnloadModelRequest\x1a\x1d.nnhal.v1.UnloadModelResponse\x12\x35\n\x04\x42ind\x12\x15.nnhal.v1.BindRequest\x1a\x16.nnhal.v1.BindResponse\x12\x32\n\x03Run\x12\x14.nnhal.v1.RunRequest\x1a\x15.nnhal.v1.RunResponse\x12;\n\x06Unbind\x12\x17.nnhal.v1.UnbindRequest\x1a\x18.nnhal.v1.UnbindResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'nnhal.v1.framework_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_MODELFORMAT']._serialized_start=1973
-  _globals['_MODELFORMAT']._serialized_end=2039
+  _globals['_MODELFORMAT']._serialized_start=2123
+  _globals['_MODELFORMAT']._serialized_end=2214
   _globals['_LISTDEVICESREQUEST']._serialized_start=83
   _globals['_LISTDEVICESREQUEST']._serialized_end=103
   _globals['_LISTDEVICESRESPONSE']._serialized_start=105
@@ -48,41 +48,43 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LOADMODELRESPONSE']._serialized_start=461
   _globals['_LOADMODELRESPONSE']._serialized_end=516
   _globals['_TENSORINFO']._serialized_start=519
-  _globals['_TENSORINFO']._serialized_end=656
-  _globals['_OPERATIONPLACEMENT']._serialized_start=658
-  _globals['_OPERATIONPLACEMENT']._serialized_end=742
-  _globals['_MODELINFO']._serialized_start=745
-  _globals['_MODELINFO']._serialized_end=933
-  _globals['_GETMODELREQUEST']._serialized_start=935
-  _globals['_GETMODELREQUEST']._serialized_end=966
-  _globals['_GETMODELRESPONSE']._serialized_start=968
-  _globals['_GETMODELRESPONSE']._serialized_end=1022
-  _globals['_UNLOADMODELREQUEST']._serialized_start=1024
-  _globals['_UNLOADMODELREQUEST']._serialized_end=1058
-  _globals['_UNLOADMODELRESPONSE']._serialized_start=1060
-  _globals['_UNLOADMODELRESPONSE']._serialized_end=1081
-  _globals['_TENSORBINDING']._serialized_start=1083
-  _globals['_TENSORBINDING']._serialized_end=1174
-  _globals['_BINDREQUEST']._serialized_start=1177
-  _globals['_BINDREQUEST']._serialized_end=1345
-  _globals['_BINDRESPONSE']._serialized_start=1347
-  _globals['_BINDRESPONSE']._serialized_end=1409
-  _globals['_RUNREQUEST']._serialized_start=1411
-  _globals['_RUNREQUEST']._serialized_end=1461
-  _globals['_RUNRESPONSE']._serialized_start=1463
-  _globals['_RUNRESPONSE']._serialized_end=1513
-  _globals['_STEPREPORT']._serialized_start=1516
-  _globals['_STEPREPORT']._serialized_end=1667
-  _globals['_RUNREPORT']._serialized_start=1669
-  _globals['_RUNREPORT']._serialized_end=1760
-  _globals['_RUNCALL']._serialized_start=1762
-  _globals['_RUNCALL']._serialized_end=1813
-  _globals['_RUNANSWER']._serialized_start=1815
-  _globals['_RUNANSWER']._serialized_end=1919
-  _globals['_UNBINDREQUEST']._serialized_start=1921
-  _globals['_UNBINDREQUEST']._serialized_end=1953
-  _globals['_UNBINDRESPONSE']._serialized_start=1955
-  _globals['_UNBINDRESPONSE']._serialized_end=1971
-  _globals['_FRAMEWORKSERVICE']._serialized_start=2042
-  _globals['_FRAMEWORKSERVICE']._serialized_end=2517
+  _globals['_TENSORINFO']._serialized_end=694
+  _globals['_OPERATIONPLACEMENT']._serialized_start=696
+  _globals['_OPERATIONPLACEMENT']._serialized_end=780
+  _globals['_MODELINFO']._serialized_start=783
+  _globals['_MODELINFO']._serialized_end=971
+  _globals['_GETMODELREQUEST']._serialized_start=973
+  _globals['_GETMODELREQUEST']._serialized_end=1004
+  _globals['_GETMODELRESPONSE']._serialized_start=1006
+  _globals['_GETMODELRESPONSE']._serialized_end=1060
+  _globals['_UNLOADMODELREQUEST']._serialized_start=1062
+  _globals['_UNLOADMODELREQUEST']._serialized_end=1096
+  _globals['_UNLOADMODELRESPONSE']._serialized_start=1098
+  _globals['_UNLOADMODELRESPONSE']._serialized_end=1119
+  _globals['_TENSORBINDING']._serialized_start=1121
+  _globals['_TENSORBINDING']._serialized_end=1212
+  _globals['_BINDREQUEST']._serialized_start=1215
+  _globals['_BINDREQUEST']._serialized_end=1383
+  _globals['_BINDRESPONSE']._serialized_start=1385
+  _globals['_BINDRESPONSE']._serialized_end=1447
+  _globals['_RUNREQUEST']._serialized_start=1449
+  _globals['_RUNREQUEST']._serialized_end=1499
+  _globals['_RUNRESPONSE']._serialized_start=1501
+  _globals['_RUNRESPONSE']._serialized_end=1551
+  _globals['_STEPREPORT']._serialized_start=1554
+  _globals['_STEPREPORT']._serialized_end=1705
+  _globals['_OUTPUTREPORT']._serialized_start=1707
+  _globals['_OUTPUTREPORT']._serialized_end=1775
+  _globals['_RUNREPORT']._serialized_start=1778
+  _globals['_RUNREPORT']._serialized_end=1910
+  _globals['_RUNCALL']._serialized_start=1912
+  _globals['_RUNCALL']._serialized_end=1963
+  _globals['_RUNANSWER']._serialized_start=1965
+  _globals['_RUNANSWER']._serialized_end=2069
+  _globals['_UNBINDREQUEST']._serialized_start=2071
+  _globals['_UNBINDREQUEST']._serialized_end=2103
+  _globals['_UNBINDRESPONSE']._serialized_start=2105
+  _globals['_UNBINDRESPONSE']._serialized_end=2121
+  _globals['_FRAMEWORKSERVICE']._serialized_start=2217
+  _globals['_FRAMEWORKSERVICE']._serialized_end=2692
 # @@protoc_insertion_point(module_scope)

@@ -35,6 +35,8 @@ class _ModelFormatEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ModelForm
     """To be found out from the content."""
     MODEL_FORMAT_ONNX: _ModelFormat.ValueType  # 1
     """ONNX."""
+    MODEL_FORMAT_TFLITE: _ModelFormat.ValueType  # 2
+    """TFLite: a flatbuffer of schema version 3."""
 
 class ModelFormat(_ModelFormat, metaclass=_ModelFormatEnumTypeWrapper):
     """ModelFormat is the format of a model file."""
@@ -43,6 +45,8 @@ MODEL_FORMAT_UNSPECIFIED: ModelFormat.ValueType  # 0
 """To be found out from the content."""
 MODEL_FORMAT_ONNX: ModelFormat.ValueType  # 1
 """ONNX."""
+MODEL_FORMAT_TFLITE: ModelFormat.ValueType  # 2
+"""TFLite: a flatbuffer of schema version 3."""
 Global___ModelFormat: _TypeAlias = ModelFormat  # noqa: Y015
 
 @_typing.final
@@ -228,6 +232,8 @@ class TensorInfo(_message.Message):
     BYTE_SIZE_FIELD_NUMBER: _builtins.int
     SCALE_FIELD_NUMBER: _builtins.int
     ZERO_POINT_FIELD_NUMBER: _builtins.int
+    ELEMENT_TYPE_FIELD_NUMBER: _builtins.int
+    SCALAR_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name in the model file."""
     type: _types_pb2.OperandType.ValueType
@@ -238,6 +244,10 @@ class TensorInfo(_message.Message):
     """Quantisation scale, 0 where there is none."""
     zero_point: _builtins.int
     """Quantisation zero point."""
+    element_type: _builtins.str
+    """The model's own element type, by numpy's name; empty for a VALUE of the extension nnhal.onnx."""
+    scalar: _builtins.bool
+    """Whether the model's tensor has rank 0; its dimensions are [1]."""
     @_builtins.property
     def dimensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """0 where an axis is unknown."""
@@ -251,10 +261,12 @@ class TensorInfo(_message.Message):
         byte_size: _builtins.int = ...,
         scale: _builtins.float = ...,
         zero_point: _builtins.int = ...,
+        element_type: _builtins.str = ...,
+        scalar: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["byte_size", b"byte_size", "dimensions", b"dimensions", "name", b"name", "scale", b"scale", "type", b"type", "zero_point", b"zero_point"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["byte_size", b"byte_size", "dimensions", b"dimensions", "element_type", b"element_type", "name", b"name", "scalar", b"scalar", "scale", b"scale", "type", b"type", "zero_point", b"zero_point"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -628,6 +640,38 @@ class StepReport(_message.Message):
 Global___StepReport: _TypeAlias = StepReport  # noqa: Y015
 
 @_typing.final
+class OutputReport(_message.Message):
+    """OutputReport is what a run has found out about an output whose dimensions are open."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    DIMENSIONS_FIELD_NUMBER: _builtins.int
+    SUFFICIENT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """The output's name."""
+    sufficient: _builtins.bool
+    """Whether its memory was large enough; if not, nothing of it has been written."""
+    @_builtins.property
+    def dimensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Its dimensions."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        dimensions: _abc.Iterable[_builtins.int] | None = ...,
+        sufficient: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dimensions", b"dimensions", "name", b"name", "sufficient", b"sufficient"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OutputReport: _TypeAlias = OutputReport  # noqa: Y015
+
+@_typing.final
 class RunReport(_message.Message):
     """RunReport is what a run took."""
 
@@ -636,6 +680,7 @@ class RunReport(_message.Message):
     DURATION_NS_FIELD_NUMBER: _builtins.int
     STEPS_FIELD_NUMBER: _builtins.int
     SOCKET_BYTES_FIELD_NUMBER: _builtins.int
+    OUTPUTS_FIELD_NUMBER: _builtins.int
     duration_ns: _builtins.int
     """From the arrival of the call to its answer."""
     socket_bytes: _builtins.int
@@ -644,16 +689,21 @@ class RunReport(_message.Message):
     def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___StepReport]:
         """One for each step; empty unless the binding measures."""
 
+    @_builtins.property
+    def outputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___OutputReport]:
+        """Outputs whose dimensions a device has reported."""
+
     def __init__(
         self,
         *,
         duration_ns: _builtins.int = ...,
         steps: _abc.Iterable[Global___StepReport] | None = ...,
         socket_bytes: _builtins.int = ...,
+        outputs: _abc.Iterable[Global___OutputReport] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration_ns", b"duration_ns", "socket_bytes", b"socket_bytes", "steps", b"steps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration_ns", b"duration_ns", "outputs", b"outputs", "socket_bytes", b"socket_bytes", "steps", b"steps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -698,7 +748,7 @@ class RunAnswer(_message.Message):
     """What was wrong, where something was."""
     @_builtins.property
     def report(self) -> Global___RunReport:
-        """What it took."""
+        """What it took. Where an output did not fit its memory, only what the outputs need."""
 
     def __init__(
         self,

@@ -10,21 +10,22 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.errors import invalid_argument
+from nnhal.extensions.onnx import NAME, OPERATION, PREFIX
 from nnhal.memory import create_ashmem, open_pool
 from nnhal.operations import DEFINITIONS, OperationContext, Signature, UnknownYet
 from nnhal.types import (
     Ashmem,
     ChannelQuant,
     DataLocation,
+    ExtensionNameAndPrefix,
     Model,
     Operand,
     OperandLifeTime,
-    OperandType,
     Operation,
     OperationType,
     Subgraph,
 )
-from nnhal.types.layout import ELEMENT_TYPES, combine, describe
+from nnhal.types.layout import ELEMENT_TYPES, combine, describe, is_extension
 
 MAX_INLINE_BYTES = 128
 """Larger constants lie in the model's pool."""
@@ -49,7 +50,7 @@ class ModelBuilder:
 
     def constant(
         self,
-        code: OperandType,
+        code: int,
         values: Array,
         scale: float = 0.0,
         zero_point: int = 0,
@@ -57,11 +58,11 @@ class ModelBuilder:
         name: str = "",
     ) -> int:
         """A constant operand and its index. Scalars are 0-d arrays. ``values`` may be copied as late as in build."""
-        stored = np.ascontiguousarray(values, ELEMENT_TYPES[code]).reshape(values.shape)
+        stored = np.ascontiguousarray(values, ELEMENT_TYPES.get(code, values.dtype)).reshape(values.shape)
         operand = Operand(
             code, values.shape, scale, zero_point, OperandLifeTime.CONSTANT_COPY, DataLocation(), channels
         )
-        key = (operand, blake2b(stored.data, digest_size=16).digest())
+        key = (operand, blake2b(stored.reshape(-1).view(np.uint8).data, digest_size=16).digest())
         if key not in self._known:
             self._known[key] = self.add(operand, name)
             self._values[self._known[key]] = stored
@@ -88,6 +89,10 @@ class ModelBuilder:
         for index, dimensions in zip(operation.outputs, found, strict=False):
             self._complete(context.place, index, dimensions)
         self.operations.append(operation)
+
+    def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """A new operation of the extension nnhal.onnx."""
+        self.operations.append(Operation(OPERATION, tuple(inputs), tuple(outputs)))
 
     def _complete(self, place: str, index: int, dimensions: tuple[int, ...]) -> None:
         operand = self.operands[index]
@@ -119,7 +124,10 @@ class ModelBuilder:
                     location=DataLocation(0, start, len(raw)),
                 )
         main = Subgraph(tuple(operands), tuple(self.operations), tuple(inputs), tuple(outputs))
-        return Model(main, (), bytes(inline), (_pool(pooled, end),) if pooled else ())
+        pools = (_pool(pooled, end),) if pooled else ()
+        extended = any(is_extension(operand.type) for operand in operands)
+        names = (ExtensionNameAndPrefix(NAME, PREFIX),) if extended else ()
+        return Model(main, (), bytes(inline), pools, extension_name_to_prefix=names)
 
 
 def _alignment(size: int) -> int:

@@ -23,7 +23,7 @@ ACTIVATIONS = {
 
 
 class Steps(ABC):
-    """The operations of one node. Methods raise UnsupportedNode where the HAL cannot take what they are asked to add."""
+    """The operations of one node. Methods raise UnsupportedNode where the HAL cannot take what they are to add."""
 
     __slots__ = ()
 

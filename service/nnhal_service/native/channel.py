@@ -13,8 +13,8 @@ from nnhal.types import ErrorStatus
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import types_pb2
 from nnhal_service.native.client import Client
-from nnhal_service.native.convert import report_to_wire
-from nnhal_service.runtime import ExecutionContext
+from nnhal_service.native.convert import insufficient_to_wire, report_to_wire
+from nnhal_service.runtime import ExecutionContext, OutputTooSmallError
 
 _log = structlog.get_logger(__name__)
 _MAX_ERROR_CHARACTERS = 2000
@@ -47,6 +47,8 @@ def _answer(context: ExecutionContext, message: bytes) -> bytes:
         raise ProtocolError(f"{len(message)} bytes that are no RunCall") from error
     try:
         return wire.RunAnswer(report=report_to_wire(context.run(call.deadline_ns))).SerializeToString()
+    except OutputTooSmallError as error:
+        return _refusal(error.status, error.message, insufficient_to_wire(error))
     except HalError as error:
         return _refusal(error.status, error.message)
     except NnhalError as error:
@@ -56,7 +58,7 @@ def _answer(context: ExecutionContext, message: bytes) -> bytes:
         return _refusal(ErrorStatus.GENERAL_FAILURE, "the framework failed; its log says why")
 
 
-def _refusal(status: ErrorStatus, message: str) -> bytes:
+def _refusal(status: ErrorStatus, message: str, report: wire.RunReport | None = None) -> bytes:
     return wire.RunAnswer(
-        status=types_pb2.ErrorStatus.ValueType(status), message=message[:_MAX_ERROR_CHARACTERS]
+        status=types_pb2.ErrorStatus.ValueType(status), message=message[:_MAX_ERROR_CHARACTERS], report=report
     ).SerializeToString()

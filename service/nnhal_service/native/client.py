@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
-from nnhal.errors import invalid_argument
+from nnhal.errors import HalError, invalid_argument
 from nnhal.link import Channel, Session
 from nnhal.sessions import Ownership, Sessions
+from nnhal.types import ErrorStatus
 from nnhal_service.runtime import ExecutionContext, LoadedModel
 
 
@@ -30,26 +31,32 @@ class Client(Ownership):
 
     def __init__(self, session: Session) -> None:
         self._names = threading.Lock()
-        self._models: dict[str, LoadedModel] = {}
+        self._models: dict[str, LoadedModel] | None = {}
         # Runs after the base class has shut the channels down, since callbacks run last first.
         session.on_close(self._release)
         super().__init__(session)
 
     def add_model(self, name: str, model: LoadedModel) -> None:
-        """Know a model by a name. Raises INVALID_ARGUMENT where the name is taken."""
+        """Know a model by a name, and release it with the session.
+
+        Raises INVALID_ARGUMENT where the name is taken, DEVICE_UNAVAILABLE where the session ended while the model was
+        loaded; the model is then released at once.
+        """
         with self._names:
-            taken = name in self._models
-            if not taken:
-                self._models[name] = model
-        if taken:
-            model.close()
-            invalid_argument(f"a model called {name!r} is loaded already in this session")
+            models = self._models
+            if models is not None and name not in models:
+                models[name] = model
+                return
+        model.close()
+        if models is None:
+            raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the session is over")
+        invalid_argument(f"a model called {name!r} is loaded already in this session")
 
     def model(self, name: str) -> LoadedModel:
         """A loaded model. Raises INVALID_ARGUMENT."""
         with self._names:
-            model = self._models.get(name)
-            known = sorted(self._models)
+            models = self._models or {}
+            model, known = models.get(name), sorted(models)
         if model is None:
             invalid_argument(f"no model called {name!r} is loaded in this session; there are {known}")
         return model
@@ -58,7 +65,7 @@ class Client(Ownership):
         """Forget a model. Raises INVALID_ARGUMENT."""
         model = self.model(name)
         with self._names:
-            self._models.pop(name, None)
+            (self._models or {}).pop(name, None)
         return model
 
     def binding(self, handle: int) -> Binding:
@@ -67,8 +74,8 @@ class Client(Ownership):
 
     def _release(self) -> None:
         with self._names:
-            models, self._models = self._models, {}
-        for model in models.values():
+            models, self._models = self._models, None
+        for model in (models or {}).values():
             model.close()
 
 

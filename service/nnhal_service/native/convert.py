@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from nnhal.codec.memory import location_from_wire
-from nnhal.resolved import describe_operation
-from nnhal.types.layout import byte_size
+from nnhal.errors import invalid_argument
+from nnhal.extensions import split_code
+from nnhal.types import Operation, OperationType
+from nnhal.types.layout import is_extension
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import types_pb2
+from nnhal_service.frontends import ModelFormat
 from nnhal_service.frontends.imported import ImportedTensor
 from nnhal_service.partition import Pin
-from nnhal_service.runtime import PreparedPlan, RunReport, TensorBinding
+from nnhal_service.runtime import OutputReport, OutputTooSmallError, PreparedPlan, RunReport, TensorBinding
+
+
+def format_from_wire(code: int) -> ModelFormat | None:
+    """Decode a model's format; None where the content is to tell it. Raises INVALID_ARGUMENT for an unknown one."""
+    if code == wire.MODEL_FORMAT_UNSPECIFIED:
+        return None
+    if code not in wire.ModelFormat.values():
+        invalid_argument(f"model format {code}, expected one of {', '.join(wire.ModelFormat.keys())}")
+    return ModelFormat(code)
 
 
 def pin_from_wire(message: wire.Pin) -> Pin:
@@ -28,7 +42,7 @@ def model_to_wire(name: str, prepared: PreparedPlan) -> wire.ModelInfo:
     placements = [
         wire.OperationPlacement(
             nodes=prepared.imported.operation_nodes[index],
-            operation=describe_operation(operations[index], index).partition("(")[2].rstrip(")"),
+            operation=_operation_name(prepared, operations[index]),
             device=step.device,
             step=number,
         )
@@ -45,6 +59,15 @@ def model_to_wire(name: str, prepared: PreparedPlan) -> wire.ModelInfo:
     )
 
 
+def _operation_name(prepared: PreparedPlan, operation: Operation) -> str:
+    """As the HAL calls it; the extension's name for an operation of one."""
+    if not is_extension(operation.type):
+        return OperationType(operation.type).name
+    prefix, _ = split_code(operation.type)
+    names = {entry.prefix: entry.name for entry in prepared.imported.model.extension_name_to_prefix}
+    return names[prefix]
+
+
 def _tensor_to_wire(prepared: PreparedPlan, tensor: ImportedTensor) -> wire.TensorInfo:
     operand = prepared.imported.model.main.operands[tensor.operand]
     dimensions = prepared.dimensions[tensor.operand]
@@ -52,10 +75,21 @@ def _tensor_to_wire(prepared: PreparedPlan, tensor: ImportedTensor) -> wire.Tens
         name=tensor.name,
         type=types_pb2.OperandType.ValueType(operand.type),
         dimensions=dimensions,
-        byte_size=byte_size(operand.type, dimensions),
+        byte_size=prepared.byte_size(tensor.operand),
         scale=operand.scale,
         zero_point=operand.zero_point,
+        element_type="" if tensor.element_type.kind == "O" else tensor.element_type.name,
+        scalar=tensor.element_type.kind != "O" and not tensor.shape and dimensions == (1,),
     )
+
+
+def insufficient_to_wire(error: OutputTooSmallError) -> wire.RunReport:
+    """Encode what the outputs need that did not fit."""
+    return wire.RunReport(outputs=_outputs_to_wire(error.outputs))
+
+
+def _outputs_to_wire(outputs: Sequence[OutputReport]) -> list[wire.OutputReport]:
+    return [wire.OutputReport(name=o.name, dimensions=o.dimensions, sufficient=o.sufficient) for o in outputs]
 
 
 def report_to_wire(report: RunReport) -> wire.RunReport:
@@ -63,6 +97,7 @@ def report_to_wire(report: RunReport) -> wire.RunReport:
     return wire.RunReport(
         duration_ns=report.duration_ns,
         socket_bytes=report.socket_bytes,
+        outputs=_outputs_to_wire(report.outputs),
         steps=[
             wire.StepReport(
                 device=step.device,

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 
 import grpc
-import onnx
-from google.protobuf.message import DecodeError
 
 from nnhal.codec import memory_from_wire
 from nnhal.descriptor import Descriptor
@@ -16,16 +14,22 @@ from nnhal.rpc import answers
 from nnhal.types import ErrorStatus
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc, types_pb2
+from nnhal_service.frontends import import_model
 from nnhal_service.frontends.errors import FrontendError
-from nnhal_service.frontends.onnx import import_onnx
 from nnhal_service.native.channel import serve_binding
 from nnhal_service.native.client import Binding, Client, Clients
-from nnhal_service.native.convert import binding_from_wire, model_to_wire, pin_from_wire, report_to_wire
+from nnhal_service.native.convert import (
+    binding_from_wire,
+    format_from_wire,
+    model_to_wire,
+    pin_from_wire,
+    report_to_wire,
+)
 from nnhal_service.partition import PlacementError
 from nnhal_service.runtime import Fleet, LoadedModel, prepare
 
 _MAX_MODEL_BYTES = 2**31 - 1
-"""What one protobuf message can hold, and so one ONNX file."""
+"""What one protobuf message or flatbuffer can hold, and so one model file."""
 
 
 class FrameworkServicer(framework_pb2_grpc.FrameworkServiceServicer):
@@ -91,11 +95,9 @@ class FrameworkServicer(framework_pb2_grpc.FrameworkServiceServicer):
 
     def _load(self, content: bytes, request: wire.LoadModelRequest) -> LoadedModel:
         try:
-            imported = import_onnx(onnx.ModelProto.FromString(content))
+            imported = import_model(content, format_from_wire(request.format))
             pins = [pin_from_wire(pin) for pin in request.pins]
             return LoadedModel(prepare(imported, self._fleet, request.devices, pins))
-        except DecodeError as error:
-            raise HalError(ErrorStatus.INVALID_ARGUMENT, f"{len(content)} bytes that are no ONNX model") from error
         except (FrontendError, PlacementError, LookupError) as error:
             raise HalError(ErrorStatus.INVALID_ARGUMENT, str(error)) from error
         except DeadObjectError as error:

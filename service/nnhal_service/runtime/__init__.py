@@ -1,6 +1,13 @@
 """Loaded models on devices: preparing the steps of a plan, and running them on one arena."""
 
-from nnhal_service.runtime.context import ExecutionContext, RunReport, StepReport, TensorBinding
+from nnhal_service.runtime.context import (
+    ExecutionContext,
+    OutputReport,
+    OutputTooSmallError,
+    RunReport,
+    StepReport,
+    TensorBinding,
+)
 from nnhal_service.runtime.fleet import Fleet, FleetMember
 from nnhal_service.runtime.loaded_model import LoadedModel
 from nnhal_service.runtime.prepared_plan import PreparedPlan, prepare
@@ -10,6 +17,8 @@ __all__ = [
     "Fleet",
     "FleetMember",
     "LoadedModel",
+    "OutputReport",
+    "OutputTooSmallError",
     "PreparedPlan",
     "RunReport",
     "StepReport",

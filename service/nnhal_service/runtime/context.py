@@ -15,11 +15,12 @@ from nnhal.types import (
     DataLocation,
     ErrorStatus,
     ExecutionConfig,
+    ExecutionResult,
     Memory,
     Request,
     RequestArgument,
 )
-from nnhal.types.layout import Dimensions, byte_size
+from nnhal.types.layout import Dimensions
 from nnhal_service.frontends.imported import ImportedTensor
 from nnhal_service.partition import Step
 from nnhal_service.runtime.prepared_plan import Part, PreparedPlan
@@ -47,25 +48,60 @@ class StepReport:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputReport:
+    """What a device has said of an output: its dimensions, and whether it fitted its memory."""
+
+    name: str
+    dimensions: Dimensions
+    sufficient: bool
+
+
+@dataclass(frozen=True, slots=True)
 class RunReport:
-    """What a run took. ``socket_bytes`` went to devices and back; ``steps`` is empty unless the context measures."""
+    """What a run took.
+
+    ``socket_bytes`` went to devices and back; ``steps`` is empty unless the context measures. ``outputs`` are those of
+    which a device has said anything.
+    """
 
     duration_ns: int
     socket_bytes: int
     steps: tuple[StepReport, ...] = ()
+    outputs: tuple[OutputReport, ...] = ()
+
+
+class OutputTooSmallError(HalError):
+    """OUTPUT_INSUFFICIENT_SIZE, with what the outputs need."""
+
+    def __init__(self, device: str, outputs: Sequence[OutputReport]) -> None:
+        message = f"an output of the step on {device} does not fit its memory"
+        super().__init__(ErrorStatus.OUTPUT_INSUFFICIENT_SIZE, message)
+        self.outputs = tuple(outputs)
 
 
 class _BoundStep:
     """A step with its execution and the burst that it runs on."""
 
-    def __init__(self, device: str, part: Part, request: Request, config: ExecutionConfig) -> None:
+    def __init__(
+        self, device: str, outputs: Sequence[str], part: Part, request: Request, config: ExecutionConfig
+    ) -> None:
+        """``outputs`` has the names of those outputs of the step that are the model's, empty for the others."""
         self.device = device
+        self._outputs = outputs
         self.execution: RemoteExecution = part.prepared.create_reusable_execution(request, config)
         try:
             self.burst: RemoteBurst = part.prepared.configure_execution_burst()
         except BaseException:
             self.execution.release()
             raise
+
+    def reports(self, result: ExecutionResult) -> list[OutputReport]:
+        """What an execution has said of the model's outputs."""
+        return [
+            OutputReport(name, shape.dimensions, shape.is_sufficient)
+            for name, shape in zip(self._outputs, result.output_shapes, strict=False)
+            if name
+        ]
 
     def close(self) -> None:
         self.burst.close()
@@ -98,9 +134,12 @@ class ExecutionContext:
             arguments |= _arena_arguments(prepared, len(requested))
             requested.append(arena)
         config = ExecutionConfig(measure_timing)
+        names = {tensor.operand: tensor.name for tensor in prepared.imported.outputs}
         try:
             for step, part in zip(prepared.plan.steps, prepared.parts, strict=True):
-                self._steps.append(_BoundStep(step.device, part, _request(step, arguments, requested), config))
+                outputs = [names.get(operand, "") for operand in step.outputs]
+                request = _request(step, arguments, requested)
+                self._steps.append(_BoundStep(step.device, outputs, part, request, config))
         except BaseException:
             self._release()
             raise
@@ -126,18 +165,20 @@ class ExecutionContext:
     def _run(self, deadline_ns: int) -> RunReport:
         started = time.perf_counter_ns()
         before = sum(step.burst.socket_bytes for step in self._steps)
-        reports = [self._run_step(step, deadline_ns) for step in self._steps]
+        outputs: list[OutputReport] = []
+        reports = [self._run_step(step, deadline_ns, outputs) for step in self._steps]
         after = sum(step.burst.socket_bytes for step in self._steps)
-        return RunReport(time.perf_counter_ns() - started, after - before, tuple(reports) if self._measure else ())
+        duration = time.perf_counter_ns() - started
+        return RunReport(duration, after - before, tuple(reports) if self._measure else (), tuple(outputs))
 
-    def _run_step(self, step: _BoundStep, deadline_ns: int) -> StepReport:
+    def _run_step(self, step: _BoundStep, deadline_ns: int, outputs: list[OutputReport]) -> StepReport:
         started = time.perf_counter_ns()
         outcome = step.burst.run(step.execution, deadline_ns)
         ended = time.perf_counter_ns()
+        if outcome.result.output_shapes:
+            outputs += step.reports(outcome.result)
         if not outcome.result.output_sufficient_size:
-            raise HalError(
-                ErrorStatus.OUTPUT_INSUFFICIENT_SIZE, f"an output of the step on {step.device} does not fit its memory"
-            )
+            raise OutputTooSmallError(step.device, outputs)
         timing = outcome.result.timing
         return StepReport(
             step.device,
@@ -167,11 +208,8 @@ def _arguments(
 
 
 def _arena_arguments(prepared: PreparedPlan, pool: int) -> dict[int, RequestArgument]:
-    operands = prepared.imported.model.main.operands
     return {
-        operand: RequestArgument(
-            DataLocation(pool, offset, byte_size(operands[operand].type, prepared.dimensions[operand]))
-        )
+        operand: RequestArgument(DataLocation(pool, offset, prepared.byte_size(operand)))
         for operand, offset in prepared.arena.offsets.items()
     }
 

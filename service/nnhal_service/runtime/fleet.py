@@ -11,7 +11,7 @@ import structlog
 from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, NnhalError
 from nnhal.remote import RemoteDevice
-from nnhal.types import Capabilities, DeviceType
+from nnhal.types import Capabilities, DeviceType, Extension
 
 _log = structlog.get_logger(__name__)
 _CLIENT_NAME = "nnhal-framework"
@@ -26,6 +26,7 @@ class FleetMember:
     version: str
     type: DeviceType
     capabilities: Capabilities
+    extensions: tuple[Extension, ...] = ()
 
 
 class Fleet:
@@ -83,7 +84,14 @@ class Fleet:
 def _connect(name: str, endpoint: Endpoint) -> FleetMember:
     remote = RemoteDevice(endpoint, _CLIENT_NAME)
     try:
-        return FleetMember(name, remote, remote.version(), remote.device_type(), remote.capabilities())
+        return FleetMember(
+            name,
+            remote,
+            remote.version(),
+            remote.device_type(),
+            remote.capabilities(),
+            remote.supported_extensions(),
+        )
     except BaseException:
         remote.close()
         raise

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nnhal.errors import HalError, NnhalError
+from nnhal.extensions import element_sizes, size_in_bytes
 from nnhal.memory import Lifetime, plan_arena, read_pools
 from nnhal.remote import RemotePreparedModel
 from nnhal.resolved import ResolvedModel, inline_constants, propagate_dimensions
 from nnhal.types import ErrorStatus, OperandLifeTime
-from nnhal.types.layout import Dimensions, byte_size, describe
+from nnhal.types.layout import Dimensions, describe
 from nnhal_service.frontends.imported import ImportedModel
 from nnhal_service.partition import Candidate, Pin, Plan, assign, split
 from nnhal_service.runtime.fleet import Fleet, FleetMember
@@ -37,13 +38,22 @@ class Arena:
 
 @dataclass(frozen=True, slots=True)
 class PreparedPlan:
-    """One part for each step. ``dimensions`` are those of the source model's operands, as far as known."""
+    """One part for each step.
+
+    ``dimensions`` are those of the source model's operands, as far as known; ``element_sizes`` those of extension types.
+    """
 
     imported: ImportedModel
     plan: Plan
     parts: tuple[Part, ...]
     dimensions: tuple[Dimensions, ...]
     arena: Arena
+    element_sizes: Mapping[int, int]
+
+    def byte_size(self, operand: int) -> int:
+        """Bytes of an operand of the source model; 0 where they are not known."""
+        code = self.imported.model.main.operands[operand].type
+        return size_in_bytes(code, self.dimensions[operand], self.element_sizes)
 
     def release(self) -> None:
         """Give up the parts on their devices."""
@@ -63,7 +73,8 @@ def prepare(imported: ImportedModel, fleet: Fleet, devices: Sequence[str], pins:
     constants = inline_constants(imported.model, read_pools(imported.model.pools))
     dimensions = propagate_dimensions(ResolvedModel(imported.model, constants))
     plan = split(imported.model, chosen, dimensions)
-    arena = _arena(imported, plan, dimensions)
+    sizes = element_sizes(imported.model, [e for member in members.values() for e in member.extensions])
+    arena = _arena(imported, plan, dimensions, sizes)
     parts: list[Part] = []
     try:
         for step in plan.steps:
@@ -73,7 +84,7 @@ def prepare(imported: ImportedModel, fleet: Fleet, devices: Sequence[str], pins:
         for part in parts:
             part.prepared.release()
         raise
-    return PreparedPlan(imported, plan, tuple(parts), dimensions, arena)
+    return PreparedPlan(imported, plan, tuple(parts), dimensions, arena, sizes)
 
 
 def _candidate(member: FleetMember, imported: ImportedModel) -> Candidate:
@@ -91,7 +102,9 @@ def _candidate(member: FleetMember, imported: ImportedModel) -> Candidate:
     return Candidate(member.name, member.capabilities, refusals)
 
 
-def _arena(imported: ImportedModel, plan: Plan, dimensions: Sequence[Dimensions]) -> Arena:
+def _arena(
+    imported: ImportedModel, plan: Plan, dimensions: Sequence[Dimensions], sizes: Mapping[int, int]
+) -> Arena:
     graph = imported.model.main
     crossing = {
         operand: steps
@@ -100,7 +113,7 @@ def _arena(imported: ImportedModel, plan: Plan, dimensions: Sequence[Dimensions]
     }
     lifetimes = []
     for operand, (first, last) in crossing.items():
-        size = byte_size(graph.operands[operand].type, dimensions[operand])
+        size = size_in_bytes(graph.operands[operand].type, dimensions[operand], sizes)
         if size == 0:
             name = imported.operand_names[operand] or f"operand {operand}"
             raise HalError(

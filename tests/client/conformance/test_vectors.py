@@ -134,7 +134,7 @@ def test_per_channel_quantisation_goes_along() -> None:
     )
     vector = parse_vector(test)
     assert vector.model.main.operands[1].extra_params == ChannelQuant((0.5, 0.25), 0)
-    np.testing.assert_array_equal(vector.inputs[1], np.array([-128, 127], np.int8), strict=True)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(vector.inputs[1], np.array([-128, 127], np.int8), strict=True)
 
 
 def test_subgraphs_are_referred_to_by_number_and_share_the_constants() -> None:

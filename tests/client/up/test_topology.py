@@ -48,7 +48,7 @@ def test_without_a_file_there_are_two_devices() -> None:
         ("devices = 3\n" + ONE, "devices: Extra inputs are not permitted"),
         (ONE + ONE, "the file: Value error, device names ['cpu_ref', 'cpu_ref']: expected distinct ones"),
         (ONE + 'name = "framework"', "the file: Value error, device names ['framework']: expected distinct ones"),
-        (ONE + "name =", "Invalid value (at line 3, column"),
+        (ONE + "name = \n", "Invalid value (at line 3, column"),
     ],
 )
 def test_what_is_wrong_is_said_with_file_and_place(tmp_path: Path, text: str, place: str) -> None:

@@ -65,6 +65,7 @@ def looping(
     return program
 
 
+@pytest.mark.contract("MV-22")
 def test_a_model_with_control_flow_needs_level_4() -> None:
     assert validate_model(branching().model()) == 4
     assert validate_model(looping(lambda p: identity(p, 2)).model()) == 4
@@ -87,13 +88,27 @@ def test_a_condition_has_a_value() -> None:
     refused(branching(decide=replace(DECISION, lifetime=OperandLifeTime.NO_VALUE)), "is NO_VALUE")
 
 
-@pytest.mark.contract("CF-01")
-def test_branches_are_subgraphs() -> None:
+@pytest.mark.contract("CF-01", "MV-22")
+@pytest.mark.parametrize(("position", "name"), [(1, "then"), (2, "else")])
+def test_branches_are_subgraphs(position: int, name: str) -> None:
     program = Program()
     main = program.graph()
     decide, x, branch = main.input(code=B8), main.input(), main.reference(identity(program))
-    main.returns(main.operation(IF, [decide, branch, x, x], RESULT))
-    refused(program, r"input 2 \(else\) is TENSOR_INT32, expected SUBGRAPH")
+    inputs = [decide, branch, branch, x]
+    inputs[position] = x
+    main.returns(main.operation(IF, inputs, RESULT))
+    refused(program, rf"operation 0 \(IF\): input {position} \({name}\) is TENSOR_INT32, expected SUBGRAPH")
+
+
+@pytest.mark.contract("CF-03", "MV-22")
+@pytest.mark.parametrize(("position", "name"), [(0, "condition"), (1, "body")])
+def test_the_condition_and_the_body_of_a_loop_are_subgraphs(position: int, name: str) -> None:
+    program = Program()
+    main = program.graph()
+    inputs = [main.reference(condition(program, 1)), main.reference(identity(program)), main.input()]
+    inputs[position] = inputs[2]
+    main.returns(main.operation(WHILE, inputs, RESULT))
+    refused(program, rf"operation 0 \(WHILE\): input {position} \({name}\) is TENSOR_INT32, expected SUBGRAPH")
 
 
 @pytest.mark.contract("CF-01", "CF-03")
@@ -177,6 +192,29 @@ def test_a_subgraph_may_be_referred_to_from_several_places() -> None:
     branches = [main.reference(outer), main.reference(shared)]
     main.returns(main.operation(IF, [main.input(code=B8), *branches, main.input()], RESULT))
     assert validate_model(program.model()) == 4
+
+
+def body_with(code: OperationType, program: Program) -> Graph:
+    """A body over two values, which is itself an IF or a WHILE."""
+    body = program.graph()
+    first, second = body.input(), body.input()
+    if code == IF:
+        references = [body.reference(identity(program, 2)) for _ in range(2)]
+        return body.returns(body.operation(IF, [body.less(first, second), *references, first, second], RESULT))
+    references = [body.reference(condition(program, 2)), body.reference(identity(program, 2))]
+    return body.returns(body.operation(WHILE, [*references, first, second], RESULT))
+
+
+@pytest.mark.contract("CF-10")
+@pytest.mark.parametrize("code", [IF, WHILE])
+def test_a_loops_body_may_hold_further_control_flow(code: OperationType) -> None:
+    assert validate_model(looping(lambda program: body_with(code, program)).model()) == 4
+
+
+def test_a_fault_inside_a_subgraph_is_named_there() -> None:
+    program = branching()
+    program.graphs[2].operands[0] = replace(program.graphs[2].operands[0], zero_point=1)
+    refused(program, "operand 0 of referenced subgraph 1 .* has zero point 1")
 
 
 def test_quantisation_is_part_of_what_must_fit() -> None:

@@ -145,6 +145,8 @@ class DeviceServicer(device_pb2_grpc.DeviceServiceServicer):
         yield wire.Preparation(launched=wire.Launched())
         try:
             prepared = _guarded(work)
+            if not context.is_active():  # nobody would ever release it
+                return
             handle = self._clients.of(context).add(prepared)
         except HalError as error:
             yield _failed(error)

@@ -10,8 +10,9 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.errors import HalError
+from nnhal.extensions.onnx import NUMBERS, VALUE, operand_code
 from nnhal.types import FusedActivation, Operand, OperandLifeTime, OperandType, OperationType
-from nnhal.types.layout import Dimensions, describe
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe
 from nnhal_service.frontends.builder import ModelBuilder
 from nnhal_service.frontends.onnx.graph import Graph, Node, Quantization
 
@@ -39,9 +40,14 @@ _INT32 = np.iinfo(np.int32)
 
 @dataclass(slots=True)
 class GraphBuilder:
-    """The HAL model of a graph in the making. ``origins`` names each operation's nodes."""
+    """The HAL model of a graph in the making. ``origins`` names each operation's nodes.
+
+    With ``extension``, tensors of elements that the HAL has not are operands of the extension nnhal.onnx, and int64 is
+    one of these, since results must not be cut down to 32 bits.
+    """
 
     graph: Graph
+    extension: bool = False
     model: ModelBuilder = field(default_factory=ModelBuilder)
     operands: dict[str, int] = field(default_factory=dict)
     origins: list[tuple[str, ...]] = field(default_factory=list)
@@ -62,12 +68,33 @@ class GraphBuilder:
                 self.operands[name] = self.model.add(self._operand(name, lifetime), name)
         return self.operands[name]
 
+    def exact(self, name: str) -> int:
+        """The operand of a tensor that has its very elements, for an operation of the extension."""
+        values = self.graph.constants.get(name)
+        if values is None:
+            return self.tensor(name)
+        same = values.dtype in OPERAND_TYPES and ELEMENT_TYPES[OPERAND_TYPES[values.dtype]] == values.dtype
+        plain = same and OPERAND_TYPES[values.dtype] not in _QUANT8
+        code = OPERAND_TYPES[values.dtype] if plain else operand_code(NUMBERS[values.dtype])
+        return self.model.constant(code, np.atleast_1d(values), name=name)
+
     def _operand(self, name: str, lifetime: OperandLifeTime) -> Operand:
+        if name not in self.graph.tensors:
+            raise ValueError(f"the type of '{name}' is not known")
         info = self.graph.tensors[name]
+        if self.extension and self._needs_extension(name, info.element_type):
+            number = NUMBERS.get(info.element_type, VALUE)
+            shape = (0,) if number == VALUE else info.shape
+            return Operand(operand_code(number), () if shape is None else shape or (1,), lifetime=lifetime)
         code = operand_type(info.element_type, name)
         shape = info.shape
         scale, zero_point = self._quantization(name, code)
         return Operand(code, () if shape is None else shape or (1,), scale, zero_point, lifetime)
+
+    def _needs_extension(self, name: str, element_type: np.dtype[np.generic]) -> bool:
+        known = self.graph.quantization.get(name)
+        per_channel = known is not None and known.axis is not None
+        return element_type not in OPERAND_TYPES or element_type == np.int64 or per_channel
 
     def _constant(self, name: str) -> int:
         values = self.graph.constants[name]
@@ -188,12 +215,25 @@ class NodeBuilder:
         """A constant operand; ``quantization`` as for ModelBuilder.constant."""
         return self.builder.model.constant(code, values, **quantization)
 
+    def absent(self, code: int) -> int:
+        """An optional input that is left out."""
+        return self.builder.model.add(Operand(code, lifetime=OperandLifeTime.NO_VALUE))
+
     def step(self, code: OperationType, inputs: Sequence[int], like: int | Operand | None = None) -> int:
         """Add an operation whose result only this node uses: of the type and scale of an operand, the first input's."""
         pattern = like if isinstance(like, Operand) else self.operand(inputs[0] if like is None else like)
         result = self.builder.model.add(Operand(pattern.type, (), pattern.scale, pattern.zero_point))
         self._add(code, inputs, [result])
         return result
+
+    def steps(self, code: OperationType, inputs: Sequence[int], count: int) -> list[int]:
+        """Add an operation with several results, all of them of the first input's type, that only this node uses."""
+        pattern = self.operand(inputs[0])
+        results = [
+            self.builder.model.add(Operand(pattern.type, (), pattern.scale, pattern.zero_point)) for _ in range(count)
+        ]
+        self._add(code, inputs, results)
+        return results
 
     def finish(self, code: OperationType, inputs: Sequence[int], index: int = 0) -> None:
         """Add the operation that gives the node's result, or the one at an index."""

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
-from onnx import helper, inliner, numpy_helper
+from onnx import AttributeProto, helper, inliner, numpy_helper
 
 from nnhal.arrays import Array
 from nnhal.types import FusedActivation
 from nnhal.types.layout import Dimensions, describe
 from nnhal_service.frontends.errors import InvalidModel, UnsupportedNode
+from nnhal_service.frontends.onnx.qoperators import expand_qoperators
 
 MIN_OPSET = 7
 _DEFAULT_DOMAINS = ("", "ai.onnx")
@@ -24,12 +25,14 @@ class TensorInfo(NamedTuple):
     """What is known of a tensor.
 
     ``shape`` has 0 for an open axis, and is None where the rank is unknown. ``symbols`` has a name for each axis, empty
-    where there is none: open axes of one name are of one length.
+    where there is none: open axes of one name are of one length. ``element_type`` is object for what is no tensor of
+    numbers; ``proto`` is the type as the model has it, where it has one.
     """
 
     element_type: np.dtype[np.generic]
     shape: Dimensions | None
     symbols: tuple[str, ...] = ()
+    proto: onnx.TypeProto | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +59,10 @@ class Quantization:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node. An empty name in ``inputs`` is an input that is left out.
+    """A node. An empty name in ``inputs`` is an input that is left out; what subgraphs read comes last.
 
-    ``stands_for`` names the user's nodes that have been merged into this one, itself included.
+    ``stands_for`` names the user's nodes that have been merged into this one, itself included. ``source`` is the node
+    as the model has it, None where a pass has made it.
     """
 
     name: str
@@ -69,6 +73,7 @@ class Node:
     domain: str = ""
     activation: FusedActivation = FusedActivation.NONE
     stands_for: tuple[str, ...] = ()
+    source: onnx.NodeProto | None = None
 
     def input(self, index: int) -> str:
         """The name of an input; empty where it is left out."""
@@ -84,7 +89,7 @@ class Graph:
     """Nodes in an order in which they can be computed.
 
     ``outputs`` maps the names of the model's outputs to the tensors that hold them. ``quantization`` says what the
-    values of integer tensors stand for.
+    values of integer tensors stand for. ``imports`` has the opsets of all domains.
     """
 
     opset: int
@@ -94,6 +99,7 @@ class Graph:
     tensors: Mapping[str, TensorInfo]
     constants: Mapping[str, Array]
     quantization: Mapping[str, Quantization] = field(default_factory=dict)
+    imports: Sequence[onnx.OperatorSetIdProto] = ()
 
     def shape(self, name: str) -> Dimensions | None:
         """A tensor's shape, None where its rank is unknown."""
@@ -137,16 +143,19 @@ class Graph:
         return replace(self, nodes=tuple(reversed(kept)))
 
 
-def read_graph(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
+def read_graph(
+    model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | None = None, min_opset: int = MIN_OPSET
+) -> Graph:
     """A checked model as a graph. ``shapes`` gives inputs of open shape a fixed one. Raises InvalidModel."""
     try:
         onnx.checker.check_model(model)
     except onnx.checker.ValidationError as error:
         raise InvalidModel(f"not a valid ONNX model: {error}") from error
-    opset = _opset(model)
+    opset = _opset(model, min_opset)
+    own = {function.domain for function in model.functions}
     if model.functions:
         model = inliner.inline_local_functions(model)
-    model = _with_shapes(model, shapes or {})
+    model = _with_shapes(expand_qoperators(model), shapes or {})
     try:
         model = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
     except onnx.shape_inference.InferenceError as error:
@@ -158,15 +167,20 @@ def read_graph(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | Non
         tuple(_node(node, index) for index, node in enumerate(graph.node)),
         tuple(value.name for value in graph.input if value.name not in constants),
         {value.name: value.name for value in graph.output},
-        {value.name: _tensor(value) for value in (*graph.input, *graph.value_info, *graph.output)},
+        {
+            value.name: _tensor(value)
+            for value in (*graph.input, *graph.value_info, *graph.output)
+            if value.type.WhichOneof("value") != "tensor_type" or value.type.tensor_type.elem_type
+        },
         constants,
+        imports=tuple(entry for entry in model.opset_import if entry.domain not in own),
     )
 
 
-def _opset(model: onnx.ModelProto) -> int:
+def _opset(model: onnx.ModelProto, least: int) -> int:
     opset = max((entry.version for entry in model.opset_import if entry.domain in _DEFAULT_DOMAINS), default=0)
-    if opset < MIN_OPSET:
-        raise InvalidModel(f"the model uses ONNX opset {opset}, expected {MIN_OPSET} or later")
+    if opset < least:
+        raise InvalidModel(f"the model uses ONNX opset {opset}, expected {least} or later")
     if model.graph.sparse_initializer:
         raise InvalidModel("the model has sparse initializers, expected dense ones")
     return opset
@@ -200,7 +214,46 @@ def _node(proto: onnx.NodeProto, index: int) -> Node:
     name = proto.name or f"{proto.op_type}_{index}"
     attributes = {a.name: _text(helper.get_attribute_value(a)) for a in proto.attribute}
     domain = "" if proto.domain in _DEFAULT_DOMAINS else proto.domain
-    return Node(name, proto.op_type, tuple(proto.input), tuple(proto.output), attributes, domain, stands_for=(name,))
+    return Node(
+        name,
+        proto.op_type,
+        all_inputs(proto),
+        tuple(proto.output),
+        attributes,
+        domain,
+        stands_for=(name,),
+        source=proto,
+    )
+
+
+def all_inputs(proto: onnx.NodeProto) -> tuple[str, ...]:
+    """A node's inputs, and behind them what its subgraphs read of the graph."""
+    captured = names_read([onnx.NodeProto(attribute=proto.attribute)])
+    return (*proto.input, *(name for name in captured if name not in proto.input))
+
+
+def names_read(nodes: Iterable[onnx.NodeProto]) -> dict[str, None]:
+    """The names that nodes and their subgraphs read and do not make, in order."""
+    nodes = list(nodes)
+    made = {name for node in nodes for name in node.output}
+    found: dict[str, None] = {}
+    for node in nodes:
+        found.update(dict.fromkeys(name for name in node.input if name))
+        for graph in _subgraphs(node):
+            own = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+            own |= {tensor.values.name for tensor in graph.sparse_initializer}
+            read = {**names_read(graph.node), **dict.fromkeys(value.name for value in graph.output)}
+            made_there = {name for inner in graph.node for name in inner.output}
+            found.update(dict.fromkeys(name for name in read if name not in own | made_there))
+    return dict.fromkeys(name for name in found if name not in made)
+
+
+def _subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            yield attribute.g
+        elif attribute.type == AttributeProto.GRAPHS:
+            yield from attribute.graphs
 
 
 def _text(value: Any) -> Any:
@@ -210,9 +263,10 @@ def _text(value: Any) -> Any:
 def _tensor(value: onnx.ValueInfoProto) -> TensorInfo:
     kind = value.type.tensor_type
     if value.type.WhichOneof("value") != "tensor_type":
-        raise InvalidModel(f"'{value.name}' is a {value.type.WhichOneof('value')}, expected a tensor")
+        return TensorInfo(np.dtype(object), None, (), value.type)
     symbols = tuple(dim.dim_param for dim in kind.shape.dim)
-    return TensorInfo(np.dtype(helper.tensor_dtype_to_np_dtype(kind.elem_type)), _shape(kind), symbols)
+    element_type = np.dtype(helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    return TensorInfo(element_type, _shape(kind), symbols, value.type)
 
 
 def _shape(kind: onnx.TypeProto.Tensor) -> Dimensions | None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import onnx
 
-from nnhal_service.frontends.errors import UnsupportedInput
+from nnhal.extensions.onnx import NAME
+from nnhal_service.frontends.errors import InvalidModel, UnsupportedInput, UnsupportedNode
 from nnhal_service.frontends.imported import ImportedModel, ImportedTensor
 from nnhal_service.frontends.onnx.builder import GraphBuilder, NodeBuilder, with_own_outputs
+from nnhal_service.frontends.onnx.extension import add_run, set_aside, whole
 from nnhal_service.frontends.onnx.folding import fold_constants, remove_identities
 from nnhal_service.frontends.onnx.fusion import fuse
-from nnhal_service.frontends.onnx.graph import Graph, Node, read_graph
+from nnhal_service.frontends.onnx.graph import MIN_OPSET, Graph, Node, read_graph
 from nnhal_service.frontends.onnx.ops import CONVERTERS
 from nnhal_service.frontends.onnx.qdq import fold_quantization
 from nnhal_service.frontends.onnx.sizes import resolve_reshapes
@@ -19,31 +21,103 @@ from nnhal_service.frontends.onnx.sizes import resolve_reshapes
 _RULES = {op_type: converter.quantized for op_type, converter in CONVERTERS.items()}
 
 
-def import_onnx(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | None = None) -> ImportedModel:
-    """A HAL model for an ONNX model of opset 7 or later, whose external data has been loaded.
+def import_onnx(
+    model: onnx.ModelProto,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    extension: bool = True,
+    as_one: bool = False,
+) -> ImportedModel:
+    """A HAL model for an ONNX model whose external data has been loaded.
 
-    ``shapes`` gives inputs with open axes a fixed shape. Axes that stay open have dimension 0. Raises InvalidModel
-    where the model is not valid or the shapes do not fit, UnsupportedInput or UnsupportedNode where the NN HAL has no
-    way to express it.
+    ``shapes`` gives inputs with open axes a fixed shape. Axes that stay open have dimension 0. What the HAL cannot
+    express becomes operations of the extension nnhal.onnx, unless ``extension`` is false; with ``as_one`` the whole
+    model becomes one such operation. Raises InvalidModel where the model is not valid or the shapes do not fit; without
+    the extension UnsupportedInput or UnsupportedNode, and InvalidModel for an opset before 7.
     """
-    source = read_graph(model, shapes)
-    graph = prepare_graph(source)
+    if not extension:
+        source = read_graph(model, shapes)
+        return _converted(source, prepare_graph(source))
+    source = read_graph(model, shapes, min_opset=0)
+    if not as_one:
+        imported = _with_extension(source)
+        if imported is not None:
+            return imported
+    builder = GraphBuilder(whole(source), extension=True)
+    _add_inputs(builder)
+    try:
+        add_run(builder, builder.graph.nodes[0])
+    except ValueError as error:
+        raise InvalidModel(str(error)) from error
+    return _imported(source, builder)
+
+
+def prepare_graph(graph: Graph, leave: Collection[str] | None = None) -> Graph:
+    """The graph in which every node left is one that a converter takes, or cannot be expressed.
+
+    ``leave`` names nodes for the extension, which the passes are not to touch; None where there is to be none.
+    """
+    graph = remove_identities(resolve_reshapes(fold_constants(graph))).without_unused()
+    if leave is not None:
+        graph = set_aside(graph, leave, CONVERTERS if graph.opset >= MIN_OPSET else ())
+    graph = fold_quantization(fuse(graph), _RULES)
+    return with_own_outputs(graph)
+
+
+def _converted(source: Graph, graph: Graph) -> ImportedModel:
     builder = GraphBuilder(graph)
-    for name in graph.inputs:
-        try:
-            builder.input(name)
-        except ValueError as error:
-            raise UnsupportedInput(f"input {error}") from error
+    _add_inputs(builder)
     for node in graph.nodes:
         _convert(builder, node)
     return _imported(source, builder)
 
 
-def prepare_graph(graph: Graph) -> Graph:
-    """The graph in which every node left is one that a converter takes, or cannot be expressed."""
-    graph = remove_identities(resolve_reshapes(fold_constants(graph))).without_unused()
-    graph = fold_quantization(fuse(graph), _RULES)
-    return with_own_outputs(graph)
+def _with_extension(source: Graph) -> ImportedModel | None:
+    """The model with every node that cannot be converted left to the extension; None where that is not enough.
+
+    Passes merge nodes with their neighbours. So where one cannot be converted, all that it stands for is named, and the
+    passes run once more around these.
+    """
+    left: set[str] = set()
+    while True:
+        try:
+            graph = prepare_graph(source, left)
+        except UnsupportedNode as error:
+            refused = {error.node}
+        else:
+            builder = GraphBuilder(graph, extension=True)
+            _add_inputs(builder)
+            refused = set()
+            for node in graph.nodes:
+                refused |= _try_to_add(builder, node)
+            if not refused:
+                return _imported(source, builder)
+        if refused <= left:
+            return None
+        left |= refused
+
+
+def _try_to_add(builder: GraphBuilder, node: Node) -> set[str]:
+    """Add a node; where that cannot be done, the names of those that it stands for."""
+    try:
+        if node.domain == NAME:
+            add_run(builder, node)
+        else:
+            _convert(builder, node)
+    except UnsupportedNode:
+        if node.stands_for:
+            return set(node.stands_for)
+        add_run(builder, node)
+    except ValueError:
+        return set(node.stands_for)
+    return set()
+
+
+def _add_inputs(builder: GraphBuilder) -> None:
+    for name in builder.graph.inputs:
+        try:
+            builder.input(name)
+        except ValueError as error:
+            raise UnsupportedInput(f"input {error}") from error
 
 
 def _convert(builder: GraphBuilder, node: Node) -> None:

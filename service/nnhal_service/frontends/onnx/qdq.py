@@ -17,7 +17,27 @@ from nnhal_service.frontends.onnx.fusion import padding_value
 from nnhal_service.frontends.onnx.graph import Graph, Node, Quantization, TensorInfo
 
 _QUANT8 = (np.dtype(np.uint8), np.dtype(np.int8))
-_MOVE_DATA = frozenset({"Flatten", "MaxPool", "Relu", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
+_MOVE_DATA = frozenset(
+    {
+        "DepthToSpace",
+        "Expand",
+        "Flatten",
+        "Gather",
+        "GlobalMaxPool",
+        "MaxPool",
+        "ReduceMax",
+        "ReduceMin",
+        "Relu",
+        "Reshape",
+        "Slice",
+        "SpaceToDepth",
+        "Split",
+        "Squeeze",
+        "Tile",
+        "Transpose",
+        "Unsqueeze",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,29 +137,34 @@ def _move_dequantization(graph: Graph) -> Graph:
             if node.op_type == "DequantizeLinear" and node.inputs[0] in quantization:
                 sources[node.outputs[0]] = node
             continue
-        first, output = dequantized[0], node.outputs[0]
+        first = dequantized[0]
         common = {quantization[source.inputs[0]] for source in dequantized}
         if len(common) > 1 or not is_quant8(quantization[first.inputs[0]]):
             nodes.append(node)
             continue
-        name = f"{output}/quantized"
-        quantization[name] = quantization[first.inputs[0]]
-        tensors[name] = TensorInfo(quantization[name].element_type, graph.shape(output))
         moved = tuple(source.inputs[0] for source in dequantized)
-        sources[output] = replace(first, inputs=(name, *first.inputs[1:]), outputs=(output,))
-        nodes += [replace(node, inputs=(*moved, *node.inputs[len(moved) :]), outputs=(name,)), sources[output]]
+        names = {output: f"{output}/quantized" for output in node.outputs if output}
+        inputs, outputs = (*moved, *node.inputs[len(moved) :]), tuple(names.get(output, "") for output in node.outputs)
+        nodes.append(replace(node, inputs=inputs, outputs=outputs))
+        for output, name in names.items():
+            quantization[name] = quantization[first.inputs[0]]
+            tensors[name] = TensorInfo(quantization[name].element_type, graph.shape(output))
+            sources[output] = replace(first, inputs=(name, *first.inputs[1:]), outputs=(output,))
+            nodes.append(sources[output])
     return replace(graph, nodes=tuple(nodes), tensors=tensors, quantization=quantization)
 
 
 def _moved(graph: Graph, node: Node) -> tuple[str, ...]:
     """The inputs whose values a node moves about; none where it does anything else with them."""
-    if len(node.outputs) > 1 and any(node.outputs[1:]):
+    if any(node.outputs[1:]) and node.op_type != "Split":
         return ()
     if node.op_type == "Concat":
         return node.inputs
     if node.op_type == "Pad":
         fills_zero = node.attributes.get("mode", "constant") != "constant" or padding_value(graph, node) == 0
         return node.inputs[:1] if fills_zero else ()
+    if node.op_type == "Resize":
+        return node.inputs[:1] if node.attributes.get("mode", "nearest") == "nearest" else ()
     return node.inputs[:1] if node.op_type in _MOVE_DATA else ()
 
 

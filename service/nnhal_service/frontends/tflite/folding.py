@@ -18,7 +18,7 @@ _WHOLE_NUMBERS = (np.dtype(np.int32), np.dtype(np.int64))
 
 def fold(b: OperatorBuilder) -> bool:
     """Give an operator's result where it is whole numbers that are known before execution; whether it is."""
-    folding = FOLDINGS.get(b.operator.type)
+    folding = FOLDINGS.get(b.operator.op_type)
     if folding is None or len(b.operator.outputs) != 1:
         return False
     element = ELEMENTS.get(b.target().code)

@@ -59,7 +59,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """An operator. ``type`` is its name in the schema, ``inputs`` has None for one that is left out.
+    """An operator. ``op_type`` is its name in the schema, ``inputs`` has None for one that is left out.
 
     ``name`` is how messages and ImportedModel call it: type, index and first output, as in ``ADD_4:block/add``.
     ``options`` is a table of its own whose scalars all lie inside, ``options_type`` a BuiltinOptions; ``vector`` is the
@@ -67,7 +67,7 @@ class Operator:
     """
 
     name: str
-    type: str
+    op_type: str
     inputs: tuple[int | None, ...]
     outputs: tuple[int, ...]
     options_type: int = BuiltinOptions.NONE
@@ -81,12 +81,13 @@ class Operator:
                 f"operator '{self.name}' has options of type {self.options_type}, expected {kind.__name__}"
             )
         table = kind()
-        table.Init(self.options, *struct.unpack_from("<H", self.options))
+        (start,) = struct.unpack_from("<H", self.options)
+        table.Init(self.options, start)
         return table
 
     def unsupported(self, reason: str, supported: str = "") -> UnsupportedNode:
         """The error to raise about this operator."""
-        return UnsupportedNode(self.name, self.type, reason, supported)
+        return UnsupportedNode(self.name, self.op_type, reason, supported)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 
-from nnhal.types import NOWHERE, OperandLifeTime, OperationType
-from nnhal_service.frontends.errors import InvalidModel
+from nnhal.types import OperandLifeTime, OperationType
+from nnhal.types.memory import NOWHERE
+from nnhal_service.frontends.errors import UnsupportedInput
 from nnhal_service.frontends.imported import ImportedModel, ImportedTensor
 from nnhal_service.frontends.tflite.builder import GraphBuilder, OperatorBuilder
 from nnhal_service.frontends.tflite.folding import fold
@@ -26,7 +27,7 @@ def import_tflite(content: bytes) -> ImportedModel:
     Nodes are called by operator, index and first output: ``CONV_2D_0:block/conv``. Inputs have the shape that an
     interpreter gives them at first. Variables of operators that do one step of a sequence come after the file's own
     inputs and outputs; as outputs they are called ``name/after``. Raises InvalidModel where the file is broken,
-    UnsupportedNode where the NN HAL cannot express an operator.
+    UnsupportedNode or UnsupportedInput where the NN HAL cannot express an operator or an input.
     """
     graph = read_graph(content)
     builder = GraphBuilder(graph)
@@ -34,7 +35,7 @@ def import_tflite(content: bytes) -> ImportedModel:
         try:
             builder.input(index)
         except ValueError as error:
-            raise InvalidModel(f"input {error}") from error
+            raise UnsupportedInput(f"input {error}") from error
     for operator in graph.operators:
         _convert(builder, operator)
     return _imported(builder, _outputs(builder))
@@ -44,7 +45,7 @@ def _convert(builder: GraphBuilder, operator: Operator) -> None:
     b = OperatorBuilder(builder, operator)
     if fold(b):
         return
-    converter = CONVERTERS.get(operator.type)
+    converter = CONVERTERS.get(operator.op_type)
     if converter is None:
         raise operator.unsupported("no operation of the NN HAL does this operator", ", ".join(sorted(CONVERTERS)))
     converter(b)

@@ -208,7 +208,7 @@ def _own_table(content: bytes, position: int) -> bytes:
 
 
 def _shape(name: str, shape: tuple[int, ...], signature: tuple[int, ...]) -> tuple[int, ...]:
-    """The lengths that hold for every execution, 0 for the others. The signature, where there is one, has -1 for those."""
+    """The lengths that hold for every execution, 0 for the others, for which a signature has -1."""
     if len(signature) not in (0, len(shape)):
         raise InvalidModel(f"tensor '{name}' has shape {list(shape)} and signature {list(signature)}")
     if min((*shape, *signature), default=0) < -1:
@@ -231,10 +231,10 @@ def _require_order(graph: Graph) -> None:
             raise InvalidModel(f"tensor '{graph.tensors[index].name}' is an input of the model twice, or a constant")
         known.add(index)
     for operator in graph.operators:
-        for index in operator.inputs:
-            if index is not None and index not in known:
+        for read in operator.inputs:
+            if read is not None and read not in known:
                 raise InvalidModel(
-                    f"operator '{operator.name}' reads '{graph.tensors[index].name}', which nothing has written before"
+                    f"operator '{operator.name}' reads '{graph.tensors[read].name}', which nothing has written before"
                 )
         for index in operator.outputs:
             if index in known:

@@ -18,7 +18,7 @@ from tflite import TensorType
 
 from nnhal.arrays import Array
 from nnhal.types import ChannelQuant, Operand, OperandLifeTime, OperandType
-from nnhal.types.layout import ELEMENT_TYPES, describe
+from nnhal.types.layout import describe
 from nnhal_service.frontends.errors import InvalidModel
 from nnhal_service.frontends.tflite.graph import Quantization, Tensor
 
@@ -93,7 +93,7 @@ def quantization_of(tensor: Tensor) -> Quantization | None:
         if element.operand not in QUANT8:
             raise ValueError(f"'{tensor.name}' has elements of {element.numpy} and no scale, expected one")
         return _INTEGERS_THEMSELVES
-    limits = np.iinfo(element.numpy)  # type: ignore[arg-type]
+    limits = np.iinfo(element.numpy)  # type: ignore[type-var]
     for scale, zero_point in zip(tensor.quantization.scales, tensor.quantization.zero_points, strict=True):
         if scale <= 0 or not limits.min <= zero_point <= limits.max:
             raise InvalidModel(
@@ -113,9 +113,8 @@ def values_of(tensor: Tensor) -> Array:
     elements = prod(tensor.initial_shape)
     expected = (elements + 1) // 2 if tensor.code == TensorType.INT4 else elements * element.numpy.itemsize
     if len(tensor.data) != expected:
-        raise InvalidModel(
-            f"tensor '{tensor.name}' of {describe(tensor.initial_shape)} has {len(tensor.data)} bytes, expected {expected}"
-        )
+        shape = describe(tensor.initial_shape)
+        raise InvalidModel(f"tensor '{tensor.name}' of {shape} has {len(tensor.data)} bytes, expected {expected}")
     if tensor.code == TensorType.INT4:
         return _nibbles(tensor.data)[:elements].reshape(tensor.initial_shape)
     return tensor.data.view(element.numpy).reshape(tensor.initial_shape)
@@ -140,11 +139,11 @@ def channels_of(tensor: Tensor) -> ChannelQuant:
 
 def real_values(values: Array, quantization: Quantization) -> Array:
     """What integers stand for, as float32."""
-    scales, zero_points = np.float32(quantization.scales), np.float32(quantization.zero_points)
+    along = [1] * values.ndim
     if quantization.per_channel:
-        along = [1] * values.ndim
         along[quantization.axis] = -1
-        scales, zero_points = scales.reshape(along), zero_points.reshape(along)
+    scales = np.array(quantization.scales, np.float32).reshape(along)
+    zero_points = np.array(quantization.zero_points, np.float32).reshape(along)
     reals: Array = (values.astype(np.float32) - zero_points) * scales
     return reals
 
@@ -162,8 +161,3 @@ def _nibbles(data: Array) -> Array:
     """Signed 4-bit integers, of which each byte holds two, the lower half first."""
     signed = data.view(np.int8)
     return np.stack([np.left_shift(signed, 4) >> 4, signed >> 4], axis=1).reshape(-1)
-
-
-def stored_as(tensor: Tensor) -> np.dtype[np.generic]:
-    """The element type of the operand that holds a tensor."""
-    return ELEMENT_TYPES[element_type(tensor).operand]

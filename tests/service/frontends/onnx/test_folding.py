@@ -67,4 +67,4 @@ def test_dropout_in_training_is_refused() -> None:
     node = make_node("Dropout", ["x", "r", "t"], ["y"], "noise")
     model = onnx_model([node], {"x": [2]}, ["y"], {"r": np.float32(0.5), "t": np.array(True)}, opset=13)
     with pytest.raises(UnsupportedNode, match=r"node 'noise' \(Dropout\)"):
-        import_onnx(model)
+        import_onnx(model, extension=False)

@@ -9,6 +9,7 @@ import numpy as np
 from nnhal.types import OperationType
 from nnhal_service.frontends.onnx.builder import ACTIVATIONS, OPERAND_TYPES, NodeBuilder
 from nnhal_service.frontends.onnx.fusion import activation_of, clip_bounds
+from nnhal_service.frontends.onnx.ops._broadcast import filled
 from nnhal_service.frontends.onnx.ops._definition import Converter
 from nnhal_service.frontends.onnx.qdq import QuantizedForm
 
@@ -48,7 +49,7 @@ def _bound(b: NodeBuilder, index: int, value: float | None) -> int:
     operand = b.operand(b.input(0))
     quantization = b.quantization(0)
     if quantization is None:
-        return b.add_constant(OPERAND_TYPES[b.element_type()], np.array([value], b.element_type()))
+        return filled(b, value)
     limits = np.iinfo(quantization.element_type)  # type: ignore[type-var]
     quantized = np.clip(np.rint(value / quantization.scale) + quantization.zero_point, limits.min, limits.max)
     return b.add_constant(

@@ -10,7 +10,6 @@ from nnhal_service.frontends.onnx.ops._broadcast import broadcast_input
 from nnhal_service.frontends.onnx.ops._definition import Converter
 
 
-
 def _pairwise(code: OperationType) -> Callable[[NodeBuilder], None]:
     def convert(b: NodeBuilder) -> None:
         b.finish(code, [b.input(0), b.input(1)])

@@ -29,7 +29,7 @@ def convert(b: NodeBuilder) -> None:
     weights = required_constant(b, 1, "weights")
     axes = [_axis(b, weights.shape[2:], index) for index in range(weights.ndim - 2)]
     window = Window(axes[0], axes[1]) if len(axes) > 1 else Window(Axis(1), axes[0])
-    if weights.ndim == 3:  # noqa: PLR2004 - a rank
+    if weights.ndim == 3:
         weights = weights[:, :, None]
     kernel = filter_of(b, transposed(weights, (1, 2, 3, 0)), channel_dim=0)
     bias = bias_of(b, real_constant(b, 2), weights.shape[1], kernel)

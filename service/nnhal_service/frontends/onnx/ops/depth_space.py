@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nnhal.types import OperationType
+from nnhal.types.layout import Dimensions
 from nnhal_service.frontends.onnx.builder import NodeBuilder
 from nnhal_service.frontends.onnx.ops._definition import Converter
 
@@ -14,19 +15,29 @@ def depth_to_space(b: NodeBuilder) -> None:
     block = b.attribute("blocksize", 1)
     source = b.input(0)
     if b.attribute("mode", "DCR") == "CRD":
-        batch, channels, height, width = b.shape(0)
-        depth = channels // block**2
-        if not (depth and height and width):
-            raise b.node.unsupported("mode CRD on axes of unknown length", "fixed shapes, mode DCR")
-        blocks = b.reshape(source, (batch, depth, block**2, height * width))
-        swapped = b.step(OperationType.TRANSPOSE, [blocks, b.vector([0, 2, 1, 3])])
-        source = b.reshape(swapped, (batch, channels, height, width))
+        shape = b.shape(0)
+        source = b.reshape(_swap(b, source, shape, shape[1] // block**2, block**2), shape)
     b.finish(OperationType.DEPTH_TO_SPACE, [source, b.int32(block), b.boolean(_NCHW)])
 
 
 def space_to_depth(b: NodeBuilder) -> None:
-    """SPACE_TO_DEPTH."""
-    b.finish(OperationType.SPACE_TO_DEPTH, [b.input(0), b.int32(b.attribute("blocksize", 1)), b.boolean(_NCHW)])
+    """SPACE_TO_DEPTH, after which the channels move where they are to be outermost."""
+    block = b.attribute("blocksize", 1)
+    inputs = [b.input(0), b.int32(block), b.boolean(_NCHW)]
+    if b.attribute("mode", "DCR") == "CRD":
+        shape = b.output_shape()
+        value = b.step(OperationType.SPACE_TO_DEPTH, inputs)
+        b.finish_reshape(_swap(b, value, shape, block**2, shape[1] // block**2))
+    else:
+        b.finish(OperationType.SPACE_TO_DEPTH, inputs)
+
+
+def _swap(b: NodeBuilder, images: int, shape: Dimensions, outer: int, inner: int) -> int:
+    """Images [N, inner, outer, pixels] whose channels have been [outer, inner]."""
+    if 0 in shape[1:]:
+        raise b.node.unsupported("mode CRD on axes of unknown length", "fixed shapes, mode DCR")
+    blocks = b.reshape(images, (shape[0], outer, inner, shape[2] * shape[3]))
+    return b.step(OperationType.TRANSPOSE, [blocks, b.vector([0, 2, 1, 3])])
 
 
 DEPTH_TO_SPACE = Converter(depth_to_space)

@@ -1,6 +1,8 @@
-"""Add, Sub, Mul, Div and BatchNormalization: arithmetic of tensors that broadcast."""
+"""Add, Sub, Mul, Div, Pow and BatchNormalization: arithmetic of tensors that broadcast."""
 
 from __future__ import annotations
+
+import numpy as np
 
 from nnhal.types import OperationType
 from nnhal_service.frontends.onnx.builder import OPERAND_TYPES, NodeBuilder
@@ -29,6 +31,19 @@ def div(b: NodeBuilder) -> None:
     if b.element_type().kind != "f":
         raise b.node.unsupported(f"a quotient of {b.element_type()}, which ONNX rounds towards zero", "floats")
     _convert(b, OperationType.DIV)
+
+
+def power(b: NodeBuilder) -> None:
+    """a to the power of b, which may come in another element type where it is constant."""
+    exponent = b.constant(1)
+    if exponent is None:
+        b.finish(OperationType.POW, [b.input(0), b.input(1)])
+        return
+    element_type = b.element_type()
+    if element_type.kind != "f":
+        raise b.node.unsupported(f"a power of {element_type}", "floats")
+    values = np.atleast_1d(exponent).astype(element_type)
+    b.finish(OperationType.POW, [b.input(0), b.add_constant(OPERAND_TYPES[element_type], values)])
 
 
 def batch_normalization(b: NodeBuilder) -> None:
@@ -70,4 +85,5 @@ ADD = Converter(add, _quantized)
 SUB = Converter(sub, _quantized)
 MUL = Converter(mul, _quantized_mul)
 DIV = Converter(div)
+POW = Converter(power)
 BATCH_NORMALIZATION = Converter(batch_normalization)

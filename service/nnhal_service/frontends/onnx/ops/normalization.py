@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from math import prod
 
 from nnhal.types import OperationType
-from nnhal_service.frontends.onnx.builder import NodeBuilder
+from nnhal.types.layout import Dimensions
+from nnhal_service.frontends.onnx.builder import OPERAND_TYPES, NodeBuilder
 from nnhal_service.frontends.onnx.ops._definition import Converter
 
 _NCHW = True
@@ -19,17 +20,20 @@ _OPSET_OF_CHANNEL_SCALES = 21
 def instance_normalization(b: NodeBuilder) -> None:
     """Each image to mean 0 and variance 1, channel by channel."""
     shape = b.shape(0)
-    normalized = _normalize(b, (shape[0], shape[1], 1, _length(b, shape[2:])))
-    _scale_channels(b, normalized, [1, 2])
+    images = shape if len(shape) == 4 else (shape[0], shape[1], 1, _length(b, shape[2:]))
+    _finish_scaled(b, _in_shape(b, _normalize(b, images), shape), shape[1])
 
 
 def group_normalization(b: NodeBuilder) -> None:
     """Each group of channels to mean 0 and variance 1."""
-    if b.graph.opset < _OPSET_OF_CHANNEL_SCALES:
-        raise b.node.unsupported(f"opset {b.graph.opset}, in which scales are per group", "opset 21 or later")
     shape, groups = b.shape(0), b.attribute("num_groups", 1)
     normalized = _normalize(b, (shape[0], groups, 1, _length(b, shape[1:]) // groups))
-    _scale_channels(b, normalized, [1, 2])
+    if b.graph.opset >= _OPSET_OF_CHANNEL_SCALES:
+        _finish_scaled(b, b.reshape(normalized, shape), shape[1])
+        return
+    scale, shift = (_per_channel(b, index, groups, 4) for index in (1, 2))
+    product = b.step(OperationType.MUL, [normalized, scale, b.int32(0)])
+    b.finish_reshape(b.step(OperationType.ADD, [product, shift, b.int32(0)]))
 
 
 def layer_normalization(b: NodeBuilder) -> None:
@@ -41,8 +45,11 @@ def layer_normalization(b: NodeBuilder) -> None:
     axis += len(shape) if axis < 0 else 0
     outer = 0 if 0 in shape[:axis] else prod(shape[:axis])
     value = b.reshape(_normalize(b, (outer, 1, 1, _length(b, shape[axis:]))), shape)
-    given = [index for index in (1, 2) if b.has(index)]
-    _apply(b, value, given, [b.input(index) for index in given])
+    factors = [value, b.input(1), b.int32(0)]
+    if b.has(2):
+        b.finish(OperationType.ADD, [b.step(OperationType.MUL, factors), b.input(2), b.int32(0)])
+    else:
+        b.finish(OperationType.MUL, factors)
 
 
 def local_response_normalization(b: NodeBuilder) -> None:
@@ -58,7 +65,7 @@ def local_response_normalization(b: NodeBuilder) -> None:
 
 def lp_normalization(b: NodeBuilder) -> None:
     """Vectors along an axis to length 1."""
-    if b.attribute("p", 2) != 2:  # noqa: PLR2004 - an exponent
+    if b.attribute("p", 2) != 2:
         raise b.node.unsupported(f"p {b.attribute('p', 2)}", "p 2")
     axis = b.attribute("axis", -1)
     b.finish(OperationType.L2_NORMALIZATION, [b.input(0), b.int32(axis)])
@@ -70,26 +77,30 @@ def _length(b: NodeBuilder, shape: Sequence[int]) -> int:
     return prod(shape)
 
 
-def _normalize(b: NodeBuilder, images: Sequence[int]) -> int:
+def _normalize(b: NodeBuilder, images: Dimensions) -> int:
     """The first input as images, each of mean 0 and variance 1."""
     one, zero, epsilon = b.real(1.0), b.real(0.0), b.real(b.attribute("epsilon", _EPSILON))
-    source = b.reshape(b.input(0), images)
+    source = _in_shape(b, b.input(0), images)
     return b.step(OperationType.INSTANCE_NORMALIZATION, [source, one, zero, epsilon, b.boolean(_NCHW)])
 
 
-def _scale_channels(b: NodeBuilder, images: int, inputs: Sequence[int]) -> None:
+def _in_shape(b: NodeBuilder, operand: int, shape: Dimensions) -> int:
+    return operand if b.operand(operand).dimensions == shape else b.reshape(operand, shape)
+
+
+def _finish_scaled(b: NodeBuilder, value: int, channels: int) -> None:
     """A factor, then an addend for each channel."""
-    shape = b.shape(0)
-    value = b.reshape(images, shape)
-    channels = [b.reshape(b.input(index), (shape[1], *[1] * (len(shape) - 2))) for index in inputs]
-    _apply(b, value, inputs, channels)
+    scale, shift = (_per_channel(b, index, channels, len(b.shape(0))) for index in (1, 2))
+    b.finish(OperationType.ADD, [b.step(OperationType.MUL, [value, scale, b.int32(0)]), shift, b.int32(0)])
 
 
-def _apply(b: NodeBuilder, value: int, inputs: Sequence[int], operands: Sequence[int]) -> None:
-    codes = {1: OperationType.MUL, 2: OperationType.ADD}
-    for index, operand in list(zip(inputs, operands, strict=True))[:-1]:
-        value = b.step(codes[index], [value, operand, b.int32(0)])
-    b.finish(codes[inputs[-1]], [value, operands[-1], b.int32(0)])
+def _per_channel(b: NodeBuilder, index: int, channels: int, rank: int) -> int:
+    """An input [channels] in a shape that broadcasts to images."""
+    shape = (channels, *[1] * (rank - 2))
+    values = b.constant(index)
+    if values is None:
+        return b.reshape(b.input(index), shape)
+    return b.add_constant(OPERAND_TYPES[values.dtype], values.reshape(shape))
 
 
 GROUP_NORMALIZATION = Converter(group_normalization)

@@ -93,7 +93,7 @@ def reduce_mean(b: NodeBuilder) -> None:
 
 def _require_squares(b: NodeBuilder) -> None:
     power = b.attribute("p", 2)
-    if power != 2:  # noqa: PLR2004 - an exponent
+    if power != 2:
         raise b.node.unsupported(f"p {power}", "p 2")
 
 

@@ -74,7 +74,11 @@ def hard_swish(b: NodeBuilder) -> None:
 def thresholded_relu(b: NodeBuilder) -> None:
     """x where it is above alpha, elsewhere zero."""
     shape = b.shape(0)
-    above = b.step(OperationType.GREATER, [b.input(0), filled(b, b.attribute("alpha", 1.0))], like=Operand(OperandType.TENSOR_BOOL8))
+    above = b.step(
+        OperationType.GREATER,
+        [b.input(0), filled(b, b.attribute("alpha", 1.0))],
+        like=Operand(OperandType.TENSOR_BOOL8),
+    )
     b.finish(OperationType.SELECT, [above, b.input(0), broadcast(b, filled(b, 0), (1,), shape or (1,))])
 
 

@@ -11,7 +11,6 @@ from nnhal_service.frontends.onnx.ops._broadcast import filled
 from nnhal_service.frontends.onnx.ops._definition import Converter
 
 
-
 def _same(code: OperationType) -> Callable[[NodeBuilder], None]:
     def convert(b: NodeBuilder) -> None:
         b.finish(code, [b.input(0)])

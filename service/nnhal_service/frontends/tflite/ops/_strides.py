@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class SliceSpec:
-    """TFLite's form. Bit i of a mask is about entry i; an entry is an axis of the tensor, unless a mask says otherwise."""
+    """TFLite's form. Bit i of a mask is about entry i, an axis of the tensor unless a mask says otherwise."""
 
     begins: Sequence[int]
     ends: Sequence[int]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from tflite import Conv2DOptions, DepthwiseConv2DOptions, Padding, TransposeConvOptions
 
 from nnhal.types import OperationType
 from nnhal_service.frontends.tflite.builder import OperatorBuilder
+from nnhal_service.frontends.tflite.ops._options import Dilated, Window
 from nnhal_service.frontends.tflite.ops._weights import bias_of, weights_of
 
 INPUT = 0
@@ -15,11 +14,6 @@ FILTER = 1
 BIAS = 2
 _SCHEMES = {Padding.SAME: 1, Padding.VALID: 2}
 _NHWC = False
-
-
-class _Dilated(Protocol):
-    def DilationWFactor(self) -> int: ...  # noqa: N802 - as the schema compiler names it
-    def DilationHFactor(self) -> int: ...  # noqa: N802
 
 
 def conv_2d(b: OperatorBuilder) -> None:
@@ -73,14 +67,14 @@ def _filter(b: OperatorBuilder, operand: int) -> tuple[int, int, int, int]:
     dimensions = b.operand(operand).dimensions
     if len(dimensions) != 4:
         raise b.unsupported(f"a filter of rank {len(dimensions)}", "rank 4")
-    return dimensions  # type: ignore[return-value]
+    return dimensions
 
 
-def _window(b: OperatorBuilder, options: Conv2DOptions | DepthwiseConv2DOptions | TransposeConvOptions) -> list[int]:
+def _window(b: OperatorBuilder, options: Window) -> list[int]:
     return [padding_scheme(b, options.Padding()), b.int32(options.StrideW()), b.int32(options.StrideH())]
 
 
-def _dilations(b: OperatorBuilder, options: _Dilated) -> list[int]:
+def _dilations(b: OperatorBuilder, options: Dilated) -> list[int]:
     """Layout and dilation, which operations of feature level 1 do not have."""
     width, height = options.DilationWFactor(), options.DilationHFactor()
     return [] if width == height == 1 else [b.boolean(_NHWC), b.int32(width), b.int32(height)]

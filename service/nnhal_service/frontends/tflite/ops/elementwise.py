@@ -5,18 +5,18 @@ from __future__ import annotations
 from math import pi
 
 import numpy as np
-from tflite import AddOptions, DivOptions, MulOptions, SubOptions
+from tflite import DivOptions, MulOptions
 
 from nnhal.types import FusedActivation, OperandType, OperationType
 from nnhal_service.frontends.tflite.builder import OperatorBuilder
 from nnhal_service.frontends.tflite.ops._broadcast import common_shape, repeated
 from nnhal_service.frontends.tflite.ops._definition import Converter
+from nnhal_service.frontends.tflite.ops._options import Activated
 
-_Activated = type[AddOptions] | type[SubOptions] | type[MulOptions]
 _INT32 = OperandType.TENSOR_INT32
 
 
-def arithmetic(code: OperationType, kind: _Activated) -> Converter:
+def arithmetic(code: OperationType, kind: type[Activated]) -> Converter:
     """Two tensors that broadcast, and a fused activation."""
 
     def convert(b: OperatorBuilder) -> None:
@@ -140,7 +140,7 @@ def select(b: OperatorBuilder) -> None:
     mask, first, second = (b.input(index) for index in range(3))
     shapes = [b.operand(operand).dimensions for operand in (mask, first, second)]
     if len(set(shapes)) > 1:
-        if b.operator.type == "SELECT" and shapes[0] != (1,):
+        if b.operator.op_type == "SELECT" and shapes[0] != (1,):
             raise b.unsupported("a mask that selects slices", "a mask of the tensors' shape, or of one element")
         shape = common_shape(b, *shapes)
         mask, first, second = (repeated(b, operand, shape) for operand in (mask, first, second))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from tflite import DepthToSpaceOptions, ResizeBilinearOptions, ResizeNearestNeighborOptions, SpaceToDepthOptions
-
 from nnhal.types import OperationType
 from nnhal_service.frontends.tflite.builder import OperatorBuilder
 from nnhal_service.frontends.tflite.ops._definition import Converter
+from nnhal_service.frontends.tflite.ops._options import Blocked, Resized
 
 _NHWC = False
 
 
-def resize(code: OperationType, kind: type[ResizeBilinearOptions] | type[ResizeNearestNeighborOptions]) -> Converter:
+def resize(code: OperationType, kind: type[Resized]) -> Converter:
     """A resize to a constant height and width. The HAL has the width first."""
 
     def convert(b: OperatorBuilder) -> None:
@@ -25,7 +24,7 @@ def resize(code: OperationType, kind: type[ResizeBilinearOptions] | type[ResizeN
     return convert
 
 
-def depth_space(code: OperationType, kind: type[DepthToSpaceOptions] | type[SpaceToDepthOptions]) -> Converter:
+def depth_space(code: OperationType, kind: type[Blocked]) -> Converter:
     """DEPTH_TO_SPACE or SPACE_TO_DEPTH."""
 
     def convert(b: OperatorBuilder) -> None:

@@ -35,7 +35,7 @@ def test_windows_agree_with_onnxruntime(attributes: dict[str, Any]) -> None:
 
 def test_paddings_are_in_the_hal_order() -> None:
     node = make_node("Conv", ["x", "w"], ["y"], pads=[1, 2, 3, 4])  # top, left, bottom, right
-    imported = import_onnx(onnx_model([node], OPEN_BATCH, ["y"], {"w": WEIGHTS}))
+    imported = import_onnx(onnx_model([node], OPEN_BATCH, ["y"], {"w": WEIGHTS}), extension=False)
     assert [values(imported, 0, position) for position in (3, 4, 5, 6)] == [[2], [4], [1], [3]]
 
 
@@ -63,7 +63,7 @@ def test_groups_with_dilation_are_refused_with_the_reason() -> None:
     with pytest.raises(
         UnsupportedNode, match=r"node 'blurred' \(Conv\): 2 groups with dilation; supported: .*one group"
     ):
-        import_onnx(onnx_model([node], OPEN_BATCH, ["y"], {"w": random(6, 2, 3, 3)}))
+        import_onnx(onnx_model([node], OPEN_BATCH, ["y"], {"w": random(6, 2, 3, 3)}), extension=False)
 
 
 def test_images_of_one_axis_get_a_height() -> None:
@@ -83,5 +83,5 @@ def test_same_padding_of_open_axes_is_refused() -> None:
     node = make_node("Conv", ["x", "w"], ["y"], "first", auto_pad="SAME_LOWER")
     model = onnx_model([node], {"x": ["N", 4, "H", "W"]}, ["y"], {"w": WEIGHTS})
     with pytest.raises(UnsupportedNode, match="auto_pad SAME_LOWER on an axis of unknown length"):
-        import_onnx(model)
+        import_onnx(model, extension=False)
     check(model, {"x": random(2, 4, 5, 6)}, shapes={"x": (2, 4, 5, 6)})

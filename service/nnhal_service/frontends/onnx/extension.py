@@ -1,0 +1,131 @@
+"""Nodes for which the HAL has no operation, as operations of the extension nnhal.onnx."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from nnhal.extensions.onnx import MESSAGE, NAME, NUMBERS, operand_code
+from nnhal_service.frontends.onnx.builder import GraphBuilder
+from nnhal_service.frontends.onnx.graph import Graph, Node, TensorInfo, all_inputs, names_read
+
+_IR_VERSION = 10
+_WRAP = frozenset({"Abs", "Add", "Div", "Mod", "Mul", "Neg", "Pow", "Sub", "Sum"})
+_BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
+
+
+def set_aside(graph: Graph, names: Collection[str], known: Collection[str]) -> Graph:
+    """The graph in which the passes leave alone what is left to the extension.
+
+    That is nodes that are named, those of operators that are not known, those with an input of unknown rank, and those
+    that the HAL computes otherwise: its 8-bit numbers do not wrap.
+    """
+    used = graph.uses()
+
+    def alone(node: Node) -> Node:
+        unknown = (
+            node.domain or node.op_type not in known or any(graph.shape(name) is None for name in node.inputs if name)
+        )
+        if unknown or node.name in names or _wraps(graph, node):
+            return _wrapped(node, used)
+        return node
+
+    return replace(graph, nodes=tuple(alone(node) for node in graph.nodes))
+
+
+def whole(graph: Graph) -> Graph:
+    """The graph with one node for all."""
+    protos = tuple(node.source for node in graph.nodes if node.source is not None)
+    inputs = (*graph.inputs, *(name for name in names_read(protos) if name in graph.constants))
+    outputs = tuple(graph.outputs.values())
+    names = tuple(name for node in graph.nodes for name in node.stands_for)
+    node = Node(
+        names[0] if names else "model", "", inputs, outputs, _body(protos, inputs, outputs), NAME, stands_for=names
+    )
+    return replace(graph, nodes=(node,))
+
+
+def add_run(builder: GraphBuilder, node: Node) -> None:
+    """Add the operation for a node of the extension, or for one that a pass has made. Raises ValueError."""
+    if node.domain != NAME:
+        proto = helper.make_node(node.op_type, node.inputs, node.outputs, **node.attributes)
+        node = replace(node, attributes=_body((proto,), node.inputs, node.outputs))
+    formal = list(zip(node.attributes["inputs"], node.inputs, strict=True))
+    held = [pair for pair in formal if _must_be_held(builder.graph, pair[1])]
+    given = [pair for pair in formal if pair not in held]
+    message = _message(builder.graph, node, given, held)
+    content = builder.model.constant(operand_code(MESSAGE), np.frombuffer(message.SerializeToString(), np.uint8))
+    inputs = [builder.exact(name) for _, name in given]
+    builder.model.run([content, *inputs], [builder.tensor(name) for name in node.outputs])
+    builder.origins.append(node.stands_for)
+
+
+def _wraps(graph: Graph, node: Node) -> bool:
+    if node.op_type not in _WRAP:
+        return False
+    known = graph.constants.get(node.inputs[0])
+    element_type = graph.tensors[node.inputs[0]].element_type if known is None else known.dtype
+    return element_type in _BYTES
+
+
+def _wrapped(node: Node, used: Collection[str]) -> Node:
+    """A node of the extension; what its subgraphs read of the graph are inputs like others."""
+    if node.source is None:
+        return node
+    current = dict(zip(all_inputs(node.source), node.inputs, strict=True))
+    formal = tuple(name for name in dict.fromkeys(all_inputs(node.source)) if name)
+    outputs = tuple(name for name in node.source.output if name in used)
+    return replace(
+        node,
+        op_type="",
+        domain=NAME,
+        inputs=tuple(current[name] for name in formal),
+        outputs=outputs,
+        attributes=_body((node.source,), formal, outputs),
+    )
+
+
+def _body(
+    protos: tuple[onnx.NodeProto, ...], inputs: tuple[str, ...], outputs: tuple[str, ...]
+) -> dict[str, tuple[object, ...]]:
+    return {"nodes": protos, "inputs": inputs, "outputs": outputs}
+
+
+def _must_be_held(graph: Graph, name: str) -> bool:
+    """Whether a constant lies in the message: the HAL has no operands without elements, and none of strings."""
+    values = graph.constants.get(name)
+    return values is not None and (values.size == 0 or values.dtype not in NUMBERS)
+
+
+def _message(
+    graph: Graph, node: Node, given: Iterable[tuple[str, str]], held: Iterable[tuple[str, str]]
+) -> onnx.ModelProto:
+    body = helper.make_graph(
+        node.attributes["nodes"],
+        node.name,
+        [_declared(formal, _info(graph, name)) for formal, name in given],
+        [_declared(f, _info(graph, name)) for f, name in zip(node.attributes["outputs"], node.outputs, strict=True)],
+        [numpy_helper.from_array(graph.constants[name], formal) for formal, name in held],
+    )
+    return helper.make_model(body, opset_imports=graph.imports, ir_version=_IR_VERSION)
+
+
+def _info(graph: Graph, name: str) -> TensorInfo:
+    values = graph.constants.get(name)
+    if values is not None:
+        return TensorInfo(values.dtype, values.shape)
+    if name not in graph.tensors:
+        raise ValueError(f"the type of '{name}' is not known")
+    return graph.tensors[name]
+
+
+def _declared(name: str, info: TensorInfo) -> onnx.ValueInfoProto:
+    if info.proto is not None and (info.element_type.kind == "O" or info.shape is None):
+        return helper.make_value_info(name, info.proto)
+    element_type = helper.np_dtype_to_tensor_dtype(info.element_type)
+    shape = None if info.shape is None else [length or None for length in info.shape]
+    return helper.make_tensor_value_info(name, element_type, shape)

@@ -1,0 +1,103 @@
+"""How much crosses the sockets: handles of memory, and never what is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnhal.endpoint import Endpoint
+from nnhal.memory import MappedPool, create_ashmem, create_blob, open_pool
+from nnhal.remote import RemoteBurst, RemoteDevice
+from nnhal.types import (
+    DataLocation,
+    Memory,
+    Model,
+    Operand,
+    OperandType,
+    OperationType,
+    Request,
+    RequestArgument,
+)
+from tests.support.models import Recipe
+from tests.support.proxies import CountingProxy, counting_proxy
+
+ELEMENTS = 1 << 24
+TENSOR_BYTES = 4 * ELEMENTS
+MAX_BYTES = 64 * 1024
+"""For everything: opening the session, preparing, and three executions."""
+
+
+def relu() -> Model:
+    recipe = Recipe()
+    x = recipe.input(OperandType.TENSOR_FLOAT32, (1, ELEMENTS))
+    y = recipe.operation(OperationType.RELU, [x], Operand(OperandType.TENSOR_FLOAT32, (1, ELEMENTS)))
+    return recipe.build(y).model
+
+
+class Traffic:
+    """All bytes between a client and a device."""
+
+    def __init__(self, rpc: CountingProxy, device: RemoteDevice) -> None:
+        self._rpc = rpc
+        self._device = device
+        self.bursts: list[RemoteBurst] = []
+
+    @property
+    def bytes(self) -> int:
+        """Over the gRPC socket, the link and the bursts' channels, both ways."""
+        return self._rpc.bytes + self._device.link_bytes + sum(burst.socket_bytes for burst in self.bursts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [create_ashmem, create_blob])
+def test_no_tensor_crosses_a_socket(cpu_acc: Endpoint, short_path: Path, make: Callable[[int], Memory]) -> None:
+    relayed = Endpoint(short_path)
+    relayed.link.symlink_to(cpu_acc.link)
+    memory = make(2 * TENSOR_BYTES)
+    pool = open_pool(memory, writable=True)
+    assert isinstance(pool, MappedPool)
+    values = pool.view(0, 2 * TENSOR_BYTES).view(np.float32)
+    x, y = values[:ELEMENTS], values[ELEMENTS:]
+    request = Request(
+        (RequestArgument(DataLocation(0, 0, TENSOR_BYTES)),),
+        (RequestArgument(DataLocation(0, TENSOR_BYTES, TENSOR_BYTES)),),
+        (memory,),
+    )
+    with counting_proxy(relayed.rpc, cpu_acc.rpc) as rpc, RemoteDevice(relayed, "test") as device:
+        traffic = Traffic(rpc, device)
+        prepared = device.prepare_model(relu())
+        execution, burst = prepared.create_reusable_execution(request), prepared.configure_execution_burst()
+        traffic.bursts.append(burst)
+        runs: list[Callable[[], object]] = [
+            lambda: burst.run(execution),
+            lambda: burst.execute(request, [0]),
+            lambda: prepared.execute(request),
+        ]
+        for number, run in enumerate(runs):
+            x[:] = -1
+            x[number::3] = number + 1
+            y[:] = np.nan
+            run()
+            np.testing.assert_array_equal(y, np.maximum(x, 0))
+        assert device.usage().staged_bytes == 0
+        assert 1000 < traffic.bytes < MAX_BYTES
+
+
+def test_a_run_in_a_burst_costs_a_few_bytes_each_way(cpu_acc: Endpoint) -> None:
+    small = create_ashmem(2 * TENSOR_BYTES)
+    request = Request(
+        (RequestArgument(DataLocation(0, 0, TENSOR_BYTES)),),
+        (RequestArgument(DataLocation(0, TENSOR_BYTES, TENSOR_BYTES)),),
+        (small,),
+    )
+    with RemoteDevice(cpu_acc, "test") as device:
+        prepared = device.prepare_model(relu())
+        execution, burst = prepared.create_reusable_execution(request), prepared.configure_execution_burst()
+        burst.run(execution)
+        before, link_before = burst.socket_bytes, device.link_bytes
+        burst.run(execution)
+        assert burst.socket_bytes - before <= 64
+        assert device.link_bytes == link_before

@@ -1,0 +1,385 @@
+"""The rows of the contract about requests, through every way in which a request gets to a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from nnhal.arrays import Array
+from nnhal.endpoint import Endpoint
+from nnhal.errors import HalError
+from nnhal.memory import BufferDescription, create_ashmem, create_hardware_buffer, open_pool
+from nnhal.memory.hardware_buffer import Format, Usage
+from nnhal.types import (
+    NO_DEADLINE,
+    UNAVAILABLE_TIMING,
+    DataLocation,
+    ExecutionConfig,
+    ExtensionNameAndPrefix,
+    Model,
+    Operand,
+    OperandType,
+    OperationType,
+    OutputShape,
+    Request,
+    RequestArgument,
+    RequestMemoryPool,
+    TokenValuePair,
+)
+from tests.support.additions import addition_in_ashmem, addition_of_open_size
+from tests.support.entry_points import ENTRY_POINTS, PLAIN, EntryPoint, Target, bind
+from tests.support.models import Recipe
+from tests.support.refusals import INVALID, refusal
+from tests.support.wire import WireDevice
+
+F32 = OperandType.TENSOR_FLOAT32
+ROWS, COLUMNS = 2, 8
+SHAPE = (ROWS, COLUMNS)
+SIZE = 4 * ROWS * COLUMNS
+POOL = 5 * SIZE
+MEASURED = ExecutionConfig(measure_timing=True)
+CONFIGS = [pytest.param(PLAIN, id="plain"), pytest.param(MEASURED, id="measured")]
+Change = Callable[[Request], Request]
+
+
+def two_sums() -> Model:
+    """a, b, c -> a + b, b + c; and a scalar that nothing reads."""
+    recipe = Recipe()
+    a, b, c = (recipe.input(F32, SHAPE) for _ in range(3))
+    recipe.input(OperandType.INT32)
+    (none,) = recipe.integers(0)
+    sums = [recipe.operation(OperationType.ADD, [*pair, none], Operand(F32, SHAPE)) for pair in ((a, b), (b, c))]
+    return recipe.build(*sums).model
+
+
+def request_for_two_sums() -> Request:
+    """Everything in one pool, the scalar in another."""
+
+    def tensor(position: int) -> RequestArgument:
+        return RequestArgument(DataLocation(0, position * SIZE, SIZE))
+
+    scalar = RequestArgument(DataLocation(1, 4, 4))
+    return Request(
+        (tensor(0), tensor(1), tensor(2), scalar),
+        (tensor(3), tensor(4)),
+        (create_ashmem(POOL), create_ashmem(8)),
+    )
+
+
+@pytest.fixture(params=ENTRY_POINTS)
+def entry(request: pytest.FixtureRequest) -> EntryPoint:
+    """Each way to execute."""
+    return ENTRY_POINTS[request.param]
+
+
+@pytest.fixture(scope="module")
+def session(cpu_ref: Endpoint) -> Iterator[WireDevice]:
+    """A session that the module's tests share."""
+    with WireDevice(cpu_ref) as wire:
+        yield wire
+
+
+@pytest.fixture(scope="module")
+def target(session: WireDevice) -> Target:
+    """The two sums, prepared."""
+    return Target(session, session.prepare(two_sums()))
+
+
+@pytest.fixture(scope="module")
+def open_target(session: WireDevice) -> Target:
+    """An addition with an output of open size."""
+    return Target(session, session.prepare(addition_of_open_size()))
+
+
+def output_at(request: Request, position: int) -> Array:
+    pool = request.pools[0]
+    assert not isinstance(pool, int)
+    return open_pool(pool, writable=False).read(position * SIZE, SIZE).view(np.float32)
+
+
+@pytest.mark.contract("EX-02", "EX-03", "RQ-09")
+@pytest.mark.parametrize("config", CONFIGS)
+def test_a_valid_request_is_executed(target: Target, entry: EntryPoint, config: ExecutionConfig) -> None:
+    request = request_for_two_sums()
+    memory = request.pools[0]
+    assert not isinstance(memory, int)
+    pool = open_pool(memory, writable=True)
+    for position, value in enumerate((1, 10, 100)):
+        pool.write(position * SIZE, np.full(ROWS * COLUMNS, value, np.float32).view(np.uint8))
+    result = entry(target, request, config, NO_DEADLINE)
+    np.testing.assert_array_equal(output_at(request, 3), np.float32(11))
+    np.testing.assert_array_equal(output_at(request, 4), np.float32(110))
+    assert result.output_sufficient_size
+    assert result.output_shapes in ((), (OutputShape(SHAPE), OutputShape(SHAPE)))
+    if config is PLAIN:
+        assert result.timing == UNAVAILABLE_TIMING
+    else:
+        assert 0 <= result.timing.time_on_device_ns <= result.timing.time_in_driver_ns
+
+
+def without(items: tuple[RequestArgument, ...], index: int) -> tuple[RequestArgument, ...]:
+    return items[:index] + items[index + 1 :]
+
+
+@pytest.mark.contract("VR-01", "RQ-01", "BU-10", "RE-03")
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("index", range(4))
+def test_a_missing_input_is_invalid(target: Target, entry: EntryPoint, index: int, config: ExecutionConfig) -> None:
+    request = request_for_two_sums()
+    request = replace(request, inputs=without(request.inputs, index))
+    refusal(lambda: entry(target, request, config, NO_DEADLINE), INVALID, "3 inputs, the model has 4")
+
+
+@pytest.mark.contract("VR-02", "RQ-01", "BU-10", "RE-03")
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("index", range(2))
+def test_a_missing_output_is_invalid(target: Target, entry: EntryPoint, index: int, config: ExecutionConfig) -> None:
+    request = request_for_two_sums()
+    request = replace(request, outputs=without(request.outputs, index))
+    refusal(lambda: entry(target, request, config, NO_DEADLINE), INVALID, "1 outputs, the model has 2")
+
+
+def located(argument: RequestArgument, **fields: int) -> RequestArgument:
+    return replace(argument, location=replace(argument.location, **fields))
+
+
+def first_input(change: Callable[[RequestArgument], RequestArgument]) -> Change:
+    return lambda request: replace(request, inputs=(change(request.inputs[0]), *request.inputs[1:]))
+
+
+def last_output(change: Callable[[RequestArgument], RequestArgument]) -> Change:
+    return lambda request: replace(request, outputs=(*request.outputs[:-1], change(request.outputs[-1])))
+
+
+def scalar(change: Callable[[RequestArgument], RequestArgument]) -> Change:
+    return lambda request: replace(request, inputs=(*request.inputs[:-1], change(request.inputs[-1])))
+
+
+def in_pool(pool: RequestMemoryPool, offset: int = 0, length: int = 0, padding: int = 0) -> Change:
+    """The first input lies in a further pool; as it stands, in the whole of it."""
+
+    def change(request: Request) -> Request:
+        moved = RequestArgument(DataLocation(len(request.pools), offset, length, padding))
+        return Request((moved, *request.inputs[1:]), request.outputs, (*request.pools, pool))
+
+    return change
+
+
+IMAGE = create_hardware_buffer(
+    BufferDescription(8, 8, 1, Format.R8G8B8A8_UNORM, Usage.CPU_READ_OFTEN | Usage.CPU_WRITE_OFTEN, 8)
+)
+TOO_FAR = 2**63 - 1
+INVALID_REQUESTS: dict[str, tuple[str, Change, str]] = {
+    "one input more": (
+        "RQ-01",
+        lambda r: replace(r, inputs=(*r.inputs, r.inputs[0])),
+        "5 inputs, the model has 4",
+    ),
+    "one output more": (
+        "RQ-01",
+        lambda r: replace(r, outputs=(*r.outputs, r.outputs[0])),
+        "3 outputs, the model has 2",
+    ),
+    "no pools": ("RQ-02", lambda r: replace(r, pools=()), "lies in pool 0 of 0"),
+    "an input in a pool that is not there": (
+        "RQ-02",
+        first_input(lambda a: located(a, pool_index=2)),
+        "input 0 lies in pool 2 of 2",
+    ),
+    "an output in a pool that is not there": (
+        "RQ-02",
+        last_output(lambda a: located(a, pool_index=2)),
+        "output 1 lies in pool 2 of 2",
+    ),
+    "a negative pool": ("RQ-02", first_input(lambda a: located(a, pool_index=-1)), "negative"),
+    "a negative offset": ("RQ-03", first_input(lambda a: located(a, offset=-4)), "negative"),
+    "a negative length": ("RQ-03", first_input(lambda a: located(a, length=-SIZE)), "negative"),
+    "a negative padding": ("RQ-03", first_input(lambda a: located(a, padding=-1)), "negative"),
+    "an input that ends beyond its pool": (
+        "RQ-03",
+        first_input(lambda a: located(a, offset=POOL - SIZE + 1)),
+        f"to {POOL + 1} of pool 0, which has {POOL}",
+    ),
+    "an output that ends beyond its pool": (
+        "RQ-03",
+        last_output(lambda a: located(a, offset=POOL - SIZE + 1)),
+        f"to {POOL + 1} of pool 0, which has {POOL}",
+    ),
+    "padding beyond the pool": (
+        "RQ-03",
+        last_output(lambda a: located(a, padding=1)),
+        f"to {POOL + 1} of pool 0, which has {POOL}",
+    ),
+    "an offset that overflows": ("RQ-03", first_input(lambda a: located(a, offset=TOO_FAR)), "of pool 0"),
+    "a length that overflows": ("RQ-03", first_input(lambda a: located(a, length=TOO_FAR)), "of pool 0"),
+    "padding that overflows": ("RQ-03", first_input(lambda a: located(a, padding=TOO_FAR)), "of pool 0"),
+    "an input of no bytes": ("RQ-04", first_input(lambda a: located(a, length=0)), "length 0"),
+    "an output of no bytes": ("RQ-04", last_output(lambda a: located(a, length=0)), "length 0"),
+    "no value, at a location": (
+        "RQ-05",
+        first_input(lambda a: replace(located(a, length=SIZE), has_no_value=True)),
+        "has no value",
+    ),
+    "no value, with dimensions": (
+        "RQ-05",
+        first_input(lambda _: RequestArgument(dimensions=SHAPE, has_no_value=True)),
+        "has no value",
+    ),
+    "an input of another rank": (
+        "RQ-06",
+        first_input(lambda a: replace(a, dimensions=(ROWS * COLUMNS,))),
+        r"dimensions \[16\], the model says \[2, 8\]",
+    ),
+    "an output of another rank": (
+        "RQ-06",
+        last_output(lambda a: replace(a, dimensions=(*SHAPE, 1))),
+        r"dimensions \[2, 8, 1\], the model says \[2, 8\]",
+    ),
+    "another axis": (
+        "RQ-06",
+        first_input(lambda a: replace(a, dimensions=(COLUMNS, ROWS))),
+        r"dimensions \[8, 2\], the model says \[2, 8\]",
+    ),
+    "a negative axis": ("RQ-06", first_input(lambda a: replace(a, dimensions=(-2, -8))), "none below 0"),
+    "a scalar with dimensions": ("RQ-06", scalar(lambda a: replace(a, dimensions=(1,))), "scalar with dimensions"),
+    "an input that is too short": (
+        "RQ-09",
+        first_input(lambda a: located(a, length=SIZE - 1)),
+        f"{SIZE - 1} bytes, expected {SIZE}",
+    ),
+    "an input that is too long": (
+        "RQ-09",
+        first_input(lambda a: located(a, length=SIZE + 4)),
+        f"{SIZE + 4} bytes, expected {SIZE}",
+    ),
+    "an output that is too short": (
+        "RQ-09",
+        last_output(lambda a: located(a, length=SIZE - 1, padding=1)),
+        f"{SIZE - 1} bytes, expected {SIZE}",
+    ),
+    "a scalar that is too short": ("RQ-09", scalar(lambda a: located(a, length=2)), "2 bytes, expected 4"),
+    "an offset in an image": ("RQ-10", in_pool(IMAGE, offset=4), "used whole"),
+    "a length in an image": ("RQ-10", in_pool(IMAGE, length=SIZE), "used whole"),
+    "padding in an image": ("RQ-10", in_pool(IMAGE, padding=1), "used whole"),
+    "an offset in device memory": ("RQ-10", in_pool(1, offset=4), "used whole"),
+    "a length in device memory": ("RQ-10", in_pool(1, length=SIZE), "used whole"),
+    "padding in device memory": ("RQ-10", in_pool(1, padding=1), "used whole"),
+    "token 0": ("RQ-11", in_pool(0), "token 0, expected more than 0"),
+    "a negative token": ("RQ-11", in_pool(-1), "token -1, expected more than 0"),
+    "token 0 in a pool of no use": ("RQ-11", lambda r: replace(r, pools=(*r.pools, 0)), "token 0"),
+    "a token of no buffer": ("RQ-12", in_pool(1234), "token 1234, which names no buffer"),
+}
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.contract(row)) for name, (row, _, _) in INVALID_REQUESTS.items()]
+)
+def test_an_invalid_request_is_refused(target: Target, entry: EntryPoint, name: str, config: ExecutionConfig) -> None:
+    _, change, words = INVALID_REQUESTS[name]
+    request = change(request_for_two_sums())
+    refusal(lambda: entry(target, request, config, NO_DEADLINE), INVALID, words)
+
+
+@pytest.mark.contract("RQ-13")
+def test_a_deadline_below_minus_one_is_invalid(target: Target, entry: EntryPoint) -> None:
+    refusal(lambda: entry(target, request_for_two_sums(), PLAIN, -2), INVALID, "deadline -2 ns")
+
+
+@pytest.mark.contract("RQ-13", "RE-07")
+@pytest.mark.parametrize("timeout_ns", [-2, 15_000_000_001])
+def test_a_loop_timeout_that_nobody_may_ask_for_is_invalid(target: Target, entry: EntryPoint, timeout_ns: int) -> None:
+    config = ExecutionConfig(loop_timeout_duration_ns=timeout_ns)
+    refusal(
+        lambda: entry(target, request_for_two_sums(), config, NO_DEADLINE), INVALID, f"loop timeout {timeout_ns} ns"
+    )
+
+
+KNOWN = (ExtensionNameAndPrefix("org.example.hints", 7),)
+HINT = TokenValuePair(7 << 16 | 1, b"x")
+WITH_CONFIG = [name for name in ENTRY_POINTS if "config" in name or "reusable" in name]
+
+
+@pytest.mark.contract("RE-07", "PM-15")
+@pytest.mark.parametrize("name", WITH_CONFIG)
+def test_hints_are_checked_and_otherwise_ignored(target: Target, name: str) -> None:
+    def execute(*hints: TokenValuePair) -> object:
+        config = ExecutionConfig(execution_hints=hints, extension_name_to_prefix=KNOWN)
+        return ENTRY_POINTS[name](target, request_for_two_sums(), config, NO_DEADLINE)
+
+    execute(HINT, TokenValuePair(7 << 16 | 2, b""))
+    refusal(lambda: execute(HINT, TokenValuePair(HINT.token, b"y")), INVALID, "not unique")
+    refusal(lambda: execute(TokenValuePair(8 << 16 | 1, b"")), INVALID, "mapped to no extension")
+
+
+def addition_of_open_inputs() -> Model:
+    recipe = Recipe()
+    a, b = recipe.input(F32, (0,)), recipe.input(F32, (0,))
+    return recipe.build(recipe.operation(OperationType.ADD, [a, b, *recipe.integers(0)], Operand(F32, (0,)))).model
+
+
+@pytest.mark.contract("RQ-07")
+def test_inputs_must_be_fully_specified_by_model_and_request(session: WireDevice, entry: EntryPoint) -> None:
+    target = Target(session, session.prepare(addition_of_open_inputs()))
+    addition = addition_in_ashmem()
+
+    def sized(*dimensions: int) -> Request:
+        inputs = tuple(replace(a, dimensions=dimensions) for a in addition.request.inputs)
+        return replace(addition.request, inputs=inputs)
+
+    for dimensions in ((), (0,)):
+        request = sized(*dimensions)
+        refusal(lambda r=request: entry(target, r, PLAIN, NO_DEADLINE), INVALID, "expected all known")  # type: ignore[misc]
+    addition.check(lambda: entry(target, sized(16), PLAIN, NO_DEADLINE), 1, 2)
+
+
+@pytest.mark.contract("RQ-08", "EX-04")
+@pytest.mark.parametrize("length", [64, 100])
+def test_outputs_may_stay_open_until_they_are_there(open_target: Target, entry: EntryPoint, length: int) -> None:
+    addition = addition_in_ashmem(elements=64)
+    request = replace(
+        addition.request,
+        inputs=tuple(located(a, length=64) for a in addition.request.inputs),
+        outputs=tuple(located(a, length=length) for a in addition.request.outputs),
+    )
+    addition.fill(1, 2)
+    result = entry(open_target, request, PLAIN, NO_DEADLINE)
+    assert result.output_sufficient_size
+    assert result.output_shapes == (OutputShape((16,)),)
+    np.testing.assert_array_equal(addition.total()[:16], np.float32(3))
+
+
+@pytest.mark.contract("EX-06")
+@pytest.mark.parametrize("config", CONFIGS)
+def test_an_open_output_that_does_not_fit_is_reported_with_its_size(
+    open_target: Target, entry: EntryPoint, config: ExecutionConfig
+) -> None:
+    addition = addition_in_ashmem()
+    outputs = tuple(located(a, length=63, padding=1) for a in addition.request.outputs)
+    result = entry(open_target, replace(addition.request, outputs=outputs), config, NO_DEADLINE)
+    assert not result.output_sufficient_size
+    assert result.output_shapes == (OutputShape((16,), is_sufficient=False),)
+    assert result.timing == UNAVAILABLE_TIMING
+
+
+@pytest.mark.contract("VR-06")
+def test_what_fails_only_when_it_runs_is_an_error(session: WireDevice, entry: EntryPoint) -> None:
+    recipe = Recipe()
+    lookups = recipe.input(OperandType.TENSOR_INT32, (4,))
+    values = recipe.constant(F32, np.zeros((3, 4)))
+    found = recipe.operation(OperationType.EMBEDDING_LOOKUP, [lookups, values], Operand(F32, (4, 4)))
+    target = Target(session, session.prepare(recipe.build(found).model))
+    pool = create_ashmem(128)
+    open_pool(pool, writable=True).write(0, np.array([0, 1, 2, 3], np.int32).view(np.uint8))
+    request = Request((RequestArgument(DataLocation(0, 0, 16)),), (RequestArgument(DataLocation(0, 64, 64)),), (pool,))
+    with pytest.raises(HalError):
+        entry(target, request, PLAIN, NO_DEADLINE)
+
+
+@pytest.mark.contract("RE-03")
+def test_a_reusable_execution_of_an_invalid_request_is_refused_when_it_is_created(target: Target) -> None:
+    request = replace(request_for_two_sums(), outputs=())
+    refusal(lambda: bind(target, request), INVALID, "0 outputs, the model has 2")

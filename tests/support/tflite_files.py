@@ -1,0 +1,217 @@
+"""Small TFLite files, what LiteRT's interpreter makes of them, and what the importer and cpu_ref do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import flatbuffers
+import numpy as np
+import tflite
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+from nnhal.arrays import Array
+from nnhal_service.frontends.imported import ImportedModel
+from nnhal_service.frontends.tflite import import_tflite
+from tests.support.onnx_models import by_cpu_ref
+
+_REFERENCE = OpResolverType.BUILTIN_REF
+OPTIMISED = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+
+CODES: dict[np.dtype[Any], int] = {
+    np.dtype(np.bool_): tflite.TensorType.BOOL,
+    np.dtype(np.float16): tflite.TensorType.FLOAT16,
+    np.dtype(np.float32): tflite.TensorType.FLOAT32,
+    np.dtype(np.float64): tflite.TensorType.FLOAT64,
+    np.dtype(np.int8): tflite.TensorType.INT8,
+    np.dtype(np.int16): tflite.TensorType.INT16,
+    np.dtype(np.int32): tflite.TensorType.INT32,
+    np.dtype(np.int64): tflite.TensorType.INT64,
+    np.dtype(np.uint8): tflite.TensorType.UINT8,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What a tensor is said to be; ``scale`` is one number, or one for each index along ``axis``."""
+
+    shape: Sequence[int]
+    element_type: Any = np.float32
+    scale: float | Sequence[float] = ()
+    zero_point: int = 0
+    axis: int = 0
+    signature: Sequence[int] = ()
+    code: int | None = None
+
+
+@dataclass(slots=True)
+class TfliteFile:
+    """A file in the making. Methods return the indexes of the tensors that they add."""
+
+    version: int = 3
+    builder: Any = field(default_factory=lambda: flatbuffers.Builder(1024))
+    _tensors: list[int] = field(default_factory=list)
+    _buffers: list[bytes] = field(default_factory=lambda: [b""])
+    _codes: list[str] = field(default_factory=list)
+    _operators: list[int] = field(default_factory=list)
+    _inputs: list[int] = field(default_factory=list)
+
+    def input(self, name: str, spec: Spec) -> int:
+        """An input of the model."""
+        self._inputs.append(self._tensor(name, spec))
+        return self._inputs[-1]
+
+    def constant(self, values: Any, spec: Spec | None = None, name: str = "") -> int:
+        """A constant, of the type and shape of its values unless a spec says otherwise."""
+        array = np.asarray(values)
+        found = spec or Spec(array.shape, array.dtype)
+        self._buffers.append(array.astype(found.element_type).tobytes())
+        return self._tensor(name or f"constant_{len(self._tensors)}", found, len(self._buffers) - 1)
+
+    def variable(self, name: str, spec: Spec) -> int:
+        """A variable."""
+        return self._tensor(name, spec, variable=True)
+
+    def operator(
+        self,
+        code: str,
+        inputs: Sequence[int],
+        outputs: Mapping[str, Spec],
+        options: tuple[str, Mapping[str, Any]] | None = None,
+    ) -> list[int]:
+        """An operator and its outputs. ``options`` are the table's name in the schema, and its fields."""
+        if code not in self._codes:
+            self._codes.append(code)
+        results = [self._tensor(name, spec) for name, spec in outputs.items()]
+        table = self._options(*options) if options else 0
+        ins, outs = self._numbers(inputs), self._numbers(results)
+        tflite.OperatorStart(self.builder)
+        tflite.OperatorAddOpcodeIndex(self.builder, self._codes.index(code))
+        tflite.OperatorAddInputs(self.builder, ins)
+        tflite.OperatorAddOutputs(self.builder, outs)
+        if options:
+            tflite.OperatorAddBuiltinOptionsType(self.builder, getattr(tflite.BuiltinOptions, options[0]))
+            tflite.OperatorAddBuiltinOptions(self.builder, table)
+        self._operators.append(tflite.OperatorEnd(self.builder))
+        return results
+
+    def build(self, *outputs: int) -> bytes:
+        """The file."""
+        b = self.builder
+        codes = self._vector([self._code(code) for code in self._codes])
+        tensors, operators = self._vector(self._tensors), self._vector(self._operators)
+        ins, outs = self._numbers(self._inputs), self._numbers(outputs)
+        tflite.SubGraphStart(b)
+        tflite.SubGraphAddTensors(b, tensors)
+        tflite.SubGraphAddInputs(b, ins)
+        tflite.SubGraphAddOutputs(b, outs)
+        tflite.SubGraphAddOperators(b, operators)
+        subgraphs = self._vector([tflite.SubGraphEnd(b)])
+        buffers = self._vector([self._buffer(content) for content in self._buffers])
+        tflite.ModelStart(b)
+        tflite.ModelAddVersion(b, self.version)
+        tflite.ModelAddOperatorCodes(b, codes)
+        tflite.ModelAddSubgraphs(b, subgraphs)
+        tflite.ModelAddBuffers(b, buffers)
+        b.Finish(tflite.ModelEnd(b), b"TFL3")
+        return bytes(b.Output())
+
+    def _tensor(self, name: str, spec: Spec, buffer: int = 0, variable: bool = False) -> int:
+        b = self.builder
+        text, shape, signature = b.CreateString(name), self._numbers(spec.shape), self._numbers(spec.signature)
+        scales = np.atleast_1d(np.array(spec.scale, np.float32))
+        quantization = self._quantization(scales, spec) if scales.size else 0
+        tflite.TensorStart(b)
+        tflite.TensorAddName(b, text)
+        tflite.TensorAddShape(b, shape)
+        if spec.signature:
+            tflite.TensorAddShapeSignature(b, signature)
+        tflite.TensorAddType(b, CODES[np.dtype(spec.element_type)] if spec.code is None else spec.code)
+        tflite.TensorAddBuffer(b, buffer)
+        tflite.TensorAddIsVariable(b, variable)
+        if quantization:
+            tflite.TensorAddQuantization(b, quantization)
+        self._tensors.append(tflite.TensorEnd(b))
+        return len(self._tensors) - 1
+
+    def _quantization(self, scales: Array, spec: Spec) -> int:
+        b = self.builder
+        stored = b.CreateNumpyVector(scales)
+        zero_points = b.CreateNumpyVector(np.full(scales.shape, spec.zero_point, np.int64))
+        tflite.QuantizationParametersStart(b)
+        tflite.QuantizationParametersAddScale(b, stored)
+        tflite.QuantizationParametersAddZeroPoint(b, zero_points)
+        tflite.QuantizationParametersAddQuantizedDimension(b, spec.axis)
+        return int(tflite.QuantizationParametersEnd(b))
+
+    def _options(self, kind: str, fields: Mapping[str, Any]) -> int:
+        stored = {
+            name: self._numbers(value) if isinstance(value, (list, tuple)) else value for name, value in fields.items()
+        }
+        getattr(tflite, f"{kind}Start")(self.builder)
+        for name, value in stored.items():
+            getattr(tflite, f"{kind}Add{name}")(self.builder, value)
+        return int(getattr(tflite, f"{kind}End")(self.builder))
+
+    def _code(self, code: str) -> int:
+        known = getattr(tflite.BuiltinOperator, code, tflite.BuiltinOperator.CUSTOM)
+        custom = self.builder.CreateString(code)
+        tflite.OperatorCodeStart(self.builder)
+        tflite.OperatorCodeAddDeprecatedBuiltinCode(self.builder, min(known, 127))
+        tflite.OperatorCodeAddBuiltinCode(self.builder, known)
+        tflite.OperatorCodeAddVersion(self.builder, 1)
+        if known == tflite.BuiltinOperator.CUSTOM:
+            tflite.OperatorCodeAddCustomCode(self.builder, custom)
+        return int(tflite.OperatorCodeEnd(self.builder))
+
+    def _buffer(self, content: bytes) -> int:
+        data = self.builder.CreateByteVector(content) if content else 0
+        tflite.BufferStart(self.builder)
+        if content:
+            tflite.BufferAddData(self.builder, data)
+        return int(tflite.BufferEnd(self.builder))
+
+    def _numbers(self, numbers: Sequence[int]) -> int:
+        return int(self.builder.CreateNumpyVector(np.array(numbers, np.int32)))
+
+    def _vector(self, tables: Sequence[int]) -> int:
+        self.builder.StartVector(4, len(tables), 4)
+        for table in reversed(tables):
+            self.builder.PrependUOffsetTRelative(table)
+        return int(self.builder.EndVector())
+
+
+def by_litert(content: bytes, inputs: Mapping[str, Array], resolver: OpResolverType = _REFERENCE) -> list[Array]:
+    """The outputs that LiteRT computes."""
+    interpreter = Interpreter(model_content=content, experimental_op_resolver_type=resolver)
+    interpreter.allocate_tensors()
+    for detail in interpreter.get_input_details():
+        interpreter.set_tensor(detail["index"], inputs[detail["name"]])
+    interpreter.invoke()
+    return [np.asarray(interpreter.get_tensor(detail["index"])) for detail in interpreter.get_output_details()]
+
+
+def by_any_kernel(content: bytes, inputs: Mapping[str, Array]) -> list[Array]:
+    """As by_litert, with the reference kernels where there are some for the file's operators, else with the others."""
+    try:
+        return by_litert(content, inputs)
+    except ValueError:
+        return by_litert(content, inputs, OPTIMISED)
+
+
+def check(content: bytes, inputs: Mapping[str, Array], tolerance: float = 1e-5, steps: int = 1) -> ImportedModel:
+    """Import a file and see that cpu_ref's outputs are LiteRT's.
+
+    Floats may differ by ``tolerance``, relatively and absolutely, quantised values by ``steps``, others not at all.
+    """
+    imported = import_tflite(content)
+    expected = by_any_kernel(content, inputs)
+    for got, wanted, tensor in zip(by_cpu_ref(imported, inputs), expected, imported.outputs, strict=False):
+        assert got.shape == (wanted.shape or (1,))
+        assert tensor.shape == wanted.shape
+        operand = imported.model.main.operands[tensor.operand]
+        allowed = tolerance if wanted.dtype.kind == "f" else steps if operand.scale else 0
+        relative = tolerance if wanted.dtype.kind == "f" else 0.0
+        np.testing.assert_allclose(got.astype(np.float64), np.atleast_1d(wanted), rtol=relative, atol=allowed)
+    return imported

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = ("hal", "devices", "service", "client")
+
+
+def packages() -> list[str]:
+    """The packages that say what they export."""
+    return [
+        ".".join(path.parent.relative_to(ROOT / source).parts)
+        for source in SOURCES
+        for path in sorted((ROOT / source).rglob("__init__.py"))
+        if re.search(r"^__all__\b", path.read_text(), re.MULTILINE)
+    ]
+
+
+def order(name: str) -> tuple[int, list[tuple[bool, int, str]]]:
+    """Constants, then classes, then the rest; numbers in names by their value."""
+    kind = 0 if name.isupper() else 1 if name[0].isupper() else 2
+    return kind, [
+        (part.isdigit(), int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", name) if part
+    ]
+
+
+@pytest.mark.parametrize("package", packages())
+def test_what_a_package_exports_is_there_and_in_order(package: str) -> None:
+    module = importlib.import_module(package)
+    names = list(module.__all__)
+    assert names == sorted(set(names), key=order)
+    assert [name for name in names if not hasattr(module, name)] == []

@@ -1,0 +1,125 @@
+"""The layers of the house: who may import whom. Arrows point down only."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = {
+    "nnhal": ROOT / "hal/nnhal",
+    "nnhal_devices": ROOT / "devices/nnhal_devices",
+    "nnhal_service": ROOT / "service/nnhal_service",
+    "nnhal_client": ROOT / "client/nnhal_client",
+}
+SERVICE_LAYERS = [
+    {"native", "v2", "admin"},
+    {"repository"},
+    {"runtime"},
+    {"fallback", "partition"},
+    {"frontends"},
+]
+"""From the top down. A layer may use those below it; what stands side by side does not use one another."""
+NOT_DRIVERS = {"host"}
+NO_DRIVERS_BUSINESS = {"grpc", "socket", "nnhal_devices.host", "nnhal.link", "nnhal.v1"}
+
+
+def modules_of(folder: Path) -> list[Path]:
+    """The modules in a folder, at any depth, but those that the proto compiler made."""
+    return [path for path in sorted(folder.rglob("*.py")) if "v1" not in path.relative_to(folder).parts]
+
+
+def dotted(path: Path) -> str:
+    """A module's name, without the last part of a package's own module."""
+    package, folder = next((name, root) for name, root in PACKAGES.items() if path.is_relative_to(root))
+    parts = path.relative_to(folder).with_suffix("").parts
+    return ".".join((package, *(parts[:-1] if parts[-1] == "__init__" else parts)))
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    """Everything that a module imports, wherever in it: modules, and the names taken from them."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0 and node.module, f"{dotted(path)} imports by a relative name"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def belongs(name: str, to: str) -> bool:
+    """Whether a module is one of a package, or the package itself."""
+    return name == to or name.startswith(to + ".")
+
+
+def violations(modules: list[Path], forbidden: set[str]) -> list[str]:
+    return [
+        f"{dotted(path)} imports {name}"
+        for path in modules
+        for name in imports_of(path)
+        if any(belongs(name, package) for package in forbidden)
+    ]
+
+
+def drivers() -> list[Path]:
+    return [
+        folder
+        for folder in sorted(PACKAGES["nnhal_devices"].iterdir())
+        if (folder / "__init__.py").exists() and folder.name not in NOT_DRIVERS
+    ]
+
+
+def layer_of(module: str) -> int | None:
+    """How far down a module of the service lies; None for what starts the process, above all layers."""
+    parts = module.split(".")
+    part = parts[1] if len(parts) > 1 else ""
+    return next((number for number, layer in enumerate(SERVICE_LAYERS) if part in layer), None)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_contract_knows_nobody_and_the_others_know_the_contract_only(package: str) -> None:
+    modules = modules_of(PACKAGES[package])
+    assert modules
+    assert violations(modules, PACKAGES.keys() - {"nnhal", package}) == []
+
+
+def test_the_service_depends_downwards_only() -> None:
+    upwards = []
+    for path in modules_of(PACKAGES["nnhal_service"]):
+        module = dotted(path)
+        own, part = layer_of(module), ".".join(module.split(".")[:2])
+        for name in imports_of(path):
+            if own is not None and belongs(name, "nnhal_service") and not belongs(name, part):
+                used = layer_of(name)
+                if used is not None and used <= own:
+                    upwards.append(f"{module} imports {name}")
+    assert upwards == []
+
+
+def test_every_part_of_the_service_has_its_layer() -> None:
+    folder = PACKAGES["nnhal_service"]
+    parts = {path.name for path in folder.iterdir() if (path / "__init__.py").exists()}
+    assert parts <= set().union(*SERVICE_LAYERS)
+
+
+def test_front_ends_know_nothing_of_what_runs_their_models() -> None:
+    above = {f"nnhal_service.{part}" for layer in SERVICE_LAYERS[:-1] for part in layer}
+    network = {"grpc", "socket", "nnhal.link", "nnhal.remote", "nnhal.v1"}
+    assert violations(modules_of(PACKAGES["nnhal_service"] / "frontends"), above | network) == []
+
+
+@pytest.mark.parametrize("driver", drivers(), ids=lambda folder: folder.name)
+def test_a_driver_knows_neither_the_network_nor_its_host(driver: Path) -> None:
+    assert violations(modules_of(driver), NO_DRIVERS_BUSINESS) == []
+
+
+def test_the_interface_of_drivers_knows_neither_the_network_nor_the_host() -> None:
+    assert violations([PACKAGES["nnhal_devices"] / "driver.py"], NO_DRIVERS_BUSINESS) == []
+
+
+@pytest.mark.parametrize("part", ["types", "memory", "operations", "validation"])
+def test_the_core_of_the_contract_knows_no_wire(part: str) -> None:
+    wire = {"grpc", "google", "nnhal.v1", "nnhal.codec", "nnhal.link", "nnhal.remote"}
+    assert violations(modules_of(PACKAGES["nnhal"] / part), wire) == []
