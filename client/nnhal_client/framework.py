@@ -16,29 +16,29 @@ from nnhal.codec import memory_to_wire
 from nnhal.codec.memory import location_to_wire
 from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
-from nnhal.errors import DeadObjectError, HalError, TransportError
+from nnhal.errors import DeadObjectError, HalError
+from nnhal.extensions.values import Value
 from nnhal.link import Channel, ChannelClosedError
 from nnhal.memory import MappedPool, create_ashmem, open_pool
 from nnhal.memory.arena import round_up
 from nnhal.remote.calls import Calls
-from nnhal.types import NO_DEADLINE, DataLocation, DeviceType, ErrorStatus, Memory, OperandType
-from nnhal.types.layout import ELEMENT_TYPES, Dimensions
+from nnhal.types import NO_DEADLINE, DataLocation, DeviceType, ErrorStatus, Memory
+from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc
+from nnhal_client.tensors import Tensor, mismatch, stored_inputs, tensor_from_wire
 
 _ALIGNMENT = 64
+_GUESS = 4096
+"""Bytes for an output of unknown size, at first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
-    """An input or output of a model. Quantised ones: real = (value - zero_point) * scale."""
+class OutputTooSmallError(HalError):
+    """An output did not fit its memory. ``dimensions`` has what is known of outputs by now, by name."""
 
-    name: str
-    type: OperandType
-    dimensions: Dimensions
-    byte_size: int
-    scale: float
-    zero_point: int
+    def __init__(self, message: str, dimensions: Mapping[str, Dimensions]) -> None:
+        super().__init__(ErrorStatus.OUTPUT_INSUFFICIENT_SIZE, message)
+        self.dimensions = dimensions
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +76,15 @@ class StepReport:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """What a run took in the framework, nanoseconds and bytes; ``steps`` only where the binding measures."""
+    """What a run took in the framework, nanoseconds and bytes.
+
+    ``steps`` only where the binding measures; ``dimensions`` of outputs of which a device has said any.
+    """
 
     duration_ns: int
     socket_bytes: int
     steps: tuple[StepReport, ...]
+    dimensions: Mapping[str, Dimensions]
 
 
 class Framework:
@@ -146,27 +150,65 @@ class Model:
         self._calls = calls
         self._stub = stub
         self.name = info.name
-        self.inputs = tuple(_tensor(tensor) for tensor in info.inputs)
-        self.outputs = tuple(_tensor(tensor) for tensor in info.outputs)
+        self.inputs = tuple(tensor_from_wire(tensor) for tensor in info.inputs)
+        self.outputs = tuple(tensor_from_wire(tensor) for tensor in info.outputs)
         self.placements = tuple(Placement(tuple(p.nodes), p.operation, p.device, p.step) for p in info.placements)
         self.steps = tuple(info.steps)
         self.arena_bytes = info.arena_bytes
         self._binding: Binding | None = None
+        self._known: dict[str, Dimensions] = {}
 
-    def bind(self, measure_timing: bool = False) -> Binding:
-        """Shared memory for all inputs and outputs, ready to run. Raises HalError."""
-        return Binding(self._calls, self._stub, self, measure_timing)
+    def bind(
+        self,
+        measure_timing: bool = False,
+        dimensions: Mapping[str, Dimensions] | None = None,
+    ) -> Binding:
+        """Shared memory for all inputs and outputs, ready to run.
 
-    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        ``dimensions`` of inputs that the model leaves open, and of outputs as far as one knows: their memory has room
+        for as much. Raises ValueError where an input's are missing, HalError where a device refuses.
+        """
+        return Binding(self._calls, self._stub, self, measure_timing, dimensions or {})
+
+    def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
         """One inference: copies the inputs into shared memory, runs, and returns copies of the outputs.
 
         Raises ValueError where the inputs are not what the model takes, HalError where a device refuses.
         """
+        return self.run_with_report(inputs, measure_timing=False)[0]
+
+    def run_with_report(
+        self, inputs: Mapping[str, Value], measure_timing: bool = True
+    ) -> tuple[dict[str, Value], RunReport]:
+        """As run, with what it took. Outputs that turn out larger than their memory get more, and another run."""
+        arrays = stored_inputs(self.inputs, inputs)
+        given = {tensor.name: arrays[tensor.name].shape for tensor in self.inputs if tensor.is_open}
+        while True:
+            binding = self._binding_for(given, measure_timing)
+            binding.fill(arrays)
+            try:
+                report = binding.run()
+            except OutputTooSmallError as error:
+                self._known.update(error.dimensions)
+                self._forget()
+            else:
+                return {t.name: t.value(binding.outputs[t.name]) for t in self.outputs}, report
+
+    def _binding_for(self, given: Mapping[str, Dimensions], measure_timing: bool) -> Binding:
+        """The binding of the last run where it fits, else a new one."""
+        binding = self._binding
+        if binding is not None and (
+            binding.measures != measure_timing or any(binding.dimensions[name] != d for name, d in given.items())
+        ):
+            self._forget()
         if self._binding is None:
-            self._binding = self.bind()
-        self._binding.fill(inputs)
-        self._binding.run()
-        return {name: view.copy() for name, view in self._binding.outputs.items()}
+            self._binding = self.bind(measure_timing, {**self._known, **given})
+        return self._binding
+
+    def _forget(self) -> None:
+        if self._binding is not None:
+            self._binding.close()
+            self._binding = None
 
     def unload(self) -> None:
         """Release it in the framework and on the devices."""
@@ -177,25 +219,43 @@ class Model:
 class Binding:
     """A model tied to memory of this process: write ``inputs``, call ``run``, read ``outputs``.
 
-    ``inputs`` and ``outputs`` are numpy views of the memory that the devices use. One run at a time.
+    ``inputs`` and ``outputs`` are numpy views of the memory that the devices use; those of outputs whose dimensions the
+    model leaves open are right after a run. ``dimensions`` has what they were bound with. One run at a time.
     """
 
     def __init__(
-        self, calls: Calls, stub: framework_pb2_grpc.FrameworkServiceStub, model: Model, measure_timing: bool
+        self,
+        calls: Calls,
+        stub: framework_pb2_grpc.FrameworkServiceStub,
+        model: Model,
+        measure_timing: bool,
+        dimensions: Mapping[str, Dimensions],
     ) -> None:
         self._calls = calls
         self._stub = stub
-        locations, size = _layout(model.inputs + model.outputs)
+        self.measures = measure_timing
+        tensors = {tensor.name: tensor for tensor in model.outputs}
+        self._open = [tensor for tensor in model.outputs if tensor.is_open]
+        self.dimensions = {
+            **{tensor.name: _input_dimensions(tensor, dimensions) for tensor in model.inputs},
+            **{tensor.name: dimensions.get(tensor.name, tensor.dimensions) for tensor in model.outputs},
+        }
+        sizes = {
+            **{t.name: max(1, t.bytes_of(self.dimensions[t.name])) for t in model.inputs},
+            **{name: t.byte_size or max(_GUESS, t.bytes_of(self.dimensions[name])) for name, t in tensors.items()},
+        }
+        self._locations, size = _layout(sizes)
         self._memory: Memory = create_ashmem(size, "nnhal-client")
         pool = open_pool(self._memory, writable=True)
         if not isinstance(pool, MappedPool):
             raise TypeError("ashmem is mapped")
-        self.inputs = {tensor.name: _view(pool, tensor, locations[tensor.name]) for tensor in model.inputs}
-        self.outputs = {tensor.name: _view(pool, tensor, locations[tensor.name]) for tensor in model.outputs}
+        self._pool = pool
+        self.inputs = {t.name: self._view(t, self.dimensions[t.name]) for t in model.inputs}
+        self.outputs = {t.name: self._view(t, (0,) if t.is_open else t.dimensions) for t in model.outputs}
         request = wire.BindRequest(
             model=model.name,
-            inputs=[_bound(tensor, locations) for tensor in model.inputs],
-            outputs=[_bound(tensor, locations) for tensor in model.outputs],
+            inputs=[self._bound(t, self.dimensions[t.name] if t.is_open else ()) for t in model.inputs],
+            outputs=[self._bound(tensor, ()) for tensor in model.outputs],
             pools=[memory_to_wire(self._memory, calls.issue)],
             measure_timing=measure_timing,
         )
@@ -216,9 +276,7 @@ class Binding:
         for name, view in self.inputs.items():
             given = inputs[name]
             if given.dtype != view.dtype or given.shape != view.shape:
-                raise ValueError(
-                    f"input {name!r} is {given.dtype} {list(given.shape)}, expected {view.dtype} {list(view.shape)}"
-                )
+                raise ValueError(mismatch(name, given, view.dtype, view.shape))
             view[...] = given
 
     def run(self, deadline_ns: int = NO_DEADLINE) -> RunReport:
@@ -234,48 +292,52 @@ class Binding:
             answer = wire.RunAnswer.FromString(self._channel.receive())
         except ChannelClosedError as error:
             raise DeadObjectError(f"the framework at {self._calls.endpoint.directory}: {error}") from error
+        if ErrorStatus(answer.status) == ErrorStatus.OUTPUT_INSUFFICIENT_SIZE:
+            raise OutputTooSmallError(answer.message, _dimensions(answer.report))
         if answer.status:
             raise HalError(ErrorStatus(answer.status), answer.message)
-        return _report(answer.report)
+        report = _report(answer.report)
+        for tensor in self._open:
+            found = report.dimensions.get(tensor.name)
+            if found is not None:
+                self.outputs[tensor.name] = self._view(tensor, found)
+        return report
 
     def close(self) -> None:
         """Release it in the framework and on the devices. The views stay valid."""
         self._channel.close()
         self._calls.release(self._stub.Unbind, wire.UnbindRequest(binding=self._handle))
 
+    def _view(self, tensor: Tensor, dimensions: Dimensions) -> Array:
+        size = tensor.bytes_of(dimensions)
+        raw = self._pool.view(self._locations[tensor.name].offset, max(1, size))[:size]
+        return raw.view(tensor.stored).reshape(dimensions)
 
-def _layout(tensors: Sequence[Tensor]) -> tuple[dict[str, DataLocation], int]:
+    def _bound(self, tensor: Tensor, dimensions: Dimensions) -> wire.TensorBinding:
+        location = location_to_wire(self._locations[tensor.name])
+        return wire.TensorBinding(name=tensor.name, location=location, dimensions=dimensions)
+
+
+def _input_dimensions(tensor: Tensor, dimensions: Mapping[str, Dimensions]) -> Dimensions:
+    if not tensor.is_open:
+        return tensor.dimensions
+    if tensor.name not in dimensions:
+        raise ValueError(f"tensor {tensor.name!r} has dimensions {list(tensor.dimensions)}, expected all known")
+    return dimensions[tensor.name]
+
+
+def _layout(sizes: Mapping[str, int]) -> tuple[dict[str, DataLocation], int]:
     """Where tensors lie in one pool, each aligned, and the pool's bytes."""
     locations: dict[str, DataLocation] = {}
     offset = 0
-    for tensor in tensors:
-        if tensor.byte_size == 0:
-            raise ValueError(f"tensor {tensor.name!r} has dimensions {list(tensor.dimensions)}, expected all known")
-        locations[tensor.name] = DataLocation(0, offset, tensor.byte_size)
-        offset += round_up(tensor.byte_size, _ALIGNMENT)
+    for name, size in sizes.items():
+        locations[name] = DataLocation(0, offset, size)
+        offset += round_up(size, _ALIGNMENT)
     return locations, offset
 
 
-def _view(pool: MappedPool, tensor: Tensor, location: DataLocation) -> Array:
-    raw = pool.view(location.offset, location.length)
-    return raw.view(ELEMENT_TYPES[tensor.type]).reshape(tensor.dimensions)
-
-
-def _bound(tensor: Tensor, locations: Mapping[str, DataLocation]) -> wire.TensorBinding:
-    return wire.TensorBinding(name=tensor.name, location=location_to_wire(locations[tensor.name]))
-
-
-def _tensor(message: wire.TensorInfo) -> Tensor:
-    if message.type not in ELEMENT_TYPES:
-        raise TransportError(f"tensor {message.name!r} is of type {message.type}, which this client does not know")
-    return Tensor(
-        message.name,
-        OperandType(message.type),
-        tuple(message.dimensions),
-        message.byte_size,
-        message.scale,
-        message.zero_point,
-    )
+def _dimensions(message: wire.RunReport) -> dict[str, Dimensions]:
+    return {output.name: tuple(output.dimensions) for output in message.outputs}
 
 
 def _report(message: wire.RunReport) -> RunReport:
@@ -285,4 +347,4 @@ def _report(message: wire.RunReport) -> RunReport:
         )
         for s in message.steps
     )
-    return RunReport(message.duration_ns, message.socket_bytes, steps)
+    return RunReport(message.duration_ns, message.socket_bytes, steps, _dimensions(message))

@@ -11,11 +11,9 @@ from tests.support.bystanders import bystander
 from tests.support.processes import device_process
 from tests.support.resources import resident_bytes, resources_of, threads_of
 from tests.support.victims import Victims
-from tests.support.waiting import wait_until
+from tests.support.waiting import settled, wait_until
 
 AT_A_TIME = 10
-WARM_UP_ROUNDS = 5
-ROUNDS = 15
 MAX_GROWTH_BYTES = 8 << 20
 """Allocators keep some memory that is free, and do not keep the same amount each time."""
 MAX_MORE_THREADS = 4
@@ -42,8 +40,10 @@ def holdings(device: RemoteDevice) -> tuple[int, ...]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("driver", ["cpu_ref", "cpu_acc"])
-def test_nothing_is_left_of_killed_clients_and_others_work_on(short_path: Path, driver: str) -> None:
+@pytest.mark.parametrize(("driver", "warm_up", "rounds"), [("cpu_ref", 3, 5), ("cpu_acc", 5, 15)])
+def test_nothing_is_left_of_killed_clients_and_others_work_on(
+    short_path: Path, driver: str, warm_up: int, rounds: int
+) -> None:
     with (
         device_process(driver, short_path) as (process, endpoint),
         Victims(endpoint) as victims,
@@ -51,12 +51,13 @@ def test_nothing_is_left_of_killed_clients_and_others_work_on(short_path: Path, 
     ):
         device = other.device
         before = holdings(device)
-        for number in range(WARM_UP_ROUNDS):
+        for number in range(warm_up):
             victims.die(steps(number))
         wait_until(lambda: holdings(device) == before, "the warm-up is released")
-        resources, resident, threads = resources_of(process.pid), resident_bytes(process.pid), threads_of(process.pid)
+        resources = settled(lambda: resources_of(process.pid))
+        resident, threads = resident_bytes(process.pid), threads_of(process.pid)
         runs = other.runs
-        for number in range(ROUNDS):
+        for number in range(rounds):
             victims.die(steps(number))
         wait_until(lambda: holdings(device) == before, "everything that the clients had is released")
         wait_until(lambda: resources_of(process.pid) == resources, "the process holds what it held before")

@@ -29,13 +29,20 @@ def onnx_model(
     constants: Mapping[str, Any] | None = None,
     opset: int = 21,
     element_type: type[np.generic] = np.float32,
+    element_types: Mapping[str, type[np.generic]] | None = None,
 ) -> onnx.ModelProto:
-    """A model of nodes. Names stand for open axes of inputs; the shapes of outputs are inferred."""
-    kind = helper.np_dtype_to_tensor_dtype(np.dtype(element_type))
+    """A model of nodes. Names stand for open axes of inputs; the shapes of outputs are inferred.
+
+    ``element_types`` are those of inputs that have another than ``element_type``.
+    """
+    kinds = {name: np.dtype((element_types or {}).get(name, element_type)) for name in inputs}
     graph = helper.make_graph(
         list(nodes),
         "test",
-        [helper.make_tensor_value_info(name, kind, list(shape)) for name, shape in inputs.items()],
+        [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(kinds[name]), list(shape))
+            for name, shape in inputs.items()
+        ],
         [onnx.ValueInfoProto(name=name) for name in outputs],
         [numpy_helper.from_array(np.asarray(value), name) for name, value in (constants or {}).items()],
     )
@@ -86,12 +93,13 @@ def check(
 ) -> ImportedModel:
     """Import a model and see that cpu_ref computes what ONNX Runtime does.
 
-    ``tolerance`` is relative and absolute for floats; integers may be one off, which is a quantised value's step.
+    ``tolerance`` is relative and absolute for floats; 8-bit integers may be one off, which is a quantised value's step.
     """
     imported = import_onnx(model, shapes, extension=False)
     for got, expected in zip(by_cpu_ref(imported, inputs), by_onnxruntime(model, inputs), strict=True):
         assert got.shape == (expected.shape or (1,))
-        relative, absolute = (tolerance, tolerance) if got.dtype.kind == "f" else (0.0, 1.0)
+        may_step = expected.dtype in (np.int8, np.uint8)
+        relative, absolute = (tolerance, tolerance) if got.dtype.kind == "f" else (0.0, float(may_step))
         np.testing.assert_allclose(
             got.astype(np.float64), np.atleast_1d(expected).astype(np.float64), relative, absolute
         )

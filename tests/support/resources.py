@@ -15,6 +15,12 @@ class Resources:
     descriptors: dict[str, int]
     memfd_mappings: int
 
+    def within(self, other: Resources) -> bool:
+        """Whether there is no more of anything than in another."""
+        return self.memfd_mappings <= other.memfd_mappings and all(
+            count <= other.descriptors.get(kind, 0) for kind, count in self.descriptors.items()
+        )
+
 
 def resources_of(pid: int) -> Resources:
     """What a process holds at this moment."""

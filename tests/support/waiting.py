@@ -6,7 +6,9 @@ import os
 import select
 import threading
 from collections.abc import Callable
+from typing import TypeVar
 
+T = TypeVar("T")
 _PAUSE = threading.Event()
 
 
@@ -17,6 +19,18 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float = 30.0) 
             return
         _PAUSE.wait(0.01)
     raise AssertionError(f"{what}: not within {seconds} s")
+
+
+def settled(look: Callable[[], T], seconds: float = 30.0) -> T:
+    """What is seen once it has been the same for a quarter of a second; fail after ``seconds``."""
+    seen, same = look(), 0
+    for _ in range(int(seconds / 0.01)):
+        _PAUSE.wait(0.01)
+        previous, seen = seen, look()
+        same = same + 1 if seen == previous else 0
+        if same == 25:
+            return seen
+    raise AssertionError(f"{seen}: still changing after {seconds} s")
 
 
 def wait_for_death(pid: int, seconds: float = 30.0) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -13,8 +13,10 @@ from rich.console import Console
 from rich.table import Table
 
 from nnhal.arrays import Array
+from nnhal.extensions.values import Value
 from nnhal_client.cli.ephemeral import ephemeral_framework
-from nnhal_client.framework import Binding, Model, RunReport, Tensor
+from nnhal_client.framework import Model, RunReport
+from nnhal_client.tensors import Tensor
 from nnhal_client.up import DEFAULT_TOPOLOGY, read_topology
 
 _SHOWN = 10
@@ -42,17 +44,14 @@ def run(
     with ephemeral_framework(chosen, console) as framework:
         with console.status(f"preparing {model.name}"):
             loaded = framework.load(model, pins=_pins(pin or []))
-        binding = loaded.bind(measure_timing=True)
-        binding.fill(_read_inputs(inputs, loaded.inputs))
-        report = binding.run()
+        outputs, report = loaded.run_with_report(_read_inputs(inputs, loaded.inputs))
         if output:
             with output.open("wb") as file:
-                arrays: dict[str, Any] = dict(binding.outputs)
-                np.savez(file, **arrays)
+                np.savez(file, **outputs)
         if as_json:
-            print(json.dumps(_as_dict(loaded, binding, report)))
+            print(json.dumps(_as_dict(loaded, outputs, report)))
         else:
-            _show(loaded, binding, report, output)
+            _show(loaded, outputs, report, output)
 
 
 def _pins(texts: Sequence[str]) -> dict[str, str]:
@@ -85,9 +84,9 @@ def _read_inputs(texts: Sequence[str], tensors: Sequence[Tensor]) -> dict[str, A
     return arrays
 
 
-def _as_dict(model: Model, binding: Binding, report: RunReport) -> dict[str, object]:
+def _as_dict(model: Model, outputs: Mapping[str, Value], report: RunReport) -> dict[str, object]:
     return {
-        "outputs": {name: view.tolist() for name, view in binding.outputs.items()},
+        "outputs": {name: np.asarray(value).tolist() for name, value in outputs.items()},
         "placements": [
             {"nodes": p.nodes, "operation": p.operation, "device": p.device, "step": p.step} for p in model.placements
         ],
@@ -105,7 +104,7 @@ def _as_dict(model: Model, binding: Binding, report: RunReport) -> dict[str, obj
     }
 
 
-def _show(model: Model, binding: Binding, report: RunReport, output: Path | None) -> None:
+def _show(model: Model, outputs: Mapping[str, Value], report: RunReport, output: Path | None) -> None:
     console = Console()
     table = Table("step", "device", "operations", "on device", "copied")
     for number, step in enumerate(report.steps):
@@ -118,7 +117,11 @@ def _show(model: Model, binding: Binding, report: RunReport, output: Path | None
             f"{step.copied_bytes} B",
         )
     console.print(table)
-    for name, view in binding.outputs.items():
+    for name, value in outputs.items():
+        if not isinstance(value, np.ndarray):
+            console.print(f"{name}: {value}", markup=False, highlight=False)
+            continue
+        view: Array = value
         values = np.array2string(view.reshape(-1)[:_SHOWN], precision=4, separator=" ")
         more = f" … {view.size - _SHOWN} more" if view.size > _SHOWN else ""
         console.print(f"{name} {view.dtype} {list(view.shape)}: {values}{more}", markup=False, highlight=False)

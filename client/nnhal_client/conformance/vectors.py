@@ -61,11 +61,12 @@ def read_vectors(path: Path) -> Iterator[Vector]:
     """The tests of a file. Raises OSError, or ValueError with the line that is wrong."""
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
+        number = 0
+        try:
+            for number, line in enumerate(lines, 1):
                 yield parse_vector(json.loads(line))
-            except (KeyError, TypeError, ValueError) as error:
-                raise ValueError(f"{path}:{number}: {type(error).__name__}: {error}") from error
+        except (EOFError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path}:{number}: {type(error).__name__}: {error}") from error
 
 
 def parse_vector(test: dict[str, Any]) -> Vector:

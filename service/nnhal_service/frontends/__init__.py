@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-import onnx
 from google.protobuf.message import DecodeError
+from onnx import ModelProto  # "import onnx" would name the subpackage here
 
 from nnhal_service.frontends.errors import InvalidModel
 from nnhal_service.frontends.imported import ImportedModel
@@ -23,10 +23,14 @@ class ModelFormat(IntEnum):
     TFLITE = 2
 
 
-def import_model(content: bytes, format: ModelFormat | None = None) -> ImportedModel:  # noqa: A002 - the proto's word
+def import_model(
+    content: bytes,
+    format: ModelFormat | None = None,  # noqa: A002 - the proto's word
+    as_one: bool = False,
+) -> ImportedModel:
     """A HAL model for a model file. Without a format the content tells it.
 
-    Raises FrontendError: InvalidModel where the file is not what its format asks for, UnsupportedNode or
+    ``as_one`` makes an ONNX model one operation of the extension nnhal.onnx; it changes nothing for others. Raises FrontendError: InvalidModel where the file is not what its format asks for, UnsupportedNode or
     UnsupportedInput where the NN HAL cannot express the model.
     """
     if format is None:
@@ -34,7 +38,7 @@ def import_model(content: bytes, format: ModelFormat | None = None) -> ImportedM
     if format == ModelFormat.TFLITE:
         return import_tflite(content)
     try:
-        model = onnx.ModelProto.FromString(content)
+        model = ModelProto.FromString(content)
     except DecodeError as error:
         raise InvalidModel(f"{len(content)} bytes that are no ONNX model and no TFLite model") from error
-    return import_onnx(model)
+    return import_onnx(model, as_one=as_one)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 import grpc
 
@@ -16,6 +17,7 @@ from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc, types_pb2
 from nnhal_service.frontends import import_model
 from nnhal_service.frontends.errors import FrontendError
+from nnhal_service.frontends.imported import ImportedModel
 from nnhal_service.native.channel import serve_binding
 from nnhal_service.native.client import Binding, Client, Clients
 from nnhal_service.native.convert import (
@@ -96,12 +98,24 @@ class FrameworkServicer(framework_pb2_grpc.FrameworkServiceServicer):
     def _load(self, content: bytes, request: wire.LoadModelRequest) -> LoadedModel:
         try:
             imported = import_model(content, format_from_wire(request.format))
-            pins = [pin_from_wire(pin) for pin in request.pins]
-            return LoadedModel(prepare(imported, self._fleet, request.devices, pins))
+            try:
+                return self._prepare(imported, request)
+            except (HalError, PlacementError):
+                # What its parts cannot be, a model with operations of the extension may be as a whole.
+                if not imported.model.extension_name_to_prefix:
+                    raise
+                whole = import_model(content, format_from_wire(request.format), as_one=True)
+                with suppress(HalError, PlacementError):
+                    return self._prepare(whole, request)
+                raise
         except (FrontendError, PlacementError, LookupError) as error:
             raise HalError(ErrorStatus.INVALID_ARGUMENT, str(error)) from error
         except DeadObjectError as error:
             raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, str(error)) from error
+
+    def _prepare(self, imported: ImportedModel, request: wire.LoadModelRequest) -> LoadedModel:
+        pins = [pin_from_wire(pin) for pin in request.pins]
+        return LoadedModel(prepare(imported, self._fleet, request.devices, pins))
 
     def _device(self, name: str) -> wire.DeviceInfo:
         try:

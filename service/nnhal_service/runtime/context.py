@@ -137,9 +137,9 @@ class ExecutionContext:
         names = {tensor.operand: tensor.name for tensor in prepared.imported.outputs}
         try:
             for step, part in zip(prepared.plan.steps, prepared.parts, strict=True):
-                outputs = [names.get(operand, "") for operand in step.outputs]
+                own = [names.get(operand, "") for operand in step.outputs]
                 request = _request(step, arguments, requested)
-                self._steps.append(_BoundStep(step.device, outputs, part, request, config))
+                self._steps.append(_BoundStep(step.device, own, part, request, config))
         except BaseException:
             self._release()
             raise

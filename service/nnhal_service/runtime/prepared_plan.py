@@ -40,7 +40,8 @@ class Arena:
 class PreparedPlan:
     """One part for each step.
 
-    ``dimensions`` are those of the source model's operands, as far as known; ``element_sizes`` those of extension types.
+    ``dimensions`` are those of the source model's operands, as far as known; ``element_sizes`` those of extension
+    types.
     """
 
     imported: ImportedModel
@@ -102,9 +103,7 @@ def _candidate(member: FleetMember, imported: ImportedModel) -> Candidate:
     return Candidate(member.name, member.capabilities, refusals)
 
 
-def _arena(
-    imported: ImportedModel, plan: Plan, dimensions: Sequence[Dimensions], sizes: Mapping[int, int]
-) -> Arena:
+def _arena(imported: ImportedModel, plan: Plan, dimensions: Sequence[Dimensions], sizes: Mapping[int, int]) -> Arena:
     graph = imported.model.main
     crossing = {
         operand: steps

@@ -101,6 +101,8 @@ class _Reader:
         """The bytes of a buffer: in the flatbuffer, or behind it, where files of more than 2 GiB have them."""
         start, size = buffer.Offset(), buffer.Size()
         if start > 1:
+            if start + size > len(self._content):
+                raise InvalidModel(f"a buffer of {size} bytes at {start}, the file has {len(self._content)}")
             return np.frombuffer(self._content, np.uint8, size, start)
         found = buffer.DataAsNumpy()
         return _EMPTY if isinstance(found, int) else found

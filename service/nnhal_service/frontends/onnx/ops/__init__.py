@@ -89,6 +89,7 @@ CONVERTERS: dict[str, Converter] = {
     "MaxPool": pool.MAX_POOL,
     "Mean": variadic.MEAN,
     "Min": variadic.MIN,
+    "Mod": elementwise.MOD,
     "Mul": elementwise.MUL,
     "Neg": unary.NEG,
     "Not": unary.NOT,

@@ -1,4 +1,4 @@
-"""Add, Sub, Mul, Div, Pow and BatchNormalization: arithmetic of tensors that broadcast."""
+"""Add, Sub, Mul, Div, Mod, Pow and BatchNormalization: arithmetic of tensors that broadcast."""
 
 from __future__ import annotations
 
@@ -31,6 +31,15 @@ def div(b: NodeBuilder) -> None:
     if b.element_type().kind != "f":
         raise b.node.unsupported(f"a quotient of {b.element_type()}, which ONNX rounds towards zero", "floats")
     _convert(b, OperationType.DIV)
+
+
+def modulo(b: NodeBuilder) -> None:
+    """a - floor(a / b) * b, of integers: the HAL's quotient of integers is rounded down."""
+    if b.element_type().kind != "i" or b.element_type().itemsize == 1 or b.attribute("fmod", 0):
+        raise b.node.unsupported(f"fmod {b.attribute('fmod', 0)} of {b.element_type()}", "fmod 0 of int32 or int64")
+    first, second, none = b.input(0), b.input(1), b.int32(0)
+    whole = b.step(OperationType.DIV, [first, second, none])
+    b.finish(OperationType.SUB, [first, b.step(OperationType.MUL, [whole, second, none]), none])
 
 
 def power(b: NodeBuilder) -> None:
@@ -85,5 +94,6 @@ ADD = Converter(add, _quantized)
 SUB = Converter(sub, _quantized)
 MUL = Converter(mul, _quantized_mul)
 DIV = Converter(div)
+MOD = Converter(modulo)
 POW = Converter(power)
 BATCH_NORMALIZATION = Converter(batch_normalization)

@@ -82,10 +82,10 @@ def _run(b: NodeBuilder, sizes: Sizes, direction: int, activation: int) -> tuple
     inputs += [missing] * _PROJECTION_AND_ITS_BIAS
     inputs += [_state(b, sizes, direction, index) for index in (5, 6)]
     inputs += [b.int32(activation), b.real(0.0), b.real(0.0), b.boolean(_TIME_MAJOR), *[missing] * _LAYER_NORMS]
-    sequence, output, cell = b.steps(OperationType.UNIDIRECTIONAL_SEQUENCE_LSTM, inputs, 3)
+    sequence, state, cell = b.steps(OperationType.UNIDIRECTIONAL_SEQUENCE_LSTM, inputs, 3)
     if backwards and b.used(0):
         sequence = _reversed(b, sequence)
-    return sequence, output, cell
+    return sequence, state, cell
 
 
 def _reversed(b: NodeBuilder, operand: int) -> int:
