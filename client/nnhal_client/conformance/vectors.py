@@ -63,7 +63,7 @@ def read_vectors(path: Path) -> Iterator[Vector]:
     with opener(path, "rt", encoding="utf-8") as lines:
         number = 0
         try:
-            for number, line in enumerate(lines, 1):
+            for number, line in enumerate(lines, 1):  # noqa: B007 - the error names it
                 yield parse_vector(json.loads(line))
         except (EOFError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path}:{number}: {type(error).__name__}: {error}") from error
