@@ -212,7 +212,7 @@ class Model:
 
     def unload(self) -> None:
         """Release it in the framework and on the devices."""
-        self._binding = None
+        self._forget()
         self._calls.release(self._stub.UnloadModel, wire.UnloadModelRequest(name=self.name))
 
 

@@ -60,6 +60,7 @@ class NnhalBackend(Backend):
         cls, model: onnx.ModelProto, device: str = "CPU", framework: Framework | None = None, **kwargs: Any
     ) -> NnhalRep:
         """A model, loaded. Raises ValueError for a device that there is not, HalError where it cannot be loaded."""
+        del kwargs  # the interface has them for other backends
         if not cls.supports_device(device):
             raise ValueError(f"device {device!r}, expected one of {sorted(DEVICES)}")
         session = framework or own_framework()
@@ -78,6 +79,7 @@ class NnhalBackend(Backend):
         **kwargs: Any,
     ) -> tuple[Value, ...]:
         """The outputs of one node, of the newest opset or the one that ``opset_version`` gives."""
+        del outputs_info  # shapes and types are inferred
         helper = onnx.helper
         names = [name for name in node.input if name]
         opset = kwargs.pop("opset_version", onnx.defs.onnx_opset_version())

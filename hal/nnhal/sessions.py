@@ -75,8 +75,14 @@ class Ownership:
             self._channels.discard(channel)
 
     def _close(self) -> None:
+        # Channels first: who waits on one must see it close, and not be told that an object is unknown.
+        self._shut_channels()
         with self._lock:
             self._objects = None
+        self._shut_channels()
+
+    def _shut_channels(self) -> None:
+        with self._lock:
             channels = list(self._channels)
         for channel in channels:
             channel.shutdown()

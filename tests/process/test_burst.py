@@ -278,6 +278,12 @@ def test_a_channel_on_which_no_call_comes_ends_and_the_session_goes_on(
     assert total() == 3
 
 
+def test_a_burst_ends_with_its_session_though_its_channel_is_held(target: Target) -> None:
+    target.wire.link.close()
+    with pytest.raises(ChannelClosedError):
+        target.burst.channel.receive()
+
+
 def test_a_client_that_calls_and_never_reads_blocks_nobody(target: Target, cpu_ref: Endpoint) -> None:
     call = burst_pb2.BurstCall(release_memory_resource=burst_pb2.ReleaseMemoryResourceRequest()).SerializeToString()
     with bystander(cpu_ref) as other:
@@ -306,4 +312,4 @@ def test_a_burst_of_a_dead_device_says_so(short_path: Path) -> None:
                 burst.run(execution)
         with pytest.raises(DeadObjectError):
             execution.execute()
-        assert device.gone
+        wait_until(lambda: device.gone, "the link has ended")

@@ -17,6 +17,7 @@ from nnhal.errors import HalError, TransportError
 from nnhal.link import Limits, Link
 from nnhal.remote import RemoteDevice
 from nnhal.types import ErrorStatus
+from nnhal.v1 import backend_pb2
 from nnhal.v1 import link_pb2 as wire
 from nnhal.v1 import prepared_model_pb2 as prepared_pb2
 from tests.support.additions import addition_model
@@ -184,7 +185,9 @@ def test_bursts_that_nobody_takes_are_limited_too(cpu_ref: Endpoint) -> None:
         message = prepared_pb2.ConfigureExecutionBurstRequest(prepared_model=wire_device.prepare(addition_model()))
         configure = wire_device.prepared_model.ConfigureExecutionBurst
         bursts = [wire_device.call(configure, message) for _ in range(LIMITS.descriptors_per_session)]
+        held = wire_device.call(wire_device.backend.GetUsage, backend_pb2.GetUsageRequest()).bursts
         refusal(lambda: wire_device.call(configure, message), FULL, "256 descriptors")
+        assert wire_device.call(wire_device.backend.GetUsage, backend_pb2.GetUsageRequest()).bursts == held
         wire_device.take_channel(bursts[0].channel_descriptor_id)
         wire_device.call(configure, message)
 

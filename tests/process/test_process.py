@@ -159,7 +159,7 @@ def test_a_signal_ends_a_process_cleanly_whatever_is_open(short_path: Path, numb
         process.send_signal(number)
         assert process.wait(timeout=8) == 0
         assert list(endpoint.directory.iterdir()) == []
-        assert device.gone
+        wait_until(lambda: device.gone, "the link has ended")
         assert silent.wait_for_end() is None
 
 

@@ -29,7 +29,7 @@ from nnhal.types import (
     RequestMemoryPool,
     TokenValuePair,
 )
-from tests.support.additions import addition_in_ashmem, addition_of_open_size
+from tests.support.additions import addition_in_ashmem, addition_of_any_size, addition_of_open_size
 from tests.support.entry_points import ENTRY_POINTS, PLAIN, EntryPoint, Target, bind
 from tests.support.models import Recipe
 from tests.support.refusals import INVALID, refusal
@@ -315,15 +315,9 @@ def test_hints_are_checked_and_otherwise_ignored(target: Target, name: str) -> N
     refusal(lambda: execute(TokenValuePair(8 << 16 | 1, b"")), INVALID, "mapped to no extension")
 
 
-def addition_of_open_inputs() -> Model:
-    recipe = Recipe()
-    a, b = recipe.input(F32, (0,)), recipe.input(F32, (0,))
-    return recipe.build(recipe.operation(OperationType.ADD, [a, b, *recipe.integers(0)], Operand(F32, (0,)))).model
-
-
 @pytest.mark.contract("RQ-07")
 def test_inputs_must_be_fully_specified_by_model_and_request(session: WireDevice, entry: EntryPoint) -> None:
-    target = Target(session, session.prepare(addition_of_open_inputs()))
+    target = Target(session, session.prepare(addition_of_any_size()))
     addition = addition_in_ashmem()
 
     def sized(*dimensions: int) -> Request:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from nnhal.endpoint import Endpoint
 from nnhal.errors import HalError
 from nnhal.link import SESSION_METADATA, Link
 from nnhal.memory import create_ashmem, map_file, open_pool
+from nnhal.memory.mmap_fd import create_file
 from nnhal.remote import RemoteDevice
 from nnhal.types import Ashmem, MappableFile, Memory, Request
 from nnhal.v1 import backend_pb2, buffer_pb2, burst_pb2, device_pb2, execution_pb2
@@ -31,8 +33,8 @@ from tests.support.additions import (
     Addition,
     addition_in_ashmem,
     addition_model,
+    addition_of_any_size,
     addition_of_constant,
-    addition_of_open_size,
     argument,
 )
 from tests.support.refusals import FAILURE, INVALID, refusal
@@ -191,14 +193,23 @@ def test_a_model_prepared_twice_is_two_prepared_models(any_device: RemoteDevice)
 def test_an_output_that_is_longer_than_what_is_written_shows_nothing_of_the_process(
     device: RemoteDevice, tmp_path: Path
 ) -> None:
-    size = 1 << 16
-    memory = POOL_KINDS["unsealed file"](size, tmp_path)
-    output = argument(2 * TENSOR_BYTES, size - 2 * TENSOR_BYTES)
-    prepared = device.prepare_model(addition_of_open_size())
-    for _ in range(20):  # memory of a process is reused, sooner or later
-        prepared.execute(Request((argument(0), argument(TENSOR_BYTES)), (output,), (memory,)))
-    rest = open_pool(memory, writable=False).read(POOL_BYTES, size - POOL_BYTES)
-    assert not rest.any()
+    elements = 1 << 14
+    addition = Addition(create_file(tmp_path / "pool", 3 * 4 * elements), elements)
+    burst = device.prepare_model(addition_of_any_size()).configure_execution_burst()
+
+    def sized(elements: int) -> Request:
+        inputs = tuple(
+            replace(a, location=replace(a.location, length=4 * elements), dimensions=(elements,))
+            for a in addition.request.inputs
+        )
+        return replace(addition.request, inputs=inputs)
+
+    for _ in range(5):  # memory of the process is used again, sooner or later
+        addition.check(lambda: burst.execute(sized(elements), [-1]), 7, 7)
+        addition.fill(7, 7)
+        burst.execute(sized(ELEMENTS), [-1])
+        np.testing.assert_array_equal(addition.total()[:ELEMENTS], np.float32(14))
+        assert not addition.total()[ELEMENTS:].any()
 
 
 def test_handles_and_descriptors_of_another_session_are_unknown(wire: WireDevice, device: RemoteDevice) -> None:

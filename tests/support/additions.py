@@ -59,6 +59,14 @@ def addition_of_open_size(elements: int = ELEMENTS) -> Model:
     return replace(model, main=replace(model.main, operands=tuple(operands)))
 
 
+def addition_of_any_size() -> Model:
+    """The model, of which no dimensions are known."""
+    recipe = Recipe()
+    code = OperandType.TENSOR_FLOAT32
+    terms = [recipe.input(code, (0,)) for _ in range(2)]
+    return recipe.build(recipe.operation(OperationType.ADD, [*terms, *recipe.integers(0)], Operand(code, (0,)))).model
+
+
 def addition_of_constant(pool: Memory, offset: int = 0) -> Model:
     """Adds a constant that lies in a pool."""
     model = addition_model()

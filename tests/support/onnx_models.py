@@ -46,7 +46,9 @@ def onnx_model(
         [onnx.ValueInfoProto(name=name) for name in outputs],
         [numpy_helper.from_array(np.asarray(value), name) for name, value in (constants or {}).items()],
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    domains = sorted({node.domain for node in nodes} - {""})
+    imports = [helper.make_opsetid("", opset), *(helper.make_opsetid(domain, 1) for domain in domains)]
+    model = helper.make_model(graph, opset_imports=imports)
     model.ir_version = 10
     return onnx.shape_inference.infer_shapes(model)
 

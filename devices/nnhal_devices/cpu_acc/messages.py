@@ -9,7 +9,7 @@ import onnxruntime
 from google.protobuf.message import DecodeError
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, defs, helper, version_converter
 
-from nnhal.extensions.onnx import MESSAGE, NAME, RUN, number_of
+from nnhal.extensions.onnx import ELEMENT_TYPES, MESSAGE, NAME, PACKED_TYPES, RUN, number_of
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Model, OperandType, Operation
 from nnhal_devices.cpu_acc.graph import DEFAULT_OPSETS
@@ -151,8 +151,16 @@ def supported(model: ResolvedModel) -> dict[int, Support]:
 
 
 def _supported(model: ResolvedModel, operation: Operation, opset: int) -> Support:
+    for index in (*operation.inputs, *operation.outputs):
+        number = number_of(model.model, model.model.main.operands[index].type)
+        if number in PACKED_TYPES and index not in model.constants[0]:
+            element = ELEMENT_TYPES[number].name
+            return Unsupported("DTYPE", element, "elements of whole bytes", "ONNX Runtime packs them otherwise")
     objection = _objection(message_of(model, operation), opset)
     return Unsupported("OP", objection, "what ONNX Runtime takes") if objection else SUPPORTED
+
+
+_REFUSALS: tuple[type[Exception], ...] = (*RUNTIME_ERRORS, MessageError)
 
 
 @lru_cache(maxsize=256)
@@ -163,7 +171,7 @@ def _objection(message: bytes, opset: int) -> str:
     try:
         content = decode(message, opset).SerializeToString()
         onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    except (*RUNTIME_ERRORS, MessageError) as error:
+    except _REFUSALS as error:
         return str(error)
     return ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import numpy as np
-from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, ValueInfoProto, helper, inliner, numpy_helper
 
 from nnhal.arrays import Array
 from nnhal_devices.cpu_acc.elements import memory_type
@@ -35,12 +35,14 @@ def model_of(graph: Graph, apart: Collection[str] = ()) -> ModelProto:
         initializers,
     )
     opsets = {**graph.opsets, **{function.domain: 1 for function in graph.functions}}
-    return helper.make_model(
+    model = helper.make_model(
         body,
         functions=graph.functions,
         opset_imports=[helper.make_opsetid(domain, version) for domain, version in opsets.items()],
         ir_version=IR_VERSION,
     )
+    # ONNX Runtime would do it too, but stumbles over functions in functions.
+    return inliner.inline_local_functions(model) if graph.functions else model
 
 
 def _value(graph: Graph, name: str, operand: int) -> ValueInfoProto:

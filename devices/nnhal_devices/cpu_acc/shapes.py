@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet
+from nnhal.operations import DEFINITIONS, OperationContext
 from nnhal.resolved import ResolvedModel, describe_operation
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions, is_extension
@@ -18,11 +18,14 @@ def execution_dimensions(model: ResolvedModel, inputs: Mapping[int, Dimensions])
     """
     graph, constants = model.model.main, model.constants[0]
     found: dict[int, Dimensions] = {index: array.shape for index, array in constants.items()} | dict(inputs)
+    depends_on_data: set[int] = set()
     for number, operation in enumerate(graph.operations):
-        if is_extension(operation.type):
-            found.update((index, graph.operands[index].dimensions) for index in operation.outputs)
-            continue
         positions = operation.inputs
+        if is_extension(operation.type) or not depends_on_data.isdisjoint(positions):
+            declared = {index: graph.operands[index].dimensions for index in operation.outputs}
+            found.update(declared)
+            depends_on_data.update(index for index, dims in declared.items() if not dims or 0 in dims)
+            continue
         context = OperationContext(
             OperationType(operation.type),
             describe_operation(operation, number),
@@ -32,9 +35,6 @@ def execution_dimensions(model: ResolvedModel, inputs: Mapping[int, Dimensions])
             lambda position, at=positions: found.get(at[position], ()),  # type: ignore[misc]
             model.model.relax_computation_float32_to_float16,
         )
-        try:
-            results = DEFINITIONS[context.type].prepare(context)
-        except UnknownYet:
-            results = tuple(graph.operands[index].dimensions for index in operation.outputs)
+        results = DEFINITIONS[context.type].prepare(context)
         found.update(zip(operation.outputs, results, strict=True))
     return found

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import final
 
 import numpy as np
 
 from nnhal.arrays import Array
+from nnhal.extensions.onnx import EXTENSION
 from nnhal.resolved import ResolvedModel
 from nnhal.types import DeviceType, Extension, NumberOfCacheFiles
-from nnhal.types.layout import ELEMENT_TYPES
 from nnhal_devices.cpu_ref.capabilities import CAPABILITIES
+from nnhal_devices.cpu_ref.extension import element_type
 from nnhal_devices.cpu_ref.interpreter import Interpreter
 from nnhal_devices.cpu_ref.support import supported_operations
 from nnhal_devices.driver import (
@@ -35,7 +37,7 @@ class CpuRef:
     capabilities = CAPABILITIES
     memory = MemoryRules()
     modelled_timing = False
-    extensions: tuple[Extension, ...] = ()
+    extensions: tuple[Extension, ...] = (EXTENSION,)
     number_of_cache_files = NumberOfCacheFiles()
 
     def __init__(self, options: DriverOptions | None = None) -> None:
@@ -62,7 +64,7 @@ class ReferenceWorkload:
         """See Workload."""
         main = self._model.model.main
         arrays = [
-            _array(argument, main.operands[index].type)
+            _array(argument, element_type(self._model.model, main.operands[index].type))
             for argument, index in zip(inputs, main.input_indexes, strict=True)
         ]
         return BoundReference(self._interpreter, arrays, outputs)
@@ -86,7 +88,7 @@ class BoundReference:
         return Outcome(tuple(result.shape for result in results))
 
 
-def _array(argument: Argument, code: int) -> Array | None:
+def _array(argument: Argument, element: np.dtype[np.generic]) -> Array | None:
     if argument.data is None:
         return None
-    return argument.data.view(ELEMENT_TYPES[code]).reshape(argument.dimensions)
+    return argument.data[: element.itemsize * prod(argument.dimensions)].view(element).reshape(argument.dimensions)

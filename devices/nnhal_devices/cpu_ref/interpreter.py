@@ -13,7 +13,8 @@ from nnhal.errors import HalError, general_failure
 from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet
 from nnhal.resolved import ResolvedModel, describe_operation
 from nnhal.types import ErrorStatus, Operand, OperandLifeTime, Operation, OperationType, Subgraph
-from nnhal.types.layout import ELEMENT_TYPES, MAX_OPERAND_BYTES, Dimensions, describe
+from nnhal.types.layout import ELEMENT_TYPES, MAX_OPERAND_BYTES, Dimensions, describe, is_extension
+from nnhal_devices.cpu_ref import extension
 from nnhal_devices.cpu_ref.control_flow import CONTROL_FLOW, Activation
 from nnhal_devices.cpu_ref.kernels import KERNELS
 from nnhal_devices.driver import Control
@@ -41,6 +42,10 @@ class Interpreter:
             present = [values.get(index) for index in operation.inputs]
             if operation.type in CONTROL_FLOW:
                 results = CONTROL_FLOW[operation.type](self._activation(graph, operation, place, present, control))
+            elif is_extension(operation.type):
+                results = extension.run(
+                    self._model.model, place, [graph.operands[index] for index in operation.outputs], present
+                )
             else:
                 results = self._compute(graph, operation, place, present)
             values.update(_declared(graph, dict(zip(operation.outputs, results, strict=True)), place))

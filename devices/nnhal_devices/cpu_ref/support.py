@@ -1,11 +1,13 @@
-"""Which operations cpu_ref takes: all of the base set that have a kernel."""
+"""Which operations cpu_ref takes: all of the base set that have a kernel, and the extension nnhal.onnx's."""
 
 from __future__ import annotations
 
+from nnhal.extensions.onnx import NAME, RUN, number_of
 from nnhal.resolved import ResolvedModel
-from nnhal.types import Model, OperandLifeTime, Operation, OperationType, Subgraph
+from nnhal.types import OperandLifeTime, Operation, OperationType
 from nnhal.types.layout import is_extension
 from nnhal_devices.cpu_ref.control_flow import CONTROL_FLOW
+from nnhal_devices.cpu_ref.extension import support_run
 from nnhal_devices.cpu_ref.kernels import KERNELS
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 
@@ -13,12 +15,15 @@ from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 def supported_operations(model: ResolvedModel) -> list[Support]:
     """An answer for each operation of the main subgraph."""
     graph, known = model.model.main, dict[int, Support]()
-    return [_support(model.model, graph, operation, known) for operation in graph.operations]
+    return [_support(model, 0, operation, known) for operation in graph.operations]
 
 
-def _support(model: Model, graph: Subgraph, operation: Operation, known: dict[int, Support]) -> Support:
+def _support(model: ResolvedModel, subgraph: int, operation: Operation, known: dict[int, Support]) -> Support:
+    graph = model.subgraphs[subgraph]
     if is_extension(operation.type):
-        return Unsupported("OP", f"operation {operation.type:#x} of an extension", "operations of the base set")
+        if number_of(model.model, operation.type) != RUN:
+            return Unsupported("OP", f"operation {operation.type:#x} of an extension", f"RUN of {NAME}")
+        return support_run(model.constants[subgraph].get(operation.inputs[0]) if operation.inputs else None)
     if operation.type in CONTROL_FLOW:
         operands = [graph.operands[index] for index in operation.inputs]
         references = [o.location.offset for o in operands if o.lifetime == OperandLifeTime.SUBGRAPH]
@@ -28,11 +33,11 @@ def _support(model: Model, graph: Subgraph, operation: Operation, known: dict[in
     return SUPPORTED
 
 
-def _support_of_all(model: Model, number: int, known: dict[int, Support]) -> Support:
+def _support_of_all(model: ResolvedModel, number: int, known: dict[int, Support]) -> Support:
     """The answer for a referenced subgraph. ``known`` collects them, since a subgraph may be referred to many times."""
     if number not in known:
-        graph = model.referenced[number]
-        found = _first_objection([_support(model, graph, operation, known) for operation in graph.operations])
+        graph = model.subgraphs[number + 1]
+        found = _first_objection([_support(model, number + 1, operation, known) for operation in graph.operations])
         if isinstance(found, Unsupported):
             found = found._replace(got=f"{found.got} in referenced subgraph {number}")
         known[number] = found

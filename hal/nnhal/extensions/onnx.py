@@ -55,6 +55,9 @@ ELEMENT_TYPES: dict[int, np.dtype[np.generic]] = {
 }
 """The numpy type of one element, by number."""
 
+PACKED_TYPES = frozenset({21, 22, 23, 25, 26})
+"""The numbers of elements that are less than a byte for ONNX."""
+
 NUMBERS = {element: number for number, element in ELEMENT_TYPES.items()}
 """The other way round."""
 

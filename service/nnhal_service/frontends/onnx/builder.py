@@ -14,7 +14,7 @@ from nnhal.extensions.onnx import NUMBERS, VALUE, operand_code
 from nnhal.types import FusedActivation, Operand, OperandLifeTime, OperandType, OperationType
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe
 from nnhal_service.frontends.builder import ModelBuilder
-from nnhal_service.frontends.onnx.graph import Graph, Node, Quantization
+from nnhal_service.frontends.onnx.graph import Graph, Node, Quantization, TensorInfo
 
 OPERAND_TYPES: dict[np.dtype[np.generic], OperandType] = {
     np.dtype(np.float32): OperandType.TENSOR_FLOAT32,
@@ -82,7 +82,7 @@ class GraphBuilder:
         if name not in self.graph.tensors:
             raise ValueError(f"the type of '{name}' is not known")
         info = self.graph.tensors[name]
-        if self.extension and self._needs_extension(name, info.element_type):
+        if self.extension and self._needs_extension(name, info):
             number = NUMBERS.get(info.element_type, VALUE)
             shape = (0,) if number == VALUE else info.shape
             return Operand(operand_code(number), () if shape is None else shape or (1,), lifetime=lifetime)
@@ -91,10 +91,10 @@ class GraphBuilder:
         scale, zero_point = self._quantization(name, code)
         return Operand(code, () if shape is None else shape or (1,), scale, zero_point, lifetime)
 
-    def _needs_extension(self, name: str, element_type: np.dtype[np.generic]) -> bool:
+    def _needs_extension(self, name: str, info: TensorInfo) -> bool:
         known = self.graph.quantization.get(name)
         per_channel = known is not None and known.axis is not None
-        return element_type not in OPERAND_TYPES or element_type == np.int64 or per_channel
+        return info.element_type not in OPERAND_TYPES or info.element_type == np.int64 or info.is_empty or per_channel
 
     def _constant(self, name: str) -> int:
         values = self.graph.constants[name]

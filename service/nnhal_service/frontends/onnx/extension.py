@@ -10,7 +10,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from nnhal.extensions.onnx import MESSAGE, NAME, NUMBERS, operand_code
-from nnhal_service.frontends.onnx.builder import GraphBuilder
+from nnhal_service.frontends.onnx.builder import OPERAND_TYPES, GraphBuilder
 from nnhal_service.frontends.onnx.graph import Graph, Node, TensorInfo, all_inputs, names_read
 
 _IR_VERSION = 10
@@ -21,18 +21,14 @@ _BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
 def set_aside(graph: Graph, names: Collection[str], known: Collection[str]) -> Graph:
     """The graph in which the passes leave alone what is left to the extension.
 
-    That is nodes that are named, those of operators that are not known, those with an input of unknown rank, and those
-    that the HAL computes otherwise: its 8-bit numbers do not wrap.
+    That is nodes that are named, those of operators that are not known, those with an input that the HAL has no operand
+    for, or of unknown rank, and those that the HAL computes otherwise: its 8-bit numbers do not wrap.
     """
     used = graph.uses()
 
     def alone(node: Node) -> Node:
-        unknown = (
-            node.domain or node.op_type not in known or any(graph.shape(name) is None for name in node.inputs if name)
-        )
-        if unknown or node.name in names or _wraps(graph, node):
-            return _wrapped(node, used)
-        return node
+        kept = node.op_type in known and not node.domain and node.name not in names
+        return node if kept and _has_operands(graph, node) and not _wraps(graph, node) else _wrapped(node, used)
 
     return replace(graph, nodes=tuple(alone(node) for node in graph.nodes))
 
@@ -62,6 +58,15 @@ def add_run(builder: GraphBuilder, node: Node) -> None:
     inputs = [builder.exact(name) for _, name in given]
     builder.model.run([content, *inputs], [builder.tensor(name) for name in node.outputs])
     builder.origins.append(node.stands_for)
+
+
+def _has_operands(graph: Graph, node: Node) -> bool:
+    """Whether the HAL has operands for what a node reads, as far as it is not constant."""
+    infos = [graph.tensors.get(name) for name in node.inputs if name and name not in graph.constants]
+    return all(
+        info is not None and info.element_type in OPERAND_TYPES and info.shape is not None and not info.is_empty
+        for info in infos
+    )
 
 
 def _wraps(graph: Graph, node: Node) -> bool:

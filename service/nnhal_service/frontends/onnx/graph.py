@@ -34,6 +34,12 @@ class TensorInfo(NamedTuple):
     symbols: tuple[str, ...] = ()
     proto: onnx.TypeProto | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the model says that it has no elements."""
+        dims = () if self.proto is None else self.proto.tensor_type.shape.dim
+        return any(dim.HasField("dim_value") and not dim.dim_value for dim in dims)
+
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
@@ -144,14 +150,17 @@ class Graph:
 
 
 def read_graph(
-    model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | None = None, min_opset: int = MIN_OPSET
+    model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | None = None, lenient: bool = False
 ) -> Graph:
-    """A checked model as a graph. ``shapes`` gives inputs of open shape a fixed one. Raises InvalidModel."""
+    """A checked model as a graph. ``shapes`` gives inputs of open shape a fixed one.
+
+    ``lenient`` takes any opset, and models in which not every shape can be inferred. Raises InvalidModel.
+    """
     try:
         onnx.checker.check_model(model)
     except onnx.checker.ValidationError as error:
         raise InvalidModel(f"not a valid ONNX model: {error}") from error
-    opset = _opset(model, min_opset)
+    opset = _opset(model, 0 if lenient else MIN_OPSET)
     own = {function.domain for function in model.functions}
     if model.functions:
         model = inliner.inline_local_functions(model)
@@ -159,7 +168,9 @@ def read_graph(
     try:
         model = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
     except onnx.shape_inference.InferenceError as error:
-        raise InvalidModel(f"the shapes of the ONNX model contradict one another: {error}") from error
+        if not lenient:
+            raise InvalidModel(f"the shapes of the ONNX model contradict one another: {error}") from error
+        model = onnx.shape_inference.infer_shapes(model)
     graph = model.graph
     constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
     return Graph(
@@ -205,7 +216,7 @@ def _with_shapes(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) ->
             inputs[name].shape.dim.add().dim_value = length
     for name, kind in inputs.items():
         for axis, dim in enumerate(kind.shape.dim):
-            if not dim.dim_value and not dim.dim_param:
+            if not dim.HasField("dim_value") and not dim.dim_param:
                 dim.dim_param = f"{name}/{axis}"
     return fixed
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 import onnx
+from onnx import version_converter
 
 from nnhal.extensions.onnx import NAME
 from nnhal_service.frontends.errors import InvalidModel, UnsupportedInput, UnsupportedNode
@@ -37,7 +38,7 @@ def import_onnx(
     if not extension:
         source = read_graph(model, shapes)
         return _converted(source, prepare_graph(source))
-    source = read_graph(model, shapes, min_opset=0)
+    source = read_graph(_raised(model), shapes, lenient=True)
     if not as_one:
         imported = _with_extension(source)
         if imported is not None:
@@ -49,6 +50,17 @@ def import_onnx(
     except ValueError as error:
         raise InvalidModel(str(error)) from error
     return _imported(source, builder)
+
+
+def _raised(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A model of an older opset in one that converters know, where that is possible."""
+    versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+    if not versions or versions[0] >= MIN_OPSET:
+        return model
+    try:
+        return version_converter.convert_version(model, MIN_OPSET)
+    except (RuntimeError, ValueError):
+        return model
 
 
 def prepare_graph(graph: Graph, leave: Collection[str] | None = None) -> Graph:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
+from typing import Any
 
 import numpy as np
 from tflite import ActivationFunctionType
 
 from nnhal.arrays import Array
-from nnhal.types import FusedActivation, Operand, OperandLifeTime, OperandType, OperationType
-from nnhal.types.layout import Dimensions, describe
+from nnhal.types import ChannelQuant, FusedActivation, Operand, OperandLifeTime, OperandType, OperationType
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe
 from nnhal_service.frontends.builder import ModelBuilder
 from nnhal_service.frontends.errors import UnsupportedNode
 from nnhal_service.frontends.steps import ACTIVATIONS, Steps
@@ -29,6 +31,8 @@ from nnhal_service.frontends.tflite.tensors import (
 FLOAT = Operand(OperandType.TENSOR_FLOAT32)
 """What a step in floats gives."""
 
+_MOST_ELEMENTS = 1 << 26
+"""Of a constant that is made here. A shape that asks for more is a broken one."""
 _FUSED = {
     ActivationFunctionType.NONE: FusedActivation.NONE,
     ActivationFunctionType.RELU: FusedActivation.RELU,
@@ -147,6 +151,13 @@ class OperatorBuilder(Steps):
         """An output as the file has it."""
         return self.builder.graph.tensors[self._output(output)]
 
+    def element_type(self, output: int = 0) -> np.dtype[np.generic]:
+        """The type of an output's elements."""
+        try:
+            return element_type(self.target(output)).numpy
+        except ValueError as error:
+            raise self.unsupported(str(error)) from error
+
     def input(self, index: int) -> int:
         """The operand of an input."""
         return self._operand(self._index(index))
@@ -184,6 +195,8 @@ class OperatorBuilder(Steps):
         """The elements of an input that must be known before execution."""
         try:
             values = narrowed(self.required(index, what), self.source(index).name)
+            if values.dtype.kind not in "iu":
+                raise ValueError(f"'{self.source(index).name}' has elements of {values.dtype}, expected integers")
         except ValueError as error:
             raise self.unsupported(str(error)) from error
         return [int(value) for value in values.reshape(-1)]
@@ -297,6 +310,13 @@ class OperatorBuilder(Steps):
         except ValueError as error:
             raise self.unsupported(str(error)) from error
 
+    def channels(self, index: int) -> ChannelQuant:
+        """The quantisation of an input with a scale for each channel."""
+        try:
+            return channels_of(self.source(index))
+        except ValueError as error:
+            raise self.unsupported(str(error)) from error
+
     def state(self, index: int) -> tuple[int, int]:
         """The operands of a variable, before and after: an input and an output of the model."""
         tensor = self._index(index)
@@ -314,6 +334,12 @@ class OperatorBuilder(Steps):
         self.builder.states.append(State(tensor, before, after))
         return before, after
 
+    def filled(self, code: OperandType, shape: Dimensions, value: int = 0, **quantization: Any) -> int:
+        """A constant that the file does not hold: one number in all elements."""
+        if prod(shape) > _MOST_ELEMENTS:
+            raise self.unsupported(f"a constant of {describe(shape)}", f"at most {_MOST_ELEMENTS} elements")
+        return self.add_constant(code, np.full(shape, value, ELEMENT_TYPES[code]), **quantization)
+
     def initial_state(self, index: int) -> int:
         """The operand of a variable that is zero when an execution begins."""
         source = self.source(index)
@@ -323,7 +349,7 @@ class OperatorBuilder(Steps):
             code = element_type(source).operand
         except ValueError as error:
             raise self.unsupported(str(error)) from error
-        return self.add_constant(code, np.zeros(source.initial_shape))
+        return self.filled(code, source.initial_shape)
 
     def fold(self, values: Array) -> None:
         """Give the result without an operation: it is known before execution."""

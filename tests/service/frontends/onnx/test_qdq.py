@@ -344,3 +344,76 @@ def test_parameters_that_are_computed_at_run_time_are_refused() -> None:
     nodes = [make_node("QuantizeLinear", ["x", "s"], ["y"], "live")]
     with pytest.raises(UnsupportedNode, match=r"'live' \(QuantizeLinear\): a scale or zero point .* run time"):
         import_onnx(onnx_model(nodes, {"x": [4], "s": []}, ["y"]), extension=False)
+
+
+@pytest.mark.parametrize(
+    ("node", "constants", "operation"),
+    [
+        (make_node("DepthToSpace", ["x"], ["y"], blocksize=2), {}, "DEPTH_TO_SPACE"),
+        (make_node("Expand", ["x", "k"], ["y"]), {"k": np.array([3, 1, 1, 1])}, "TILE"),
+        (make_node("Gather", ["x", "k"], ["y"], axis=1), {"k": np.array([2, 0])}, "GATHER"),
+        (make_node("GlobalMaxPool", ["x"], ["y"]), {}, "REDUCE_MAX"),
+        (make_node("ReduceMin", ["x", "k"], ["y"]), {"k": np.array([1])}, "REDUCE_MIN"),
+        (
+            make_node("Resize", ["x", "", "k"], ["y"]),
+            {"k": np.array([1, 1, 2, 2], np.float32)},
+            "RESIZE_NEAREST_NEIGHBOR",
+        ),
+        (make_node("Slice", ["x", "b", "e"], ["y"]), {"b": np.array([0, 1]), "e": np.array([1, 3])}, "SLICE"),
+        (make_node("Tile", ["x", "k"], ["y"]), {"k": np.array([1, 2, 1, 1])}, "TILE"),
+    ],
+)
+def test_what_picks_and_repeats_values_does_it_with_integers(
+    node: NodeProto, constants: dict[str, Array], operation: str
+) -> None:
+    source = {"x": (IMAGE, Q(0.05, 3))}
+    assert operations(run(quantized_model(node, source, Q(0.05, 3), constants=constants))) == [operation]
+    assert operations(run(quantized_model(node, source, Q(0.07, -5), constants=constants))) == [operation, "ADD"]
+
+
+def test_parts_are_integers_too() -> None:
+    source, first, second = Q(0.05, 3), Q(0.05, 3), Q(0.07, -5)
+    nodes = [
+        *source.nodes("DequantizeLinear", "x", "d"),
+        make_node("Split", ["d"], ["a", "b"], "split", axis=1, num_outputs=2),
+        *first.nodes("QuantizeLinear", "a", "a.q"),
+        *second.nodes("QuantizeLinear", "b", "b.q"),
+    ]
+    constants = source.constants("d") | first.constants("a.q") | second.constants("b.q")
+    model = onnx_model(nodes, {"x": IMAGE}, ["a.q", "b.q"], constants, element_type=np.int8)
+    assert operations(run(model)) == ["SPLIT", "ADD"]
+
+
+@pytest.mark.parametrize(
+    ("node", "output", "operation"),
+    [
+        (make_node("HardSwish", ["x"], ["y"]), Q(0.04, -100), "HARD_SWISH"),
+        (make_node("LeakyRelu", ["x"], ["y"], alpha=0.2), Q(0.04, -80), "PRELU"),
+        (make_node("Max", ["x", "x"], ["y"]), Q(0.05, 3), "MAXIMUM"),
+        (make_node("Sum", ["x", "x"], ["y"]), Q(0.1, 3), "ADD"),
+        (make_node("ConvTranspose", ["x", "w"], ["y"], strides=[2, 2]), Q(0.6, 4), "TRANSPOSE_CONV_2D"),
+    ],
+)
+def test_functions_of_integers(node: NodeProto, output: Q, operation: str) -> None:
+    weights = {"w": (integers((4, 6, 3, 3)), Q(0.02, 0))} if "w" in node.input else {}
+    assert operations(run(quantized_model(node, {"x": (IMAGE, Q(0.05, 3))}, output, weights))) == [operation]
+
+
+def test_slopes_are_integers() -> None:
+    slopes = {"s": (integers((4, 1, 1)), Q(0.01, -20))}
+    model = quantized_model(make_node("PRelu", ["x", "s"], ["y"]), {"x": (IMAGE, Q(0.05, 3))}, Q(0.1, -20), slopes)
+    assert operations(run(model)) == ["PRELU"]
+
+
+def test_interpolation_between_integers() -> None:
+    node = make_node("Resize", ["x", "", "k"], ["y"], mode="linear")
+    constants = {"k": np.array([1, 1, 2, 2], np.float32)}
+    model = quantized_model(node, {"x": (IMAGE, Q(0.05, 3))}, Q(0.05, 3), constants=constants)
+    assert operations(run(model)) == ["RESIZE_BILINEAR"]
+
+
+def test_a_choice_between_integers() -> None:
+    node = make_node("Where", ["c", "x", "z"], ["y"])
+    constants = {"c": np.arange(6).reshape(2, 3) % 2 == 0}
+    inputs = {"x": ((2, 3), Q(0.05, 3)), "z": ((2, 3), Q(0.02, -7))}
+    assert operations(run(quantized_model(node, inputs, Q(0.06, 0), constants=constants))) == ["SELECT"]

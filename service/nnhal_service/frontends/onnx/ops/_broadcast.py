@@ -31,21 +31,30 @@ def broadcast_input(b: NodeBuilder, index: int, shape: Dimensions) -> int:
 
 def broadcast(b: NodeBuilder, operand: int, given: Dimensions, shape: Dimensions) -> int:
     """An operand of dimensions ``given``, repeated to a shape. Open axes are taken for equally long on both sides."""
-    given = (1,) * (len(shape) - len(given)) + given
-    repeated = [length == 1 != wanted for length, wanted in zip(given, shape, strict=True)]
+    operation = repetition(b, operand, given, shape)
+    return operand if operation is None else b.step(*operation)
+
+
+def repetition(
+    b: NodeBuilder, operand: int, given: Dimensions, shape: Dimensions
+) -> tuple[OperationType, list[int]] | None:
+    """The operation that brings an operand to a shape, and its inputs; None where it has that shape already."""
+    aligned = (1,) * (len(shape) - len(given)) + given
+    repeated = [length == 1 != wanted for length, wanted in zip(aligned, shape, strict=True)]
     if any(wanted == 0 for wanted, repeat in zip(shape, repeated, strict=True) if repeat):
         raise b.node.unsupported(
             f"{describe(given)} is repeated to {describe(shape)}, whose lengths are open", "fixed shapes of the inputs"
         )
+    longer = len(shape) > max(1, len(given))
+    if not any(repeated) and not longer:
+        return None
+    multiples = [wanted if repeat else 1 for wanted, repeat in zip(shape, repeated, strict=True)]
     if b.operand(operand).type == _BOOL:
         # What TILE does to numbers: a disjunction with false, which broadcasts.
-        lengths = [wanted if repeat else 1 for wanted, repeat in zip(shape, repeated, strict=True)] or [1]
-        if max(lengths) == 1 and len(b.operand(operand).dimensions) == len(lengths):
-            return operand
-        return b.step(OperationType.LOGICAL_OR, [operand, b.add_constant(_BOOL, np.zeros(lengths, np.bool_))])
-    if shape and len(b.operand(operand).dimensions) != len(shape):
-        operand = b.reshape(operand, given)
-    if not any(repeated):
-        return operand
-    multiples = [wanted if repeat else 1 for wanted, repeat in zip(shape, repeated, strict=True)]
-    return b.step(OperationType.TILE, [operand, b.vector(multiples)])
+        return OperationType.LOGICAL_OR, [operand, b.add_constant(_BOOL, np.zeros(multiples, np.bool_))]
+    if longer:
+        inputs = [operand, b.target(aligned)]
+        if not any(repeated):
+            return OperationType.RESHAPE, inputs
+        operand = b.step(OperationType.RESHAPE, inputs)
+    return OperationType.TILE, [operand, b.vector(multiples)]

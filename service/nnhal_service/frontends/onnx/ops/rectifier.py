@@ -73,13 +73,14 @@ def hard_swish(b: NodeBuilder) -> None:
 
 def thresholded_relu(b: NodeBuilder) -> None:
     """x where it is above alpha, elsewhere zero."""
-    shape = b.shape(0)
+    shape = b.shape(0) or (1,)
+    one = (1,) * len(shape)
     above = b.step(
         OperationType.GREATER,
         [b.input(0), filled(b, b.attribute("alpha", 1.0))],
         like=Operand(OperandType.TENSOR_BOOL8),
     )
-    b.finish(OperationType.SELECT, [above, b.input(0), broadcast(b, filled(b, 0), (1,), shape or (1,))])
+    b.finish(OperationType.SELECT, [above, b.input(0), broadcast(b, filled(b, 0, shape=one), one, shape)])
 
 
 def gelu(b: NodeBuilder) -> None:

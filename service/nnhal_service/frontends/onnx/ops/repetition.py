@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from nnhal.types import OperationType
 from nnhal_service.frontends.onnx.builder import NodeBuilder
-from nnhal_service.frontends.onnx.ops._broadcast import broadcast
+from nnhal_service.frontends.onnx.ops._broadcast import repetition
 from nnhal_service.frontends.onnx.ops._definition import Converter
 
 
 def expand(b: NodeBuilder) -> None:
     """The shape that broadcasting with another gives."""
-    shape = b.output_shape()
-    value = broadcast(b, b.input(0), b.shape(0), shape)
-    b.finish_reshape(value)
+    operation = repetition(b, b.input(0), b.shape(0), b.output_shape())
+    if operation is None:
+        b.finish_reshape(b.input(0))
+    else:
+        b.finish(*operation)
 
 
 def tile(b: NodeBuilder) -> None:

@@ -11,7 +11,6 @@ from nnhal.types.layout import Dimensions
 from nnhal_service.frontends.tflite.builder import OperatorBuilder
 from nnhal_service.frontends.tflite.ops._broadcast import common_shape, repeated
 from nnhal_service.frontends.tflite.ops._weights import Weights, bias_of, weights_of
-from nnhal_service.frontends.tflite.tensors import channels_of
 
 INPUT = 0
 WEIGHTS = 1
@@ -67,7 +66,7 @@ def _weights_shape(b: OperatorBuilder) -> tuple[int, int]:
 
 def _convolve(b: OperatorBuilder, pixels: Dimensions, activation: int, wanted: Dimensions) -> None:
     """FULLY_CONNECTED has one scale for all weights; a convolution over images of one pixel has one for each unit."""
-    values, channels = b.required(WEIGHTS, "weights"), channels_of(b.source(WEIGHTS))
+    values, channels = b.required(WEIGHTS, "weights"), b.channels(WEIGHTS)
     kernel = b.add_constant(
         OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL,
         values[:, None, None],

@@ -93,3 +93,33 @@ def test_softmax_of_old_and_new_opsets(op_type: str, opset: int, attributes: dic
 def test_old_softmax_of_vectors_is_one_operation() -> None:
     model = onnx_model([make_node("Softmax", ["x"], ["y"])], {"x": ["N", 5, 1, 1]}, ["y"], opset=11)
     assert operations(check(model, {"x": random(2, 5, 1, 1)})) == ["SOFTMAX"]
+
+
+@pytest.mark.parametrize("exponent", [np.float32(2), np.array([2, 3, 0.5], np.float32), np.array(3, np.int64)])
+def test_powers(exponent: Any) -> None:
+    model = onnx_model([make_node("Pow", ["x", "e"], ["y"])], {"x": ["N", 3]}, ["y"], {"e": exponent}, opset=13)
+    assert operations(check(model, {"x": random(2, 3, low=0.1)})) == ["POW"]
+
+
+def test_powers_that_are_computed_at_run_time() -> None:
+    model = onnx_model([make_node("Pow", ["x", "e"], ["y"])], {"x": [3], "e": [2, 3]}, ["y"], opset=7)
+    assert operations(check(model, {"x": random(3, low=0.1), "e": random(2, 3)})) == ["POW"]
+
+
+def test_powers_of_integers_are_refused() -> None:
+    model = onnx_model([make_node("Pow", ["x", "e"], ["y"])], {"x": [3]}, ["y"], {"e": np.float32(2)}, 13, np.int32)
+    with pytest.raises(UnsupportedNode, match="a power of int32; supported: floats"):
+        import_onnx(model, extension=False)
+
+
+@pytest.mark.parametrize("element_type", [np.int32, np.int64])
+def test_remainders_have_the_sign_of_the_divisor(element_type: type[np.generic]) -> None:
+    model = onnx_model([make_node("Mod", ["x", "z"], ["y"])], {"x": [6], "z": [6]}, ["y"], element_type=element_type)
+    values = {"x": np.array([-4, 7, 5, 4, -7, 8], element_type), "z": np.array([2, -3, 8, -2, 3, 5], element_type)}
+    assert operations(check(model, values)) == ["DIV", "MUL", "SUB"]
+
+
+def test_remainders_of_floats_are_refused() -> None:
+    model = onnx_model([make_node("Mod", ["x", "z"], ["y"], fmod=1)], {"x": [2], "z": [2]}, ["y"])
+    with pytest.raises(UnsupportedNode, match="fmod 1 of float32"):
+        import_onnx(model, extension=False)

@@ -69,3 +69,23 @@ def test_reduce_mean_of_old_and_new_opsets(opset: int, attributes: dict[str, Any
     constants = {} if axes is None else {"axes": np.array(axes)}
     node = make_node("ReduceMean", inputs, ["y"], **attributes)
     check(onnx_model([node], {"x": [1, 4, 9, 7]}, ["y"], constants, opset), IMAGE)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "expected"), [("GlobalMaxPool", ["REDUCE_MAX"]), ("GlobalLpPool", ["MUL", "REDUCE_SUM", "SQRT"])]
+)
+def test_whole_images(op_type: str, expected: list[str]) -> None:
+    model = onnx_model([make_node(op_type, ["x"], ["y"])], OPEN_BATCH, ["y"])
+    assert operations(check(model, IMAGE)) == expected
+
+
+def test_roots_of_sums_of_squares() -> None:
+    node = make_node("LpPool", ["x"], ["y"], kernel_shape=[2, 3], strides=[2, 1])
+    assert operations(check(onnx_model([node], OPEN_BATCH, ["y"], opset=11), IMAGE)) == ["L2_POOL_2D", "MUL"]
+
+
+@pytest.mark.parametrize(("attributes", "reason"), [({"p": 3}, "p 3; supported: p 2"), ({"pads": [1] * 4}, "padding")])
+def test_other_norms_are_refused(attributes: dict[str, Any], reason: str) -> None:
+    node = make_node("LpPool", ["x"], ["y"], kernel_shape=[2, 2], **attributes)
+    with pytest.raises(UnsupportedNode, match=reason):
+        import_onnx(onnx_model([node], OPEN_BATCH, ["y"], opset=11), extension=False)

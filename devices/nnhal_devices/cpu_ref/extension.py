@@ -1,0 +1,82 @@
+"""RUN of nnhal.onnx, by ONNX's own reference evaluator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, TypeProto
+from onnx.reference import ReferenceEvaluator
+
+from nnhal.arrays import Array
+from nnhal.errors import general_failure
+from nnhal.extensions.onnx import ELEMENT_TYPES, VALUE, number_of
+from nnhal.extensions.values import Value, value_from_bytes, value_to_bytes
+from nnhal.types import Model, Operand
+from nnhal.types.layout import ELEMENT_TYPES as BASE_TYPES
+from nnhal_devices.driver import SUPPORTED, Support, Unsupported
+
+
+def element_type(model: Model, code: int) -> np.dtype[np.generic]:
+    """The numpy type in which an operand of any type lies in memory."""
+    number = number_of(model, code)
+    return BASE_TYPES[code] if number is None else ELEMENT_TYPES.get(number, np.dtype(np.uint8))
+
+
+def support_run(message: Array | None) -> Support:
+    """Whether the evaluator has all that an operation asks for. ``message`` is its first input, None if no constant."""
+    if message is None:
+        return Unsupported("OP", "a first input that is no constant MESSAGE", "a message")
+    try:
+        _evaluator(message.tobytes())
+    except Exception as error:  # it raises whatever it comes across
+        return Unsupported("OP", f"{type(error).__name__}: {error}", "what ONNX's reference evaluator has")
+    return SUPPORTED
+
+
+def run(model: Model, place: str, outputs: Sequence[Operand], inputs: Sequence[Array | None]) -> tuple[Array, ...]:
+    """The results of an operation. ``inputs`` has its message first. Raises GENERAL_FAILURE."""
+    message, *given = inputs
+    if message is None:
+        general_failure(f"{place}: its message is omitted")
+    evaluator = _evaluator(message.tobytes())
+    graph: Any = evaluator.proto_.graph
+    try:
+        feeds = {d.name: _given(d.type, array) for d, array in zip(graph.input, given, strict=True)}
+        results = evaluator.run(None, feeds)
+    except Exception as error:  # as above
+        general_failure(f"{place}: {type(error).__name__}: {error}")
+    return tuple(
+        _stored(element_type(model, operand.type), number_of(model, operand.type) == VALUE, result)
+        for operand, result in zip(outputs, results, strict=True)
+    )
+
+
+@lru_cache(maxsize=256)
+def _evaluator(message: bytes) -> ReferenceEvaluator:
+    return ReferenceEvaluator(ModelProto.FromString(message))
+
+
+def _given(declared: TypeProto, array: Array | None) -> Value:
+    """An input as ONNX has it."""
+    kind = declared.tensor_type
+    if array is None:
+        return None
+    if declared.WhichOneof("value") != "tensor_type" or kind.elem_type not in ELEMENT_TYPES:
+        return value_from_bytes(array)
+    element = ELEMENT_TYPES[kind.elem_type]
+    # The constants of an extension's types come as bytes.
+    given = array.astype(np.bool_) if element == np.bool_ else array.view(element)
+    rank_known = kind.HasField("shape")
+    if rank_known and all(dim.dim_value for dim in kind.shape.dim):
+        return given.reshape([dim.dim_value for dim in kind.shape.dim])
+    return given
+
+
+def _stored(element: np.dtype[np.generic], is_value: bool, result: Value) -> Array:
+    """A result as it lies in memory."""
+    if is_value:
+        return np.frombuffer(value_to_bytes(result), np.uint8)
+    return np.atleast_1d(np.asarray(result)).astype(element, copy=False)
