@@ -36,6 +36,23 @@ _READERS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "sequence_type": (onnx.SequenceProto, numpy_helper.to_list),
     "optional_type": (onnx.OptionalProto, numpy_helper.to_optional),
 }
+KNOWN_FAILURES = {
+    "attention_4d_causal_fp16": "ONNX Runtime rounds otherwise",
+    "attention_4d_diff_heads_mask4d_padded_kv": "ONNX Runtime refuses the shapes",
+    "attention_4d_with_past_and_present_qk_matmul_bias_[34]d_mask_causal": "ONNX Runtime masks otherwise",
+    "bernoulli": "random numbers",
+    "convinteger_with_padding": "ONNX Runtime refuses the zero point's shape",
+    "_dft|_stft": "ONNX Runtime is less exact than the tolerance",
+    "gradient_of": "no device has the operator Gradient",
+    "loop16_seq_none": "the test cannot compare arrays of rank 0 in sequences",
+    "maxunpool_export_with_output_shape": "ONNX Runtime computes otherwise",
+    "PReLU_.d_multiparam": "ONNX Runtime has no PRelu of opset 6, and the version converter cannot make one of 7",
+    "reduce_max_empty_set_bool": "ONNX Runtime refuses it",
+    "resize_downsample_scales_(linear|cubic)_align_corners": "ONNX Runtime computes otherwise",
+    "training_dropout": "random numbers",
+}
+"""Patterns of test names, and why the tests fail."""
+
 _LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
 
 
@@ -56,9 +73,9 @@ def package_tests(kind: str) -> Iterator[Outcome]:
         yield _run(kind, case)
 
 
-def light_tests() -> Iterator[Outcome]:
+def light_tests(names: str = "*") -> Iterator[Outcome]:
     """The well-known networks that the onnx package ships with weights that are made when they are loaded."""
-    for path in sorted(_LIGHT.glob("*.onnx")):
+    for path in sorted(_LIGHT.glob(f"{names}.onnx")):
         model = onnx.load(path)
         expected = onnx.load_tensor(str(path.with_name(f"{path.stem}_output_0.pb")))
         inputs = [Runner.generate_dummy_data(value, seed=0) for value in _inputs(model)]
@@ -132,7 +149,7 @@ def report(outcomes: Sequence[Outcome]) -> str:
     failures: defaultdict[str, list[str]] = defaultdict(list)
     for outcome in outcomes:
         if outcome.how == FAILED:
-            failures[outcome.reason].append(outcome.name)
+            failures[_why(outcome)].append(outcome.name)
     lines = [
         "# What of ONNX runs",
         "",
@@ -149,11 +166,22 @@ def report(outcomes: Sequence[Outcome]) -> str:
         "|---|---|",
         *(f"| {' and '.join(devices)} | {count} |" for devices, count in by_device.most_common()),
         "",
+        "cpu_acc runs operations of the extension with ONNX Runtime. What that refuses goes to cpu_ref, which has ONNX's",
+        "own reference evaluator for them; much of the tests' expected data comes from there too. So those tests show that",
+        "models and values pass through the framework unharmed, and not that anything was computed independently.",
+        "",
         "## What does not pass",
         "",
-        *(f"- {', '.join(names)}: {reason}" for reason, names in sorted(failures.items(), key=lambda f: f[1])),
+        "Where ONNX Runtime is named, it fails the test by itself as well.",
+        "",
+        *(f"- {why}: {', '.join(sorted(names))}" for why, names in sorted(failures.items())),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _why(outcome: Outcome) -> str:
+    known = (why for pattern, why in KNOWN_FAILURES.items() if re.search(pattern, outcome.name))
+    return next(known, outcome.reason)
 
 
 def _row(name: str, counts: Sequence[int]) -> str:

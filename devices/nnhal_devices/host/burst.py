@@ -58,7 +58,7 @@ class Burst:
         self._pools.pop(token, None)
 
     def _enter(self) -> None:
-        if not self._busy.acquire(blocking=False):
+        if not self._busy.acquire(False):
             general_failure("the burst runs an execution already; one at a time is allowed")
 
     def _open(self, tokens: Sequence[int], index: int, memory: Memory, writable: bool) -> Pool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
 from nnhal.errors import general_failure, invalid_argument
@@ -12,7 +13,6 @@ from nnhal.memory import Pool, open_pool
 from nnhal.resolved import ResolvedModel
 from nnhal.types import (
     NO_DEADLINE,
-    UNAVAILABLE_TIMING,
     ExecutionConfig,
     ExecutionResult,
     Memory,
@@ -26,6 +26,7 @@ from nnhal.types.layout import ELEMENT_TYPES, Dimensions, combine, describe, is_
 from nnhal.validation import validate_request
 from nnhal_devices.driver import (
     DEFAULT_LOOP_TIMEOUT_NS,
+    DONE,
     Argument,
     BoundWorkload,
     Control,
@@ -41,6 +42,7 @@ from nnhal_devices.host.staging import NO_STAGING, Staged, Staging, copy_in, cop
 
 MAX_LOOP_TIMEOUT_NS = 15_000_000_000
 SUCCESS = ExecutionResult()
+_PLAIN_SUCCESS = (SUCCESS, NO_STAGING)
 PoolOpener = Callable[[int, Memory, bool], Pool]
 """Opens a pool of a request: its index, what it is, and whether it is to be written."""
 
@@ -146,6 +148,7 @@ class BoundRequest:
         self._staged_inputs = staged_inputs
         self._staged_outputs = staged_outputs
         self._measure = config.measure_timing
+        self._plain = not (config.measure_timing or staged_inputs or staged_outputs)
         timeout = config.loop_timeout_duration_ns
         self._unbounded = Control(NO_DEADLINE, DEFAULT_LOOP_TIMEOUT_NS if timeout == -1 else timeout)
         self._busy = threading.Lock()
@@ -153,10 +156,10 @@ class BoundRequest:
     def run(self, deadline_ns: int) -> tuple[ExecutionResult, Staging]:
         """Run it once. Raises HalError: GENERAL_FAILURE where it runs already."""
         control = self._unbounded if deadline_ns == NO_DEADLINE else self._bounded(deadline_ns)
-        if not self._busy.acquire(blocking=False):
+        if not self._busy.acquire(False):
             general_failure("the execution runs already; one at a time is allowed")
         try:
-            started = time.perf_counter_ns()
+            started = time.perf_counter_ns() if self._measure else 0
             prepared = self.prepared
             scheduler = prepared.scheduler
             scheduler.enter(prepared.client, prepared.priority, deadline_ns)
@@ -174,28 +177,32 @@ class BoundRequest:
         return Control(deadline_ns, self._unbounded.loop_timeout_ns)
 
     def _run(self, control: Control, started: int) -> tuple[ExecutionResult, Staging]:
+        if self._plain:
+            outcome = self._workload.run(control)
+            if outcome is DONE:
+                return _PLAIN_SUCCESS
+            return self._conclude(outcome, NO_STAGING)
         staging = Staging() if self._staged_inputs or self._staged_outputs else NO_STAGING
         if self._staged_inputs:
             copy_in(self._staged_inputs, staging)
         begun = time.perf_counter_ns()
         outcome = self._workload.run(control)
-        ended = time.perf_counter_ns()
+        on_device = time.perf_counter_ns() - begun if outcome.time_on_device_ns is None else outcome.time_on_device_ns
+        result, staging = self._conclude(outcome, staging)
+        if self._measure and result.output_sufficient_size:
+            driver = time.perf_counter_ns() - started
+            result = replace(result, timing=Timing(on_device, driver))
+        return result, staging
+
+    def _conclude(self, outcome: Outcome, staging: Staging) -> tuple[ExecutionResult, Staging]:
+        """Hand the outputs over, where all of them fit, and say what they are."""
         shapes = self._shapes(outcome) if outcome.dimensions else ()
         sufficient = all(shape.is_sufficient for shape in shapes)
         if self._staged_outputs and sufficient:
             copy_out(self._staged_outputs, staging)
         if staging is not NO_STAGING:
             self.prepared.counters.add_staged(staging.bytes)
-        if not sufficient:
-            return ExecutionResult(False, shapes), staging
-        if not shapes and not self._measure:
-            return SUCCESS, staging
-        timing = UNAVAILABLE_TIMING
-        if self._measure:
-            on_device = outcome.time_on_device_ns
-            driver = time.perf_counter_ns() - started
-            timing = Timing(min(ended - begun, driver) if on_device is None else on_device, driver)
-        return ExecutionResult(True, shapes, timing), staging
+        return (ExecutionResult(sufficient, shapes) if shapes else SUCCESS), staging
 
     def _shapes(self, outcome: Outcome) -> tuple[OutputShape, ...]:
         return tuple(

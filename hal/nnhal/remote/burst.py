@@ -80,7 +80,7 @@ class RemoteBurst:
         self._channel.close()
 
     def _exchange(self, message: bytes) -> BurstOutcome:
-        if not self._busy.acquire(blocking=False):
+        if not self._busy.acquire(False):
             general_failure("the burst runs an execution already; one at a time is allowed")
         try:
             self._channel.send(message)

@@ -10,7 +10,7 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.errors import HalError
-from nnhal.extensions.onnx import NUMBERS, VALUE, operand_code
+from nnhal.extensions.onnx import NAME, NUMBERS, VALUE, operand_code
 from nnhal.types import FusedActivation, Operand, OperandLifeTime, OperandType, OperationType
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe
 from nnhal_service.frontends.builder import ModelBuilder
@@ -51,6 +51,11 @@ class GraphBuilder:
     model: ModelBuilder = field(default_factory=ModelBuilder)
     operands: dict[str, int] = field(default_factory=dict)
     origins: list[tuple[str, ...]] = field(default_factory=list)
+    _of_the_hal: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        nodes = [node for node in self.graph.nodes if node.domain != NAME]
+        self._of_the_hal = frozenset(name for node in nodes for name in (*node.inputs, *node.outputs))
 
     def input(self, name: str) -> int:
         """The operand of an input of the model. Raises ValueError for an element type that the HAL has not."""
@@ -94,7 +99,10 @@ class GraphBuilder:
     def _needs_extension(self, name: str, info: TensorInfo) -> bool:
         known = self.graph.quantization.get(name)
         per_channel = known is not None and known.axis is not None
-        return info.element_type not in OPERAND_TYPES or info.element_type == np.int64 or info.is_empty or per_channel
+        if info.element_type not in OPERAND_TYPES or info.element_type == np.int64 or info.is_empty or per_channel:
+            return True
+        # The HAL cannot be given an input without elements; the extension can.
+        return (info.shape is None or 0 in info.shape) and name not in self._of_the_hal
 
     def _constant(self, name: str) -> int:
         values = self.graph.constants[name]
@@ -214,6 +222,14 @@ class NodeBuilder:
     def add_constant(self, code: OperandType, values: Array, **quantization: Any) -> int:
         """A constant operand; ``quantization`` as for ModelBuilder.constant."""
         return self.builder.model.constant(code, values, **quantization)
+
+    def array(self, values: Array) -> int:
+        """A constant operand of an array's own element type."""
+        try:
+            code = operand_type(values.dtype, self.node.inputs[0])
+        except ValueError as error:
+            raise self.node.unsupported(str(error)) from error
+        return self.add_constant(code, values, scale=1.0 if code in _QUANT8 else 0.0)
 
     def absent(self, code: int) -> int:
         """An optional input that is left out."""

@@ -5,8 +5,9 @@ Each rule looks at a node and the only reader of its result, and gives the node 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 
 import numpy as np
 
@@ -16,8 +17,23 @@ from nnhal.types.layout import Dimensions
 from nnhal_service.frontends.onnx.graph import Graph, Node
 
 _TAKE_ACTIVATION = frozenset(
-    {"Add", "AveragePool", "BatchNormalization", "Conv", "Div", "Gemm", "MatMul", "MaxPool", "Mul", "Sub"}
+    {
+        "Add",
+        "AveragePool",
+        "BatchNormalization",
+        "Conv",
+        "ConvTranspose",
+        "Div",
+        "Gemm",
+        "MatMul",
+        "MaxPool",
+        "Mul",
+        "Sub",
+        "Sum",
+    }
 )
+_SHAPES = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
+_MAX_RANK = 4
 _RANGES = {
     (0.0, np.inf): FusedActivation.RELU,
     (-1.0, 1.0): FusedActivation.RELU1,
@@ -38,7 +54,7 @@ Rule = Callable[[Graph, Node, Node], Merged | None]
 
 def fuse(graph: Graph) -> Graph:
     """The graph with all rules applied."""
-    for rule in (fuse_padding, fuse_normalization, fuse_bias, fuse_activation):
+    for rule in (fuse_shape_before, fuse_shape_after, fuse_padding, fuse_normalization, fuse_bias, fuse_activation):
         graph = _apply(graph, rule)
     return graph
 
@@ -60,6 +76,41 @@ def _apply(graph: Graph, rule: Rule) -> Graph:
         producers.update((name, node) for name in node.outputs)
         nodes[node.outputs[0]] = node
     return replace(graph, nodes=tuple(nodes.values()))
+
+
+def fuse_shape_before(graph: Graph, first: Node, second: Node) -> Merged | None:
+    """Another shape of more axes than the HAL has, then Transpose: a Transpose by way of fewer axes.
+
+    Attribute ``via`` is the shape that its input is to have before.
+    """
+    shape = graph.shape(first.outputs[0])
+    if first.op_type not in _SHAPES or second.op_type != "Transpose" or shape is None or len(shape) <= _MAX_RANK:
+        return None
+    via, perm = _with_joined_axes(shape, second.attributes.get("perm", range(len(shape))[::-1]))
+    if len(via) > _MAX_RANK or via.count(0) > 1:
+        return None
+    return Merged(replace(second, inputs=first.inputs[:1], attributes={"perm": perm, "via": via}))
+
+
+def fuse_shape_after(graph: Graph, first: Node, second: Node) -> Merged | None:
+    """A Transpose by way of fewer axes, then another shape, which it can have at once."""
+    del graph
+    return Merged(first) if "via" in first.attributes and second.op_type in _SHAPES else None
+
+
+def _with_joined_axes(shape: Dimensions, perm: Sequence[int]) -> tuple[Dimensions, list[int]]:
+    """A shape and an order of its axes without those of length 1, and with those as one that stay neighbours."""
+    kept = [axis for axis in perm if shape[axis] != 1] or [0]
+    places = {axis: place for place, axis in enumerate(sorted(kept))}
+    groups: list[list[int]] = []
+    for axis in kept:
+        if groups and places[axis] == places[groups[-1][-1]] + 1:
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+    ordered = sorted(groups)
+    lengths = tuple(prod(shape[axis] for axis in group) for group in ordered)
+    return lengths, [ordered.index(group) for group in groups]
 
 
 def fuse_padding(graph: Graph, first: Node, second: Node) -> Merged | None:

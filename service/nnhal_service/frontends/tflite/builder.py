@@ -210,9 +210,13 @@ class OperatorBuilder(Steps):
 
     def shape(self, index: int) -> Dimensions:
         """The dimensions of an input: 0 for an open axis. Raises UnsupportedNode where not even the rank is known."""
-        dimensions = self.operand(self.input(index)).dimensions
+        return self.ranked(self.input(index))
+
+    def ranked(self, operand: int) -> Dimensions:
+        """The dimensions of an operand: 0 for an open axis. Raises UnsupportedNode where not even the rank is known."""
+        dimensions = self.operand(operand).dimensions
         if not dimensions:
-            raise self.unsupported(f"the rank of '{self.source(index).name}' is not known", "known ranks")
+            raise self.unsupported(f"the rank of '{self.model.names[operand]}' is not known", "known ranks")
         return dimensions
 
     def tflite_shape(self, index: int) -> Dimensions:
@@ -336,8 +340,8 @@ class OperatorBuilder(Steps):
 
     def filled(self, code: OperandType, shape: Dimensions, value: int = 0, **quantization: Any) -> int:
         """A constant that the file does not hold: one number in all elements."""
-        if prod(shape) > _MOST_ELEMENTS:
-            raise self.unsupported(f"a constant of {describe(shape)}", f"at most {_MOST_ELEMENTS} elements")
+        if not 0 < prod(shape) <= _MOST_ELEMENTS:
+            raise self.unsupported(f"a constant of {describe(shape)}", f"1 to {_MOST_ELEMENTS} elements")
         return self.add_constant(code, np.full(shape, value, ELEMENT_TYPES[code]), **quantization)
 
     def initial_state(self, index: int) -> int:

@@ -13,6 +13,8 @@ from nnhal_service.frontends.tflite.ops.slicing import slices_of
 from nnhal_service.frontends.tflite.tensors import ELEMENTS
 
 _Folding = Callable[[OperatorBuilder, Sequence[Array]], Array]
+_MOST_ELEMENTS = 1024
+"""Shapes are short; what is longer is data."""
 _WHOLE_NUMBERS = (np.dtype(np.int32), np.dtype(np.int64))
 
 
@@ -24,6 +26,8 @@ def fold(b: OperatorBuilder) -> bool:
     element = ELEMENTS.get(b.target().code)
     values = [value for index in range(len(b.operator.inputs)) if (value := b.constant(index)) is not None]
     if element is None or element.numpy not in _WHOLE_NUMBERS or not values or len(values) < len(b.operator.inputs):
+        return False
+    if max(value.size for value in values) > _MOST_ELEMENTS:
         return False
     try:
         with np.errstate(all="ignore"):  # they wrap around, as at run time

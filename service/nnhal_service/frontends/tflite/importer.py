@@ -7,8 +7,9 @@ from dataclasses import replace
 from itertools import count
 
 from nnhal.types import OperandLifeTime, OperationType
+from nnhal.types.layout import byte_size, describe
 from nnhal.types.memory import NOWHERE
-from nnhal_service.frontends.errors import UnsupportedInput
+from nnhal_service.frontends.errors import InvalidModel, UnsupportedInput
 from nnhal_service.frontends.imported import ImportedModel, ImportedTensor
 from nnhal_service.frontends.tflite.builder import GraphBuilder, OperatorBuilder
 from nnhal_service.frontends.tflite.folding import fold
@@ -17,6 +18,7 @@ from nnhal_service.frontends.tflite.ops import CONVERTERS
 from nnhal_service.frontends.tflite.reader import read_graph
 from nnhal_service.frontends.tflite.tensors import element_type
 
+_MAX_BYTES = 2**32 - 1
 AFTER = "/after"
 """What the name of a variable gets where it is an output."""
 
@@ -74,7 +76,17 @@ def _copy(b: OperatorBuilder, operand: int, name: str) -> int:
     return result
 
 
+def _require_sizes(builder: GraphBuilder) -> None:
+    for operand, name in zip(builder.model.operands, builder.model.names, strict=True):
+        size = byte_size(operand.type, operand.dimensions)
+        if size > _MAX_BYTES:
+            raise InvalidModel(
+                f"tensor '{name}' of {describe(operand.dimensions)} takes {size} bytes, expected 32 bits"
+            )
+
+
 def _imported(builder: GraphBuilder, outputs: Sequence[int]) -> ImportedModel:
+    _require_sizes(builder)
     graph, names = builder.graph, _Names()
     user_inputs = [_tensor(builder, index, builder.operands[index], names) for index in graph.inputs]
     user_outputs = [

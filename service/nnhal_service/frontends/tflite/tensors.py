@@ -24,7 +24,6 @@ from nnhal_service.frontends.tflite.graph import Quantization, Tensor
 
 _NAMES = {code: name for name, code in vars(TensorType).items() if isinstance(code, int)}
 _INT32 = np.iinfo(np.int32)
-_MAX_BYTES = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +71,6 @@ def operand_of(tensor: Tensor, lifetime: OperandLifeTime, dimensions: tuple[int,
     element = element_type(tensor)
     if tensor.code == TensorType.INT4:
         raise ValueError(f"'{tensor.name}' has elements of INT4 and is no constant, expected INT8")
-    if element.numpy.itemsize * prod(dimensions) > _MAX_BYTES:
-        raise ValueError(f"'{tensor.name}' of {describe(dimensions)} takes more than {_MAX_BYTES} bytes")
     found = quantization_of(tensor)
     if found is not None and found.per_channel:
         raise ValueError(f"'{tensor.name}' has a scale for each index along axis {found.axis}, expected one scale")
@@ -93,14 +90,21 @@ def quantization_of(tensor: Tensor) -> Quantization | None:
         if element.operand not in QUANT8:
             raise ValueError(f"'{tensor.name}' has elements of {element.numpy} and no scale, expected one")
         return _INTEGERS_THEMSELVES
-    limits = np.iinfo(element.numpy)  # type: ignore[type-var]
-    for scale, zero_point in zip(tensor.quantization.scales, tensor.quantization.zero_points, strict=True):
+    _require_scales(tensor, tensor.quantization)
+    return tensor.quantization
+
+
+def _require_scales(tensor: Tensor, found: Quantization) -> None:
+    limits = np.iinfo(element_type(tensor).numpy)  # type: ignore[type-var]
+    for scale, zero_point in zip(found.scales, found.zero_points, strict=True):
         if scale <= 0 or not limits.min <= zero_point <= limits.max:
             raise InvalidModel(
                 f"tensor '{tensor.name}' has scale {scale} and zero point {zero_point}, "
                 f"expected a scale above 0 and a zero point of {limits.min} to {limits.max}"
             )
-    return tensor.quantization
+    if found.per_channel and len(found.scales) != tensor.initial_shape[found.axis]:
+        shape = describe(tensor.initial_shape)
+        raise InvalidModel(f"tensor '{tensor.name}' of {shape} has {len(found.scales)} scales along axis {found.axis}")
 
 
 def values_of(tensor: Tensor) -> Array:
@@ -122,18 +126,9 @@ def values_of(tensor: Tensor) -> Array:
 
 def channels_of(tensor: Tensor) -> ChannelQuant:
     """The quantisation of a constant with a scale for each index along an axis. Raises ValueError, InvalidModel."""
-    found = quantization_of(tensor)
-    if (
-        found is None
-        or element_type(tensor).operand != OperandType.TENSOR_QUANT8_ASYMM_SIGNED
-        or any(found.zero_points)
-    ):
+    found, code = quantization_of(tensor), element_type(tensor).operand
+    if found is None or code != OperandType.TENSOR_QUANT8_ASYMM_SIGNED or any(found.zero_points):
         raise ValueError(f"'{tensor.name}' has a scale for each channel, expected int8 with zero points 0")
-    if len(found.scales) != tensor.initial_shape[found.axis]:
-        raise InvalidModel(
-            f"tensor '{tensor.name}' of {describe(tensor.initial_shape)} has {len(found.scales)} scales along "
-            f"axis {found.axis}"
-        )
     return ChannelQuant(found.scales, found.axis)
 
 
@@ -144,7 +139,8 @@ def real_values(values: Array, quantization: Quantization) -> Array:
         along[quantization.axis] = -1
     scales = np.array(quantization.scales, np.float32).reshape(along)
     zero_points = np.array(quantization.zero_points, np.float32).reshape(along)
-    reals: Array = (values.astype(np.float32) - zero_points) * scales
+    with np.errstate(over="ignore"):  # a scale near the largest float makes infinities, as at run time
+        reals: Array = (values.astype(np.float32) - zero_points) * scales
     return reals
 
 

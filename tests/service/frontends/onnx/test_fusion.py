@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import NodeProto
 from onnx.helper import make_node
 
+from nnhal_service.frontends.errors import UnsupportedNode
+from nnhal_service.frontends.onnx import import_onnx
 from tests.support.onnx_models import check, onnx_model, operations, random, values
 
 IMAGE = {"x": random(1, 4, 9, 7)}
@@ -90,3 +93,63 @@ def test_a_sum_that_is_no_bias_stays() -> None:
     nodes = [make_node("MatMul", ["x", "w"], ["p"]), make_node("Add", ["p", "b"], ["y"])]
     model = onnx_model(nodes, {"x": [3, 4]}, ["y"], {"w": random(4, 5), "b": random(3, 5)})
     assert operations(check(model, {"x": random(3, 4)})) == ["FULLY_CONNECTED", "ADD"]
+
+
+def rearranged(shape: list[Any], between: list[int], perm: list[int], after: list[int]) -> onnx.ModelProto:
+    nodes = [
+        make_node("Reshape", ["x", "s"], ["a"], "up"),
+        make_node("Transpose", ["a"], ["b"], "turn", perm=perm),
+        make_node("Reshape", ["b", "t"], ["y"], "down"),
+    ]
+    return onnx_model(nodes, {"x": shape}, ["y"], {"s": np.array(between), "t": np.array(after)})
+
+
+@pytest.mark.parametrize(
+    ("shape", "between", "perm", "after"),
+    [
+        ([2, 6, 4, 5], [2, 3, 2, 4, 5], [0, 2, 1, 3, 4], [2, 6, 4, 5]),
+        ([1, 6, 4, 5], [1, 2, 3, 4, 5], [0, 2, 1, 3, 4], [1, 6, 4, 5]),
+        (["N", 6, 4, 5], [-1, 2, 3, 4, 5], [0, 2, 1, 3, 4], [-1, 6, 4, 5]),
+        ([2, 4, 5, 6], [2, 4, 5, 3, 2], [0, 1, 2, 4, 3], [2, 4, 5, 6]),
+    ],
+)
+def test_channels_of_groups_that_are_mixed_are_one_operation(
+    shape: list[Any], between: list[int], perm: list[int], after: list[int]
+) -> None:
+    fixed = [2 if length == "N" else length for length in shape]
+    imported = check(rearranged(shape, between, perm, after), {"x": random(*fixed)})
+    assert operations(imported) == ["CHANNEL_SHUFFLE"]
+    assert imported.operation_nodes == (("up", "turn", "down"),)
+
+
+@pytest.mark.parametrize(
+    ("shape", "between", "perm", "after"),
+    [
+        ([2, 3, 4], [2, 3, 1, 1, 4], [4, 0, 2, 3, 1], [4, 6]),
+        ([4, 6], [2, 2, 1, 3, 2], [0, 1, 2, 3, 4], [6, 4]),
+    ],
+)
+def test_more_axes_than_the_hal_has_are_joined(
+    shape: list[Any], between: list[int], perm: list[int], after: list[int]
+) -> None:
+    model = rearranged(shape, between, perm, after)
+    assert operations(check(model, {"x": random(*shape)})) == ["RESHAPE", "TRANSPOSE", "RESHAPE"]
+
+
+def test_five_axes_that_all_part_are_refused() -> None:
+    model = rearranged([1, 8, 3, 5], [1, 2, 2, 2, 3, 5], [0, 1, 4, 2, 5, 3], [1, 2, 6, 10])
+    with pytest.raises(UnsupportedNode, match="has rank 6, expected 1 to 4"):
+        import_onnx(model, extension=False)
+
+
+@pytest.mark.parametrize(("op_type", "expected"), [("Sum", ["ADD"]), ("ConvTranspose", ["TRANSPOSE_CONV_2D"])])
+def test_more_operations_take_an_activation(op_type: str, expected: list[str]) -> None:
+    constants = {"Sum": random(4, 1, 1), "ConvTranspose": random(4, 6, 3, 3)}
+    nodes = [make_node(op_type, ["x", "w"], ["a"]), make_node("Relu", ["a"], ["y"])]
+    model = onnx_model(nodes, {"x": [1, 4, 9, 7]}, ["y"], {"w": constants[op_type]})
+    assert operations(check(model, IMAGE)) == expected
+
+
+def test_the_sum_of_one_tensor_takes_an_activation() -> None:
+    nodes = [make_node("Sum", ["x"], ["a"]), make_node("Relu", ["a"], ["y"])]
+    assert operations(check(onnx_model(nodes, {"x": [1, 4, 9, 7]}, ["y"]), IMAGE)) == ["RESHAPE", "RELU"]

@@ -62,8 +62,6 @@ def run(
 @pytest.mark.parametrize("scales", [0.02, [0.01, 0.02, 0.03, 0.01, 0.005, 0.02]])
 @pytest.mark.parametrize("bias", [True, False])
 def test_convolution(element_type: type[np.generic], scales: Any, bias: bool) -> None:
-    if np.ndim(scales) and element_type is np.uint8 and not bias:
-        pytest.skip("the same as with signed weights")
     weights = {
         "w": integers((6, 4, 3, 3), np.int8),
         "ws": np.array(scales, np.float32),

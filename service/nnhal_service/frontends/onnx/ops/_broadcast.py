@@ -6,16 +6,14 @@ import numpy as np
 
 from nnhal.types import OperandType, OperationType
 from nnhal.types.layout import Dimensions, describe
-from nnhal_service.frontends.onnx.builder import OPERAND_TYPES, NodeBuilder
+from nnhal_service.frontends.onnx.builder import NodeBuilder
 
 _BOOL = OperandType.TENSOR_BOOL8
 
 
 def filled(b: NodeBuilder, value: float, index: int = 0, shape: Dimensions = (1,)) -> int:
     """A constant with one value everywhere, of the element type of an input."""
-    element_type = b.element_type(index)
-    scale = 1.0 if element_type.itemsize == 1 and element_type != np.bool_ else 0.0
-    return b.add_constant(OPERAND_TYPES[element_type], np.full(shape, value, element_type), scale=scale)
+    return b.array(np.full(shape, value, b.element_type(index)))
 
 
 def broadcast_input(b: NodeBuilder, index: int, shape: Dimensions) -> int:

@@ -45,7 +45,7 @@ def filter_of(b: NodeBuilder, values: Array, channel_dim: int) -> Weights:
     """Weights that have been brought to the HAL's layout already. ``channel_dim`` is the axis of output channels."""
     quantization, source = b.quantization(1), b.quantization(0)
     if source is None or quantization is None:
-        return Weights(b.add_constant(OPERAND_TYPES[b.element_type()], values.astype(b.element_type(), copy=False)))
+        return Weights(b.array(values.astype(b.element_type(), copy=False)))
     if quantization.axis is None:
         values, zero_point = _shifted(values, quantization.zero_point, source.element_type)
         code = OPERAND_TYPES[source.element_type]
@@ -62,7 +62,7 @@ def bias_of(b: NodeBuilder, values: Array | None, channels: int, weights: Weight
     reals = np.zeros(channels) if values is None else values
     source = b.quantization(0)
     if source is None or not weights.scales:
-        return b.add_constant(OPERAND_TYPES[b.element_type()], reals.astype(b.element_type()))
+        return b.array(reals.astype(b.element_type()))
     scales = np.array(weights.scales) * source.scale
     integers = np.clip(np.rint(reals / scales), _INT32.min, _INT32.max)
     scale = 0.0 if weights.per_channel else float(np.float32(scales[0]))

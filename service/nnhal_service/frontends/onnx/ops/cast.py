@@ -39,10 +39,7 @@ def _from_bools(b: NodeBuilder, wanted: np.dtype[np.generic]) -> None:
     shape = b.shape(0) or (1,)
     if 0 in shape:
         raise b.node.unsupported(f"bool to {wanted} on axes of unknown length", "fixed shapes of the model's inputs")
-    code = OPERAND_TYPES[wanted]
-    scale = 1.0 if wanted in _BYTES else 0.0
-    ones, zeros = (b.add_constant(code, np.full(shape, value, wanted), scale=scale) for value in (1, 0))
-    b.finish(OperationType.SELECT, [b.input(0), ones, zeros])
+    b.finish(OperationType.SELECT, [b.input(0), *(b.array(np.full(shape, value, wanted)) for value in (1, 0))])
 
 
 def _from_signed_bytes(b: NodeBuilder, wanted: np.dtype[np.generic]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnhal.types import OperationType
-from nnhal_service.frontends.onnx.builder import OPERAND_TYPES, NodeBuilder
+from nnhal_service.frontends.onnx.builder import NodeBuilder
 from nnhal_service.frontends.onnx.fusion import normalization_of
 from nnhal_service.frontends.onnx.ops._definition import Converter
 from nnhal_service.frontends.onnx.qdq import QuantizedForm
@@ -52,7 +52,7 @@ def power(b: NodeBuilder) -> None:
     if element_type.kind != "f":
         raise b.node.unsupported(f"a power of {element_type}", "floats")
     values = np.atleast_1d(exponent).astype(element_type)
-    b.finish(OperationType.POW, [b.input(0), b.add_constant(OPERAND_TYPES[element_type], values)])
+    b.finish(OperationType.POW, [b.input(0), b.array(values)])
 
 
 def batch_normalization(b: NodeBuilder) -> None:
@@ -62,10 +62,7 @@ def batch_normalization(b: NodeBuilder) -> None:
         raise b.node.unsupported("parameters that are computed at run time, or training_mode", "constant parameters")
     rank = len(b.shape(0))
     element_type = b.element_type()
-    scale, shift = (
-        b.add_constant(OPERAND_TYPES[element_type], values.astype(element_type).reshape(-1, *[1] * (rank - 2)))
-        for values in factors
-    )
+    scale, shift = (b.array(values.astype(element_type).reshape(-1, *[1] * (rank - 2))) for values in factors)
     product = b.step(OperationType.MUL, [b.input(0), scale, b.int32(0)])
     b.finish(OperationType.ADD, [product, shift, b.activation()])
 

@@ -7,14 +7,12 @@ from math import prod
 
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
-from nnhal_service.frontends.onnx.builder import OPERAND_TYPES, NodeBuilder
+from nnhal_service.frontends.onnx.builder import NodeBuilder
 from nnhal_service.frontends.onnx.ops._definition import Converter
 
 _NCHW = True
 _EPSILON = 1e-5
 _CHANNELS = 1
-_OPSET_OF_CHANNEL_SCALES = 21
-"""Since it GroupNormalization has a scale for each channel, before it one for each group."""
 
 
 def instance_normalization(b: NodeBuilder) -> None:
@@ -28,12 +26,7 @@ def group_normalization(b: NodeBuilder) -> None:
     """Each group of channels to mean 0 and variance 1."""
     shape, groups = b.shape(0), b.attribute("num_groups", 1)
     normalized = _normalize(b, (shape[0], groups, 1, _length(b, shape[1:]) // groups))
-    if b.graph.opset >= _OPSET_OF_CHANNEL_SCALES:
-        _finish_scaled(b, b.reshape(normalized, shape), shape[1])
-        return
-    scale, shift = (_per_channel(b, index, groups, 4) for index in (1, 2))
-    product = b.step(OperationType.MUL, [normalized, scale, b.int32(0)])
-    b.finish_reshape(b.step(OperationType.ADD, [product, shift, b.int32(0)]))
+    _finish_scaled(b, b.reshape(normalized, shape), shape[1])
 
 
 def layer_normalization(b: NodeBuilder) -> None:
@@ -100,7 +93,7 @@ def _per_channel(b: NodeBuilder, index: int, channels: int, rank: int) -> int:
     values = b.constant(index)
     if values is None:
         return b.reshape(b.input(index), shape)
-    return b.add_constant(OPERAND_TYPES[values.dtype], values.reshape(shape))
+    return b.array(values.reshape(shape))
 
 
 GROUP_NORMALIZATION = Converter(group_normalization)

@@ -8,7 +8,7 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.types import OperationType
-from nnhal_service.frontends.onnx.builder import OPERAND_TYPES, NodeBuilder
+from nnhal_service.frontends.onnx.builder import NodeBuilder
 from nnhal_service.frontends.onnx.ops._definition import Converter
 from nnhal_service.frontends.onnx.ops._weights import required_constant
 
@@ -76,7 +76,7 @@ def _run(b: NodeBuilder, sizes: Sizes, direction: int, activation: int) -> tuple
     peepholes = [missing] * 3
     if b.has(7):
         first, output, forget = np.split(required_constant(b, 7, "peepholes")[direction], 3)
-        peepholes = [_constant(b, values) for values in (first, forget, output)]
+        peepholes = [b.array(values) for values in (first, forget, output)]
     source = _reversed(b, b.input(0)) if backwards else b.input(0)
     inputs = [source, *_gates(b, weights), *_gates(b, recurrent), *peepholes, *_gates(b, _bias(b, sizes, direction))]
     inputs += [missing] * _PROJECTION_AND_ITS_BIAS
@@ -94,7 +94,7 @@ def _reversed(b: NodeBuilder, operand: int) -> int:
 
 def _gates(b: NodeBuilder, values: Array) -> list[int]:
     parts = np.split(values, len(_GATES))
-    return [_constant(b, parts[_GATES[name]]) for name in _ORDER]
+    return [b.array(parts[_GATES[name]]) for name in _ORDER]
 
 
 def _bias(b: NodeBuilder, sizes: Sizes, direction: int) -> Array:
@@ -110,18 +110,14 @@ def _state(b: NodeBuilder, sizes: Sizes, direction: int, index: int) -> int:
     """An initial state [batch, units], zeros where it is left out."""
     shape = (sizes.batch, sizes.units)
     if not b.has(index):
-        return _constant(b, np.zeros(shape, b.element_type()))
+        return b.array(np.zeros(shape, b.element_type()))
     values = b.constant(index)
     if values is not None:
-        return _constant(b, values[direction])
+        return b.array(values[direction])
     states = b.input(index)
     if sizes.directions > 1:
         states = b.step(OperationType.SLICE, [states, b.vector([direction, 0, 0]), b.vector([1, *shape])])
     return b.reshape(states, shape)
-
-
-def _constant(b: NodeBuilder, values: Array) -> int:
-    return b.add_constant(OPERAND_TYPES[values.dtype], values)
 
 
 def _join(b: NodeBuilder, operands: tuple[int, ...], shape: tuple[int, ...], axis: int, index: int) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from nnhal.types import OperandType, OperationType
+from nnhal.types.layout import Dimensions
 from nnhal_service.frontends.onnx.builder import NodeBuilder
 from nnhal_service.frontends.onnx.fusion import padding_value, paddings_of
 from nnhal_service.frontends.onnx.ops._definition import Converter
@@ -19,9 +22,27 @@ def reshape(b: NodeBuilder) -> None:
 
 
 def transpose(b: NodeBuilder) -> None:
-    """The axes in another order, reversed where none is given."""
+    """The axes in another order, reversed where none is given; of another shape first, where the node says so."""
+    via = b.attribute("via", None)
+    if via is not None:
+        _transpose_via(b, via)
+        return
     order = b.attribute("perm", list(reversed(range(len(b.shape(0))))))
     b.finish(OperationType.TRANSPOSE, [b.input(0), b.vector(order)])
+
+
+def _transpose_via(b: NodeBuilder, via: Dimensions) -> None:
+    """Two neighbouring axes that change places within an axis of the input are CHANNEL_SHUFFLE."""
+    order, shape = b.attribute("perm", []), b.shape(0)
+    first = next((place for place, axis in enumerate(order) if place != axis), 0)
+    swapped = order == [*range(first), first + 1, first, *range(first + 2, len(via))]
+    after = prod(via[first + 2 :])
+    for axis, length in enumerate(shape):
+        rest = prod(shape[axis + 1 :])
+        if swapped and shape == b.output_shape() and length == via[first] * via[first + 1] and after == rest != 0:
+            b.finish(OperationType.CHANNEL_SHUFFLE, [b.input(0), b.int32(via[first]), b.int32(axis)])
+            return
+    b.finish_reshape(b.step(OperationType.TRANSPOSE, [b.reshape(b.input(0), via), b.vector(order)]))
 
 
 def concat(b: NodeBuilder) -> None:

@@ -11,17 +11,23 @@ from nnhal_service.frontends.onnx.qdq import QuantizedForm
 
 def maximum(b: NodeBuilder) -> None:
     """The largest of the tensors, element by element."""
-    _chain(b, OperationType.MAXIMUM, [])
+    _chain(b, OperationType.MAXIMUM)
 
 
 def minimum(b: NodeBuilder) -> None:
     """The smallest of the tensors, element by element."""
-    _chain(b, OperationType.MINIMUM, [])
+    _chain(b, OperationType.MINIMUM)
 
 
 def total(b: NodeBuilder) -> None:
     """Their sum."""
-    _chain(b, OperationType.ADD, [b.int32(0)])
+    value, *others = [b.input(index) for index in range(len(b.node.inputs))]
+    if not others:
+        b.finish_activated(OperationType.RESHAPE, [value, b.target(b.output_shape())])
+        return
+    for other in others[:-1]:
+        value = b.step(OperationType.ADD, [value, other, b.int32(0)])
+    b.finish(OperationType.ADD, [value, others[-1], b.activation()])
 
 
 def mean(b: NodeBuilder) -> None:
@@ -32,14 +38,14 @@ def mean(b: NodeBuilder) -> None:
     b.finish(OperationType.DIV, [value, filled(b, len(b.node.inputs)), b.int32(0)])
 
 
-def _chain(b: NodeBuilder, code: OperationType, parameters: list[int]) -> None:
+def _chain(b: NodeBuilder, code: OperationType) -> None:
     value, *others = [b.input(index) for index in range(len(b.node.inputs))]
     if not others:
         b.finish_reshape(value)
         return
     for other in others[:-1]:
-        value = b.step(code, [value, other, *parameters])
-    b.finish(code, [value, others[-1], *parameters])
+        value = b.step(code, [value, other])
+    b.finish(code, [value, others[-1]])
 
 
 def _quantized_pair(form: QuantizedForm) -> bool:

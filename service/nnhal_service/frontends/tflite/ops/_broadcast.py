@@ -31,7 +31,7 @@ def repetition(b: OperatorBuilder, operand: int, shape: Dimensions) -> tuple[Ope
     """The operation that repeats an operand to a shape that it broadcasts to, and its inputs."""
     source = b.operand(operand)
     if source.type == OperandType.TENSOR_BOOL8:
-        return OperationType.LOGICAL_OR, [operand, b.add_constant(OperandType.TENSOR_BOOL8, np.zeros(shape))]
+        return OperationType.LOGICAL_OR, [operand, b.filled(OperandType.TENSOR_BOOL8, shape)]
     aligned = (1,) * (len(shape) - len(source.dimensions)) + source.dimensions
     if aligned != source.dimensions:
         operand = b.reshape(operand, aligned)

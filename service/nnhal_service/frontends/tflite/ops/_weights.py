@@ -9,8 +9,6 @@ import numpy as np
 from nnhal.types import OperandType
 from nnhal_service.frontends.tflite.builder import OperatorBuilder
 
-_INT32 = np.iinfo(np.int32)
-
 
 @dataclass(frozen=True, slots=True)
 class Weights:
@@ -40,11 +38,8 @@ def bias_of(b: OperatorBuilder, main: int, index: int, weights: Weights, channel
     """The bias: zeros where it is left out. Its scale is the accumulator's, by which the HAL defines it."""
     source = b.operand(b.input(main))
     if not weights.scales:
-        if b.has(index):
-            return b.input(index)
-        return b.add_constant(OperandType(source.type), np.zeros(channels))
+        return b.input(index) if b.has(index) else b.filled(OperandType(source.type), (channels,))
     scale = 0.0 if weights.per_channel else float(np.float32(source.scale) * np.float32(weights.scales[0]))
-    values = b.required(index, "bias") if b.has(index) else np.zeros(channels, np.int32)
-    if values.size and not _INT32.min <= values.min() <= values.max() <= _INT32.max:
-        raise b.unsupported(f"a bias of {values.min()} to {values.max()}", "32 bits")
-    return b.add_constant(OperandType.TENSOR_INT32, values, scale=scale)
+    if not b.has(index):
+        return b.filled(OperandType.TENSOR_INT32, (channels,), scale=scale)
+    return b.add_constant(OperandType.TENSOR_INT32, np.array(b.integers(index, "bias")), scale=scale)

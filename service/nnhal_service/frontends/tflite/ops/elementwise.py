@@ -78,12 +78,13 @@ def square(b: OperatorBuilder) -> None:
 def add_n(b: OperatorBuilder) -> None:
     """A sum of two tensors or more."""
     none = b.int32(FusedActivation.NONE)
-    total, *others = b.inputs()
-    if not others:
-        raise b.unsupported("a sum of one tensor", "two or more")
-    for operand in others[:-1]:
+    operands = b.inputs()
+    if len(operands) < 2:
+        raise b.unsupported(f"a sum of {len(operands)} tensors", "two or more")
+    total = operands[0]
+    for operand in operands[1:-1]:
         total = b.step(OperationType.ADD, [total, operand, none])
-    b.finish(OperationType.ADD, [total, others[-1], none])
+    b.finish(OperationType.ADD, [total, operands[-1], none])
 
 
 def pairwise(code: OperationType) -> Converter:
@@ -138,7 +139,7 @@ def cos(b: OperatorBuilder) -> None:
 def select(b: OperatorBuilder) -> None:
     """SELECT, whose tensors must be of one shape: they are repeated where TFLite does that."""
     mask, first, second = (b.input(index) for index in range(3))
-    shapes = [b.operand(operand).dimensions for operand in (mask, first, second)]
+    shapes = [b.ranked(operand) for operand in (mask, first, second)]
     if len(set(shapes)) > 1:
         if b.operator.op_type == "SELECT" and shapes[0] != (1,):
             raise b.unsupported("a mask that selects slices", "a mask of the tensors' shape, or of one element")

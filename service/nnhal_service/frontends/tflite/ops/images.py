@@ -45,7 +45,7 @@ def batch_to_space(b: OperatorBuilder) -> None:
         b.finish(OperationType.BATCH_TO_SPACE_ND, [b.input(0), b.input(1)])
         return
     images = b.step(OperationType.BATCH_TO_SPACE_ND, [b.input(0), b.input(1)])
-    _, height, width, _ = b.operand(images).dimensions
+    _, height, width, _ = b.ranked(images)
     if len(crops) != 4 or 0 in (height, width):
         raise b.unsupported(f"crops {crops} of images of {height} x {width}", "four crops, known sizes")
     top, bottom, left, right = crops

@@ -46,7 +46,7 @@ def batch_matmul(b: OperatorBuilder) -> None:
     """BATCH_MATMUL, whose batches must be equal: they are repeated where TFLite does that."""
     options = b.options(BatchMatMulOptions)
     operands = [b.input(i) if b.is_quantized(b.input(1 - i)) else b.reals(i) for i in (0, 1)]
-    shapes = [b.operand(operand).dimensions for operand in operands]
+    shapes = [b.ranked(operand) for operand in operands]
     if shapes[0][:-2] != shapes[1][:-2]:
         batch = common_shape(b, *(shape[:-2] for shape in shapes))
         operands = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnhal.arrays import Array
 from nnhal.types import Operand, OperandType, OperationType
+from nnhal.types.layout import Dimensions
 from nnhal_service.frontends.tflite.builder import FLOAT, OperatorBuilder
 from nnhal_service.frontends.tflite.ops._broadcast import common_shape
 
@@ -37,14 +37,14 @@ def cast(b: OperatorBuilder) -> None:
     source, result = b.operand(b.input(0)), b.operand(b.result())
     from_bool, to_bool = (operand.type == OperandType.TENSOR_BOOL8 for operand in (source, result))
     if from_bool and not to_bool:
-        shape = common_shape(b, source.dimensions)
-        b.finish(OperationType.SELECT, [b.input(0), *(_stored(b, result, np.full(shape, n)) for n in (1, 0))])
+        shape = common_shape(b, b.shape(0))
+        b.finish(OperationType.SELECT, [b.input(0), *(_stored(b, result, shape, number) for number in (1, 0))])
     elif to_bool and not from_bool:
-        b.finish(OperationType.NOT_EQUAL, [b.input(0), _stored(b, source, np.zeros(1))])
+        b.finish(OperationType.NOT_EQUAL, [b.input(0), _stored(b, source, (1,), 0)])
     else:
         b.finish(OperationType.CAST, [b.input(0)])
 
 
-def _stored(b: OperatorBuilder, like: Operand, values: Array) -> int:
-    """A constant of the type and scale of an operand, with those very numbers stored in it."""
-    return b.add_constant(OperandType(like.type), values, scale=like.scale, zero_point=like.zero_point)
+def _stored(b: OperatorBuilder, like: Operand, shape: Dimensions, number: int) -> int:
+    """A constant of the type and scale of an operand, with that very number stored in it."""
+    return b.filled(OperandType(like.type), shape, number, scale=like.scale, zero_point=like.zero_point)

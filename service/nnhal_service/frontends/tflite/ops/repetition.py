@@ -21,7 +21,7 @@ def tile(b: OperatorBuilder) -> None:
 def broadcast_to(b: OperatorBuilder) -> None:
     """TILE by as much as the shape asks for."""
     operand = b.input(0)
-    shape = common_shape(b, b.operand(operand).dimensions, tuple(b.integers(1, "shape")))
+    shape = common_shape(b, b.ranked(operand), tuple(b.integers(1, "shape")))
     b.finish(*repetition(b, operand, shape))
 
 

@@ -6,7 +6,6 @@ import numpy as np
 
 from nnhal.types import OperationType
 from nnhal_service.frontends.tflite.builder import OperatorBuilder
-from nnhal_service.frontends.tflite.tensors import element_type
 
 
 def reshape(b: OperatorBuilder) -> None:
@@ -43,13 +42,9 @@ def shape(b: OperatorBuilder) -> None:
     given = b.tflite_shape(0)
     if 0 in given:
         raise b.unsupported("the input's shape is not known before execution", "known shapes")
-    b.fold(np.array(given, _element(b)))
+    b.fold(np.array(given, b.element_type()))
 
 
 def rank(b: OperatorBuilder) -> None:
     """How many axes there are. The HAL's RANK gives a scalar operand, which no tensor of TFLite's is."""
-    b.fold(np.array(len(b.tflite_shape(0)), _element(b)))
-
-
-def _element(b: OperatorBuilder) -> np.dtype[np.generic]:
-    return element_type(b.target()).numpy
+    b.fold(np.array(len(b.tflite_shape(0)), b.element_type()))

@@ -32,7 +32,7 @@ def strided_slice(b: OperatorBuilder) -> None:
         return
     else:
         part = b.step(OperationType.STRIDED_SLICE, [tensor, *_inputs(b, slices, 0)])
-    lengths = b.operand(part).dimensions
+    lengths = b.ranked(part)
     b.finish_reshape(part, [1 if axis is None else lengths[axis] for axis in slices.result])
 
 

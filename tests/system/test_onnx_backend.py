@@ -1,0 +1,96 @@
+"""ONNX's own backend tests, through a framework process.
+
+Those of a core of operators in the usual run; all of them where NNHAL_ONNX_BACKEND is "all".
+"""
+
+from __future__ import annotations
+
+import os
+import unittest
+import warnings
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+from onnx.backend.test import BackendTest
+
+from nnhal_client import onnx_backend
+from nnhal_client.onnx_backend import NnhalBackend
+from nnhal_client.onnx_backend_report import EXTENSION, HAL, KNOWN_FAILURES, Outcome, light_tests, report
+
+_ALL = os.environ.get("NNHAL_ONNX_BACKEND") == "all"
+_CORE = (
+    "add|and|argmax|averagepool|batchnorm|cast|clip|compress|concat|conv|cumsum|dequantizelinear|div|einsum|expand|gather|"
+    "gemm|gru|identity|if|instancenorm|layer_normalization|loop|lstm|matmul|maxpool|mul|nonmaxsuppression|nonzero|optional|"
+    "pad|quantizelinear|range|reduce_(mean|sum)|relu|reshape|resize|scan|scatter|sequence|shape|slice|softmax|split|"
+    "string|sub|tanh|tile|topk|top_k|transpose|unique|where"
+)
+
+
+def _cases() -> dict[str, type[unittest.TestCase]]:
+    """The package's tests without those that are left out, which otherwise count as skipped."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the package's data overflow on purpose
+        tests = BackendTest(NnhalBackend, __name__)
+    tests.exclude("_cuda$").exclude("^test_(bvlc|densenet|inception|resnet50|shufflenet|squeezenet|vgg|zfnet)")
+    if not _ALL:
+        tests.include(f"^test_({_CORE})(_|$)")
+    for pattern in KNOWN_FAILURES:
+        tests.xfail(pattern)
+    cases: dict[str, type[unittest.TestCase]] = tests.test_cases
+    for case in cases.values():
+        for name in [name for name in dir(case) if name.startswith("test_")]:
+            if getattr(getattr(case, name), "__unittest_skip__", False):
+                delattr(case, name)
+    return cases
+
+
+globals().update(_cases())
+
+
+@pytest.fixture(scope="module")
+def networks() -> list[Outcome]:
+    """How the networks went; without NNHAL_ONNX_BACKEND only the small ones."""
+    names = "*" if _ALL else "light_s*"
+    return list(light_tests(names))
+
+
+def test_the_packages_networks_give_what_they_should(networks: list[Outcome]) -> None:
+    assert len(networks) == (9 if _ALL else 2)
+    assert [outcome for outcome in networks if outcome.reason] == []
+
+
+def test_one_node_can_be_run() -> None:
+    x = np.array([[-1, 2], [3, -4]], np.float32)
+    (y,) = onnx_backend.run_node(helper.make_node("Relu", ["x"], ["y"]), [x])
+    np.testing.assert_array_equal(y, np.maximum(x, 0))
+
+
+def test_a_model_takes_inputs_by_position_or_by_name() -> None:
+    value = [helper.make_tensor_value_info(name, 1, [2]) for name in "aby"]
+    graph = helper.make_graph([helper.make_node("Sub", ["a", "b"], ["y"])], "g", value[:2], value[2:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    a, b = np.array([5, 6], np.float32), np.array([1, 2], np.float32)
+    loaded = onnx_backend.prepare(model)
+    np.testing.assert_array_equal(loaded.run([a, b])[0], [4, 4])
+    np.testing.assert_array_equal(loaded.run({"b": a, "a": b})[0], [-4, -4])
+
+
+def test_there_is_a_cpu_and_no_other_device() -> None:
+    assert onnx_backend.supports_device("CPU")
+    assert not onnx_backend.supports_device("CUDA")
+    with pytest.raises(ValueError, match="CUDA"):
+        onnx_backend.prepare(onnx.ModelProto(), "CUDA")
+
+
+def test_the_report_counts_and_names_what_fails() -> None:
+    page = report(
+        [
+            Outcome("node", "test_a", HAL, ("cpu_acc",)),
+            Outcome("node", "test_b", EXTENSION, ("cpu_ref",)),
+            Outcome("node", "test_c", "failed", (), "no device has it"),
+        ]
+    )
+    assert "| node | 2 of 3 | 1 | 0 | 1 | 1 |" in page
+    assert "test_c: no device has it" in page

@@ -1,0 +1,78 @@
+"""Models whose tensors have dimensions that are known only when they run, through a framework process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from nnhal.errors import HalError
+from nnhal_client import Framework
+from tests.support.onnx_models import onnx_model, random
+
+
+def saved(model: onnx.ModelProto, directory: Path) -> Path:
+    """A model as a file."""
+    path = directory / "model.onnx"
+    onnx.save(model, path)
+    return path
+
+
+def test_an_output_gets_as_much_memory_as_it_needs(framework: Framework, tmp_path: Path) -> None:
+    model = onnx_model([helper.make_node("NonZero", ["x"], ["y"])], {"x": [5000]}, ["y"])
+    loaded = framework.load(saved(model, tmp_path))
+    for x in (np.zeros(5000), np.ones(5000), np.arange(5000) % 2):
+        (found,) = loaded.run({"x": x.astype(np.float32)}).values()
+        np.testing.assert_array_equal(found, np.stack(np.nonzero(x)))
+        assert found.dtype == np.int64
+
+
+def test_inputs_of_open_dimensions_come_in_any(framework: Framework, tmp_path: Path) -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Erf", ["r"], ["y"])]
+    loaded = framework.load(saved(onnx_model(nodes, {"x": ["n", 3]}, ["y"]), tmp_path))
+    for batch in (1, 4, 2000):
+        assert loaded.run({"x": random(batch, 3)})["y"].shape == (batch, 3)
+
+
+def test_a_binding_of_open_inputs_needs_their_dimensions(framework: Framework, tmp_path: Path) -> None:
+    loaded = framework.load(saved(onnx_model([helper.make_node("Relu", ["x"], ["y"])], {"x": ["n"]}, ["y"]), tmp_path))
+    with pytest.raises(ValueError, match="expected all known"):
+        loaded.bind()
+    binding = loaded.bind(dimensions={"x": (2,)})
+    binding.inputs["x"][...] = [-1, 2]
+    report = binding.run()
+    assert report.dimensions == {"y": (2,)}
+    np.testing.assert_array_equal(binding.outputs["y"], [0, 2])
+
+
+def test_strings_go_in_and_out(framework: Framework, tmp_path: Path) -> None:
+    value = [helper.make_tensor_value_info(name, TensorProto.STRING, [2]) for name in "aby"]
+    graph = helper.make_graph([helper.make_node("StringConcat", ["a", "b"], ["y"])], "g", value[:2], value[2:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    loaded = framework.load(saved(model, tmp_path))
+    outputs = loaded.run({"a": np.array(["nn", "ä"], object), "b": np.array(["hal", ""], object)})
+    assert outputs["y"].tolist() == ["nnhal", "ä"]
+
+
+def test_a_value_that_cannot_pass_between_devices_keeps_the_model_on_one(framework: Framework, tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["n"]),
+        helper.make_node("Cast", ["n"], ["f"], to=TensorProto.FLOAT),
+        helper.make_node("Cast", ["f"], ["h"], to=TensorProto.FLOAT16),
+        helper.make_node("Cast", ["h"], ["g"], to=TensorProto.FLOAT),
+        helper.make_node("Erf", ["g"], ["y"]),
+    ]
+    loaded = framework.load(saved(onnx_model(nodes, {"x": [4]}, ["y"]), tmp_path))
+    assert len(loaded.steps) == 1
+    assert loaded.run({"x": np.ones(4, np.float32)})["y"].shape == (1, 4)
+
+
+def test_an_operator_that_no_device_has_is_named_with_every_refusal(framework: Framework, tmp_path: Path) -> None:
+    node = helper.make_node("Nonsense", ["x"], ["y"], name="odd", domain="com.example")
+    model = onnx_model([node], {"x": [2]}, [])
+    model.graph.output.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, [2]))
+    with pytest.raises(HalError, match=r"node odd: cpu_acc: .*Nonsense.*; cpu_ref: .*Nonsense"):
+        framework.load(saved(model, tmp_path))
