@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from nnhal.endpoint import Endpoint
 from nnhal.logs import configure_logs
+from nnhal.settings import describe_invalid
 from nnhal.supervision import Supervision, add_supervision_argument
 from nnhal_devices.driver import DriverOptions
 from nnhal_devices.host.process import host
@@ -41,8 +42,7 @@ def main() -> int:
         driver = create_driver(name, DriverOptions(settings.threads))
         process = host(driver, Endpoint(directory.resolve()), settings)
     except ValidationError as error:
-        problem = error.errors()[0]
-        print(f"nnhal device: {problem['loc'][0]} {problem['input']!r}: {problem['msg']}", file=sys.stderr)
+        print(f"nnhal device: {describe_invalid(error)}", file=sys.stderr)
         return 2
     except (LookupError, OSError, ValueError) as error:
         print(f"nnhal device: {error}", file=sys.stderr)

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from nnhal.endpoint import Endpoint
 from nnhal.logs import configure_logs
+from nnhal.settings import describe_invalid
 from nnhal.supervision import Supervision, add_supervision_argument
 from nnhal_service.process import serve
 from nnhal_service.settings import ServiceSettings
@@ -18,8 +19,13 @@ from nnhal_service.settings import ServiceSettings
 
 def main() -> int:
     """Serve until SIGTERM or SIGINT; 2 where the arguments are wrong."""
-    parser = argparse.ArgumentParser("nnhal serve", description="Serve models, split over devices.")
-    parser.add_argument("--endpoint", type=Path, required=True, help="the directory for the two sockets")
+    parser = argparse.ArgumentParser(
+        "nnhal serve",
+        description="Serve models, split over devices that run already, until SIGTERM or SIGINT.",
+        epilog="DIR gets two sockets: framework.sock speaks gRPC, link.sock passes descriptors. NNHAL_SERVICE_* in the "
+        "environment sets the limits that have no option.",
+    )
+    parser.add_argument("--endpoint", metavar="DIR", type=Path, required=True, help="the directory for the two sockets")
     parser.add_argument(
         "--device",
         dest="devices",
@@ -37,7 +43,10 @@ def main() -> int:
         settings = ServiceSettings(**({"log_level": arguments.log_level} if arguments.log_level else {}))
         configure_logs("framework", settings.log_level, settings.log_json)
         process = serve(Endpoint(arguments.endpoint.resolve(), "framework"), dict(arguments.devices), settings)
-    except (OSError, ValidationError, ValueError) as error:
+    except ValidationError as error:
+        print(f"nnhal serve: {describe_invalid(error)}", file=sys.stderr)
+        return 2
+    except (OSError, ValueError) as error:
         print(f"nnhal serve: {error}", file=sys.stderr)
         return 2
     with process:

@@ -34,12 +34,12 @@ FULL = ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
 
 
 @pytest.fixture(autouse=True)
-def others_are_unharmed(cpu_ref: Endpoint) -> Iterator[None]:
+def unharmed(cpu_ref: Endpoint) -> Iterator[Bystander]:
     """Another session executes all through each test, and the process then holds no more than before."""
     with bystander(cpu_ref) as other:
         device = other.device
         before, resources = (device.usage().sessions, device.usage().descriptors), resources_of(device.pid)
-        yield
+        yield other
         wait_until(lambda: (device.usage().sessions, device.usage().descriptors) == before, "sessions are released")
         wait_until(lambda: resources_of(device.pid).within(resources), "descriptors and mappings are released")
 
@@ -136,14 +136,15 @@ def test_a_link_that_does_not_begin_with_hello_ends(cpu_ref: Endpoint, message: 
 
 
 @pytest.mark.slow
-def test_a_link_that_is_silent_and_one_that_never_reads_end(cpu_ref: Endpoint) -> None:
-    pipe = Pipe()
+def test_a_link_that_is_silent_and_one_that_never_reads_end(cpu_ref: Endpoint, unharmed: Bystander) -> None:
+    pipe, runs = Pipe(), unharmed.runs
     with RawLink(cpu_ref.link) as silent, RawLink(cpu_ref.link) as flooding, RemoteDevice(cpu_ref, "test") as device:
         flooding.hello()
         flooding.ask(wire.LinkRequest(put=wire.Put(count=1)), [pipe.writer.fileno()])
-        flooding.flood(wire.LinkRequest(drop=wire.Drop()).SerializeToString())
-        Bystander(device).run()
+        flooding.flood(DROP)
+        assert unharmed.runs > runs
         pipe.wait_until_released()
+        Bystander(device).run()
         assert silent.wait_for_end() is None
 
 

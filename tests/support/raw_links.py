@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -48,13 +49,10 @@ class RawLink:
         return self.ask(wire.LinkRequest(hello=wire.Hello(protocol_version=version, client_name="raw")))
 
     def flood(self, message: bytes) -> None:
-        """Send a datagram again and again, and read nothing, until the other side takes no more for now."""
-        self._socket.setblocking(False)
-        try:
+        """Send a datagram again and again, and read nothing, until the link ends."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             while True:
                 self._socket.send(message)
-        except BlockingIOError:
-            self._socket.settimeout(_SECONDS)
 
     def wait_for_end(self) -> wire.LinkReply | None:
         """Read until the link ends, and return the last reply."""

@@ -1,4 +1,4 @@
-"""Small TFLite files, what LiteRT's interpreter makes of them, and what the importer and cpu_ref do."""
+"""Writing small TFLite files."""
 
 from __future__ import annotations
 
@@ -9,15 +9,8 @@ from typing import Any
 import flatbuffers
 import numpy as np
 import tflite
-from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from nnhal.arrays import Array
-from nnhal_service.frontends.imported import ImportedModel
-from nnhal_service.frontends.tflite import import_tflite
-from tests.support.onnx_models import by_cpu_ref
-
-_REFERENCE = OpResolverType.BUILTIN_REF
-OPTIMISED = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
 
 CODES: dict[np.dtype[Any], int] = {
     np.dtype(np.bool_): tflite.TensorType.BOOL,
@@ -45,11 +38,23 @@ class Spec:
     code: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable tensor."""
+
+    spec: Spec
+
+
+Options = tuple[str, Mapping[str, Any]]
+"""A table of options: its name in the schema, and its fields."""
+
+
 @dataclass(slots=True)
 class TfliteFile:
     """A file in the making. Methods return the indexes of the tensors that they add."""
 
     version: int = 3
+    versions: Mapping[str, int] = field(default_factory=dict)
     builder: Any = field(default_factory=lambda: flatbuffers.Builder(1024))
     _tensors: list[int] = field(default_factory=list)
     _buffers: list[bytes] = field(default_factory=lambda: [b""])
@@ -78,9 +83,9 @@ class TfliteFile:
         code: str,
         inputs: Sequence[int],
         outputs: Mapping[str, Spec],
-        options: tuple[str, Mapping[str, Any]] | None = None,
+        options: Options | None = None,
     ) -> list[int]:
-        """An operator and its outputs. ``options`` are the table's name in the schema, and its fields."""
+        """An operator and its outputs."""
         if code not in self._codes:
             self._codes.append(code)
         results = [self._tensor(name, spec) for name, spec in outputs.items()]
@@ -160,7 +165,7 @@ class TfliteFile:
         tflite.OperatorCodeStart(self.builder)
         tflite.OperatorCodeAddDeprecatedBuiltinCode(self.builder, min(known, 127))
         tflite.OperatorCodeAddBuiltinCode(self.builder, known)
-        tflite.OperatorCodeAddVersion(self.builder, 1)
+        tflite.OperatorCodeAddVersion(self.builder, self.versions.get(code, 1))
         if known == tflite.BuiltinOperator.CUSTOM:
             tflite.OperatorCodeAddCustomCode(self.builder, custom)
         return int(tflite.OperatorCodeEnd(self.builder))
@@ -182,36 +187,26 @@ class TfliteFile:
         return int(self.builder.EndVector())
 
 
-def by_litert(content: bytes, inputs: Mapping[str, Array], resolver: OpResolverType = _REFERENCE) -> list[Array]:
-    """The outputs that LiteRT computes."""
-    interpreter = Interpreter(model_content=content, experimental_op_resolver_type=resolver)
-    interpreter.allocate_tensors()
-    for detail in interpreter.get_input_details():
-        interpreter.set_tensor(detail["index"], inputs[detail["name"]])
-    interpreter.invoke()
-    return [np.asarray(interpreter.get_tensor(detail["index"])) for detail in interpreter.get_output_details()]
+def floats(*shape: int) -> Spec:
+    """A tensor of float32."""
+    return Spec(shape)
 
 
-def by_any_kernel(content: bytes, inputs: Mapping[str, Array]) -> list[Array]:
-    """As by_litert, with the reference kernels where there are some for the file's operators, else with the others."""
-    try:
-        return by_litert(content, inputs)
-    except ValueError:
-        return by_litert(content, inputs, OPTIMISED)
+def int8(*shape: int, scale: Any = 0.05, zero_point: int = 3, axis: int = 0) -> Spec:
+    """A quantised tensor."""
+    return Spec(shape, np.int8, scale, zero_point if np.ndim(scale) == 0 else 0, axis)
 
 
-def check(content: bytes, inputs: Mapping[str, Array], tolerance: float = 1e-5, steps: int = 1) -> ImportedModel:
-    """Import a file and see that cpu_ref's outputs are LiteRT's.
+def uint8(*shape: int, scale: float = 0.05, zero_point: int = 130) -> Spec:
+    """A quantised tensor."""
+    return Spec(shape, np.uint8, scale, zero_point)
 
-    Floats may differ by ``tolerance``, relatively and absolutely, quantised values by ``steps``, others not at all.
-    """
-    imported = import_tflite(content)
-    expected = by_any_kernel(content, inputs)
-    for got, wanted, tensor in zip(by_cpu_ref(imported, inputs), expected, imported.outputs, strict=False):
-        assert got.shape == (wanted.shape or (1,))
-        assert tensor.shape == wanted.shape
-        operand = imported.model.main.operands[tensor.operand]
-        allowed = tolerance if wanted.dtype.kind == "f" else steps if operand.scale else 0
-        relative = tolerance if wanted.dtype.kind == "f" else 0.0
-        np.testing.assert_allclose(got.astype(np.float64), np.atleast_1d(wanted), rtol=relative, atol=allowed)
-    return imported
+
+def int32(*shape: int) -> Spec:
+    """A tensor of int32."""
+    return Spec(shape, np.int32)
+
+
+def booleans(*shape: int) -> Spec:
+    """A tensor of booleans."""
+    return Spec(shape, np.bool_)

@@ -56,6 +56,10 @@ def create_session(graph: Graph, threads: int) -> Session:
     return Session(session, tuple(values.values()))
 
 
+# A device process reports to nobody, and leaves no files behind.
+onnxruntime.disable_telemetry_events()
+
+
 def session_options(threads: int) -> onnxruntime.SessionOptions:
     """How ONNX Runtime is to run a model."""
     options = onnxruntime.SessionOptions()

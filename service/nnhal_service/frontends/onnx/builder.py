@@ -7,14 +7,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import onnx
 
 from nnhal.arrays import Array
 from nnhal.errors import HalError
-from nnhal.extensions.onnx import NAME, NUMBERS, VALUE, operand_code
+from nnhal.extensions.onnx import MESSAGE, NAME, NUMBERS, VALUE, operand_code
 from nnhal.types import FusedActivation, Operand, OperandLifeTime, OperandType, OperationType
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe
 from nnhal_service.frontends.builder import ModelBuilder
 from nnhal_service.frontends.onnx.graph import Graph, Node, Quantization, TensorInfo
+from nnhal_service.frontends.onnx.widths import INDEX_RESULTS, widening
 
 OPERAND_TYPES: dict[np.dtype[np.generic], OperandType] = {
     np.dtype(np.float32): OperandType.TENSOR_FLOAT32,
@@ -36,6 +38,7 @@ ACTIVATIONS = {
 
 _QUANT8 = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
 _INT32 = np.iinfo(np.int32)
+_INT64 = operand_code(NUMBERS[np.dtype(np.int64)])
 
 
 @dataclass(slots=True)
@@ -72,6 +75,14 @@ class GraphBuilder:
                 lifetime = OperandLifeTime.SUBGRAPH_OUTPUT if is_output else OperandLifeTime.TEMPORARY_VARIABLE
                 self.operands[name] = self.model.add(self._operand(name, lifetime), name)
         return self.operands[name]
+
+    def run(
+        self, message: onnx.ModelProto, inputs: Sequence[int], outputs: Sequence[int], stands_for: tuple[str, ...]
+    ) -> None:
+        """Add an operation of the extension."""
+        content = np.frombuffer(message.SerializeToString(), np.uint8)
+        self.model.run([self.model.constant(operand_code(MESSAGE), content), *inputs], outputs)
+        self.origins.append(stands_for)
 
     def exact(self, name: str) -> int:
         """The operand of a tensor that has its very elements, for an operation of the extension."""
@@ -229,6 +240,8 @@ class NodeBuilder:
             code = operand_type(values.dtype, self.node.inputs[0])
         except ValueError as error:
             raise self.node.unsupported(str(error)) from error
+        if values.dtype == np.int64 and values.size and not _INT32.min <= values.min() <= values.max() <= _INT32.max:
+            raise self.node.unsupported(f"64-bit values from {values.min()} to {values.max()}", "32 bits")
         return self.add_constant(code, values, scale=1.0 if code in _QUANT8 else 0.0)
 
     def absent(self, code: int) -> int:
@@ -321,11 +334,22 @@ class NodeBuilder:
             raise self.node.unsupported(str(error)) from error
 
     def _add(self, code: OperationType, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        written = [self._index_result(operand) for operand in outputs]
         try:
-            self.builder.model.operation(code, inputs, outputs)
+            self.builder.model.operation(code, inputs, written)
         except HalError as error:
             raise self.node.unsupported(error.message) from error
         self.builder.origins.append(self.node.stands_for)
+        for narrow, wide in zip(written, outputs, strict=True):
+            if narrow != wide:
+                self.builder.run(widening(), [narrow], [wide], self.node.stands_for)
+
+    def _index_result(self, operand: int) -> int:
+        """What the HAL writes for a result: 32 bits for indices, of which the user wants 64."""
+        result = self.operand(operand)
+        if result.type == _INT64 and self.node.op_type in INDEX_RESULTS:
+            return self.builder.model.add(Operand(OperandType.TENSOR_INT32, result.dimensions))
+        return operand
 
 
 def with_own_outputs(graph: Graph) -> Graph:

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from nnhal.extensions.onnx import MESSAGE, NAME, NUMBERS, operand_code
+from nnhal.extensions.onnx import NAME, NUMBERS
 from nnhal_service.frontends.onnx.builder import OPERAND_TYPES, GraphBuilder
 from nnhal_service.frontends.onnx.graph import Graph, Node, TensorInfo, all_inputs, names_read
 
@@ -54,10 +54,8 @@ def add_run(builder: GraphBuilder, node: Node) -> None:
     held = [pair for pair in formal if _must_be_held(builder.graph, pair[1])]
     given = [pair for pair in formal if pair not in held]
     message = _message(builder.graph, node, given, held)
-    content = builder.model.constant(operand_code(MESSAGE), np.frombuffer(message.SerializeToString(), np.uint8))
     inputs = [builder.exact(name) for _, name in given]
-    builder.model.run([content, *inputs], [builder.tensor(name) for name in node.outputs])
-    builder.origins.append(node.stands_for)
+    builder.run(message, inputs, [builder.tensor(name) for name in node.outputs], node.stands_for)
 
 
 def _has_operands(graph: Graph, node: Node) -> bool:

@@ -137,13 +137,15 @@ def fuse_padding(graph: Graph, first: Node, second: Node) -> Merged | None:
 
 
 def fuse_normalization(graph: Graph, first: Node, second: Node) -> Merged | None:
-    """Conv, then BatchNormalization: a Conv with other weights."""
-    if first.op_type != "Conv" or second.op_type != "BatchNormalization" or second.inputs[0] != first.outputs[0]:
+    """Conv, then a factor or an addend for each channel, or both: a Conv with other weights."""
+    if first.op_type != "Conv" or first.activation:
         return None
-    factors = normalization_of(graph, second)
     weights = graph.constants.get(first.inputs[1])
     bias = graph.constants.get(first.input(2)) if first.input(2) else np.zeros((), np.float32)
-    if factors is None or weights is None or bias is None:
+    if weights is None or bias is None:
+        return None
+    factors = _factors_after(graph, first, second, weights.shape)
+    if factors is None:
         return None
     scale, shift = factors
     names = (f"{first.inputs[1]}/{second.name}", f"{first.name}/{second.name}/bias")
@@ -152,6 +154,21 @@ def fuse_normalization(graph: Graph, first: Node, second: Node) -> Merged | None
         (bias * scale + shift).astype(weights.dtype),
     )
     return Merged(replace(first, inputs=(first.inputs[0], *names)), dict(zip(names, values, strict=True)))
+
+
+def _factors_after(graph: Graph, first: Node, second: Node, weights: Dimensions) -> tuple[Array, Array] | None:
+    """What a node makes of a Conv's result, as ``x * scale + shift`` for each channel; None where that is not all."""
+    if second.op_type == "BatchNormalization":
+        return normalization_of(graph, second) if second.inputs[0] == first.outputs[0] else None
+    others = [graph.constants.get(name) for name in second.inputs if name != first.outputs[0]]
+    if second.op_type not in ("Add", "Mul") or len(others) != 1 or others[0] is None:
+        return None
+    shape = (1,) * (len(weights) - others[0].ndim) + others[0].shape
+    if shape not in {(1, channels, *[1] * (len(weights) - 2)) for channels in (1, weights[0])}:
+        return None
+    values = np.broadcast_to(others[0].reshape(-1).astype(np.float64), weights[:1])
+    ones, zeros = np.ones(weights[0]), np.zeros(weights[0])
+    return (ones, values) if second.op_type == "Add" else (values, zeros)
 
 
 def fuse_bias(graph: Graph, first: Node, second: Node) -> Merged | None:

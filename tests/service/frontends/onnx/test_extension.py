@@ -79,6 +79,15 @@ def test_64_bits_are_kept(driver: Driver) -> None:
     assert {tensor.element_type for tensor in imported.inputs + imported.outputs} == {np.dtype(np.int64)}
 
 
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_indices_are_32_bits_for_the_hal_and_64_for_the_user(driver: Driver, keepdims: int) -> None:
+    nodes = [helper.make_node("ArgMax", ["x"], ["y"], axis=1, keepdims=keepdims)]
+    imported = check(driver, onnx_model(nodes, {"x": [4, 5]}, ["y"]), {"x": random(4, 5)})
+    assert names(imported)[0] == "ARGMAX"
+    assert names(imported)[-1] == "RUN"
+    assert imported.outputs[0].element_type == np.int64
+
+
 def test_bytes_wrap_as_onnx_has_it(driver: Driver) -> None:
     model = onnx_model([helper.make_node("Add", ["a", "b"], ["y"])], {"a": [2], "b": [2]}, ["y"], element_type=np.int8)
     check(driver, model, {"a": np.array([100, -100], np.int8), "b": np.array([100, 7], np.int8)})

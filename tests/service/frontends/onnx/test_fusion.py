@@ -153,3 +153,26 @@ def test_more_operations_take_an_activation(op_type: str, expected: list[str]) -
 def test_the_sum_of_one_tensor_takes_an_activation() -> None:
     nodes = [make_node("Sum", ["x"], ["a"]), make_node("Relu", ["a"], ["y"])]
     assert operations(check(onnx_model(nodes, {"x": [1, 4, 9, 7]}, ["y"]), IMAGE)) == ["RESHAPE", "RELU"]
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("factor", "addend"), [((6, 1, 1), (1, 6, 1, 1)), ((), (1,))])
+def test_factors_and_addends_of_channels_go_into_the_convolution(
+    factor: tuple[int, ...], addend: tuple[int, ...], bias: bool
+) -> None:
+    nodes = [
+        make_node("Conv", ["x", "w", "b"] if bias else ["x", "w"], ["c"], "conv"),
+        make_node("Mul", ["f", "c"], ["m"], "scale"),
+        make_node("Add", ["m", "a"], ["s"], "shift"),
+        make_node("Relu", ["s"], ["y"], "act"),
+    ]
+    constants = WEIGHTS | {"f": random(*factor, seed=1), "a": random(*addend, seed=2)}
+    imported = check(onnx_model(nodes, {"x": ["N", 4, 9, 7]}, ["y"], constants), IMAGE, tolerance=5e-5)
+    assert imported.operation_nodes == (("conv", "scale", "shift", "act"),)
+
+
+@pytest.mark.parametrize("shape", [(7, 5), (1, 1, 1, 5), (2, 6, 1, 1)])
+def test_other_factors_stay(shape: tuple[int, ...]) -> None:
+    nodes = [make_node("Conv", ["x", "w"], ["c"]), make_node("Mul", ["c", "f"], ["y"])]
+    model = onnx_model(nodes, {"x": [1, 4, 9, 7]}, ["y"], {"w": WEIGHTS["w"], "f": random(*shape)})
+    assert operations(check(model, IMAGE)) == ["CONV_2D", "MUL"]

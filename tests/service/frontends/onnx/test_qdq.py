@@ -399,6 +399,14 @@ def test_functions_of_integers(node: NodeProto, output: Q, operation: str) -> No
     assert operations(run(quantized_model(node, {"x": (IMAGE, Q(0.05, 3))}, output, weights))) == [operation]
 
 
+def test_transposed_convolution_may_have_a_scale_for_each_channel() -> None:
+    weights = {"w": (integers((4, 6, 3, 3)), Q(CHANNEL_SCALES, [0] * 6, axis=1))}
+    node = make_node("ConvTranspose", ["x", "w"], ["y"], strides=[2, 2])
+    imported = run(quantized_model(node, {"x": (IMAGE, Q(0.05, 3))}, Q(0.6, 4), weights))
+    assert operations(imported) == ["TRANSPOSE_CONV_2D"]
+    assert input_types(imported, 0)[1] == Q8C
+
+
 def test_slopes_are_integers() -> None:
     slopes = {"s": (integers((4, 1, 1)), Q(0.01, -20))}
     model = quantized_model(make_node("PRelu", ["x", "s"], ["y"]), {"x": (IMAGE, Q(0.05, 3))}, Q(0.1, -20), slopes)

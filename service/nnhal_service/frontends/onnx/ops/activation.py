@@ -6,7 +6,7 @@ from math import isinf
 
 import numpy as np
 
-from nnhal.types import OperationType
+from nnhal.types import OperandType, OperationType
 from nnhal_service.frontends.onnx.builder import ACTIVATIONS, OPERAND_TYPES, NodeBuilder
 from nnhal_service.frontends.onnx.fusion import activation_of, clip_bounds
 from nnhal_service.frontends.onnx.ops._broadcast import filled
@@ -22,7 +22,7 @@ def relu(b: NodeBuilder) -> None:
 def clip(b: NodeBuilder) -> None:
     """RELU, RELU1 or RELU6 where the bounds are theirs, else MAXIMUM and MINIMUM."""
     activation = activation_of(b.graph, b.node)
-    if activation is not None:
+    if activation is not None and b.operand(b.input(0)).type != OperandType.TENSOR_INT32:
         b.finish(ACTIVATIONS[activation], [b.input(0)])
         return
     bounds = clip_bounds(b.graph, b.node)

@@ -123,6 +123,8 @@ def _linear(b: NodeBuilder, axes: list[Axis]) -> None:
     rank = len(b.shape(0))
     if rank not in (3, 4) or min(axis.index for axis in axes) < 2:
         raise b.node.unsupported("linear interpolation between channels or images", "images of one or two axes")
+    if b.element_type().kind != "f" and b.quantization(0) is None:
+        raise b.node.unsupported(f"interpolation between {b.element_type()}, whose rounding is not said", "floats")
     transformation, _ = _modes(b, axes)
     if transformation not in _LINEAR:
         raise b.node.unsupported(f"mode linear with {transformation}", ", ".join(_LINEAR))

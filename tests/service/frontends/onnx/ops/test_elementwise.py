@@ -75,6 +75,28 @@ def test_clip_with_bounds_as_attributes_and_as_inputs(
     assert operations(check(model, X)) == expected
 
 
+@pytest.mark.parametrize("element_type", [np.int32, np.int64, np.int8])
+def test_clip_of_integers(element_type: type[np.generic]) -> None:
+    model = onnx_model(
+        [make_node("Clip", ["x", "low"], ["y"])],
+        {"x": [3]},
+        ["y"],
+        {"low": np.array(0, element_type)},
+        13,
+        element_type,
+    )
+    expected = ["RELU"] if element_type is np.int8 else ["MAXIMUM"]
+    assert operations(check(model, {"x": np.array([-3, 0, 3], element_type)})) == expected
+
+
+def test_bounds_of_more_than_32_bits_are_refused() -> None:
+    model = onnx_model(
+        [make_node("Clip", ["x", "low"], ["y"])], {"x": [3]}, ["y"], {"low": np.array(1 << 40)}, 13, np.int64
+    )
+    with pytest.raises(UnsupportedNode, match="64-bit values from 1099511627776"):
+        import_onnx(model, extension=False)
+
+
 def test_clip_with_a_bound_computed_at_run_time() -> None:
     model = onnx_model([make_node("Clip", ["x", "low"], ["y"])], {"x": [3], "low": []}, ["y"])
     check(model, {"x": random(3), "low": np.array(0.1, np.float32)})

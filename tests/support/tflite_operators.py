@@ -1,0 +1,160 @@
+"""TFLite files of one operator, what LiteRT's interpreter makes of them, and what the importer and cpu_ref do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+from nnhal.arrays import Array
+from nnhal_service.frontends.errors import UnsupportedNode
+from nnhal_service.frontends.imported import ImportedModel
+from nnhal_service.frontends.tflite import import_tflite
+from tests.support.onnx_models import by_cpu_ref, operations
+from tests.support.tflite_files import Options, Spec, TfliteFile, Variable
+
+_REFERENCE = OpResolverType.BUILTIN_REF
+OPTIMISED = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+
+
+def by_litert(content: bytes, inputs: Mapping[str, Array], resolver: OpResolverType = _REFERENCE) -> list[Array]:
+    """The outputs that LiteRT computes."""
+    interpreter = Interpreter(model_content=content, experimental_op_resolver_type=resolver)
+    interpreter.allocate_tensors()
+    for detail in interpreter.get_input_details():
+        interpreter.set_tensor(detail["index"], inputs[detail["name"]])
+    interpreter.invoke()
+    return [np.asarray(interpreter.get_tensor(detail["index"])) for detail in interpreter.get_output_details()]
+
+
+def by_any_kernel(content: bytes, inputs: Mapping[str, Array]) -> list[Array]:
+    """As by_litert, with the reference kernels where there are some for the file's operators, else with the others."""
+    try:
+        return by_litert(content, inputs)
+    except ValueError:
+        return by_litert(content, inputs, OPTIMISED)
+
+
+def check(
+    content: bytes,
+    inputs: Mapping[str, Array],
+    tolerance: float = 1e-5,
+    steps: int = 1,
+    optimised: bool = False,
+) -> ImportedModel:
+    """Import a file and see that cpu_ref's outputs are those of LiteRT's reference kernels, or optimised ones.
+
+    Floats may differ by ``tolerance``, relatively and absolutely, quantised values by ``steps``, others not at all.
+    Variables are zero.
+    """
+    imported = import_tflite(content)
+    zeros = {tensor.name: np.zeros(tensor.shape, tensor.element_type) for tensor in imported.inputs}
+    results = by_cpu_ref(imported, {**zeros, **inputs})
+    expected = by_litert(content, inputs, OPTIMISED) if optimised else by_any_kernel(content, inputs)
+    for got, wanted, tensor in zip(results, expected, imported.outputs, strict=False):
+        assert got.shape == (wanted.shape or (1,))
+        assert len(tensor.shape) == wanted.ndim
+        assert all(stated in (0, found) for stated, found in zip(tensor.shape, wanted.shape, strict=True))
+        assert tensor.element_type == wanted.dtype
+        operand = imported.model.main.operands[tensor.operand]
+        allowed = tolerance if wanted.dtype.kind == "f" else steps if operand.scale else 0
+        relative = tolerance if wanted.dtype.kind == "f" else 0.0
+        np.testing.assert_allclose(got.astype(np.float64), np.atleast_1d(wanted), rtol=relative, atol=allowed)
+    return imported
+
+
+Given = Spec | Array | tuple[Any, Spec] | None
+"""An input of an operator: of the model, a constant, a constant in another type or with a scale, or one left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneOperator:
+    """A file of one operator with inputs ``x0``, ``x1`` and so on, by position, and outputs ``y0``, ``y1``."""
+
+    code: str
+    inputs: Sequence[Given | Variable]
+    outputs: Sequence[Spec]
+    options: Options | None = None
+    values: Mapping[int, Any] = field(default_factory=dict)
+    low: float = -2.0
+    high: float = 2.0
+    version: int = 1
+
+    def file(self) -> bytes:
+        """The file."""
+        file = TfliteFile(versions={self.code: self.version})
+        inputs = [self._input(file, index) for index in range(len(self.inputs))]
+        outputs = {f"y{index}": spec for index, spec in enumerate(self.outputs)}
+        return file.build(*file.operator(self.code, inputs, outputs, self.options))
+
+    def _input(self, file: TfliteFile, index: int) -> int:
+        given = self.inputs[index]
+        if given is None:
+            return -1
+        if isinstance(given, Spec):
+            return file.input(f"x{index}", given)
+        if isinstance(given, Variable):
+            return file.variable(f"v{index}", given.spec)
+        return file.constant(*given) if isinstance(given, tuple) else file.constant(given)
+
+    def arrays(self) -> dict[str, Array]:
+        """What the inputs of the model are: ``values`` by position, else reproducible random numbers."""
+        return {
+            f"x{index}": np.asarray(self.values[index], given.element_type)
+            if index in self.values
+            else self._random(given, index)
+            for index, given in enumerate(self.inputs)
+            if isinstance(given, Spec)
+        }
+
+    def _random(self, spec: Spec, seed: int) -> Array:
+        random, element = np.random.default_rng(seed), np.dtype(spec.element_type)
+        if element.kind == "f":
+            return random.uniform(self.low, self.high, spec.shape).astype(element)
+        if element.itemsize > 1:
+            return random.integers(-5, 6, spec.shape).astype(element)
+        if element.kind == "b":
+            return random.integers(0, 2, spec.shape).astype(element)
+        limits = np.iinfo(element)
+        return random.integers(limits.min, limits.max + 1, spec.shape).astype(element)
+
+    def check(self, tolerance: float = 1e-5, steps: int = 1, optimised: bool = False) -> list[str]:
+        """See that cpu_ref's outputs are LiteRT's; the operations that the operator became."""
+        return operations(check(self.file(), self.arrays(), tolerance, steps, optimised))
+
+    def refusal(self) -> str:
+        """Why the operator is unsupported, if it is."""
+        with pytest.raises(UnsupportedNode) as caught:
+            import_tflite(self.file())
+        assert caught.value.op_type == self.code
+        return caught.value.reason
+
+
+def one(
+    code: str,
+    inputs: Sequence[Given | Variable],
+    outputs: Spec | Sequence[Spec],
+    options: Options | None = None,
+    **more: Any,
+) -> OneOperator:
+    """A file of one operator; ``more`` as for OneOperator."""
+    return OneOperator(code, inputs, [outputs] if isinstance(outputs, Spec) else outputs, options, **more)
+
+
+def random(*shape: int, seed: int = 9, low: float = -2.0, high: float = 2.0) -> Array:
+    """Reproducible float32 values."""
+    return np.random.default_rng(seed).uniform(low, high, shape).astype(np.float32)
+
+
+def integers(*shape: int, seed: int = 9, low: int = -128, high: int = 128) -> Array:
+    """Reproducible whole numbers."""
+    return np.random.default_rng(seed).integers(low, high, shape)
+
+
+def numbers(values: Any, element_type: Any = np.int32) -> Array:
+    """Whole numbers, as shapes and axes are given."""
+    return np.array(values, element_type)
