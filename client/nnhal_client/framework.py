@@ -189,6 +189,8 @@ class Model:
             try:
                 report = binding.run()
             except OutputTooSmallError as error:
+                if error.dimensions.items() <= self._known.items():
+                    raise  # it had as much memory as it asked for
                 self._known.update(error.dimensions)
                 self._forget()
             else:

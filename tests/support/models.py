@@ -88,10 +88,10 @@ def memory_of(values: Array) -> Argument:
 
 
 def run_on(driver: Driver, model: ResolvedModel, *inputs: Array) -> list[Array]:
-    """Prepare and run a model of which the driver supports everything. Outputs may be as long as 1 MiB each."""
+    """Prepare and run a model of which the driver supports everything. Outputs may be as long as 2 MiB each."""
     main = model.model.main
     codes = [main.operands[index].type for index in main.output_indexes]
-    memories = [np.zeros(1 << 20, np.uint8) for _ in codes]
+    memories = [np.zeros(2 << 20, np.uint8) for _ in codes]
     bound = [
         Argument(memory, main.operands[index].dimensions)
         for memory, index in zip(memories, main.output_indexes, strict=True)

@@ -60,12 +60,12 @@ class TfliteFile:
     _buffers: list[bytes] = field(default_factory=lambda: [b""])
     _codes: list[str] = field(default_factory=list)
     _operators: list[int] = field(default_factory=list)
-    _inputs: list[int] = field(default_factory=list)
+    inputs: list[int] = field(default_factory=list)
 
     def input(self, name: str, spec: Spec) -> int:
         """An input of the model."""
-        self._inputs.append(self._tensor(name, spec))
-        return self._inputs[-1]
+        self.inputs.append(self._tensor(name, spec))
+        return self.inputs[-1]
 
     def constant(self, values: Any, spec: Spec | None = None, name: str = "") -> int:
         """A constant, of the type and shape of its values unless a spec says otherwise."""
@@ -106,7 +106,7 @@ class TfliteFile:
         b = self.builder
         codes = self._vector([self._code(code) for code in self._codes])
         tensors, operators = self._vector(self._tensors), self._vector(self._operators)
-        ins, outs = self._numbers(self._inputs), self._numbers(outputs)
+        ins, outs = self._numbers(self.inputs), self._numbers(outputs)
         tflite.SubGraphStart(b)
         tflite.SubGraphAddTensors(b, tensors)
         tflite.SubGraphAddInputs(b, ins)

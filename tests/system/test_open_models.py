@@ -48,6 +48,22 @@ def test_a_binding_of_open_inputs_needs_their_dimensions(framework: Framework, t
     np.testing.assert_array_equal(binding.outputs["y"], [0, 2])
 
 
+def test_values_of_the_extensions_types_pass_between_devices(framework: Framework, tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Add", ["x", "x"], ["a"], name="add"),
+        helper.make_node("Mul", ["a", "x"], ["m"], name="mul"),
+        helper.make_node("Sub", ["m", "a"], ["y"], name="sub"),
+    ]
+    model = onnx_model(nodes, {"x": [3]}, ["y"], element_type=np.int64)
+    loaded = framework.load(saved(model, tmp_path), pins={"name:mul": "cpu_ref", "name:*": "cpu_acc"})
+    assert loaded.steps == ("cpu_acc",)
+    loaded = framework.load(saved(model, tmp_path), pins={"name:mul": "cpu_ref"})
+    assert loaded.steps == ("cpu_acc", "cpu_ref", "cpu_acc")
+    assert loaded.arena_bytes == 2 * 64
+    x = np.array([1, -2, 2**30])
+    np.testing.assert_array_equal(loaded.run({"x": x})["y"], 2 * x * x - 2 * x)
+
+
 def test_strings_go_in_and_out(framework: Framework, tmp_path: Path) -> None:
     value = [helper.make_tensor_value_info(name, TensorProto.STRING, [2]) for name in "aby"]
     graph = helper.make_graph([helper.make_node("StringConcat", ["a", "b"], ["y"])], "g", value[:2], value[2:])

@@ -22,6 +22,8 @@ _LEAST_OPSET = 7
 _LATEST_OPSET = 26
 """And it refuses later ones, as still in development."""
 
+_FATAL_ONLY = 4
+
 
 class MessageError(ValueError):
     """A message that cannot be made an operation of the graph; the text says why."""
@@ -156,7 +158,13 @@ def _supported(model: ResolvedModel, operation: Operation, opset: int) -> Suppor
         if number in PACKED_TYPES and index not in model.constants[0]:
             element = ELEMENT_TYPES[number].name
             return Unsupported("DTYPE", element, "elements of whole bytes", "ONNX Runtime packs them otherwise")
-    objection = _objection(message_of(model, operation), opset)
+    message = message_of(model, operation)
+    graph = decode(message).graph
+    declared, given = (len(graph.input), len(graph.output)), (len(operation.inputs) - 1, len(operation.outputs))
+    if declared != given:
+        got, allowed = (f"{inputs} inputs and {outputs} outputs" for inputs, outputs in (given, declared))
+        return Unsupported("OP", got, allowed, "as many as the message has")
+    objection = _objection(message, opset)
     return Unsupported("OP", objection, "what ONNX Runtime takes") if objection else SUPPORTED
 
 
@@ -167,6 +175,7 @@ _REFUSALS: tuple[type[Exception], ...] = (*RUNTIME_ERRORS, MessageError)
 def _objection(message: bytes, opset: int) -> str:
     """Why ONNX Runtime does not take a message, empty where it does. It is the only one to know, so it is asked."""
     options = session_options(1)
+    options.log_severity_level = _FATAL_ONLY  # the answer has what it says
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
         content = decode(message, opset).SerializeToString()

@@ -30,8 +30,9 @@ def import_model(
 ) -> ImportedModel:
     """A HAL model for a model file. Without a format the content tells it.
 
-    ``as_one`` makes an ONNX model one operation of the extension nnhal.onnx; it changes nothing for others. Raises FrontendError: InvalidModel where the file is not what its format asks for, UnsupportedNode or
-    UnsupportedInput where the NN HAL cannot express the model.
+    ``as_one`` makes an ONNX model one operation of the extension nnhal.onnx; it changes nothing for others. Raises
+    FrontendError: InvalidModel where the file is not what its format asks for, UnsupportedNode or UnsupportedInput
+    where the NN HAL cannot express the model.
     """
     if format is None:
         format = ModelFormat.TFLITE if is_tflite(content) else ModelFormat.ONNX  # noqa: A001

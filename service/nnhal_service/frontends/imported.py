@@ -14,8 +14,9 @@ class ImportedTensor:
     """An input or output of the model, as the user sees it.
 
     ``operand`` is its index in the main subgraph. ``element_type`` and ``shape`` are the user's, with 0 for an unknown
-    axis; the operand may differ in two ways. The HAL has no 64-bit integers: int64 lies in TENSOR_INT32. It has no
-    tensors of rank 0: their dimensions are [1].
+    axis; the element type is object for what is no tensor of numbers. The operand may differ in two ways. The HAL has
+    no 64-bit integers: where no extension carries them, int64 lies in TENSOR_INT32. It has no tensors of rank 0: their
+    dimensions are [1].
     """
 
     name: str

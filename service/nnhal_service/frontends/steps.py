@@ -58,9 +58,9 @@ class Steps(ABC):
         """A BOOL scalar."""
         return self.add_constant(OperandType.BOOL, np.array(value))
 
-    def real(self, value: float, main: int) -> int:
-        """A scalar of the precision of an operation's first input."""
-        half = self.operand(main).type == OperandType.TENSOR_FLOAT16
+    def real_like(self, operand: int, value: float) -> int:
+        """A scalar of the precision of an operand, which is an operation's first input."""
+        half = self.operand(operand).type == OperandType.TENSOR_FLOAT16
         return self.add_constant(OperandType.FLOAT16 if half else OperandType.FLOAT32, np.array(value))
 
     def vector(self, values: Sequence[int]) -> int:

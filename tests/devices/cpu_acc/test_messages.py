@@ -82,6 +82,15 @@ def test_bytes_that_are_no_message_are_declined() -> None:
     assert "no ModelProto" in answer.got
 
 
+def test_other_numbers_of_inputs_than_the_message_has_are_declined() -> None:
+    (answer,) = supported_operations(model(message(helper.make_node("RandomNormalLike", ["x"], ["y"]), 21)))
+    assert answer == SUPPORTED
+    graph = helper.make_graph([], "g", [helper.make_tensor_value_info(name, 1, [2]) for name in "ab"], [])
+    (answer,) = supported_operations(model(helper.make_model(graph, ir_version=10).SerializeToString()))
+    assert isinstance(answer, Unsupported)
+    assert (answer.got, answer.allowed) == ("1 inputs and 1 outputs", "2 inputs and 0 outputs")
+
+
 def test_elements_that_onnx_packs_are_declined() -> None:
     content = message(helper.make_node("Identity", ["x"], ["y"]), 25)
     assert supported_operations(model(content)) == [SUPPORTED]

@@ -10,13 +10,14 @@ import numpy as np
 import onnx
 
 from nnhal.arrays import Array
-from nnhal.errors import HalError
 from nnhal.extensions.onnx import MESSAGE, NAME, NUMBERS, VALUE, operand_code
 from nnhal.types import FusedActivation, Operand, OperandLifeTime, OperandType, OperationType
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe
 from nnhal_service.frontends.builder import ModelBuilder
+from nnhal_service.frontends.errors import UnsupportedNode
 from nnhal_service.frontends.onnx.graph import Graph, Node, Quantization, TensorInfo
 from nnhal_service.frontends.onnx.widths import INDEX_RESULTS, widening
+from nnhal_service.frontends.steps import ACTIVATIONS, Steps
 
 OPERAND_TYPES: dict[np.dtype[np.generic], OperandType] = {
     np.dtype(np.float32): OperandType.TENSOR_FLOAT32,
@@ -28,13 +29,6 @@ OPERAND_TYPES: dict[np.dtype[np.generic], OperandType] = {
     np.dtype(np.bool_): OperandType.TENSOR_BOOL8,
 }
 """ONNX's element types that the HAL has, by their numpy types."""
-
-ACTIVATIONS = {
-    FusedActivation.RELU: OperationType.RELU,
-    FusedActivation.RELU1: OperationType.RELU1,
-    FusedActivation.RELU6: OperationType.RELU6,
-}
-"""The operations that do what a fused activation does."""
 
 _QUANT8 = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
 _INT32 = np.iinfo(np.int32)
@@ -145,14 +139,30 @@ def operand_type(element_type: np.dtype[np.generic], name: str) -> OperandType:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeBuilder:
-    """What a converter sees of the model: its node, and ways to add operations for it.
-
-    Methods raise UnsupportedNode about the node where the HAL cannot take what they are asked to add.
-    """
+class NodeBuilder(Steps):
+    """What a converter sees of the model: its node, and ways to add operations for it."""
 
     builder: GraphBuilder
     node: Node
+
+    @property
+    def model(self) -> ModelBuilder:
+        """See Steps."""
+        return self.builder.model
+
+    @property
+    def origins(self) -> list[tuple[str, ...]]:
+        """See Steps."""
+        return self.builder.origins
+
+    @property
+    def stands_for(self) -> tuple[str, ...]:
+        """See Steps."""
+        return self.node.stands_for
+
+    def unsupported(self, reason: str, supported: str = "") -> UnsupportedNode:
+        """See Steps."""
+        return self.node.unsupported(reason, supported)
 
     @property
     def graph(self) -> Graph:
@@ -170,10 +180,6 @@ class NodeBuilder:
     def input(self, index: int) -> int:
         """The operand of an input."""
         return self._tensor(self.node.inputs[index])
-
-    def operand(self, index: int) -> Operand:
-        """What is known of an operand of the model, by its index there."""
-        return self.builder.model.operands[index]
 
     def constant(self, index: int) -> Array | None:
         """The array of an input, None where it is left out or not known before execution."""
@@ -209,30 +215,14 @@ class NodeBuilder:
             return self.graph.constants[name].dtype
         return self.graph.tensors[name].element_type
 
-    def int32(self, value: int) -> int:
-        """An INT32 scalar."""
-        return self.add_constant(OperandType.INT32, np.array(value))
-
-    def boolean(self, value: bool) -> int:
-        """A BOOL scalar."""
-        return self.add_constant(OperandType.BOOL, np.array(value))
-
     def real(self, value: float) -> int:
         """A scalar of the first input's precision."""
         half = self.element_type() == np.float16
         return self.add_constant(OperandType.FLOAT16 if half else OperandType.FLOAT32, np.array(value))
 
-    def vector(self, values: Sequence[int]) -> int:
-        """A TENSOR_INT32 of rank 1."""
-        return self.add_constant(OperandType.TENSOR_INT32, np.array(values))
-
     def activation(self, wanted: FusedActivation | None = None) -> int:
         """The node's activation as a scalar, or another."""
         return self.int32(self.node.activation if wanted is None else wanted)
-
-    def add_constant(self, code: OperandType, values: Array, **quantization: Any) -> int:
-        """A constant operand; ``quantization`` as for ModelBuilder.constant."""
-        return self.builder.model.constant(code, values, **quantization)
 
     def array(self, values: Array) -> int:
         """A constant operand of an array's own element type."""
@@ -244,34 +234,21 @@ class NodeBuilder:
             raise self.node.unsupported(f"64-bit values from {values.min()} to {values.max()}", "32 bits")
         return self.add_constant(code, values, scale=1.0 if code in _QUANT8 else 0.0)
 
-    def absent(self, code: int) -> int:
-        """An optional input that is left out."""
-        return self.builder.model.add(Operand(code, lifetime=OperandLifeTime.NO_VALUE))
-
-    def step(self, code: OperationType, inputs: Sequence[int], like: int | Operand | None = None) -> int:
-        """Add an operation whose result only this node uses: of the type and scale of an operand, the first input's."""
-        pattern = like if isinstance(like, Operand) else self.operand(inputs[0] if like is None else like)
-        result = self.builder.model.add(Operand(pattern.type, (), pattern.scale, pattern.zero_point))
-        self._add(code, inputs, [result])
-        return result
-
     def steps(self, code: OperationType, inputs: Sequence[int], count: int) -> list[int]:
         """Add an operation with several results, all of them of the first input's type, that only this node uses."""
-        pattern = self.operand(inputs[0])
-        results = [
-            self.builder.model.add(Operand(pattern.type, (), pattern.scale, pattern.zero_point)) for _ in range(count)
-        ]
-        self._add(code, inputs, results)
+        results = [self.new(inputs[0]) for _ in range(count)]
+        self.add(code, inputs, results)
         return results
 
     def finish(self, code: OperationType, inputs: Sequence[int], index: int = 0) -> None:
         """Add the operation that gives the node's result, or the one at an index."""
-        self._add(code, inputs, [self.result(index)])
+        self.add(code, inputs, [self.result(index)])
 
     def finish_all(self, code: OperationType, inputs: Sequence[int]) -> None:
         """Add the operation that gives all of the node's results, the unused ones included."""
-        results = [self.result(index) if name else self._unnamed() for index, name in enumerate(self.node.outputs)]
-        self._add(code, inputs, results)
+        named = enumerate(self.node.outputs)
+        results = [self.result(index) if name else self.new(self.result()) for index, name in named]
+        self.add(code, inputs, results)
 
     def finish_activated(self, code: OperationType, inputs: Sequence[int]) -> None:
         """As finish, for an operation that takes no activation: the node's own follows it."""
@@ -322,24 +299,16 @@ class NodeBuilder:
             raise self.node.unsupported(f"the rank of '{name}' is not known", "known ranks")
         return added if shape is None or (shape and added) else shape
 
-    def _unnamed(self) -> int:
-        """An operand for a result that the node leaves out."""
-        pattern = self.operand(self.result())
-        return self.builder.model.add(Operand(pattern.type, (), pattern.scale, pattern.zero_point))
-
     def _tensor(self, name: str) -> int:
         try:
             return self.builder.tensor(name)
         except ValueError as error:
             raise self.node.unsupported(str(error)) from error
 
-    def _add(self, code: OperationType, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+    def add(self, code: OperationType, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """See Steps. Indices that the user wants in 64 bits are widened."""
         written = [self._index_result(operand) for operand in outputs]
-        try:
-            self.builder.model.operation(code, inputs, written)
-        except HalError as error:
-            raise self.node.unsupported(error.message) from error
-        self.builder.origins.append(self.node.stands_for)
+        Steps.add(self, code, inputs, written)  # super() does not know a class with slots
         for narrow, wide in zip(written, outputs, strict=True):
             if narrow != wide:
                 self.builder.run(widening(), [narrow], [wide], self.node.stands_for)
@@ -348,7 +317,7 @@ class NodeBuilder:
         """What the HAL writes for a result: 32 bits for indices, of which the user wants 64."""
         result = self.operand(operand)
         if result.type == _INT64 and self.node.op_type in INDEX_RESULTS:
-            return self.builder.model.add(Operand(OperandType.TENSOR_INT32, result.dimensions))
+            return self.model.add(Operand(OperandType.TENSOR_INT32, result.dimensions))
         return operand
 
 

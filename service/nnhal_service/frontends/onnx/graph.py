@@ -173,6 +173,7 @@ def read_graph(
         model = onnx.shape_inference.infer_shapes(model)
     graph = model.graph
     constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    constants |= {tensor.values.name: _dense(tensor) for tensor in graph.sparse_initializer}
     return Graph(
         opset,
         tuple(_node(node, index) for index, node in enumerate(graph.node)),
@@ -188,12 +189,18 @@ def read_graph(
     )
 
 
+def _dense(tensor: onnx.SparseTensorProto) -> Array:
+    """A sparse tensor's elements. Its indices count elements, or give a position along each axis."""
+    values, indices = numpy_helper.to_array(tensor.values), numpy_helper.to_array(tensor.indices)
+    dense = np.zeros(tuple(tensor.dims), values.dtype)
+    dense[tuple(indices.T) if indices.ndim == 2 else np.unravel_index(indices, dense.shape)] = values
+    return dense
+
+
 def _opset(model: onnx.ModelProto, least: int) -> int:
     opset = max((entry.version for entry in model.opset_import if entry.domain in _DEFAULT_DOMAINS), default=0)
     if opset < least:
         raise InvalidModel(f"the model uses ONNX opset {opset}, expected {least} or later")
-    if model.graph.sparse_initializer:
-        raise InvalidModel("the model has sparse initializers, expected dense ones")
     return opset
 
 

@@ -73,6 +73,7 @@ def _copy(b: OperatorBuilder, operand: int, name: str) -> int:
     source = replace(b.operand(operand), lifetime=OperandLifeTime.SUBGRAPH_OUTPUT, location=NOWHERE)
     result = b.model.add(source, name)
     b.add(OperationType.CAST, [operand], [result])
+    b.origins[-1] = ()  # it stands for no operator of the file
     return result
 
 

@@ -161,6 +161,18 @@ def test_an_input_without_elements_is_none_of_the_hals(driver: Driver) -> None:
     assert names(check(driver, model, {"x": np.zeros((2, 0), np.float32)})) == ["RUN"]
 
 
+def test_sparse_constants_are_filled_with_zeros(driver: Driver) -> None:
+    model = onnx_model([helper.make_node("Add", ["x", "w"], ["y"])], {"x": [2, 3]}, [])
+    model.graph.output.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3]))
+    for name, indices in (("flat", [1, 5]), ("by axis", [[0, 1], [1, 2]])):
+        del model.graph.sparse_initializer[:]
+        values = helper.make_tensor("w", TensorProto.FLOAT, [2], [7, 8])
+        places = helper.make_tensor(name, TensorProto.INT64, np.shape(indices), np.ravel(indices).tolist())
+        model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, places, [2, 3]))
+        found = run_extended(driver, import_onnx(model), {"x": np.ones((2, 3), np.float32)})
+        np.testing.assert_array_equal(found["y"], [[1, 8, 1], [1, 1, 9]])
+
+
 def test_a_whole_model_can_be_one_operation(driver: Driver) -> None:
     nodes = [helper.make_node("MatMul", ["x", "w"], ["m"], name="m"), helper.make_node("Relu", ["m"], ["y"], name="r")]
     model = onnx_model(nodes, {"x": [2, 3]}, ["y"], {"w": random(3, 2)})

@@ -116,7 +116,7 @@ def test_values_must_be_written_before_they_are_read_and_once() -> None:
     with pytest.raises(InvalidModel, match="'y' is an input of the model twice, or a constant"):
         file = TfliteFile()
         x = file.input("y", floats(2))
-        file._inputs.append(x)
+        file.inputs.append(x)
         read_graph(file.build(*file.operator("RELU", [x], {"y": floats(2)})))
 
 

@@ -48,7 +48,7 @@ def tanh(b: OperatorBuilder) -> None:
 def elu(b: OperatorBuilder) -> None:
     """ELU with alpha 1."""
     x = b.reals(0)
-    b.finish_reals(OperationType.ELU, [x, b.real(1.0, x)])
+    b.finish_reals(OperationType.ELU, [x, b.real_like(x, 1.0)])
 
 
 def leaky_relu(b: OperatorBuilder) -> None:

@@ -13,13 +13,13 @@ _LAST = -1
 
 def softmax(b: OperatorBuilder) -> None:
     """SOFTMAX along the last axis."""
-    finish_fixed(b, OperationType.SOFTMAX, UNIT, [b.real(b.options(SoftmaxOptions).Beta(), b.input(0))])
+    finish_fixed(b, OperationType.SOFTMAX, UNIT, [b.real_like(b.input(0), b.options(SoftmaxOptions).Beta())])
 
 
 def log_softmax(b: OperatorBuilder) -> None:
     """LOG_SOFTMAX along the last axis, in floats."""
     x = b.reals(0)
-    b.finish_reals(OperationType.LOG_SOFTMAX, [x, b.real(1.0, x), b.int32(_LAST)])
+    b.finish_reals(OperationType.LOG_SOFTMAX, [x, b.real_like(x, 1.0), b.int32(_LAST)])
 
 
 def l2_normalization(b: OperatorBuilder) -> None:
@@ -33,5 +33,5 @@ def l2_normalization(b: OperatorBuilder) -> None:
 def local_response_normalization(b: OperatorBuilder) -> None:
     """LOCAL_RESPONSE_NORMALIZATION along the last axis."""
     options, x = b.options(LocalResponseNormalizationOptions), b.input(0)
-    parameters = [b.real(number, x) for number in (options.Bias(), options.Alpha(), options.Beta())]
+    parameters = [b.real_like(x, number) for number in (options.Bias(), options.Alpha(), options.Beta())]
     b.finish(OperationType.LOCAL_RESPONSE_NORMALIZATION, [x, b.int32(options.Radius()), *parameters])

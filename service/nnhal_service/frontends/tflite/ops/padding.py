@@ -22,7 +22,7 @@ def pad_v2(b: OperatorBuilder) -> None:
         raise b.unsupported(f"a value of {values.size} elements", "one")
     tensor = b.input(0)
     value = values.reshape(-1)[0].item()
-    scalar = b.int32(value) if b.is_quantized(tensor) else b.real(value, tensor)
+    scalar = b.int32(value) if b.is_quantized(tensor) else b.real_like(tensor, value)
     b.finish(OperationType.PAD_V2, [tensor, b.input(1), scalar])
 
 

@@ -119,5 +119,5 @@ def _cell_parameters(b: OperatorBuilder, options: Cell) -> list[int]:
     code = options.FusedActivationFunction()
     if code not in _CELL_ACTIVATIONS:
         raise b.unsupported(f"activation {code}", "NONE, RELU, RELU6, TANH")
-    clips = [b.real(options.CellClip(), b.input(0)), b.real(options.ProjClip(), b.input(0))]
+    clips = [b.real_like(b.input(0), clip) for clip in (options.CellClip(), options.ProjClip())]
     return [b.int32(_CELL_ACTIVATIONS[code]), *clips]
