@@ -61,6 +61,7 @@ class TfliteFile:
     _codes: list[str] = field(default_factory=list)
     _operators: list[int] = field(default_factory=list)
     inputs: list[int] = field(default_factory=list)
+    _subgraphs: list[int] = field(default_factory=list)
 
     def input(self, name: str, spec: Spec) -> int:
         """An input of the model."""
@@ -101,18 +102,17 @@ class TfliteFile:
         self._operators.append(tflite.OperatorEnd(self.builder))
         return results
 
+    def subgraph(self, *outputs: int) -> int:
+        """Make what has been added so far a subgraph, and start anew; the number that operators refer to it by."""
+        self._subgraphs.append(self._graph(outputs))
+        self._tensors, self._operators, self.inputs = [], [], []
+        return len(self._subgraphs)
+
     def build(self, *outputs: int) -> bytes:
-        """The file."""
+        """The file; what has been added last is main."""
         b = self.builder
+        subgraphs = self._vector([self._graph(outputs), *self._subgraphs])
         codes = self._vector([self._code(code) for code in self._codes])
-        tensors, operators = self._vector(self._tensors), self._vector(self._operators)
-        ins, outs = self._numbers(self.inputs), self._numbers(outputs)
-        tflite.SubGraphStart(b)
-        tflite.SubGraphAddTensors(b, tensors)
-        tflite.SubGraphAddInputs(b, ins)
-        tflite.SubGraphAddOutputs(b, outs)
-        tflite.SubGraphAddOperators(b, operators)
-        subgraphs = self._vector([tflite.SubGraphEnd(b)])
         buffers = self._vector([self._buffer(content) for content in self._buffers])
         tflite.ModelStart(b)
         tflite.ModelAddVersion(b, self.version)
@@ -121,6 +121,17 @@ class TfliteFile:
         tflite.ModelAddBuffers(b, buffers)
         b.Finish(tflite.ModelEnd(b), b"TFL3")
         return bytes(b.Output())
+
+    def _graph(self, outputs: Sequence[int]) -> int:
+        b = self.builder
+        tensors, operators = self._vector(self._tensors), self._vector(self._operators)
+        ins, outs = self._numbers(self.inputs), self._numbers(outputs)
+        tflite.SubGraphStart(b)
+        tflite.SubGraphAddTensors(b, tensors)
+        tflite.SubGraphAddInputs(b, ins)
+        tflite.SubGraphAddOutputs(b, outs)
+        tflite.SubGraphAddOperators(b, operators)
+        return int(tflite.SubGraphEnd(b))
 
     def _tensor(self, name: str, spec: Spec, buffer: int = 0, variable: bool = False) -> int:
         b = self.builder

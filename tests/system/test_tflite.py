@@ -12,7 +12,7 @@ from nnhal.errors import HalError
 from nnhal.types import ErrorStatus
 from nnhal_client import Framework
 from tests.support.command import nnhal
-from tests.support.tflite_files import Spec, TfliteFile, int8
+from tests.support.tflite_files import Spec, TfliteFile, booleans, floats, int8
 from tests.support.tflite_operators import by_litert, integers
 
 
@@ -69,6 +69,25 @@ def test_the_command_runs_a_tflite_file(path: Path, tmp_path: Path) -> None:
     (expected,) = by_litert(path.read_bytes(), {"image": IMAGE})
     found = np.array(json.loads(done.stdout)["outputs"]["call:0"])
     np.testing.assert_allclose(found, expected.astype(int), rtol=0, atol=1)
+
+
+def test_a_branch_is_chosen_at_run_time(framework: Framework, tmp_path: Path) -> None:
+    file = TfliteFile()
+    branches = []
+    for addend in (1, 2):
+        x = file.input("x", floats(1, 40))
+        constant = file.constant(np.full(40, addend, np.float32))
+        branches.append(file.subgraph(*file.operator("ADD", [x, constant], {"y": floats(1, 40)}, ("AddOptions", {}))))
+    x, wanted = file.input("x", floats(1, 40)), file.input("wanted", booleans())
+    (doubled,) = file.operator("ADD", [x, x], {"doubled": floats(1, 40)}, ("AddOptions", {}))
+    options = ("IfOptions", {"ThenSubgraphIndex": branches[0], "ElseSubgraphIndex": branches[1]})
+    path = tmp_path / "branches.tflite"
+    path.write_bytes(file.build(*file.operator("IF", [wanted, doubled], {"y": floats(1, 40)}, options)))
+    model, given = framework.load(path), np.linspace(0, 1, 40, dtype=np.float32).reshape(1, 40)
+    assert model.steps == ("cpu_acc", "cpu_ref")
+    for truth, addend in ((True, 1), (False, 2)):
+        outputs = model.run({"x": given, "wanted": np.array([truth], np.uint8)})
+        np.testing.assert_allclose(outputs["y"], 2 * given + addend, atol=1e-6)
 
 
 def test_a_broken_file_is_refused_by_name(framework: Framework, path: Path, tmp_path: Path) -> None:

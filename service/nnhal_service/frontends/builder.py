@@ -21,6 +21,7 @@ from nnhal.types import (
     Model,
     Operand,
     OperandLifeTime,
+    OperandType,
     Operation,
     OperationType,
     Subgraph,
@@ -34,7 +35,7 @@ POOL_ALIGNMENT = 64
 
 @dataclass(slots=True)
 class ModelBuilder:
-    """The main subgraph of a model in the making. Equal constants become one operand."""
+    """A subgraph in the making, main or another. Equal constants become one operand."""
 
     operands: list[Operand] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
@@ -101,33 +102,64 @@ class ModelBuilder:
             invalid_argument(f"{place} gives {describe(dimensions)}, the model has {describe(operand.dimensions)}")
         self.operands[index] = replace(operand, dimensions=merged)
 
-    def build(self, inputs: Sequence[int], outputs: Sequence[int]) -> Model:
-        """The model. Constants of up to MAX_INLINE_BYTES lie in it, the others in one pool of ashmem."""
-        operands = list(self.operands)
-        inline = bytearray()
-        pooled: list[tuple[int, Array]] = []
-        end = 0
-        for index, values in self._values.items():
-            raw = values.reshape(-1).view(np.uint8)
-            if len(raw) <= MAX_INLINE_BYTES:
-                inline += bytes(-len(inline) % _alignment(len(raw)))
-                location = DataLocation(0, len(inline), len(raw))
-                inline += raw.tobytes()
-                operands[index] = replace(operands[index], location=location)
-            else:
-                start = end + -end % POOL_ALIGNMENT
-                end = start + len(raw)
-                pooled.append((start, raw))
-                operands[index] = replace(
-                    operands[index],
-                    lifetime=OperandLifeTime.CONSTANT_POOL,
-                    location=DataLocation(0, start, len(raw)),
-                )
-        main = Subgraph(tuple(operands), tuple(self.operations), tuple(inputs), tuple(outputs))
-        pools = (_pool(pooled, end),) if pooled else ()
-        extended = any(is_extension(operand.type) for operand in operands)
+    def subgraph_reference(self, number: int) -> int:
+        """An operand that stands for a referenced subgraph, by its place among those that build is given."""
+        location = DataLocation(0, number, 0)
+        return self.add(Operand(OperandType.SUBGRAPH, lifetime=OperandLifeTime.SUBGRAPH, location=location))
+
+    def control_flow(self, code: OperationType, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """A new IF or WHILE. Whether it fits its subgraphs shows when the whole model is validated."""
+        self.operations.append(Operation(code, tuple(inputs), tuple(outputs)))
+
+    def build(self, inputs: Sequence[int], outputs: Sequence[int], referenced: Sequence[Part] = ()) -> Model:
+        """The model with this as main. Constants of up to MAX_INLINE_BYTES lie in it, others in one pool of ashmem."""
+        storage = _Storage()
+        main = self._subgraph(storage, inputs, outputs)
+        others = tuple(part.builder._subgraph(storage, part.inputs, part.outputs) for part in referenced)
+        extended = any(is_extension(operand.type) for graph in (main, *others) for operand in graph.operands)
         names = (ExtensionNameAndPrefix(NAME, PREFIX),) if extended else ()
-        return Model(main, (), bytes(inline), pools, extension_name_to_prefix=names)
+        return Model(main, others, bytes(storage.inline), storage.pools(), extension_name_to_prefix=names)
+
+    def _subgraph(self, storage: _Storage, inputs: Sequence[int], outputs: Sequence[int]) -> Subgraph:
+        operands = list(self.operands)
+        for index, values in self._values.items():
+            operands[index] = storage.place(operands[index], values)
+        return Subgraph(tuple(operands), tuple(self.operations), tuple(inputs), tuple(outputs))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A referenced subgraph in the making, with its inputs and outputs."""
+
+    builder: ModelBuilder
+    inputs: Sequence[int]
+    outputs: Sequence[int]
+
+
+@dataclass(slots=True)
+class _Storage:
+    """Where the constants of a model lie."""
+
+    inline: bytearray = field(default_factory=bytearray)
+    _pooled: list[tuple[int, Array]] = field(default_factory=list)
+    _end: int = 0
+
+    def place(self, operand: Operand, values: Array) -> Operand:
+        """A constant with its location."""
+        raw = values.reshape(-1).view(np.uint8)
+        if len(raw) <= MAX_INLINE_BYTES:
+            self.inline += bytes(-len(self.inline) % _alignment(len(raw)))
+            location = DataLocation(0, len(self.inline), len(raw))
+            self.inline += raw.tobytes()
+            return replace(operand, location=location)
+        start = self._end + -self._end % POOL_ALIGNMENT
+        self._end = start + len(raw)
+        self._pooled.append((start, raw))
+        return replace(operand, lifetime=OperandLifeTime.CONSTANT_POOL, location=DataLocation(0, start, len(raw)))
+
+    def pools(self) -> tuple[Ashmem, ...]:
+        """The pool of the larger ones, if there are any."""
+        return (_pool(self._pooled, self._end),) if self._pooled else ()
 
 
 def _alignment(size: int) -> int:

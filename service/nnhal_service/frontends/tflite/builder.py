@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -13,8 +13,8 @@ from tflite import ActivationFunctionType
 from nnhal.arrays import Array
 from nnhal.types import ChannelQuant, FusedActivation, Operand, OperandLifeTime, OperandType, OperationType
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe
-from nnhal_service.frontends.builder import ModelBuilder
-from nnhal_service.frontends.errors import UnsupportedNode
+from nnhal_service.frontends.builder import ModelBuilder, Part
+from nnhal_service.frontends.errors import InvalidModel, UnsupportedNode
 from nnhal_service.frontends.steps import ACTIVATIONS, Steps
 from nnhal_service.frontends.tflite.graph import Graph, Operator, OptionsKind, Quantization, Tensor
 from nnhal_service.frontends.tflite.tensors import (
@@ -33,6 +33,8 @@ FLOAT = Operand(OperandType.TENSOR_FLOAT32)
 
 _MOST_ELEMENTS = 1 << 26
 """Of a constant that is made here. A shape that asks for more is a broken one."""
+_DEEPEST = 16
+"""How many subgraphs may be inside one another."""
 _FUSED = {
     ActivationFunctionType.NONE: FusedActivation.NONE,
     ActivationFunctionType.RELU: FusedActivation.RELU,
@@ -51,13 +53,38 @@ class State:
 
 
 @dataclass(slots=True)
+class Subgraphs:
+    """The file's subgraphs that IF and WHILE refer to, converted when they are first asked for.
+
+    ``parts`` are those that have been, in the order of the HAL model's.
+    """
+
+    convert: Callable[[int], Part]
+    parts: list[Part] = field(default_factory=list)
+    _places: dict[int, int] = field(default_factory=dict)
+    _open: list[int] = field(default_factory=lambda: [0])
+
+    def place(self, number: int) -> int:
+        """Where a subgraph of the file is in the HAL model. Raises FrontendError."""
+        if number in self._open or len(self._open) > _DEEPEST:
+            raise InvalidModel(f"subgraphs refer to one another {self._open}, then {number}: in a cycle, or too deep")
+        if number not in self._places:
+            self._open.append(number)
+            self.parts.append(self.convert(number))
+            self._places[number] = len(self.parts) - 1
+            self._open.pop()
+        return self._places[number]
+
+
+@dataclass(slots=True)
 class GraphBuilder:
-    """The HAL model of a graph in the making. ``origins`` names each operation's operators.
+    """The HAL subgraph of a graph in the making. ``origins`` names each operation's operators.
 
     ``folded`` has the values of tensors that need no operation, since they are known before execution.
     """
 
     graph: Graph
+    subgraphs: Subgraphs
     model: ModelBuilder = field(default_factory=ModelBuilder)
     operands: dict[int, int] = field(default_factory=dict)
     origins: list[tuple[str, ...]] = field(default_factory=list)
@@ -322,7 +349,7 @@ class OperatorBuilder(Steps):
             raise self.unsupported(str(error)) from error
 
     def state(self, index: int) -> tuple[int, int]:
-        """The operands of a variable, before and after: an input and an output of the model."""
+        """The operands of a variable, before and after: an input and an output of the subgraph."""
         tensor = self._index(index)
         source = self.builder.graph.tensors[tensor]
         if not source.variable:
@@ -354,6 +381,15 @@ class OperatorBuilder(Steps):
         except ValueError as error:
             raise self.unsupported(str(error)) from error
         return self.filled(code, source.initial_shape)
+
+    def subgraph(self, number: int) -> int:
+        """An operand that stands for one of the file's subgraphs."""
+        return self.model.subgraph_reference(self.builder.subgraphs.place(number))
+
+    def control_flow(self, code: OperationType, inputs: Sequence[int]) -> None:
+        """Add an IF or WHILE that gives all of the operator's results."""
+        self.model.control_flow(code, inputs, self.results())
+        self.origins.append(self.stands_for)
 
     def fold(self, values: Array) -> None:
         """Give the result without an operation: it is known before execution."""

@@ -61,7 +61,8 @@ class Tensor:
 class Operator:
     """An operator. ``op_type`` is its name in the schema, ``inputs`` has None for one that is left out.
 
-    ``name`` is how messages and ImportedModel call it: type, index and first output, as in ``ADD_4:block/add``.
+    ``name`` is how messages and ImportedModel call it: type, index and first output, as in ``ADD_4:block/add``, after
+    ``subgraph_1/`` where it is not in main.
     ``options`` is a table of its own whose scalars all lie inside, ``options_type`` a BuiltinOptions; ``vector`` is the
     vector among the options of those few operators that have one.
     """
@@ -92,7 +93,7 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """The main subgraph: operators in an order in which they can be computed, over tensors by index."""
+    """A subgraph: operators in an order in which they can be computed, over tensors by index."""
 
     tensors: tuple[Tensor, ...]
     operators: tuple[Operator, ...]

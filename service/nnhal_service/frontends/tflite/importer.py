@@ -6,16 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 
-from nnhal.types import OperandLifeTime, OperationType
+from nnhal.errors import HalError
+from nnhal.types import Model, OperandLifeTime, OperationType
 from nnhal.types.layout import byte_size, describe
 from nnhal.types.memory import NOWHERE
+from nnhal.validation import validate_model
+from nnhal_service.frontends.builder import Part
 from nnhal_service.frontends.errors import InvalidModel, UnsupportedInput
 from nnhal_service.frontends.imported import ImportedModel, ImportedTensor
-from nnhal_service.frontends.tflite.builder import GraphBuilder, OperatorBuilder
+from nnhal_service.frontends.tflite.builder import GraphBuilder, OperatorBuilder, Subgraphs
 from nnhal_service.frontends.tflite.folding import fold
-from nnhal_service.frontends.tflite.graph import Operator
+from nnhal_service.frontends.tflite.graph import Graph, Operator
 from nnhal_service.frontends.tflite.ops import CONVERTERS
-from nnhal_service.frontends.tflite.reader import read_graph
+from nnhal_service.frontends.tflite.reader import read_graphs
 from nnhal_service.frontends.tflite.tensors import element_type
 
 _MAX_BYTES = 2**32 - 1
@@ -24,23 +27,44 @@ AFTER = "/after"
 
 
 def import_tflite(content: bytes) -> ImportedModel:
-    """A HAL model for the first subgraph of a TFLite file.
+    """A HAL model for the first subgraph of a TFLite file, and those that it refers to.
 
     Nodes are called by operator, index and first output: ``CONV_2D_0:block/conv``. Inputs have the shape that an
     interpreter gives them at first. Variables of operators that do one step of a sequence come after the file's own
     inputs and outputs; as outputs they are called ``name/after``. Raises InvalidModel where the file is broken,
     UnsupportedNode or UnsupportedInput where the NN HAL cannot express an operator or an input.
     """
-    graph = read_graph(content)
-    builder = GraphBuilder(graph)
-    for index in graph.inputs:
+    graphs = read_graphs(content)
+    subgraphs = Subgraphs(lambda number: _part(graphs, number, subgraphs))
+    builder = GraphBuilder(graphs[0], subgraphs)
+    return _imported(builder, _converted(builder))
+
+
+def _part(graphs: Sequence[Graph], number: int, subgraphs: Subgraphs) -> Part:
+    """A subgraph that an operator refers to."""
+    if not 0 <= number < len(graphs):
+        raise InvalidModel(f"an operator refers to subgraph {number}, the file has {len(graphs)}")
+    graph = graphs[number]
+    builder = GraphBuilder(graph, subgraphs)
+    outputs = _converted(builder)
+    if builder.states:
+        names = [graph.tensors[state.tensor].name for state in builder.states]
+        raise InvalidModel(f"subgraph {number} has variables {names}, expected them in main only")
+    return Part(builder.model, [builder.operands[index] for index in graph.inputs], outputs)
+
+
+def _converted(builder: GraphBuilder) -> list[int]:
+    """Convert all of a subgraph; the operands of its outputs."""
+    for index in builder.graph.inputs:
         try:
             builder.input(index)
         except ValueError as error:
             raise UnsupportedInput(f"input {error}") from error
-    for operator in graph.operators:
+    for operator in builder.graph.operators:
         _convert(builder, operator)
-    return _imported(builder, _outputs(builder))
+    outputs = _outputs(builder)
+    _require_sizes(builder)
+    return outputs
 
 
 def _convert(builder: GraphBuilder, operator: Operator) -> None:
@@ -87,7 +111,6 @@ def _require_sizes(builder: GraphBuilder) -> None:
 
 
 def _imported(builder: GraphBuilder, outputs: Sequence[int]) -> ImportedModel:
-    _require_sizes(builder)
     graph, names = builder.graph, _Names()
     user_inputs = [_tensor(builder, index, builder.operands[index], names) for index in graph.inputs]
     user_outputs = [
@@ -97,14 +120,25 @@ def _imported(builder: GraphBuilder, outputs: Sequence[int]) -> ImportedModel:
     after = [_tensor(builder, state.tensor, state.after, names, AFTER) for state in builder.states]
     inputs, results = (*user_inputs, *before), (*user_outputs, *after)
     used = {name for names in builder.origins for name in names}
+    ends = [tensor.operand for tensor in inputs], [tensor.operand for tensor in results]
+    model = builder.model.build(*ends, builder.subgraphs.parts)
+    _require_fitting_subgraphs(model)
     return ImportedModel(
-        builder.model.build([tensor.operand for tensor in inputs], [tensor.operand for tensor in results]),
+        model,
         inputs,
         results,
         tuple(builder.origins),
         tuple(operator.name for operator in graph.operators if operator.name not in used),
         tuple(builder.model.names),
     )
+
+
+def _require_fitting_subgraphs(model: Model) -> None:
+    try:
+        if model.referenced:
+            validate_model(model)
+    except HalError as error:
+        raise InvalidModel(f"the subgraphs do not fit where they are used: {error.message}") from error
 
 
 def _tensor(builder: GraphBuilder, index: int, operand: int, names: _Names, suffix: str = "") -> ImportedTensor:

@@ -30,20 +30,21 @@ def is_tflite(content: bytes) -> bool:
     return content[4:8] == IDENTIFIER
 
 
-def read_graph(content: bytes) -> Graph:
-    """The first subgraph of a TFLite file. Raises InvalidModel.
+def read_graphs(content: bytes) -> tuple[Graph, ...]:
+    """The subgraphs of a TFLite file, of which the first is main. Raises InvalidModel.
 
     Constants are views of ``content``.
     """
     if not is_tflite(content):
         raise InvalidModel(f"no TFLite model: bytes 4 to 8 are {content[4:8]!r}, expected {IDENTIFIER!r}")
     try:
-        graph = _Reader(content).graph()
+        graphs = _Reader(content).graphs()
     except (struct.error, TypeError, ValueError) as error:
         # What the accessors raise where an offset leads out of the file.
         raise InvalidModel(f"the TFLite file is truncated or corrupt: {error}") from error
-    _require_order(graph)
-    return graph
+    for graph in graphs:
+        _require_order(graph)
+    return graphs
 
 
 class _Reader:
@@ -53,7 +54,7 @@ class _Reader:
         self._content = content
         self._left = len(content)
 
-    def graph(self) -> Graph:
+    def graphs(self) -> tuple[Graph, ...]:
         model = tflite.Model.GetRootAs(self._content)
         if model.Version() != VERSION:
             raise InvalidModel(f"the TFLite file is of schema version {model.Version()}, expected {VERSION}")
@@ -61,20 +62,24 @@ class _Reader:
             raise InvalidModel("the TFLite file has no subgraph")
         buffers = [self._data(buffer) for buffer in self._tables(model.BuffersLength(), model.Buffers)]
         codes = [self._code(code) for code in self._tables(model.OperatorCodesLength(), model.OperatorCodes)]
-        source = model.Subgraphs(0)
+        sources = self._tables(model.SubgraphsLength(), model.Subgraphs)
+        return tuple(self._graph(source, number, codes, buffers) for number, source in enumerate(sources))
+
+    def _graph(self, source: Any, number: int, codes: list[str], buffers: list[Bytes]) -> Graph:
+        place = f"subgraph_{number}/" if number else ""
         tensors = tuple(
             self._tensor(tensor, index, buffers)
             for index, tensor in enumerate(self._tables(source.TensorsLength(), source.Tensors))
         )
         operators = tuple(
-            self._operator(operator, index, codes, tensors)
+            self._operator(operator, index, codes, tensors, place)
             for index, operator in enumerate(self._tables(source.OperatorsLength(), source.Operators))
         )
         inputs, outputs = (self._numbers(found) for found in (source.InputsAsNumpy(), source.OutputsAsNumpy()))
         for what, indexes in (("inputs", inputs), ("outputs", outputs)):
-            _require_indexes(indexes, len(tensors), f"the {what} of the model")
+            _require_indexes(indexes, len(tensors), f"the {what} of subgraph {number}")
         if not outputs:
-            raise InvalidModel("the model has no outputs")
+            raise InvalidModel(f"subgraph {number} has no outputs")
         return Graph(_with_empty_constants(tensors, operators, inputs), operators, inputs, outputs)
 
     def _tables(self, length: int, get: Callable[[int], Any]) -> list[Any]:
@@ -149,7 +154,9 @@ class _Reader:
             zero_points = (zero_points or (0,)) * len(scales)
         return Quantization(scales, zero_points, axis)
 
-    def _operator(self, operator: Any, index: int, codes: list[str], tensors: tuple[Tensor, ...]) -> Operator:
+    def _operator(
+        self, operator: Any, index: int, codes: list[str], tensors: tuple[Tensor, ...], place: str
+    ) -> Operator:
         if operator.OpcodeIndex() >= len(codes):
             raise InvalidModel(f"operator {index} has code {operator.OpcodeIndex()}, the file has {len(codes)}")
         inputs, outputs = self._numbers(operator.InputsAsNumpy()), self._numbers(operator.OutputsAsNumpy())
@@ -158,7 +165,7 @@ class _Reader:
         code = codes[operator.OpcodeIndex()]
         options = operator.BuiltinOptions()
         return Operator(
-            f"{code}_{index}:{tensors[outputs[0]].name if outputs else ''}",
+            f"{place}{code}_{index}:{tensors[outputs[0]].name if outputs else ''}",
             code,
             tuple(None if i == -1 else i for i in inputs),
             outputs,
@@ -230,7 +237,7 @@ def _require_order(graph: Graph) -> None:
     known = {index for index, tensor in enumerate(graph.tensors) if tensor.data is not None or tensor.variable}
     for index in graph.inputs:
         if index in known:
-            raise InvalidModel(f"tensor '{graph.tensors[index].name}' is an input of the model twice, or a constant")
+            raise InvalidModel(f"tensor '{graph.tensors[index].name}' is an input twice, or a constant")
         known.add(index)
     for operator in graph.operators:
         for read in operator.inputs:

@@ -15,7 +15,7 @@ from nnhal.validation import validate_model
 from nnhal_service.frontends.errors import FrontendError, InvalidModel
 from nnhal_service.frontends.tflite import import_tflite
 from nnhal_service.frontends.tflite.graph import Quantization
-from nnhal_service.frontends.tflite.reader import is_tflite, read_graph
+from nnhal_service.frontends.tflite.reader import is_tflite, read_graphs
 from tests.support.tflite_files import Spec, TfliteFile, floats, int8
 from tests.support.tflite_operators import integers, one, random
 
@@ -48,18 +48,18 @@ def test_a_file_is_known_by_its_identifier() -> None:
     assert is_tflite(content)
     assert not is_tflite(b"\x08\x08\x12\x04onnx")
     with pytest.raises(InvalidModel, match=r"bytes 4 to 8 are b'TFL2', expected b'TFL3'"):
-        read_graph(content[:4] + b"TFL2" + content[8:])
+        read_graphs(content[:4] + b"TFL2" + content[8:])
 
 
 def test_a_version_other_than_3_is_refused() -> None:
     file = TfliteFile(version=2)
     x = file.input("x", floats(1))
     with pytest.raises(InvalidModel, match="version 2, expected 3"):
-        read_graph(file.build(*file.operator("RELU", [x], {"y": floats(1)})))
+        read_graphs(file.build(*file.operator("RELU", [x], {"y": floats(1)})))
 
 
 def test_tensors_and_operators_are_read() -> None:
-    graph = read_graph(VARIED)
+    (graph,) = read_graphs(VARIED)
     assert [operator.name for operator in graph.operators][:2] == ["CONV_2D_0:a", "RESHAPE_1:b"]
     assert graph.operators[1].vector == (1, 144)
     assert graph.operators[0].options_as(tflite.Conv2DOptions).StrideW() == 1
@@ -72,7 +72,7 @@ def test_tensors_and_operators_are_read() -> None:
 
 
 def test_options_that_are_left_out_have_their_defaults() -> None:
-    (operator,) = read_graph(replace(ADD, options=None).file()).operators
+    (operator,) = read_graphs(replace(ADD, options=None).file())[0].operators
     assert operator.options_as(tflite.AddOptions).FusedActivationFunction() == 0
     assert operator.options_as(tflite.BidirectionalSequenceLSTMOptions).TimeMajor()
 
@@ -86,7 +86,7 @@ def test_options_of_another_operator_are_refused() -> None:
 def test_lengths_that_may_change_are_open_and_begin_as_the_file_says() -> None:
     file = TfliteFile()
     x = file.input("x", Spec([1, 4], signature=[-1, 4]))
-    graph = read_graph(file.build(*file.operator("RELU", [x], {"y": floats(1, 4)})))
+    (graph,) = read_graphs(file.build(*file.operator("RELU", [x], {"y": floats(1, 4)})))
     assert graph.tensors[x].shape == (0, 4)
     assert graph.tensors[x].initial_shape == (1, 4)
 
@@ -102,7 +102,7 @@ def test_lengths_that_may_change_are_open_and_begin_as_the_file_says() -> None:
 )
 def test_tensors_that_contradict_themselves_are_refused(spec: Spec, reason: str) -> None:
     with pytest.raises(InvalidModel, match=reason):
-        read_graph(one("RELU", [spec], floats(2, 3)).file())
+        read_graphs(one("RELU", [spec], floats(2, 3)).file())
 
 
 def test_values_must_be_written_before_they_are_read_and_once() -> None:
@@ -112,12 +112,12 @@ def test_values_must_be_written_before_they_are_read_and_once() -> None:
     never = file.variable("v", floats(2)) + 1
     file.operator("ADD", [y, never], {"z": floats(2)})
     with pytest.raises(InvalidModel, match="'ADD_1:z' reads 'z', which nothing has written before"):
-        read_graph(file.build(never))
-    with pytest.raises(InvalidModel, match="'y' is an input of the model twice, or a constant"):
+        read_graphs(file.build(never))
+    with pytest.raises(InvalidModel, match="'y' is an input twice, or a constant"):
         file = TfliteFile()
         x = file.input("y", floats(2))
         file.inputs.append(x)
-        read_graph(file.build(*file.operator("RELU", [x], {"y": floats(2)})))
+        read_graphs(file.build(*file.operator("RELU", [x], {"y": floats(2)})))
 
 
 def test_indexes_outside_the_file_are_refused() -> None:
@@ -125,7 +125,7 @@ def test_indexes_outside_the_file_are_refused() -> None:
     x = file.input("x", floats(2))
     file.operator("RELU", [x + 7], {"y": floats(2)})
     with pytest.raises(InvalidModel, match=r"the inputs of operator 0 are tensors \[7\], the file has 2"):
-        read_graph(file.build(1))
+        read_graphs(file.build(1))
 
 
 def test_vectors_may_not_be_longer_than_the_file() -> None:
@@ -137,7 +137,7 @@ def test_vectors_may_not_be_longer_than_the_file() -> None:
     length = tensors.Vector(tensors.Offset(4)) - 4
     content[length : length + 4] = struct.pack("<I", 0x7FFFFFFF)
     with pytest.raises(InvalidModel, match="vectors are longer than the TFLite file"):
-        read_graph(bytes(content))
+        read_graphs(bytes(content))
 
 
 def refuses_or_imports(content: bytes) -> None:

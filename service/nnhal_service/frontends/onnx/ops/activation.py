@@ -7,11 +7,12 @@ from math import isinf
 import numpy as np
 
 from nnhal.types import OperandType, OperationType
-from nnhal_service.frontends.onnx.builder import ACTIVATIONS, OPERAND_TYPES, NodeBuilder
+from nnhal_service.frontends.onnx.builder import OPERAND_TYPES, NodeBuilder
 from nnhal_service.frontends.onnx.fusion import activation_of, clip_bounds
 from nnhal_service.frontends.onnx.ops._broadcast import filled
 from nnhal_service.frontends.onnx.ops._definition import Converter
 from nnhal_service.frontends.onnx.qdq import QuantizedForm
+from nnhal_service.frontends.steps import ACTIVATIONS
 
 
 def relu(b: NodeBuilder) -> None:

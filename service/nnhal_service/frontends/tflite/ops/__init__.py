@@ -14,6 +14,7 @@ from tflite import (
 from nnhal.types import FusedActivation, OperationType
 from nnhal_service.frontends.tflite.ops import (
     activation,
+    control_flow,
     convolution,
     elementwise,
     images,
@@ -69,6 +70,7 @@ CONVERTERS: dict[str, Converter] = {
     "GREATER_EQUAL": elementwise.pairwise(OperationType.GREATER_EQUAL),
     "HARD_SWISH": elementwise.unary(OperationType.HARD_SWISH),
     "HASHTABLE_LOOKUP": slicing.hashtable_lookup,
+    "IF": control_flow.if_,
     "L2_NORMALIZATION": normalization.l2_normalization,
     "L2_POOL_2D": pooling.pooling(OperationType.L2_POOL_2D),
     "LEAKY_RELU": activation.leaky_relu,
@@ -139,5 +141,6 @@ CONVERTERS: dict[str, Converter] = {
     "UNIDIRECTIONAL_SEQUENCE_LSTM": recurrent.unidirectional_sequence_lstm,
     "UNIDIRECTIONAL_SEQUENCE_RNN": recurrent.unidirectional_sequence_rnn,
     "UNPACK": joining.unpack,
+    "WHILE": control_flow.while_,
 }
 """Converters by builtin operator."""
