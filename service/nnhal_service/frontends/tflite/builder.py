@@ -367,7 +367,7 @@ class OperatorBuilder(Steps):
 
     def filled(self, code: OperandType, shape: Dimensions, value: int = 0, **quantization: Any) -> int:
         """A constant that the file does not hold: one number in all elements."""
-        if not 0 < prod(shape) <= _MOST_ELEMENTS:
+        if not shape or not 0 < prod(shape) <= _MOST_ELEMENTS:
             raise self.unsupported(f"a constant of {describe(shape)}", f"1 to {_MOST_ELEMENTS} elements")
         return self.add_constant(code, np.full(shape, value, ELEMENT_TYPES[code]), **quantization)
 
