@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -78,13 +79,15 @@ class Subgraphs:
 
 @dataclass(slots=True)
 class GraphBuilder:
-    """The HAL subgraph of a graph in the making. ``origins`` names each operation's operators.
+    """The HAL subgraph of a graph in the making. ``number`` is its place in the file: 0 for main.
 
+    ``origins`` names each operation's operators.
     ``folded`` has the values of tensors that need no operation, since they are known before execution.
     """
 
     graph: Graph
     subgraphs: Subgraphs
+    number: int = 0
     model: ModelBuilder = field(default_factory=ModelBuilder)
     operands: dict[int, int] = field(default_factory=dict)
     origins: list[tuple[str, ...]] = field(default_factory=list)
@@ -180,10 +183,8 @@ class OperatorBuilder(Steps):
 
     def element_type(self, output: int = 0) -> np.dtype[np.generic]:
         """The type of an output's elements."""
-        try:
+        with self._held():
             return element_type(self.target(output)).numpy
-        except ValueError as error:
-            raise self.unsupported(str(error)) from error
 
     def input(self, index: int) -> int:
         """The operand of an input."""
@@ -205,10 +206,8 @@ class OperatorBuilder(Steps):
         """The array of an input, None where it is left out or not known before execution."""
         if not self.has(index):
             return None
-        try:
+        with self._held():
             return self.builder.values(self._index(index))
-        except ValueError as error:
-            raise self.unsupported(str(error)) from error
 
     def required(self, index: int, what: str) -> Array:
         """The array of an input that must be known before execution."""
@@ -220,13 +219,11 @@ class OperatorBuilder(Steps):
 
     def integers(self, index: int, what: str) -> list[int]:
         """The elements of an input that must be known before execution."""
-        try:
-            values = narrowed(self.required(index, what), self.source(index).name)
-            if values.dtype.kind not in "iu":
-                raise ValueError(f"'{self.source(index).name}' has elements of {values.dtype}, expected integers")
-        except ValueError as error:
-            raise self.unsupported(str(error)) from error
-        return [int(value) for value in values.reshape(-1)]
+        values = self.required(index, what)
+        if values.dtype.kind not in "iu":
+            raise self.unsupported(f"its {what}: elements of {values.dtype}", "integers")
+        with self._held():
+            return [int(value) for value in narrowed(values, self.source(index).name).reshape(-1)]
 
     def integer(self, index: int, what: str) -> int:
         """The one element of an input that must be known before execution."""
@@ -336,31 +333,27 @@ class OperatorBuilder(Steps):
 
     def quantization(self, index: int) -> Quantization | None:
         """What the integers of an input stand for, None where they are just that, or floats."""
-        try:
+        with self._held():
             return quantization_of(self.source(index))
-        except ValueError as error:
-            raise self.unsupported(str(error)) from error
 
     def channels(self, index: int) -> ChannelQuant:
         """The quantisation of an input with a scale for each channel."""
-        try:
+        with self._held():
             return channels_of(self.source(index))
-        except ValueError as error:
-            raise self.unsupported(str(error)) from error
 
     def state(self, index: int) -> tuple[int, int]:
-        """The operands of a variable, before and after: an input and an output of the subgraph."""
+        """The operands of a variable, before and after: an input and an output of the model."""
         tensor = self._index(index)
         source = self.builder.graph.tensors[tensor]
         if not source.variable:
             return self.input(index), self.new(self.input(index))
+        if self.builder.number:
+            raise self.unsupported(f"variable '{source.name}' in a subgraph", "variables in main")
         if any(state.tensor == tensor for state in self.builder.states):
             raise self.unsupported(f"variable '{source.name}' belongs to another operator too", "variables of its own")
         lifetimes = (OperandLifeTime.SUBGRAPH_INPUT, OperandLifeTime.SUBGRAPH_OUTPUT)
-        try:
+        with self._held():
             operands = [operand_of(source, lifetime, source.initial_shape) for lifetime in lifetimes]
-        except ValueError as error:
-            raise self.unsupported(str(error)) from error
         before, after = (self.model.add(operand, source.name) for operand in operands)
         self.builder.states.append(State(tensor, before, after))
         return before, after
@@ -376,11 +369,8 @@ class OperatorBuilder(Steps):
         source = self.source(index)
         if not source.variable:
             return self.input(index)
-        try:
-            code = element_type(source).operand
-        except ValueError as error:
-            raise self.unsupported(str(error)) from error
-        return self.filled(code, source.initial_shape)
+        with self._held():
+            return self.filled(element_type(source).operand, source.initial_shape)
 
     def subgraph(self, number: int) -> int:
         """An operand that stands for one of the file's subgraphs."""
@@ -407,7 +397,13 @@ class OperatorBuilder(Steps):
         return self.operator.outputs[output]
 
     def _operand(self, tensor: int) -> int:
-        try:
+        with self._held():
             return self.builder.tensor(tensor)
+
+    @contextmanager
+    def _held(self) -> Generator[None]:
+        """What the HAL cannot hold makes the operator unsupported."""
+        try:
+            yield
         except ValueError as error:
             raise self.unsupported(str(error)) from error

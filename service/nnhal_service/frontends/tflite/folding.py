@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from tflite import ConcatenationOptions, GatherOptions, PackOptions, ReducerOptions
+from tflite import AddOptions, ConcatenationOptions, GatherOptions, MulOptions, PackOptions, ReducerOptions, SubOptions
 
 from nnhal.arrays import Array
 from nnhal_service.frontends.tflite.builder import OperatorBuilder
+from nnhal_service.frontends.tflite.ops._options import Activated
 from nnhal_service.frontends.tflite.ops.slicing import slices_of
 from nnhal_service.frontends.tflite.tensors import ELEMENTS
 
@@ -37,16 +38,32 @@ def fold(b: OperatorBuilder) -> bool:
     return True
 
 
+def _arithmetic(function: Callable[[Array, Array], Array], kind: type[Activated]) -> _Folding:
+    def fold(b: OperatorBuilder, values: Sequence[Array]) -> Array:
+        _require_none(b, b.options(kind).FusedActivationFunction(), "fused activation")
+        return function(values[0], values[1])
+
+    return fold
+
+
+def _of_two(function: Callable[[Array, Array], Array]) -> _Folding:
+    return lambda _, values: function(values[0], values[1])
+
+
 def _pack(b: OperatorBuilder, values: Sequence[Array]) -> Array:
     return np.stack(values, b.options(PackOptions).Axis())
 
 
 def _concatenation(b: OperatorBuilder, values: Sequence[Array]) -> Array:
-    return np.concatenate(values, b.options(ConcatenationOptions).Axis())
+    options = b.options(ConcatenationOptions)
+    _require_none(b, options.FusedActivationFunction(), "fused activation")
+    return np.concatenate(values, options.Axis())
 
 
 def _gather(b: OperatorBuilder, values: Sequence[Array]) -> Array:
-    return np.take(values[0], values[1], b.options(GatherOptions).Axis())
+    options = b.options(GatherOptions)
+    _require_none(b, options.BatchDims(), "batch axes")
+    return np.take(values[0], values[1], options.Axis())
 
 
 def _strided_slice(b: OperatorBuilder, values: Sequence[Array]) -> Array:
@@ -69,12 +86,13 @@ def _product(b: OperatorBuilder, values: Sequence[Array]) -> Array:
     return np.asarray(np.prod(values[0], axes, keepdims=b.options(ReducerOptions).KeepDims()))
 
 
-def _of_two(function: Callable[[Array, Array], Array]) -> _Folding:
-    return lambda _, values: function(values[0], values[1])
+def _require_none(b: OperatorBuilder, number: int, what: str) -> None:
+    if number:
+        raise b.unsupported(f"{what} {number} on integers", "none")
 
 
 FOLDINGS: dict[str, _Folding] = {
-    "ADD": _of_two(np.add),
+    "ADD": _arithmetic(np.add, AddOptions),
     "CAST": lambda _, values: values[0],
     "CONCATENATION": _concatenation,
     "EXPAND_DIMS": _expand_dims,
@@ -82,12 +100,12 @@ FOLDINGS: dict[str, _Folding] = {
     "GATHER": _gather,
     "MAXIMUM": _of_two(np.maximum),
     "MINIMUM": _of_two(np.minimum),
-    "MUL": _of_two(np.multiply),
+    "MUL": _arithmetic(np.multiply, MulOptions),
     "PACK": _pack,
     "REDUCE_PROD": _product,
     "RESHAPE": _of_two(np.reshape),
     "SQUEEZE": _squeeze,
     "STRIDED_SLICE": _strided_slice,
-    "SUB": _of_two(np.subtract),
+    "SUB": _arithmetic(np.subtract, SubOptions),
 }
 """By operator."""

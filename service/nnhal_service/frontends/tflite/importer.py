@@ -44,13 +44,9 @@ def _part(graphs: Sequence[Graph], number: int, subgraphs: Subgraphs) -> Part:
     """A subgraph that an operator refers to."""
     if not 0 <= number < len(graphs):
         raise InvalidModel(f"an operator refers to subgraph {number}, the file has {len(graphs)}")
-    graph = graphs[number]
-    builder = GraphBuilder(graph, subgraphs)
+    builder = GraphBuilder(graphs[number], subgraphs, number)
     outputs = _converted(builder)
-    if builder.states:
-        names = [graph.tensors[state.tensor].name for state in builder.states]
-        raise InvalidModel(f"subgraph {number} has variables {names}, expected them in main only")
-    return Part(builder.model, [builder.operands[index] for index in graph.inputs], outputs)
+    return Part(builder.model, [builder.operands[index] for index in builder.graph.inputs], outputs)
 
 
 def _converted(builder: GraphBuilder) -> list[int]:

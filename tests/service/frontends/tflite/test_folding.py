@@ -47,5 +47,11 @@ def test_floats_and_long_tensors_are_left_to_the_devices() -> None:
 
 
 def test_what_cannot_be_computed_is_refused() -> None:
+    clipped = one("ADD", [numbers([-1]), numbers([0])], int32(1), ("AddOptions", {"FusedActivationFunction": 1}))
+    assert clipped.refusal() == "fused activation 1 on integers"
+    options = ("GatherOptions", {"Axis": 1, "BatchDims": 1})
+    assert (
+        one("GATHER", [numbers([[5, 6]]), numbers([[1]])], int32(1, 1), options).refusal() == "batch axes 1 on integers"
+    )
     node = one("GATHER", [numbers([5, 6, 7]), numbers(3)], int32(), ("GatherOptions", {"Axis": 0}))
     assert "it cannot be computed" in node.refusal()

@@ -1,4 +1,4 @@
-"""Filters, weights and biases as the HAL quantises them (contract §3.6, CONV quantisation)."""
+"""Filters, weights and biases as the HAL quantises them."""
 
 from __future__ import annotations
 

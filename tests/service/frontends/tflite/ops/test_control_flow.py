@@ -77,6 +77,15 @@ def test_an_operator_of_a_subgraph_is_named_with_it() -> None:
         import_tflite(file.build(*choice(file, then, branch(file, 1))))
 
 
+def test_a_subgraph_keeps_no_state() -> None:
+    file = TfliteFile()
+    x, memory = file.input("x", floats(*SHAPE)), file.variable("memory", floats(2, 4))
+    weights = [file.constant(random(*shape)) for shape in ((4, 40), (4, 4), (4,))]
+    then = file.subgraph(*file.operator("RNN", [x, *weights, memory], {"y": floats(2, 4)}, ("RNNOptions", {})))
+    with pytest.raises(UnsupportedNode, match="variable 'memory' in a subgraph"):
+        import_tflite(file.build(*choice(file, then, then)))
+
+
 def test_subgraphs_that_do_not_fit_are_refused() -> None:
     file = TfliteFile()
     x = file.input("x", floats(3))
