@@ -8,11 +8,13 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import grpc
+import structlog
 
 from nnhal.errors import HalError, invalid_argument
-from nnhal.link import SESSION_METADATA, Channel, Session
+from nnhal.link import SESSION_METADATA, Channel, ChannelClosedError, ProtocolError, Session
 from nnhal.types import ErrorStatus
 
+_log = structlog.get_logger(__name__)
 T = TypeVar("T")
 MAX_OBJECTS = 4096
 """Objects that one session may own at a time."""
@@ -61,7 +63,7 @@ class Ownership:
         with self._lock:
             return [item for item in (self._objects or {}).values() if isinstance(item, kind)]
 
-    def watch(self, channel: Channel) -> None:
+    def _watch(self, channel: Channel) -> None:
         """Have a channel shut down when the session ends."""
         with self._lock:
             if self._objects is not None:
@@ -69,10 +71,40 @@ class Ownership:
                 return
         channel.shutdown()
 
-    def forget(self, channel: Channel) -> None:
+    def _forget(self, channel: Channel) -> None:
         """The channel has ended."""
         with self._lock:
             self._channels.discard(channel)
+
+    def serve(
+        self,
+        channel: Channel,
+        name: str,
+        answer: Callable[[bytes], bytes],
+        ended: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Answer what comes on a channel, in a thread of its own, until either side closes it; then call ``ended``.
+
+        ``answer`` raises ProtocolError for what ends the channel. ``name`` is for the thread and for logs.
+        """
+        self._watch(channel)
+        arguments = (channel, name, answer, ended)
+        threading.Thread(target=self._serve, args=arguments, name=f"{name}-{self.pid}", daemon=True).start()
+
+    def _serve(
+        self, channel: Channel, name: str, answer: Callable[[bytes], bytes], ended: Callable[[], object]
+    ) -> None:
+        try:
+            while True:
+                channel.send(answer(channel.receive()))
+        except ChannelClosedError:
+            pass
+        except ProtocolError as error:
+            _log.warning(f"{name} ended: garbage", pid=self.pid, reason=str(error))
+        finally:
+            self._forget(channel)
+            ended()
+            channel.close()
 
     def _close(self) -> None:
         # Channels first: who waits on one must see it close, and not be told that an object is unknown.

@@ -5,11 +5,9 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from time import perf_counter_ns
 
 import numpy as np
@@ -17,10 +15,8 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper
 
-from nnhal.endpoint import Endpoint
 from nnhal.memory import create_ashmem
 from nnhal.remote import RemoteDevice
-from nnhal.supervision import Child
 from nnhal.types import (
     DataLocation,
     ExecutionConfig,
@@ -36,6 +32,7 @@ from nnhal.types import (
 )
 from nnhal_client.bench.echo import MESSAGE_BYTES
 from nnhal_client.bench.samples import Samples
+from nnhal_client.up import single_device
 
 _WARM_UP = 50
 _LONG_LAYERS = 64
@@ -84,7 +81,7 @@ class HopReport:
 
 def measure_hop(rounds: int, large_rounds: int, advance: Callable[[], None]) -> HopReport:
     """Measure everything, interleaved: each round does each thing once. Raises StartError or HalError."""
-    with tempfile.TemporaryDirectory(prefix="nnhal-") as directory, _device(Path(directory)) as device:
+    with single_device("cpu_acc", "nnhal-bench") as device:
         samples = _tiny(device, rounds, advance)
         overheads = _sizes(device, large_rounds, advance)
     return HopReport(rounds, samples, overheads)
@@ -152,18 +149,6 @@ def _measured_run(device: RemoteDevice, model: Model, size: int) -> Callable[[],
         return took - on_device, on_device
 
     return run
-
-
-@contextmanager
-def _device(directory: Path) -> Iterator[RemoteDevice]:
-    endpoint = directory / "cpu_acc"
-    child = Child("nnhal_devices", ["cpu_acc", "--endpoint", str(endpoint)])
-    try:
-        child.wait_until_ready()
-        with RemoteDevice(Endpoint(endpoint), "nnhal-bench") as device:
-            yield device
-    finally:
-        child.stop()
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,10 +18,10 @@ from rich.table import Table
 
 from nnhal.endpoint import Endpoint
 from nnhal.remote import RemoteDevice
-from nnhal.supervision import Child
 from nnhal_client.conformance.memory import MemoryChoice
 from nnhal_client.conformance.runner import Mode, Runner, TestResult, Verdict
 from nnhal_client.conformance.vectors import Vector, read_vectors
+from nnhal_client.up import single_device
 
 _SHOWN = 20
 """Failures that are printed; --json has them all."""
@@ -71,15 +70,8 @@ def _open(device: str) -> Iterator[RemoteDevice]:
         with RemoteDevice(Endpoint(Path(device).resolve()), "nnhal-conformance") as remote:
             yield remote
         return
-    with tempfile.TemporaryDirectory(prefix="nnhal-") as directory:
-        endpoint = Endpoint(Path(directory) / "device")
-        child = Child("nnhal_devices", [device, "--endpoint", str(endpoint.directory)])
-        try:
-            child.wait_until_ready()
-            with RemoteDevice(endpoint, "nnhal-conformance") as remote:
-                yield remote
-        finally:
-            child.stop()
+    with single_device(device, "nnhal-conformance") as remote:
+        yield remote
 
 
 def _run(runner: Runner, vectors: Sequence[Vector], console: Console) -> list[TestResult]:

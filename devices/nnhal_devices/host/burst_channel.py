@@ -6,14 +6,12 @@ parsed or validated twice.
 
 from __future__ import annotations
 
-import threading
-
 import structlog
 from google.protobuf.message import DecodeError
 
 from nnhal.codec import config_from_wire, request_from_wire, result_to_wire
 from nnhal.errors import HalError
-from nnhal.link import Channel, ChannelClosedError, ProtocolError, channel_pair
+from nnhal.link import ProtocolError, channel_pair
 from nnhal.types import NO_DEADLINE, ErrorStatus, ExecutionConfig, ExecutionResult
 from nnhal.v1 import burst_pb2 as wire
 from nnhal.v1 import types_pb2
@@ -32,37 +30,19 @@ def serve_burst(burst: Burst, handle: int, client: Client) -> int:
     """
     channel, theirs = channel_pair()
     number = client.descriptors.offer(theirs)
-    client.watch(channel)
-    threading.Thread(
-        target=_BurstServer(burst, handle, client, channel).serve, name=f"burst-{client.pid}", daemon=True
-    ).start()
+    client.serve(channel, "burst", _BurstServer(burst, client).answer, lambda: client.release(handle))
     return number
 
 
 class _BurstServer:
-    def __init__(self, burst: Burst, handle: int, client: Client, channel: Channel) -> None:
+    def __init__(self, burst: Burst, client: Client) -> None:
         self._burst = burst
-        self._handle = handle
         self._client = client
-        self._channel = channel
         self._last_message = b""
         self._last_run = (0, NO_DEADLINE)
 
-    def serve(self) -> None:
-        """Answer calls until the channel closes."""
-        try:
-            while True:
-                self._channel.send(self._answer(self._channel.receive()))
-        except ChannelClosedError:
-            pass
-        except ProtocolError as error:
-            _log.warning("burst ended: garbage", pid=self._client.pid, reason=str(error))
-        finally:
-            self._client.forget(self._channel)
-            self._client.release(self._handle)
-            self._channel.close()
-
-    def _answer(self, message: bytes) -> bytes:
+    def answer(self, message: bytes) -> bytes:
+        """The answer to one call. Raises ProtocolError for what is no call."""
         try:
             if message != self._last_message:
                 call = _parse(message)

@@ -54,7 +54,11 @@ class Device:
     def explain_support(self, model: Model) -> Sequence[Support]:
         """Whether each operation of main is supported, and if not, why. Raises INVALID_ARGUMENT."""
         validate_model(model)
-        answers = self.driver.supported_operations(resolve(model))
+        return self._support(resolve(model))
+
+    def _support(self, resolved: ResolvedModel) -> Sequence[Support]:
+        model = resolved.model
+        answers = self.driver.supported_operations(resolved)
         if len(answers) != len(model.main.operations):
             raise HalError(
                 ErrorStatus.GENERAL_FAILURE,
@@ -77,7 +81,7 @@ class Device:
 
     def _prepare(self, model: Model, options: PrepareOptions, client: object) -> PreparedModel:
         resolved = resolve(model)
-        for index, answer in enumerate(self.explain_support(model)):
+        for index, answer in enumerate(self._support(resolved)):
             if isinstance(answer, Unsupported):
                 place = describe_operation(model.main.operations[index], index)
                 invalid_argument(

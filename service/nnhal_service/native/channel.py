@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
+from functools import partial
 
 import structlog
 from google.protobuf.message import DecodeError
 
 from nnhal.errors import HalError, NnhalError
-from nnhal.link import Channel, ChannelClosedError, ProtocolError
+from nnhal.link import Channel, ProtocolError
 from nnhal.types import ErrorStatus
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import types_pb2
@@ -22,22 +22,7 @@ _MAX_ERROR_CHARACTERS = 2000
 
 def serve_binding(context: ExecutionContext, client: Client, channel: Channel) -> None:
     """Answer on a channel, in a thread of its own, until either side closes it."""
-    client.watch(channel)
-    name = f"binding-{client.pid}"
-    threading.Thread(target=_serve, args=(context, client, channel), name=name, daemon=True).start()
-
-
-def _serve(context: ExecutionContext, client: Client, channel: Channel) -> None:
-    try:
-        while True:
-            channel.send(_answer(context, channel.receive()))
-    except ChannelClosedError:
-        pass
-    except ProtocolError as error:
-        _log.warning("binding ended: garbage", pid=client.pid, reason=str(error))
-    finally:
-        client.forget(channel)
-        channel.close()
+    client.serve(channel, "binding", partial(_answer, context))
 
 
 def _answer(context: ExecutionContext, message: bytes) -> bytes:
