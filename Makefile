@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install demo run check test coverage bench proto demo-models clean
+.PHONY: help install demo run check test contract coverage bench proto demo-models clean
 help:  ## List the verbs
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
@@ -32,6 +32,9 @@ check: $(VENV)/.dev  ## Lint, type-check, and see that the generated code is wha
 
 test: $(VENV)/.dev  ## Run the tests
 	$(BIN)/python -m pytest
+
+contract: $(VENV)/.dev  ## Say for each row of the HAL's contract which test shows it
+	$(BIN)/python -m tests.contract
 
 coverage: $(VENV)/.dev  ## Run the tests and report what they do not reach
 	$(BIN)/python -m pip install --quiet coverage

@@ -16,6 +16,7 @@ from nnhal.arrays import Bytes
 from nnhal.errors import HalError
 from nnhal.resolved import ResolvedModel
 from nnhal.types import (
+    DEFAULT_LOOP_TIMEOUT_NS,
     NO_DEADLINE,
     Capabilities,
     DeviceType,
@@ -26,8 +27,6 @@ from nnhal.types import (
     Priority,
 )
 from nnhal.types.layout import Dimensions
-
-DEFAULT_LOOP_TIMEOUT_NS = 2_000_000_000
 
 
 class MemoryKind(Enum):

@@ -10,24 +10,25 @@ from typing import Any, Generic, TypeVar
 import grpc
 import structlog
 
+from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, invalid_argument
 from nnhal.link import SESSION_METADATA, Channel, ChannelClosedError, ProtocolError, Session
 from nnhal.types import ErrorStatus
 
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")
+_handles = itertools.count(1)
 MAX_OBJECTS = 4096
 """Objects that one session may own at a time."""
 
 
 class Ownership:
-    """The objects of one session. Handles are above 0, never used twice, and valid in this session only."""
+    """The objects of one session. Handles are above 0, valid in this session only, never used twice in a process."""
 
     def __init__(self, session: Session) -> None:
         self.descriptors = session.descriptors
         self.pid = session.pid
         self._lock = threading.Lock()
-        self._handles = itertools.count(1)
         self._objects: dict[int, object] | None = {}
         self._channels: set[Channel] = set()
         session.on_close(self._close)
@@ -42,7 +43,7 @@ class Ownership:
                     ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT,
                     f"the session owns {len(self._objects)} objects, at most {MAX_OBJECTS} are allowed",
                 )
-            handle = next(self._handles)
+            handle = next(_handles)
             self._objects[handle] = item
             return handle
 
@@ -87,16 +88,26 @@ class Ownership:
 
         ``answer`` raises ProtocolError for what ends the channel. ``name`` is for the thread and for logs.
         """
+        self._start(channel, name, lambda: channel.send(answer(channel.receive())), ended)
+
+    def serve_with_descriptors(
+        self,
+        channel: Channel,
+        name: str,
+        answer: Callable[[bytes, list[Descriptor]], tuple[bytes, list[Descriptor]]],
+    ) -> None:
+        """Like ``serve``, with descriptors that travel with calls and answers."""
+        self._start(channel, name, lambda: channel.send(*answer(*channel.receive_with_descriptors())), lambda: None)
+
+    def _start(self, channel: Channel, name: str, exchange: Callable[[], None], ended: Callable[[], object]) -> None:
         self._watch(channel)
-        arguments = (channel, name, answer, ended)
+        arguments = (channel, name, exchange, ended)
         threading.Thread(target=self._serve, args=arguments, name=f"{name}-{self.pid}", daemon=True).start()
 
-    def _serve(
-        self, channel: Channel, name: str, answer: Callable[[bytes], bytes], ended: Callable[[], object]
-    ) -> None:
+    def _serve(self, channel: Channel, name: str, exchange: Callable[[], None], ended: Callable[[], object]) -> None:
         try:
             while True:
-                channel.send(answer(channel.receive()))
+                exchange()
         except ChannelClosedError:
             pass
         except ProtocolError as error:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
@@ -16,14 +15,8 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 
 from nnhal.endpoint import Endpoint
 from nnhal.remote import RemoteDevice, open_rpc
-from nnhal.types import NO_DEADLINE, DeviceType, OperandType
-from nnhal.v1 import device_pb2, execution_pb2
-from nnhal.v1 import prepared_model_pb2 as prepared_pb2
-from tests.support.additions import addition_in_ashmem, addition_model
-from tests.support.entry_points import Target, bind
+from nnhal.types import DeviceType, OperandType
 from tests.support.processes import device_process
-from tests.support.refusals import FAILURE, refusal
-from tests.support.wire import WireDevice
 
 SERVICES = {
     "nnhal.v1.BackendService",
@@ -151,43 +144,3 @@ def test_a_device_describes_itself(each: RemoteDevice, endpoint: Endpoint) -> No
     assert description.alignment >= 1
     assert not description.modelled_timing
     assert description.workers == 1
-
-
-def test_a_device_has_no_memory_of_its_own_to_allocate(wire: WireDevice) -> None:
-    message = device_pb2.AllocateRequest(
-        prepared_models=[wire.prepare(addition_model())],
-        input_roles=[device_pb2.BufferRole(model_index=0, io_index=0, probability=1)],
-    )
-    refusal(lambda: wire.call(wire.device.Allocate, message), FAILURE, "no device memory to allocate")
-
-
-def test_a_device_has_no_fences(wire: WireDevice) -> None:
-    addition = addition_in_ashmem()
-    target = Target(wire, wire.prepare(addition_model()))
-    request = wire.request(addition.request)
-    model, execution = wire.prepared_model, wire.execution
-    calls: list[Callable[[], object]] = [
-        partial(
-            wire.call,
-            model.ExecuteFenced,
-            prepared_pb2.PreparedModelServiceExecuteFencedRequest(
-                prepared_model=target.prepared, request=request, deadline_ns=NO_DEADLINE, duration_ns=-1
-            ),
-        ),
-        partial(
-            wire.call,
-            model.ExecuteFencedWithConfig,
-            prepared_pb2.PreparedModelServiceExecuteFencedWithConfigRequest(
-                prepared_model=target.prepared, request=request, deadline_ns=NO_DEADLINE, duration_ns=-1
-            ),
-        ),
-        partial(
-            wire.call,
-            execution.ExecuteFenced,
-            execution_pb2.ExecutionServiceExecuteFencedRequest(
-                execution=bind(target, addition.request), deadline_ns=NO_DEADLINE, duration_ns=-1
-            ),
-        ),
-    ]
-    for call in calls:
-        refusal(call, FAILURE, "it has no fences")

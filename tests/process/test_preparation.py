@@ -27,7 +27,7 @@ from nnhal.v1 import device_pb2, types_pb2
 from tests.support.additions import addition_in_ashmem, addition_model, addition_of_constant
 from tests.support.entry_points import PLAIN, Target, synchronously
 from tests.support.processes import device_process
-from tests.support.refusals import FAILURE, INVALID
+from tests.support.refusals import INVALID
 from tests.support.wire import NO_TOKEN, WireDevice
 
 EXPIRED_NS = 1
@@ -290,12 +290,12 @@ def test_the_same_model_can_be_prepared_twice(wire: WireDevice, prepare: Prepare
 @pytest.mark.parametrize(
     ("message", "status", "words"),
     [
-        (device_pb2.PrepareModelFromCacheRequest(deadline_ns=-1, token=NO_TOKEN), FAILURE, "no compilation caching"),
+        (device_pb2.PrepareModelFromCacheRequest(deadline_ns=-1, token=NO_TOKEN), INVALID, "0 model-cache"),
         (device_pb2.PrepareModelFromCacheRequest(deadline_ns=-1, token=bytes(31)), INVALID, "31 bytes"),
         (device_pb2.PrepareModelFromCacheRequest(deadline_ns=-2, token=NO_TOKEN), INVALID, "deadline -2"),
     ],
 )
-def test_a_device_without_caching_says_so_to_the_callback_and_the_caller(
+def test_bad_arguments_of_a_preparation_from_cache_are_told_to_the_callback_and_the_caller(
     wire: WireDevice, message: device_pb2.PrepareModelFromCacheRequest, status: ErrorStatus, words: str
 ) -> None:
     assert_notified_and_thrown(wire.events(wire.device.PrepareModelFromCache, message), status, words)

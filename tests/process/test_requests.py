@@ -270,7 +270,7 @@ INVALID_REQUESTS: dict[str, tuple[str, Change, str]] = {
     "token 0": ("RQ-11", in_pool(0), "token 0, expected more than 0"),
     "a negative token": ("RQ-11", in_pool(-1), "token -1, expected more than 0"),
     "token 0 in a pool of no use": ("RQ-11", lambda r: replace(r, pools=(*r.pools, 0)), "token 0"),
-    "a token of no buffer": ("RQ-12", in_pool(1234), "token 1234, which names no buffer"),
+    "a token of no buffer": ("RQ-12", in_pool(1234), "device buffer 1234 does not exist"),
 }
 
 

@@ -37,7 +37,7 @@ from tests.support.additions import (
     addition_of_constant,
     argument,
 )
-from tests.support.refusals import FAILURE, INVALID, refusal
+from tests.support.refusals import INVALID, refusal
 from tests.support.resources import resources_of
 from tests.support.waiting import wait_until
 from tests.support.wire import NO_TOKEN, WireDevice
@@ -294,7 +294,7 @@ def test_a_call_without_the_token_of_an_open_link_is_refused(
 def test_the_token_of_a_closed_link_is_worth_nothing(cpu_ref: Endpoint, wire: WireDevice) -> None:
     with Link(cpu_ref.link, "short-lived") as link:
         wire.metadata = link.metadata
-        refusal(lambda: wire.call(wire.device.Allocate, device_pb2.AllocateRequest()), FAILURE, "no device memory")
+        refusal(lambda: wire.call(wire.device.Allocate, device_pb2.AllocateRequest()), INVALID, "0 prepared models")
     message = "token of an open link"
     wait_until(lambda: message in refusal_text(wire), "the session closes")
 

@@ -29,7 +29,7 @@ class CpuAcc:
     memory = MemoryRules(alignment=64)
     modelled_timing = False
     extensions: tuple[Extension, ...] = (EXTENSION,)
-    number_of_cache_files = NumberOfCacheFiles()
+    number_of_cache_files = NumberOfCacheFiles(1, 1)
 
     def __init__(self, options: DriverOptions) -> None:
         self._threads = options.threads

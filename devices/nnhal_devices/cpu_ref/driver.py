@@ -38,7 +38,7 @@ class CpuRef:
     memory = MemoryRules()
     modelled_timing = False
     extensions: tuple[Extension, ...] = (EXTENSION,)
-    number_of_cache_files = NumberOfCacheFiles()
+    number_of_cache_files = NumberOfCacheFiles(1, 1)
 
     def __init__(self, options: DriverOptions | None = None) -> None:
         del options  # nothing of it applies

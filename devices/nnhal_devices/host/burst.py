@@ -9,7 +9,8 @@ from functools import partial
 from nnhal.errors import general_failure, invalid_argument
 from nnhal.memory import Pool, open_pool
 from nnhal.types import ExecutionConfig, ExecutionResult, Memory, Request
-from nnhal_devices.host.prepared_model import BoundRequest, PreparedModel
+from nnhal_devices.host.bound_request import BoundRequest
+from nnhal_devices.host.prepared_model import PreparedModel
 from nnhal_devices.host.staging import Staging
 
 _NO_IDENTITY = -1

@@ -14,10 +14,10 @@ from nnhal.errors import HalError
 from nnhal.link import ProtocolError, channel_pair
 from nnhal.types import NO_DEADLINE, ErrorStatus, ExecutionConfig, ExecutionResult
 from nnhal.v1 import burst_pb2 as wire
-from nnhal.v1 import types_pb2
+from nnhal.v1 import request_pb2, types_pb2
+from nnhal_devices.host.bound_request import SUCCESS
 from nnhal_devices.host.burst import Burst
 from nnhal_devices.host.client import Client
-from nnhal_devices.host.prepared_model import SUCCESS
 from nnhal_devices.host.staging import NO_STAGING, Staging
 
 _log = structlog.get_logger(__name__)
@@ -97,7 +97,7 @@ def _encode(result: ExecutionResult, staging: Staging) -> bytes:
     if result is SUCCESS and staging is NO_STAGING:
         return _SUCCESS_ANSWER
     return wire.BurstAnswer(
-        result=result_to_wire(result), staging=wire.Staging(bytes=staging.bytes, duration_ns=staging.duration_ns)
+        result=result_to_wire(result), staging=request_pb2.Staging(bytes=staging.bytes, duration_ns=staging.duration_ns)
     ).SerializeToString()
 
 

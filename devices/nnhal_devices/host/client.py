@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import os
+
+from nnhal.descriptor import Descriptor
+from nnhal.link import Session
 from nnhal.sessions import Ownership, Sessions
+from nnhal_devices.host.bound_request import BoundRequest
 from nnhal_devices.host.burst import Burst
-from nnhal_devices.host.prepared_model import BoundRequest, PreparedModel
+from nnhal_devices.host.callback import FencedExecution
+from nnhal_devices.host.device_memory import DeviceBuffer
+from nnhal_devices.host.fenced import LaunchCount
+from nnhal_devices.host.prepared_model import PreparedModel
 
 
 class Client(Ownership):
-    """The HAL's objects of one session, by handle."""
+    """The HAL's objects of one session, by handle. A device buffer's handle is its token as well."""
+
+    def __init__(self, session: Session) -> None:
+        self.launched = LaunchCount()
+        self.ended = Descriptor(os.eventfd(0, os.EFD_CLOEXEC))
+        """Becomes readable when the session is over."""
+        session.on_close(lambda: os.eventfd_write(self.ended.fileno(), 1))
+        super().__init__(session)
 
     def prepared_model(self, handle: int) -> PreparedModel:
         """A prepared model. Raises INVALID_ARGUMENT."""
@@ -21,6 +36,21 @@ class Client(Ownership):
     def burst(self, handle: int) -> Burst:
         """A burst. Raises INVALID_ARGUMENT."""
         return self.get(handle, Burst, "burst")
+
+    def buffer(self, token: int) -> DeviceBuffer:
+        """A device buffer. Raises INVALID_ARGUMENT."""
+        return self.get(token, DeviceBuffer, "device buffer")
+
+    def fenced_execution(self, handle: int) -> FencedExecution:
+        """The callback of a fenced execution. Raises INVALID_ARGUMENT."""
+        return self.get(handle, FencedExecution, "callback")
+
+    def release(self, handle: int) -> object | None:
+        """See Ownership. Executions that are bound to a device buffer can no longer begin to use it."""
+        item = super().release(handle)
+        if isinstance(item, DeviceBuffer):
+            item.release()
+        return item
 
 
 Clients = Sessions[Client]

@@ -11,8 +11,14 @@ class Counters:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.staged_bytes = 0
+        self.buffer_copied_bytes = 0
 
     def add_staged(self, count: int) -> None:
         """Bytes were copied because a pool could not be used in place."""
         with self._lock:
             self.staged_bytes += count
+
+    def add_buffer_copy(self, count: int) -> None:
+        """Bytes were copied into a device buffer, or out of one, because a client asked for it."""
+        with self._lock:
+            self.buffer_copied_bytes += count

@@ -5,30 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nnhal.errors import HalError, invalid_argument
+from nnhal.errors import HalError, general_failure, invalid_argument
 from nnhal.extensions import element_sizes
 from nnhal.memory import read_pools
 from nnhal.resolved import ResolvedModel, describe_operation, inline_constants
 from nnhal.types import (
     NO_DEADLINE,
+    BufferRole,
     ErrorStatus,
     ExecutionPreference,
     ExtensionNameAndPrefix,
     Model,
+    NumberOfCacheFiles,
     OperandLifeTime,
     Priority,
     TokenValuePair,
 )
-from nnhal.types.layout import is_extension
+from nnhal.types.layout import Dimensions, is_extension
 from nnhal.validation import validate_model
 from nnhal_devices.driver import Driver, PrepareOptions, Support, Supported, Unsupported
+from nnhal_devices.host import cache
+from nnhal_devices.host.allocation import allocate
+from nnhal_devices.host.cache import NO_CACHE, TOKEN_BYTES, CacheFiles
 from nnhal_devices.host.clock import require_ahead
 from nnhal_devices.host.counters import Counters
+from nnhal_devices.host.device_memory import DeviceBuffer, MemoryBudget
+from nnhal_devices.host.fenced import Launcher
 from nnhal_devices.host.hints import validate_hints
-from nnhal_devices.host.prepared_model import PreparedModel
+from nnhal_devices.host.prepared_model import Owner, PreparedModel
 from nnhal_devices.host.scheduler import Scheduler
-
-CACHE_TOKEN_BYTES = 32
+from nnhal_devices.host.settings import DeviceSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +44,19 @@ class Preparation:
     preference: int = ExecutionPreference.FAST_SINGLE_ANSWER
     priority: int = Priority.MEDIUM
     deadline_ns: int = NO_DEADLINE
-    token: bytes = bytes(CACHE_TOKEN_BYTES)
+    cache: CacheFiles = NO_CACHE
     hints: tuple[TokenValuePair, ...] = ()
     extension_names: tuple[ExtensionNameAndPrefix, ...] = ()
 
 
 class Device:
-    """One driver with its scheduler. Safe to use from several threads."""
+    """One driver with its scheduler and its memory. Safe to use from several threads."""
 
-    def __init__(self, driver: Driver, workers: int) -> None:
+    def __init__(self, driver: Driver, settings: DeviceSettings) -> None:
         self.driver = driver
-        self.scheduler = Scheduler(workers)
+        self.scheduler = Scheduler(settings.workers)
+        self.launcher = Launcher(settings.max_sessions, settings.synchronous_fences)
+        self.memory = MemoryBudget(settings.buffer_bytes, driver.memory.alignment)
         self.counters = Counters()
 
     def explain_support(self, model: Model) -> Sequence[Support]:
@@ -70,17 +78,68 @@ class Device:
         """Whether each operation of main is supported as given. Raises INVALID_ARGUMENT."""
         return [isinstance(answer, Supported) for answer in self.explain_support(model)]
 
-    def launch(self, model: Model, arguments: Preparation, client: object) -> Callable[[], PreparedModel]:
+    def launch(self, model: Model, arguments: Preparation, owner: Owner) -> Callable[[], PreparedModel]:
         """Check the arguments of a preparation and return the work that is left.
 
         Raises INVALID_ARGUMENT; the work raises HalError.
         """
         validate_model(model)
         options = validate_preparation(arguments)
-        return lambda: self._prepare(model, options, client)
 
-    def _prepare(self, model: Model, options: PrepareOptions, client: object) -> PreparedModel:
-        resolved = resolve(model)
+        def prepare() -> PreparedModel:
+            resolved = resolve(model)
+            prepared = self._prepare(resolved, options, owner)
+            if self._caches and arguments.cache.match(self.driver.number_of_cache_files):
+                cache.save(arguments.cache, self.driver.version, resolved, options)
+            return prepared
+
+        return prepare
+
+    def launch_from_cache(self, files: CacheFiles, deadline_ns: int, owner: Owner) -> Callable[[], PreparedModel]:
+        """Check the arguments of a preparation from a cache and return the work that is left.
+
+        Raises INVALID_ARGUMENT, and GENERAL_FAILURE where the driver does no caching; the work raises HalError.
+        """
+        _validate_instant(deadline_ns)
+        _validate_token(files.token)
+        if not self._caches:
+            general_failure(f"{self.driver.name} does no compilation caching")
+        needed = self.driver.number_of_cache_files
+        if not files.match(needed):
+            invalid_argument(
+                f"{len(files.model)} model-cache and {len(files.data)} data-cache files, expected "
+                f"{needed.num_model_cache} and {needed.num_data_cache}"
+            )
+
+        def prepare() -> PreparedModel:
+            require_ahead(deadline_ns)
+            model, options = cache.load(files, self.driver.version, deadline_ns)
+            try:
+                validate_model(model)
+                return self._prepare(resolve(model), options, owner)
+            except HalError as error:
+                if error.status != ErrorStatus.INVALID_ARGUMENT:
+                    raise
+                general_failure(f"the cached model is not valid: {error.message}")
+
+        return prepare
+
+    def allocate(
+        self,
+        dimensions: Dimensions,
+        prepared_models: Sequence[PreparedModel],
+        input_roles: Sequence[BufferRole],
+        output_roles: Sequence[BufferRole],
+    ) -> DeviceBuffer:
+        """A buffer that the device owns. Raises INVALID_ARGUMENT or GENERAL_FAILURE."""
+        return allocate(dimensions, prepared_models, input_roles, output_roles, self.memory, self.counters)
+
+    @property
+    def _caches(self) -> bool:
+        return self.driver.number_of_cache_files != NumberOfCacheFiles()
+
+    def _prepare(self, resolved: ResolvedModel, options: PrepareOptions, owner: Owner) -> PreparedModel:
+        model = resolved.model
         for index, answer in enumerate(self._support(resolved)):
             if isinstance(answer, Unsupported):
                 place = describe_operation(model.main.operations[index], index)
@@ -97,7 +156,7 @@ class Device:
             self.driver.memory,
             self.scheduler,
             self.counters,
-            client,
+            owner,
             element_sizes(model, self.driver.extensions),
         )
 
@@ -119,14 +178,22 @@ def validate_preparation(arguments: Preparation) -> PrepareOptions:
         invalid_argument(f"preference {arguments.preference}, expected 0 to {max(ExecutionPreference).value}")
     if not 0 <= arguments.priority <= max(Priority):
         invalid_argument(f"priority {arguments.priority}, expected 0 to {max(Priority).value}")
-    if arguments.deadline_ns < NO_DEADLINE:
-        invalid_argument(f"deadline {arguments.deadline_ns} ns, expected -1 or more")
-    if len(arguments.token) != CACHE_TOKEN_BYTES:
-        invalid_argument(f"a cache token of {len(arguments.token)} bytes, expected {CACHE_TOKEN_BYTES}")
+    _validate_instant(arguments.deadline_ns)
+    _validate_token(arguments.cache.token)
     validate_hints(arguments.hints, arguments.extension_names)
     return PrepareOptions(
         ExecutionPreference(arguments.preference), Priority(arguments.priority), arguments.deadline_ns
     )
+
+
+def _validate_instant(deadline_ns: int) -> None:
+    if deadline_ns < NO_DEADLINE:
+        invalid_argument(f"deadline {deadline_ns} ns, expected -1 or more")
+
+
+def _validate_token(token: bytes) -> None:
+    if len(token) != TOKEN_BYTES:
+        invalid_argument(f"a cache token of {len(token)} bytes, expected {TOKEN_BYTES}")
 
 
 def resolve(model: Model) -> ResolvedModel:

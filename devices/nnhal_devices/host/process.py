@@ -25,10 +25,11 @@ from nnhal_devices.driver import Driver
 from nnhal_devices.host.client import Client, Clients
 from nnhal_devices.host.device import Device
 from nnhal_devices.host.servicers.backend import BackendServicer
-from nnhal_devices.host.servicers.buffer import BufferServicer, CallbackServicer
+from nnhal_devices.host.servicers.buffer import BufferServicer
 from nnhal_devices.host.servicers.burst import BurstServicer
 from nnhal_devices.host.servicers.device import DeviceServicer
 from nnhal_devices.host.servicers.execution import ExecutionServicer
+from nnhal_devices.host.servicers.fenced_execution_callback import FencedExecutionCallbackServicer
 from nnhal_devices.host.servicers.prepared_model import PreparedModelServicer
 from nnhal_devices.host.settings import DeviceSettings
 
@@ -45,18 +46,20 @@ _FILES = (
 
 def host(driver: Driver, endpoint: Endpoint, settings: DeviceSettings) -> ServerProcess:
     """The servers of a device process, to be entered. Raises OSError or ValueError for an endpoint of no use."""
-    device = Device(driver, settings.workers)
+    device = Device(driver, settings)
     clients = Clients(Client)
     limits = Limits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
     process = ServerProcess(endpoint, clients.opened, limits, settings.rpc_threads, settings.allowed_uids)
     rpc = process.rpc
     device_pb2_grpc.add_DeviceServiceServicer_to_server(DeviceServicer(device, clients), rpc)
-    prepared_model_pb2_grpc.add_PreparedModelServiceServicer_to_server(PreparedModelServicer(clients), rpc)
-    execution_pb2_grpc.add_ExecutionServiceServicer_to_server(ExecutionServicer(clients), rpc)
+    prepared_model_pb2_grpc.add_PreparedModelServiceServicer_to_server(
+        PreparedModelServicer(device.launcher, clients), rpc
+    )
+    execution_pb2_grpc.add_ExecutionServiceServicer_to_server(ExecutionServicer(device.launcher, clients), rpc)
     burst_pb2_grpc.add_BurstServiceServicer_to_server(BurstServicer(clients), rpc)
     buffer_pb2_grpc.add_BufferServiceServicer_to_server(BufferServicer(clients), rpc)
     fenced_execution_callback_pb2_grpc.add_FencedExecutionCallbackServiceServicer_to_server(
-        CallbackServicer(clients), rpc
+        FencedExecutionCallbackServicer(clients), rpc
     )
     backend_pb2_grpc.add_BackendServiceServicer_to_server(BackendServicer(device, clients), rpc)
     process.reflect([service.full_name for file in _FILES for service in file.DESCRIPTOR.services_by_name.values()])

@@ -16,5 +16,11 @@ class DeviceSettings(ProcessSettings):
     workers: int = Field(default=1, ge=1, le=256)
     """Executions that run at a time."""
 
+    buffer_bytes: int = Field(default=4 << 30, ge=0)
+    """Memory that buffers of all clients together may take."""
+
+    synchronous_fences: bool = False
+    """Whether a fenced execution is computed in the call that launches it, and returns no fence."""
+
     threads: int = Field(default=1, ge=1, le=256)
     """Threads that one execution may use, where the driver can use several."""

@@ -69,10 +69,15 @@ def locate(memory: Memory, pool: Pool, location: DataLocation, rules: MemoryRule
 
 def aligned_bytes(size: int, alignment: int) -> Bytes:
     """Private memory, aligned as a device wants it, and at least as vector instructions do."""
+    base, start = aligned_base(size, alignment)
+    return base[start : start + size]
+
+
+def aligned_base(size: int, alignment: int) -> tuple[Bytes, int]:
+    """Private zeroed memory of at least ``size`` bytes from the given offset, which is aligned."""
     alignment = max(alignment, _ALIGNMENT)
-    raw = np.zeros(size + alignment, np.uint8)  # what a run does not write reaches the client too
-    start = -raw.ctypes.data % alignment
-    return raw[start : start + size]
+    base = np.zeros(size + alignment, np.uint8)  # what a run does not write reaches the client too
+    return base, -base.ctypes.data % alignment
 
 
 def copy_in(arguments: Sequence[Staged], staging: Staging) -> None:

@@ -16,6 +16,8 @@ from nnhal.codec.model import model_from_wire, model_to_wire
 from nnhal.codec.request import (
     config_from_wire,
     config_to_wire,
+    info_from_wire,
+    info_to_wire,
     request_from_wire,
     request_to_wire,
     result_from_wire,
@@ -33,6 +35,8 @@ __all__ = [
     "error_from_rpc",
     "extensions_from_wire",
     "extensions_to_wire",
+    "info_from_wire",
+    "info_to_wire",
     "memory_from_wire",
     "memory_to_wire",
     "model_from_wire",

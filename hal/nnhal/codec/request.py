@@ -9,8 +9,10 @@ from nnhal.codec.model import extension_names_from_wire, extension_names_to_wire
 from nnhal.errors import invalid_argument
 from nnhal.types import (
     UNAVAILABLE_TIMING,
+    ErrorStatus,
     ExecutionConfig,
     ExecutionResult,
+    FencedExecutionInfo,
     OutputShape,
     Request,
     RequestArgument,
@@ -18,6 +20,7 @@ from nnhal.types import (
     Timing,
     TokenValuePair,
 )
+from nnhal.v1 import fenced_execution_callback_pb2 as callback_pb2
 from nnhal.v1 import request_pb2 as wire
 from nnhal.v1 import types_pb2
 
@@ -127,3 +130,26 @@ def timing_from_wire(message: wire.Timing) -> Timing:
     """Decode a timing."""
     timing = Timing(message.time_on_device_ns, message.time_in_driver_ns)
     return UNAVAILABLE_TIMING if timing == UNAVAILABLE_TIMING else timing
+
+
+def info_to_wire(info: FencedExecutionInfo) -> callback_pb2.GetExecutionInfoResponse:
+    """Encode how a fenced execution ended."""
+    return callback_pb2.GetExecutionInfoResponse(
+        error_status=types_pb2.ErrorStatus.ValueType(info.status),
+        timing_launched=timing_to_wire(info.timing_launched),
+        timing_fenced=timing_to_wire(info.timing_fenced),
+        message=info.message,
+        staging=wire.Staging(bytes=info.staged_bytes, duration_ns=info.staging_ns),
+    )
+
+
+def info_from_wire(message: callback_pb2.GetExecutionInfoResponse) -> FencedExecutionInfo:
+    """Decode how a fenced execution ended."""
+    return FencedExecutionInfo(
+        ErrorStatus(message.error_status),
+        timing_from_wire(message.timing_launched),
+        timing_from_wire(message.timing_fenced),
+        message.message,
+        message.staging.bytes,
+        message.staging.duration_ns,
+    )

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from math import prod
 
 from nnhal.types import Extension, Model
 from nnhal.types.layout import Dimensions, byte_size, is_extension
+
+_NAME = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)+")
+
+
+def is_extension_name(name: str) -> bool:
+    """Whether an extension may be called so: lower-case letters, digits, '.' and '_', with at least one dot."""
+    return _NAME.fullmatch(name) is not None
 
 
 def extension_code(prefix: int, number: int) -> int:

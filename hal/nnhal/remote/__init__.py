@@ -1,18 +1,27 @@
 """A device seen from afar: the HAL's objects as a client holds them."""
 
+from nnhal.remote.buffer import RemoteBuffer
 from nnhal.remote.burst import BurstOutcome, RemoteBurst
 from nnhal.remote.calls import open_rpc
-from nnhal.remote.device import DeviceDescription, OperationSupport, RemoteDevice
+from nnhal.remote.device import CompilationCache, DeviceDescription, OperationSupport, RemoteDevice
 from nnhal.remote.execution import RemoteExecution
+from nnhal.remote.fenced import RemoteFencedExecution
+from nnhal.remote.identity import DeviceIdentity
+from nnhal.remote.launcher import RemoteLauncher
 from nnhal.remote.prepared_model import RemotePreparedModel
 
 __all__ = [
     "BurstOutcome",
+    "CompilationCache",
     "DeviceDescription",
+    "DeviceIdentity",
     "OperationSupport",
+    "RemoteBuffer",
     "RemoteBurst",
     "RemoteDevice",
     "RemoteExecution",
+    "RemoteFencedExecution",
+    "RemoteLauncher",
     "RemotePreparedModel",
     "open_rpc",
 ]

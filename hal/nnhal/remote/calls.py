@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import stat
 import weakref
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, Protocol, TypeVar
 
 import grpc
 
 from nnhal.codec import error_from_rpc
 from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
-from nnhal.errors import NnhalError
+from nnhal.errors import DeadObjectError, HalError, NnhalError, general_failure
 from nnhal.link import Channel, Link
+from nnhal.link.channel import channel_from
 
 T = TypeVar("T")
-_OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
+S = TypeVar("S", covariant=True)
+_OPTIONS = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    # A shared pool would keep a new session waiting because an old one has just failed to connect.
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+
+class _Answers(Protocol[S]):
+    """What gRPC gives for a call that streams."""
+
+    def __iter__(self) -> Iterator[S]: ...
+
+    def cancel(self) -> object: ...
 
 
 def open_rpc(endpoint: Endpoint) -> grpc.Channel:
@@ -34,32 +51,55 @@ class Calls:
         self._channels: weakref.WeakSet[Channel] = weakref.WeakSet()
         self.rpc = open_rpc(endpoint)
 
-    def call(self, method: Callable[..., T], request: Any) -> T:
-        """A unary call of this session. Raises HalError where the process answered with one, else TransportError."""
-        try:
-            return method(request, metadata=self._link.metadata)
-        except grpc.RpcError as error:
-            raise error_from_rpc(error, str(self.endpoint.directory)) from error
+    @property
+    def place(self) -> str:
+        """The process, as messages name it."""
+        return str(self.endpoint.directory)
 
-    def stream(self, method: Callable[..., Iterable[T]], request: Any) -> Iterator[T]:
-        """A streaming call of this session. Raises as ``call``."""
+    def call(self, method: Callable[..., T], request: Any, timeout: float | None = None) -> T:
+        """A unary call of this session.
+
+        Raises HalError where the process answered with one, DeadObjectError where it or the session is gone, else
+        TransportError; that is also for what takes longer than ``timeout`` seconds.
+        """
         try:
-            yield from method(request, metadata=self._link.metadata)
-        except grpc.RpcError as error:
-            raise error_from_rpc(error, str(self.endpoint.directory)) from error
+            return method(request, metadata=self._link.metadata, timeout=timeout)
+        except (grpc.RpcError, ValueError) as error:
+            raise self._failure(error) from error
+
+    def stream(self, method: Callable[..., _Answers[T]], request: Any) -> Generator[T]:
+        """A streaming call of this session, which ends with the generator. Raises as ``call``."""
+        try:
+            answers = method(request, metadata=self._link.metadata)
+            try:
+                yield from answers
+            finally:
+                answers.cancel()
+        except (grpc.RpcError, ValueError) as error:
+            raise self._failure(error) from error
 
     def release(self, method: Callable[..., object], request: Any) -> None:
         """Give up an object over there. A process that is gone has released it already."""
-        with contextlib.suppress(NnhalError, ValueError):  # ValueError: the channel is closed
+        with contextlib.suppress(NnhalError):
             self.call(method, request)
 
     def issue(self, descriptor: Descriptor) -> int:
         """The id of a descriptor in this session. Raises TransportError."""
         return self._link.issue(descriptor)
 
+    def take(self, number: int) -> Descriptor:
+        """A descriptor that a call has named. Raises GENERAL_FAILURE where there is none, and TransportError."""
+        try:
+            return self._link.take(number)
+        except HalError as error:
+            general_failure(f"{self.place} answered with descriptor {number}, which it does not have: {error.message}")
+
     def take_channel(self, number: int) -> Channel:
-        """A channel that a call has named. Raises TransportError."""
-        channel = self._link.take_channel(number)
+        """A channel that a call has named. Raises as ``take``."""
+        descriptor = self.take(number)
+        if not stat.S_ISSOCK(os.fstat(descriptor.fileno()).st_mode):
+            general_failure(f"{self.place} answered with descriptor {number} for a channel, expected a socket")
+        channel = channel_from(descriptor)
         self._channels.add(channel)
         return channel
 
@@ -84,3 +124,12 @@ class Calls:
             channel.close()
         self._link.close()
         self.rpc.close()
+
+    def _failure(self, error: grpc.RpcError | ValueError) -> NnhalError:
+        if isinstance(error, ValueError):  # what gRPC raises on a channel that has been closed
+            return DeadObjectError(f"{self.place}: the session has been closed")
+        failure = error_from_rpc(error, self.place)
+        if self.hung_up and not isinstance(failure, DeadObjectError):
+            # gRPC has connected anew: whoever answers knows nothing of this session.
+            return DeadObjectError(f"{self.place}: the session has ended: {failure}")
+        return failure

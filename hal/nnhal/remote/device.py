@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
+from typing import TypeVar
 
-from nnhal.codec import capabilities_from_wire, extensions_from_wire, model_to_wire
+from nnhal.codec import model_to_wire
 from nnhal.codec.model import extension_names_to_wire
 from nnhal.codec.request import hints_to_wire
+from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
-from nnhal.errors import DeadObjectError, HalError
+from nnhal.errors import DeadObjectError, general_failure, invalid_argument
+from nnhal.remote.answers import require_handle, stated_by_model
+from nnhal.remote.buffer import RemoteBuffer
 from nnhal.remote.calls import Calls
+from nnhal.remote.identity import (
+    DeviceIdentity,
+    checked_cache_files,
+    checked_capabilities,
+    checked_extensions,
+    checked_type,
+    checked_version,
+)
+from nnhal.remote.launcher import RemoteLauncher
+from nnhal.remote.preparation import prepared_handle
 from nnhal.remote.prepared_model import RemotePreparedModel
 from nnhal.types import (
     NO_DEADLINE,
+    BufferRole,
     Capabilities,
     DeviceType,
-    ErrorStatus,
     ExecutionPreference,
     Extension,
     ExtensionNameAndPrefix,
@@ -26,9 +40,29 @@ from nnhal.types import (
     Priority,
     TokenValuePair,
 )
-from nnhal.v1 import backend_pb2, backend_pb2_grpc, device_pb2, device_pb2_grpc, types_pb2
+from nnhal.v1 import (
+    backend_pb2,
+    backend_pb2_grpc,
+    device_pb2,
+    device_pb2_grpc,
+    execution_pb2,
+    execution_pb2_grpc,
+    types_pb2,
+)
 
-NO_CACHE_TOKEN = bytes(32)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class CompilationCache:
+    """Where a compilation is kept: open files, as many as the device needs, and the 32 bytes that name the entry."""
+
+    model: tuple[Descriptor, ...] = ()
+    data: tuple[Descriptor, ...] = ()
+    token: bytes = bytes(32)
+
+
+NO_CACHE = CompilationCache()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +90,8 @@ class OperationSupport:
 class RemoteDevice:
     """A device process, and this client's session with it. Safe to use from several threads.
 
-    Every method raises HalError where the device refuses, TransportError where it cannot be reached, and
-    DeadObjectError where it is gone.
+    Every method raises HalError where the device refuses, or answers what it may not (GENERAL_FAILURE), TransportError
+    where it cannot be reached or does not answer in time, and DeadObjectError where it is gone.
     """
 
     def __init__(self, endpoint: Endpoint, client_name: str = "nnhal") -> None:
@@ -85,53 +119,70 @@ class RemoteDevice:
         """Bytes that went over this session's link, both ways."""
         return self._calls.link_bytes
 
-    def version(self) -> str:
+    def identity(self, timeout: float | None = None) -> DeviceIdentity:
+        """All that is static of it. Raises GENERAL_FAILURE where that is against the rules.
+
+        ``timeout`` is what each getter may take at most, in seconds.
+        """
+        identity = DeviceIdentity(
+            self.version(timeout),
+            self.device_type(timeout),
+            self.capabilities(timeout),
+            self.supported_extensions(timeout),
+            self.number_of_cache_files_needed(timeout),
+        )
+        if self.gone:  # getters need no session: a process that has taken its place may have answered
+            raise DeadObjectError(f"{self._calls.place}: the session ended while the device said what it is")
+        return identity
+
+    def version(self, timeout: float | None = None) -> str:
         """getVersionString."""
-        return self._calls.call(self._device.GetVersionString, device_pb2.GetVersionStringRequest()).version
+        request = device_pb2.GetVersionStringRequest()
+        answer = self._calls.call(self._device.GetVersionString, request, timeout)
+        return checked_version(answer.version, self._calls.place)
 
-    def device_type(self) -> DeviceType:
-        """getType. Raises GENERAL_FAILURE for a type that does not exist."""
-        code = self._calls.call(self._device.GetType, device_pb2.GetTypeRequest()).type
-        if code not in (kind.value for kind in DeviceType):
-            raise HalError(ErrorStatus.GENERAL_FAILURE, f"{self.endpoint.directory} has device type {code}")
-        return DeviceType(code)
+    def device_type(self, timeout: float | None = None) -> DeviceType:
+        """getType."""
+        answer = self._calls.call(self._device.GetType, device_pb2.GetTypeRequest(), timeout)
+        return checked_type(answer.type, self._calls.place)
 
-    def capabilities(self) -> Capabilities:
+    def capabilities(self, timeout: float | None = None) -> Capabilities:
         """getCapabilities."""
-        answer = self._calls.call(self._device.GetCapabilities, device_pb2.GetCapabilitiesRequest())
-        return capabilities_from_wire(answer.capabilities)
+        request = device_pb2.GetCapabilitiesRequest()
+        answer = self._calls.call(self._device.GetCapabilities, request, timeout)
+        return checked_capabilities(answer.capabilities, self._calls.place)
 
-    def supported_extensions(self) -> tuple[Extension, ...]:
+    def supported_extensions(self, timeout: float | None = None) -> tuple[Extension, ...]:
         """getSupportedExtensions."""
-        answer = self._calls.call(self._device.GetSupportedExtensions, device_pb2.GetSupportedExtensionsRequest())
-        return extensions_from_wire(answer.extensions)
+        request = device_pb2.GetSupportedExtensionsRequest()
+        answer = self._calls.call(self._device.GetSupportedExtensions, request, timeout)
+        return checked_extensions(answer.extensions, self._calls.place)
 
-    def number_of_cache_files_needed(self) -> NumberOfCacheFiles:
+    def number_of_cache_files_needed(self, timeout: float | None = None) -> NumberOfCacheFiles:
         """getNumberOfCacheFilesNeeded."""
         request = device_pb2.GetNumberOfCacheFilesNeededRequest()
-        counts = self._calls.call(self._device.GetNumberOfCacheFilesNeeded, request).number_of_cache_files
-        return NumberOfCacheFiles(counts.num_model_cache, counts.num_data_cache)
+        answer = self._calls.call(self._device.GetNumberOfCacheFilesNeeded, request, timeout)
+        return checked_cache_files(answer.number_of_cache_files, self._calls.place)
 
     def supported_operations(self, model: Model) -> list[bool]:
         """getSupportedOperations. Raises GENERAL_FAILURE where the device answers for another number of operations."""
         request = device_pb2.GetSupportedOperationsRequest(model=model_to_wire(model, self._calls.issue))
         answers = list(self._calls.call(self._device.GetSupportedOperations, request).supported)
-        if len(answers) != len(model.main.operations):
-            raise HalError(
-                ErrorStatus.GENERAL_FAILURE,
-                f"{self.endpoint.directory} answered for {len(answers)} of {len(model.main.operations)} operations",
-            )
-        return answers
+        return self._one_each(answers, model)
 
     def explain_support(self, model: Model) -> list[OperationSupport]:
-        """getSupportedOperations with reasons."""
+        """getSupportedOperations with reasons. Raises as that."""
         request = backend_pb2.ExplainSupportRequest(model=model_to_wire(model, self._calls.issue))
         answer = self._calls.call(self._backend.ExplainSupport, request)
-        return [OperationSupport(o.supported, o.code, o.got, o.allowed, o.hint) for o in answer.operations]
+        supports = [OperationSupport(o.supported, o.code, o.got, o.allowed, o.hint) for o in answer.operations]
+        return self._one_each(supports, model)
 
     def describe(self) -> DeviceDescription:
         """What the device is beyond the HAL."""
         answer = self._calls.call(self._backend.Describe, backend_pb2.DescribeRequest())
+        unknown = set(answer.imports) - set(backend_pb2.MemoryKind.values())
+        if unknown:
+            general_failure(f"{self._calls.place} imports memory of kinds {sorted(unknown)}, which do not exist")
         imports = frozenset(
             backend_pb2.MemoryKind.Name(kind).removeprefix("MEMORY_KIND_").lower() for kind in answer.imports
         )
@@ -149,32 +200,81 @@ class RemoteDevice:
         deadline_ns: int = NO_DEADLINE,
         hints: Sequence[TokenValuePair] = (),
         extension_names: Sequence[ExtensionNameAndPrefix] = (),
+        cache: CompilationCache = NO_CACHE,
     ) -> RemotePreparedModel:
-        """prepareModelWithConfig, waited for. Raises DeadObjectError where the device dies meanwhile."""
+        """prepareModelWithConfig, waited for; the compilation goes to ``cache``.
+
+        Raises DeadObjectError where the device dies meanwhile.
+        """
         request = device_pb2.PrepareModelWithConfigRequest(
             model=model_to_wire(model, self._calls.issue),
             config=device_pb2.PrepareModelConfig(
                 preference=types_pb2.ExecutionPreference.ValueType(preference),
                 priority=types_pb2.Priority.ValueType(priority),
                 deadline_ns=deadline_ns,
-                cache_token=NO_CACHE_TOKEN,
+                model_cache=self._files(cache.model),
+                data_cache=self._files(cache.data),
+                cache_token=cache.token,
                 compilation_hints=hints_to_wire(hints),
                 extension_name_to_prefix=extension_names_to_wire(extension_names),
             ),
         )
-        notified: device_pb2.Notified | None = None
-        events: Iterator[device_pb2.PrepareModelWithConfigResponse]
         events = self._calls.stream(self._device.PrepareModelWithConfig, request)
-        for event in events:
-            if event.preparation.WhichOneof("event") == "notified":
-                notified = event.preparation.notified
-        if notified is None:
-            raise DeadObjectError(f"{self.endpoint.directory} never said how the preparation ended")
-        if notified.status:
-            raise HalError(ErrorStatus(notified.status), notified.message)
-        if notified.prepared_model <= 0:
-            raise HalError(ErrorStatus.GENERAL_FAILURE, f"{self.endpoint.directory} prepared a null model")
-        return RemotePreparedModel(self._calls, notified.prepared_model)
+        handle = prepared_handle(events, self._calls.place)
+        return RemotePreparedModel(self._calls, handle, stated_by_model(model))
+
+    def prepare_model_from_cache(self, cache: CompilationCache, deadline_ns: int = NO_DEADLINE) -> RemotePreparedModel:
+        """prepareModelFromCache, waited for. Raises as ``prepare_model``."""
+        request = device_pb2.PrepareModelFromCacheRequest(
+            deadline_ns=deadline_ns,
+            model_cache=self._files(cache.model),
+            data_cache=self._files(cache.data),
+            token=cache.token,
+        )
+        events = self._calls.stream(self._device.PrepareModelFromCache, request)
+        return RemotePreparedModel(self._calls, prepared_handle(events, self._calls.place))
+
+    def allocate(
+        self,
+        prepared_models: Sequence[RemotePreparedModel],
+        input_roles: Sequence[BufferRole] = (),
+        output_roles: Sequence[BufferRole] = (),
+        dimensions: Sequence[int] = (),
+    ) -> RemoteBuffer:
+        """allocate: a buffer that the device owns, for these roles only."""
+        request = device_pb2.AllocateRequest(
+            desc=device_pb2.BufferDesc(dimensions=dimensions),
+            prepared_models=[self._own(prepared, index) for index, prepared in enumerate(prepared_models)],
+            input_roles=_roles(input_roles),
+            output_roles=_roles(output_roles),
+        )
+        answer = self._calls.call(self._device.Allocate, request)
+        if answer.token <= 0:
+            general_failure(f"{self._calls.place} allocated a buffer with token {answer.token}, expected one above 0")
+        return RemoteBuffer(self._calls, require_handle(answer.buffer, "buffer", self._calls.place), answer.token)
+
+    def open_launcher(self) -> RemoteLauncher:
+        """A channel for launching this session's reusable executions."""
+        stub = execution_pb2_grpc.ExecutionServiceStub(self._calls.rpc)
+        answer = self._calls.call(stub.OpenLaunchChannel, execution_pb2.OpenLaunchChannelRequest())
+        return RemoteLauncher(self._calls, self._calls.take_channel(answer.channel_descriptor_id))
+
+    def _files(self, files: Sequence[Descriptor]) -> list[device_pb2.CacheFile]:
+        return [device_pb2.CacheFile(descriptor_id=self._calls.issue(file)) for file in files]
+
+    def _own(self, prepared: RemotePreparedModel, index: int) -> int:
+        """The handle of a prepared model of this session; in another one it stands for something else."""
+        if prepared.calls is not self._calls:
+            if self.gone or prepared.gone:
+                raise DeadObjectError(f"{self._calls.place}: the session of prepared model {index} has ended")
+            invalid_argument(f"prepared model {index} is of another session than the device")
+        return prepared.handle
+
+    def _one_each(self, answers: list[T], model: Model) -> list[T]:
+        count = len(model.main.operations)
+        if len(answers) != count:
+            general_failure(f"{self._calls.place} answered for {len(answers)} operations, expected {count}")
+        return answers
 
     def close(self) -> None:
         """End the session: everything that it owns over there is released."""
@@ -187,3 +287,10 @@ class RemoteDevice:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _roles(roles: Sequence[BufferRole]) -> list[device_pb2.BufferRole]:
+    return [
+        device_pb2.BufferRole(model_index=role.model_index, io_index=role.io_index, probability=role.probability)
+        for role in roles
+    ]

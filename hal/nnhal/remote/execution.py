@@ -2,26 +2,48 @@
 
 from __future__ import annotations
 
-from nnhal.codec import result_from_wire
+from collections.abc import Sequence
+
+from nnhal.fence import Fence
+from nnhal.remote.answers import checked_result
 from nnhal.remote.calls import Calls
+from nnhal.remote.fenced import RemoteFencedExecution, issue_fences, launched
 from nnhal.types import NO_DEADLINE, ExecutionResult
+from nnhal.types.layout import Dimensions
 from nnhal.v1 import burst_pb2, execution_pb2_grpc
 from nnhal.v1 import execution_pb2 as wire
 
 
 class RemoteExecution:
-    """A reusable execution of this session. Released over there by ``release``, or with the session."""
+    """A reusable execution of this session. Released over there by ``release``, or with the session.
 
-    def __init__(self, calls: Calls, handle: int) -> None:
+    ``outputs`` are the dimensions that model and request state of its outputs, as far as they do.
+    """
+
+    def __init__(self, calls: Calls, handle: int, outputs: Sequence[Dimensions]) -> None:
         self._calls = calls
         self._stub = execution_pb2_grpc.ExecutionServiceStub(calls.rpc)
         self.handle = handle
+        self.outputs = outputs
         self.run_without_deadline = burst_run(handle, NO_DEADLINE)
 
     def execute(self, deadline_ns: int = NO_DEADLINE) -> ExecutionResult:
         """executeSynchronously."""
         message = wire.ExecutionServiceExecuteSynchronouslyRequest(execution=self.handle, deadline_ns=deadline_ns)
-        return result_from_wire(self._calls.call(self._stub.ExecuteSynchronously, message).result)
+        answer = self._calls.call(self._stub.ExecuteSynchronously, message)
+        return checked_result(answer.result, self.outputs, self._calls.place)
+
+    def execute_fenced(
+        self, wait_for: Sequence[Fence] = (), deadline_ns: int = NO_DEADLINE, duration_ns: int = NO_DEADLINE
+    ) -> RemoteFencedExecution:
+        """executeFenced: launch it, to start when all the fences have signalled."""
+        message = wire.ExecutionServiceExecuteFencedRequest(
+            execution=self.handle,
+            wait_for_descriptor_ids=issue_fences(self._calls, wait_for),
+            deadline_ns=deadline_ns,
+            duration_ns=duration_ns,
+        )
+        return launched(self._calls, self._calls.call(self._stub.ExecuteFenced, message).result)
 
     def release(self) -> None:
         """Give it up."""

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from nnhal.codec import config_to_wire, request_to_wire, result_from_wire
+from collections.abc import Sequence
+
+from nnhal.codec import request_to_wire
+from nnhal.fence import Fence
+from nnhal.remote.answers import checked_result, require_handle, stated_by_request
 from nnhal.remote.burst import RemoteBurst
 from nnhal.remote.calls import Calls
+from nnhal.remote.config import bounded_config_to_wire
 from nnhal.remote.execution import RemoteExecution
+from nnhal.remote.fenced import RemoteFencedExecution, issue_fences, launched
 from nnhal.types import NO_DEADLINE, ExecutionConfig, ExecutionResult, Request
+from nnhal.types.layout import Dimensions
 from nnhal.v1 import prepared_model_pb2 as wire
 from nnhal.v1 import prepared_model_pb2_grpc
 
@@ -14,12 +21,22 @@ PLAIN = ExecutionConfig()
 
 
 class RemotePreparedModel:
-    """A prepared model of this session. Released over there by ``release``, or with the session."""
+    """A prepared model of this session. Released over there by ``release``, or with the session.
 
-    def __init__(self, calls: Calls, handle: int) -> None:
-        self._calls = calls
+    Loop timeouts above the maximum count as the maximum.
+    """
+
+    def __init__(self, calls: Calls, handle: int, outputs: Sequence[Dimensions] = ()) -> None:
+        """``outputs`` are the dimensions of the model's outputs, where the model is known."""
+        self.calls = calls
+        self._outputs = outputs
         self._stub = prepared_model_pb2_grpc.PreparedModelServiceStub(calls.rpc)
         self.handle = handle
+
+    @property
+    def gone(self) -> bool:
+        """Whether its session has ended, or its device is dead."""
+        return self.calls.hung_up
 
     def execute(
         self, request: Request, config: ExecutionConfig = PLAIN, deadline_ns: int = NO_DEADLINE
@@ -27,28 +44,54 @@ class RemotePreparedModel:
         """executeSynchronouslyWithConfig."""
         message = wire.PreparedModelServiceExecuteSynchronouslyWithConfigRequest(
             prepared_model=self.handle,
-            request=request_to_wire(request, self._calls.issue),
-            config=config_to_wire(config),
+            request=request_to_wire(request, self.calls.issue),
+            config=bounded_config_to_wire(config),
             deadline_ns=deadline_ns,
         )
-        return result_from_wire(self._calls.call(self._stub.ExecuteSynchronouslyWithConfig, message).result)
+        answer = self.calls.call(self._stub.ExecuteSynchronouslyWithConfig, message)
+        return checked_result(answer.result, self._stated(request), self.calls.place)
+
+    def execute_fenced(
+        self,
+        request: Request,
+        wait_for: Sequence[Fence] = (),
+        config: ExecutionConfig = PLAIN,
+        deadline_ns: int = NO_DEADLINE,
+        duration_ns: int = NO_DEADLINE,
+    ) -> RemoteFencedExecution:
+        """executeFencedWithConfig: launch a request, to start when all the fences have signalled."""
+        message = wire.PreparedModelServiceExecuteFencedWithConfigRequest(
+            prepared_model=self.handle,
+            request=request_to_wire(request, self.calls.issue),
+            wait_for_descriptor_ids=issue_fences(self.calls, wait_for),
+            config=bounded_config_to_wire(config),
+            deadline_ns=deadline_ns,
+            duration_ns=duration_ns,
+        )
+        return launched(self.calls, self.calls.call(self._stub.ExecuteFencedWithConfig, message).result)
 
     def create_reusable_execution(self, request: Request, config: ExecutionConfig = PLAIN) -> RemoteExecution:
         """createReusableExecution."""
         message = wire.CreateReusableExecutionRequest(
             prepared_model=self.handle,
-            request=request_to_wire(request, self._calls.issue),
-            config=config_to_wire(config),
+            request=request_to_wire(request, self.calls.issue),
+            config=bounded_config_to_wire(config),
         )
-        answer = self._calls.call(self._stub.CreateReusableExecution, message)
-        return RemoteExecution(self._calls, answer.execution)
+        answer = self.calls.call(self._stub.CreateReusableExecution, message)
+        handle = require_handle(answer.execution, "execution", self.calls.place)
+        return RemoteExecution(self.calls, handle, self._stated(request))
 
     def configure_execution_burst(self) -> RemoteBurst:
         """configureExecutionBurst, with its channel."""
         message = wire.ConfigureExecutionBurstRequest(prepared_model=self.handle)
-        answer = self._calls.call(self._stub.ConfigureExecutionBurst, message)
-        return RemoteBurst(self._calls, answer.burst, self._calls.take_channel(answer.channel_descriptor_id))
+        answer = self.calls.call(self._stub.ConfigureExecutionBurst, message)
+        handle = require_handle(answer.burst, "burst", self.calls.place)
+        channel = self.calls.take_channel(answer.channel_descriptor_id)
+        return RemoteBurst(self.calls, handle, channel, self._outputs)
 
     def release(self) -> None:
         """Give it up; bursts and executions made from it still work."""
-        self._calls.release(self._stub.Release, wire.PreparedModelServiceReleaseRequest(prepared_model=self.handle))
+        self.calls.release(self._stub.Release, wire.PreparedModelServiceReleaseRequest(prepared_model=self.handle))
+
+    def _stated(self, request: Request) -> tuple[Dimensions, ...]:
+        return stated_by_request(request, self._outputs)

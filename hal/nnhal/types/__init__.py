@@ -1,5 +1,6 @@
 """The structures of the NN HAL as immutable Python values. Names, numbers and rules are the HAL's own."""
 
+from nnhal.types.buffer import BufferRole
 from nnhal.types.capabilities import (
     Capabilities,
     Extension,
@@ -21,10 +22,13 @@ from nnhal.types.enums import (
 from nnhal.types.memory import Ashmem, DataLocation, HardwareBuffer, MappableFile, Memory, NativeHandle
 from nnhal.types.model import ChannelQuant, ExtensionNameAndPrefix, Model, Operand, Operation, Subgraph
 from nnhal.types.request import (
+    DEFAULT_LOOP_TIMEOUT_NS,
+    MAX_LOOP_TIMEOUT_NS,
     NO_DEADLINE,
     UNAVAILABLE_TIMING,
     ExecutionConfig,
     ExecutionResult,
+    FencedExecutionInfo,
     OutputShape,
     Request,
     RequestArgument,
@@ -34,9 +38,12 @@ from nnhal.types.request import (
 )
 
 __all__ = [
+    "DEFAULT_LOOP_TIMEOUT_NS",
+    "MAX_LOOP_TIMEOUT_NS",
     "NO_DEADLINE",
     "UNAVAILABLE_TIMING",
     "Ashmem",
+    "BufferRole",
     "Capabilities",
     "ChannelQuant",
     "DataLocation",
@@ -48,6 +55,7 @@ __all__ = [
     "Extension",
     "ExtensionNameAndPrefix",
     "ExtensionOperandType",
+    "FencedExecutionInfo",
     "FusedActivation",
     "HardwareBuffer",
     "MappableFile",

@@ -15,6 +15,11 @@ class PerformanceInfo:
     power_usage: float
 
 
+_LARGEST_FLOAT = (2.0 - 2.0**-23) * 2.0**127
+SLOWEST = PerformanceInfo(_LARGEST_FLOAT, _LARGEST_FLOAT)
+"""What counts for a type of which a device says nothing: FLT_MAX, so that it is never preferred for it."""
+
+
 @dataclass(frozen=True, slots=True)
 class OperandPerformance:
     """Performance of operations whose first input has the given type."""
@@ -32,6 +37,10 @@ class Capabilities:
     operand_performance: tuple[OperandPerformance, ...]
     if_performance: PerformanceInfo
     while_performance: PerformanceInfo
+
+    def performance_of(self, code: int) -> PerformanceInfo:
+        """The figures for an operand type; SLOWEST where the table does not have it."""
+        return next((entry.info for entry in self.operand_performance if entry.type == code), SLOWEST)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nnhal.types.enums import ErrorStatus
 from nnhal.types.memory import NOWHERE, DataLocation, Memory
 from nnhal.types.model import ExtensionNameAndPrefix
 
 NO_DEADLINE = -1
+DEFAULT_LOOP_TIMEOUT_NS = 2_000_000_000
+"""What one activation of WHILE may take where nothing else is said."""
+MAX_LOOP_TIMEOUT_NS = 15_000_000_000
+"""The most that may be asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +81,19 @@ class ExecutionResult:
     output_sufficient_size: bool = True
     output_shapes: tuple[OutputShape, ...] = ()
     timing: Timing = UNAVAILABLE_TIMING
+
+
+@dataclass(frozen=True, slots=True)
+class FencedExecutionInfo:
+    """How a fenced execution ended.
+
+    ``timing_launched`` is from the call to the signal of its fence, ``timing_fenced`` from the moment when the last
+    fence that it waited for had signalled. ``staged_bytes`` and ``staging_ns`` are what the device had to copy.
+    """
+
+    status: ErrorStatus
+    timing_launched: Timing = UNAVAILABLE_TIMING
+    timing_fenced: Timing = UNAVAILABLE_TIMING
+    message: str = ""
+    staged_bytes: int = 0
+    staging_ns: int = 0

@@ -25,15 +25,15 @@ _sym_db = _symbol_database.Default()
 from nnhal.v1 import model_pb2 as nnhal_dot_v1_dot_model__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16nnhal/v1/backend.proto\x12\x08nnhal.v1\x1a\x14nnhal/v1/model.proto\"\x11\n\x0f\x44\x65scribeRequest\"\x84\x01\n\x10\x44\x65scribeResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12%\n\x07imports\x18\x02 \x03(\x0e\x32\x14.nnhal.v1.MemoryKind\x12\x11\n\talignment\x18\x03 \x01(\x05\x12\x17\n\x0fmodelled_timing\x18\x04 \x01(\x08\x12\x0f\n\x07workers\x18\x05 \x01(\x05\"7\n\x15\x45xplainSupportRequest\x12\x1e\n\x05model\x18\x01 \x01(\x0b\x32\x0f.nnhal.v1.Model\"H\n\x16\x45xplainSupportResponse\x12.\n\noperations\x18\x01 \x03(\x0b\x32\x1a.nnhal.v1.OperationSupport\"_\n\x10OperationSupport\x12\x11\n\tsupported\x18\x01 \x01(\x08\x12\x0c\n\x04\x63ode\x18\x02 \x01(\t\x12\x0b\n\x03got\x18\x03 \x01(\t\x12\x0f\n\x07\x61llowed\x18\x04 \x01(\t\x12\x0c\n\x04hint\x18\x05 \x01(\t\"\x11\n\x0fGetUsageRequest\"\xce\x01\n\x10GetUsageResponse\x12\x10\n\x08sessions\x18\x01 \x01(\x05\x12\x13\n\x0b\x64\x65scriptors\x18\x02 \x01(\x05\x12\x10\n\x08mappings\x18\x03 \x01(\x05\x12\x14\n\x0cmapped_bytes\x18\x04 \x01(\x03\x12\x17\n\x0fprepared_models\x18\x05 \x01(\x05\x12\x12\n\nexecutions\x18\x06 \x01(\x05\x12\x0e\n\x06\x62ursts\x18\x07 \x01(\x05\x12\x18\n\x10\x65xecutions_ended\x18\x08 \x01(\x03\x12\x14\n\x0cstaged_bytes\x18\t \x01(\x03*\xa1\x01\n\nMemoryKind\x12\x1b\n\x17MEMORY_KIND_UNSPECIFIED\x10\x00\x12\x16\n\x12MEMORY_KIND_ASHMEM\x10\x01\x12\x17\n\x13MEMORY_KIND_MMAP_FD\x10\x02\x12$\n MEMORY_KIND_HARDWARE_BUFFER_BLOB\x10\x03\x12\x1f\n\x1bMEMORY_KIND_HARDWARE_BUFFER\x10\x04\x32\xeb\x01\n\x0e\x42\x61\x63kendService\x12\x41\n\x08\x44\x65scribe\x12\x19.nnhal.v1.DescribeRequest\x1a\x1a.nnhal.v1.DescribeResponse\x12S\n\x0e\x45xplainSupport\x12\x1f.nnhal.v1.ExplainSupportRequest\x1a .nnhal.v1.ExplainSupportResponse\x12\x41\n\x08GetUsage\x12\x19.nnhal.v1.GetUsageRequest\x1a\x1a.nnhal.v1.GetUsageResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16nnhal/v1/backend.proto\x12\x08nnhal.v1\x1a\x14nnhal/v1/model.proto\"\x11\n\x0f\x44\x65scribeRequest\"\x84\x01\n\x10\x44\x65scribeResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12%\n\x07imports\x18\x02 \x03(\x0e\x32\x14.nnhal.v1.MemoryKind\x12\x11\n\talignment\x18\x03 \x01(\x05\x12\x17\n\x0fmodelled_timing\x18\x04 \x01(\x08\x12\x0f\n\x07workers\x18\x05 \x01(\x05\"7\n\x15\x45xplainSupportRequest\x12\x1e\n\x05model\x18\x01 \x01(\x0b\x32\x0f.nnhal.v1.Model\"H\n\x16\x45xplainSupportResponse\x12.\n\noperations\x18\x01 \x03(\x0b\x32\x1a.nnhal.v1.OperationSupport\"_\n\x10OperationSupport\x12\x11\n\tsupported\x18\x01 \x01(\x08\x12\x0c\n\x04\x63ode\x18\x02 \x01(\t\x12\x0b\n\x03got\x18\x03 \x01(\t\x12\x0f\n\x07\x61llowed\x18\x04 \x01(\t\x12\x0c\n\x04hint\x18\x05 \x01(\t\"\x11\n\x0fGetUsageRequest\"\xa4\x02\n\x10GetUsageResponse\x12\x10\n\x08sessions\x18\x01 \x01(\x05\x12\x13\n\x0b\x64\x65scriptors\x18\x02 \x01(\x05\x12\x10\n\x08mappings\x18\x03 \x01(\x05\x12\x14\n\x0cmapped_bytes\x18\x04 \x01(\x03\x12\x17\n\x0fprepared_models\x18\x05 \x01(\x05\x12\x12\n\nexecutions\x18\x06 \x01(\x05\x12\x0e\n\x06\x62ursts\x18\x07 \x01(\x05\x12\x18\n\x10\x65xecutions_ended\x18\x08 \x01(\x03\x12\x14\n\x0cstaged_bytes\x18\t \x01(\x03\x12\x0f\n\x07\x62uffers\x18\n \x01(\x05\x12\x14\n\x0c\x62uffer_bytes\x18\x0b \x01(\x03\x12\x1b\n\x13\x62uffer_copied_bytes\x18\x0c \x01(\x03\x12\x10\n\x08launched\x18\r \x01(\x05*\xa1\x01\n\nMemoryKind\x12\x1b\n\x17MEMORY_KIND_UNSPECIFIED\x10\x00\x12\x16\n\x12MEMORY_KIND_ASHMEM\x10\x01\x12\x17\n\x13MEMORY_KIND_MMAP_FD\x10\x02\x12$\n MEMORY_KIND_HARDWARE_BUFFER_BLOB\x10\x03\x12\x1f\n\x1bMEMORY_KIND_HARDWARE_BUFFER\x10\x04\x32\xeb\x01\n\x0e\x42\x61\x63kendService\x12\x41\n\x08\x44\x65scribe\x12\x19.nnhal.v1.DescribeRequest\x1a\x1a.nnhal.v1.DescribeResponse\x12S\n\x0e\x45xplainSupport\x12\x1f.nnhal.v1.ExplainSupportRequest\x1a .nnhal.v1.ExplainSupportResponse\x12\x41\n\x08GetUsage\x12\x19.nnhal.v1.GetUsageRequest\x1a\x1a.nnhal.v1.GetUsageResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'nnhal.v1.backend_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_MEMORYKIND']._serialized_start=669
-  _globals['_MEMORYKIND']._serialized_end=830
+  _globals['_MEMORYKIND']._serialized_start=755
+  _globals['_MEMORYKIND']._serialized_end=916
   _globals['_DESCRIBEREQUEST']._serialized_start=58
   _globals['_DESCRIBEREQUEST']._serialized_end=75
   _globals['_DESCRIBERESPONSE']._serialized_start=78
@@ -47,7 +47,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETUSAGEREQUEST']._serialized_start=440
   _globals['_GETUSAGEREQUEST']._serialized_end=457
   _globals['_GETUSAGERESPONSE']._serialized_start=460
-  _globals['_GETUSAGERESPONSE']._serialized_end=666
-  _globals['_BACKENDSERVICE']._serialized_start=833
-  _globals['_BACKENDSERVICE']._serialized_end=1068
+  _globals['_GETUSAGERESPONSE']._serialized_end=752
+  _globals['_BACKENDSERVICE']._serialized_start=919
+  _globals['_BACKENDSERVICE']._serialized_end=1154
 # @@protoc_insertion_point(module_scope)

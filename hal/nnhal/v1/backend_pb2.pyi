@@ -227,6 +227,10 @@ class GetUsageResponse(_message.Message):
     BURSTS_FIELD_NUMBER: _builtins.int
     EXECUTIONS_ENDED_FIELD_NUMBER: _builtins.int
     STAGED_BYTES_FIELD_NUMBER: _builtins.int
+    BUFFERS_FIELD_NUMBER: _builtins.int
+    BUFFER_BYTES_FIELD_NUMBER: _builtins.int
+    BUFFER_COPIED_BYTES_FIELD_NUMBER: _builtins.int
+    LAUNCHED_FIELD_NUMBER: _builtins.int
     sessions: _builtins.int
     """Open links."""
     descriptors: _builtins.int
@@ -245,6 +249,14 @@ class GetUsageResponse(_message.Message):
     """Executions that have ended since the process started."""
     staged_bytes: _builtins.int
     """Bytes that were staged since the process started."""
+    buffers: _builtins.int
+    """Device buffers."""
+    buffer_bytes: _builtins.int
+    """Bytes that device buffers occupy."""
+    buffer_copied_bytes: _builtins.int
+    """Bytes that were copied into and out of device buffers since the process started."""
+    launched: _builtins.int
+    """Fenced executions that were launched and have not ended."""
     def __init__(
         self,
         *,
@@ -257,10 +269,14 @@ class GetUsageResponse(_message.Message):
         bursts: _builtins.int = ...,
         executions_ended: _builtins.int = ...,
         staged_bytes: _builtins.int = ...,
+        buffers: _builtins.int = ...,
+        buffer_bytes: _builtins.int = ...,
+        buffer_copied_bytes: _builtins.int = ...,
+        launched: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bursts", b"bursts", "descriptors", b"descriptors", "executions", b"executions", "executions_ended", b"executions_ended", "mapped_bytes", b"mapped_bytes", "mappings", b"mappings", "prepared_models", b"prepared_models", "sessions", b"sessions", "staged_bytes", b"staged_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffer_bytes", b"buffer_bytes", "buffer_copied_bytes", b"buffer_copied_bytes", "buffers", b"buffers", "bursts", b"bursts", "descriptors", b"descriptors", "executions", b"executions", "executions_ended", b"executions_ended", "launched", b"launched", "mapped_bytes", b"mapped_bytes", "mappings", b"mappings", "prepared_models", b"prepared_models", "sessions", b"sessions", "staged_bytes", b"staged_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -334,7 +334,7 @@ class BurstAnswer(_message.Message):
         """What came out of an execution."""
 
     @_builtins.property
-    def staging(self) -> Global___Staging:
+    def staging(self) -> _request_pb2.Staging:
         """What the device had to copy for the execution, where it had to."""
 
     def __init__(
@@ -343,7 +343,7 @@ class BurstAnswer(_message.Message):
         status: _types_pb2.ErrorStatus.ValueType = ...,
         message: _builtins.str = ...,
         result: _request_pb2.ExecutionResult | None = ...,
-        staging: Global___Staging | None = ...,
+        staging: _request_pb2.Staging | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["result", b"result", "staging", b"staging"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -352,29 +352,3 @@ class BurstAnswer(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___BurstAnswer: _TypeAlias = BurstAnswer  # noqa: Y015
-
-@_typing.final
-class Staging(_message.Message):
-    """Staging is what a device copied because it could not use a pool in place."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    BYTES_FIELD_NUMBER: _builtins.int
-    DURATION_NS_FIELD_NUMBER: _builtins.int
-    bytes: _builtins.int
-    """Bytes copied into the device before, and out of it after."""
-    duration_ns: _builtins.int
-    """How long that took."""
-    def __init__(
-        self,
-        *,
-        bytes: _builtins.int = ...,
-        duration_ns: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "duration_ns", b"duration_ns"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___Staging: _TypeAlias = Staging  # noqa: Y015

@@ -7,8 +7,10 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from nnhal.v1 import fenced_execution_callback_pb2 as _fenced_execution_callback_pb2
 from nnhal.v1 import prepared_model_pb2 as _prepared_model_pb2
 from nnhal.v1 import request_pb2 as _request_pb2
+from nnhal.v1 import types_pb2 as _types_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -168,3 +170,211 @@ class ExecutionServiceReleaseResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ExecutionServiceReleaseResponse: _TypeAlias = ExecutionServiceReleaseResponse  # noqa: Y015
+
+@_typing.final
+class OpenLaunchChannelRequest(_message.Message):
+    """OpenLaunchChannelRequest is empty."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OpenLaunchChannelRequest: _TypeAlias = OpenLaunchChannelRequest  # noqa: Y015
+
+@_typing.final
+class OpenLaunchChannelResponse(_message.Message):
+    """OpenLaunchChannelResponse names the channel."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANNEL_DESCRIPTOR_ID_FIELD_NUMBER: _builtins.int
+    channel_descriptor_id: _builtins.int
+    """A descriptor to be taken from the link: a connected SOCK_SEQPACKET socket. Closing it launches nothing more; what has
+    been launched goes on.
+    """
+    def __init__(
+        self,
+        *,
+        channel_descriptor_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel_descriptor_id", b"channel_descriptor_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OpenLaunchChannelResponse: _TypeAlias = OpenLaunchChannelResponse  # noqa: Y015
+
+@_typing.final
+class LaunchCall(_message.Message):
+    """LaunchCall is one datagram from the client to the device on a launch channel."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LAUNCH_FIELD_NUMBER: _builtins.int
+    INFO_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def launch(self) -> Global___Launch:
+        """ExecuteFenced; the fences to wait for travel with the datagram, at most 16."""
+
+    @_builtins.property
+    def info(self) -> Global___LaunchInfo:
+        """How the last launch of an execution ended."""
+
+    def __init__(
+        self,
+        *,
+        launch: Global___Launch | None = ...,
+        info: Global___LaunchInfo | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "info", b"info", "launch", b"launch"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "info", b"info", "launch", b"launch"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_call: _TypeAlias = _typing.Literal["launch", "info"]  # noqa: Y015
+    _WhichOneofArgType_call: _TypeAlias = _typing.Literal["call", b"call"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_call) -> _WhichOneofReturnType_call | None: ...
+
+Global___LaunchCall: _TypeAlias = LaunchCall  # noqa: Y015
+
+@_typing.final
+class Launch(_message.Message):
+    """Launch launches a reusable execution."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EXECUTION_FIELD_NUMBER: _builtins.int
+    DEADLINE_NS_FIELD_NUMBER: _builtins.int
+    DURATION_NS_FIELD_NUMBER: _builtins.int
+    execution: _builtins.int
+    """The handle of the IExecution."""
+    deadline_ns: _builtins.int
+    """When the execution must have ended; -1 for never."""
+    duration_ns: _builtins.int
+    """Nanoseconds that the execution may take after the last fence signalled; -1 for no limit."""
+    def __init__(
+        self,
+        *,
+        execution: _builtins.int = ...,
+        deadline_ns: _builtins.int = ...,
+        duration_ns: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadline_ns", b"deadline_ns", "duration_ns", b"duration_ns", "execution", b"execution"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Launch: _TypeAlias = Launch  # noqa: Y015
+
+@_typing.final
+class LaunchInfo(_message.Message):
+    """LaunchInfo asks how the last launch of an execution ended."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EXECUTION_FIELD_NUMBER: _builtins.int
+    execution: _builtins.int
+    """The handle of the IExecution."""
+    def __init__(
+        self,
+        *,
+        execution: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["execution", b"execution"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LaunchInfo: _TypeAlias = LaunchInfo  # noqa: Y015
+
+@_typing.final
+class LaunchAnswer(_message.Message):
+    """LaunchAnswer is one datagram from the device to the client on a launch channel."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LAUNCH_FIELD_NUMBER: _builtins.int
+    INFO_FIELD_NUMBER: _builtins.int
+    REFUSED_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def launch(self) -> Global___LaunchDone:
+        """To 'launch'."""
+
+    @_builtins.property
+    def info(self) -> _fenced_execution_callback_pb2.GetExecutionInfoResponse:
+        """To 'info'."""
+
+    @_builtins.property
+    def refused(self) -> Global___LaunchRefused:
+        """The call was refused."""
+
+    def __init__(
+        self,
+        *,
+        launch: Global___LaunchDone | None = ...,
+        info: _fenced_execution_callback_pb2.GetExecutionInfoResponse | None = ...,
+        refused: Global___LaunchRefused | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "info", b"info", "launch", b"launch", "refused", b"refused"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "info", b"info", "launch", b"launch", "refused", b"refused"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_answer: _TypeAlias = _typing.Literal["launch", "info", "refused"]  # noqa: Y015
+    _WhichOneofArgType_answer: _TypeAlias = _typing.Literal["answer", b"answer"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_answer) -> _WhichOneofReturnType_answer | None: ...
+
+Global___LaunchAnswer: _TypeAlias = LaunchAnswer  # noqa: Y015
+
+@_typing.final
+class LaunchDone(_message.Message):
+    """LaunchDone says that an execution was launched. The fence that it will signal travels with the datagram; without one the
+    execution has ended.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LaunchDone: _TypeAlias = LaunchDone  # noqa: Y015
+
+@_typing.final
+class LaunchRefused(_message.Message):
+    """LaunchRefused says why a call was refused."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATUS_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    status: _types_pb2.ErrorStatus.ValueType
+    """Never NONE."""
+    message: _builtins.str
+    """What was got and what was expected."""
+    def __init__(
+        self,
+        *,
+        status: _types_pb2.ErrorStatus.ValueType = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LaunchRefused: _TypeAlias = LaunchRefused  # noqa: Y015

@@ -45,6 +45,11 @@ class ExecutionServiceStub:
                 request_serializer=nnhal_dot_v1_dot_execution__pb2.ExecutionServiceExecuteFencedRequest.SerializeToString,
                 response_deserializer=nnhal_dot_v1_dot_execution__pb2.ExecutionServiceExecuteFencedResponse.FromString,
                 _registered_method=True)
+        self.OpenLaunchChannel = channel.unary_unary(
+                '/nnhal.v1.ExecutionService/OpenLaunchChannel',
+                request_serializer=nnhal_dot_v1_dot_execution__pb2.OpenLaunchChannelRequest.SerializeToString,
+                response_deserializer=nnhal_dot_v1_dot_execution__pb2.OpenLaunchChannelResponse.FromString,
+                _registered_method=True)
         self.Release = channel.unary_unary(
                 '/nnhal.v1.ExecutionService/Release',
                 request_serializer=nnhal_dot_v1_dot_execution__pb2.ExecutionServiceReleaseRequest.SerializeToString,
@@ -70,6 +75,13 @@ class ExecutionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def OpenLaunchChannel(self, request, context):
+        """OpenLaunchChannel gives the session a channel for launching its executions without a call of gRPC (see LaunchCall).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Release(self, request, context):
         """Release drops the client's reference.
         """
@@ -89,6 +101,11 @@ def add_ExecutionServiceServicer_to_server(servicer, server):
                     servicer.ExecuteFenced,
                     request_deserializer=nnhal_dot_v1_dot_execution__pb2.ExecutionServiceExecuteFencedRequest.FromString,
                     response_serializer=nnhal_dot_v1_dot_execution__pb2.ExecutionServiceExecuteFencedResponse.SerializeToString,
+            ),
+            'OpenLaunchChannel': grpc.unary_unary_rpc_method_handler(
+                    servicer.OpenLaunchChannel,
+                    request_deserializer=nnhal_dot_v1_dot_execution__pb2.OpenLaunchChannelRequest.FromString,
+                    response_serializer=nnhal_dot_v1_dot_execution__pb2.OpenLaunchChannelResponse.SerializeToString,
             ),
             'Release': grpc.unary_unary_rpc_method_handler(
                     servicer.Release,
@@ -151,6 +168,33 @@ class ExecutionService:
             '/nnhal.v1.ExecutionService/ExecuteFenced',
             nnhal_dot_v1_dot_execution__pb2.ExecutionServiceExecuteFencedRequest.SerializeToString,
             nnhal_dot_v1_dot_execution__pb2.ExecutionServiceExecuteFencedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def OpenLaunchChannel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nnhal.v1.ExecutionService/OpenLaunchChannel',
+            nnhal_dot_v1_dot_execution__pb2.OpenLaunchChannelRequest.SerializeToString,
+            nnhal_dot_v1_dot_execution__pb2.OpenLaunchChannelResponse.FromString,
             options,
             channel_credentials,
             insecure,

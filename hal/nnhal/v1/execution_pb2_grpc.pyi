@@ -37,6 +37,8 @@ class ExecutionServiceStub:
     """ExecuteSynchronously runs it once and answers when it has ended. Inputs are read anew each time."""
     ExecuteFenced: _grpc.UnaryUnaryMultiCallable[_execution_pb2.ExecutionServiceExecuteFencedRequest, _execution_pb2.ExecutionServiceExecuteFencedResponse]
     """ExecuteFenced launches it once, to start when all the given fences have signalled."""
+    OpenLaunchChannel: _grpc.UnaryUnaryMultiCallable[_execution_pb2.OpenLaunchChannelRequest, _execution_pb2.OpenLaunchChannelResponse]
+    """OpenLaunchChannel gives the session a channel for launching its executions without a call of gRPC (see LaunchCall)."""
     Release: _grpc.UnaryUnaryMultiCallable[_execution_pb2.ExecutionServiceReleaseRequest, _execution_pb2.ExecutionServiceReleaseResponse]
     """Release drops the client's reference."""
 
@@ -49,6 +51,8 @@ class ExecutionServiceAsyncStub(ExecutionServiceStub):
     """ExecuteSynchronously runs it once and answers when it has ended. Inputs are read anew each time."""
     ExecuteFenced: _aio.UnaryUnaryMultiCallable[_execution_pb2.ExecutionServiceExecuteFencedRequest, _execution_pb2.ExecutionServiceExecuteFencedResponse]  # type: ignore[assignment]
     """ExecuteFenced launches it once, to start when all the given fences have signalled."""
+    OpenLaunchChannel: _aio.UnaryUnaryMultiCallable[_execution_pb2.OpenLaunchChannelRequest, _execution_pb2.OpenLaunchChannelResponse]  # type: ignore[assignment]
+    """OpenLaunchChannel gives the session a channel for launching its executions without a call of gRPC (see LaunchCall)."""
     Release: _aio.UnaryUnaryMultiCallable[_execution_pb2.ExecutionServiceReleaseRequest, _execution_pb2.ExecutionServiceReleaseResponse]  # type: ignore[assignment]
     """Release drops the client's reference."""
 
@@ -70,6 +74,14 @@ class ExecutionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_execution_pb2.ExecutionServiceExecuteFencedResponse, _abc.Awaitable[_execution_pb2.ExecutionServiceExecuteFencedResponse]]:
         """ExecuteFenced launches it once, to start when all the given fences have signalled."""
+
+    @_abc_1.abstractmethod
+    def OpenLaunchChannel(
+        self,
+        request: _execution_pb2.OpenLaunchChannelRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_execution_pb2.OpenLaunchChannelResponse, _abc.Awaitable[_execution_pb2.OpenLaunchChannelResponse]]:
+        """OpenLaunchChannel gives the session a channel for launching its executions without a call of gRPC (see LaunchCall)."""
 
     @_abc_1.abstractmethod
     def Release(

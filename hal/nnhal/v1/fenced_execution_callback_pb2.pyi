@@ -49,8 +49,12 @@ class GetExecutionInfoResponse(_message.Message):
     ERROR_STATUS_FIELD_NUMBER: _builtins.int
     TIMING_LAUNCHED_FIELD_NUMBER: _builtins.int
     TIMING_FENCED_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    STAGING_FIELD_NUMBER: _builtins.int
     error_status: _types_pb2.ErrorStatus.ValueType
     """How it ended."""
+    message: _builtins.str
+    """What was wrong, where something was."""
     @_builtins.property
     def timing_launched(self) -> _request_pb2.Timing:
         """From the call to the signalling of the fence."""
@@ -59,16 +63,22 @@ class GetExecutionInfoResponse(_message.Message):
     def timing_fenced(self) -> _request_pb2.Timing:
         """From the moment when the last fence that it waited for signalled to the signalling of its own."""
 
+    @_builtins.property
+    def staging(self) -> _request_pb2.Staging:
+        """What the device had to copy for the execution, where it had to."""
+
     def __init__(
         self,
         *,
         error_status: _types_pb2.ErrorStatus.ValueType = ...,
         timing_launched: _request_pb2.Timing | None = ...,
         timing_fenced: _request_pb2.Timing | None = ...,
+        message: _builtins.str = ...,
+        staging: _request_pb2.Staging | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["timing_fenced", b"timing_fenced", "timing_launched", b"timing_launched"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["staging", b"staging", "timing_fenced", b"timing_fenced", "timing_launched", b"timing_launched"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error_status", b"error_status", "timing_fenced", b"timing_fenced", "timing_launched", b"timing_launched"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error_status", b"error_status", "message", b"message", "staging", b"staging", "timing_fenced", b"timing_fenced", "timing_launched", b"timing_launched"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -247,3 +247,29 @@ class ExecutionResult(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ExecutionResult: _TypeAlias = ExecutionResult  # noqa: Y015
+
+@_typing.final
+class Staging(_message.Message):
+    """Staging is what a device copied because it could not use a pool in place."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BYTES_FIELD_NUMBER: _builtins.int
+    DURATION_NS_FIELD_NUMBER: _builtins.int
+    bytes: _builtins.int
+    """Bytes copied into the device before, and out of it after."""
+    duration_ns: _builtins.int
+    """How long that took."""
+    def __init__(
+        self,
+        *,
+        bytes: _builtins.int = ...,
+        duration_ns: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "duration_ns", b"duration_ns"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Staging: _TypeAlias = Staging  # noqa: Y015

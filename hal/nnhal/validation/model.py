@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from nnhal.errors import invalid_argument
+from nnhal.extensions import is_extension_name
 from nnhal.memory.pool import validate_pool
 from nnhal.operations import DEFINITIONS, Signature
 from nnhal.resolved import ResolvedModel, describe_operation
@@ -14,7 +14,6 @@ from nnhal.types.layout import is_extension
 from nnhal.validation.control_flow import control_flow_level, validate_acyclic
 from nnhal.validation.operand import validate_operand
 
-_EXTENSION_NAME = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)+")
 _WRITTEN = (OperandLifeTime.TEMPORARY_VARIABLE, OperandLifeTime.SUBGRAPH_OUTPUT)
 MAX_PREFIX = 0x7FFF
 
@@ -43,7 +42,7 @@ def _extensions(model: Model) -> None:
     names = [entry.name for entry in model.extension_name_to_prefix]
     prefixes = [entry.prefix for entry in model.extension_name_to_prefix]
     for name, prefix in zip(names, prefixes, strict=True):
-        if not _EXTENSION_NAME.fullmatch(name):
+        if not is_extension_name(name):
             invalid_argument(
                 f"extension name {name!r}: expected lower-case letters, digits, '.' and '_' with at least one dot"
             )

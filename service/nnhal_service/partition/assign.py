@@ -9,7 +9,6 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from sys import float_info
 
 from nnhal.errors import NnhalError
 from nnhal.resolved import describe_operation
@@ -80,7 +79,4 @@ def _cost(model: Model, operation: Operation, capabilities: Capabilities) -> flo
             return capabilities.relaxed_float32_to_float16_scalar.exec_time
         if code == OperandType.TENSOR_FLOAT32:
             return capabilities.relaxed_float32_to_float16_tensor.exec_time
-    for entry in capabilities.operand_performance:
-        if entry.type == code:
-            return entry.info.exec_time
-    return float_info.max
+    return capabilities.performance_of(code).exec_time

@@ -4,20 +4,31 @@ from dataclasses import replace
 
 import pytest
 
-from nnhal.types import DataLocation, ErrorStatus, ExecutionConfig, RequestArgument
+from nnhal.errors import invalid_argument
+from nnhal.types import MAX_LOOP_TIMEOUT_NS, DataLocation, ErrorStatus, ExecutionConfig, RequestArgument
 from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.driver import DriverOptions
 from nnhal_devices.host.device import Device, Preparation
-from nnhal_devices.host.prepared_model import MAX_LOOP_TIMEOUT_NS, PreparedModel
+from nnhal_devices.host.device_memory import DeviceBuffer
+from nnhal_devices.host.prepared_model import PreparedModel
+from nnhal_devices.host.settings import DeviceSettings
 from tests.support.additions import addition_in_ashmem, addition_model
 from tests.support.refusals import INVALID, refusal
 
 PLAIN = ExecutionConfig()
 
 
+class Nobody:
+    """An owner without buffers."""
+
+    def buffer(self, token: int) -> DeviceBuffer:
+        """See Owner."""
+        invalid_argument(f"device buffer {token} does not exist")
+
+
 @pytest.fixture
 def prepared() -> PreparedModel:
-    return Device(CpuRef(DriverOptions()), workers=1).launch(addition_model(), Preparation(), "client")()
+    return Device(CpuRef(DriverOptions()), DeviceSettings()).launch(addition_model(), Preparation(), Nobody())()
 
 
 @pytest.mark.contract("RQ-12")
@@ -26,7 +37,7 @@ def test_a_token_that_names_no_buffer_is_refused(prepared: PreparedModel) -> Non
     request = replace(
         request, inputs=(RequestArgument(DataLocation(1)), request.inputs[1]), pools=(*request.pools, 4711)
     )
-    refusal(lambda: prepared.bind(request, PLAIN), INVALID, "pool 1 of the request is token 4711")
+    refusal(lambda: prepared.bind(request, PLAIN), INVALID, "device buffer 4711 does not exist")
 
 
 @pytest.mark.contract("RQ-13")

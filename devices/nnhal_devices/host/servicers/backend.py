@@ -12,10 +12,12 @@ from nnhal.rpc import answers
 from nnhal.v1 import backend_pb2 as wire
 from nnhal.v1 import backend_pb2_grpc
 from nnhal_devices.driver import MemoryKind, Support, Supported
+from nnhal_devices.host.bound_request import BoundRequest
 from nnhal_devices.host.burst import Burst
 from nnhal_devices.host.client import Clients
 from nnhal_devices.host.device import Device
-from nnhal_devices.host.prepared_model import BoundRequest, PreparedModel
+from nnhal_devices.host.device_memory import DeviceBuffer
+from nnhal_devices.host.prepared_model import PreparedModel
 
 _KINDS = {
     MemoryKind.ASHMEM: wire.MEMORY_KIND_ASHMEM,
@@ -69,6 +71,10 @@ class BackendServicer(backend_pb2_grpc.BackendServiceServicer):
             bursts=sum(len(client.all(Burst)) for client in clients),
             executions_ended=self._device.scheduler.ended,
             staged_bytes=self._device.counters.staged_bytes,
+            buffers=sum(len(client.all(DeviceBuffer)) for client in clients),
+            buffer_bytes=self._device.memory.used,
+            buffer_copied_bytes=self._device.counters.buffer_copied_bytes,
+            launched=sum(client.launched.value for client in clients),
         )
 
 

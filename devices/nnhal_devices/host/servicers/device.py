@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 import grpc
@@ -11,13 +11,14 @@ import structlog
 from nnhal.codec import capabilities_to_wire, extensions_to_wire, model_from_wire
 from nnhal.codec.model import extension_names_from_wire
 from nnhal.codec.request import hints_from_wire
-from nnhal.errors import HalError, general_failure, invalid_argument
+from nnhal.errors import HalError
 from nnhal.rpc import abort, answers, defect
-from nnhal.types import ErrorStatus
+from nnhal.types import BufferRole, ErrorStatus
 from nnhal.v1 import device_pb2 as wire
 from nnhal.v1 import device_pb2_grpc, model_pb2, types_pb2
-from nnhal_devices.host.client import Clients
-from nnhal_devices.host.device import CACHE_TOKEN_BYTES, Device, Preparation
+from nnhal_devices.host.cache import CacheFiles
+from nnhal_devices.host.client import Client, Clients
+from nnhal_devices.host.device import Device, Preparation
 from nnhal_devices.host.prepared_model import PreparedModel
 
 _log = structlog.get_logger(__name__)
@@ -81,7 +82,11 @@ class DeviceServicer(device_pb2_grpc.DeviceServiceServicer):
         self, request: wire.PrepareModelRequest, context: grpc.ServicerContext
     ) -> Iterator[wire.PrepareModelResponse]:
         """See device.proto."""
-        arguments = Preparation(request.preference, request.priority, request.deadline_ns, request.token)
+
+        def arguments(client: Client) -> Preparation:
+            files = _usable_files(request.model_cache, request.data_cache, request.token, client)
+            return Preparation(request.preference, request.priority, request.deadline_ns, files)
+
         for event in self._prepare(request.model, arguments, context):
             yield wire.PrepareModelResponse(preparation=event)
 
@@ -90,46 +95,56 @@ class DeviceServicer(device_pb2_grpc.DeviceServiceServicer):
     ) -> Iterator[wire.PrepareModelWithConfigResponse]:
         """See device.proto."""
         config = request.config
-        arguments = Preparation(
-            config.preference,
-            config.priority,
-            config.deadline_ns,
-            config.cache_token,
-            hints_from_wire(config.compilation_hints),
-            extension_names_from_wire(config.extension_name_to_prefix),
-        )
+
+        def arguments(client: Client) -> Preparation:
+            return Preparation(
+                config.preference,
+                config.priority,
+                config.deadline_ns,
+                _usable_files(config.model_cache, config.data_cache, config.cache_token, client),
+                hints_from_wire(config.compilation_hints),
+                extension_names_from_wire(config.extension_name_to_prefix),
+            )
+
         for event in self._prepare(request.model, arguments, context):
             yield wire.PrepareModelWithConfigResponse(preparation=event)
 
     def PrepareModelFromCache(
         self, request: wire.PrepareModelFromCacheRequest, context: grpc.ServicerContext
     ) -> Iterator[wire.PrepareModelFromCacheResponse]:
-        """See device.proto. No driver caches yet, so every valid call is refused as the contract says."""
+        """See device.proto."""
 
-        def refuse() -> Callable[[], PreparedModel]:
-            self._clients.of(context)
-            if request.deadline_ns < -1:
-                invalid_argument(f"deadline {request.deadline_ns} ns, expected -1 or more")
-            if len(request.token) != CACHE_TOKEN_BYTES:
-                invalid_argument(f"a cache token of {len(request.token)} bytes, expected {CACHE_TOKEN_BYTES}")
-            general_failure(f"{self._device.driver.name} does no compilation caching")
+        def launch() -> Callable[[], PreparedModel]:
+            client = self._clients.of(context)
+            files = _cache_files(request.model_cache, request.data_cache, request.token, client)
+            return self._device.launch_from_cache(files, request.deadline_ns, client)
 
-        for event in self._notify(refuse, context):
+        for event in self._notify(launch, context):
             yield wire.PrepareModelFromCacheResponse(preparation=event)
 
     @answers
     def Allocate(self, request: wire.AllocateRequest, context: grpc.ServicerContext) -> wire.AllocateResponse:
-        """See device.proto. No driver has memory of its own yet: the contract's GENERAL_FAILURE."""
-        self._clients.of(context)
-        general_failure(f"{self._device.driver.name} has no device memory to allocate")
+        """See device.proto."""
+        client = self._clients.of(context)
+        buffer = self._device.allocate(
+            tuple(request.desc.dimensions),
+            [client.prepared_model(handle) for handle in request.prepared_models],
+            _roles(request.input_roles),
+            _roles(request.output_roles),
+        )
+        handle = client.add(buffer)
+        return wire.AllocateResponse(buffer=handle, token=handle)
 
     def _prepare(
-        self, message: model_pb2.Model, arguments: Preparation, context: grpc.ServicerContext
+        self,
+        message: model_pb2.Model,
+        arguments: Callable[[Client], Preparation],
+        context: grpc.ServicerContext,
     ) -> Iterator[wire.Preparation]:
         def launch() -> Callable[[], PreparedModel]:
             client = self._clients.of(context)
             model = model_from_wire(message, client.descriptors.get)
-            return self._device.launch(model, arguments, client)
+            return self._device.launch(model, arguments(client), client)
 
         yield from self._notify(launch, context)
 
@@ -152,6 +167,30 @@ class DeviceServicer(device_pb2_grpc.DeviceServiceServicer):
             yield _failed(error)
             return
         yield wire.Preparation(notified=wire.Notified(prepared_model=handle))
+
+
+def _cache_files(
+    model: Iterable[wire.CacheFile], data: Iterable[wire.CacheFile], token: bytes, client: Client
+) -> CacheFiles:
+    """The files that a call names. Raises INVALID_ARGUMENT where one was not put on the link."""
+    get = client.descriptors.get
+    return CacheFiles(
+        tuple(get(file.descriptor_id) for file in model), tuple(get(file.descriptor_id) for file in data), token
+    )
+
+
+def _usable_files(
+    model: Iterable[wire.CacheFile], data: Iterable[wire.CacheFile], token: bytes, client: Client
+) -> CacheFiles:
+    """The files to save to: none where one is unknown, since no problem with a cache may influence a preparation."""
+    try:
+        return _cache_files(model, data, token, client)
+    except HalError:
+        return CacheFiles(token=token)
+
+
+def _roles(roles: Iterable[wire.BufferRole]) -> list[BufferRole]:
+    return [BufferRole(role.model_index, role.io_index, role.probability) for role in roles]
 
 
 def _guarded(work: Callable[[], R]) -> R:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import grpc
 
 from nnhal.codec import result_to_wire
-from nnhal.errors import general_failure
 from nnhal.rpc import answers
 from nnhal.v1 import execution_pb2 as wire
 from nnhal.v1 import execution_pb2_grpc
 from nnhal_devices.host.client import Clients
+from nnhal_devices.host.fenced import Launcher
+from nnhal_devices.host.launch_channel import serve_launches
+from nnhal_devices.host.servicers.launch import fences_of, launch
 
 
 class ExecutionServicer(execution_pb2_grpc.ExecutionServiceServicer):
     """IExecution over gRPC."""
 
-    def __init__(self, clients: Clients) -> None:
+    def __init__(self, launcher: Launcher, clients: Clients) -> None:
+        self._launcher = launcher
         self._clients = clients
 
     @answers
@@ -31,8 +34,19 @@ class ExecutionServicer(execution_pb2_grpc.ExecutionServiceServicer):
         self, request: wire.ExecutionServiceExecuteFencedRequest, context: grpc.ServicerContext
     ) -> wire.ExecutionServiceExecuteFencedResponse:
         """See execution.proto."""
-        self._clients.of(context).execution(request.execution)
-        general_failure("this device executes synchronously, reusably and in bursts; it has no fences yet")
+        client = self._clients.of(context)
+        bound = client.execution(request.execution)
+        fences = fences_of(client, request.wait_for_descriptor_ids)
+        result = launch(self._launcher, client, bound, fences, request.deadline_ns, request.duration_ns)
+        return wire.ExecutionServiceExecuteFencedResponse(result=result)
+
+    @answers
+    def OpenLaunchChannel(
+        self, request: wire.OpenLaunchChannelRequest, context: grpc.ServicerContext
+    ) -> wire.OpenLaunchChannelResponse:
+        """See execution.proto."""
+        number = serve_launches(self._launcher, self._clients.of(context))
+        return wire.OpenLaunchChannelResponse(channel_descriptor_id=number)
 
     @answers
     def Release(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import grpc
 
 from nnhal.codec import config_from_wire, request_from_wire, result_to_wire
-from nnhal.errors import general_failure
 from nnhal.rpc import answers
 from nnhal.types import ExecutionConfig, ExecutionResult
 from nnhal.v1 import prepared_model_pb2 as wire
@@ -13,12 +12,15 @@ from nnhal.v1 import prepared_model_pb2_grpc, request_pb2
 from nnhal_devices.host.burst import Burst
 from nnhal_devices.host.burst_channel import serve_burst
 from nnhal_devices.host.client import Client, Clients
+from nnhal_devices.host.fenced import Launcher
+from nnhal_devices.host.servicers.launch import fences_of, launch
 
 
 class PreparedModelServicer(prepared_model_pb2_grpc.PreparedModelServiceServicer):
     """IPreparedModel over gRPC."""
 
-    def __init__(self, clients: Clients) -> None:
+    def __init__(self, launcher: Launcher, clients: Clients) -> None:
+        self._launcher = launcher
         self._clients = clients
 
     @answers
@@ -48,16 +50,17 @@ class PreparedModelServicer(prepared_model_pb2_grpc.PreparedModelServiceServicer
         self, request: wire.PreparedModelServiceExecuteFencedRequest, context: grpc.ServicerContext
     ) -> wire.PreparedModelServiceExecuteFencedResponse:
         """See prepared_model.proto."""
-        self._clients.of(context).prepared_model(request.prepared_model)
-        general_failure("this device executes synchronously, reusably and in bursts; it has no fences yet")
+        config = ExecutionConfig(request.measure_timing, request.loop_timeout_duration_ns)
+        result = self._launch(request, config, self._clients.of(context))
+        return wire.PreparedModelServiceExecuteFencedResponse(result=result)
 
     @answers
     def ExecuteFencedWithConfig(
         self, request: wire.PreparedModelServiceExecuteFencedWithConfigRequest, context: grpc.ServicerContext
     ) -> wire.PreparedModelServiceExecuteFencedWithConfigResponse:
         """See prepared_model.proto."""
-        self._clients.of(context).prepared_model(request.prepared_model)
-        general_failure("this device executes synchronously, reusably and in bursts; it has no fences yet")
+        result = self._launch(request, config_from_wire(request.config), self._clients.of(context))
+        return wire.PreparedModelServiceExecuteFencedWithConfigResponse(result=result)
 
     @answers
     def ConfigureExecutionBurst(
@@ -93,6 +96,19 @@ class PreparedModelServicer(prepared_model_pb2_grpc.PreparedModelServiceServicer
         """See prepared_model.proto."""
         self._clients.of(context).release(request.prepared_model)
         return wire.PreparedModelServiceReleaseResponse()
+
+    def _launch(
+        self,
+        request: wire.PreparedModelServiceExecuteFencedRequest
+        | wire.PreparedModelServiceExecuteFencedWithConfigRequest,
+        config: ExecutionConfig,
+        client: Client,
+    ) -> wire.FencedExecutionResult:
+        bound = client.prepared_model(request.prepared_model).bind(
+            request_from_wire(request.request, client.descriptors.get), config, allow_unspecified_output=False
+        )
+        fences = fences_of(client, request.wait_for_descriptor_ids)
+        return launch(self._launcher, client, bound, fences, request.deadline_ns, request.duration_ns)
 
 
 def _execute(

@@ -1,0 +1,218 @@
+"""Requests tied to memory: what runs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Protocol
+
+from nnhal.errors import general_failure, invalid_argument
+from nnhal.resolved import ResolvedModel
+from nnhal.types import (
+    DEFAULT_LOOP_TIMEOUT_NS,
+    NO_DEADLINE,
+    ExecutionConfig,
+    ExecutionResult,
+    OutputShape,
+    Priority,
+    Timing,
+)
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions, combine, describe, fully_specified, is_extension
+from nnhal_devices.driver import DONE, Argument, BoundWorkload, Control, Outcome, Workload
+from nnhal_devices.host.callback import FencedExecution
+from nnhal_devices.host.clock import require_ahead
+from nnhal_devices.host.counters import Counters
+from nnhal_devices.host.device_memory import BufferUses
+from nnhal_devices.host.scheduler import Scheduler
+from nnhal_devices.host.staging import NO_STAGING, Staged, Staging, copy_in, copy_out
+
+SUCCESS = ExecutionResult()
+_PLAIN_SUCCESS = (SUCCESS, NO_STAGING)
+
+
+class Prepared(Protocol):
+    """What a bound request needs of its prepared model, which it keeps alive."""
+
+    model: ResolvedModel
+    workload: Workload
+    priority: Priority
+    scheduler: Scheduler
+    counters: Counters
+    element_sizes: Mapping[int, int]
+
+    @property
+    def owner(self) -> object:
+        """Whose it is; executions of one owner are ordered among themselves."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tie:
+    """The arguments of a request, where they lie, and which of them are staged or in device memory."""
+
+    inputs: list[Argument]
+    outputs: list[Argument]
+    staged_inputs: Sequence[Staged]
+    staged_outputs: Sequence[Staged]
+    uses: BufferUses | None
+
+
+class BoundRequest:
+    """A request tied to memory, ready to run any number of times, once at a time."""
+
+    def __init__(self, prepared: Prepared, tie: Tie, config: ExecutionConfig) -> None:
+        self.prepared = prepared
+        self.uses = tie.uses
+        self.measures = config.measure_timing
+        self.launched: FencedExecution | None = None
+        """The last launch on a launch channel."""
+        self._inputs = tie.inputs
+        self._outputs = tie.outputs
+        self._staged_inputs = tie.staged_inputs
+        self._staged_outputs = tie.staged_outputs
+        self._plain = not (config.measure_timing or tie.staged_inputs or tie.staged_outputs)
+        timeout = config.loop_timeout_duration_ns
+        self._unbounded = Control(NO_DEADLINE, DEFAULT_LOOP_TIMEOUT_NS if timeout == -1 else timeout)
+        self._busy = threading.Lock()
+        # A request with device memory is tied when it runs, and anew when the buffers have changed.
+        self._tied: tuple[int, ...] | None = None
+        self._workload: BoundWorkload
+        if tie.uses is None:
+            self._workload = prepared.workload.bind(tie.inputs, tie.outputs)
+
+    def run(self, deadline_ns: int) -> tuple[ExecutionResult, Staging]:
+        """Run it once. Raises HalError: GENERAL_FAILURE where it runs already."""
+        if not self._busy.acquire(False):
+            general_failure("the execution runs already; one at a time is allowed")
+        try:
+            return self.run_held(deadline_ns)
+        finally:
+            self._busy.release()
+
+    def hold(self) -> None:
+        """Take it for a run that comes later. Raises GENERAL_FAILURE where it runs already."""
+        if not self._busy.acquire(False):
+            general_failure("the execution runs already; one at a time is allowed")
+
+    def let_go(self) -> None:
+        """End what ``hold`` began; in any thread."""
+        self._busy.release()
+
+    def run_held(self, deadline_ns: int) -> tuple[ExecutionResult, Staging]:
+        """Run it once, while it is held. Raises HalError."""
+        control = self._unbounded if deadline_ns == NO_DEADLINE else self._bounded(deadline_ns)
+        started = time.perf_counter_ns() if self.measures else 0
+        prepared = self.prepared
+        scheduler = prepared.scheduler
+        scheduler.enter(prepared.owner, prepared.priority, deadline_ns)
+        try:
+            if self.uses is None:
+                return self._run(control, started)
+            return self._run_in_device_memory(self.uses, control, started)
+        finally:
+            scheduler.leave()
+
+    def require_known_outputs(self) -> None:
+        """Raise INVALID_ARGUMENT where the size of an output is open: such a request cannot be fenced."""
+        main = self.prepared.model.model.main
+        for number, (index, argument) in enumerate(zip(main.output_indexes, self._outputs, strict=True)):
+            code = main.operands[index].type
+            if argument.data is not None and not is_extension(code) and not fully_specified(code, argument.dimensions):
+                known = describe(argument.dimensions)
+                invalid_argument(f"output {number} has dimensions {known}; a fenced execution needs all of them")
+
+    def _bounded(self, deadline_ns: int) -> Control:
+        if deadline_ns < NO_DEADLINE:
+            invalid_argument(f"deadline {deadline_ns} ns, expected -1 or more")
+        require_ahead(deadline_ns)
+        return Control(deadline_ns, self._unbounded.loop_timeout_ns)
+
+    def _run_in_device_memory(
+        self, uses: BufferUses, control: Control, started: int
+    ) -> tuple[ExecutionResult, Staging]:
+        self._tie(uses)  # where this fails, nothing has been written
+        try:
+            result, staging = self._run(control, started)
+            if result.output_sufficient_size:
+                shapes = result.output_shapes or self._outputs
+                uses.wrote([shape.dimensions for shape in shapes])
+            else:
+                self._require_room(uses, result)
+                uses.spoil()
+        except BaseException:
+            uses.spoil()
+            raise
+        return result, staging
+
+    def _tie(self, uses: BufferUses) -> None:
+        """Tie the workload to the buffers as they are now."""
+        versions = uses.versions
+        if versions == self._tied:
+            uses.require_ready()
+            return
+        self._tied = None
+        uses.fill(self._inputs, self._outputs)
+        self._workload = self.prepared.workload.bind(self._inputs, self._outputs)
+        self._tied = versions
+
+    def _require_room(self, uses: BufferUses, result: ExecutionResult) -> None:
+        for number, shape in enumerate(result.output_shapes):
+            if not shape.is_sufficient and uses.is_output(number):
+                general_failure(f"output {number} of {describe(shape.dimensions)} does not fit its device buffer")
+
+    def _run(self, control: Control, started: int) -> tuple[ExecutionResult, Staging]:
+        if self._plain:
+            outcome = self._workload.run(control)
+            if outcome is DONE:
+                return _PLAIN_SUCCESS
+            return self._conclude(self._with_room(outcome, control), NO_STAGING)
+        staging = Staging() if self._staged_inputs or self._staged_outputs else NO_STAGING
+        if self._staged_inputs:
+            copy_in(self._staged_inputs, staging)
+        begun = time.perf_counter_ns()
+        outcome = self._with_room(self._workload.run(control), control)
+        on_device = time.perf_counter_ns() - begun if outcome.time_on_device_ns is None else outcome.time_on_device_ns
+        result, staging = self._conclude(outcome, staging)
+        if self.measures and result.output_sufficient_size:
+            driver = time.perf_counter_ns() - started
+            result = replace(result, timing=Timing(on_device, driver))
+        return result, staging
+
+    def _with_room(self, outcome: Outcome, control: Control) -> Outcome:
+        """The outcome, of a second run where a device buffer of open dimensions first had to grow."""
+        if self.uses is None or not outcome.dimensions or not self.uses.make_room(outcome.dimensions):
+            return outcome
+        self._tie(self.uses)
+        return self._workload.run(control)
+
+    def _conclude(self, outcome: Outcome, staging: Staging) -> tuple[ExecutionResult, Staging]:
+        """Hand the outputs over, where all of them fit, and say what they are."""
+        shapes = self._shapes(outcome) if outcome.dimensions else ()
+        sufficient = all(shape.is_sufficient for shape in shapes)
+        if self._staged_outputs and sufficient:
+            copy_out(self._staged_outputs, staging)
+        if staging is not NO_STAGING:
+            self.prepared.counters.add_staged(staging.bytes)
+        return (ExecutionResult(sufficient, shapes) if shapes else SUCCESS), staging
+
+    def _shapes(self, outcome: Outcome) -> tuple[OutputShape, ...]:
+        return tuple(
+            self._shape(number, dimensions, argument)
+            for number, (dimensions, argument) in enumerate(zip(outcome.dimensions, self._outputs, strict=False))
+        )
+
+    def _shape(self, number: int, dimensions: Dimensions, argument: Argument) -> OutputShape:
+        if combine(argument.dimensions, dimensions) is None and 0 not in dimensions:
+            general_failure(
+                f"output {number} has dimensions {describe(dimensions)}, model and request say "
+                f"{describe(argument.dimensions)}"
+            )
+        main = self.prepared.model.model.main
+        code = main.operands[main.output_indexes[number]].type
+        if argument.data is None:
+            return OutputShape(dimensions)
+        element = self.prepared.element_sizes.get(code, 0) if is_extension(code) else ELEMENT_TYPES[code].itemsize
+        return OutputShape(dimensions, element * prod(dimensions) <= len(argument.data))

@@ -1,0 +1,73 @@
+"""Serving a launch channel: reusable executions launched with one datagram each way."""
+
+from __future__ import annotations
+
+from google.protobuf.message import DecodeError
+
+from nnhal.codec import info_to_wire
+from nnhal.descriptor import Descriptor
+from nnhal.errors import HalError, general_failure
+from nnhal.fence import Fence
+from nnhal.link import ProtocolError, channel_pair
+from nnhal.v1 import execution_pb2 as wire
+from nnhal.v1 import types_pb2
+from nnhal_devices.host.client import Client
+from nnhal_devices.host.fenced import Launcher, fences_from
+
+
+def serve_launches(launcher: Launcher, client: Client) -> int:
+    """Open a launch channel for a client and return the id of the client's end. Served until either side closes it."""
+    channel, theirs = channel_pair()
+    number = client.descriptors.offer(theirs)
+    client.serve_with_descriptors(channel, "launches", _LaunchServer(launcher, client).answer)
+    return number
+
+
+class _LaunchServer:
+    def __init__(self, launcher: Launcher, client: Client) -> None:
+        self._launcher = launcher
+        self._client = client
+
+    def answer(self, message: bytes, descriptors: list[Descriptor]) -> tuple[bytes, list[Descriptor]]:
+        """The answer to one call, and what goes with it. Raises ProtocolError for what is no call."""
+        call = _parse(message)
+        try:
+            match call.WhichOneof("call"):
+                case "launch":
+                    return _LAUNCHED, self._launch(call.launch, fences_from(descriptors))
+                case "info":
+                    return self._info(call.info), []
+                case _:
+                    raise ProtocolError("an empty call")
+        except HalError as error:
+            return _encode_error(error), []
+
+    def _launch(self, launch: wire.Launch, fences: list[Fence]) -> list[Descriptor]:
+        bound = self._client.execution(launch.execution)
+        execution, fence = self._launcher.launch(bound, fences, launch.deadline_ns, launch.duration_ns, self._client)
+        bound.launched = execution
+        return [fence.descriptor] if fence else []
+
+    def _info(self, info: wire.LaunchInfo) -> bytes:
+        execution = self._client.execution(info.execution).launched
+        if execution is None:
+            general_failure(f"execution {info.execution} was not launched on a launch channel")
+        return wire.LaunchAnswer(info=info_to_wire(execution.info())).SerializeToString()
+
+
+def _parse(message: bytes) -> wire.LaunchCall:
+    try:
+        return wire.LaunchCall.FromString(message)
+    except DecodeError as error:
+        raise ProtocolError(f"{len(message)} bytes that are no LaunchCall") from error
+
+
+def _encode_error(error: HalError) -> bytes:
+    refused = wire.LaunchRefused(
+        status=types_pb2.ErrorStatus.ValueType(error.status), message=error.message[:_MAX_ERROR_CHARACTERS]
+    )
+    return wire.LaunchAnswer(refused=refused).SerializeToString()
+
+
+_MAX_ERROR_CHARACTERS = 2000
+_LAUNCHED = wire.LaunchAnswer(launch=wire.LaunchDone()).SerializeToString()

@@ -1,0 +1,113 @@
+"""What devices answer, checked: a client relies on none of it before.
+
+Whatever does not convert, or contradicts the rules of results, is GENERAL_FAILURE (contract rows RS-04, RS-05, RS-07).
+``place`` in the messages is where the device is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnhal.codec import info_from_wire, result_from_wire
+from nnhal.descriptor import Descriptor
+from nnhal.errors import general_failure
+from nnhal.fence import Fence
+from nnhal.types import ExecutionResult, FencedExecutionInfo, Model, OutputShape, Request, Timing
+from nnhal.types.layout import Dimensions, combine, describe
+from nnhal.v1 import fenced_execution_callback_pb2, request_pb2
+
+_UNAVAILABLE = -1
+
+
+def stated_by_model(model: Model) -> tuple[Dimensions, ...]:
+    """What a model says of its outputs' dimensions."""
+    operands = model.main.operands
+    return tuple(operands[index].dimensions for index in model.main.output_indexes if 0 <= index < len(operands))
+
+
+def stated_by_request(request: Request, model: Sequence[Dimensions]) -> tuple[Dimensions, ...]:
+    """What a request and its model, where that is known, say of the outputs' dimensions."""
+    given = tuple(argument.dimensions for argument in request.outputs)
+    if len(model) != len(given):
+        return given
+    return tuple(combine(first, second) or () for first, second in zip(model, given, strict=True))
+
+
+def require_handle(handle: int, what: str, place: str) -> int:
+    """A handle, which is above 0."""
+    if handle <= 0:
+        general_failure(f"{place} answered with {what} {handle}, expected a handle above 0")
+    return handle
+
+
+def checked_fence(descriptor: Descriptor, place: str) -> Fence:
+    """A fence from a device."""
+    try:
+        return Fence(descriptor)
+    except (OSError, ValueError) as error:
+        general_failure(f"{place} answered with {error}")
+
+
+def checked_result(message: request_pb2.ExecutionResult, outputs: Sequence[Dimensions], place: str) -> ExecutionResult:
+    """The result of an execution. ``outputs`` are the dimensions that model and request have stated."""
+    result = result_from_wire(message)
+    _require_timing(result.timing, "timing", place)
+    _require_shapes(result, outputs, place)
+    return result
+
+
+def checked_info(message: fenced_execution_callback_pb2.GetExecutionInfoResponse, place: str) -> FencedExecutionInfo:
+    """How a fenced execution ended."""
+    info = info_from_wire(message)
+    launched, fenced = info.timing_launched, info.timing_fenced
+    _require_timing(launched, "timing since the launch", place)
+    _require_timing(fenced, "timing since the fences", place)
+    _require_order(fenced.time_on_device_ns, launched.time_on_device_ns, "on the device since the fences", place)
+    _require_order(fenced.time_in_driver_ns, launched.time_in_driver_ns, "in the driver since the fences", place)
+    require_staging(info.staged_bytes, info.staging_ns, place)
+    return info
+
+
+def require_staging(staged_bytes: int, duration_ns: int, place: str) -> None:
+    """Check what a device says that it copied."""
+    if staged_bytes < 0 or duration_ns < 0:
+        general_failure(f"{place} says that it copied {staged_bytes} bytes in {duration_ns} ns, expected 0 or more")
+
+
+def _require_timing(timing: Timing, what: str, place: str) -> None:
+    on_device, in_driver = timing.time_on_device_ns, timing.time_in_driver_ns
+    if min(on_device, in_driver) < _UNAVAILABLE:
+        general_failure(f"{place} answered with a {what} of {on_device} and {in_driver} ns, expected -1 or more")
+    _require_order(on_device, in_driver, f"of {what} on the device", place)
+
+
+def _require_order(part: int, whole: int, what: str, place: str) -> None:
+    if whole != _UNAVAILABLE and part > whole:
+        general_failure(f"{place} answered with {part} ns {what}, expected no more than the {whole} ns around them")
+
+
+def _require_shapes(result: ExecutionResult, outputs: Sequence[Dimensions], place: str) -> None:
+    shapes = result.output_shapes
+    if shapes and len(shapes) != len(outputs):
+        general_failure(f"{place} answered with {len(shapes)} output shapes, expected none or {len(outputs)}")
+    for number, (shape, stated) in enumerate(zip(shapes, outputs, strict=False)):
+        _require_shape(number, shape, stated, place)
+    fits = all(shape.is_sufficient for shape in shapes)
+    if fits != result.output_sufficient_size:
+        said = "all outputs fit" if result.output_sufficient_size else "some output does not fit"
+        misfits = [number for number, shape in enumerate(shapes) if not shape.is_sufficient]
+        general_failure(f"{place} answered that {said}, and its output shapes that these do not: {misfits}")
+
+
+def _require_shape(number: int, shape: OutputShape, stated: Dimensions, place: str) -> None:
+    dimensions = shape.dimensions
+    if min(dimensions, default=0) < 0:
+        general_failure(
+            f"{place} answered with dimensions {list(dimensions)} of output {number}, expected none below 0"
+        )
+    # An output that turned out empty, or that is not fully known, has a 0 where nothing can be compared.
+    if 0 not in dimensions and combine(stated, dimensions) is None:
+        general_failure(
+            f"{place} answered with dimensions {describe(dimensions)} of output {number}, model and request say "
+            f"{describe(stated)}"
+        )

@@ -1,0 +1,37 @@
+"""IBuffer from afar."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnhal.codec import memory_to_wire
+from nnhal.remote.calls import Calls
+from nnhal.types import Memory
+from nnhal.v1 import buffer_pb2 as wire
+from nnhal.v1 import buffer_pb2_grpc
+
+
+class RemoteBuffer:
+    """A buffer that the device owns; requests name it by ``token``. Released by ``release``, or with the session."""
+
+    def __init__(self, calls: Calls, handle: int, token: int) -> None:
+        self._calls = calls
+        self._stub = buffer_pb2_grpc.BufferServiceStub(calls.rpc)
+        self.handle = handle
+        self.token = token
+
+    def copy_from(self, source: Memory, dimensions: Sequence[int] = ()) -> None:
+        """copyFrom: fill it. ``dimensions`` may be empty where the buffer's own are known."""
+        message = wire.CopyFromRequest(
+            buffer=self.handle, src=memory_to_wire(source, self._calls.issue), dimensions=dimensions
+        )
+        self._calls.call(self._stub.CopyFrom, message)
+
+    def copy_to(self, destination: Memory) -> None:
+        """copyTo: copy it out."""
+        message = wire.CopyToRequest(buffer=self.handle, dst=memory_to_wire(destination, self._calls.issue))
+        self._calls.call(self._stub.CopyTo, message)
+
+    def release(self) -> None:
+        """Give it up; executions that use it keep its memory."""
+        self._calls.release(self._stub.Release, wire.BufferServiceReleaseRequest(buffer=self.handle))
