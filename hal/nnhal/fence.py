@@ -123,9 +123,10 @@ def wait_for_all(fences: Sequence[Fence], deadline_ns: int = NO_DEADLINE, cancel
         for fd, _ in events:
             if fd == cancelled:
                 raise FenceError("waiting was given up")
-            if _require_no_error(fences[pending[fd]], pending[fd]) is FenceState.SIGNALLED:
-                poll.unregister(fd)
-                del pending[fd]
+            if _require_no_error(fences[pending[fd]], pending[fd]) is FenceState.PENDING:
+                raise FenceError(f"fence {pending[fd]} does not behave like one")
+            poll.unregister(fd)
+            del pending[fd]
 
 
 def _require_no_error(fence: Fence, number: int) -> FenceState:

@@ -95,9 +95,10 @@ class Ownership:
         channel: Channel,
         name: str,
         answer: Callable[[bytes, list[Descriptor]], tuple[bytes, list[Descriptor]]],
+        ended: Callable[[], object] = lambda: None,
     ) -> None:
         """Like ``serve``, with descriptors that travel with calls and answers."""
-        self._start(channel, name, lambda: channel.send(*answer(*channel.receive_with_descriptors())), lambda: None)
+        self._start(channel, name, lambda: channel.send(*answer(*channel.receive_with_descriptors())), ended)
 
     def _start(self, channel: Channel, name: str, exchange: Callable[[], None], ended: Callable[[], object]) -> None:
         self._watch(channel)

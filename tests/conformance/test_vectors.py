@@ -39,10 +39,19 @@ def test_cpu_acc_fails_none_and_declines_less_than_40_percent(tmp_path: Path) ->
     assert counts["passed"] >= 0.6 * sum(counts.values())
 
 
-@pytest.mark.contract("EX-01", "EX-10", "EX-17")
+@pytest.mark.contract("EX-01", "EX-05", "EX-10", "EX-12", "EX-14", "EX-17")
 @pytest.mark.parametrize(
     ("mode", "memory"),
-    [("burst", "ashmem"), ("reusable", "hardware_buffer_blob"), ("sync", "mmap_fd"), ("burst", "mmap_fd")],
+    [
+        ("sync", "mmap_fd"),
+        ("sync", "token"),
+        ("burst", "ashmem"),
+        ("burst", "token"),
+        ("reusable", "hardware_buffer_blob"),
+        ("reusable", "token"),
+        ("fenced", "ashmem"),
+        ("fenced", "token"),
+    ],
 )
 def test_every_mode_and_memory_kind_gives_the_same(tmp_path: Path, mode: str, memory: str) -> None:
     counts = verdicts(tmp_path, "--device", "cpu_ref", "--mode", mode, "--memory", memory, "--filter", _SOME)

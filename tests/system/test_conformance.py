@@ -43,8 +43,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("mode", ["sync", "burst", "reusable"])
-@pytest.mark.parametrize("memory", ["ashmem", "mmap_fd", "hardware_buffer_blob"])
+@pytest.mark.parametrize("mode", ["sync", "burst", "reusable", "fenced"])
+@pytest.mark.parametrize("memory", ["ashmem", "mmap_fd", "hardware_buffer_blob", "token"])
 def test_right_answers_pass(folder: Path, mode: str, memory: str) -> None:
     done = nnhal("conformance", str(folder), "--device", "cpu_ref", "--mode", mode, "--memory", memory)
     assert done.returncode == 0, done.stdout + done.stderr

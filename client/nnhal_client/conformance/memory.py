@@ -14,11 +14,12 @@ _LEAST_BYTES = 1 << 20
 
 
 class MemoryChoice(StrEnum):
-    """The kinds that a run may use."""
+    """The kinds that a run may use; ``token`` is memory that the device owns."""
 
     ASHMEM = "ashmem"
     MMAP_FD = "mmap_fd"
     HARDWARE_BUFFER_BLOB = "hardware_buffer_blob"
+    TOKEN = "token"
 
 
 class TestMemory:

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
 
-import numpy as np
-
 from nnhal.arrays import Array
 from nnhal.errors import DeadObjectError, HalError, NnhalError
-from nnhal.memory.arena import round_up
+from nnhal.fence import FenceError
 from nnhal.operations import type_name
-from nnhal.remote import RemoteDevice, RemotePreparedModel
-from nnhal.types import (
-    DataLocation,
-    ExecutionResult,
-    Operand,
-    OperationType,
-    Request,
-    RequestArgument,
-)
-from nnhal.types.layout import Dimensions, fully_specified, is_scalar
+from nnhal.remote import RemoteDevice, RemoteFencedExecution, RemotePreparedModel
+from nnhal.types import ErrorStatus, ExecutionResult, Model, Operand, OperationType, Request
+from nnhal.types.layout import Dimensions, fully_specified
+from nnhal_client.conformance.arguments import Arguments, InBuffers, InPools
 from nnhal_client.conformance.compare import distribution_mismatch, mismatch
-from nnhal_client.conformance.memory import MemoryChoice, TestMemory
+from nnhal_client.conformance.memory import MemoryChoice
 from nnhal_client.conformance.vectors import Vector
-
-_ALIGNMENT = 64
-_FILLER = 0xA5
-"""What output memory holds before a test, so that an output that is not written shows."""
 
 
 class Mode(StrEnum):
@@ -37,6 +27,7 @@ class Mode(StrEnum):
     SYNC = "sync"
     BURST = "burst"
     REUSABLE = "reusable"
+    FENCED = "fenced"
 
 
 class Verdict(StrEnum):
@@ -67,8 +58,7 @@ class Runner:
     def __init__(self, device: RemoteDevice, mode: Mode, memory: MemoryChoice) -> None:
         self._device = device
         self._mode = mode
-        self._inputs = TestMemory(memory)
-        self._outputs = TestMemory(memory)
+        self._arguments: Arguments = InBuffers(device) if memory == MemoryChoice.TOKEN else InPools(memory)
 
     def run(self, vector: Vector) -> TestResult:
         """Run one vector. Raises DeadObjectError where the device is gone."""
@@ -102,10 +92,12 @@ class Runner:
         """What is wrong with the outputs, empty where nothing is."""
         prepared = self._device.prepare_model(vector.model)
         try:
-            request = self._request(vector)
-            result = self._run(prepared, request)
-            return self._compare(vector, request, result)
+            request = self._arguments.request(vector, prepared)
+            if self._mode == Mode.FENCED and _has_open_outputs(vector.model):
+                return _unless_refused(lambda: prepared.execute_fenced(request))
+            return self._compare(vector, self._run(prepared, request))
         finally:
+            self._arguments.release()
             prepared.release()
 
     def _run(self, prepared: RemotePreparedModel, request: Request) -> ExecutionResult:
@@ -117,6 +109,8 @@ class Runner:
                 return burst.execute(request, range(len(request.pools))).result
             finally:
                 burst.close()
+        if self._mode == Mode.FENCED:
+            return _await(prepared.execute_fenced(request))
         execution = prepared.create_reusable_execution(request)
         try:
             execution.execute()
@@ -124,38 +118,13 @@ class Runner:
         finally:
             execution.release()
 
-    def _request(self, vector: Vector) -> Request:
-        """Inputs written to pool 0, outputs laid out in pool 1, each aligned."""
-        main = vector.model.main
-        sizes = [0 if array is None else max(1, array.nbytes) for array in vector.inputs]
-        self._inputs.reserve(sum(round_up(size, _ALIGNMENT) for size in sizes) or 1)
-        inputs, offset = [], 0
-        for array, index, size in zip(vector.inputs, main.input_indexes, sizes, strict=True):
-            if array is None:
-                inputs.append(RequestArgument(has_no_value=True))
-                continue
-            self._inputs.pool.write(offset, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
-            location = DataLocation(0, offset, size)
-            inputs.append(RequestArgument(location, _given(main.operands[index], array.shape)))
-            offset += round_up(size, _ALIGNMENT)
-        sizes = [max(1, expected.values.nbytes) for expected in vector.outputs]
-        total = sum(round_up(size, _ALIGNMENT) for size in sizes)
-        self._outputs.reserve(total)
-        self._outputs.pool.write(0, np.full(total, _FILLER, np.uint8))
-        outputs, offset = [], 0
-        for size in sizes:
-            outputs.append(RequestArgument(DataLocation(1, offset, size)))
-            offset += round_up(size, _ALIGNMENT)
-        return Request(tuple(inputs), tuple(outputs), (self._inputs.memory, self._outputs.memory))
-
-    def _compare(self, vector: Vector, request: Request, result: ExecutionResult) -> str:
+    def _compare(self, vector: Vector, result: ExecutionResult) -> str:
         if not result.output_sufficient_size:
             return f"an output did not fit its memory: {result.output_shapes}"
         for number, expected in enumerate(vector.outputs):
             operand = vector.model.main.operands[vector.model.main.output_indexes[number]]
             reported = result.output_shapes[number].dimensions if result.output_shapes else operand.dimensions
-            location = request.outputs[number].location
-            raw = self._outputs.pool.read(location.offset, expected.values.nbytes)
+            raw = self._arguments.output(number, reported, expected.values.nbytes)
             got = raw.view(expected.values.dtype)
             if vector.multinomial_tolerance and vector.inputs[0] is not None:
                 wrong = distribution_mismatch(
@@ -168,6 +137,35 @@ class Runner:
         return ""
 
 
+def _has_open_outputs(model: Model) -> bool:
+    """Whether the contract refuses fenced executions of a model whose requests say nothing of its outputs."""
+    outputs = [model.main.operands[index] for index in model.main.output_indexes]
+    return not all(fully_specified(operand.type, operand.dimensions) for operand in outputs)
+
+
+def _unless_refused(launch: Callable[[], RemoteFencedExecution]) -> str:
+    """What is wrong with a launch that must be refused."""
+    try:
+        launch().release()
+    except HalError as error:
+        return "" if error.status == ErrorStatus.INVALID_ARGUMENT else f"INVALID_ARGUMENT expected: {error}"
+    return "a fenced execution with an output of open dimensions was launched"
+
+
+def _await(launched: RemoteFencedExecution) -> ExecutionResult:
+    """How a fenced execution ended. Raises HalError where that is an error."""
+    try:
+        if launched.fence is not None:
+            with contextlib.suppress(FenceError):
+                launched.fence.wait()
+        info = launched.info()
+    finally:
+        launched.release()
+    if info.status != ErrorStatus.NONE:
+        raise HalError(info.status, info.message)
+    return ExecutionResult(timing=info.timing_fenced)
+
+
 def subject(vector: Vector) -> tuple[str, str]:
     """The operation and the type that a vector is about; an ADD beside others only carries values in and out."""
     operations = vector.model.main.operations
@@ -175,11 +173,6 @@ def subject(vector: Vector) -> tuple[str, str]:
     operands = [vector.model.main.operands[index] for index in chosen.inputs]
     tensor = next((o for o in operands if type_name(o.type).startswith("TENSOR")), operands[0])
     return OperationType(chosen.type).name, type_name(tensor.type)
-
-
-def _given(operand: Operand, shape: Dimensions) -> Dimensions:
-    """The dimensions that a request must give: none where the model says them all."""
-    return () if is_scalar(operand.type) or fully_specified(operand.type, operand.dimensions) else shape
 
 
 def _flat(operand: Operand, reported: Dimensions, expected: Array) -> Dimensions:

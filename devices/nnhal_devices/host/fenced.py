@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import structlog
 
@@ -19,6 +19,7 @@ from nnhal_devices.host.callback import FencedExecution
 from nnhal_devices.host.clock import now_ns, require_ahead
 
 _log = structlog.get_logger(__name__)
+T = TypeVar("T")
 MAX_LAUNCHED = 64
 """Fenced executions of one client that have not ended: each has a thread."""
 
@@ -66,12 +67,20 @@ class Launcher:
         self._threads = ThreadPoolExecutor(max_clients * MAX_LAUNCHED, thread_name_prefix="fenced")
 
     def launch(
-        self, bound: BoundRequest, fences: Sequence[Fence], deadline_ns: int, duration_ns: int, client: Launching
-    ) -> tuple[FencedExecution, Fence | None]:
-        """Check everything that can be checked now, and launch it.
+        self,
+        bound: BoundRequest,
+        fences: Sequence[Fence],
+        deadline_ns: int,
+        duration_ns: int,
+        client: Launching,
+        answer: Callable[[FencedExecution, Fence | None], T],
+    ) -> T:
+        """Check everything that can be checked now, launch it, and return what ``answer`` makes of it.
 
-        Raises INVALID_ARGUMENT for bad numbers, open outputs, and fences that are in error already; GENERAL_FAILURE
-        where the execution is in flight already or a device buffer has nothing to read.
+        ``answer`` is called with the execution and its fence, None where it has ended; where that fails, nothing is
+        launched. Raises INVALID_ARGUMENT for bad numbers, open outputs, and fences that are in error already;
+        GENERAL_FAILURE where the execution is in flight already or a device buffer has nothing to read;
+        RESOURCE_EXHAUSTED_TRANSIENT where too much is launched.
         """
         launched_ns = now_ns()
         if min(deadline_ns, duration_ns) < NO_DEADLINE:
@@ -93,18 +102,21 @@ class Launcher:
             bound.uses.begin()
         run = _Run(bound, fences, deadline_ns, duration_ns, client, launched_ns)
         if self._synchronous:
-            run.execute()
-            run.finish()
-            if run.error is not None:
-                raise run.error
-            return run.execution, None
+            info = run.execute()
+            if info.status != ErrorStatus.NONE:
+                raise HalError(info.status, info.message)
+            return answer(run.execution, None)
         try:
-            signal, fence = create_fence()
-            self._threads.submit(_run, run, signal)
-        except (OSError, RuntimeError) as error:
+            signal, fence = _new_fence()
+            answered = answer(run.execution, fence)
+        except BaseException:
             run.let_go()
-            raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, f"cannot launch: {error}") from error
-        return run.execution, fence
+            raise
+        try:
+            self._threads.submit(_run, run, signal)
+        except RuntimeError as error:
+            _give_up(run, signal, str(error))
+        return answered
 
 
 def fences_from(descriptors: list[Descriptor]) -> list[Fence]:
@@ -115,13 +127,31 @@ def fences_from(descriptors: list[Descriptor]) -> list[Fence]:
         raise HalError(ErrorStatus.INVALID_ARGUMENT, f"waiting for {error}") from error
 
 
+def _new_fence() -> tuple[Signal, Fence]:
+    try:
+        return create_fence()
+    except OSError as error:
+        raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, f"no fence to be had: {error}") from error
+
+
 def _run(run: _Run, signal: Signal) -> None:
-    run.execute()
-    run.finish()
-    if run.error is None:
+    if not run.claim():
+        return
+    if run.execute().status == ErrorStatus.NONE:
         signal.send()
     else:
         signal.fail()
+
+
+def _give_up(run: _Run, signal: Signal, reason: str) -> None:
+    """No thread could be started, but one that is there may have found the execution all the same."""
+    if run.claim():
+        run.end(_info_of(HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, f"cannot be run: {reason}")))
+        signal.fail()
+
+
+def _info_of(error: HalError) -> FencedExecutionInfo:
+    return FencedExecutionInfo(error.status, message=error.message)
 
 
 class _Run:
@@ -137,30 +167,34 @@ class _Run:
         launched_ns: int,
     ) -> None:
         self.execution = FencedExecution()
-        self.error: HalError | None = None
+        self._claimed = threading.Lock()
         self._bound = bound
         self._fences = fences
         self._deadline_ns = deadline_ns
         self._duration_ns = duration_ns
         self._client = client
         self._launched_ns = launched_ns
-        self._info = FencedExecutionInfo(ErrorStatus.NONE)
 
-    def execute(self) -> None:
-        """Wait for the fences and run; what goes wrong is in ``error``."""
+    def claim(self) -> bool:
+        """Whether it is the caller's to run: the first one's."""
+        return self._claimed.acquire(False)
+
+    def execute(self) -> FencedExecutionInfo:
+        """Wait for the fences, run, and say how it ended."""
         try:
-            self._info = self._execute()
+            info = self._execute()
         except HalError as error:
-            self.error = error
+            info = _info_of(error)
         except Exception:
             _log.exception("a fenced execution failed")
-            self.error = defect()
+            info = _info_of(defect())
+        self.end(info)
+        return info
 
-    def finish(self) -> None:
-        """Say how it ended and let go of what it held: whoever waits for its fence finds everything done."""
-        error = self.error
-        self.execution.end(self._info if error is None else FencedExecutionInfo(error.status, message=error.message))
+    def end(self, info: FencedExecutionInfo) -> None:
+        """Let go of what it held, then say how it ended: whoever learns that it has can launch it again."""
         self.let_go()
+        self.execution.end(info)
 
     def let_go(self) -> None:
         """Let go of what it held."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import structlog
 from google.protobuf.message import DecodeError
 
 from nnhal.codec import info_to_wire
@@ -9,17 +10,30 @@ from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, general_failure
 from nnhal.fence import Fence
 from nnhal.link import ProtocolError, channel_pair
+from nnhal.rpc import defect
 from nnhal.v1 import execution_pb2 as wire
 from nnhal.v1 import types_pb2
+from nnhal_devices.host.callback import FencedExecution
 from nnhal_devices.host.client import Client
 from nnhal_devices.host.fenced import Launcher, fences_from
 
+_log = structlog.get_logger(__name__)
+
 
 def serve_launches(launcher: Launcher, client: Client) -> int:
-    """Open a launch channel for a client and return the id of the client's end. Served until either side closes it."""
+    """Open a launch channel for a client and return the id of the client's end.
+
+    It is served until either side closes it; until then it is one of the objects that the client owns.
+    """
     channel, theirs = channel_pair()
-    number = client.descriptors.offer(theirs)
-    client.serve_with_descriptors(channel, "launches", _LaunchServer(launcher, client).answer)
+    server = _LaunchServer(launcher, client)
+    handle = client.add(server)
+    try:
+        number = client.descriptors.offer(theirs)
+        client.serve_with_descriptors(channel, "launches", server.answer, lambda: client.release(handle))
+    except BaseException:
+        client.release(handle)
+        raise
     return number
 
 
@@ -41,12 +55,20 @@ class _LaunchServer:
                     raise ProtocolError("an empty call")
         except HalError as error:
             return _encode_error(error), []
+        except ProtocolError:
+            raise
+        except Exception:
+            _log.exception("a call on a launch channel failed", pid=self._client.pid)
+            return _encode_error(defect()), []
 
     def _launch(self, launch: wire.Launch, fences: list[Fence]) -> list[Descriptor]:
         bound = self._client.execution(launch.execution)
-        execution, fence = self._launcher.launch(bound, fences, launch.deadline_ns, launch.duration_ns, self._client)
-        bound.launched = execution
-        return [fence.descriptor] if fence else []
+
+        def answer(execution: FencedExecution, fence: Fence | None) -> list[Descriptor]:
+            bound.launched = execution
+            return [fence.descriptor] if fence else []
+
+        return self._launcher.launch(bound, fences, launch.deadline_ns, launch.duration_ns, self._client, answer)
 
     def _info(self, info: wire.LaunchInfo) -> bytes:
         execution = self._client.execution(info.execution).launched

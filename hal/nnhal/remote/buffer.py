@@ -20,6 +20,11 @@ class RemoteBuffer:
         self.handle = handle
         self.token = token
 
+    @property
+    def gone(self) -> bool:
+        """Whether its session has ended, or its device is dead."""
+        return self._calls.hung_up
+
     def copy_from(self, source: Memory, dimensions: Sequence[int] = ()) -> None:
         """copyFrom: fill it. ``dimensions`` may be empty where the buffer's own are known."""
         message = wire.CopyFromRequest(

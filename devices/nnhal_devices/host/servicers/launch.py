@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nnhal.errors import HalError
 from nnhal.fence import Fence
 from nnhal.v1 import prepared_model_pb2 as wire
 from nnhal_devices.host.bound_request import BoundRequest
+from nnhal_devices.host.callback import FencedExecution
 from nnhal_devices.host.client import Client
 from nnhal_devices.host.fenced import Launcher, fences_from
 
@@ -25,6 +27,14 @@ def launch(
     duration_ns: int,
 ) -> wire.FencedExecutionResult:
     """Launch an execution and answer with its callback and its fence. Raises HalError."""
-    execution, fence = launcher.launch(bound, fences, deadline_ns, duration_ns, client)
-    number = client.descriptors.offer(fence.descriptor) if fence else 0
-    return wire.FencedExecutionResult(callback=client.add(execution), sync_fence_descriptor_id=number)
+
+    def answer(execution: FencedExecution, fence: Fence | None) -> wire.FencedExecutionResult:
+        callback = client.add(execution)
+        try:
+            number = client.descriptors.offer(fence.descriptor) if fence else 0
+        except HalError:
+            client.release(callback)
+            raise
+        return wire.FencedExecutionResult(callback=callback, sync_fence_descriptor_id=number)
+
+    return launcher.launch(bound, fences, deadline_ns, duration_ns, client, answer)

@@ -8,7 +8,8 @@ from typing import TypeVar
 
 import structlog
 
-from nnhal.errors import DeadObjectError, HalError
+from nnhal.errors import HalError
+from nnhal.remote.buffer import RemoteBuffer
 from nnhal.remote.device import NO_CACHE, CompilationCache, RemoteDevice
 from nnhal.remote.identity import DeviceIdentity
 from nnhal.remote.prepared_model import RemotePreparedModel
@@ -102,7 +103,7 @@ class ResilientDevice:
     ) -> ResilientBuffer:
         """allocate. The arguments are kept; a buffer that has to be allocated again is uninitialised."""
 
-        def allocate(device: RemoteDevice) -> object:
+        def allocate(device: RemoteDevice) -> RemoteBuffer:
             models = [prepared.alive() for prepared in prepared_models]
             return device.allocate(models, input_roles, output_roles, dimensions)
 
@@ -110,4 +111,32 @@ class ResilientDevice:
 
     def close(self) -> None:
         """End the session."""
-        self._device.current.close()
+        self._device.last.close()
+
+    def __enter__(self) -> ResilientDevice:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _acquire_again(self, dead: RemoteDevice) -> RemoteDevice:
+        place = str(dead.endpoint.directory)
+        device = self._acquire()
+        try:
+            identity = device.identity(self._getter_seconds)
+        except BaseException:
+            device.close()
+            raise
+        dead.close()
+        if identity != self.identity:
+            device.close()
+            different = ", ".join(self.identity.differences(identity))
+            _log.error("another device answers in the place of one that died", device=place, different=different)
+            raise DeviceReplacedError(
+                f"{place} was {self.identity.version!r}; what answers there now is {identity.version!r} and differs "
+                f"in {different}"
+            )
+        _log.warning("a device that died is back", device=place)
+        return device

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import structlog
 
@@ -15,6 +15,25 @@ from nnhal.types import ErrorStatus
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+class Mortal(Protocol):
+    """What knows whether its session has ended."""
+
+    @property
+    def gone(self) -> bool:
+        """Whether its session has ended, or its device is dead."""
+        ...
+
+
+M = TypeVar("M", bound=Mortal)
+
+
+def alive(thing: M) -> M:
+    """The thing itself. Raises DeadObjectError where its session has ended."""
+    if thing.gone:
+        raise DeadObjectError(f"the session of a {type(thing).__name__} has ended")
+    return thing
 
 
 class DeviceReplacedError(HalError):
@@ -38,6 +57,11 @@ class Renewable(Generic[T]):
         self._replaced = ""
 
     @property
+    def last(self) -> T:
+        """The object as it was last had, dead or alive."""
+        return self._current
+
+    @property
     def current(self) -> T:
         """The object, dead or alive. Raises DeviceReplacedError where there will be none any more."""
         if self._replaced:
@@ -57,19 +81,18 @@ class Renewable(Generic[T]):
         return call(renewed)
 
     def _renewed(self, dead: T, death: DeadObjectError) -> T:
-        """The object that takes the place of a dead one. Of several threads the first makes it."""
+        """The object that takes the place of a dead one. Of several threads the first one makes it."""
         with self._lock:
             if self._current is not dead:
-                return self.current
-            renewal = self._renewal
-            if renewal is None:
-                self._renewal = Future()
+                return self._current
+            renewal, mine = self._renewal or Future(), self._renewal is None
+            self._renewal = renewal
         try:
-            return self._make(dead, self._renewal) if renewal is None else renewal.result()
+            return self._make(dead, renewal) if mine else renewal.result()
         except DeviceReplacedError as error:
             raise DeviceReplacedError(error.message) from death
         except NnhalError as error:
-            _log.warning("cannot be had again", what=type(dead).__name__, reason=str(error))
+            _log.warning("a dead object cannot be had again", kind=type(dead).__name__, reason=str(error))
             raise death from error
 
     def _make(self, dead: T, renewal: Future[T]) -> T:
@@ -77,8 +100,9 @@ class Renewable(Generic[T]):
             renewed = self._renew(dead)
         except BaseException as error:
             with self._lock:
-                self._replaced = error.message if isinstance(error, DeviceReplacedError) else ""
                 self._renewal = None
+                if isinstance(error, DeviceReplacedError):
+                    self._replaced = error.message
             renewal.set_exception(error)
             raise
         with self._lock:

@@ -1,0 +1,270 @@
+"""What a client makes of answers that break the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from nnhal.descriptor import Descriptor
+from nnhal.memory import create_ashmem
+from nnhal.remote import RemoteDevice
+from nnhal.types import BufferRole, Request
+from nnhal.v1 import backend_pb2, burst_pb2, device_pb2, execution_pb2, fenced_execution_callback_pb2, request_pb2
+from nnhal.v1 import prepared_model_pb2 as prepared_pb2
+from tests.support.additions import ELEMENTS, addition_in_ashmem, addition_model, addition_of_any_size
+from tests.support.refusals import FAILURE, refusal
+from tests.support.scripted import SUCCESS, Behaviour, Call, Script, Serve
+
+NO_TIMING = request_pb2.Timing(time_on_device_ns=-1, time_in_driver_ns=-1)
+
+
+def result(
+    fits: bool, *shapes: tuple[Sequence[int], bool], timing: tuple[int, int] = (-1, -1)
+) -> request_pb2.ExecutionResult:
+    """A result, with (dimensions, whether it fits) of each output."""
+    return request_pb2.ExecutionResult(
+        output_sufficient_size=fits,
+        output_shapes=[request_pb2.OutputShape(dimensions=d, is_sufficient=s) for d, s in shapes],
+        timing=request_pb2.Timing(time_on_device_ns=timing[0], time_in_driver_ns=timing[1]),
+    )
+
+
+def answering(answer: request_pb2.ExecutionResult) -> tuple[Script, Callable[[Any], burst_pb2.BurstAnswer]]:
+    """A device all of whose executions end with a result."""
+    script = {
+        "PreparedModel.ExecuteSynchronouslyWithConfig": (
+            prepared_pb2.PreparedModelServiceExecuteSynchronouslyWithConfigResponse(result=answer)
+        ),
+        "Execution.ExecuteSynchronously": execution_pb2.ExecutionServiceExecuteSynchronouslyResponse(result=answer),
+    }
+    return script, lambda _: burst_pb2.BurstAnswer(result=answer)
+
+
+def executions(device: RemoteDevice, request: Request, **model: Any) -> list[Callable[[], object]]:
+    """Every way to have a request executed and to see the result."""
+    prepared = device.prepare_model(**model)
+    execution, burst = prepared.create_reusable_execution(request), prepared.configure_execution_burst()
+    return [
+        lambda: prepared.execute(request),
+        execution.execute,
+        lambda: burst.execute(request, [-1]),
+        lambda: burst.execute(request),
+        lambda: burst.run(execution),
+        lambda: burst.run(execution, 2**62),
+    ]
+
+
+FULL = [ELEMENTS]
+CONTRADICTIONS = {
+    "all fit, one does not": (result(True, (FULL, False)), "all outputs fit.* that these do not: \\[0\\]"),
+    "not all fit, each does": (result(False, (FULL, True)), "some output does not fit.* that these do not: \\[\\]"),
+    "not all fit, nothing else said": (result(False), "some output does not fit"),
+    "nothing at all": (request_pb2.ExecutionResult(), "some output does not fit"),
+    "too many shapes": (result(True, (FULL, True), (FULL, True)), "2 output shapes, expected none or 1"),
+    "a negative dimension": (result(True, ([-1], True)), "dimensions \\[-1\\] of output 0, expected none below 0"),
+    "another size": (result(True, ([ELEMENTS + 1], True)), "dimensions \\[17\\] .* request say \\[16\\]"),
+    "another rank": (result(True, ([1, ELEMENTS], True)), "dimensions \\[1, 16\\] .* request say \\[16\\]"),
+    "longer on the device": (result(True, timing=(6, 5)), "6 ns of timing on the device, expected no more than the 5"),
+    "below no time": (result(True, timing=(-2, -1)), "a timing of -2 and -1 ns, expected -1 or more"),
+    "below no time in the driver": (result(True, timing=(-1, -5)), "a timing of -1 and -5 ns"),
+}
+
+
+@pytest.mark.contract("RS-04", "RS-07")
+@pytest.mark.parametrize("case", CONTRADICTIONS)
+def test_a_result_that_contradicts_the_rules_is_a_general_failure(scripted: Serve, case: str) -> None:
+    answer, words = CONTRADICTIONS[case]
+    device, _ = scripted(*answering(answer))
+    for execute in executions(device, addition_in_ashmem().request, model=addition_model()):
+        for _ in range(2):
+            refusal(execute, FAILURE, words)
+
+
+@pytest.mark.contract("RS-07")
+def test_what_the_request_states_of_an_output_counts_too(scripted: Serve) -> None:
+    device, _ = scripted(*answering(result(True, ([ELEMENTS + 1], True))))
+    request = addition_in_ashmem().request
+    open_size = executions(device, request, model=addition_of_any_size())
+    for execute in open_size:
+        execute()
+    (output,) = request.outputs
+    stated = replace(request, outputs=(replace(output, dimensions=(ELEMENTS,)),))
+    for execute in executions(device, stated, model=addition_of_any_size()):
+        refusal(execute, FAILURE, "request say \\[16\\]")
+
+
+ALLOWED = [
+    result(True),
+    result(True, (FULL, True)),
+    result(True, ([0], True)),
+    result(False, (FULL, False)),
+    result(False, ([], False)),
+    result(True, timing=(5, 5)),
+    result(True, timing=(5, -1)),
+    result(True, timing=(-1, 5)),
+]
+
+
+@pytest.mark.contract("RS-07")
+@pytest.mark.parametrize("answer", ALLOWED, ids=range(len(ALLOWED)))
+def test_a_result_within_the_rules_comes_as_it_is(scripted: Serve, answer: request_pb2.ExecutionResult) -> None:
+    device, _ = scripted(*answering(answer))
+    for execute in executions(device, addition_in_ashmem().request, model=addition_model()):
+        for _ in range(2):
+            execute()
+
+
+@pytest.mark.contract("RS-07")
+def test_a_burst_checks_the_same_answer_anew_for_another_execution(scripted: Serve) -> None:
+    device, _ = scripted(*answering(result(True, (FULL, True))))
+    prepared = device.prepare_model(addition_of_any_size())
+    burst, request = prepared.configure_execution_burst(), addition_in_ashmem().request
+    (output,) = request.outputs
+    fitting, other = (
+        prepared.create_reusable_execution(replace(request, outputs=(replace(output, dimensions=(count,)),)))
+        for count in (ELEMENTS, ELEMENTS + 1)
+    )
+    first = burst.run(fitting)
+    assert burst.run(fitting) is first
+    refusal(lambda: burst.run(other), FAILURE, "request say \\[17\\]")
+    assert burst.run(fitting) == first
+
+
+@pytest.mark.contract("RS-04")
+def test_a_negative_number_of_copied_bytes_is_a_general_failure(scripted: Serve) -> None:
+    staging = request_pb2.Staging(bytes=-1)
+    device, _ = scripted(on_burst=lambda _: burst_pb2.BurstAnswer(result=SUCCESS, staging=staging))
+    prepared = device.prepare_model(addition_model())
+    burst, request = prepared.configure_execution_burst(), addition_in_ashmem().request
+    refusal(lambda: burst.execute(request), FAILURE, "copied -1 bytes in 0 ns, expected 0 or more")
+
+
+@pytest.mark.contract("RS-05")
+@pytest.mark.parametrize(
+    ("buffer", "token", "words"),
+    [
+        (0, 5, "buffer 0, expected a handle above 0"),
+        (-3, 5, "buffer -3, expected a handle above 0"),
+        (5, 0, "token 0, expected one above 0"),
+        (5, -1, "token -1, expected one above 0"),
+    ],
+)
+def test_a_null_buffer_or_token_is_a_general_failure(scripted: Serve, buffer: int, token: int, words: str) -> None:
+    device, _ = scripted({"Device.Allocate": device_pb2.AllocateResponse(buffer=buffer, token=token)})
+    prepared = device.prepare_model(addition_model())
+    refusal(lambda: device.allocate([prepared], [BufferRole(0, 0)]), FAILURE, words)
+
+
+@pytest.mark.contract("RS-06")
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_support_for_another_number_of_operations_is_a_general_failure(scripted: Serve, count: int) -> None:
+    operation = backend_pb2.OperationSupport(supported=True)
+    device, _ = scripted(
+        {
+            "Device.GetSupportedOperations": device_pb2.GetSupportedOperationsResponse(supported=[True] * count),
+            "Backend.ExplainSupport": backend_pb2.ExplainSupportResponse(operations=[operation] * count),
+        }
+    )
+    model = addition_model(operations=2)
+    for ask in (device.supported_operations, device.explain_support):
+        refusal(lambda ask=ask: ask(model), FAILURE, f"answered for {count} operations, expected 2")  # type: ignore[misc]
+
+
+@pytest.mark.contract("RS-04")
+def test_memory_of_a_kind_that_does_not_exist_is_a_general_failure(scripted: Serve) -> None:
+    kind = backend_pb2.MemoryKind.ValueType(77)
+    device, _ = scripted({"Backend.Describe": backend_pb2.DescribeResponse(name="x", imports=[kind])})
+    refusal(device.describe, FAILURE, "memory of kinds \\[77\\]")
+
+
+@pytest.mark.contract("RS-04")
+@pytest.mark.parametrize("handle", [0, -1])
+def test_a_null_execution_burst_or_callback_is_a_general_failure(scripted: Serve, handle: int) -> None:
+    device, _ = scripted(
+        {
+            "PreparedModel.CreateReusableExecution": prepared_pb2.CreateReusableExecutionResponse(execution=handle),
+            "PreparedModel.ConfigureExecutionBurst": prepared_pb2.ConfigureExecutionBurstResponse(burst=handle),
+            "PreparedModel.ExecuteFencedWithConfig": prepared_pb2.PreparedModelServiceExecuteFencedWithConfigResponse(
+                result=prepared_pb2.FencedExecutionResult(callback=handle)
+            ),
+        }
+    )
+    prepared, request = device.prepare_model(addition_model()), addition_in_ashmem().request
+    refusal(lambda: prepared.create_reusable_execution(request), FAILURE, f"execution {handle}")
+    refusal(prepared.configure_execution_burst, FAILURE, f"burst {handle}")
+    refusal(lambda: prepared.execute_fenced(request), FAILURE, f"callback {handle}")
+
+
+def naming(offer: Callable[[Call], int]) -> dict[str, Behaviour]:
+    """A device that names a descriptor where it should name a channel or a fence."""
+    return {
+        "PreparedModel.ConfigureExecutionBurst": lambda _, call: prepared_pb2.ConfigureExecutionBurstResponse(
+            burst=1, channel_descriptor_id=offer(call)
+        ),
+        "PreparedModel.ExecuteFencedWithConfig": (
+            lambda _, call: prepared_pb2.PreparedModelServiceExecuteFencedWithConfigResponse(
+                result=prepared_pb2.FencedExecutionResult(callback=1, sync_fence_descriptor_id=offer(call))
+            )
+        ),
+        "Execution.OpenLaunchChannel": (
+            lambda _, call: execution_pb2.OpenLaunchChannelResponse(channel_descriptor_id=offer(call))
+        ),
+    }
+
+
+def offer_memory(call: Call) -> int:
+    memory = create_ashmem(4096)
+    return call.offer(Descriptor.duplicate(memory.descriptor))
+
+
+@pytest.mark.contract("RS-04")
+@pytest.mark.parametrize(
+    ("offer", "words"),
+    [(lambda _: 4711, "descriptor 4711, which it does not have"), (offer_memory, "socket")],
+    ids=["none", "no socket"],
+)
+def test_a_descriptor_that_makes_no_sense_is_a_general_failure(
+    scripted: Serve, offer: Callable[[Call], int], words: str
+) -> None:
+    device, _ = scripted(naming(offer))
+    prepared, request = device.prepare_model(addition_model()), addition_in_ashmem().request
+    refusal(prepared.configure_execution_burst, FAILURE, words)
+    refusal(lambda: prepared.execute_fenced(request), FAILURE, words)
+    refusal(device.open_launcher, FAILURE, words)
+
+
+INFOS = {
+    "below no time": (((-1, -1), (-1, -2)), "timing since the fences of -1 and -2 ns"),
+    "longer on the device": (((9, 8), (-1, -1)), "9 ns of timing since the launch on the device"),
+    "longer since the fences": (((5, 5), (5, 6)), "6 ns in the driver since the fences, expected no more than the 5"),
+    "longer on the device since the fences": (((5, 9), (6, 9)), "6 ns on the device since the fences"),
+}
+
+
+@pytest.mark.contract("RS-04")
+@pytest.mark.parametrize("case", INFOS)
+def test_times_of_a_fenced_execution_that_contradict_the_rules_are_a_general_failure(
+    scripted: Serve, case: str
+) -> None:
+    (launched, fenced), words = INFOS[case]
+    info = fenced_execution_callback_pb2.GetExecutionInfoResponse(
+        timing_launched=request_pb2.Timing(time_on_device_ns=launched[0], time_in_driver_ns=launched[1]),
+        timing_fenced=request_pb2.Timing(time_on_device_ns=fenced[0], time_in_driver_ns=fenced[1]),
+    )
+
+    def answer(message: bytes) -> bytes:
+        return execution_pb2.LaunchAnswer(info=info).SerializeToString()
+
+    device, _ = scripted(
+        {
+            "FencedExecutionCallback.GetExecutionInfo": info,
+            **naming(lambda call: call.channel("launch", answer)),
+        }
+    )
+    prepared, request = device.prepare_model(addition_model()), addition_in_ashmem().request
+    refusal(prepared.execute_fenced(request).info, FAILURE, words)
+    execution = prepared.create_reusable_execution(request)
+    refusal(lambda: device.open_launcher().info(execution), FAILURE, words)

@@ -1,0 +1,46 @@
+"""Invalid models made of valid ones: every mutation of each family of the contract, at every place.
+
+Families are called after the contract's rows. A mutation changes one thing of one subgraph; what the contract says may
+still be valid then is left out of a family, and can be had from ``still_valid``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from nnhal.types import Model
+from tests.support.model_mutations import lifetimes, operands, operations, order, types
+from tests.support.model_mutations.mutation import Mutation
+
+__all__ = ["FAMILIES", "Family", "Mutation", "still_valid"]
+
+Family = Callable[[Model], Iterator[Mutation]]
+
+FAMILIES: dict[str, Family] = {
+    "VM-01": order.readers_before_writers,
+    "VM-02": operands.no_types,
+    "VM-03": operands.ranked_scalars,
+    "VM-04": operands.wrong_scales,
+    "VM-05": operands.wrong_zero_points,
+    "VM-06": lifetimes.listed,
+    "VM-07": lifetimes.unlisted,
+    "VM-08": order.second_writers,
+    "VM-09": types.refused,
+    "VM-10": operations.no_operations,
+    "VM-11": operations.inputs_past_the_last,
+    "VM-12": operations.outputs_past_the_last,
+    "VM-13": order.diverted_results,
+    "VM-14": order.missing_operands,
+    "VM-15": order.missing_operations,
+    "VM-16": operations.inputs_removed,
+    "VM-17": operations.outputs_removed,
+    "VM-18": operations.inputs_added,
+    "VM-19": operations.outputs_added,
+}
+"""Each family of mutations of models by its row."""
+
+
+def still_valid(model: Model) -> Iterator[Mutation]:
+    """What is changed as in VM-09 and VM-16 and must be accepted: the operation takes other types or fewer inputs."""
+    yield from types.accepted(model)
+    yield from operations.inputs_removed_with_right(model)
