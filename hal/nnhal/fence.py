@@ -73,29 +73,26 @@ class Fence:
 class Signal:
     """The end of a fence that signals. Closing it, or dying, without a signal is the error."""
 
-    __slots__ = ("_socket",)
+    __slots__ = ("_descriptor",)
 
-    def __init__(self, connection: socket.socket) -> None:
-        self._socket = connection
+    def __init__(self, descriptor: Descriptor) -> None:
+        self._descriptor = descriptor
 
     def send(self) -> None:
         """Signal. What was done before is seen by whoever waits."""
-        with contextlib.suppress(OSError):  # nobody holds the fence any more
-            self._socket.send(_STATUS, socket.MSG_NOSIGNAL)
-        self._socket.close()
+        with contextlib.suppress(OSError, ValueError):  # nobody holds the fence any more, or it has failed already
+            os.write(self._descriptor.fileno(), _STATUS)
+        self._descriptor.close()
 
     def fail(self) -> None:
         """Put the fence into error; nothing after a signal."""
-        self._socket.close()
-
-    def __del__(self) -> None:
-        self._socket.close()
+        self._descriptor.close()
 
 
 def create_fence() -> tuple[Signal, Fence]:
     """A pending fence, and what signals it. Raises OSError where there are no descriptors."""
     signal, fence = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-    return Signal(signal), Fence(Descriptor(fence.detach()))
+    return Signal(Descriptor(signal.detach())), Fence(Descriptor(fence.detach()))
 
 
 def wait_for_all(fences: Sequence[Fence], deadline_ns: int = NO_DEADLINE, cancelled: int | None = None) -> None:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 
-from nnhal.codec.model import extension_names_to_wire
-from nnhal.codec.request import hints_to_wire
-from nnhal.errors import HalError, NnhalError
+from nnhal.errors import HalError
 from nnhal.memory import create_ashmem
 from nnhal.remote import RemoteDevice
 from nnhal.types import (
@@ -23,63 +21,24 @@ from nnhal.types import (
     Model,
     TokenValuePair,
 )
-from nnhal.v1 import device_pb2, types_pb2
+from nnhal.v1 import device_pb2
 from tests.support.additions import addition_in_ashmem, addition_model, addition_of_constant
 from tests.support.entry_points import PLAIN, Target, synchronously
+from tests.support.preparations import (
+    Arguments,
+    Outcome,
+    Prepare,
+    assert_notified_and_thrown,
+    assert_only_notified,
+    kinds,
+    prepare_model,
+    prepare_model_with_config,
+)
 from tests.support.processes import device_process
 from tests.support.refusals import INVALID
 from tests.support.wire import NO_TOKEN, WireDevice
 
 EXPIRED_NS = 1
-
-
-@dataclass(frozen=True)
-class Arguments:
-    """What a preparation is given besides its model."""
-
-    preference: int = 1
-    priority: int = 1
-    deadline_ns: int = NO_DEADLINE
-    token: bytes = NO_TOKEN
-    cache: Sequence[int] = ()
-    hints: Sequence[TokenValuePair] = ()
-    extension_names: Sequence[ExtensionNameAndPrefix] = ()
-
-
-Outcome = tuple[list[device_pb2.Preparation], NnhalError | None]
-Prepare = Callable[[WireDevice, Model, Arguments], Outcome]
-
-
-def prepare_model(wire: WireDevice, model: Model, arguments: Arguments) -> Outcome:
-    """prepareModel."""
-    cache = [device_pb2.CacheFile(descriptor_id=number) for number in arguments.cache]
-    message = device_pb2.PrepareModelRequest(
-        model=wire.model(model),
-        preference=types_pb2.ExecutionPreference.ValueType(arguments.preference),
-        priority=types_pb2.Priority.ValueType(arguments.priority),
-        deadline_ns=arguments.deadline_ns,
-        model_cache=cache,
-        data_cache=cache,
-        token=arguments.token,
-    )
-    return wire.events(wire.device.PrepareModel, message)
-
-
-def prepare_model_with_config(wire: WireDevice, model: Model, arguments: Arguments) -> Outcome:
-    """prepareModelWithConfig."""
-    cache = [device_pb2.CacheFile(descriptor_id=number) for number in arguments.cache]
-    config = device_pb2.PrepareModelConfig(
-        preference=types_pb2.ExecutionPreference.ValueType(arguments.preference),
-        priority=types_pb2.Priority.ValueType(arguments.priority),
-        deadline_ns=arguments.deadline_ns,
-        model_cache=cache,
-        data_cache=cache,
-        cache_token=arguments.token,
-        compilation_hints=hints_to_wire(arguments.hints),
-        extension_name_to_prefix=extension_names_to_wire(arguments.extension_names),
-    )
-    message = device_pb2.PrepareModelWithConfigRequest(model=wire.model(model), config=config)
-    return wire.events(wire.device.PrepareModelWithConfig, message)
 
 
 @pytest.fixture(params=[prepare_model, prepare_model_with_config])
@@ -98,32 +57,6 @@ def null() -> Iterator[WireDevice]:
         WireDevice(endpoint) as wire,
     ):
         yield wire
-
-
-def kinds(events: Sequence[device_pb2.Preparation]) -> list[str | None]:
-    return [event.WhichOneof("event") for event in events]
-
-
-def assert_notified_and_thrown(outcome: Outcome, status: ErrorStatus, words: str) -> None:
-    """The callback hears of the error, and the call ends with the very same one."""
-    events, error = outcome
-    assert kinds(events) == ["notified"]
-    notified = events[0].notified
-    assert ErrorStatus(notified.status) == status
-    assert notified.prepared_model == 0
-    assert isinstance(error, HalError)
-    assert (error.status, error.message) == (status, notified.message)
-    assert words in error.message
-
-
-def assert_only_notified(outcome: Outcome, status: ErrorStatus, words: str) -> None:
-    """The call succeeds, and the callback hears of an error."""
-    events, error = outcome
-    assert error is None
-    assert kinds(events) == ["launched", "notified"]
-    notified = events[1].notified
-    assert (ErrorStatus(notified.status), notified.prepared_model) == (status, 0)
-    assert words in notified.message
 
 
 def assert_prepared(wire: WireDevice, outcome: Outcome) -> None:

@@ -29,10 +29,20 @@ from nnhal.types import (
     RequestMemoryPool,
     TokenValuePair,
 )
+from nnhal.types.layout import Dimensions
 from tests.support.additions import addition_in_ashmem, addition_of_any_size, addition_of_open_size
-from tests.support.entry_points import ENTRY_POINTS, PLAIN, EntryPoint, Target, bind
+from tests.support.entry_points import (
+    ALL_ENTRY_POINTS,
+    ENTRY_POINTS,
+    FENCED_ENTRY_POINTS,
+    PLAIN,
+    EntryPoint,
+    Target,
+    bind,
+)
+from tests.support.failures import endless_loop, lookup_beyond_the_table, lookup_model, request_for_one_number
 from tests.support.models import Recipe
-from tests.support.refusals import INVALID, refusal
+from tests.support.refusals import INVALID, MISSED, refusal
 from tests.support.wire import WireDevice
 
 F32 = OperandType.TENSOR_FLOAT32
@@ -69,10 +79,22 @@ def request_for_two_sums() -> Request:
     )
 
 
-@pytest.fixture(params=ENTRY_POINTS)
+@pytest.fixture(params=ALL_ENTRY_POINTS)
 def entry(request: pytest.FixtureRequest) -> EntryPoint:
     """Each way to execute."""
+    return ALL_ENTRY_POINTS[request.param]
+
+
+@pytest.fixture(params=ENTRY_POINTS)
+def unfenced(request: pytest.FixtureRequest) -> EntryPoint:
+    """Each way to execute without fences, where outputs may stay open."""
     return ENTRY_POINTS[request.param]
+
+
+@pytest.fixture(params=FENCED_ENTRY_POINTS)
+def fenced(request: pytest.FixtureRequest) -> EntryPoint:
+    """Each way to execute with fences."""
+    return FENCED_ENTRY_POINTS[request.param]
 
 
 @pytest.fixture(scope="module")
@@ -300,7 +322,7 @@ def test_a_loop_timeout_that_nobody_may_ask_for_is_invalid(target: Target, entry
 
 KNOWN = (ExtensionNameAndPrefix("org.example.hints", 7),)
 HINT = TokenValuePair(7 << 16 | 1, b"x")
-WITH_CONFIG = [name for name in ENTRY_POINTS if "config" in name or "reusable" in name]
+WITH_CONFIG = [name for name in ALL_ENTRY_POINTS if "config" in name or "reusable" in name]
 
 
 @pytest.mark.contract("RE-07", "PM-15")
@@ -308,7 +330,7 @@ WITH_CONFIG = [name for name in ENTRY_POINTS if "config" in name or "reusable" i
 def test_hints_are_checked_and_otherwise_ignored(target: Target, name: str) -> None:
     def execute(*hints: TokenValuePair) -> object:
         config = ExecutionConfig(execution_hints=hints, extension_name_to_prefix=KNOWN)
-        return ENTRY_POINTS[name](target, request_for_two_sums(), config, NO_DEADLINE)
+        return ALL_ENTRY_POINTS[name](target, request_for_two_sums(), config, NO_DEADLINE)
 
     execute(HINT, TokenValuePair(7 << 16 | 2, b""))
     refusal(lambda: execute(HINT, TokenValuePair(HINT.token, b"y")), INVALID, "not unique")
@@ -322,7 +344,8 @@ def test_inputs_must_be_fully_specified_by_model_and_request(session: WireDevice
 
     def sized(*dimensions: int) -> Request:
         inputs = tuple(replace(a, dimensions=dimensions) for a in addition.request.inputs)
-        return replace(addition.request, inputs=inputs)
+        outputs = tuple(replace(a, dimensions=(16,)) for a in addition.request.outputs)
+        return replace(addition.request, inputs=inputs, outputs=outputs)
 
     for dimensions in ((), (0,)):
         request = sized(*dimensions)
@@ -332,7 +355,7 @@ def test_inputs_must_be_fully_specified_by_model_and_request(session: WireDevice
 
 @pytest.mark.contract("RQ-08", "EX-04")
 @pytest.mark.parametrize("length", [64, 100])
-def test_outputs_may_stay_open_until_they_are_there(open_target: Target, entry: EntryPoint, length: int) -> None:
+def test_outputs_may_stay_open_until_they_are_there(open_target: Target, unfenced: EntryPoint, length: int) -> None:
     addition = addition_in_ashmem(elements=64)
     request = replace(
         addition.request,
@@ -340,7 +363,7 @@ def test_outputs_may_stay_open_until_they_are_there(open_target: Target, entry: 
         outputs=tuple(located(a, length=length) for a in addition.request.outputs),
     )
     addition.fill(1, 2)
-    result = entry(open_target, request, PLAIN, NO_DEADLINE)
+    result = unfenced(open_target, request, PLAIN, NO_DEADLINE)
     assert result.output_sufficient_size
     assert result.output_shapes == (OutputShape((16,)),)
     np.testing.assert_array_equal(addition.total()[:16], np.float32(3))
@@ -349,28 +372,109 @@ def test_outputs_may_stay_open_until_they_are_there(open_target: Target, entry: 
 @pytest.mark.contract("EX-06")
 @pytest.mark.parametrize("config", CONFIGS)
 def test_an_open_output_that_does_not_fit_is_reported_with_its_size(
-    open_target: Target, entry: EntryPoint, config: ExecutionConfig
+    open_target: Target, unfenced: EntryPoint, config: ExecutionConfig
 ) -> None:
     addition = addition_in_ashmem()
     outputs = tuple(located(a, length=63, padding=1) for a in addition.request.outputs)
-    result = entry(open_target, replace(addition.request, outputs=outputs), config, NO_DEADLINE)
+    result = unfenced(open_target, replace(addition.request, outputs=outputs), config, NO_DEADLINE)
     assert not result.output_sufficient_size
     assert result.output_shapes == (OutputShape((16,), is_sufficient=False),)
     assert result.timing == UNAVAILABLE_TIMING
 
 
+@pytest.mark.contract("RQ-08", "EX-05", "EX-07", "FC-07", "FC-08")
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("dimensions", [(), (0,)])
+@pytest.mark.parametrize("missing", [0, 1])
+def test_outputs_of_open_size_cannot_be_fenced_whatever_room_they_have(
+    open_target: Target, fenced: EntryPoint, missing: int, dimensions: Dimensions, config: ExecutionConfig
+) -> None:
+    addition = addition_in_ashmem()
+    outputs = tuple(
+        replace(located(a, length=SIZE - missing, padding=missing), dimensions=dimensions)
+        for a in addition.request.outputs
+    )
+    addition.fill(1, 2)
+    refusal(
+        lambda: fenced(open_target, replace(addition.request, outputs=outputs), config, NO_DEADLINE),
+        INVALID,
+        r"output 0 has dimensions \[\?\]",
+    )
+    assert np.isnan(addition.total()).all()
+    known = tuple(replace(a, dimensions=(16,)) for a in addition.request.outputs)
+    addition.check(lambda: fenced(open_target, replace(addition.request, outputs=known), config, NO_DEADLINE), 1, 2)
+
+
 @pytest.mark.contract("VR-06")
 def test_what_fails_only_when_it_runs_is_an_error(session: WireDevice, entry: EntryPoint) -> None:
-    recipe = Recipe()
-    lookups = recipe.input(OperandType.TENSOR_INT32, (4,))
-    values = recipe.constant(F32, np.zeros((3, 4)))
-    found = recipe.operation(OperationType.EMBEDDING_LOOKUP, [lookups, values], Operand(F32, (4, 4)))
-    target = Target(session, session.prepare(recipe.build(found).model))
-    pool = create_ashmem(128)
-    open_pool(pool, writable=True).write(0, np.array([0, 1, 2, 3], np.int32).view(np.uint8))
-    request = Request((RequestArgument(DataLocation(0, 0, 16)),), (RequestArgument(DataLocation(0, 64, 64)),), (pool,))
+    target = Target(session, session.prepare(lookup_model()))
     with pytest.raises(HalError):
-        entry(target, request, PLAIN, NO_DEADLINE)
+        entry(target, lookup_beyond_the_table(), PLAIN, NO_DEADLINE)
+
+
+@pytest.mark.contract("EX-15")
+@pytest.mark.parametrize("driver", ["cpu_ref", "cpu_acc"])
+def test_a_loop_without_end_ends_with_its_timeout(
+    request: pytest.FixtureRequest, driver: str, entry: EntryPoint
+) -> None:
+    with WireDevice(request.getfixturevalue(driver)) as wire:
+        target = Target(wire, wire.prepare(endless_loop()))
+        with pytest.raises(HalError) as caught:
+            entry(target, request_for_one_number(), ExecutionConfig(loop_timeout_duration_ns=1_000_000), NO_DEADLINE)
+    assert caught.value.status in MISSED
+
+
+@pytest.mark.contract("EX-08")
+@pytest.mark.parametrize("length", [1, 7, 64])
+def test_an_output_that_turns_out_empty_fits_anywhere(session: WireDevice, unfenced: EntryPoint, length: int) -> None:
+    recipe = Recipe()
+    scores = recipe.input(F32, (2, 2))
+    boxes = recipe.constant(F32, np.zeros((2, 8)))
+    images = recipe.constant(OperandType.TENSOR_INT32, [0, 0])
+    limits = [recipe.constant(OperandType.FLOAT32, 0.5) for _ in range(4)]
+    parameters = [limits[0], *recipe.integers(-1, 0), *limits[1:]]
+    outputs = [
+        Operand(F32, (0,)),
+        Operand(F32, (0, 4)),
+        Operand(OperandType.TENSOR_INT32, (0,)),
+        Operand(OperandType.TENSOR_INT32, (0,)),
+    ]
+    first = recipe.operation(OperationType.BOX_WITH_NMS_LIMIT, [scores, boxes, images, *parameters], *outputs)
+    target = Target(session, session.prepare(recipe.build(*range(first, first + 4)).model))
+    request = Request(
+        (RequestArgument(DataLocation(0, 0, 16)),),
+        tuple(RequestArgument(DataLocation(0, 64 * (1 + index), length)) for index in range(4)),
+        (create_ashmem(320),),
+    )
+    result = unfenced(target, request, PLAIN, NO_DEADLINE)
+    assert result.output_sufficient_size
+    assert [shape.dimensions for shape in result.output_shapes] == [(0,), (0, 4), (0,), (0,)]
+    assert all(shape.is_sufficient for shape in result.output_shapes)
+
+
+@pytest.mark.contract("EX-09")
+def test_an_optional_input_without_value_has_its_default(session: WireDevice, entry: EntryPoint) -> None:
+    recipe = Recipe()
+    seeds = recipe.constant(F32, np.linspace(-3, 3, 64).reshape(2, 32))
+    items, weights = recipe.input(OperandType.TENSOR_INT32, (3,)), recipe.input(F32, (3,))
+    inputs = [seeds, items, weights, *recipe.integers(2)]
+    bits = recipe.operation(OperationType.LSH_PROJECTION, inputs, Operand(OperandType.TENSOR_INT32, (64,)))
+    target = Target(session, session.prepare(recipe.build(bits).model))
+    memory = create_ashmem(320)
+    pool = open_pool(memory, writable=True)
+    pool.write(0, np.array([7, 8, 9], np.int32).view(np.uint8))
+
+    def projected(argument: RequestArgument) -> list[int]:
+        inputs = (RequestArgument(DataLocation(0, 0, 12)), argument)
+        request = Request(inputs, (RequestArgument(DataLocation(0, 64, 256)),), (memory,))
+        assert entry(target, request, PLAIN, NO_DEADLINE).output_sufficient_size
+        return list(pool.read(64, 256).view(np.int32))
+
+    def weighted(*values: float) -> list[int]:
+        pool.write(16, np.array(values, np.float32).view(np.uint8))
+        return projected(RequestArgument(DataLocation(0, 16, 12)))
+
+    assert weighted(1, -1, 0) != weighted(1, 1, 1) == projected(RequestArgument(has_no_value=True))
 
 
 @pytest.mark.contract("RE-03")

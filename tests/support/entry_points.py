@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cached_property
+from typing import NamedTuple, Protocol
 
-from nnhal.codec import config_to_wire, result_from_wire
+from nnhal.codec import config_to_wire, info_from_wire, result_from_wire
+from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError
-from nnhal.types import ErrorStatus, ExecutionConfig, ExecutionResult, Request
+from nnhal.fence import Fence, FenceError
+from nnhal.types import (
+    NO_DEADLINE,
+    ErrorStatus,
+    ExecutionConfig,
+    ExecutionResult,
+    FencedExecutionInfo,
+    Request,
+)
 from nnhal.v1 import burst_pb2, execution_pb2
+from nnhal.v1 import fenced_execution_callback_pb2 as callback_pb2
 from nnhal.v1 import prepared_model_pb2 as prepared_pb2
 from tests.support.wire import WireDevice
 
@@ -32,6 +45,25 @@ class WireBurst:
         return result_from_wire(answer.result)
 
 
+class WireLaunches:
+    """A launch channel."""
+
+    def __init__(self, wire: WireDevice) -> None:
+        answer = wire.call(wire.execution.OpenLaunchChannel, execution_pb2.OpenLaunchChannelRequest())
+        self.channel = wire.take_channel(answer.channel_descriptor_id)
+
+    def exchange(
+        self, call: execution_pb2.LaunchCall, descriptors: Sequence[Descriptor] = ()
+    ) -> tuple[execution_pb2.LaunchAnswer, list[Descriptor]]:
+        """Send a call and decode what comes back. Raises HalError."""
+        self.channel.send(call.SerializeToString(), descriptors)
+        message, received = self.channel.receive_with_descriptors()
+        answer = execution_pb2.LaunchAnswer.FromString(message)
+        if answer.WhichOneof("answer") == "refused":
+            raise HalError(ErrorStatus(answer.refused.status), answer.refused.message)
+        return answer, received
+
+
 class Target:
     """A prepared model with a burst, and the arguments that executions of it have besides their request."""
 
@@ -39,6 +71,11 @@ class Target:
         self.wire = wire
         self.prepared = prepared
         self.burst = WireBurst(wire, prepared)
+
+    @cached_property
+    def launches(self) -> WireLaunches:
+        """A launch channel of the session."""
+        return WireLaunches(self.wire)
 
     def plain(
         self, request: Request, config: ExecutionConfig, deadline_ns: int
@@ -159,6 +196,174 @@ def burst_channel_with_config(
     return target.burst.exchange(burst_pb2.BurstCall(execute_with_config=message))
 
 
+class Launched(NamedTuple):
+    """A launched execution: its fence, None where it has ended, and getExecutionInfo."""
+
+    fence: Fence | None
+    info: Callable[[], FencedExecutionInfo]
+
+    def end(self) -> FencedExecutionInfo:
+        """Wait until it has ended, well or not, and return its info."""
+        if self.fence is not None:
+            with suppress(FenceError):
+                self.fence.wait()
+        return self.info()
+
+
+class LaunchPoint(Protocol):
+    """A way to launch a request."""
+
+    def __call__(
+        self,
+        target: Target,
+        request: Request,
+        wait_for: Sequence[Fence] = (),
+        config: ExecutionConfig = PLAIN,
+        deadline_ns: int = NO_DEADLINE,
+        duration_ns: int = NO_DEADLINE,
+    ) -> Launched:
+        """Launch it. Raises HalError."""
+        ...
+
+
+class Relaunch(Protocol):
+    """A way to launch a reusable execution."""
+
+    def __call__(
+        self,
+        target: Target,
+        execution: int,
+        wait_for: Sequence[Fence] = (),
+        deadline_ns: int = NO_DEADLINE,
+        duration_ns: int = NO_DEADLINE,
+    ) -> Launched:
+        """Launch it. Raises HalError."""
+        ...
+
+
+def fence_ids(wire: WireDevice, fences: Sequence[Fence]) -> list[int]:
+    """The ids of fences on the link."""
+    return [wire.link.issue(fence.descriptor) for fence in fences]
+
+
+def launched(wire: WireDevice, result: prepared_pb2.FencedExecutionResult) -> Launched:
+    """What a call that launches has answered."""
+    number = result.sync_fence_descriptor_id
+
+    def info() -> FencedExecutionInfo:
+        message = callback_pb2.GetExecutionInfoRequest(callback=result.callback)
+        return info_from_wire(wire.call(wire.callback.GetExecutionInfo, message))
+
+    return Launched(Fence(wire.link.take(number)) if number else None, info)
+
+
+def fenced(
+    target: Target,
+    request: Request,
+    wait_for: Sequence[Fence] = (),
+    config: ExecutionConfig = PLAIN,
+    deadline_ns: int = NO_DEADLINE,
+    duration_ns: int = NO_DEADLINE,
+) -> Launched:
+    """executeFenced."""
+    wire = target.wire
+    message = prepared_pb2.PreparedModelServiceExecuteFencedRequest(
+        prepared_model=target.prepared,
+        request=wire.request(request),
+        wait_for_descriptor_ids=fence_ids(wire, wait_for),
+        measure_timing=config.measure_timing,
+        deadline_ns=deadline_ns,
+        loop_timeout_duration_ns=config.loop_timeout_duration_ns,
+        duration_ns=duration_ns,
+    )
+    return launched(wire, wire.call(wire.prepared_model.ExecuteFenced, message).result)
+
+
+def fenced_with_config(
+    target: Target,
+    request: Request,
+    wait_for: Sequence[Fence] = (),
+    config: ExecutionConfig = PLAIN,
+    deadline_ns: int = NO_DEADLINE,
+    duration_ns: int = NO_DEADLINE,
+) -> Launched:
+    """executeFencedWithConfig."""
+    wire = target.wire
+    message = prepared_pb2.PreparedModelServiceExecuteFencedWithConfigRequest(
+        prepared_model=target.prepared,
+        request=wire.request(request),
+        wait_for_descriptor_ids=fence_ids(wire, wait_for),
+        config=config_to_wire(config),
+        deadline_ns=deadline_ns,
+        duration_ns=duration_ns,
+    )
+    return launched(wire, wire.call(wire.prepared_model.ExecuteFencedWithConfig, message).result)
+
+
+def relaunch_call(
+    target: Target,
+    execution: int,
+    wait_for: Sequence[Fence] = (),
+    deadline_ns: int = NO_DEADLINE,
+    duration_ns: int = NO_DEADLINE,
+) -> Launched:
+    """A reusable execution's executeFenced over gRPC."""
+    wire = target.wire
+    message = execution_pb2.ExecutionServiceExecuteFencedRequest(
+        execution=execution,
+        wait_for_descriptor_ids=fence_ids(wire, wait_for),
+        deadline_ns=deadline_ns,
+        duration_ns=duration_ns,
+    )
+    return launched(wire, wire.call(wire.execution.ExecuteFenced, message).result)
+
+
+def relaunch_on_channel(
+    target: Target,
+    execution: int,
+    wait_for: Sequence[Fence] = (),
+    deadline_ns: int = NO_DEADLINE,
+    duration_ns: int = NO_DEADLINE,
+) -> Launched:
+    """A reusable execution's executeFenced over a launch channel."""
+    launch = execution_pb2.Launch(execution=execution, deadline_ns=deadline_ns, duration_ns=duration_ns)
+    _, descriptors = target.launches.exchange(
+        execution_pb2.LaunchCall(launch=launch), [fence.descriptor for fence in wait_for]
+    )
+
+    def info() -> FencedExecutionInfo:
+        call = execution_pb2.LaunchCall(info=execution_pb2.LaunchInfo(execution=execution))
+        return info_from_wire(target.launches.exchange(call)[0].info)
+
+    return Launched(Fence(descriptors[0]) if descriptors else None, info)
+
+
+def _bound(relaunch: Relaunch) -> LaunchPoint:
+    def launch(
+        target: Target,
+        request: Request,
+        wait_for: Sequence[Fence] = (),
+        config: ExecutionConfig = PLAIN,
+        deadline_ns: int = NO_DEADLINE,
+        duration_ns: int = NO_DEADLINE,
+    ) -> Launched:
+        return relaunch(target, bind(target, request, config), wait_for, deadline_ns, duration_ns)
+
+    return launch
+
+
+def _to_the_end(launch: LaunchPoint) -> EntryPoint:
+    """An entry point that launches, waits, and asks how it ended; the timing is that since the launch."""
+
+    def run(target: Target, request: Request, config: ExecutionConfig, deadline_ns: int) -> ExecutionResult:
+        info = launch(target, request, (), config, deadline_ns).end()
+        if info.status != ErrorStatus.NONE:
+            raise HalError(info.status, info.message)
+        return ExecutionResult(timing=info.timing_launched)
+
+    return run
+
+
 def _without_identity(entry: BurstEntryPoint) -> EntryPoint:
     def run(target: Target, request: Request, config: ExecutionConfig, deadline_ns: int) -> ExecutionResult:
         return entry(target, request, [-1] * len(request.pools), config, deadline_ns)
@@ -179,3 +384,14 @@ ENTRY_POINTS: dict[str, EntryPoint] = {
     "reusable, channel": reusably_in_a_burst,
     **{name: _without_identity(entry) for name, entry in BURST_ENTRY_POINTS.items()},
 }
+RELAUNCHES: dict[str, Relaunch] = {
+    "reusable, fenced": relaunch_call,
+    "reusable, launch channel": relaunch_on_channel,
+}
+LAUNCH_POINTS: dict[str, LaunchPoint] = {
+    "fenced": fenced,
+    "fenced, config": fenced_with_config,
+    **{name: _bound(relaunch) for name, relaunch in RELAUNCHES.items()},
+}
+FENCED_ENTRY_POINTS: dict[str, EntryPoint] = {name: _to_the_end(launch) for name, launch in LAUNCH_POINTS.items()}
+ALL_ENTRY_POINTS = ENTRY_POINTS | FENCED_ENTRY_POINTS

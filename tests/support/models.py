@@ -56,6 +56,10 @@ class Recipe:
             Operand(code, array.shape, scale, zero_point, OperandLifeTime.CONSTANT_COPY, location, channels)
         )
 
+    def omitted(self, code: OperandType) -> int:
+        """An optional operand that is left out."""
+        return self._add(Operand(code, lifetime=OperandLifeTime.NO_VALUE))
+
     def integers(self, *values: int) -> list[int]:
         """INT32 scalars."""
         return [self.constant(OperandType.INT32, value) for value in values]

@@ -11,6 +11,7 @@ from nnhal.types import ErrorStatus
 
 INVALID = ErrorStatus.INVALID_ARGUMENT
 FAILURE = ErrorStatus.GENERAL_FAILURE
+MISSED = (ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_DEADLINE_PERSISTENT)
 
 
 def refusal(call: Callable[[], object], status: ErrorStatus, words: str = "") -> HalError:

@@ -182,6 +182,8 @@ class ScriptedDevice:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._process.__exit__(kind, error, trace)
+        for signal_ in self.signals:
+            signal_.fail()
 
     def _handler(self, name: str, method: Any) -> grpc.RpcMethodHandler[Any, Any]:
         make = grpc.unary_stream_rpc_method_handler if method.server_streaming else grpc.unary_unary_rpc_method_handler

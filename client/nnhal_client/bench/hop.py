@@ -26,11 +26,10 @@ from nnhal.types import (
     OperandType,
     Operation,
     OperationType,
-    Request,
-    RequestArgument,
     Subgraph,
 )
 from nnhal_client.bench.echo import MESSAGE_BYTES
+from nnhal_client.bench.hal_models import relu, request_for
 from nnhal_client.bench.samples import Samples
 from nnhal_client.up import single_device
 
@@ -88,8 +87,9 @@ def measure_hop(rounds: int, large_rounds: int, advance: Callable[[], None]) -> 
 
 
 def _tiny(device: RemoteDevice, rounds: int, advance: Callable[[], None]) -> dict[str, Samples]:
-    prepared = device.prepare_model(_relu_model(_TINY_ELEMENTS))
-    request = _request(_TINY_ELEMENTS * 4)
+    model = relu(_TINY_ELEMENTS)
+    prepared = device.prepare_model(model)
+    request = request_for(model)
     execution = prepared.create_reusable_execution(request)
     burst = prepared.configure_execution_burst()
     in_process = _in_process(_TINY_ELEMENTS)
@@ -118,9 +118,9 @@ def _sizes(device: RemoteDevice, rounds: int, advance: Callable[[], None]) -> di
     so 64 MiB are compared with 4 KiB both at their own length and at the same one.
     """
     runs = {
-        "4 KiB": _measured_run(device, _relu_model(_SMALL_BYTES // 4), _SMALL_BYTES),
-        "4 KiB, as long a computation": _measured_run(device, _long_model(), _SMALL_BYTES),
-        "64 MiB": _measured_run(device, _relu_model(_LARGE_BYTES // 4), _LARGE_BYTES),
+        "4 KiB": _measured_run(device, relu(_SMALL_BYTES // 4)),
+        "4 KiB, as long a computation": _measured_run(device, _long_model()),
+        "64 MiB": _measured_run(device, relu(_LARGE_BYTES // 4)),
     }
     for run in runs.values():
         run()
@@ -135,10 +135,10 @@ def _sizes(device: RemoteDevice, rounds: int, advance: Callable[[], None]) -> di
     }
 
 
-def _measured_run(device: RemoteDevice, model: Model, size: int) -> Callable[[], tuple[int, int]]:
+def _measured_run(device: RemoteDevice, model: Model) -> Callable[[], tuple[int, int]]:
     """A burst that gives (what it took over the time on the device, the time on the device), nanoseconds."""
     prepared = device.prepare_model(model)
-    execution = prepared.create_reusable_execution(_request(size), _MEASURED)
+    execution = prepared.create_reusable_execution(request_for(model), _MEASURED)
     burst = prepared.configure_execution_burst()
 
     def run() -> tuple[int, int]:
@@ -167,14 +167,6 @@ def _echo() -> Iterator[Callable[[], object]]:
 
         yield ping
     process.wait()
-
-
-def _relu_model(elements: int) -> Model:
-    def operand(lifetime: OperandLifeTime) -> Operand:
-        return Operand(OperandType.TENSOR_FLOAT32, (1, elements), lifetime=lifetime)
-
-    operands = (operand(OperandLifeTime.SUBGRAPH_INPUT), operand(OperandLifeTime.SUBGRAPH_OUTPUT))
-    return Model(Subgraph(operands, (Operation(OperationType.RELU, (0,), (1,)),), (0,), (1,)))
 
 
 def _long_model() -> Model:
@@ -209,13 +201,6 @@ def _long_model() -> Model:
     )
     graph = Subgraph(tuple(operands), operations, (3,), (len(operands) - 1,))
     return Model(graph, operand_values=bytes(4), pools=(weights,))
-
-
-def _request(size: int) -> Request:
-    pool = create_ashmem(2 * size, "nnhal-bench")
-    return Request(
-        (RequestArgument(DataLocation(0, 0, size)),), (RequestArgument(DataLocation(0, size, size)),), (pool,)
-    )
 
 
 def _in_process(elements: int) -> Callable[[], object]:

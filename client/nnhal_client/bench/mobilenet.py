@@ -17,7 +17,7 @@ from nnhal.arrays import Array
 INPUT = "image"
 SHAPE = (1, 3, 224, 224)
 # Each row is a run of inverted residual blocks: expansion, channels, repetitions, stride of the first.
-_BLOCKS = (
+BLOCKS = (
     (1, 16, 1, 1),
     (6, 24, 2, 2),
     (6, 32, 3, 2),
@@ -71,7 +71,7 @@ def mobilenet_v2(seed: int = 0) -> onnx.ModelProto:
         numpy_helper.from_array(np.array(value, np.float32), name) for name, value in (("zero", 0), ("six", 6))
     ]
     value, width = graph.convolution(INPUT, (3, 32), 3, stride=2), 32
-    for expansion, channels, repetitions, first_stride in _BLOCKS:
+    for expansion, channels, repetitions, first_stride in BLOCKS:
         for repetition in range(repetitions):
             stride = first_stride if repetition == 0 else 1
             value, width = _block(graph, value, width, channels, expansion, stride), channels

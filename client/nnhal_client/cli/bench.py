@@ -12,6 +12,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from nnhal_client.bench.hop import HopReport, measure_hop
+from nnhal_client.bench.modes import measure_modes
 from nnhal_client.bench.network import measure_networks
 
 app = typer.Typer(help="Measure, against a named floor, in one run.", no_args_is_help=True)
@@ -41,6 +42,35 @@ def hop(
         print(json.dumps(report.as_dict()))
     else:
         _show(report)
+
+
+@app.command("modes")
+def modes(
+    device: Annotated[str, typer.Option(help="The driver.")] = "cpu_acc",
+    rounds: Annotated[int, typer.Option(help="Interleaved rounds of the tiny model.", min=10)] = 1000,
+    large_rounds: Annotated[int, typer.Option(help="Interleaved rounds of the network.", min=3)] = 40,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """What each way of executing costs: synchronous, reusable, in bursts, fenced.
+
+    A tiny model and one of MobileNet V2's size, timing requested; compute is the device's own time_on_device.
+    """
+    console = Console(stderr=True)
+    with Progress(console=console) as progress:
+        task = progress.add_task("modes", total=rounds + large_rounds)
+        reports = measure_modes(device, rounds, large_rounds, lambda: progress.advance(task))
+    if as_json:
+        print(json.dumps([asdict(report) for report in reports]))
+        return
+    for model in dict.fromkeys(report.model for report in reports):
+        own = [report for report in reports if report.model == model]
+        table = Table(
+            "mode", "p50", "p99", "compute", "not compute", title=f"{model}, {own[0].rounds} interleaved rounds"
+        )
+        for report in own:
+            times = (f"{value / 1e3:.0f} µs" for value in (report.p50_ns, report.p99_ns, report.compute_ns))
+            table.add_row(report.mode, *times, f"{report.overhead:.1%}")
+        Console().print(table)
 
 
 @app.command("network")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nnhal.errors import general_failure, invalid_argument
 from nnhal.types import BufferRole, Operand
@@ -31,19 +31,19 @@ def allocate(
             f"{len(prepared_models)} prepared models and {len(input_roles) + len(output_roles)} roles, expected at "
             "least one of each"
         )
-    roles: list[Role] = []
-    operands: list[Operand] = []
+    roles: dict[Role, Operand] = {}
     for is_output, given in ((False, input_roles), (True, output_roles)):
         for role in given:
             found, operand = _resolve(role, is_output, prepared_models)
             if found in roles:
                 invalid_argument(f"{found} of prepared model {role.model_index} is given twice")
-            roles.append(found)
-            operands.append(operand)
-    first = operands[0]
-    for found, operand in zip(roles, operands, strict=True):
+            roles[found] = operand
+    first = next(iter(roles.values()))
+    for found, operand in roles.items():
         _require_like(operand, first, found)
-    combined = _combine(dimensions, roles, operands)
+    combined = _combine(dimensions, roles)
+    if is_scalar(first.type) and dimensions:
+        invalid_argument(f"dimensions {describe(dimensions)} for a scalar")
     if is_extension(first.type):
         general_failure(f"the device has no memory of its own for values of extension type {first.type:#x}")
     return DeviceBuffer(first, combined, roles, budget, counters)
@@ -74,11 +74,9 @@ def _require_like(operand: Operand, first: Operand, role: Role) -> None:
             invalid_argument(f"{role} has {name} {got}, another role has {expected}")
 
 
-def _combine(dimensions: Dimensions, roles: Sequence[Role], operands: Sequence[Operand]) -> Dimensions:
-    if is_scalar(operands[0].type) and dimensions:
-        invalid_argument(f"dimensions {describe(dimensions)} for a scalar")
+def _combine(dimensions: Dimensions, roles: Mapping[Role, Operand]) -> Dimensions:
     combined = dimensions
-    for role, operand in zip(roles, operands, strict=True):
+    for role, operand in roles.items():
         merged = combine(combined, operand.dimensions)
         if merged is None:
             invalid_argument(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Protocol
 
-from nnhal.errors import general_failure, invalid_argument
+from nnhal.errors import HalError, general_failure, invalid_argument
 from nnhal.resolved import ResolvedModel
 from nnhal.types import (
     DEFAULT_LOOP_TIMEOUT_NS,
@@ -79,6 +79,7 @@ class BoundRequest:
         self._busy = threading.Lock()
         # A request with device memory is tied when it runs, and anew when the buffers have changed.
         self._tied: tuple[int, ...] | None = None
+        self._tied_outputs = tie.outputs
         self._workload: BoundWorkload
         if tie.uses is None:
             self._workload = prepared.workload.bind(tie.inputs, tie.outputs)
@@ -88,6 +89,8 @@ class BoundRequest:
         if not self._busy.acquire(False):
             general_failure("the execution runs already; one at a time is allowed")
         try:
+            if self.uses is not None:
+                self.uses.require_alive()
             return self.run_held(deadline_ns)
         finally:
             self._busy.release()
@@ -107,7 +110,12 @@ class BoundRequest:
         started = time.perf_counter_ns() if self.measures else 0
         prepared = self.prepared
         scheduler = prepared.scheduler
-        scheduler.enter(prepared.owner, prepared.priority, deadline_ns)
+        try:
+            scheduler.enter(prepared.owner, prepared.priority, deadline_ns)
+        except HalError:
+            if self.uses is not None:
+                self.uses.spoil()
+            raise
         try:
             if self.uses is None:
                 return self._run(control, started)
@@ -137,7 +145,7 @@ class BoundRequest:
         try:
             result, staging = self._run(control, started)
             if result.output_sufficient_size:
-                shapes = result.output_shapes or self._outputs
+                shapes = result.output_shapes or self._tied_outputs
                 uses.wrote([shape.dimensions for shape in shapes])
             else:
                 self._require_room(uses, result)
@@ -154,8 +162,10 @@ class BoundRequest:
             uses.require_ready()
             return
         self._tied = None
-        uses.fill(self._inputs, self._outputs)
-        self._workload = self.prepared.workload.bind(self._inputs, self._outputs)
+        inputs, outputs = list(self._inputs), list(self._outputs)
+        uses.fill(inputs, outputs)
+        self._workload = self.prepared.workload.bind(inputs, outputs)
+        self._tied_outputs = outputs
         self._tied = versions
 
     def _require_room(self, uses: BufferUses, result: ExecutionResult) -> None:
@@ -201,7 +211,7 @@ class BoundRequest:
     def _shapes(self, outcome: Outcome) -> tuple[OutputShape, ...]:
         return tuple(
             self._shape(number, dimensions, argument)
-            for number, (dimensions, argument) in enumerate(zip(outcome.dimensions, self._outputs, strict=False))
+            for number, (dimensions, argument) in enumerate(zip(outcome.dimensions, self._tied_outputs, strict=False))
         )
 
     def _shape(self, number: int, dimensions: Dimensions, argument: Argument) -> OutputShape:

@@ -39,9 +39,10 @@ _log = structlog.get_logger(__name__)
 TOKEN_BYTES = 32
 _MAGIC = b"nnhal cache 1\0\0\0"
 _DIGEST_BYTES = 32
-_HEADER = struct.Struct(f"<{len(_MAGIC)}s{_DIGEST_BYTES}sQ")
-"""The magic, the digest, and how many of the bytes that follow are the model; the rest are its constants."""
-_MAX_FILE_BYTES = 1 << 32
+_HEADER = struct.Struct(f"<{len(_MAGIC)}s{_DIGEST_BYTES}sQQ")
+"""The magic, the digest, and how many of the bytes that follow are the model, and how many its constants."""
+_MAX_BYTES = 1 << 32
+"""What an entry may take: whoever reads one needs as much memory."""
 _ALIGNMENT = 64
 
 
@@ -65,33 +66,28 @@ def save(files: CacheFiles, version: str, model: ResolvedModel, options: Prepare
     """Write a model. Whatever goes wrong is logged and leaves no valid entry; it is nothing to the preparation."""
     try:
         _save(files, version, model, options)
-    except (OSError, ValueError) as error:
-        _log.info("a compilation was not cached", reason=str(error))
+    except Exception as error:
+        _log.info("a compilation was not cached", reason=repr(error))
 
 
 def load(files: CacheFiles, version: str, deadline_ns: int) -> tuple[Model, PrepareOptions]:
     """Read a model, not validated yet. Raises GENERAL_FAILURE where the entry is not whole, or not this one."""
-    contents = [_read(descriptor) for descriptor in (*files.model, *files.data)]
-    if len(contents[0]) < _HEADER.size:
-        general_failure(f"the first cache file has {len(contents[0])} bytes, expected at least {_HEADER.size}")
-    magic, digest, length = _HEADER.unpack(contents[0][: _HEADER.size])
-    contents[0] = contents[0][_HEADER.size :]
-    if magic != _MAGIC or digest != _digest(files.token, version, length, contents):
+    digest, length, contents = _read_all((*files.model, *files.data))
+    if digest != _digest(files.token, version, length, contents):
         general_failure("the cache files do not hold what this driver saved under this token")
-    stream = b"".join(contents)
+    structure, constants = _joined(contents, len(files.model), length)
     try:
-        entry = device_pb2.PrepareModelRequest.FromString(stream[:length])
+        entry = device_pb2.PrepareModelRequest.FromString(structure)
         model = model_from_wire(entry.model, _no_descriptor)
         options = PrepareOptions(ExecutionPreference(entry.preference), Priority(entry.priority), deadline_ns)
     except (DecodeError, HalError, ValueError) as error:  # only a forged entry gets here
         general_failure(f"the cache files hold no model: {error}")
-    return replace(model, operand_values=stream[length:]), options
+    return replace(model, operand_values=constants), options
 
 
 def _save(files: CacheFiles, version: str, model: ResolvedModel, options: PrepareOptions) -> None:
     descriptors = (*files.model, *files.data)
-    for descriptor in descriptors:
-        os.ftruncate(descriptor.fileno(), 0)
+    _truncate(descriptors)
     constants = bytearray()
     main, *referenced = (
         _with_inline_constants(graph, values, constants)
@@ -108,15 +104,29 @@ def _save(files: CacheFiles, version: str, model: ResolvedModel, options: Prepar
         _write(descriptor, content, 0 if number else _HEADER.size)
     # Last, so that what was interrupted is never valid.
     digest = _digest(files.token, version, len(structure), contents)
-    _write(descriptors[0], _HEADER.pack(_MAGIC, digest, len(structure)), 0)
+    _write(descriptors[0], _HEADER.pack(_MAGIC, digest, len(structure), len(constants)), 0)
+
+
+def _truncate(descriptors: Sequence[Descriptor]) -> None:
+    """Empty every file that can be, so that no earlier entry stays valid where some cannot. Raises OSError."""
+    failures = []
+    for descriptor in descriptors:
+        try:
+            os.ftruncate(descriptor.fileno(), 0)
+        except OSError as error:
+            failures.append(error)
+    if failures:
+        raise failures[0]
 
 
 def _with_inline_constants(graph: Subgraph, values: Mapping[int, Array], constants: bytearray) -> Subgraph:
-    """A subgraph whose constants lie in ``constants``, which grows by them."""
+    """A subgraph whose constants lie in ``constants``, which grows by them. Raises ValueError where it is too large."""
     operands = list(graph.operands)
     for index, value in values.items():
         constants.extend(bytes(-len(constants) % _ALIGNMENT))
         location = DataLocation(0, len(constants), value.nbytes)
+        if len(constants) + value.nbytes > _MAX_BYTES:
+            raise ValueError(f"constants of more than {_MAX_BYTES} bytes")
         constants.extend(np.ascontiguousarray(value).tobytes())
         operands[index] = replace(operands[index], lifetime=OperandLifeTime.CONSTANT_COPY, location=location)
     return replace(graph, operands=tuple(operands))
@@ -132,6 +142,15 @@ def _divided(structure: bytes, constants: bytes, model_files: int, data_files: i
 def _pieces(content: bytes, count: int) -> list[bytes]:
     size = -(-len(content) // count)
     return [content[number * size : (number + 1) * size] for number in range(count)]
+
+
+def _joined(contents: Sequence[bytes], model_files: int, length: int) -> tuple[bytes, bytes]:
+    """The structure, which has ``length`` bytes, and the constants."""
+    start = b"".join(contents[:model_files])  # a single one is not copied
+    if len(start) == length:
+        return start, b"".join(contents[model_files:])
+    whole = b"".join(contents)
+    return whole[:length], whole[length:]
 
 
 def _digest(token: bytes, version: str, length: int, contents: Sequence[bytes]) -> bytes:
@@ -151,21 +170,49 @@ def _write(descriptor: Descriptor, content: bytes, offset: int) -> None:
         view, offset = view[count:], offset + count
 
 
-def _read(descriptor: Descriptor) -> bytes:
-    """The whole file, read once: it may change at any moment."""
+def _read_all(descriptors: Sequence[Descriptor]) -> tuple[bytes, int, list[bytes]]:
+    """The digest that an entry should have, the length of its model, and what follows the header, file by file.
+
+    Every byte is read once: files may change at any moment. None is read that the header does not speak of, whatever
+    the files are: they may be as long as a file system lets them. Raises GENERAL_FAILURE.
+    """
     try:
-        status = os.fstat(descriptor.fileno())
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_FILE_BYTES:
-            general_failure(f"a cache file is no regular file of at most {_MAX_FILE_BYTES} bytes")
-        content = bytearray()
-        while len(content) < status.st_size:
-            piece = os.pread(descriptor.fileno(), status.st_size - len(content), len(content))
-            if not piece:
-                general_failure("a cache file was truncated while it was read")
-            content += piece
+        sizes = [_size(descriptor) for descriptor in descriptors]
+        header = _read(descriptors[0], 0, _HEADER.size)
+        magic, digest, model_bytes, constant_bytes = _HEADER.unpack(header)
+        expected = _HEADER.size + model_bytes + constant_bytes
+        if magic != _MAGIC or sum(sizes) != expected or expected > _MAX_BYTES:
+            general_failure(
+                f"the cache files have {sum(sizes)} bytes, and no header of an entry as long, "
+                f"of at most {_MAX_BYTES} bytes"
+            )
+        starts = [_HEADER.size] + [0] * (len(descriptors) - 1)
+        contents = [
+            _read(descriptor, start, size - start)
+            for descriptor, start, size in zip(descriptors, starts, sizes, strict=True)
+        ]
     except OSError as error:
         general_failure(f"a cache file cannot be read: {error.strerror}")
-    return bytes(content)
+    return digest, model_bytes, contents
+
+
+def _size(descriptor: Descriptor) -> int:
+    status = os.fstat(descriptor.fileno())
+    if not stat.S_ISREG(status.st_mode):
+        general_failure("a cache file is no regular file")
+    return status.st_size
+
+
+def _read(descriptor: Descriptor, start: int, count: int) -> bytes:
+    """So many bytes from ``start``. Raises OSError, and GENERAL_FAILURE where there are fewer."""
+    pieces, missing = [], count
+    while missing:
+        piece = os.pread(descriptor.fileno(), missing, start + count - missing)
+        if not piece:
+            general_failure(f"a cache file ends after {start + count - missing} bytes, expected {start + count}")
+        pieces.append(piece)
+        missing -= len(piece)
+    return b"".join(pieces)
 
 
 def _no_id(_: Descriptor) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import weakref
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
@@ -40,25 +42,41 @@ class MemoryBudget:
         self.limit = limit
         self._alignment = alignment
         self._lock = threading.Lock()
-        self.used = 0
+        self._used = 0
+        # Memory is given back by finalizers, which run at any moment, even in a thread that holds the lock.
+        self._returned: deque[int] = deque()
+
+    @property
+    def used(self) -> int:
+        """Bytes in use."""
+        with self._lock:
+            return self._settled()
 
     def allocate(self, size: int) -> Bytes:
         """Zeroed memory, given back with its last view. Raises GENERAL_FAILURE where there is not that much."""
-        with self._lock:
-            if self.used + size > self.limit:
+        if not self._reserve(size):
+            gc.collect()  # failed executions and their errors hold each other, and memory with them
+            if not self._reserve(size):
                 general_failure(f"{size} bytes do not fit the device's memory: {self.used} of {self.limit} are in use")
-            self.used += size
         try:
             base, start = aligned_base(size, self._alignment)
         except MemoryError:
-            self._release(size)
+            self._returned.append(size)
             general_failure(f"{size} bytes of memory are not to be had")
-        weakref.finalize(base, self._release, size).atexit = False
+        weakref.finalize(base, self._returned.append, size).atexit = False
         return base[start : start + size]
 
-    def _release(self, size: int) -> None:
+    def _reserve(self, size: int) -> bool:
         with self._lock:
-            self.used -= size
+            if self._settled() + size > self.limit:
+                return False
+            self._used += size
+            return True
+
+    def _settled(self) -> int:
+        while self._returned:
+            self._used -= self._returned.popleft()
+        return self._used
 
 
 class DeviceBuffer:
@@ -71,7 +89,7 @@ class DeviceBuffer:
         self,
         operand: Operand,
         dimensions: Dimensions,
-        roles: Sequence[Role],
+        roles: Iterable[Role],
         budget: MemoryBudget,
         counters: Counters,
     ) -> None:
@@ -132,6 +150,11 @@ class DeviceBuffer:
         if role not in self._roles:
             invalid_argument(f"{role}: the buffer has no such role for this prepared model")
 
+    def require_alive(self, role: Role) -> None:
+        """Raise INVALID_ARGUMENT where it was released: no execution may begin."""
+        if self._released:
+            invalid_argument(f"{role} is a buffer that was released")
+
     def require_readable(self, dimensions: Dimensions, role: Role) -> None:
         """Check it as an input as far as can be said now; what a launched execution will write is seen when it has.
 
@@ -139,43 +162,44 @@ class DeviceBuffer:
         """
         if not self._writers:
             self.input(dimensions, role)
-        self._require_alive(role)
+
+    def require_writable(self, dimensions: Dimensions, role: Role) -> Dimensions:
+        """What model, request and buffer say together of it as an output.
+
+        Raises INVALID_ARGUMENT where they contradict each other.
+        """
+        combined = combine(self._initial, dimensions)
+        if combined is None:
+            invalid_argument(f"{role} has dimensions {describe(dimensions)}, the buffer has {describe(self._initial)}")
+        return combined
 
     def input(self, dimensions: Dimensions, role: Role) -> Argument:
         """It as an input, with the dimensions that model and request say.
 
         Raises GENERAL_FAILURE where it is uninitialised, INVALID_ARGUMENT where its dimensions are others.
         """
-        self._require_alive(role)
         with self._lock:
             if not self._initialised:
                 general_failure(f"{role} is an uninitialised buffer")
-            combined = combine(self._current, dimensions)
-            if combined is None:
-                invalid_argument(
-                    f"{role} has dimensions {describe(dimensions)}, the buffer has {describe(self._current)}"
-                )
+            if not _within(dimensions, self._current):
+                invalid_argument(f"{role} has dimensions {describe(dimensions)}, the buffer has {list(self._current)}")
             return Argument(self._storage[: self._filled], self._current)
 
     def output(self, dimensions: Dimensions, role: Role) -> Argument:
-        """It as an output. Raises INVALID_ARGUMENT where it can never have the dimensions of model and request."""
-        self._require_alive(role)
-        combined = combine(self._initial, dimensions)
-        if combined is None:
-            invalid_argument(f"{role} has dimensions {describe(dimensions)}, the buffer has {describe(self._initial)}")
+        """It as an output. Raises as ``require_writable``, and GENERAL_FAILURE where memory is short."""
+        combined = self.require_writable(dimensions, role)
         size = self._size(combined)
         return Argument(self._storage if size is None else self._storage_for(size)[:size], combined)
 
     def require_ready(self, role: Role) -> None:
-        """Check what may have changed since it was tied: raises as ``input`` and ``output``."""
-        self._require_alive(role)
+        """Check what may have changed since it was tied. Raises GENERAL_FAILURE where an input is uninitialised."""
         if not role.is_output and not self._initialised:
             general_failure(f"{role} is an uninitialised buffer")
 
     def make_room(self, dimensions: Dimensions) -> bool:
         """Whether there had to be made room for an output, and there is now. Raises GENERAL_FAILURE."""
         size = self._size(dimensions)
-        if combine(self._initial, dimensions) is None or size is None or size <= len(self._storage):
+        if size is None or size <= len(self._storage) or not _within(self._initial, dimensions):
             return False
         self._storage_for(size)
         return True
@@ -192,9 +216,9 @@ class DeviceBuffer:
 
     def wrote(self, dimensions: Dimensions) -> None:
         """An execution has filled it. Raises GENERAL_FAILURE where it cannot have these dimensions."""
-        if combine(self._initial, dimensions) is None:
+        if not _within(self._initial, dimensions):
             self.spoil()
-            general_failure(f"an output has dimensions {describe(dimensions)}, its buffer {describe(self._initial)}")
+            general_failure(f"an output has dimensions {list(dimensions)}, its buffer {describe(self._initial)}")
         self._become(dimensions)
 
     def spoil(self) -> None:
@@ -213,13 +237,11 @@ class DeviceBuffer:
         """The memory, made larger where it is too small. Who still uses the smaller one keeps it."""
         with self._lock:
             if len(self._storage) < size:
-                self._storage = self._budget.allocate(size)
+                storage = self._budget.allocate(size)
+                storage[: self._filled] = self._storage[: self._filled]  # whoever asks may fail before writing
+                self._storage = storage
                 self.version += 1
             return self._storage
-
-    def _require_alive(self, role: Role) -> None:
-        if self._released:
-            invalid_argument(f"{role} is a buffer that was released")
 
     def _dimensions_of_copy(self, dimensions: Dimensions) -> Dimensions:
         if min(dimensions, default=0) < 0:
@@ -276,12 +298,21 @@ class BufferUses:
         """Changes whenever the arguments have to be tied anew."""
         return tuple([buffer.version for buffer, _ in self._roles])
 
+    def require_alive(self) -> None:
+        """Raise INVALID_ARGUMENT where one was released: an execution that has begun goes on, none may begin."""
+        for buffer, role in self._roles:
+            buffer.require_alive(role)
+
     def require_launchable(self) -> None:
-        """Check what can be said before the fences have signalled. Raises HalError."""
+        """Check what can be said before the fences have signalled. Raises HalError.
+
+        Nothing changes: executions that come before this one may still write the same buffers.
+        """
+        self.require_alive()
         for use in self._inputs:
             use.buffer.require_readable(use.dimensions, use.role)
         for use in self._outputs:
-            use.buffer.output(use.dimensions, use.role)
+            use.buffer.require_writable(use.dimensions, use.role)
 
     def require_ready(self) -> None:
         """Check what may have changed since the arguments were tied. Raises HalError."""
@@ -323,6 +354,11 @@ class BufferUses:
     def is_output(self, index: int) -> bool:
         """Whether an output lies in device memory."""
         return any(use.role.index == index for use in self._outputs)
+
+
+def _within(stated: Dimensions, actual: Dimensions) -> bool:
+    """Whether values may have ``actual`` dimensions: a 0 there is an axis without elements, one in ``stated`` any."""
+    return not stated or (len(stated) == len(actual) and all(s in (0, a) for s, a in zip(stated, actual, strict=True)))
 
 
 def empty_argument(dimensions: Dimensions) -> Argument:

@@ -20,7 +20,7 @@ from nnhal_devices.host.clock import now_ns, require_ahead
 
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")
-MAX_LAUNCHED = 64
+MAX_LAUNCHED = 256
 """Fenced executions of one client that have not ended: each has a thread."""
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from google.protobuf.message import DecodeError
 
 from nnhal.descriptor import Descriptor
-from nnhal.errors import DeadObjectError, HalError, TransportError
+from nnhal.errors import DeadObjectError, HalError, TransportError, general_failure
 from nnhal.fence import Fence
 from nnhal.link import Channel, ChannelClosedError, ProtocolError
 from nnhal.remote.answers import checked_fence, checked_info
@@ -70,6 +70,10 @@ class RemoteLauncher:
             raise DeadObjectError(f"{place}: {error}") from error
         except (ProtocolError, DecodeError) as error:
             raise TransportError(f"{place}: {error}") from error
-        if answer.WhichOneof("answer") == "refused":
-            raise HalError(ErrorStatus(answer.refused.status), answer.refused.message)
+        kind, expected = answer.WhichOneof("answer"), call.WhichOneof("call")
+        if kind == "refused":
+            status = ErrorStatus(answer.refused.status) or ErrorStatus.GENERAL_FAILURE
+            raise HalError(status, answer.refused.message)
+        if kind != expected:
+            general_failure(f"{place} answered a call of kind {expected} with {kind or 'nothing'}")
         return answer, received

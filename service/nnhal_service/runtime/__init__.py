@@ -1,16 +1,10 @@
 """Loaded models on devices: preparing the steps of a plan, and running them on one arena."""
 
-from nnhal_service.runtime.context import (
-    ExecutionContext,
-    OutputReport,
-    OutputTooSmallError,
-    RunReport,
-    StepReport,
-    TensorBinding,
-)
+from nnhal_service.runtime.context import ExecutionContext, TensorBinding
 from nnhal_service.runtime.fleet import Fleet, FleetMember
 from nnhal_service.runtime.loaded_model import LoadedModel
 from nnhal_service.runtime.prepared_plan import PreparedPlan, prepare
+from nnhal_service.runtime.reports import OutputReport, OutputTooSmallError, RunReport, StepReport
 
 __all__ = [
     "ExecutionContext",

@@ -1,21 +1,19 @@
-"""One instance of a plan: an arena, and for each step a reusable execution and a burst to run it on."""
+"""One instance of a plan: an arena, and for each step a reusable execution tied to it."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nnhal.errors import HalError, general_failure, invalid_argument
 from nnhal.memory import create_ashmem
-from nnhal.remote import RemoteBurst, RemoteExecution
 from nnhal.types import (
     NO_DEADLINE,
     DataLocation,
     ErrorStatus,
     ExecutionConfig,
-    ExecutionResult,
     Memory,
     Request,
     RequestArgument,
@@ -23,7 +21,11 @@ from nnhal.types import (
 from nnhal.types.layout import Dimensions
 from nnhal_service.frontends.imported import ImportedTensor
 from nnhal_service.partition import Step
-from nnhal_service.runtime.prepared_plan import Part, PreparedPlan
+from nnhal_service.runtime.bound_step import BoundStep, Steps, bind_step
+from nnhal_service.runtime.chained import MAX_FENCES, Access, Chained, dependencies
+from nnhal_service.runtime.in_turn import InTurn
+from nnhal_service.runtime.prepared_plan import PreparedPlan
+from nnhal_service.runtime.reports import RunReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,79 +35,6 @@ class TensorBinding:
     name: str
     location: DataLocation
     dimensions: Dimensions = ()
-
-
-@dataclass(frozen=True, slots=True)
-class StepReport:
-    """What one step of a run took, nanoseconds and bytes. Times that were not measured are -1."""
-
-    device: str
-    duration_ns: int
-    time_on_device_ns: int
-    time_in_driver_ns: int
-    copied_bytes: int
-    copy_duration_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class OutputReport:
-    """What a device has said of an output: its dimensions, and whether it fitted its memory."""
-
-    name: str
-    dimensions: Dimensions
-    sufficient: bool
-
-
-@dataclass(frozen=True, slots=True)
-class RunReport:
-    """What a run took.
-
-    ``socket_bytes`` went to devices and back; ``steps`` is empty unless the context measures. ``outputs`` are those of
-    which a device has said anything.
-    """
-
-    duration_ns: int
-    socket_bytes: int
-    steps: tuple[StepReport, ...] = ()
-    outputs: tuple[OutputReport, ...] = ()
-
-
-class OutputTooSmallError(HalError):
-    """OUTPUT_INSUFFICIENT_SIZE, with what the outputs need."""
-
-    def __init__(self, device: str, outputs: Sequence[OutputReport]) -> None:
-        message = f"an output of the step on {device} does not fit its memory"
-        super().__init__(ErrorStatus.OUTPUT_INSUFFICIENT_SIZE, message)
-        self.outputs = tuple(outputs)
-
-
-class _BoundStep:
-    """A step with its execution and the burst that it runs on."""
-
-    def __init__(
-        self, device: str, outputs: Sequence[str], part: Part, request: Request, config: ExecutionConfig
-    ) -> None:
-        """``outputs`` has the names of those outputs of the step that are the model's, empty for the others."""
-        self.device = device
-        self._outputs = outputs
-        self.execution: RemoteExecution = part.prepared.create_reusable_execution(request, config)
-        try:
-            self.burst: RemoteBurst = part.prepared.configure_execution_burst()
-        except BaseException:
-            self.execution.release()
-            raise
-
-    def reports(self, result: ExecutionResult) -> list[OutputReport]:
-        """What an execution has said of the model's outputs."""
-        return [
-            OutputReport(name, shape.dimensions, shape.is_sufficient)
-            for name, shape in zip(self._outputs, result.output_shapes, strict=False)
-            if name
-        ]
-
-    def close(self) -> None:
-        self.burst.close()
-        self.execution.release()
 
 
 class ExecutionContext:
@@ -120,10 +49,9 @@ class ExecutionContext:
         measure_timing: bool,
     ) -> None:
         """Raises HalError where the bindings are not valid or a device refuses, TransportError where one is gone."""
-        self._measure = measure_timing
         self._busy = threading.Lock()
         self._closed = False
-        self._steps: list[_BoundStep] = []
+        self._bound: list[BoundStep] = []
         arguments = {
             **_arguments(prepared.imported.inputs, inputs, "input"),
             **_arguments(prepared.imported.outputs, outputs, "output"),
@@ -139,9 +67,11 @@ class ExecutionContext:
             for step, part in zip(prepared.plan.steps, prepared.parts, strict=True):
                 own = [names.get(operand, "") for operand in step.outputs]
                 request = _request(step, arguments, requested)
-                self._steps.append(_BoundStep(step.device, own, part, request, config))
+                self._bound.append(bind_step(step.device, own, part, request, config))
+            self._measure = measure_timing
+            self._steps = _runner(prepared, self._bound, arguments, measure_timing)
         except BaseException:
-            self._release()
+            self._release_executions()
             raise
 
     def run(self, deadline_ns: int = NO_DEADLINE) -> RunReport:
@@ -160,38 +90,41 @@ class ExecutionContext:
         with self._busy:
             if not self._closed:
                 self._closed = True
-                self._release()
+                self._steps.close()
+                self._release_executions()
 
     def _run(self, deadline_ns: int) -> RunReport:
         started = time.perf_counter_ns()
-        before = sum(step.burst.socket_bytes for step in self._steps)
-        outputs: list[OutputReport] = []
-        reports = [self._run_step(step, deadline_ns, outputs) for step in self._steps]
-        after = sum(step.burst.socket_bytes for step in self._steps)
+        before = self._steps.socket_bytes
+        reports, outputs = self._steps.run(deadline_ns)
+        after = self._steps.socket_bytes
         duration = time.perf_counter_ns() - started
         return RunReport(duration, after - before, tuple(reports) if self._measure else (), tuple(outputs))
 
-    def _run_step(self, step: _BoundStep, deadline_ns: int, outputs: list[OutputReport]) -> StepReport:
-        started = time.perf_counter_ns()
-        outcome = step.burst.run(step.execution, deadline_ns)
-        ended = time.perf_counter_ns()
-        if outcome.result.output_shapes:
-            outputs += step.reports(outcome.result)
-        if not outcome.result.output_sufficient_size:
-            raise OutputTooSmallError(step.device, outputs)
-        timing = outcome.result.timing
-        return StepReport(
-            step.device,
-            ended - started,
-            timing.time_on_device_ns,
-            timing.time_in_driver_ns,
-            outcome.staged_bytes,
-            outcome.staging_ns,
-        )
+    def _release_executions(self) -> None:
+        for step in self._bound:
+            step.execution.release()
 
-    def _release(self) -> None:
-        for step in self._steps:
-            step.close()
+
+def _runner(
+    prepared: PreparedPlan, bound: Sequence[BoundStep], arguments: Mapping[int, RequestArgument], measure: bool
+) -> Steps:
+    """What runs the steps: chained by fences where there are several and the contract lets them be fenced."""
+    steps = prepared.plan.steps
+    known = all(prepared.byte_size(operand) for step in steps for operand in step.outputs)
+    if len(steps) > 1 and known:
+        needs = dependencies([_accesses(step, arguments) for step in steps])
+        if max(map(len, needs)) <= MAX_FENCES:
+            return Chained(bound, needs, measure)
+    return InTurn(bound)
+
+
+def _accesses(step: Step, arguments: Mapping[int, RequestArgument]) -> list[Access]:
+    return [
+        Access(location.pool_index, location.offset, location.offset + location.length, is_write)
+        for operands, is_write in ((step.inputs, False), (step.outputs, True))
+        for location in (arguments[operand].location for operand in operands)
+    ]
 
 
 def _arguments(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,9 +16,20 @@ from nnhal.v1 import execution_pb2, fenced_execution_callback_pb2, types_pb2
 from nnhal.v1 import prepared_model_pb2 as prepared_pb2
 from tests.support.additions import addition_in_ashmem, addition_model
 from tests.support.refusals import FAILURE, refusal
-from tests.support.scripted import Call, Serve, refuse
+from tests.support.scripted import Behaviour, Call, Serve, refuse
 
 FAILING = [status for status in ErrorStatus if status]
+NO_INFO = fenced_execution_callback_pb2.GetExecutionInfoResponse()
+REFUSED_WITH_SUCCESS = execution_pb2.LaunchRefused(message="why not")
+
+
+def launching(answer: Callable[[bytes], bytes]) -> dict[str, Behaviour]:
+    """A device with a launch channel."""
+
+    def open_channel(_: Any, call: Call) -> execution_pb2.OpenLaunchChannelResponse:
+        return execution_pb2.OpenLaunchChannelResponse(channel_descriptor_id=call.channel("launch", answer))
+
+    return {"Execution.OpenLaunchChannel": open_channel}
 
 
 @pytest.mark.contract("FC-13")
@@ -25,16 +37,15 @@ FAILING = [status for status in ErrorStatus if status]
 def test_a_launch_that_was_refused_is_an_error_without_a_fence(scripted: Serve, status: ErrorStatus) -> None:
     def answer(message: bytes) -> bytes:
         code = types_pb2.ErrorStatus.ValueType(status)
-        return execution_pb2.LaunchAnswer(status=code, message="not this one").SerializeToString()
+        refused = execution_pb2.LaunchRefused(status=code, message="not this one")
+        return execution_pb2.LaunchAnswer(refused=refused).SerializeToString()
 
-    refused = refuse(HalError(status, "not this one"))
+    refusing = refuse(HalError(status, "not this one"))
     device, _ = scripted(
         {
-            "PreparedModel.ExecuteFencedWithConfig": refused,
-            "Execution.ExecuteFenced": refused,
-            "Execution.OpenLaunchChannel": lambda _, call: execution_pb2.OpenLaunchChannelResponse(
-                channel_descriptor_id=call.channel("launch", answer)
-            ),
+            "PreparedModel.ExecuteFencedWithConfig": refusing,
+            "Execution.ExecuteFenced": refusing,
+            **launching(answer),
         }
     )
     prepared, request = device.prepare_model(addition_model()), addition_in_ashmem().request
@@ -45,6 +56,24 @@ def test_a_launch_that_was_refused_is_an_error_without_a_fence(scripted: Serve, 
         lambda: launcher.launch(execution),
     ):
         refusal(launch, status, "not this one")
+
+
+@pytest.mark.contract("RS-04")
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (b"\xf8\x07\x01", "answered a call of kind launch with nothing"),
+        (execution_pb2.LaunchAnswer(info=NO_INFO).SerializeToString(), "answered a call of kind launch with info"),
+        (execution_pb2.LaunchAnswer(refused=REFUSED_WITH_SUCCESS).SerializeToString(), "why not"),
+    ],
+    ids=["nothing", "something else", "a refusal without a status"],
+)
+def test_an_answer_to_a_launch_that_makes_no_sense_is_a_general_failure(
+    scripted: Serve, answer: bytes, words: str
+) -> None:
+    device, _ = scripted(launching(lambda _: answer))
+    execution = device.prepare_model(addition_model()).create_reusable_execution(addition_in_ashmem().request)
+    refusal(lambda: device.open_launcher().launch(execution), FAILURE, words)
 
 
 def launch(scripted: Serve) -> tuple[RemoteFencedExecution, Any]:

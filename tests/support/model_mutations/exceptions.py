@@ -35,6 +35,8 @@ _OUTPUTS: dict[int, Types] = {
     OperationType.QUANTIZE: frozenset({Q8A, Q8AS}),
     OperationType.DEQUANTIZE: frozenset({F16, F32}),
 }
+_FORMS = frozenset({(OperationType.CONV_2D, 10, 7), (OperationType.DEPTHWISE_CONV_2D, 11, 8)})
+"""Operation, number of inputs, and the input whose type says if the padding is a scheme or explicit."""
 _LAST_INPUTS: dict[int, tuple[int, ...]] = {
     OperationType.CONV_2D: (8, 11),
     OperationType.DEPTHWISE_CONV_2D: (9, 12),
@@ -135,6 +137,8 @@ def _input_types(graph: Subgraph, operation: Operation, position: int) -> Types:
         return QUANT8 if graph.operands[operation.inputs[0]].type == Q16A else frozenset()
     if operation.type == OperationType.CAST:
         return _cast_types(graph, operation.outputs[0])
+    if (operation.type, len(operation.inputs), position) in _FORMS:
+        return {OperandType.BOOL, OperandType.INT32}
     return _INPUTS.get((operation.type, position), frozenset())
 
 

@@ -120,7 +120,5 @@ def _less(indexes: tuple[int, ...], index: int) -> tuple[int, ...]:
     return tuple(i for i in indexes if i != index)
 
 
-def _mutation(
-    model: Model, number: int, operations: list[Operation] | tuple[Operation, ...], what: str
-) -> Mutation:
+def _mutation(model: Model, number: int, operations: list[Operation] | tuple[Operation, ...], what: str) -> Mutation:
     return Mutation(place(number, what), with_graph(model, number, operations=tuple(operations)))

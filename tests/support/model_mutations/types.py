@@ -47,9 +47,7 @@ def _changed(model: Model, number: int, index: int, code: OperandType) -> Mutati
     operand = _as_type(subgraphs(model)[number].operands[index], code, channel_dim_of(model, number, index))
     if operand.lifetime in _CONSTANTS and code != OperandType.SUBGRAPH:
         model, operand = with_copied_zeros(model, operand)
-    return Mutation(
-        f"{place(number, f'operand {index}')} is {code.name}", with_operand(model, number, index, operand)
-    )
+    return Mutation(f"{place(number, f'operand {index}')} is {code.name}", with_operand(model, number, index, operand))
 
 
 def _as_type(operand: Operand, code: OperandType, channel_dim: int) -> Operand:

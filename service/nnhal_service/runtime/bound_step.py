@@ -1,0 +1,44 @@
+"""A step of a plan, tied to memory: one reusable execution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from nnhal.remote import RemoteExecution
+from nnhal.types import ExecutionConfig, Request
+from nnhal_service.runtime.prepared_plan import Part
+from nnhal_service.runtime.reports import OutputReport, StepReport
+
+
+@dataclass(frozen=True, slots=True)
+class BoundStep:
+    """``outputs`` has the names of those outputs of the step that are the model's, empty for the others."""
+
+    device: str
+    part: Part
+    execution: RemoteExecution
+    outputs: Sequence[str]
+
+
+def bind_step(device: str, outputs: Sequence[str], part: Part, request: Request, config: ExecutionConfig) -> BoundStep:
+    """Tie a step to memory. Raises HalError where the device refuses, TransportError where it is gone."""
+    return BoundStep(device, part, part.prepared.create_reusable_execution(request, config), outputs)
+
+
+class Steps(Protocol):
+    """The steps of a plan, ready to run one after the other or as far as possible at once."""
+
+    @property
+    def socket_bytes(self) -> int:
+        """Bytes that went to devices and back since the start."""
+        ...
+
+    def run(self, deadline_ns: int) -> tuple[list[StepReport], list[OutputReport]]:
+        """Run all of them. Raises HalError, or TransportError where a device is gone."""
+        ...
+
+    def close(self) -> None:
+        """Release what runs them."""
+        ...

@@ -1,0 +1,417 @@
+"""The rows of the contract about IDevice.allocate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from nnhal.codec import memory_to_wire
+from nnhal.endpoint import Endpoint
+from nnhal.extensions import extension_code
+from nnhal.extensions.onnx import NAME, PREFIX
+from nnhal.memory import create_ashmem
+from nnhal.remote import RemoteDevice, RemotePreparedModel
+from nnhal.types import BufferRole, ExtensionNameAndPrefix, Model, Operand, OperandLifeTime, OperandType, OperationType
+from nnhal.types.layout import Dimensions
+from nnhal.v1 import buffer_pb2, device_pb2
+from tests.support.bystanders import bystander
+from tests.support.device_memory import (
+    FLOAT32,
+    KINDS,
+    OPEN,
+    SHAPE,
+    TWICE,
+    Kind,
+    accounts,
+    adding,
+    allocate,
+    contents,
+    doubling,
+    memory_with,
+    read,
+)
+from tests.support.entry_points import Target
+from tests.support.models import Recipe
+from tests.support.processes import device_process
+from tests.support.refusals import FAILURE, INVALID, refusal
+from tests.support.waiting import wait_until
+from tests.support.wire import WireDevice
+
+ROLE = BufferRole(0, 0)
+Roles = tuple[Sequence[BufferRole], Sequence[BufferRole]]
+"""Of inputs, and of outputs."""
+Make = Callable[[Kind, Dimensions], Model]
+MODELS: list[Make] = [doubling, adding]
+QUANTISED = ["unsigned", "signed"]
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    """Each element type."""
+    return KINDS[request.param]
+
+
+@pytest.fixture(params=["cpu_ref", "cpu_acc"])
+def any_device(request: pytest.FixtureRequest) -> Iterator[RemoteDevice]:
+    """A session with each of the devices."""
+    endpoint: Endpoint = request.getfixturevalue(request.param)
+    with RemoteDevice(endpoint, "test") as session:
+        yield session
+
+
+@pytest.fixture
+def prepared(device: RemoteDevice, kind: Kind) -> RemotePreparedModel:
+    """A convolution of each element type."""
+    return device.prepare_model(doubling(kind))
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(cpu_ref: Endpoint) -> Iterator[None]:
+    """No test leaves a buffer, or any memory of one."""
+    with RemoteDevice(cpu_ref, "observer") as observer:
+        before = accounts(observer.usage())
+        yield
+        wait_until(lambda: accounts(observer.usage()) == before, "everything is given back")
+
+
+def of_inputs(*roles: BufferRole) -> Roles:
+    return roles, ()
+
+
+def of_outputs(*roles: BufferRole) -> Roles:
+    return (), roles
+
+
+EITHER = pytest.mark.parametrize("given", [of_inputs, of_outputs])
+"""A role of an input, and one of an output."""
+
+
+@pytest.mark.contract("MD-01")
+@pytest.mark.parametrize("roles", [((), ()), of_inputs(ROLE), of_outputs(ROLE)])
+def test_prepared_models_without_a_role_and_roles_without_a_prepared_model_are_invalid(
+    device: RemoteDevice, wire: WireDevice, roles: Roles
+) -> None:
+    count = sum(map(len, roles))
+    words = f"{1 - count} prepared models and {count} roles, expected at least one of each"
+    models = [] if count else [device.prepare_model(doubling(FLOAT32))]
+    refusal(lambda: device.allocate(models, *roles), INVALID, words)
+    refusal(lambda: wire.call(wire.device.Allocate, device_pb2.AllocateRequest()), INVALID, "0 prepared models")
+
+
+@pytest.mark.contract("MD-02", "MD-03")
+def test_what_is_no_prepared_model_of_this_session_is_invalid(wire: WireDevice, other: RemoteDevice) -> None:
+    prepared = wire.prepare(doubling(FLOAT32))
+    target = Target(wire, prepared)
+    foreign = other.prepare_model(doubling(FLOAT32)).handle
+
+    def request(*handles: int) -> device_pb2.AllocateRequest:
+        return device_pb2.AllocateRequest(
+            prepared_models=handles,
+            input_roles=[device_pb2.BufferRole(model_index=0, io_index=0, probability=1)],
+        )
+
+    buffer = wire.call(wire.device.Allocate, request(prepared)).buffer
+    for handle in (0, -1, foreign, target.burst.handle, buffer, 2**62):
+        for handles in ([handle], [prepared, handle], [handle, prepared]):
+            message = request(*handles)
+            words = f"prepared model {handle} does not exist in this session"
+            refusal(partial(wire.call, wire.device.Allocate, message), INVALID, words)
+
+
+@pytest.mark.contract("MD-04")
+@EITHER
+@pytest.mark.parametrize("index", [1, 2**31 - 1, -1])
+def test_a_role_of_a_prepared_model_that_is_not_given_is_invalid(
+    device: RemoteDevice, prepared: RemotePreparedModel, given: Callable[..., Roles], index: int
+) -> None:
+    words = f"role of prepared model {index}, there are 1"
+    refusal(lambda: device.allocate([prepared], *given(BufferRole(index, 0))), INVALID, words)
+
+
+@pytest.mark.contract("MD-05")
+@EITHER
+@pytest.mark.parametrize("index", [1, 9999, -1])
+def test_a_role_that_the_model_does_not_have_is_invalid(
+    device: RemoteDevice, prepared: RemotePreparedModel, given: Callable[..., Roles], index: int
+) -> None:
+    words = f"put {index}, prepared model 0 has 1"
+    refusal(lambda: device.allocate([prepared], *given(BufferRole(0, index))), INVALID, words)
+
+
+@pytest.mark.contract("MD-06")
+@EITHER
+@pytest.mark.parametrize("probability", [10.0, 0.0, -0.5, 1.5, float("nan"), float("inf")])
+def test_a_probability_is_above_0_and_at_most_1(
+    device: RemoteDevice, prepared: RemotePreparedModel, given: Callable[..., Roles], probability: float
+) -> None:
+    words = f"probability {probability}, expected above 0 and at most 1"
+    refusal(lambda: device.allocate([prepared], *given(BufferRole(0, 0, probability))), INVALID, words)
+
+
+@pytest.mark.contract("MD-07")
+@EITHER
+@pytest.mark.parametrize("second", [0, 1])
+def test_one_role_given_twice_is_invalid(
+    device: RemoteDevice, prepared: RemotePreparedModel, given: Callable[..., Roles], second: int
+) -> None:
+    roles = given(ROLE, BufferRole(second, 0))
+    words = f"put 0 of prepared model {second} is given twice"
+    refusal(lambda: device.allocate([prepared, prepared], *roles), INVALID, words)
+
+
+@EITHER
+def test_the_same_role_of_two_preparations_of_one_model_is_two_roles(
+    device: RemoteDevice, prepared: RemotePreparedModel, kind: Kind, given: Callable[..., Roles]
+) -> None:
+    again = device.prepare_model(doubling(kind))
+    assert device.allocate([prepared, again], *given(ROLE, BufferRole(1, 0))).token > 0
+
+
+PAIRINGS = {
+    "inputs": of_inputs(ROLE, BufferRole(1, 0)),
+    "input and output": ([ROLE], [BufferRole(1, 0)]),
+    "output and input": ([BufferRole(1, 0)], [ROLE]),
+    "outputs": of_outputs(ROLE, BufferRole(1, 0)),
+}
+
+
+@pytest.fixture(params=PAIRINGS)
+def pairing(request: pytest.FixtureRequest) -> Roles:
+    """Roles of two models, paired in each way."""
+    return PAIRINGS[request.param]
+
+
+def refuse_pair(device: RemoteDevice, first: Model, second: Model, roles: Roles, words: str) -> None:
+    models = [device.prepare_model(model) for model in (first, second)]
+    refusal(lambda: device.allocate(models, *roles), INVALID, words)
+
+
+@pytest.mark.contract("MD-08")
+@pytest.mark.parametrize("make", MODELS)
+@pytest.mark.parametrize(("first", "second"), [("float32", "float16"), ("unsigned", "signed")])
+def test_roles_of_different_types_are_invalid(
+    device: RemoteDevice, make: Make, first: str, second: str, pairing: Roles
+) -> None:
+    models = (make(KINDS[name], SHAPE) for name in (first, second))
+    refuse_pair(device, *models, roles=pairing, words="has type")
+
+
+@pytest.mark.contract("MD-09")
+@pytest.mark.parametrize("make", MODELS)
+@pytest.mark.parametrize("name", QUANTISED)
+def test_roles_of_different_scales_are_invalid(device: RemoteDevice, make: Make, name: str, pairing: Roles) -> None:
+    other = Kind(KINDS[name].code, 1.0) if make is adding else Kind(KINDS[name].code, 0.25)
+    refuse_pair(device, make(KINDS[name], SHAPE), make(other, SHAPE), pairing, "has scale")
+
+
+@pytest.mark.contract("MD-10")
+@pytest.mark.parametrize("make", MODELS)
+@pytest.mark.parametrize("name", QUANTISED)
+def test_roles_of_different_zero_points_are_invalid(
+    device: RemoteDevice, make: Make, name: str, pairing: Roles
+) -> None:
+    other = Kind(KINDS[name].code, KINDS[name].scale, 10)
+    refuse_pair(device, make(KINDS[name], SHAPE), make(other, SHAPE), pairing, "has zero_point")
+
+
+@pytest.mark.contract("MD-11")
+def test_roles_of_different_rank_are_invalid(device: RemoteDevice, kind: Kind, pairing: Roles) -> None:
+    refuse_pair(device, adding(kind), adding(kind, SHAPE[:-1]), pairing, "the buffer would have")
+
+
+@pytest.mark.contract("MD-12")
+@pytest.mark.parametrize("make", MODELS)
+def test_roles_of_different_dimensions_are_invalid(
+    device: RemoteDevice, make: Make, kind: Kind, pairing: Roles
+) -> None:
+    refuse_pair(device, make(kind, SHAPE), make(kind, (4, 32, 32, 8)), pairing, "the buffer would have")
+
+
+@pytest.mark.contract("MD-13", "MD-14", "MD-40")
+@EITHER
+@pytest.mark.parametrize("dimensions", [SHAPE[:-1], (4, 32, 32, 8), (1, 32, 32, 9), (*SHAPE, 1), (-1, 32, 32, 8)])
+def test_dimensions_that_the_role_cannot_have_are_invalid(
+    device: RemoteDevice, prepared: RemotePreparedModel, given: Callable[..., Roles], dimensions: Dimensions
+) -> None:
+    words = "expected none below 0" if min(dimensions) < 0 else "put 0 has dimensions .1, 32, 32, 8., the buffer would"
+    refusal(lambda: device.allocate([prepared], *given(ROLE), dimensions=dimensions), INVALID, words)
+
+
+def with_scalar_input() -> Model:
+    """An addition whose activation is the third input."""
+    recipe = Recipe()
+    inputs = [*(FLOAT32.input(recipe, SHAPE) for _ in range(2)), recipe.input(OperandType.INT32)]
+    return recipe.build(recipe.operation(OperationType.ADD, inputs, FLOAT32.operand(SHAPE))).model
+
+
+@pytest.mark.contract("MD-15")
+def test_a_scalar_takes_no_dimensions_and_has_a_buffer_without(device: RemoteDevice) -> None:
+    prepared, before = device.prepare_model(with_scalar_input()), device.usage().buffer_bytes
+    for dimensions in ((1,), (0,), (1, 1)):
+        refusal(partial(allocate, device, prepared, [2], dimensions=dimensions), INVALID, "for a scalar")
+    buffer = allocate(device, prepared, [2])
+    assert device.usage().buffer_bytes == before + 4
+    refusal(lambda: buffer.copy_from(create_ashmem(4), (1,)), INVALID, "for a scalar")
+    buffer.copy_from(create_ashmem(4))
+    assert contents(buffer, KINDS["unsigned"], 4).tolist() == [0] * 4
+
+
+@pytest.mark.contract("MD-16", "MD-17")
+@EITHER
+@pytest.mark.parametrize("make", MODELS)
+@pytest.mark.parametrize("dimensions", [(), (0, 0, 0, 0), (0, 32, 0, 8), SHAPE])
+@pytest.mark.parametrize("name", KINDS)
+def test_one_valid_role_is_enough(
+    any_device: RemoteDevice, make: Make, name: str, given: Callable[..., Roles], dimensions: Dimensions
+) -> None:
+    kind = KINDS[name]
+    prepared, before = any_device.prepare_model(make(kind, SHAPE)), any_device.usage()
+    buffer = any_device.allocate([prepared], *given(ROLE), dimensions=dimensions)
+    assert buffer.token > 0
+    after = any_device.usage()
+    assert (after.buffers, after.buffer_bytes) == (before.buffers + 1, before.buffer_bytes + kind.size)
+
+
+@pytest.mark.contract("MD-18")
+@EITHER
+@pytest.mark.parametrize(
+    ("dimensions", "images"), [((), 0), (OPEN, 0), ((0, 0, 0, 0), 0), (SHAPE, 1), (TWICE, 2), ((3, 0, 0, 8), 3)]
+)
+def test_an_axis_may_stay_open_and_takes_no_memory_before_it_is_known(
+    any_device: RemoteDevice, given: Callable[..., Roles], dimensions: Dimensions, images: int
+) -> None:
+    prepared, before = any_device.prepare_model(doubling(FLOAT32, OPEN)), any_device.usage().buffer_bytes
+    buffer = any_device.allocate([prepared], *given(ROLE), dimensions=dimensions)
+    assert any_device.usage().buffer_bytes == before + images * FLOAT32.size
+    values = FLOAT32.values(1, max(1, images) * SHAPE[1] * SHAPE[2] * SHAPE[3])
+    buffer.copy_from(memory_with(values), (max(1, images), 32, 32, 8))
+    assert contents(buffer, count=len(values)).tolist() == values.tolist()
+
+
+@pytest.mark.contract("MD-18")
+def test_a_role_without_rank_takes_any_dimensions(device: RemoteDevice) -> None:
+    prepared, before = device.prepare_model(adding(FLOAT32, ())), device.usage().buffer_bytes
+    for dimensions, size in (((), 0), ((2, 0), 0), ((2, 3), 24)):
+        buffer = allocate(device, prepared, [0, 1], [0], dimensions)
+        assert device.usage().buffer_bytes == before + size
+        buffer.release()
+
+
+def test_what_the_roles_know_is_put_together(device: RemoteDevice) -> None:
+    """One model knows the number of images, the other knows how large they are."""
+    sizes: list[Dimensions] = [(2, 0, 32, 0), (0, 32, 0, 8)]
+    models = [device.prepare_model(adding(FLOAT32, dimensions)) for dimensions in sizes]
+    before = device.usage().buffer_bytes
+    device.allocate(models, [ROLE], [BufferRole(1, 0)])
+    assert device.usage().buffer_bytes == before + 2 * FLOAT32.size
+
+
+def with_input_of_an_extension() -> Model:
+    """An addition, and a further input of a type that is not the HAL's own."""
+    model = adding(FLOAT32)
+    main = model.main
+    whole_numbers = Operand(extension_code(PREFIX, 7), (4,), lifetime=OperandLifeTime.SUBGRAPH_INPUT)
+    main = replace(
+        main, operands=(*main.operands, whole_numbers), input_indexes=(*main.input_indexes, len(main.operands))
+    )
+    return replace(model, main=main, extension_name_to_prefix=(ExtensionNameAndPrefix(NAME, PREFIX),))
+
+
+def test_there_is_no_device_memory_for_values_of_extensions(device: RemoteDevice) -> None:
+    prepared = device.prepare_model(with_input_of_an_extension())
+    refusal(lambda: allocate(device, prepared, [2]), FAILURE, "extension type 0x4f580007")
+    refusal(lambda: allocate(device, prepared, [2], dimensions=(5,)), INVALID, "the buffer would have")
+    assert allocate(device, prepared, [0]).token > 0
+
+
+@pytest.mark.contract("MD-19")
+def test_no_two_buffers_that_live_have_the_same_token(device: RemoteDevice, other: RemoteDevice) -> None:
+    tokens = []
+    for session in (device, other):
+        prepared = session.prepare_model(adding(FLOAT32, (4,)))
+        tokens += [allocate(session, prepared, [0]).token for _ in range(100)]
+    assert min(tokens) > 0
+    assert len(set(tokens)) == 200
+
+
+@pytest.mark.contract("MD-20")
+def test_another_buffer_can_be_allocated_when_one_was_released(
+    device: RemoteDevice, prepared: RemotePreparedModel
+) -> None:
+    before = device.usage()
+    for _ in range(3):
+        buffer = allocate(device, prepared, [0], [0])
+        buffer.release()
+        buffer.release()  # once more does no harm
+        usage = device.usage()
+        assert (usage.buffers, usage.buffer_bytes) == (before.buffers, before.buffer_bytes)
+
+
+def test_a_released_buffer_is_unknown(device: RemoteDevice) -> None:
+    buffer = allocate(device, device.prepare_model(adding(FLOAT32)), [0])
+    buffer.release()
+    words = f"device buffer {buffer.token} does not exist"
+    refusal(lambda: buffer.copy_from(create_ashmem(1)), INVALID, words)
+    refusal(lambda: buffer.copy_to(create_ashmem(1)), INVALID, words)
+
+
+def test_buffers_of_one_session_do_not_exist_in_another(device: RemoteDevice, wire: WireDevice) -> None:
+    buffer = allocate(device, device.prepare_model(adding(FLOAT32)), [0])
+    values = FLOAT32.values(1)
+    buffer.copy_from(memory_with(values))
+    taken = memory_with(FLOAT32.values(2))
+    memory = memory_to_wire(taken, wire.link.issue)
+    target = buffer_pb2.CopyToRequest(buffer=buffer.token, dst=memory)
+    source = buffer_pb2.CopyFromRequest(buffer=buffer.token, src=memory)
+    words = f"device buffer {buffer.token} does not exist in this session"
+    refusal(lambda: wire.call(wire.buffer.CopyTo, target), INVALID, words)
+    refusal(lambda: wire.call(wire.buffer.CopyFrom, source), INVALID, words)
+    wire.call(wire.buffer.Release, buffer_pb2.BufferServiceReleaseRequest(buffer=buffer.token))
+    assert read(taken).tolist() == FLOAT32.values(2).tolist()
+    assert contents(buffer).tolist() == values.tolist()
+
+
+@pytest.fixture
+def small_device(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RemoteDevice]:
+    """A device with memory for four tensors."""
+    monkeypatch.setenv("NNHAL_DEVICE_BUFFER_BYTES", str(4 * FLOAT32.size))
+    with device_process("cpu_ref", short_path) as (_, endpoint), RemoteDevice(endpoint, "test") as session:
+        yield session
+
+
+def test_more_memory_than_the_device_has_is_a_failure_and_others_are_unharmed(small_device: RemoteDevice) -> None:
+    prepared = small_device.prepare_model(adding(FLOAT32, OPEN))
+    words = "bytes do not fit the device's memory: 98304 of 131072 are in use"
+    with bystander(small_device.endpoint) as other:
+        first = other.device.prepare_model(adding(FLOAT32))
+        kept = allocate(other.device, first, [0])
+        kept.copy_from(memory_with(FLOAT32.values(1)))
+        mine = allocate(small_device, prepared, [0], [0], TWICE)
+        refusal(lambda: allocate(small_device, prepared, [0], dimensions=TWICE), FAILURE, words)
+        refusal(lambda: allocate(small_device, prepared, [0], dimensions=(2**31 - 1, 32, 32, 8)), FAILURE, words)
+        growing = allocate(small_device, prepared, [0], [0])
+        refusal(lambda: growing.copy_from(memory_with(FLOAT32.values(1, 16384)), TWICE), FAILURE, words)
+        growing.copy_from(memory_with(FLOAT32.values(2)), SHAPE)
+        refusal(lambda: growing.copy_from(memory_with(FLOAT32.values(1, 16384)), TWICE), FAILURE, "131072 of 131072")
+        refusal(lambda: contents(growing), FAILURE, "uninitialised")
+        assert contents(kept).tolist() == FLOAT32.values(1).tolist()
+        mine.release()
+        growing.copy_from(memory_with(FLOAT32.values(3, 16384)), TWICE)
+        assert contents(growing, count=16384).tolist() == FLOAT32.values(3, 16384).tolist()
+        assert small_device.usage().buffer_bytes == 3 * FLOAT32.size
+
+
+def test_the_memory_of_a_session_that_has_ended_is_there_for_others(small_device: RemoteDevice) -> None:
+    for _ in range(3):
+        with RemoteDevice(small_device.endpoint, "test") as session:
+            prepared = session.prepare_model(adding(FLOAT32))
+            buffers = [allocate(session, prepared, [0]) for _ in range(4)]
+            assert small_device.usage().buffer_bytes == 4 * FLOAT32.size
+            refusal(partial(allocate, session, prepared, [0]), FAILURE, "do not fit")
+            assert small_device.usage().buffers == len(buffers)
+        wait_until(lambda: small_device.usage().buffer_bytes == 0, "the memory is given back")
+        assert small_device.usage().buffers == 0

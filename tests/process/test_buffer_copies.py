@@ -1,0 +1,354 @@
+"""The rows of the contract about IBuffer: copyFrom and copyTo."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from nnhal.descriptor import Descriptor
+from nnhal.endpoint import Endpoint
+from nnhal.errors import HalError
+from nnhal.memory import BufferDescription, create_ashmem, create_hardware_buffer, map_file
+from nnhal.memory.ashmem import create_sealed
+from nnhal.memory.hardware_buffer import Format, Usage
+from nnhal.memory.mmap_fd import create_file
+from nnhal.remote import RemoteBuffer, RemoteDevice
+from nnhal.types import Ashmem, ErrorStatus, Memory
+from nnhal.types.layout import Dimensions
+from nnhal.v1 import buffer_pb2
+from tests.support.additions import POOL_KINDS
+from tests.support.bystanders import bystander
+from tests.support.device_memory import (
+    COUNT,
+    FLOAT32,
+    KINDS,
+    OPEN,
+    SHAPE,
+    TWICE,
+    Kind,
+    accounts,
+    allocate,
+    contents,
+    doubling,
+    memory_with,
+    read,
+    write,
+)
+from tests.support.refusals import FAILURE, INVALID, refusal
+from tests.support.waiting import wait_until
+from tests.support.wire import WireDevice
+
+UNINITIALISED = "the buffer is uninitialised"
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(cpu_ref: Endpoint) -> Iterator[None]:
+    """No test leaves a buffer, or any memory of one."""
+    with RemoteDevice(cpu_ref, "observer") as observer:
+        before = accounts(observer.usage())
+        yield
+        wait_until(lambda: accounts(observer.usage()) == before, "everything is given back")
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    """Each element type."""
+    return KINDS[request.param]
+
+
+@pytest.fixture
+def fixed(device: RemoteDevice, kind: Kind) -> RemoteBuffer:
+    """A buffer of known dimensions, for the input and the output of a convolution."""
+    return allocate(device, device.prepare_model(doubling(kind)), [0], [0])
+
+
+@pytest.fixture
+def open_buffer(device: RemoteDevice, kind: Kind) -> RemoteBuffer:
+    """A buffer for any number of images."""
+    return allocate(device, device.prepare_model(doubling(kind, OPEN)), [0], [0])
+
+
+def require_nothing_in(buffer: RemoteBuffer, size: int) -> None:
+    """Check that there is nothing to read in a buffer of so many bytes."""
+    refusal(lambda: buffer.copy_to(create_ashmem(size)), FAILURE, UNINITIALISED)
+
+
+@pytest.mark.contract("MD-21", "MD-28", "MD-29")
+@pytest.mark.parametrize("dimensions", [(), SHAPE])
+def test_memory_that_is_copied_is_of_just_the_size_of_the_buffer(
+    fixed: RemoteBuffer, kind: Kind, dimensions: Dimensions
+) -> None:
+    for size in (kind.size // 2, 2 * kind.size, kind.size - 1, kind.size + 1):
+        words = f"a source of {size} bytes, expected {kind.size} for a buffer of dimensions .1, 32, 32, 8."
+        refusal(partial(fixed.copy_from, create_ashmem(size), dimensions), INVALID, words)
+    fixed.copy_from(memory_with(kind.values(1)), dimensions)
+    assert contents(fixed, kind).tolist() == kind.values(1).tolist()
+
+
+@pytest.mark.contract("MD-22", "MD-23", "MD-24")
+def test_dimensions_that_are_given_say_the_size_of_an_open_buffer(open_buffer: RemoteBuffer, kind: Kind) -> None:
+    for images in (1, 2, 1):
+        dimensions, size = (images, *SHAPE[1:]), images * kind.size
+        for other in (size // 2, 2 * size):
+            words = f"a source of {other} bytes, expected {size} for a buffer of dimensions .{images}, 32"
+            refusal(partial(open_buffer.copy_from, create_ashmem(other), dimensions), INVALID, words)
+        values = kind.values(images, images * COUNT)
+        open_buffer.copy_from(memory_with(values), dimensions)
+        assert contents(open_buffer, kind, len(values)).tolist() == values.tolist()
+
+
+@pytest.mark.contract("MD-25", "MD-26", "MD-27", "MD-40")
+@pytest.mark.parametrize(
+    "dimensions", [SHAPE[:-1], TWICE, OPEN, (1, 32, 32, 9), (*SHAPE, 1), (-1, 32, 32, 8), (-(2**31),)]
+)
+def test_other_dimensions_than_those_of_the_buffer_are_invalid(
+    fixed: RemoteBuffer, kind: Kind, dimensions: Dimensions
+) -> None:
+    words = "expected none below 0" if min(dimensions) < 0 else "expected all known and like the buffer's .1, 32"
+    refusal(lambda: fixed.copy_from(create_ashmem(kind.size), dimensions), INVALID, words)
+
+
+@pytest.mark.contract("MD-30", "MD-31", "MD-32", "MD-33", "MD-40")
+@pytest.mark.parametrize(
+    ("dimensions", "words"),
+    [
+        (SHAPE[:-1], "like the buffer's .., 32"),
+        ((2, 32, 32, 4), "like the buffer's .., 32"),
+        ((1, 32, 32, 0), "expected all known"),
+        (OPEN, "expected all known"),
+        ((), "no dimensions for a buffer of .., 32, 32, 8., expected all of them"),
+        ((-1, 32, 32, 8), "expected none below 0"),
+    ],
+)
+def test_all_dimensions_of_an_open_buffer_have_to_be_given(
+    open_buffer: RemoteBuffer, kind: Kind, dimensions: Dimensions, words: str
+) -> None:
+    for size in (kind.size // 2, kind.size):
+        refusal(partial(open_buffer.copy_from, create_ashmem(size), dimensions), INVALID, words)
+
+
+@pytest.mark.contract("MD-34", "MD-39")
+def test_there_is_nothing_to_copy_out_of_a_new_buffer_and_the_size_is_looked_at_first(
+    fixed: RemoteBuffer, kind: Kind
+) -> None:
+    for size in (kind.size // 2, 2 * kind.size):
+        words = f"a destination of {size} bytes, expected {kind.size}"
+        refusal(partial(fixed.copy_to, create_ashmem(size)), INVALID, words)
+    require_nothing_in(fixed, kind.size)
+
+
+@pytest.mark.contract("MD-34")
+def test_a_new_open_buffer_has_no_size_to_look_at(open_buffer: RemoteBuffer, kind: Kind) -> None:
+    for size in (1, kind.size, 2 * kind.size):
+        require_nothing_in(open_buffer, size)
+
+
+@pytest.mark.contract("MD-35", "MD-38")
+def test_memory_to_copy_to_is_of_just_the_size_of_the_buffer(fixed: RemoteBuffer, kind: Kind) -> None:
+    fixed.copy_from(memory_with(kind.values(1)))
+    for size in (kind.size // 2, 2 * kind.size):
+        memory = create_ashmem(size)
+        refusal(partial(fixed.copy_to, memory), INVALID, f"a destination of {size} bytes, expected {kind.size}")
+        assert not read(memory, kind).any()
+    for _ in range(2):  # it is still in there
+        assert contents(fixed, kind).tolist() == kind.values(1).tolist()
+
+
+@pytest.mark.contract("MD-36")
+def test_memory_to_copy_to_is_of_the_present_size_of_an_open_buffer(open_buffer: RemoteBuffer, kind: Kind) -> None:
+    for images in (2, 1):
+        size = images * kind.size
+        open_buffer.copy_from(memory_with(kind.values(images, images * COUNT)), (images, *SHAPE[1:]))
+        for other in (size // 2, 2 * size):
+            words = f"a destination of {other} bytes, expected {size}"
+            refusal(partial(open_buffer.copy_to, create_ashmem(other)), INVALID, words)
+        assert contents(open_buffer, kind, images * COUNT).tolist() == kind.values(images, images * COUNT).tolist()
+
+
+def unreadable() -> Memory:
+    """Ashmem that can only be written."""
+    sealed = create_sealed(FLOAT32.size, "test")
+    return Ashmem(Descriptor(os.open(f"/proc/self/fd/{sealed.fileno()}", os.O_WRONLY | os.O_CLOEXEC)), FLOAT32.size)
+
+
+def unreadable_file(directory: Path) -> Memory:
+    """A file that can only be written."""
+    path = directory / "unreadable"
+    path.write_bytes(bytes(FLOAT32.size))
+    return map_file(Descriptor(os.open(path, os.O_WRONLY | os.O_CLOEXEC)), FLOAT32.size)
+
+
+def truncated_file(directory: Path) -> Memory:
+    """A file that has become one byte shorter."""
+    file = create_file(directory / "truncated", FLOAT32.size)
+    os.ftruncate(file.descriptor.fileno(), FLOAT32.size - 1)
+    return file
+
+
+def image(_: Path) -> Memory:
+    """A hardware buffer that is no BLOB, of the very size."""
+    usage = Usage.CPU_READ_OFTEN | Usage.CPU_WRITE_OFTEN
+    return create_hardware_buffer(BufferDescription(128, 64, 1, Format.R8G8B8A8_UNORM, usage, 128))
+
+
+@dataclass(frozen=True)
+class Bad:
+    """A copy that fails, and what is said of it."""
+
+    source: Callable[[Path], Memory]
+    status: ErrorStatus
+    words: str
+    dimensions: Dimensions = ()
+
+
+BAD_COPIES = {
+    "of half the size": Bad(lambda _: create_ashmem(FLOAT32.size // 2), INVALID, "a source of"),
+    "of other dimensions": Bad(lambda _: create_ashmem(FLOAT32.size), INVALID, "like the buffer's", TWICE),
+    "of negative dimensions": Bad(lambda _: create_ashmem(FLOAT32.size), INVALID, "none below 0", (-1, 32, 32, 8)),
+    "from ashmem that cannot be read": Bad(lambda _: unreadable(), FAILURE, "cannot be mapped"),
+    "from a file that cannot be read": Bad(unreadable_file, FAILURE, "cannot be read"),
+    "from a truncated file": Bad(truncated_file, INVALID, "the source takes 32768 bytes, the file behind it has 32767"),
+    "from an image": Bad(image, INVALID, "a source of 0 bytes"),
+    "from memory of no bytes": Bad(lambda _: replace(create_ashmem(1), size=0), INVALID, "the source is ashmem of 0"),
+}
+
+
+@pytest.mark.contract("MD-37")
+@pytest.mark.parametrize("name", BAD_COPIES)
+@pytest.mark.parametrize("dimensions", [SHAPE, OPEN])
+def test_a_copy_that_fails_leaves_the_buffer_uninitialised(
+    device: RemoteDevice, tmp_path: Path, name: str, dimensions: Dimensions
+) -> None:
+    buffer = allocate(device, device.prepare_model(doubling(FLOAT32, dimensions)), [0], [0])
+    bad = BAD_COPIES[name]
+    for _ in range(2):
+        buffer.copy_from(memory_with(FLOAT32.values(1)), SHAPE)
+        copied = device.usage().buffer_copied_bytes
+        given = bad.dimensions or SHAPE
+        if given == TWICE and dimensions == OPEN:
+            refusal(lambda: buffer.copy_from(bad.source(tmp_path), TWICE), INVALID, "a source of")
+        else:
+            refusal(partial(buffer.copy_from, bad.source(tmp_path), given), bad.status, bad.words)
+        require_nothing_in(buffer, FLOAT32.size)
+        assert device.usage().buffer_copied_bytes == copied
+
+
+@pytest.mark.contract("MD-38")
+@pytest.mark.parametrize("source", POOL_KINDS)
+@pytest.mark.parametrize("destination", POOL_KINDS)
+def test_what_was_copied_in_comes_out(
+    device: RemoteDevice, fixed: RemoteBuffer, kind: Kind, tmp_path: Path, source: str, destination: str
+) -> None:
+    (tmp_path / "source").mkdir()
+    before = device.usage()
+    first = POOL_KINDS[source](kind.size, tmp_path / "source")
+    second = POOL_KINDS[destination](kind.size, tmp_path)
+    write(first, kind.values(1))
+    fixed.copy_from(first)
+    write(first, kind.values(2))
+    fixed.copy_to(second)
+    assert read(second, kind).tolist() == kind.values(1).tolist()
+    assert read(first, kind).tolist() == kind.values(2).tolist()
+    after = device.usage()
+    assert after.buffer_copied_bytes == before.buffer_copied_bytes + 2 * kind.size
+    assert (after.staged_bytes, after.mappings) == (before.staged_bytes, before.mappings)
+
+
+def test_a_part_of_a_file_is_memory_as_well(device: RemoteDevice, tmp_path: Path) -> None:
+    buffer = allocate(device, device.prepare_model(doubling(FLOAT32)), [0], [0])
+    size, offset = FLOAT32.size, 12345
+    for descriptor in (create_file(tmp_path / "file", size + 20000).descriptor, create_sealed(size + 20000, "test")):
+        part = map_file(descriptor, size, offset)
+        write(part, FLOAT32.values(1))
+        buffer.copy_from(part)
+        write(part, FLOAT32.values(2))
+        buffer.copy_to(part)
+        whole = os.pread(descriptor.fileno(), size + 20000, 0)
+        assert whole == bytes(offset) + FLOAT32.values(1).tobytes() + bytes(20000 - offset)
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_file_that_may_only_be_read_is_a_source_and_no_destination(
+    device: RemoteDevice, tmp_path: Path, sealed: bool
+) -> None:
+    buffer = allocate(device, device.prepare_model(doubling(FLOAT32)), [0], [0])
+    path, size = tmp_path / "file", FLOAT32.size
+    writable = map_file(create_sealed(size, "test"), size) if sealed else create_file(path, size)
+    write(writable, FLOAT32.values(1))
+    number = writable.descriptor.fileno()
+    reader = Descriptor(os.open(f"/proc/self/fd/{number}", os.O_RDONLY | os.O_CLOEXEC))
+    words = {
+        map_file(writable.descriptor, size, writable=False): "protection PROT_READ is to be written",
+        map_file(reader, size, writable=False): "protection PROT_READ is to be written",
+        map_file(reader, size): "cannot be mapped" if sealed else "cannot be written",
+    }
+    for file, said in words.items():
+        buffer.copy_from(file)
+        refusal(partial(buffer.copy_to, file), FAILURE, said)
+        assert contents(buffer).tolist() == FLOAT32.values(1).tolist()  # a failed copyTo changes nothing
+    assert writable.prot == mmap.PROT_READ | mmap.PROT_WRITE
+    assert read(writable).tolist() == FLOAT32.values(1).tolist()
+
+
+@pytest.mark.parametrize("make", [truncated_file, image])
+def test_a_destination_that_is_too_small_or_no_bytes_is_invalid_and_changes_nothing(
+    device: RemoteDevice, tmp_path: Path, make: Callable[[Path], Memory]
+) -> None:
+    buffer = allocate(device, device.prepare_model(doubling(FLOAT32)), [0], [0])
+    buffer.copy_from(memory_with(FLOAT32.values(1)))
+    refusal(lambda: buffer.copy_to(make(tmp_path)), INVALID)
+    assert contents(buffer).tolist() == FLOAT32.values(1).tolist()
+
+
+def test_copies_without_memory_or_of_an_unknown_descriptor_are_invalid(wire: WireDevice, device: RemoteDevice) -> None:
+    for message in (buffer_pb2.CopyFromRequest(buffer=1), buffer_pb2.CopyFromRequest(buffer=0)):
+        refusal(partial(wire.call, wire.buffer.CopyFrom, message), INVALID, "does not exist in this session")
+    for target in (buffer_pb2.CopyToRequest(buffer=-1), buffer_pb2.CopyToRequest(buffer=2**62)):
+        refusal(partial(wire.call, wire.buffer.CopyTo, target), INVALID, "does not exist in this session")
+
+
+def test_files_that_shrink_while_they_are_copied_are_errors_and_nothing_worse(
+    cpu_ref: Endpoint, device: RemoteDevice, tmp_path: Path
+) -> None:
+    """Copied whole, or refused because it is too short now (invalid) or has become so in the middle (a failure)."""
+    prepared = device.prepare_model(doubling(FLOAT32))
+    file = create_file(tmp_path / "file", FLOAT32.size)
+    ended = threading.Event()
+
+    def shrink_and_grow() -> None:
+        while not ended.is_set():
+            os.ftruncate(file.descriptor.fileno(), FLOAT32.size // 2)
+            os.ftruncate(file.descriptor.fileno(), FLOAT32.size)
+
+    with bystander(cpu_ref), ThreadPoolExecutor(1) as pool:
+        work = pool.submit(shrink_and_grow)
+        try:
+            buffer = allocate(device, prepared, [0], [0])
+            for _ in range(200):
+                if refused(lambda: buffer.copy_from(file)):
+                    require_nothing_in(buffer, FLOAT32.size)
+                    buffer.copy_from(memory_with(FLOAT32.values(1)))
+                refused(lambda: buffer.copy_to(file))
+        finally:
+            ended.set()
+        work.result()
+    buffer.copy_from(memory_with(FLOAT32.values(1)))
+    assert contents(buffer).tolist() == FLOAT32.values(1).tolist()
+
+
+def refused(copy: Callable[[], object]) -> bool:
+    """Whether a copy was refused, in one of the two ways that there are."""
+    try:
+        copy()
+    except HalError as error:
+        assert error.status in (INVALID, FAILURE)
+        return True
+    return False

@@ -1,0 +1,635 @@
+"""The rows of the contract about compilation caching, over a device's sockets: every broken entry that a client may bring."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from nnhal.descriptor import Descriptor
+from nnhal.endpoint import Endpoint
+from nnhal.memory import open_pool
+from nnhal.remote import RemoteDevice
+from nnhal.remote.device import NO_CACHE, CompilationCache
+from nnhal.types import ErrorStatus, Model, Operand, OperandType, OperationType
+from nnhal_devices.host.clock import now_ns
+from nnhal_service.frontends.onnx import import_onnx
+from nnhal_service.frontends.tflite import import_tflite
+from tests.support.additions import POOL_KINDS
+from tests.support.caching import (
+    OTHER_TOKEN,
+    TOKEN,
+    CachingDevice,
+    Entry,
+    Notification,
+    Sample,
+    broadcast_sum,
+    chain,
+    convolutional_network,
+    moved_to_pool,
+    per_channel_convolution,
+)
+from tests.support.onnx_models import onnx_model
+from tests.support.processes import device_process
+from tests.support.refusals import FAILURE, INVALID
+from tests.support.subgraphs import B8, I32, Program
+from tests.support.wire import WireDevice
+
+NONE = ErrorStatus.NONE
+MISSED = (ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_DEADLINE_PERSISTENT)
+LATEST = 2**63 - 1
+ROUNDS = 100
+GIB = 1 << 30
+_MODELS = os.environ.get("NNHAL_MODELS", "")
+
+
+@pytest.fixture(params=["cpu_ref", "cpu_acc"])
+def endpoint(request: pytest.FixtureRequest) -> Endpoint:
+    """The process of each device that caches."""
+    found: Endpoint = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture
+def device(endpoint: Endpoint) -> Iterator[CachingDevice]:
+    """A session with each device that caches."""
+    with WireDevice(endpoint) as wire:
+        yield CachingDevice(wire)
+
+
+@pytest.fixture
+def entry(device: CachingDevice, tmp_path: Path) -> Entry:
+    """A cache entry whose files do not exist yet."""
+    return device.entry(tmp_path / "entry")
+
+
+@pytest.fixture(params=[OperandType.TENSOR_FLOAT32, OperandType.TENSOR_QUANT8_ASYMM], ids=["float32", "quant8"])
+def code(request: pytest.FixtureRequest) -> OperandType:
+    """The type of a model's tensors."""
+    found: OperandType = request.param
+    return found
+
+
+@pytest.fixture
+def sample(code: OperandType) -> Sample:
+    """A sum of each type."""
+    return broadcast_sum(code)
+
+
+@pytest.fixture
+def saved(device: CachingDevice, entry: Entry, sample: Sample) -> Entry:
+    """An entry that holds the sum."""
+    assert device.prepare(sample.model, entry.create()).status == NONE
+    return entry
+
+
+def assert_no_entry(found: Notification) -> None:
+    """Nothing was restored."""
+    assert (found.status, found.prepared_model) == (FAILURE, 0)
+
+
+@pytest.mark.contract("CC-01")
+def test_what_was_saved_is_restored_and_computes_the_same(device: CachingDevice, entry: Entry, sample: Sample) -> None:
+    device.check(device.prepare(sample.model, entry.create()), sample)
+    for _ in range(2):
+        restored = device.restore(entry.open())
+        assert restored.launched
+        device.check(restored, sample)
+
+
+@pytest.mark.contract("CC-02")
+def test_junk_and_offsets_of_the_files_do_not_matter(device: CachingDevice, entry: Entry, sample: Sample) -> None:
+    cache = entry.create()
+    for descriptor in cache.model + cache.data:
+        os.write(descriptor.fileno(), b"xx")
+    device.check(device.prepare(sample.model, cache), sample)
+    cache = entry.open()
+    for descriptor in cache.model + cache.data:
+        os.lseek(descriptor.fileno(), 1, os.SEEK_SET)
+    device.check(device.restore(cache), sample)
+
+
+Change = Callable[[CompilationCache], CompilationCache]
+
+
+def one_model_file_fewer(cache: CompilationCache) -> CompilationCache:
+    return replace(cache, model=cache.model[:-1])
+
+
+def one_model_file_more(cache: CompilationCache) -> CompilationCache:
+    return replace(cache, model=(*cache.model, memory_file()))
+
+
+def one_data_file_fewer(cache: CompilationCache) -> CompilationCache:
+    return replace(cache, data=cache.data[:-1])
+
+
+def one_data_file_more(cache: CompilationCache) -> CompilationCache:
+    return replace(cache, data=(*cache.data, memory_file()))
+
+
+def memory_file() -> Descriptor:
+    return Descriptor(os.memfd_create("cache", os.MFD_CLOEXEC))
+
+
+WRONG_NUMBERS = [
+    pytest.param(one_model_file_fewer, marks=pytest.mark.contract("CC-03", "CC-05")),
+    pytest.param(one_model_file_more, marks=pytest.mark.contract("CC-03", "CC-05")),
+    pytest.param(one_data_file_fewer, marks=pytest.mark.contract("CC-04", "CC-06")),
+    pytest.param(one_data_file_more, marks=pytest.mark.contract("CC-04", "CC-06")),
+]
+
+
+@pytest.mark.parametrize("change", WRONG_NUMBERS)
+def test_a_wrong_number_of_files_saves_nothing_and_restores_nothing(
+    device: CachingDevice, entry: Entry, sample: Sample, change: Change
+) -> None:
+    device.check(device.prepare(sample.model, change(entry.create())), sample)
+    assert device.restore(change(entry.open())).status in (INVALID, FAILURE)
+    assert_no_entry(device.restore(entry.open()))
+    device.check(device.prepare(sample.model, entry.create()), sample)
+    assert device.restore(change(entry.open())).status in (INVALID, FAILURE)
+    device.check(device.restore(entry.open()), sample)
+
+
+@pytest.mark.contract("CC-07")
+@pytest.mark.parametrize("group", ["model", "data"])
+def test_a_file_that_cannot_be_written_keeps_nothing_of_an_earlier_entry(
+    device: CachingDevice, entry: Entry, code: OperandType, group: str
+) -> None:
+    closed = (entry.model if group == "model" else entry.data)[-1]
+    for before, now in ((None, broadcast_sum(code)), (chain(code, OperationType.ADD), broadcast_sum(code))):
+        entry.create()
+        if before is not None:
+            device.check(device.prepare(before.model, entry.open()), before)
+            device.check(device.restore(entry.open()), before)
+        device.check(device.prepare(now.model, entry.open(but=closed, but_flags=os.O_RDONLY)), now)
+        assert_no_entry(device.restore(entry.open()))
+
+
+@pytest.mark.contract("CC-08")
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_file_that_cannot_be_read_restores_nothing(
+    device: CachingDevice, saved: Entry, sample: Sample, number: int
+) -> None:
+    assert_no_entry(device.restore(saved.open(but=saved.files[number], but_flags=os.O_WRONLY)))
+    device.check(device.restore(saved.open()), sample)
+
+
+@contextmanager
+def copying(source: Entry, target: Entry, random: Random) -> Iterator[None]:
+    """Copy an entry over another one some times meanwhile."""
+    begun = threading.Event()
+
+    def copy() -> None:
+        begun.set()
+        for _ in range(random.randint(1, 6)):
+            source.take_place_of(target)
+
+    thread = threading.Thread(target=copy)
+    thread.start()
+    begun.wait()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+@pytest.mark.contract("CC-09")
+@pytest.mark.slow
+def test_files_that_are_overwritten_while_they_are_saved_never_restore_another_model(
+    device: CachingDevice, entry: Entry, code: OperandType, tmp_path: Path
+) -> None:
+    other = device.entry(tmp_path / "other", OTHER_TOKEN)
+    assert device.prepare(chain(code, OperationType.MUL).model, other.create()).status == NONE
+    sums = chain(code, OperationType.ADD)
+    for seed in range(ROUNDS):
+        cache = entry.create()
+        with copying(other, entry, Random(seed)):
+            prepared = device.prepare(sums.model, cache)
+        restored = device.restore(entry.open())
+        if restored.status == NONE:
+            device.check(restored, sums)
+        else:
+            assert_no_entry(restored)
+    device.check(prepared, sums)
+
+
+@pytest.mark.contract("CC-10")
+@pytest.mark.slow
+def test_files_that_are_overwritten_while_they_are_restored_never_give_another_model(
+    device: CachingDevice, entry: Entry, code: OperandType, tmp_path: Path
+) -> None:
+    other, good = device.entry(tmp_path / "other", OTHER_TOKEN), device.entry(tmp_path / "good")
+    assert device.prepare(chain(code, OperationType.MUL).model, other.create()).status == NONE
+    sums = chain(code, OperationType.ADD)
+    assert device.prepare(sums.model, good.create()).status == NONE
+    for seed in range(ROUNDS):
+        good.take_place_of(entry)
+        cache = entry.open()
+        with copying(other, entry, Random(seed)):
+            restored = device.restore(cache)
+        if restored.status == NONE:
+            device.check(restored, sums)
+        else:
+            assert_no_entry(restored)
+
+
+@pytest.mark.contract("CC-11")
+def test_another_models_files_restore_nothing(
+    device: CachingDevice, saved: Entry, code: OperandType, tmp_path: Path
+) -> None:
+    other = device.entry(tmp_path / "other", OTHER_TOKEN)
+    assert device.prepare(chain(code, OperationType.ADD).model, other.create()).status == NONE
+    for source, target in zip(other.model, saved.model, strict=True):
+        target.write_bytes(source.read_bytes())
+    assert_no_entry(device.restore(saved.open()))
+    other.take_place_of(saved)
+    assert_no_entry(device.restore(saved.open()))
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize(
+    "group",
+    [
+        pytest.param("model", marks=pytest.mark.contract("CC-12")),
+        pytest.param("data", marks=pytest.mark.contract("CC-14")),
+    ],
+)
+def test_one_changed_bit_restores_nothing(device: CachingDevice, saved: Entry, group: str, seed: int) -> None:
+    random = Random(seed)
+    path = random.choice(saved.model if group == "model" else saved.data)
+    content = bytearray(path.read_bytes())
+    bit = random.randrange(8 * len(content))
+    content[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(content)
+    assert_no_entry(device.restore(saved.open()))
+
+
+@pytest.mark.parametrize("length", [1, 2, 17, 255, 256])
+@pytest.mark.parametrize(
+    "group",
+    [
+        pytest.param("model", marks=pytest.mark.contract("CC-13")),
+        pytest.param("data", marks=pytest.mark.contract("CC-15")),
+    ],
+)
+def test_appended_bytes_restore_nothing(device: CachingDevice, saved: Entry, group: str, length: int) -> None:
+    random = Random(length)
+    path = random.choice(saved.model if group == "model" else saved.data)
+    path.write_bytes(path.read_bytes() + random.randbytes(length))
+    assert_no_entry(device.restore(saved.open()))
+
+
+@pytest.mark.contract("CC-16")
+@pytest.mark.parametrize("bit", [0, 7, 100, 255])
+def test_another_token_restores_nothing(device: CachingDevice, saved: Entry, sample: Sample, bit: int) -> None:
+    token = bytearray(TOKEN)
+    token[bit // 8] ^= 1 << bit % 8
+    assert_no_entry(device.restore(replace(saved.open(), token=bytes(token))))
+    device.check(device.restore(saved.open()), sample)
+
+
+@pytest.mark.contract("CC-17")
+@pytest.mark.parametrize("longer_first", [False, True])
+def test_of_two_that_are_saved_into_the_same_files_the_second_is_restored(
+    device: CachingDevice, entry: Entry, code: OperandType, tmp_path: Path, longer_first: bool
+) -> None:
+    first, second = broadcast_sum(code), chain(code, OperationType.ADD)
+    if longer_first:
+        first, second = second, first
+    alone = device.entry(tmp_path / "alone")
+    assert device.prepare(second.model, alone.create()).status == NONE
+    cache = entry.create()
+    for sample in (first, second):
+        device.check(device.prepare(sample.model, cache), sample)
+    device.check(device.restore(entry.open()), second)
+    assert [path.read_bytes() for path in entry.files] == [path.read_bytes() for path in alone.files]
+
+
+def held_under(directory: Path, pid: int) -> list[str]:
+    """The files in a directory that a process has open."""
+    found = []
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            target = str(link.readlink())
+        except FileNotFoundError:  # closed in the meantime
+            continue
+        if target.startswith(str(directory)):
+            found.append(target)
+    return found
+
+
+@pytest.mark.contract("CC-18")
+def test_files_that_are_closed_after_the_notification_are_not_missed(
+    device: CachingDevice, entry: Entry, sample: Sample, endpoint: Endpoint
+) -> None:
+    link = device.wire.link
+    preparations: list[Callable[[CompilationCache], Notification]] = [
+        partial(device.prepare, sample.model),
+        device.restore,
+    ]
+    entry.create()
+    for prepare in preparations:
+        cache = entry.open()
+        prepared = prepare(cache)
+        numbers = [link.issue(descriptor) for descriptor in cache.model + cache.data]
+        for descriptor in cache.model + cache.data:
+            descriptor.close()
+        link.drop(numbers)
+        device.check(prepared, sample)
+        with RemoteDevice(endpoint, "observer") as observer:
+            observer.usage()  # collects garbage
+            assert held_under(entry.files[0].parent, observer.pid) == []
+        device.check(prepared, sample)
+
+
+@pytest.mark.contract("CC-19")
+def test_a_deadline_that_has_passed_is_missed_after_the_launch(
+    device: CachingDevice, saved: Entry, sample: Sample
+) -> None:
+    for deadline in (0, 1, now_ns() - 1):
+        missed = device.restore(saved.open(), deadline)
+        assert (missed.launched, missed.status) == (True, ErrorStatus.MISSED_DEADLINE_PERSISTENT)
+    for ahead_ns in (0, 5_000_000):
+        restored = device.restore(saved.open(), now_ns() + ahead_ns)
+        assert restored.launched
+        assert restored.status in (NONE, *MISSED)
+    device.check(device.restore(saved.open(), LATEST), sample)
+
+
+@pytest.mark.contract("CC-20")
+def test_empty_files_restore_nothing(device: CachingDevice, entry: Entry) -> None:
+    assert_no_entry(device.restore(entry.create()))
+
+
+@pytest.mark.parametrize("length", [0, 1, 63, 64, 65])
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_file_that_ends_early_restores_nothing(device: CachingDevice, saved: Entry, number: int, length: int) -> None:
+    path = saved.files[number]
+    os.truncate(path, min(length, path.stat().st_size - 1))
+    assert_no_entry(device.restore(saved.open()))
+
+
+def fifo(directory: Path) -> int:
+    os.mkfifo(directory / "fifo")
+    return os.open(directory / "fifo", os.O_RDWR | os.O_CLOEXEC)
+
+
+def directory_itself(directory: Path) -> int:
+    return os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+
+
+def one_end_of_a_socket(directory: Path) -> int:
+    ours, theirs = socket.socketpair()
+    ours.close()
+    return theirs.detach()
+
+
+def zeros_without_end(directory: Path) -> int:
+    return os.open("/dev/zero", os.O_RDWR | os.O_CLOEXEC)
+
+
+def full_device(directory: Path) -> int:
+    return os.open("/dev/full", os.O_RDWR | os.O_CLOEXEC)
+
+
+def path_only(directory: Path) -> int:
+    (directory / "file").touch()
+    return os.open(directory / "file", os.O_PATH | os.O_CLOEXEC)
+
+
+def event_counter(directory: Path) -> int:
+    return os.eventfd(0, os.EFD_CLOEXEC)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [fifo, directory_itself, one_end_of_a_socket, zeros_without_end, full_device, path_only, event_counter],
+)
+@pytest.mark.parametrize("group", ["model", "data"])
+def test_what_is_no_file_is_neither_read_nor_written(
+    device: CachingDevice,
+    saved: Entry,
+    sample: Sample,
+    tmp_path: Path,
+    kind: Callable[[Path], int],
+    group: str,
+) -> None:
+    odd = (Descriptor(kind(tmp_path)),)
+    cache = saved.open()
+    cache = replace(cache, model=odd) if group == "model" else replace(cache, data=odd)
+    assert_no_entry(device.restore(cache))
+    device.check(device.restore(saved.open()), sample)
+    device.check(device.prepare(sample.model, cache), sample)
+    assert_no_entry(device.restore(saved.open()))
+
+
+def most_resident_bytes(pid: int) -> int:
+    """The most memory that a process has had in RAM so far."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    (line,) = [line for line in lines if line.startswith("VmHWM:")]
+    return 1024 * int(line.split()[1])
+
+
+@pytest.mark.parametrize("grown", ["model", "data", "both"])
+def test_a_file_of_several_gib_is_not_read(
+    device: CachingDevice, saved: Entry, sample: Sample, endpoint: Endpoint, grown: str
+) -> None:
+    good = [path.read_bytes() for path in saved.files]
+    for path in {"model": saved.model, "data": saved.data, "both": saved.files}[grown]:
+        os.truncate(path, 3 * GIB)
+    with RemoteDevice(endpoint, "observer") as observer:
+        before = most_resident_bytes(observer.pid)
+        assert_no_entry(device.restore(saved.open()))
+        saved.model[0].write_bytes(b"")
+        os.truncate(saved.model[0], 3 * GIB)
+        assert_no_entry(device.restore(saved.open()))
+        assert most_resident_bytes(observer.pid) < before + 64 * (1 << 20)
+    for path, content in zip(saved.files, good, strict=True):
+        path.write_bytes(content)
+    device.check(device.restore(saved.open()), sample)
+
+
+def test_a_file_that_may_not_be_written_is_nothing_to_a_preparation(
+    device: CachingDevice, entry: Entry, sample: Sample
+) -> None:
+    """Sealed memory can be opened for writing, and refuses each write."""
+    import fcntl
+
+    cache = entry.create()
+    for seals in (fcntl.F_SEAL_WRITE, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW, fcntl.F_SEAL_GROW):
+        sealed = Descriptor(os.memfd_create("cache", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
+        os.write(sealed.fileno(), b"junk")
+        fcntl.fcntl(sealed.fileno(), fcntl.F_ADD_SEALS, seals)
+        for changed in (replace(cache, model=(sealed,)), replace(cache, data=(sealed,))):
+            device.check(device.prepare(sample.model, changed), sample)
+            assert_no_entry(device.restore(changed))
+            assert_no_entry(device.restore(entry.open()))
+
+
+def test_files_in_memory_serve_as_well(device: CachingDevice, sample: Sample) -> None:
+    numbers = device.files_needed
+    cache = CompilationCache(*(tuple(memory_file() for _ in range(number)) for number in numbers), TOKEN)
+    device.check(device.prepare(sample.model, cache), sample)
+    device.check(device.restore(cache), sample)
+
+
+def test_one_session_restores_what_another_one_saved(
+    device: CachingDevice, saved: Entry, sample: Sample, endpoint: Endpoint
+) -> None:
+    with WireDevice(endpoint) as wire:
+        other = CachingDevice(wire)
+        other.check(other.restore(saved.open()), sample)
+
+
+def test_one_devices_entry_is_nothing_to_another(
+    cpu_ref: Endpoint, cpu_acc: Endpoint, sample: Sample, tmp_path: Path
+) -> None:
+    with WireDevice(cpu_ref) as one, WireDevice(cpu_acc) as other:
+        first, second = CachingDevice(one), CachingDevice(other)
+        entry = first.entry(tmp_path / "entry")
+        assert first.prepare(sample.model, entry.create()).status == NONE
+        assert_no_entry(second.restore(entry.open()))
+
+
+def test_a_device_without_caching_says_so_and_leaves_the_files_alone(short_path: Path, sample: Sample) -> None:
+    with device_process("null", short_path) as (_, endpoint), WireDevice(endpoint) as wire:
+        device = CachingDevice(wire)
+        assert device.files_needed == (0, 0)
+        entry = Entry((short_path / "model",), (short_path / "data",))
+        for path in entry.files:
+            path.write_bytes(b"as it was")
+        for cache in (NO_CACHE, entry.open()):
+            found = device.restore(cache)
+            assert (found.status, found.launched) == (FAILURE, False)
+            refused = device.prepare(sample.model, cache)  # for its operation, as without a cache
+            assert (refused.status, refused.launched) == (INVALID, True)
+        assert [path.read_bytes() for path in entry.files] == [b"as it was"] * 2
+
+
+def branches() -> Sample:
+    """A loop that doubles until a limit, then one of two branches with constants of their own."""
+    program = Program()
+    main, condition, body, small, large = (program.graph() for _ in range(5))
+    condition.returns(condition.less(condition.input(), condition.constant([100])))
+    value = body.input()
+    body.returns(body.add(value, value))
+    for branch, addend in ((small, 1000), (large, 2000)):
+        branch.returns(branch.add(branch.input(), branch.constant([addend])))
+    start, choice = main.input(), main.input(code=B8)
+    loop = [main.reference(condition), main.reference(body), start]
+    doubled = main.operation(OperationType.WHILE, loop, Operand(I32, (1,)))
+    chosen = [choice, main.reference(small), main.reference(large), doubled]
+    main.returns(main.operation(OperationType.IF, chosen, Operand(I32, (1,))))
+    inputs = (np.array([7], np.int32), np.array([0], np.uint8))
+    return Sample(program.model(), inputs, (np.array([2112], np.int32),))
+
+
+def extended() -> Sample:
+    """An operation of the extension between two that the HAL has."""
+    nodes = [
+        helper.make_node("Add", ["x", "c"], ["r"]),
+        helper.make_node("Erf", ["r"], ["e"]),
+        helper.make_node("Tanh", ["e"], ["y"]),
+    ]
+    x = np.linspace(-1, 1, 600, dtype=np.float32)
+    return Sample(import_onnx(onnx_model(nodes, {"x": [600]}, ["y"], {"c": x})).model, (x,))
+
+
+SAMPLES: dict[str, Callable[[], Sample]] = {
+    "convolutional network": convolutional_network,
+    "per-channel quantisation": per_channel_convolution,
+    "control flow": branches,
+    "extension": extended,
+    "relaxed": lambda: replace(convolutional_network(), model=relaxed(convolutional_network().model)),
+}
+
+
+def relaxed(model: Model) -> Model:
+    return replace(model, relax_computation_float32_to_float16=True)
+
+
+def assert_survives(device: CachingDevice, sample: Sample, entry: Entry, spoil: Callable[[], object]) -> None:
+    """A model that is restored gives the same bytes as the one that was saved, with the model's own memory gone."""
+    prepared = device.prepare(sample.model, entry.create())
+    expected = device.run(prepared, sample)
+    spoil()
+    for got, wanted in zip(device.run(device.restore(entry.open()), sample), expected, strict=True):
+        np.testing.assert_array_equal(got, wanted)
+    for output, known in zip(expected, sample.expected, strict=False):
+        np.testing.assert_array_equal(output.view(known.dtype), known.reshape(-1))
+
+
+def supports(endpoint: Endpoint, model: Model) -> bool:
+    with RemoteDevice(endpoint, "test") as remote:
+        return all(remote.supported_operations(model))
+
+
+@pytest.mark.contract("CC-01")
+@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("pool", ["none", *POOL_KINDS])
+def test_whatever_a_model_is_made_of_survives(
+    device: CachingDevice, endpoint: Endpoint, entry: Entry, tmp_path: Path, name: str, pool: str
+) -> None:
+    sample = SAMPLES[name]()
+    if not supports(endpoint, sample.model):
+        pytest.skip("the device declines the model")
+    spoil: Callable[[], object] = list
+    if pool != "none":
+        size = len(sample.model.operand_values)
+        if sample.model.pools:
+            pytest.skip("the model has pools of its own")
+        memory = POOL_KINDS[pool](size, tmp_path)
+        sample = replace(sample, model=moved_to_pool(sample.model, memory))
+        spoil = partial(open_pool(memory, writable=True).write, 0, np.full(size, 0x55, np.uint8))
+    assert_survives(device, sample, entry, spoil)
+
+
+@pytest.mark.skipif(not _MODELS, reason="NNHAL_MODELS names no folder of TFLite networks")
+def test_a_network_survives(device: CachingDevice, entry: Entry) -> None:
+    model = import_tflite((Path(_MODELS) / "mobilenet_v1_0.25_96.tflite").read_bytes()).model
+    (index,) = model.main.input_indexes
+    image = np.random.default_rng(3).integers(-128, 128, model.main.operands[index].dimensions, np.int8)
+    assert_survives(device, Sample(model, (image,)), entry, list)
+
+
+def test_many_threads_save_and_restore_at_once(device: CachingDevice, code: OperandType, tmp_path: Path) -> None:
+    """Each its own entry, and all of them one."""
+    sums, shared = chain(code, OperationType.ADD), device.entry(tmp_path / "shared")
+    shared.create()
+    numbers, failures = count(), []
+
+    def work() -> None:
+        own = device.entry(tmp_path / f"own{next(numbers)}")
+        try:
+            for _ in range(5):
+                device.check(device.prepare(sums.model, own.create()), sums)
+                device.check(device.restore(own.open()), sums)
+                device.check(device.prepare(sums.model, shared.open()), sums)
+                restored = device.restore(shared.open())
+                if restored.status == NONE:
+                    device.check(restored, sums)
+                else:
+                    assert_no_entry(restored)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []

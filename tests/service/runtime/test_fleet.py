@@ -1,0 +1,302 @@
+"""Which devices the framework registers, and with which it goes on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+import structlog
+from structlog.typing import EventDict
+
+from nnhal.codec import capabilities_to_wire
+from nnhal.endpoint import Endpoint
+from nnhal.errors import DeadObjectError, HalError
+from nnhal.link import Limits
+from nnhal.remote import DeviceIdentity, RemoteDevice
+from nnhal.types import DeviceType, ErrorStatus, NumberOfCacheFiles
+from nnhal.v1 import device_pb2, types_pb2
+from nnhal_service.runtime import Fleet
+from tests.support.additions import addition_model
+from tests.support.refusals import refusal
+from tests.support.scripted import (
+    CAPABILITIES,
+    HEALTHY,
+    VERSION,
+    Behaviour,
+    Call,
+    Script,
+    ScriptedDevice,
+    kill,
+    refuse,
+    scripted_process,
+)
+from tests.support.waiting import wait_until
+
+GETTERS = [method for method in HEALTHY if method.startswith("Device.Get") and "Operations" not in method]
+UNAVAILABLE = ErrorStatus.DEVICE_UNAVAILABLE
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    """Ends what a test has begun."""
+    with ExitStack() as entered:
+        yield entered
+
+
+@pytest.fixture
+def logged() -> Iterator[list[EventDict]]:
+    """What is logged."""
+    with structlog.testing.capture_logs() as events:
+        yield events
+
+
+def warnings_of(events: list[EventDict]) -> list[tuple[str, str]]:
+    """The warnings: about which device, and what."""
+    return [
+        (event["device"], event["event"]) for event in events if event["log_level"] == "warning" and "device" in event
+    ]
+
+
+def fleet_of(stack: ExitStack, directory: Path, *scripts: Script, getter_seconds: float = 10.0) -> Fleet:
+    """A fleet of devices d0, d1 and so on that follow scripts."""
+    endpoints = {f"d{number}": Endpoint(directory / f"d{number}") for number in range(len(scripts))}
+    for endpoint, script in zip(endpoints.values(), scripts, strict=True):
+        stack.enter_context(ScriptedDevice(endpoint, script))
+    fleet = Fleet(endpoints, getter_seconds)
+    stack.callback(fleet.close)
+    return fleet
+
+
+def answering(fleet: Fleet) -> list[str]:
+    """The names of the devices that can be used."""
+    return [member.name for member in fleet.available()]
+
+
+def test_a_device_is_registered_with_all_that_it_says_of_itself(short_path: Path, stack: ExitStack) -> None:
+    member = fleet_of(stack, short_path, {}).get("d0")
+    assert member.identity == DeviceIdentity(VERSION, DeviceType.ACCELERATOR, CAPABILITIES, (), NumberOfCacheFiles())
+    assert (member.version, member.type) == (VERSION, DeviceType.ACCELERATOR)
+    assert (member.capabilities, member.extensions) == (CAPABILITIES, ())
+
+
+@pytest.mark.contract("DV-12")
+def test_what_a_device_says_is_asked_for_once(short_path: Path, stack: ExitStack) -> None:
+    device = stack.enter_context(ScriptedDevice(Endpoint(short_path / "d0")))
+    fleet = Fleet({"d0": device.endpoint})
+    stack.callback(fleet.close)
+    assert fleet.get("d0") == fleet.get("d0")
+    assert [device.count(method) for method in GETTERS] == [1] * len(GETTERS)
+
+
+def break_the_wire(request: Any, call: Call) -> None:
+    call.context.abort(grpc.StatusCode.INTERNAL, "the wire broke")
+
+
+FAILURES: dict[str, Behaviour] = {
+    "refuses": refuse(HalError(UNAVAILABLE, "not now")),
+    "breaks": break_the_wire,
+}
+
+
+@pytest.mark.contract("DV-09")
+@pytest.mark.parametrize("getter", GETTERS)
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_device_of_which_a_getter_fails_is_not_registered_and_others_are(
+    short_path: Path, stack: ExitStack, logged: list[EventDict], getter: str, failure: str
+) -> None:
+    fleet = fleet_of(stack, short_path, {}, {getter: FAILURES[failure]}, {})
+    assert answering(fleet) == ["d0", "d2"]
+    refusal(lambda: fleet.get("d1"), UNAVAILABLE, "device 'd1' is refused: .*(not now|the wire broke)")
+    assert warnings_of(logged) == [("d1", "a device is refused")]
+
+
+@pytest.mark.contract("DV-09")
+@pytest.mark.parametrize("getter", ["Device.GetVersionString", "Device.GetNumberOfCacheFilesNeeded"])
+def test_a_device_of_which_a_getter_hangs_is_not_registered_and_others_are(
+    short_path: Path, stack: ExitStack, logged: list[EventDict], getter: str
+) -> None:
+    fleet = fleet_of(stack, short_path, {getter: hang}, {}, getter_seconds=2.0)
+    for _ in range(2):
+        assert answering(fleet) == ["d1"]
+    refusal(lambda: fleet.get("d0"), UNAVAILABLE, "device 'd0' is refused: .*DEADLINE_EXCEEDED")
+    assert warnings_of(logged) == [("d0", "a device is refused")]
+
+
+@pytest.mark.contract("DV-09")
+@pytest.mark.parametrize("getter", GETTERS)
+def test_a_device_that_dies_of_a_getter_is_not_registered_and_others_are(
+    short_path: Path, stack: ExitStack, logged: list[EventDict], getter: str
+) -> None:
+    process, dying = stack.enter_context(scripted_process(short_path / "dying", dies_at=getter))
+    healthy = stack.enter_context(ScriptedDevice(Endpoint(short_path / "healthy")))
+    fleet = Fleet({"dying": dying, "healthy": healthy.endpoint})
+    stack.callback(fleet.close)
+    assert answering(fleet) == ["healthy"]
+    assert process.wait() != 0
+    assert warnings_of(logged) == [("dying", "a device died while it was registered")]
+    with pytest.raises(DeadObjectError):
+        fleet.get("dying")
+
+
+@pytest.mark.contract("DV-09")
+def test_a_device_that_hangs_keeps_nobody_from_another_one(short_path: Path, stack: ExitStack) -> None:
+    asked, other_seen = threading.Event(), threading.Event()
+
+    def answer_late(request: Any, call: Call) -> Any:
+        asked.set()
+        other_seen.wait()
+        return HEALTHY["Device.GetType"]
+
+    fleet = fleet_of(stack, short_path, {"Device.GetType": answer_late}, {})
+    slow = threading.Thread(target=fleet.get, args=("d0",))
+    slow.start()
+    try:
+        asked.wait()
+        assert fleet.get("d1").name == "d1"
+    finally:
+        other_seen.set()
+        slow.join()
+    assert answering(fleet) == ["d0", "d1"]
+
+
+def cache_files(model: int, data: int) -> Script:
+    """A device that needs so many cache files."""
+    counts = types_pb2.NumberOfCacheFiles(num_model_cache=model, num_data_cache=data)
+    answer = device_pb2.GetNumberOfCacheFilesNeededResponse(number_of_cache_files=counts)
+    return {"Device.GetNumberOfCacheFilesNeeded": answer}
+
+
+@pytest.mark.contract("DV-10")
+def test_a_device_is_registered_only_with_a_number_of_cache_files_that_can_be(
+    short_path: Path, stack: ExitStack, logged: list[EventDict]
+) -> None:
+    numbers = [(0, 0), (33, 0), (32, 32), (0, 33), (-1, 0), (1, 1), (0, -1), (32, 33)]
+    fleet = fleet_of(stack, short_path, *(cache_files(*pair) for pair in numbers))
+    registered = [numbers[int(name[1:])] for name in answering(fleet)]
+    assert registered == [(0, 0), (32, 32), (1, 1)]
+    assert len(warnings_of(logged)) == 5
+
+
+NONSENSE: dict[str, Script] = {
+    "no version": {"Device.GetVersionString": device_pb2.GetVersionStringResponse()},
+    "no type": {"Device.GetType": device_pb2.GetTypeResponse()},
+    "no capabilities": {"Device.GetCapabilities": device_pb2.GetCapabilitiesResponse()},
+    "a bad extension": {
+        "Device.GetSupportedExtensions": device_pb2.GetSupportedExtensionsResponse(
+            extensions=[types_pb2.Extension(name="Bad")]
+        )
+    },
+}
+
+
+@pytest.mark.contract("DV-11")
+@pytest.mark.parametrize("case", NONSENSE)
+def test_a_device_that_says_what_it_may_not_is_refused(
+    short_path: Path, stack: ExitStack, logged: list[EventDict], case: str
+) -> None:
+    fleet = fleet_of(stack, short_path, NONSENSE[case], {})
+    for _ in range(2):
+        assert answering(fleet) == ["d1"]
+    assert warnings_of(logged) == [("d0", "a device is refused")]
+
+
+def test_a_refused_device_is_not_asked_again_as_long_as_it_runs_and_is_when_it_came_back(
+    short_path: Path, stack: ExitStack
+) -> None:
+    endpoint = Endpoint(short_path / "d0")
+    fleet = Fleet({"d0": endpoint})
+    stack.callback(fleet.close)
+    with ScriptedDevice(endpoint, NONSENSE["no type"]) as device:
+        for _ in range(3):
+            refusal(lambda: fleet.get("d0"), UNAVAILABLE, "is refused: .* has device type 0")
+        assert device.count("Device.GetType") == 1
+    with pytest.raises(DeadObjectError):
+        fleet.get("d0")
+    with ScriptedDevice(endpoint):
+        assert fleet.get("d0").version == VERSION
+
+
+OTHER_VERSION: Script = {"Device.GetVersionString": device_pb2.GetVersionStringResponse(version="scripted-2")}
+OTHERS: dict[str, Script] = {
+    "version": OTHER_VERSION,
+    "type": {"Device.GetType": device_pb2.GetTypeResponse(type=types_pb2.DEVICE_TYPE_CPU)},
+    "capabilities": {
+        "Device.GetCapabilities": device_pb2.GetCapabilitiesResponse(
+            capabilities=capabilities_to_wire(replace(CAPABILITIES, operand_performance=()))
+        )
+    },
+    "extensions": {
+        "Device.GetSupportedExtensions": device_pb2.GetSupportedExtensionsResponse(
+            extensions=[types_pb2.Extension(name="a.b")]
+        )
+    },
+    "cache_files": cache_files(1, 0),
+}
+
+
+@pytest.mark.contract("DV-14")
+@pytest.mark.parametrize("what", OTHERS)
+def test_a_device_that_came_back_as_another_one_is_refused_until_what_was_registered_is_back(
+    short_path: Path, stack: ExitStack, logged: list[EventDict], what: str
+) -> None:
+    process, endpoint = stack.enter_context(scripted_process(short_path / "d0"))
+    fleet = Fleet({"d0": endpoint})
+    stack.callback(fleet.close)
+    fleet.get("d0")
+    kill(process)
+    with ScriptedDevice(endpoint, OTHERS[what]) as other:
+        words = f"is refused: it was registered as 'scripted-1'; what answers now .* differs in {what}"
+        for _ in range(2):
+            refusal(lambda: fleet.get("d0"), UNAVAILABLE, words)
+        assert fleet.available() == []
+        assert {name.partition(".Get")[0] for name, _ in other.calls} == {"Device"}
+    assert warnings_of(logged) == [("d0", "a device is gone"), ("d0", "a device is refused")]
+    with ScriptedDevice(endpoint):
+        assert fleet.get("d0").remote.supported_operations(addition_model()) == [True]
+
+
+def test_a_device_that_was_killed_and_came_back_as_itself_is_used_at_once(short_path: Path, stack: ExitStack) -> None:
+    process, endpoint = stack.enter_context(scripted_process(short_path / "d0"))
+    fleet = Fleet({"d0": endpoint})
+    stack.callback(fleet.close)
+    old = fleet.get("d0").remote
+    kill(process)
+    wait_until(lambda: old.gone, "the session has ended")
+    with pytest.raises(DeadObjectError):
+        fleet.get("d0")
+    second, _ = stack.enter_context(scripted_process(short_path / "d0"))
+    assert fleet.get("d0").remote.pid == second.pid
+
+
+def test_a_device_that_is_not_there_is_left_out_without_a_word(
+    short_path: Path, stack: ExitStack, logged: list[EventDict]
+) -> None:
+    fleet = fleet_of(stack, short_path, {}, {})
+    (short_path / "d1" / "link.sock").unlink()
+    assert answering(fleet) == ["d0"]
+    with pytest.raises(DeadObjectError, match="no link at"):
+        fleet.get("d1")
+    assert warnings_of(logged) == []
+
+
+@pytest.mark.contract("DV-09")
+def test_a_device_that_lets_the_framework_not_in_is_not_registered(
+    short_path: Path, stack: ExitStack, logged: list[EventDict]
+) -> None:
+    fleet = fleet_of(stack, short_path, {})
+    crowd = [stack.enter_context(RemoteDevice(Endpoint(short_path / "d0"), "crowd")) for _ in range(Limits().sessions)]
+    assert answering(fleet) == []
+    assert warnings_of(logged) == [("d0", "a device refuses the framework")]
+    crowd[0].close()
+    wait_until(lambda: answering(fleet) == ["d0"], "there is room")
+
+
+def test_a_name_that_nobody_has_is_no_device(short_path: Path) -> None:
+    with pytest.raises(LookupError, match="no device 'd9'; there are none"):
+        Fleet({}).get("d9")

@@ -1,0 +1,272 @@
+"""Memory domains: models over tensors of one size, their buffers, and every way to execute with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nnhal.arrays import Array
+from nnhal.errors import HalError
+from nnhal.fence import FenceError
+from nnhal.memory import create_ashmem, open_pool, validate_pool
+from nnhal.remote import RemoteBuffer, RemoteDevice, RemotePreparedModel
+from nnhal.types import (
+    Ashmem,
+    BufferRole,
+    DataLocation,
+    FencedExecutionInfo,
+    Memory,
+    Model,
+    Operand,
+    OperandType,
+    OperationType,
+    Request,
+    RequestArgument,
+    RequestMemoryPool,
+)
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions
+from nnhal.v1 import backend_pb2
+from tests.support.models import Recipe
+
+SHAPE = (1, 32, 32, 8)
+OPEN = (0, 32, 32, 8)
+TWICE = (2, 32, 32, 8)
+COUNT = 32 * 32 * 8
+"""Elements of SHAPE."""
+_SAME = 1
+_CHANNELS = SHAPE[-1]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """An element type with its quantisation."""
+
+    code: OperandType
+    scale: float = 0.0
+    zero_point: int = 0
+
+    @property
+    def element(self) -> np.dtype[Any]:
+        """Of memory."""
+        return ELEMENT_TYPES[self.code]
+
+    @property
+    def size(self) -> int:
+        """Bytes of a tensor of SHAPE."""
+        return COUNT * self.element.itemsize
+
+    def operand(self, dimensions: Dimensions) -> Operand:
+        """A result of this kind."""
+        return Operand(self.code, dimensions, self.scale, self.zero_point)
+
+    def input(self, recipe: Recipe, dimensions: Dimensions) -> int:
+        """An input of this kind."""
+        return recipe.input(self.code, dimensions, self.scale, self.zero_point)
+
+    def values(self, seed: int, count: int = COUNT) -> Array:
+        """Whole numbers from 0 to 30 as they lie in memory: what the models make of them is exact in every type."""
+        return np.random.default_rng(seed).integers(0, 31, count).astype(self.element)
+
+
+KINDS = {
+    "float32": Kind(OperandType.TENSOR_FLOAT32),
+    "float16": Kind(OperandType.TENSOR_FLOAT16),
+    "unsigned": Kind(OperandType.TENSOR_QUANT8_ASYMM, 0.5),
+    "signed": Kind(OperandType.TENSOR_QUANT8_ASYMM_SIGNED, 0.5),
+}
+FLOAT32 = KINDS["float32"]
+
+
+@cache
+def doubling(kind: Kind, dimensions: Dimensions = SHAPE) -> Model:
+    """CONV_2D 3 x 3 SAME whose filters see the middle only: twice the input."""
+    recipe = Recipe()
+    quantised = kind.scale > 0
+    middle = np.zeros((_CHANNELS, 3, 3, _CHANNELS))
+    middle[np.arange(_CHANNELS), 1, 1, np.arange(_CHANNELS)] = 2 / kind.scale if quantised else 2
+    bias = OperandType.TENSOR_INT32 if quantised else kind.code
+    inputs = [
+        kind.input(recipe, dimensions),
+        recipe.constant(kind.code, middle, kind.scale),
+        recipe.constant(bias, np.zeros(_CHANNELS), kind.scale**2),
+        *recipe.integers(_SAME, 1, 1, 0),
+    ]
+    return recipe.build(recipe.operation(OperationType.CONV_2D, inputs, kind.operand(dimensions))).model
+
+
+@cache
+def adding(kind: Kind, dimensions: Dimensions = SHAPE) -> Model:
+    """ADD of two inputs."""
+    recipe = Recipe()
+    terms = [kind.input(recipe, dimensions) for _ in range(2)]
+    inputs = [*terms, *recipe.integers(0)]
+    return recipe.build(recipe.operation(OperationType.ADD, inputs, kind.operand(dimensions))).model
+
+
+@cache
+def adding_twice(kind: Kind = FLOAT32, dimensions: Dimensions = SHAPE) -> Model:
+    """Two outputs: the sum of the inputs, and the sum with the second one added again."""
+    recipe = Recipe()
+    first, second = (kind.input(recipe, dimensions) for _ in range(2))
+    (none,) = recipe.integers(0)
+    once = recipe.operation(OperationType.ADD, [first, second, none], kind.operand(dimensions))
+    twice = recipe.operation(OperationType.ADD, [once, second, none], kind.operand(dimensions))
+    return recipe.build(once, twice).model
+
+
+class Place(NamedTuple):
+    """Where an argument lies: all of a pool."""
+
+    pool: RequestMemoryPool
+    dimensions: Dimensions = ()
+
+
+def inside(buffer: RemoteBuffer | int, dimensions: Dimensions = ()) -> Place:
+    """A device buffer, or what has this token."""
+    return Place(buffer if isinstance(buffer, int) else buffer.token, dimensions)
+
+
+def request_of(inputs: Sequence[Place], outputs: Sequence[Place]) -> Request:
+    """A request with a pool for each argument."""
+    places = [*inputs, *outputs]
+    arguments = [
+        RequestArgument(DataLocation(index, 0, 0 if isinstance(pool, int) else validate_pool(pool, "")), dimensions)
+        for index, (pool, dimensions) in enumerate(places)
+    ]
+    return Request(
+        tuple(arguments[: len(inputs)]), tuple(arguments[len(inputs) :]), tuple(place.pool for place in places)
+    )
+
+
+def memory_with(values: Array) -> Ashmem:
+    """Shared memory that holds values."""
+    memory = create_ashmem(values.nbytes)
+    write(memory, values)
+    return memory
+
+
+def write(memory: Memory, values: Array) -> None:
+    """Overwrite shared memory."""
+    open_pool(memory, writable=True).write(0, values.reshape(-1).view(np.uint8))
+
+
+def read(memory: Memory, kind: Kind = FLOAT32) -> Array:
+    """The values in shared memory."""
+    pool = open_pool(memory, writable=False)
+    return pool.read(0, pool.size).view(kind.element)
+
+
+def allocate(
+    device: RemoteDevice,
+    prepared: RemotePreparedModel,
+    inputs: Sequence[int] = (),
+    outputs: Sequence[int] = (),
+    dimensions: Dimensions = (),
+) -> RemoteBuffer:
+    """A buffer for some inputs and outputs of one model."""
+    return device.allocate(
+        [prepared], [BufferRole(0, index) for index in inputs], [BufferRole(0, index) for index in outputs], dimensions
+    )
+
+
+def contents(buffer: RemoteBuffer, kind: Kind = FLOAT32, count: int = COUNT) -> Array:
+    """What a buffer holds; it must be of so many elements."""
+    memory = create_ashmem(count * kind.element.itemsize)
+    buffer.copy_to(memory)
+    return read(memory, kind)
+
+
+def accounts(usage: backend_pb2.GetUsageResponse) -> tuple[int, ...]:
+    """What a device process holds for its clients."""
+    return (
+        usage.descriptors,
+        usage.mappings,
+        usage.prepared_models,
+        usage.executions,
+        usage.bursts,
+        usage.buffers,
+        usage.buffer_bytes,
+        usage.launched,
+    )
+
+
+Way = Callable[[RemoteDevice, RemotePreparedModel, Request], object]
+
+
+def synchronously(device: RemoteDevice, prepared: RemotePreparedModel, request: Request) -> object:
+    """executeSynchronously."""
+    return prepared.execute(request)
+
+
+def in_a_burst(device: RemoteDevice, prepared: RemotePreparedModel, request: Request) -> object:
+    """A burst's executeSynchronously, every pool with an identity, the device's own included."""
+    burst = prepared.configure_execution_burst()
+    try:
+        return burst.execute(request, range(len(request.pools)))
+    finally:
+        burst.close()
+
+
+def fenced(device: RemoteDevice, prepared: RemotePreparedModel, request: Request) -> object:
+    """executeFenced, waited for."""
+    launched = prepared.execute_fenced(request)
+    try:
+        if launched.fence is not None:
+            launched.fence.wait(30)
+    except FenceError as error:
+        raise _failure(launched.info()) from error
+    finally:
+        launched.release()
+    return None
+
+
+def reusably(device: RemoteDevice, prepared: RemotePreparedModel, request: Request) -> object:
+    """A reusable execution."""
+    execution = prepared.create_reusable_execution(request)
+    try:
+        return execution.execute()
+    finally:
+        execution.release()
+
+
+def reusably_in_a_burst(device: RemoteDevice, prepared: RemotePreparedModel, request: Request) -> object:
+    """A reusable execution on the channel of a burst."""
+    execution, burst = prepared.create_reusable_execution(request), prepared.configure_execution_burst()
+    try:
+        return burst.run(execution)
+    finally:
+        burst.close()
+        execution.release()
+
+
+def reusably_launched(device: RemoteDevice, prepared: RemotePreparedModel, request: Request) -> object:
+    """A reusable execution on a launch channel, waited for."""
+    execution, launcher = prepared.create_reusable_execution(request), device.open_launcher()
+    try:
+        fence = launcher.launch(execution)
+        if fence is not None:
+            fence.wait(30)
+    except FenceError as error:
+        raise _failure(launcher.info(execution)) from error
+    finally:
+        launcher.close()
+        execution.release()
+    return None
+
+
+def _failure(info: FencedExecutionInfo) -> HalError:
+    return HalError(info.status, info.message)
+
+
+FENCED: dict[str, Way] = {"fenced": fenced, "reusable, launched": reusably_launched}
+NOT_FENCED: dict[str, Way] = {
+    "sync": synchronously,
+    "burst": in_a_burst,
+    "reusable": reusably,
+    "reusable in a burst": reusably_in_a_burst,
+}
+WAYS = NOT_FENCED | FENCED
