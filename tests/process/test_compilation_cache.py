@@ -1,10 +1,9 @@
-"""The rows of the contract about compilation caching, over a device's sockets: every broken entry that a client may bring."""
+"""The rows of the contract about compilation caching, over a device's sockets: any entry that a client may bring."""
 
 from __future__ import annotations
 
 import os
 import socket
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -220,6 +219,7 @@ def test_files_that_are_overwritten_while_they_are_saved_never_restore_another_m
         with copying(other, entry, Random(seed)):
             prepared = device.prepare(sums.model, cache)
         restored = device.restore(entry.open())
+        print("SAVE", restored.status)
         if restored.status == NONE:
             device.check(restored, sums)
         else:
@@ -241,6 +241,7 @@ def test_files_that_are_overwritten_while_they_are_restored_never_give_another_m
         cache = entry.open()
         with copying(other, entry, Random(seed)):
             restored = device.restore(cache)
+        print("LOAD", restored.status)
         if restored.status == NONE:
             device.check(restored, sums)
         else:

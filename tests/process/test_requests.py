@@ -413,14 +413,10 @@ def test_what_fails_only_when_it_runs_is_an_error(session: WireDevice, entry: En
 
 
 @pytest.mark.contract("EX-15")
-@pytest.mark.parametrize("driver", ["cpu_ref", "cpu_acc"])
-def test_a_loop_without_end_ends_with_its_timeout(
-    request: pytest.FixtureRequest, driver: str, entry: EntryPoint
-) -> None:
-    with WireDevice(request.getfixturevalue(driver)) as wire:
-        target = Target(wire, wire.prepare(endless_loop()))
-        with pytest.raises(HalError) as caught:
-            entry(target, request_for_one_number(), ExecutionConfig(loop_timeout_duration_ns=1_000_000), NO_DEADLINE)
+def test_a_loop_without_end_ends_with_its_timeout(session: WireDevice, entry: EntryPoint) -> None:
+    target = Target(session, session.prepare(endless_loop()))
+    with pytest.raises(HalError) as caught:
+        entry(target, request_for_one_number(), ExecutionConfig(loop_timeout_duration_ns=1_000_000), NO_DEADLINE)
     assert caught.value.status in MISSED
 
 

@@ -71,6 +71,26 @@ def test_inputs_written_in_place_are_seen_by_the_next_run(framework: Framework, 
         assert all(step.time_on_device_ns >= 0 for step in report.steps)
 
 
+def test_steps_are_chained_by_fences_and_give_the_same_every_time(framework: Framework, path: Path) -> None:
+    binding = zigzag(framework, path).bind()
+    random = np.random.default_rng(0)
+    for _ in range(200):
+        x = random.standard_normal((1, 16), np.float32)
+        binding.inputs["x"][...] = x
+        binding.run()
+        np.testing.assert_allclose(binding.outputs["t5"], expected(x), atol=1e-6)
+
+
+def test_a_deadline_that_passes_in_the_middle_of_a_chain_costs_only_its_run(framework: Framework, path: Path) -> None:
+    binding = zigzag(framework, path).bind()
+    binding.inputs["x"][...] = 0.5
+    with pytest.raises(HalError) as caught:
+        binding.run(deadline_ns=1)
+    assert caught.value.status == ErrorStatus.MISSED_DEADLINE_PERSISTENT
+    binding.run()
+    np.testing.assert_allclose(binding.outputs["t5"], expected(np.full((1, 16), 0.5, np.float32)), atol=1e-6)
+
+
 def test_an_operation_that_no_device_takes_is_named_with_every_refusal(framework: Framework, path: Path) -> None:
     with pytest.raises(HalError, match=r"device 'npu'") as caught:
         framework.load(path, pins={"name:tanh3": "npu"})
@@ -101,12 +121,12 @@ def test_a_session_that_ends_leaves_nothing_on_the_devices(testbed: Testbed, pat
             model.bind().run()
             during = device.usage()
             assert during.prepared_models == before.prepared_models + 3
-            assert during.bursts == before.bursts + 3
+            assert during.executions == before.executions + 3
         wait_until(
             lambda: (
                 (usage := device.usage()).prepared_models == before.prepared_models
                 and usage.mappings == before.mappings
-                and usage.bursts == before.bursts
+                and usage.executions == before.executions
             ),
             "cpu_ref has released the session's objects",
         )

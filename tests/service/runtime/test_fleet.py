@@ -32,6 +32,7 @@ from tests.support.scripted import (
     Call,
     Script,
     ScriptedDevice,
+    hang,
     kill,
     refuse,
     scripted_process,

@@ -1,0 +1,42 @@
+"""Conformance vectors in unsigned 8-bit values, and the same in signed ones. They are read from NNHAL_CONFORMANCE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from nnhal.endpoint import Endpoint
+from nnhal.remote import RemoteDevice
+from nnhal_client.conformance.memory import MemoryChoice
+from nnhal_client.conformance.runner import Mode, Runner, Verdict
+from nnhal_client.conformance.vectors import Vector
+from tests.support.coupling import has_signed_twin, signed_twin
+from tests.support.vectors import NEEDS_VECTORS, smallest_by_form
+
+pytestmark = NEEDS_VECTORS
+
+
+@pytest.fixture(scope="module")
+def vectors() -> list[Vector]:
+    """The smallest for each form of each operation that takes signed values, too."""
+    return list(smallest_by_form(has_signed_twin).values())
+
+
+@pytest.fixture(params=["cpu_ref", "cpu_acc"])
+def runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
+    """A session with each device."""
+    endpoint: Endpoint = request.getfixturevalue(request.param)
+    with RemoteDevice(endpoint, "test") as device:
+        yield Runner(device, Mode.SYNC, MemoryChoice.ASHMEM)
+
+
+@pytest.mark.contract("EX-16")
+def test_both_are_right_or_both_are_declined(runner: Runner, vectors: list[Vector]) -> None:
+    passed = 0
+    for vector in vectors:
+        unsigned, signed = runner.run(vector), runner.run(signed_twin(vector))
+        both = f"{vector.name}: {unsigned.verdict} {unsigned.reason}; signed: {signed.verdict} {signed.reason}"
+        assert unsigned.verdict == signed.verdict != Verdict.FAILED, both
+        passed += unsigned.verdict == Verdict.PASSED
+    assert passed > 30

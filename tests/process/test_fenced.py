@@ -1,0 +1,685 @@
+"""The rows of the contract about fenced executions, however they are launched."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnhal.descriptor import Descriptor
+from nnhal.endpoint import Endpoint
+from nnhal.fence import Fence, FenceError, FenceState, create_fence
+from nnhal.memory import Pool, create_ashmem, open_pool
+from nnhal.remote import RemoteDevice
+from nnhal.types import NO_DEADLINE, UNAVAILABLE_TIMING, ErrorStatus, ExecutionConfig, Request
+from nnhal.v1 import burst_pb2, execution_pb2
+from nnhal.v1 import fenced_execution_callback_pb2 as callback_pb2
+from nnhal.v1 import prepared_model_pb2 as prepared_pb2
+from tests.support.additions import (
+    POOL_BYTES,
+    POOL_KINDS,
+    TENSOR_BYTES,
+    Addition,
+    addition_in_ashmem,
+    addition_model,
+    addition_of_open_size,
+    argument,
+)
+from tests.support.bystanders import bystander
+from tests.support.entry_points import (
+    ENTRY_POINTS,
+    FENCED_ENTRY_POINTS,
+    LAUNCH_POINTS,
+    PLAIN,
+    RELAUNCHES,
+    Launched,
+    LaunchPoint,
+    Relaunch,
+    Target,
+    bind,
+    fenced,
+    fenced_with_config,
+)
+from tests.support.failures import lookup_beyond_the_table, lookup_model
+from tests.support.processes import device_process
+from tests.support.refusals import FAILURE, INVALID, MISSED, refusal
+from tests.support.resources import resources_of
+from tests.support.waiting import wait_until
+from tests.support.wire import WireDevice
+
+NONE = ErrorStatus.NONE
+MEASURED = ExecutionConfig(measure_timing=True)
+CONFIGS = [pytest.param(PLAIN, id="plain"), pytest.param(MEASURED, id="measured")]
+SLOW_ELEMENTS, SLOW_OPERATIONS = 1 << 20, 400
+"""An execution that takes a good part of a second."""
+MOMENT_NS = 20_000_000
+"""Much less than that."""
+MAX_LAUNCHED = 64
+
+
+def now_ns() -> int:
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+@pytest.fixture(params=LAUNCH_POINTS)
+def launch(request: pytest.FixtureRequest) -> LaunchPoint:
+    """Each way to launch a request."""
+    return LAUNCH_POINTS[request.param]
+
+
+@pytest.fixture(params=RELAUNCHES)
+def relaunch(request: pytest.FixtureRequest) -> Relaunch:
+    """Each way to launch a reusable execution."""
+    return RELAUNCHES[request.param]
+
+
+@pytest.fixture(scope="module")
+def session(cpu_ref: Endpoint) -> Iterator[WireDevice]:
+    """A session that the module's tests share."""
+    with WireDevice(cpu_ref) as wire:
+        yield wire
+
+
+@pytest.fixture(scope="module")
+def target(session: WireDevice) -> Target:
+    """An addition, prepared."""
+    return Target(session, session.prepare(addition_model()))
+
+
+@pytest.fixture(scope="module")
+def failing(session: WireDevice) -> Target:
+    """A model that fails when it runs."""
+    return Target(session, session.prepare(lookup_model()))
+
+
+@pytest.fixture(scope="module")
+def slow(session: WireDevice) -> Target:
+    """An addition that takes its time."""
+    return Target(session, session.prepare(addition_model(SLOW_ELEMENTS, SLOW_OPERATIONS)))
+
+
+@pytest.fixture(params=["cpu_ref", "cpu_acc"])
+def any_target(request: pytest.FixtureRequest) -> Iterator[Target]:
+    """The addition on each of the devices."""
+    with WireDevice(request.getfixturevalue(request.param)) as wire:
+        yield Target(wire, wire.prepare(addition_model()))
+
+
+@pytest.fixture(scope="module")
+def synchronous() -> Iterator[Target]:
+    """The addition on a device that computes in the call that launches."""
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nnhal-")))
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("NNHAL_DEVICE_SYNCHRONOUS_FENCES", "1")
+            _, endpoint = stack.enter_context(device_process("cpu_ref", directory))
+        wire = stack.enter_context(WireDevice(endpoint))
+        yield Target(wire, wire.prepare(addition_model()))
+
+
+def state_of(launched: Launched) -> FenceState:
+    assert launched.fence is not None
+    return launched.fence.state
+
+
+def fence_of(launched: Launched) -> Fence:
+    assert launched.fence is not None
+    return launched.fence
+
+
+def untouched(addition: Addition) -> bool:
+    """Whether nothing has been computed since it was filled."""
+    return bool(np.isnan(addition.total()).all())
+
+
+def relay(length: int) -> tuple[list[Request], Pool]:
+    """Additions in one pool, of which each one's sum is the first term of the next, and the pool, filled."""
+    memory = create_ashmem((2 + length) * TENSOR_BYTES)
+    tensors = [argument(index * TENSOR_BYTES) for index in range(2 + length)]
+    pool = open_pool(memory, writable=True)
+    for index, value in enumerate((1, 10, *[np.nan] * length)):
+        pool.write(index * TENSOR_BYTES, np.full(TENSOR_BYTES // 4, value, np.float32).view(np.uint8))
+    firsts = [tensors[0], *tensors[2:-1]]
+    requests = [
+        Request((first, tensors[1]), (total,), (memory,)) for first, total in zip(firsts, tensors[2:], strict=True)
+    ]
+    return requests, pool
+
+
+def last_of(pool: Pool) -> set[float]:
+    return set(pool.read(pool.size - TENSOR_BYTES, TENSOR_BYTES).view(np.float32).tolist())
+
+
+@pytest.mark.contract("FC-01", "EX-12")
+@pytest.mark.parametrize("config", CONFIGS)
+def test_a_launched_execution_ends_well_and_its_fence_may_be_waited_for_again(
+    any_target: Target, launch: LaunchPoint, config: ExecutionConfig
+) -> None:
+    addition = addition_in_ashmem()
+    addition.fill(1, 2)
+    first = launch(any_target, addition.request, (), config)
+    fence_of(first).wait()
+    assert first.info().status == NONE
+    np.testing.assert_array_equal(addition.total(), np.float32(3))
+    addition.fill(3, 4)
+    second = launch(any_target, addition.request, [fence_of(first)], config)
+    fence_of(second).wait()
+    assert second.info().status == NONE
+    np.testing.assert_array_equal(addition.total(), np.float32(7))
+
+
+@pytest.mark.contract("FC-02", "EX-12")
+@pytest.mark.parametrize("drivers", [("cpu_ref",), ("cpu_ref", "cpu_acc"), ("cpu_acc", "cpu_ref")])
+def test_a_chain_of_fences_keeps_the_order_on_one_device_and_on_several(
+    request: pytest.FixtureRequest, drivers: Sequence[str], launch: LaunchPoint
+) -> None:
+    first, held = create_fence()
+    requests, pool = relay(4)
+    with ExitStack() as stack:
+        wires = [stack.enter_context(WireDevice(request.getfixturevalue(driver))) for driver in drivers]
+        targets = [Target(wire, wire.prepare(addition_model())) for wire in wires]
+        chain: list[Launched] = []
+        for number, link in enumerate(requests):
+            waited = fence_of(chain[-1]) if chain else held
+            chain.append(launch(targets[number % len(targets)], link, [waited]))
+        for launched in reversed(chain):
+            refusal(launched.info, FAILURE, "not ended")
+            assert state_of(launched) is FenceState.PENDING
+        first.send()
+        fence_of(chain[-1]).wait()
+        assert last_of(pool) == {41}
+        assert [launched.info().status for launched in chain] == [NONE] * 4
+
+
+def test_an_execution_begins_when_all_of_its_fences_have_signalled(target: Target, launch: LaunchPoint) -> None:
+    signals, fences = zip(*[create_fence() for _ in range(5)], strict=True)
+    addition = addition_in_ashmem()
+    addition.fill(1, 2)
+    signals[0].send()
+    launched = launch(target, addition.request, [*fences, fences[1], Fence(fences[2].descriptor.duplicate())])
+    for fence_signal in signals[1:]:
+        refusal(launched.info, FAILURE, "not ended")
+        assert untouched(addition)
+        fence_signal.send()
+    fence_of(launched).wait()
+    np.testing.assert_array_equal(addition.total(), np.float32(3))
+
+
+@pytest.mark.parametrize("launch", [fenced, fenced_with_config, RELAUNCHES["reusable, fenced"]])
+def test_a_call_may_name_any_number_of_fences(target: Target, launch: Callable[..., Launched]) -> None:
+    first, held = create_fence()
+    addition = addition_in_ashmem()
+    what = bind(target, addition.request) if launch in RELAUNCHES.values() else addition.request
+    addition.fill(1, 2)
+    launched = launch(target, what, [Fence(held.descriptor.duplicate()) for _ in range(40)] + [held] * 1000)
+    first.send()
+    fence_of(launched).wait()
+    np.testing.assert_array_equal(addition.total(), np.float32(3))
+
+
+@pytest.mark.contract("FC-03")
+@pytest.mark.parametrize("position", range(3))
+def test_a_fence_in_error_is_not_waited_for(
+    device: RemoteDevice, target: Target, launch: LaunchPoint, position: int
+) -> None:
+    signals, fences = zip(*[create_fence() for _ in range(3)], strict=True)
+    signals[position].fail()
+    addition = addition_in_ashmem()
+    addition.fill(1, 2)
+    refusal(lambda: launch(target, addition.request, fences), INVALID, f"fence {position} to wait for is in error")
+    assert device.usage().launched == 0
+    assert untouched(addition)
+
+
+@pytest.mark.contract("VR-05")
+def test_what_is_no_fence_is_not_waited_for(session: WireDevice, target: Target, launch: LaunchPoint) -> None:
+    request, made = addition_in_ashmem().request, prepared_pb2.PreparedModelServiceExecuteFencedRequest
+    no_socket = Fence(create_fence()[1].descriptor)
+    no_socket.descriptor = Descriptor(os.memfd_create("test"))
+    refusal(lambda: launch(target, request, [no_socket]), INVALID, "no socket")
+    with pytest.raises(ValueError, match="out of range"):
+        made(wait_for_descriptor_ids=[-1])
+    message = target.plain(request, PLAIN, NO_DEADLINE)
+    for unknown in (0, 2**31 - 1, 2**64 - 1):
+        call = made(
+            prepared_model=target.prepared,
+            request=message.request,
+            wait_for_descriptor_ids=[unknown],
+            deadline_ns=-1,
+            loop_timeout_duration_ns=-1,
+            duration_ns=-1,
+        )
+        refusal(
+            lambda c=call: session.call(session.prepared_model.ExecuteFenced, c),  # type: ignore[misc]
+            INVALID,
+            f"descriptor {unknown} was not put on this link",
+        )
+
+
+@pytest.mark.contract("FC-04")
+def test_a_fence_that_fails_after_the_launch_fails_all_that_wait_for_it(target: Target, launch: LaunchPoint) -> None:
+    (good, bad), (signalled, failing) = zip(*[create_fence() for _ in range(2)], strict=True)
+    good.send()
+    requests, pool = relay(3)
+    chain: list[Launched] = []
+    for request in requests:
+        chain.append(launch(target, request, [signalled, fence_of(chain[-1]) if chain else failing]))
+    bad.fail()
+    for launched in reversed(chain):
+        with pytest.raises(FenceError):
+            fence_of(launched).wait()
+        info = launched.info()
+        assert info.status == FAILURE
+        assert info.message == "fence 1 is in error"
+    assert np.isnan(last_of(pool).pop())
+
+
+@pytest.mark.contract("FC-05", "RQ-13")
+@pytest.mark.parametrize("wrong", [-2, -(2**63)])
+def test_durations_and_deadlines_below_minus_one_are_invalid(target: Target, launch: LaunchPoint, wrong: int) -> None:
+    request = addition_in_ashmem().request
+    refusal(lambda: launch(target, request, duration_ns=wrong), INVALID, f"duration {wrong} ns")
+    refusal(lambda: launch(target, request, deadline_ns=wrong), INVALID, f"deadline {wrong} ns")
+
+
+@pytest.mark.contract("FC-06")
+@pytest.mark.parametrize("duration_ns", [0, 1, 2**63 - 1])
+def test_a_duration_is_kept_or_missed(target: Target, launch: LaunchPoint, duration_ns: int) -> None:
+    addition = addition_in_ashmem()
+    addition.fill(1, 2)
+    launched = launch(target, addition.request, duration_ns=duration_ns)
+    if launched.end().status == NONE:
+        assert state_of(launched) is FenceState.SIGNALLED
+        np.testing.assert_array_equal(addition.total(), np.float32(3))
+    else:
+        assert duration_ns < 2**63 - 1
+        assert launched.info().status in MISSED
+        assert state_of(launched) is FenceState.ERROR
+
+
+@pytest.mark.contract("FC-06", "FC-11")
+@pytest.mark.parametrize("bound", ["duration", "deadline", "both"])
+def test_time_that_runs_out_while_it_runs_is_missed_and_the_memory_left_alone(
+    slow: Target, launch: LaunchPoint, bound: str
+) -> None:
+    addition = addition_in_ashmem(SLOW_ELEMENTS)
+    addition.fill(1, 2)
+    duration_ns = 2**63 - 1 if bound == "deadline" else MOMENT_NS
+    deadline_ns = {"duration": NO_DEADLINE, "deadline": now_ns() + MOMENT_NS, "both": 2**63 - 1}[bound]
+    launched = launch(slow, addition.request, (), MEASURED, deadline_ns, duration_ns)
+    assert launched.end().status in MISSED
+    assert launched.info().timing_launched == launched.info().timing_fenced == UNAVAILABLE_TIMING
+    assert state_of(launched) is FenceState.ERROR
+    addition.fill(3, 4)
+    other = addition_in_ashmem(SLOW_ELEMENTS)  # there is one worker: it has run when this has
+    launch(slow, other.request, duration_ns=MOMENT_NS).end()
+    assert untouched(addition)
+
+
+def test_a_deadline_that_passes_before_the_fences_signal_is_missed(target: Target, launch: LaunchPoint) -> None:
+    late, held = create_fence()
+    addition = addition_in_ashmem()
+    addition.fill(1, 2)
+    launched = launch(target, addition.request, [held], deadline_ns=now_ns() + MOMENT_NS)
+    assert launched.end().status in MISSED
+    assert state_of(launched) is FenceState.ERROR
+    assert untouched(addition)
+    late.send()
+
+
+def test_a_deadline_that_has_passed_is_missed_for_good(target: Target, launch: LaunchPoint) -> None:
+    missed = ErrorStatus.MISSED_DEADLINE_PERSISTENT
+    refusal(lambda: launch(target, addition_in_ashmem().request, deadline_ns=1), missed, "had passed")
+
+
+@pytest.mark.contract("FC-09")
+@pytest.mark.parametrize("config", CONFIGS)
+def test_nothing_is_said_of_an_execution_before_its_end_and_always_the_same_after_it(
+    target: Target, launch: LaunchPoint, config: ExecutionConfig
+) -> None:
+    first, held = create_fence()
+    launched = launch(target, addition_in_ashmem().request, [held], config)
+    for _ in range(3):
+        refusal(launched.info, FAILURE, "the fenced execution has not ended")
+    first.send()
+    fence_of(launched).wait()
+    infos = [launched.info() for _ in range(3)]
+    assert infos[0].status == NONE
+    assert infos == infos[:1] * 3
+
+
+@pytest.mark.contract("FC-10")
+@pytest.mark.parametrize("config", CONFIGS)
+def test_what_fails_when_it_runs_puts_its_fence_into_error(
+    failing: Target, launch: LaunchPoint, config: ExecutionConfig
+) -> None:
+    launched = launch(failing, lookup_beyond_the_table(), (), config)
+    with pytest.raises(FenceError):
+        fence_of(launched).wait()
+    infos = [launched.info() for _ in range(3)]
+    assert infos[0].status != NONE
+    assert "EMBEDDING_LOOKUP" in infos[0].message
+    assert infos[0].timing_launched == infos[0].timing_fenced == UNAVAILABLE_TIMING
+    assert infos == infos[:1] * 3
+    refusal(lambda: launch(failing, lookup_beyond_the_table(), [fence_of(launched)]), INVALID, "in error")
+
+
+@pytest.mark.contract("EX-11", "FC-01", "EX-02", "EX-13")
+@pytest.mark.parametrize("config", CONFIGS)
+def test_a_device_that_computes_in_the_call_returns_no_fence_and_has_the_result(
+    synchronous: Target, launch: LaunchPoint, config: ExecutionConfig
+) -> None:
+    addition = addition_in_ashmem()
+    addition.fill(1, 2)
+    done, signalled = create_fence()
+    done.send()
+    launched = launch(synchronous, addition.request, [signalled], config)
+    assert launched.fence is None
+    info = launched.info()
+    np.testing.assert_array_equal(addition.total(), np.float32(3))
+    assert info.status == NONE
+    assert (info.timing_launched == UNAVAILABLE_TIMING) == (config is PLAIN)
+
+
+@pytest.mark.contract("FC-10")
+def test_a_device_that_computes_in_the_call_fails_the_call(synchronous: Target, launch: LaunchPoint) -> None:
+    wire = synchronous.wire
+    failing = Target(wire, wire.prepare(lookup_model()))
+    words = "EMBEDDING_LOOKUP"
+    refusal(lambda: launch(failing, lookup_beyond_the_table()), refused_synchronously(failing), words)
+    _, held = create_fence()
+    moment = now_ns() + MOMENT_NS
+    missed = ErrorStatus.MISSED_DEADLINE_TRANSIENT
+    refusal(lambda: launch(synchronous, addition_in_ashmem().request, [held], deadline_ns=moment), missed, "in time")
+
+
+def refused_synchronously(target: Target) -> ErrorStatus:
+    with pytest.raises(Exception, match="EMBEDDING_LOOKUP") as caught:
+        ENTRY_POINTS["sync"](target, lookup_beyond_the_table(), PLAIN, NO_DEADLINE)
+    status: ErrorStatus = caught.value.status
+    return status
+
+
+@pytest.mark.contract("FC-11")
+@pytest.mark.parametrize("driver", ["cpu_ref", "cpu_acc"])
+@pytest.mark.parametrize("kind", POOL_KINDS)
+def test_memory_belongs_to_the_client_again_when_the_fence_has_signalled(
+    request: pytest.FixtureRequest, driver: str, kind: str, launch: LaunchPoint, tmp_path: Path
+) -> None:
+    with WireDevice(request.getfixturevalue(driver)) as wire:
+        target = Target(wire, wire.prepare(addition_model()))
+        addition = Addition(POOL_KINDS[kind](POOL_BYTES, tmp_path))
+        for number in range(5):
+            addition.check(lambda: fence_of(launch(target, addition.request)).wait(), number, 2)
+            addition.fill(7, 8)
+            launch(target, addition_in_ashmem().request).end()
+            assert untouched(addition)
+
+
+@pytest.mark.contract("EX-13", "EX-02", "EX-03")
+def test_times_since_the_launch_contain_those_since_the_fences(any_target: Target, launch: LaunchPoint) -> None:
+    first, held = create_fence()
+    request = addition_in_ashmem().request
+    measured = launch(any_target, request, [held], MEASURED)
+    plain = launch(any_target, addition_in_ashmem().request, [held], PLAIN)
+    refusal(measured.info, FAILURE)
+    first.send()
+    info = measured.end()
+    since_launch, since_fences = info.timing_launched, info.timing_fenced
+    for timing in (since_launch, since_fences):
+        assert 0 <= timing.time_on_device_ns <= timing.time_in_driver_ns
+    assert since_fences.time_on_device_ns <= since_launch.time_on_device_ns
+    assert since_fences.time_in_driver_ns < since_launch.time_in_driver_ns
+    info = plain.end()
+    assert info.timing_launched == info.timing_fenced == UNAVAILABLE_TIMING
+
+
+@pytest.mark.contract("RE-02", "RE-05", "EX-10")
+@pytest.mark.parametrize("config", CONFIGS)
+def test_a_reusable_execution_is_launched_again_and_again(
+    any_target: Target, relaunch: Relaunch, config: ExecutionConfig
+) -> None:
+    addition = addition_in_ashmem()
+    execution = bind(any_target, addition.request, config)
+    previous: list[Fence] = []
+    for first, second in ((1, 2), (1, 2), (30, 40)):
+        addition.fill(first, second)
+        launched = relaunch(any_target, execution, previous)
+        fence_of(launched).wait()
+        assert launched.info().status == NONE
+        np.testing.assert_array_equal(addition.total(), np.float32(first + second))
+        previous.append(fence_of(launched))
+
+
+@pytest.mark.contract("RE-04")
+def test_an_execution_in_flight_is_not_run_again_and_not_disturbed(target: Target, relaunch: Relaunch) -> None:
+    first, held = create_fence()
+    addition = addition_in_ashmem()
+    execution = bind(target, addition.request)
+    addition.fill(1, 2)
+    launched = relaunch(target, execution, [held])
+    wire, burst = target.wire, burst_pb2.BurstRun(execution=execution, deadline_ns=NO_DEADLINE)
+    message = execution_pb2.ExecutionServiceExecuteSynchronouslyRequest(execution=execution, deadline_ns=NO_DEADLINE)
+    again: list[Callable[[], object]] = [
+        *[partial(way, target, execution) for way in RELAUNCHES.values()],
+        lambda: wire.call(wire.execution.ExecuteSynchronously, message),
+        lambda: target.burst.exchange(burst_pb2.BurstCall(run=burst)),
+    ]
+    for run in again:
+        refusal(run, FAILURE, "one at a time")
+    refusal(launched.info, FAILURE, "not ended")
+    first.send()
+    fence_of(launched).wait()
+    assert launched.info().status == NONE
+    np.testing.assert_array_equal(addition.total(), np.float32(3))
+    for run in again:
+        addition.check(lambda r=run: end_of(r()), 5, 6)  # type: ignore[misc]
+
+
+def end_of(result: object) -> None:
+    if isinstance(result, Launched):
+        assert result.end().status == NONE
+
+
+@pytest.mark.contract("RE-08")
+def test_what_the_client_lets_go_of_serves_the_execution_that_is_launched(
+    cpu_ref: Endpoint, relaunch: Relaunch
+) -> None:
+    with WireDevice(cpu_ref) as wire:
+        target = Target(wire, wire.prepare(addition_model()))
+        first, held = create_fence()
+        addition = addition_in_ashmem()
+        execution = bind(target, addition.request)
+        addition.fill(1, 2)
+        launched = relaunch(target, execution, [held])
+        wire.call(
+            wire.prepared_model.Release,
+            prepared_pb2.PreparedModelServiceReleaseRequest(prepared_model=target.prepared),
+        )
+        wire.call(wire.execution.Release, execution_pb2.ExecutionServiceReleaseRequest(execution=execution))
+        (memory,) = addition.request.pools
+        assert not isinstance(memory, int)
+        del memory, held
+        first.send()
+        fence_of(launched).wait()
+        np.testing.assert_array_equal(addition.total(), np.float32(3))
+        refusal(lambda: relaunch(target, execution), INVALID, "was released")
+
+
+def test_an_execution_goes_on_without_its_callback(device: RemoteDevice) -> None:
+    first, held = create_fence()
+    addition = addition_in_ashmem()
+    launched = device.prepare_model(addition_model()).execute_fenced(addition.request, [held])
+    addition.fill(1, 2)
+    launched.release()
+    refusal(launched.info, INVALID, "was released")
+    first.send()
+    assert launched.fence is not None
+    launched.fence.wait()
+    np.testing.assert_array_equal(addition.total(), np.float32(3))
+
+
+@pytest.mark.contract("FC-07", "FC-08", "RQ-08")
+def test_a_reusable_execution_with_open_outputs_runs_but_is_not_launched(
+    session: WireDevice, relaunch: Relaunch
+) -> None:
+    target = Target(session, session.prepare(addition_of_open_size()))
+    addition = addition_in_ashmem()
+    execution = bind(target, addition.request)
+    refusal(lambda: relaunch(target, execution), INVALID, "a fenced execution needs all of them")
+    run = burst_pb2.BurstRun(execution=execution, deadline_ns=NO_DEADLINE)
+    addition.check(lambda: target.burst.exchange(burst_pb2.BurstCall(run=run)), 1, 2)
+
+
+def test_so_many_executions_of_a_session_may_be_in_flight_and_no_more(
+    cpu_ref: Endpoint, device: RemoteDevice, target: Target, launch: LaunchPoint
+) -> None:
+    first, held = create_fence()
+    with WireDevice(cpu_ref) as wire, bystander(cpu_ref):
+        full = Target(wire, wire.prepare(addition_model()))
+        request = addition_in_ashmem().request
+        launched = [launch(full, request, [held]) for _ in range(MAX_LAUNCHED)]
+        assert device.usage().launched == MAX_LAUNCHED
+        exhausted = ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
+        untried = addition_in_ashmem()
+        untried.fill(1, 2)
+        refusal(lambda: launch(full, untried.request), exhausted, "64 fenced executions of this session")
+        for entry in ENTRY_POINTS.values():
+            entry(full, addition_in_ashmem().request, PLAIN, NO_DEADLINE)
+        for entry in FENCED_ENTRY_POINTS.values():
+            entry(target, addition_in_ashmem().request, PLAIN, NO_DEADLINE)
+        assert untouched(untried)
+        first.send()
+        assert {one.end().status for one in launched[:-3]} == {NONE}
+        untried.check(lambda: launch(full, untried.request).end(), 1, 2)
+    wait_until(lambda: device.usage().launched == 0, "all of them have ended")
+
+
+def holdings(device: RemoteDevice) -> tuple[int, ...]:
+    usage = device.usage()
+    return (
+        usage.launched,
+        usage.sessions,
+        usage.descriptors,
+        usage.mappings,
+        usage.mapped_bytes,
+        usage.prepared_models,
+        usage.executions,
+    )
+
+
+def test_a_session_that_ends_gives_up_what_it_has_launched(
+    cpu_ref: Endpoint, cpu_acc: Endpoint, device: RemoteDevice, launch: LaunchPoint
+) -> None:
+    with bystander(cpu_ref), WireDevice(cpu_acc) as elsewhere:
+        before, resources = holdings(device), resources_of(device.pid)
+        leaver = WireDevice(cpu_ref)
+        leaving = Target(leaver, leaver.prepare(addition_model()))
+        first, held = create_fence()
+        additions = [addition_in_ashmem() for _ in range(3)]
+        for addition in additions:
+            addition.fill(1, 2)
+        launched = [launch(leaving, addition.request, [held]) for addition in additions]
+        dependent = launch(
+            Target(elsewhere, elsewhere.prepare(addition_model())),
+            addition_in_ashmem().request,
+            [fence_of(one) for one in launched],
+        )
+        assert device.usage().launched == 3
+        leaver.close()
+        for one in launched:
+            with pytest.raises(FenceError):
+                fence_of(one).wait()
+        assert dependent.end().status == FAILURE
+        wait_until(lambda: holdings(device) == before, "everything is released")
+        wait_until(lambda: resources_of(device.pid).within(resources), "its descriptors are closed")
+        first.send()
+        assert all(untouched(addition) for addition in additions)
+
+
+def test_a_session_that_ends_while_its_execution_runs_leaves_nothing(
+    cpu_ref: Endpoint, device: RemoteDevice, launch: LaunchPoint
+) -> None:
+    before, resources = holdings(device), resources_of(device.pid)
+    leaver = WireDevice(cpu_ref)
+    leaving = Target(leaver, leaver.prepare(addition_model(SLOW_ELEMENTS, SLOW_OPERATIONS)))
+    addition = addition_in_ashmem(SLOW_ELEMENTS)
+    launched = launch(leaving, addition.request, duration_ns=10 * MOMENT_NS)
+    leaver.close()
+    with pytest.raises(FenceError):
+        fence_of(launched).wait()
+    wait_until(lambda: holdings(device) == before, "everything is released")
+    wait_until(lambda: resources_of(device.pid).within(resources), "its descriptors are closed")
+
+
+def test_a_fence_that_does_not_behave_like_one_fails_who_waits_for_it(target: Target, launch: LaunchPoint) -> None:
+    import socket
+
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    connection.shutdown(socket.SHUT_RDWR)
+    launched = launch(target, addition_in_ashmem().request, [Fence(Descriptor(connection.detach()))])
+    assert launched.end().status == FAILURE
+
+
+@pytest.mark.parametrize("launch", [fenced, fenced_with_config, LAUNCH_POINTS["reusable, fenced"]])
+def test_a_launch_whose_fence_cannot_be_handed_over_does_not_happen(
+    cpu_ref: Endpoint, device: RemoteDevice, launch: LaunchPoint
+) -> None:
+    with WireDevice(cpu_ref) as wire:
+        target = Target(wire, wire.prepare(addition_model()))
+        addition = addition_in_ashmem()
+        addition.fill(1, 2)
+        launch(target, addition.request).end()
+        addition.fill(1, 2)
+        fillers: list[Descriptor] = []
+        while True:
+            filler = Descriptor(os.memfd_create("filler"))
+            try:
+                wire.link.put([filler])
+            except Exception:  # noqa: BLE001
+                break
+            fillers.append(filler)
+        exhausted = ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
+        refusal(lambda: launch(target, addition.request), exhausted, "descriptors")
+        assert device.usage().launched == 0
+        launch_elsewhere = device.prepare_model(addition_model()).execute_fenced(addition_in_ashmem().request)
+        assert launch_elsewhere.fence is not None
+        launch_elsewhere.fence.wait()
+        assert untouched(addition)
+
+
+def test_a_device_that_dies_fails_the_fences_that_it_owes(
+    short_path: Path, any_target: Target, launch: LaunchPoint
+) -> None:
+    _, held = create_fence()
+    with device_process("cpu_ref", short_path) as (process, endpoint), WireDevice(endpoint) as wire:
+        dying = Target(wire, wire.prepare(addition_model()))
+        launched = [launch(dying, addition_in_ashmem().request, [held]) for _ in range(3)]
+        dependent = launch(any_target, addition_in_ashmem().request, [fence_of(launched[-1])])
+        assert {state_of(one) for one in [*launched, dependent]} == {FenceState.PENDING}
+        os.kill(process.pid, signal.SIGKILL)
+        for one in [*launched, dependent]:
+            with pytest.raises(FenceError):
+                fence_of(one).wait()
+        info = dependent.info()
+        assert info.status == FAILURE
+        assert "in error" in info.message
+
+
+def test_a_device_that_is_ended_gives_up_what_waits(short_path: Path, launch: LaunchPoint) -> None:
+    _, held = create_fence()
+    with device_process("cpu_ref", short_path) as (process, endpoint), WireDevice(endpoint) as wire:
+        target = Target(wire, wire.prepare(addition_model()))
+        launched = [launch(target, addition_in_ashmem().request, [held]) for _ in range(3)]
+        assert process.stop() == 0
+        for one in launched:
+            with pytest.raises(FenceError):
+                fence_of(one).wait()

@@ -1,0 +1,49 @@
+"""A selection of the conformance vectors, which are read from NNHAL_CONFORMANCE."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from nnhal.types import Model, Subgraph
+from nnhal_client.conformance.vectors import Vector, read_vectors
+
+_FOLDER = os.environ.get("NNHAL_CONFORMANCE", "")
+NEEDS_VECTORS = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not _FOLDER, reason="NNHAL_CONFORMANCE names no folder of vectors"),
+]
+"""The marks of a module that reads them."""
+Form = tuple[int, ...]
+"""An operation: its type, the types of its first two inputs and of its first output."""
+
+
+def smallest_by_form(wanted: Callable[[Vector], bool] = lambda _: True) -> dict[Form, Vector]:
+    """For each form of each operation the smallest vector that has it and does not have to fail."""
+    smallest: dict[Form, Vector] = {}
+    for path in sorted(Path(_FOLDER).glob("*.jsonl*")):
+        for vector in read_vectors(path):
+            if vector.expect_failure or not wanted(vector):
+                continue
+            for form in _forms(vector.model):
+                if form not in smallest or _size(vector.model) < _size(smallest[form].model):
+                    smallest[form] = vector
+    return smallest
+
+
+def _forms(model: Model) -> Iterator[Form]:
+    for graph in _graphs(model):
+        for operation in graph.operations:
+            operands = (*operation.inputs[:2], operation.outputs[0])
+            yield operation.type, *(graph.operands[index].type for index in operands)
+
+
+def _size(model: Model) -> tuple[int, int]:
+    return sum(len(graph.operands) for graph in _graphs(model)), len(model.operand_values)
+
+
+def _graphs(model: Model) -> tuple[Subgraph, ...]:
+    return (model.main, *model.referenced)
