@@ -196,8 +196,7 @@ def refuse_pair(device: RemoteDevice, first: Model, second: Model, roles: Roles,
 def test_roles_of_different_types_are_invalid(
     device: RemoteDevice, make: Make, first: str, second: str, pairing: Roles
 ) -> None:
-    models = (make(KINDS[name], SHAPE) for name in (first, second))
-    refuse_pair(device, *models, roles=pairing, words="has type")
+    refuse_pair(device, make(KINDS[first], SHAPE), make(KINDS[second], SHAPE), pairing, "has type")
 
 
 @pytest.mark.contract("MD-09")

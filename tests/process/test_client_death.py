@@ -36,6 +36,7 @@ def holdings(device: RemoteDevice) -> tuple[int, ...]:
         usage.prepared_models,
         usage.executions,
         usage.bursts,
+        usage.launched,
     )
 
 

@@ -53,7 +53,7 @@ def rpc(endpoint: Endpoint) -> Iterator[grpc.Channel]:
         yield channel
 
 
-@pytest.mark.contract("DV-01")
+@pytest.mark.contract("DV-01", "BA-01")
 @pytest.mark.parametrize("service", ["", *sorted(SERVICES)])
 def test_health_is_reported_of_every_service(rpc: grpc.Channel, service: str) -> None:
     answer = health_pb2_grpc.HealthStub(rpc).Check(health_pb2.HealthCheckRequest(service=service))
@@ -77,7 +77,7 @@ def test_the_wire_contract_can_be_read_by_reflection(rpc: grpc.Channel) -> None:
     assert "model" in method.input_type.fields_by_name
 
 
-@pytest.mark.contract("DV-02")
+@pytest.mark.contract("DV-02", "BA-02")
 def test_every_performance_ratio_is_above_zero(each: RemoteDevice) -> None:
     capabilities = each.capabilities()
     infos = [
@@ -90,7 +90,7 @@ def test_every_performance_ratio_is_above_zero(each: RemoteDevice) -> None:
     assert all(info.exec_time > 0 and info.power_usage > 0 for info in infos)
 
 
-@pytest.mark.contract("DV-03")
+@pytest.mark.contract("DV-03", "BA-02")
 def test_operand_performance_ascends_by_type_without_subgraph(each: RemoteDevice) -> None:
     types = [entry.type for entry in each.capabilities().operand_performance]
     assert types == sorted(set(types))

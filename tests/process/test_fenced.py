@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
@@ -16,13 +17,14 @@ import pytest
 
 from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
+from nnhal.errors import HalError
 from nnhal.fence import Fence, FenceError, FenceState, create_fence
 from nnhal.memory import Pool, create_ashmem, open_pool
 from nnhal.remote import RemoteDevice
 from nnhal.types import NO_DEADLINE, UNAVAILABLE_TIMING, ErrorStatus, ExecutionConfig, Request
 from nnhal.v1 import burst_pb2, execution_pb2
-from nnhal.v1 import fenced_execution_callback_pb2 as callback_pb2
 from nnhal.v1 import prepared_model_pb2 as prepared_pb2
+from nnhal_devices.host.fenced import MAX_LAUNCHED
 from tests.support.additions import (
     POOL_BYTES,
     POOL_KINDS,
@@ -62,7 +64,6 @@ SLOW_ELEMENTS, SLOW_OPERATIONS = 1 << 20, 400
 """An execution that takes a good part of a second."""
 MOMENT_NS = 20_000_000
 """Much less than that."""
-MAX_LAUNCHED = 64
 
 
 def now_ns() -> int:
@@ -308,7 +309,7 @@ def test_a_duration_is_kept_or_missed(target: Target, launch: LaunchPoint, durat
 @pytest.mark.contract("FC-06", "FC-11")
 @pytest.mark.parametrize("bound", ["duration", "deadline", "both"])
 def test_time_that_runs_out_while_it_runs_is_missed_and_the_memory_left_alone(
-    slow: Target, launch: LaunchPoint, bound: str
+    slow: Target, target: Target, launch: LaunchPoint, bound: str
 ) -> None:
     addition = addition_in_ashmem(SLOW_ELEMENTS)
     addition.fill(1, 2)
@@ -319,8 +320,7 @@ def test_time_that_runs_out_while_it_runs_is_missed_and_the_memory_left_alone(
     assert launched.info().timing_launched == launched.info().timing_fenced == UNAVAILABLE_TIMING
     assert state_of(launched) is FenceState.ERROR
     addition.fill(3, 4)
-    other = addition_in_ashmem(SLOW_ELEMENTS)  # there is one worker: it has run when this has
-    launch(slow, other.request, duration_ns=MOMENT_NS).end()
+    assert launch(target, addition_in_ashmem().request).end().status == NONE  # there is one worker: it was free
     assert untouched(addition)
 
 
@@ -393,19 +393,18 @@ def test_a_device_that_computes_in_the_call_returns_no_fence_and_has_the_result(
 def test_a_device_that_computes_in_the_call_fails_the_call(synchronous: Target, launch: LaunchPoint) -> None:
     wire = synchronous.wire
     failing = Target(wire, wire.prepare(lookup_model()))
-    words = "EMBEDDING_LOOKUP"
-    refusal(lambda: launch(failing, lookup_beyond_the_table()), refused_synchronously(failing), words)
-    _, held = create_fence()
+    refusal(lambda: launch(failing, lookup_beyond_the_table()), refused_synchronously(failing), "EMBEDDING_LOOKUP")
+    late, held = create_fence()
     moment = now_ns() + MOMENT_NS
     missed = ErrorStatus.MISSED_DEADLINE_TRANSIENT
     refusal(lambda: launch(synchronous, addition_in_ashmem().request, [held], deadline_ns=moment), missed, "in time")
+    late.send()
 
 
 def refused_synchronously(target: Target) -> ErrorStatus:
-    with pytest.raises(Exception, match="EMBEDDING_LOOKUP") as caught:
+    with pytest.raises(HalError) as caught:
         ENTRY_POINTS["sync"](target, lookup_beyond_the_table(), PLAIN, NO_DEADLINE)
-    status: ErrorStatus = caught.value.status
-    return status
+    return caught.value.status
 
 
 @pytest.mark.contract("FC-11")
@@ -505,9 +504,7 @@ def test_what_the_client_lets_go_of_serves_the_execution_that_is_launched(
             prepared_pb2.PreparedModelServiceReleaseRequest(prepared_model=target.prepared),
         )
         wire.call(wire.execution.Release, execution_pb2.ExecutionServiceReleaseRequest(execution=execution))
-        (memory,) = addition.request.pools
-        assert not isinstance(memory, int)
-        del memory, held
+        held.descriptor.close()
         first.send()
         fence_of(launched).wait()
         np.testing.assert_array_equal(addition.total(), np.float32(3))
@@ -539,9 +536,11 @@ def test_a_reusable_execution_with_open_outputs_runs_but_is_not_launched(
     addition.check(lambda: target.burst.exchange(burst_pb2.BurstCall(run=run)), 1, 2)
 
 
+@pytest.mark.parametrize("name", ["fenced", "reusable, launch channel"])
 def test_so_many_executions_of_a_session_may_be_in_flight_and_no_more(
-    cpu_ref: Endpoint, device: RemoteDevice, target: Target, launch: LaunchPoint
+    cpu_ref: Endpoint, device: RemoteDevice, target: Target, name: str
 ) -> None:
+    launch = LAUNCH_POINTS[name]
     first, held = create_fence()
     with WireDevice(cpu_ref) as wire, bystander(cpu_ref):
         full = Target(wire, wire.prepare(addition_model()))
@@ -551,7 +550,7 @@ def test_so_many_executions_of_a_session_may_be_in_flight_and_no_more(
         exhausted = ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
         untried = addition_in_ashmem()
         untried.fill(1, 2)
-        refusal(lambda: launch(full, untried.request), exhausted, "64 fenced executions of this session")
+        refusal(lambda: launch(full, untried.request), exhausted, f"{MAX_LAUNCHED} fenced executions of this session")
         for entry in ENTRY_POINTS.values():
             entry(full, addition_in_ashmem().request, PLAIN, NO_DEADLINE)
         for entry in FENCED_ENTRY_POINTS.values():
@@ -611,18 +610,15 @@ def test_a_session_that_ends_while_its_execution_runs_leaves_nothing(
     before, resources = holdings(device), resources_of(device.pid)
     leaver = WireDevice(cpu_ref)
     leaving = Target(leaver, leaver.prepare(addition_model(SLOW_ELEMENTS, SLOW_OPERATIONS)))
-    addition = addition_in_ashmem(SLOW_ELEMENTS)
-    launched = launch(leaving, addition.request, duration_ns=10 * MOMENT_NS)
+    launched = launch(leaving, addition_in_ashmem(SLOW_ELEMENTS).request)
     leaver.close()
-    with pytest.raises(FenceError):
+    with suppress(FenceError):
         fence_of(launched).wait()
     wait_until(lambda: holdings(device) == before, "everything is released")
     wait_until(lambda: resources_of(device.pid).within(resources), "its descriptors are closed")
 
 
 def test_a_fence_that_does_not_behave_like_one_fails_who_waits_for_it(target: Target, launch: LaunchPoint) -> None:
-    import socket
-
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     connection.shutdown(socket.SHUT_RDWR)
     launched = launch(target, addition_in_ashmem().request, [Fence(Descriptor(connection.detach()))])
@@ -631,55 +627,48 @@ def test_a_fence_that_does_not_behave_like_one_fails_who_waits_for_it(target: Ta
 
 @pytest.mark.parametrize("launch", [fenced, fenced_with_config, LAUNCH_POINTS["reusable, fenced"]])
 def test_a_launch_whose_fence_cannot_be_handed_over_does_not_happen(
-    cpu_ref: Endpoint, device: RemoteDevice, launch: LaunchPoint
+    cpu_ref: Endpoint, device: RemoteDevice, target: Target, launch: LaunchPoint
 ) -> None:
     with WireDevice(cpu_ref) as wire:
-        target = Target(wire, wire.prepare(addition_model()))
+        full = Target(wire, wire.prepare(addition_model()))
         addition = addition_in_ashmem()
+        launch(full, addition.request).end()
         addition.fill(1, 2)
-        launch(target, addition.request).end()
-        addition.fill(1, 2)
-        fillers: list[Descriptor] = []
-        while True:
-            filler = Descriptor(os.memfd_create("filler"))
-            try:
+        filler = Descriptor(os.memfd_create("filler"))
+        with pytest.raises(HalError, match="descriptors"):
+            while True:
                 wire.link.put([filler])
-            except Exception:  # noqa: BLE001
-                break
-            fillers.append(filler)
         exhausted = ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
-        refusal(lambda: launch(target, addition.request), exhausted, "descriptors")
+        refusal(lambda: launch(full, addition.request), exhausted, "descriptors and would take 1 more")
         assert device.usage().launched == 0
-        launch_elsewhere = device.prepare_model(addition_model()).execute_fenced(addition_in_ashmem().request)
-        assert launch_elsewhere.fence is not None
-        launch_elsewhere.fence.wait()
+        launch(target, addition_in_ashmem().request).end()  # there is one worker: it has run when this has
         assert untouched(addition)
 
 
-def test_a_device_that_dies_fails_the_fences_that_it_owes(
-    short_path: Path, any_target: Target, launch: LaunchPoint
-) -> None:
+def test_a_device_that_dies_fails_the_fences_that_it_owes(short_path: Path, any_target: Target) -> None:
     _, held = create_fence()
     with device_process("cpu_ref", short_path) as (process, endpoint), WireDevice(endpoint) as wire:
         dying = Target(wire, wire.prepare(addition_model()))
-        launched = [launch(dying, addition_in_ashmem().request, [held]) for _ in range(3)]
-        dependent = launch(any_target, addition_in_ashmem().request, [fence_of(launched[-1])])
-        assert {state_of(one) for one in [*launched, dependent]} == {FenceState.PENDING}
+        owed = [launch(dying, addition_in_ashmem().request, [held]) for launch in LAUNCH_POINTS.values()]
+        dependent = [
+            launch(any_target, addition_in_ashmem().request, [fence_of(owed[-1])]) for launch in LAUNCH_POINTS.values()
+        ]
+        assert {state_of(launched) for launched in owed + dependent} == {FenceState.PENDING}
         os.kill(process.pid, signal.SIGKILL)
-        for one in [*launched, dependent]:
+        for launched in owed + dependent:
             with pytest.raises(FenceError):
-                fence_of(one).wait()
-        info = dependent.info()
-        assert info.status == FAILURE
-        assert "in error" in info.message
+                fence_of(launched).wait()
+        for info in [launched.info() for launched in dependent]:
+            assert info.status == FAILURE
+            assert info.message == "fence 0 is in error"
 
 
-def test_a_device_that_is_ended_gives_up_what_waits(short_path: Path, launch: LaunchPoint) -> None:
+def test_a_device_that_is_ended_gives_up_what_waits(short_path: Path) -> None:
     _, held = create_fence()
     with device_process("cpu_ref", short_path) as (process, endpoint), WireDevice(endpoint) as wire:
         target = Target(wire, wire.prepare(addition_model()))
-        launched = [launch(target, addition_in_ashmem().request, [held]) for _ in range(3)]
+        owed = [launch(target, addition_in_ashmem().request, [held]) for launch in LAUNCH_POINTS.values()]
         assert process.stop() == 0
-        for one in launched:
+        for launched in owed:
             with pytest.raises(FenceError):
-                fence_of(one).wait()
+                fence_of(launched).wait()

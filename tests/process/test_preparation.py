@@ -22,7 +22,7 @@ from nnhal.types import (
     TokenValuePair,
 )
 from nnhal.v1 import device_pb2
-from tests.support.additions import addition_in_ashmem, addition_model, addition_of_constant
+from tests.support.additions import addition_in_ashmem, addition_model, addition_of_constant, additions_in_a_circle
 from tests.support.entry_points import PLAIN, Target, synchronously
 from tests.support.preparations import (
     Arguments,
@@ -35,7 +35,7 @@ from tests.support.preparations import (
     prepare_model_with_config,
 )
 from tests.support.processes import device_process
-from tests.support.refusals import INVALID
+from tests.support.refusals import INVALID, refusal
 from tests.support.wire import NO_TOKEN, WireDevice
 
 EXPIRED_NS = 1
@@ -131,6 +131,14 @@ def test_an_invalid_model_is_notified_and_thrown(
     wire: WireDevice, prepare: Prepare, spoil: Callable[[Model], Model]
 ) -> None:
     assert_notified_and_thrown(prepare(wire, spoil(addition_model()), Arguments()), INVALID, "")
+
+
+@pytest.mark.contract("BA-03")
+def test_a_model_with_a_cycle_is_invalid(wire: WireDevice, prepare: Prepare) -> None:
+    model = additions_in_a_circle()
+    message = device_pb2.GetSupportedOperationsRequest(model=wire.model(model))
+    refusal(lambda: wire.call(wire.device.GetSupportedOperations, message), INVALID, "nothing has written before")
+    assert_notified_and_thrown(prepare(wire, model, Arguments()), INVALID, "nothing has written before")
 
 
 @pytest.mark.contract("PM-03")

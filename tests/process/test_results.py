@@ -57,7 +57,7 @@ def dense(code: OperandType, relaxed: bool) -> tuple[ResolvedModel, list[Array],
     bounded = recipe.operation(OperationType.TANH, [sums], Operand(code, (4, 32)))
     beta = recipe.constant(FLOAT16 if code == F16 else FLOAT32, 1)
     top = recipe.operation(OperationType.SOFTMAX, [bounded, beta], Operand(code, (4, 32)))
-    exact = np.tanh(values.astype(np.float64) @ weights.astype(np.float64).T + bias)
+    exact = np.tanh(values.astype(np.float64) @ weights.astype(np.float64).T + bias.astype(np.float64))
     exact = np.exp(exact) / np.exp(exact).sum(axis=1, keepdims=True)
     return recipe.build(top, relaxed=relaxed), [values], exact.astype(element)
 

@@ -20,9 +20,11 @@ from nnhal.types import (
     Operand,
     OperandLifeTime,
     OperandType,
+    Operation,
     OperationType,
     Request,
     RequestArgument,
+    Subgraph,
 )
 from tests.support.models import Recipe
 
@@ -65,6 +67,27 @@ def addition_of_any_size() -> Model:
     code = OperandType.TENSOR_FLOAT32
     terms = [recipe.input(code, (0,)) for _ in range(2)]
     return recipe.build(recipe.operation(OperationType.ADD, [*terms, *recipe.integers(0)], Operand(code, (0,)))).model
+
+
+def additions_in_a_circle() -> Model:
+    """Two additions that each read the other's sum, and a third that reads one of them: not a valid model."""
+    code = OperandType.TENSOR_FLOAT32
+    given, written = (
+        Operand(code, (ELEMENTS,), lifetime=lifetime)
+        for lifetime in (OperandLifeTime.SUBGRAPH_INPUT, OperandLifeTime.TEMPORARY_VARIABLE)
+    )
+    operands = (
+        given,
+        given,
+        Operand(OperandType.INT32, lifetime=OperandLifeTime.SUBGRAPH_INPUT),
+        written,
+        written,
+        replace(written, lifetime=OperandLifeTime.SUBGRAPH_OUTPUT),
+    )
+    operations = tuple(
+        Operation(OperationType.ADD, (*terms, 2), (total,)) for terms, total in (((0, 4), 3), ((1, 3), 4), ((4, 0), 5))
+    )
+    return Model(Subgraph(operands, operations, (0, 1, 2), (5,)))
 
 
 def addition_of_constant(pool: Memory, offset: int = 0) -> Model:

@@ -28,7 +28,7 @@ from nnhal.types import (
     Priority,
     Request,
 )
-from nnhal.types.layout import byte_size
+from nnhal.types.layout import ELEMENT_TYPES, byte_size
 from nnhal.v1 import device_pb2, types_pb2
 from nnhal.v1 import prepared_model_pb2 as prepared_pb2
 from tests.support.additions import argument
@@ -66,10 +66,14 @@ class Entry:
         """Open them, new and empty."""
         return self.open(os.O_RDWR | os.O_CREAT | os.O_TRUNC)
 
-    def take_place_of(self, other: Entry) -> None:
-        """Copy the contents over another entry's files."""
-        for source, target in zip(self.files, other.files, strict=True):
-            target.write_bytes(source.read_bytes())
+    def read(self) -> list[bytes]:
+        """The contents of its files."""
+        return [path.read_bytes() for path in self.files]
+
+    def write(self, contents: Sequence[bytes]) -> None:
+        """Give its files other contents."""
+        for path, content in zip(self.files, contents, strict=True):
+            path.write_bytes(content)
 
 
 def entry_in(directory: Path, model_files: int = 1, data_files: int = 1, token: bytes = TOKEN) -> Entry:
@@ -193,15 +197,15 @@ def _notification(events: Sequence[device_pb2.Preparation], error: NnhalError | 
 
 def broadcast_sum(code: OperandType) -> Sample:
     """A matrix and a constant row, of floats or of bytes."""
-    quantized = code == _Q8A
-    scale, element = (1.0, np.uint8) if quantized else (0.0, np.float32)
+    scale, element = 1.0 if code == _Q8A else 0.0, ELEMENT_TYPES[code]
     recipe = Recipe()
     given, row = recipe.input(code, (4, 8), scale), recipe.constant(code, np.arange(8), scale)
     total = recipe.operation(
         OperationType.ADD, [given, row, *recipe.integers(0)], Operand(code, (4, 8), scale, zero_point=0)
     )
-    matrix = np.arange(32).reshape(4, 8).astype(element)
-    return Sample(recipe.build(total).model, (matrix,), ((matrix + np.arange(8)).astype(element),))
+    matrix = np.arange(32).reshape(4, 8)
+    totals = (matrix + np.arange(8)).astype(element)
+    return Sample(recipe.build(total).model, (matrix.astype(element),), (totals,))
 
 
 CHAIN = 100
@@ -209,9 +213,8 @@ CHAIN = 100
 
 def chain(code: OperandType, operation: OperationType) -> Sample:
     """A hundred operations, each of which multiplies by one, or adds one."""
-    quantized = code == _Q8A
-    scale, element = (0.5, np.uint8) if quantized else (0.0, np.float32)
-    unit = 2 if quantized else 1
+    scale, unit = (0.5, 2) if code == _Q8A else (0.0, 1)
+    element = ELEMENT_TYPES[code]
     recipe = Recipe()
     value = recipe.input(code, (1, 16), scale)
     one, (none,) = recipe.constant(code, [unit], scale), recipe.integers(0)

@@ -1,4 +1,4 @@
-"""Small valid models of many kinds: each operation family, known and open dimensions, constants copied and in a pool."""
+"""Small valid models of many kinds: known and open dimensions, constants copied and in a pool, subgraphs."""
 
 from __future__ import annotations
 

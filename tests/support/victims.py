@@ -20,6 +20,7 @@ from pathlib import Path
 from types import TracebackType
 
 from nnhal.endpoint import Endpoint
+from nnhal.fence import create_fence
 from nnhal.memory import create_ashmem, create_blob
 from nnhal.remote import RemoteDevice
 from tests.support.additions import POOL_BYTES, Addition, addition_model, addition_of_constant
@@ -71,12 +72,24 @@ def live(endpoint: Endpoint) -> Iterator[None]:
     yield
     other_burst = other.configure_execution_burst()
     yield
+    launcher = device.open_launcher()
+    yield
     for number in count():
         addition.check(lambda: burst.run(execution), number % 100, 1)
         yield
         other_burst.execute(addition.of_one_term, [number % 3])
         yield
         prepared.execute(addition.request)
+        yield
+        starter, fence = create_fence()
+        launched = launcher.launch(execution, [fence])
+        assert launched is not None
+        yield
+        fenced = other.execute_fenced(addition.of_one_term, [launched])
+        assert fenced.fence is not None
+        yield
+        starter.send()
+        fenced.fence.wait()
         yield
 
 

@@ -80,6 +80,8 @@ class BoundRequest:
         # A request with device memory is tied when it runs, and anew when the buffers have changed.
         self._tied: tuple[int, ...] | None = None
         self._tied_outputs = tie.outputs
+        # The shapes that model and request leave open, and the buffers say.
+        self._known_from_buffers: tuple[OutputShape, ...] = ()
         self._workload: BoundWorkload
         if tie.uses is None:
             self._workload = prepared.workload.bind(tie.inputs, tie.outputs)
@@ -145,6 +147,8 @@ class BoundRequest:
         try:
             result, staging = self._run(control, started)
             if result.output_sufficient_size:
+                if self._known_from_buffers and not result.output_shapes:
+                    result = replace(result, output_shapes=self._known_from_buffers)
                 shapes = result.output_shapes or self._tied_outputs
                 uses.wrote([shape.dimensions for shape in shapes])
             else:
@@ -166,6 +170,8 @@ class BoundRequest:
         uses.fill(inputs, outputs)
         self._workload = self.prepared.workload.bind(inputs, outputs)
         self._tied_outputs = outputs
+        differ = any(a.dimensions != b.dimensions for a, b in zip(outputs, self._outputs, strict=True))
+        self._known_from_buffers = tuple(OutputShape(a.dimensions) for a in outputs) if differ else ()
         self._tied = versions
 
     def _require_room(self, uses: BufferUses, result: ExecutionResult) -> None:

@@ -21,7 +21,6 @@ from nnhal.remote.identifiers import MemoryIdentifiers
 from nnhal.types import NO_DEADLINE, ErrorStatus, ExecutionConfig, ExecutionResult, Request
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import burst_pb2 as wire
-from nnhal.v1 import burst_pb2_grpc
 
 _PLAIN = ExecutionConfig()
 
@@ -40,7 +39,6 @@ class RemoteBurst:
     def __init__(self, calls: Calls, handle: int, channel: Channel, outputs: Sequence[Dimensions] = ()) -> None:
         """``outputs`` are the dimensions of the model's outputs, where the model is known."""
         self._calls = calls
-        self._stub = burst_pb2_grpc.BurstServiceStub(calls.rpc)
         self._channel = channel
         self._outputs = outputs
         self._identifiers = MemoryIdentifiers()

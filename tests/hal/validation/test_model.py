@@ -16,12 +16,11 @@ from nnhal.types import (
     Operand,
     OperandLifeTime,
     OperandType,
-    Operation,
     OperationType,
     Subgraph,
 )
 from nnhal.validation import validate_model
-from tests.support.additions import addition_model, addition_of_constant
+from tests.support.additions import addition_model, addition_of_constant, additions_in_a_circle
 from tests.support.models import Recipe
 from tests.support.mutations import with_main, with_operand, with_operation, with_unread
 from tests.support.refusals import INVALID, refusal
@@ -186,16 +185,7 @@ def test_an_operation_reads_nothing_that_is_not_written_before() -> None:
 
 @pytest.mark.contract("MV-18", "BA-03")
 def test_a_cycle_has_no_order_in_which_it_could_run() -> None:
-    operands = (
-        *(Operand(F32, (2,), lifetime=OperandLifeTime.SUBGRAPH_INPUT) for _ in range(2)),
-        Operand(OperandType.INT32, lifetime=OperandLifeTime.SUBGRAPH_INPUT),
-        *(Operand(F32, (2,)) for _ in range(2)),
-        Operand(F32, (2,), lifetime=OperandLifeTime.SUBGRAPH_OUTPUT),
-    )
-    operations = tuple(
-        Operation(OperationType.ADD, (*terms, 2), (total,)) for terms, total in [((0, 4), 3), ((1, 3), 4), ((4, 0), 5)]
-    )
-    refuses(Model(Subgraph(operands, operations, (0, 1, 2), (5,))), "operation 0: input 1 is operand 4, which nothing")
+    refuses(additions_in_a_circle(), "operation 0: input 1 is operand 4, which nothing")
 
 
 @pytest.mark.contract("MV-18")

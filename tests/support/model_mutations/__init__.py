@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from nnhal.types import Model
-from tests.support.model_mutations import lifetimes, operands, operations, order, types
+from tests.support.model_mutations import lifetimes, operand_types, operands, operations, order
 from tests.support.model_mutations.mutation import Mutation
 
 __all__ = ["FAMILIES", "Family", "Mutation", "still_valid"]
@@ -25,7 +25,7 @@ FAMILIES: dict[str, Family] = {
     "VM-06": lifetimes.listed,
     "VM-07": lifetimes.unlisted,
     "VM-08": order.second_writers,
-    "VM-09": types.refused,
+    "VM-09": operand_types.refused,
     "VM-10": operations.no_operations,
     "VM-11": operations.inputs_past_the_last,
     "VM-12": operations.outputs_past_the_last,
@@ -42,5 +42,5 @@ FAMILIES: dict[str, Family] = {
 
 def still_valid(model: Model) -> Iterator[Mutation]:
     """What is changed as in VM-09 and VM-16 and must be accepted: the operation takes other types or fewer inputs."""
-    yield from types.accepted(model)
+    yield from operand_types.accepted(model)
     yield from operations.inputs_removed_with_right(model)

@@ -8,7 +8,7 @@ from itertools import chain
 from nnhal.operations._types import F16, F32, I32, Q8A, Q8AS, Q8C, Q8S, Q16A, QUANT8
 from nnhal.types import Model, OperandType, Operation, OperationType, Subgraph
 from nnhal.types.layout import SCALAR_TYPES
-from tests.support.model_mutations.mutation import subgraphs
+from tests.support.mutations import subgraphs
 
 Types = Set[int]
 _FILTER = 1

@@ -8,14 +8,8 @@ from dataclasses import replace
 from nnhal.types import Model, Operand, OperandLifeTime
 from nnhal.types.layout import byte_size
 from nnhal.types.memory import NOWHERE
-from tests.support.model_mutations.mutation import (
-    Mutation,
-    place,
-    subgraphs,
-    with_copied_zeros,
-    with_graph,
-    with_operand,
-)
+from tests.support.model_mutations.mutation import Mutation, place, with_copied_zeros, with_other
+from tests.support.mutations import subgraphs, with_graph
 
 _MOST_BYTES = 32 << 10
 """Of a model whose operands are made constants; of larger ones the copies would be large too."""
@@ -66,7 +60,7 @@ def _with_lifetime(model: Model, number: int, index: int, lifetime: OperandLifeT
     operand = replace(subgraphs(model)[number].operands[index], lifetime=lifetime, location=NOWHERE)
     if lifetime == _COPY:
         model, operand = with_copied_zeros(model, operand)
-    return with_operand(model, number, index, operand)
+    return with_other(model, number, index, operand)
 
 
 def _with_lists(model: Model, number: int, index: int, lifetime: OperandLifeTime) -> Model:

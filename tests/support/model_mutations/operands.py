@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
 from nnhal.types import Model, OperandType
 from nnhal.types.layout import SCALAR_TYPES
-from tests.support.model_mutations.mutation import Mutation, place, subgraphs, with_operand
+from tests.support.model_mutations.mutation import Mutation, place
+from tests.support.mutations import subgraphs, with_operand
 
 WITHOUT_SCALE = (
     *SCALAR_TYPES,
@@ -69,9 +69,6 @@ def _operands(model: Model) -> Iterator[tuple[int, int, OperandType]]:
 
 
 def _changed(model: Model, number: int, index: int, changes: Iterable[dict[str, Any]]) -> Iterator[Mutation]:
-    operand = subgraphs(model)[number].operands[index]
     for change in changes:
-        yield Mutation(
-            f"{place(number, f'operand {index}')} has {change}",
-            with_operand(model, number, index, replace(operand, **change)),
-        )
+        what = f"{place(number, f'operand {index}')} has {change}"
+        yield Mutation(what, with_operand(model, index, number, **change))

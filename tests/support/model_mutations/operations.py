@@ -6,22 +6,15 @@ from collections.abc import Iterator
 
 from nnhal.types import Model, Operand, OperandLifeTime, OperandType, Operation, OperationType
 from tests.support.model_mutations.exceptions import dispensable, may_take_an_integer_more
-from tests.support.model_mutations.mutation import (
-    Mutation,
-    place,
-    subgraphs,
-    with_further,
-    with_graph,
-    with_operation,
-    without,
-)
+from tests.support.model_mutations.mutation import Mutation, place, with_further
+from tests.support.mutations import subgraphs, with_graph, with_operation, without
 
 
 def no_operations(model: Model) -> Iterator[Mutation]:
     """VM-10: no operation has this code."""
     for number, index, _ in _operations(model):
         for code in (-1, max(OperationType) + 1):
-            yield _mutation(with_operation(model, number, index, type=code), number, index, f"has code {code}")
+            yield _mutation(with_operation(model, index, number, type=code), number, index, f"has code {code}")
 
 
 def inputs_past_the_last(model: Model) -> Iterator[Mutation]:
@@ -29,7 +22,7 @@ def inputs_past_the_last(model: Model) -> Iterator[Mutation]:
     for number, index, operation in _operations(model):
         end = len(subgraphs(model)[number].operands)
         for at in range(len(operation.inputs)):
-            changed = with_operation(model, number, index, inputs=without(operation.inputs, at, end))
+            changed = with_operation(model, index, number, inputs=without(operation.inputs, at, end))
             yield _mutation(changed, number, index, f"reads operand {end} as input {at}")
 
 
@@ -38,7 +31,7 @@ def outputs_past_the_last(model: Model) -> Iterator[Mutation]:
     for number, index, operation in _operations(model):
         end = len(subgraphs(model)[number].operands)
         for at in range(len(operation.outputs)):
-            changed = with_operation(model, number, index, outputs=without(operation.outputs, at, end))
+            changed = with_operation(model, index, number, outputs=without(operation.outputs, at, end))
             yield _mutation(changed, number, index, f"writes operand {end} as output {at}")
 
 
@@ -62,7 +55,7 @@ def outputs_removed(model: Model) -> Iterator[Mutation]:
     """VM-17: an output too few, which then nothing writes."""
     for number, index, operation in _operations(model):
         for at in range(len(operation.outputs)):
-            changed = with_operation(model, number, index, outputs=without(operation.outputs, at))
+            changed = with_operation(model, index, number, outputs=without(operation.outputs, at))
             yield _mutation(changed, number, index, f"has lost output {at}")
 
 
@@ -76,7 +69,7 @@ def inputs_added(model: Model) -> Iterator[Mutation]:
             changed = with_graph(
                 with_further(model, number, further), number, input_indexes=(*graph.input_indexes, end)
             )
-            changed = with_operation(changed, number, index, inputs=(*operation.inputs, end))
+            changed = with_operation(changed, index, number, inputs=(*operation.inputs, end))
             yield _mutation(changed, number, index, "has an input more")
 
 
@@ -87,13 +80,13 @@ def outputs_added(model: Model) -> Iterator[Mutation]:
         graph = subgraphs(model)[number]
         end = len(graph.operands)
         changed = with_graph(with_further(model, number, further), number, output_indexes=(*graph.output_indexes, end))
-        changed = with_operation(changed, number, index, outputs=(*operation.outputs, end))
+        changed = with_operation(changed, index, number, outputs=(*operation.outputs, end))
         yield _mutation(changed, number, index, "has an output more")
 
 
 def _without_input(model: Model, number: int, index: int, at: int) -> Mutation:
     operation = subgraphs(model)[number].operations[index]
-    changed = with_operation(model, number, index, inputs=without(operation.inputs, at))
+    changed = with_operation(model, index, number, inputs=without(operation.inputs, at))
     return _mutation(changed, number, index, f"has lost input {at} of {len(operation.inputs)}")
 
 

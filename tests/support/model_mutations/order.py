@@ -8,15 +8,8 @@ from dataclasses import replace
 from nnhal.types import Model, Operand, OperandLifeTime, Operation, Subgraph
 from nnhal.types.memory import NOWHERE
 from tests.support.model_mutations.exceptions import dispensable, output_may_be_missing
-from tests.support.model_mutations.mutation import (
-    Mutation,
-    place,
-    subgraphs,
-    with_further,
-    with_graph,
-    with_operation,
-    without,
-)
+from tests.support.model_mutations.mutation import Mutation, place, with_further
+from tests.support.mutations import subgraphs, with_graph, with_operation, without
 
 
 def readers_before_writers(model: Model) -> Iterator[Mutation]:
@@ -53,7 +46,7 @@ def diverted_results(model: Model) -> Iterator[Mutation]:
                 if _read(graph, output):
                     changed = with_further(model, number, _temporary(graph.operands[output]))
                     outputs = without(operation.outputs, at, len(graph.operands))
-                    changed = with_operation(changed, number, index, outputs=outputs)
+                    changed = with_operation(changed, index, number, outputs=outputs)
                     yield Mutation(place(number, f"operand {output} is not written"), changed)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +25,7 @@ from tests.support.processes import device_process
 from tests.support.refusals import FAILURE, INVALID, refusal
 from tests.support.scripted import Script, ScriptedDevice, kill, refuse, scripted_process
 
+THREADS = 6
 WITH_CONFIG, FROM_CACHE = "Device.PrepareModelWithConfig", "Device.PrepareModelFromCache"
 
 
@@ -65,6 +68,25 @@ def test_a_call_goes_to_the_device_that_came_back(scene: Scene) -> None:
     assert scene.device.current is not first
     with pytest.raises(DeadObjectError):
         first.version()
+
+
+@pytest.mark.contract("RS-08")
+def test_of_several_threads_that_find_it_dead_one_acquires_it(scene: Scene) -> None:
+    first, all_know = scene.device.current, threading.Barrier(THREADS)
+    second = scene.die()
+
+    def ask(device: RemoteDevice) -> list[bool]:
+        try:
+            return device.supported_operations(addition_model())
+        finally:
+            if device is first:
+                all_know.wait()
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        calls = [pool.submit(scene.device.use, ask) for _ in range(THREADS)]
+        assert [call.result() for call in calls] == [[True]] * THREADS
+    assert second.count("Device.GetVersionString") == 1
+    assert len(second.sessions.all()) == 1
 
 
 @pytest.mark.contract("RS-08")

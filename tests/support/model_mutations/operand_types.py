@@ -9,7 +9,8 @@ from nnhal.types import ChannelQuant, Model, Operand, OperandLifeTime, OperandTy
 from nnhal.types.layout import is_scalar
 from nnhal.types.memory import NOWHERE
 from tests.support.model_mutations.exceptions import channel_dim_of, other_types, unsettled
-from tests.support.model_mutations.mutation import Mutation, place, subgraphs, with_copied_zeros, with_operand
+from tests.support.model_mutations.mutation import Mutation, place, with_copied_zeros, with_other
+from tests.support.mutations import subgraphs
 
 _CONSTANTS = (OperandLifeTime.CONSTANT_COPY, OperandLifeTime.CONSTANT_POOL)
 _ZERO_POINTS = {
@@ -47,7 +48,7 @@ def _changed(model: Model, number: int, index: int, code: OperandType) -> Mutati
     operand = _as_type(subgraphs(model)[number].operands[index], code, channel_dim_of(model, number, index))
     if operand.lifetime in _CONSTANTS and code != OperandType.SUBGRAPH:
         model, operand = with_copied_zeros(model, operand)
-    return Mutation(f"{place(number, f'operand {index}')} is {code.name}", with_operand(model, number, index, operand))
+    return Mutation(f"{place(number, f'operand {index}')} is {code.name}", with_other(model, number, index, operand))
 
 
 def _as_type(operand: Operand, code: OperandType, channel_dim: int) -> Operand:
@@ -57,7 +58,7 @@ def _as_type(operand: Operand, code: OperandType, channel_dim: int) -> Operand:
         lifetime, location = OperandLifeTime.CONSTANT_COPY, NOWHERE
     dimensions = () if is_scalar(code) or code == OperandType.SUBGRAPH else operand.dimensions
     needed = lifetime in _CONSTANTS and not is_scalar(code) and code != OperandType.SUBGRAPH
-    if not dimensions and (needed or is_scalar(operand.type) and not is_scalar(code)):
+    if not dimensions and (needed or (is_scalar(operand.type) and not is_scalar(code))):
         dimensions = () if code == OperandType.SUBGRAPH else (1,)
     channels = None
     if code == OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL:

@@ -1,0 +1,365 @@
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnhal.errors import HalError
+from nnhal.resolved import ResolvedModel
+from nnhal.types import (
+    NO_DEADLINE,
+    ErrorStatus,
+    ExecutionPreference,
+    NumberOfCacheFiles,
+    Operand,
+    OperandType,
+    OperationType,
+    Priority,
+)
+from nnhal.v1 import device_pb2
+from nnhal_devices.cpu_ref.driver import CpuRef
+from nnhal_devices.driver import PrepareOptions
+from nnhal_devices.host import cache
+from nnhal_devices.host.cache import CacheFiles, load, save
+from nnhal_devices.host.device import Device, Preparation, resolve
+from nnhal_devices.host.device_memory import DeviceBuffer
+from nnhal_devices.host.settings import DeviceSettings
+from tests.support.additions import addition_in_ashmem, addition_model
+from tests.support.caching import OTHER_TOKEN, Entry, broadcast_sum, convolutional_network, entry_in
+from tests.support.models import Recipe
+from tests.support.refusals import FAILURE, INVALID, refusal
+
+VERSION = "driver-1"
+HEADER_BYTES = 64
+GIB = 1 << 30
+OPTIONS = PrepareOptions(ExecutionPreference.SUSTAINED_SPEED, Priority.HIGH)
+COUNTS = [counts for counts in product((0, 1, 2, 32), repeat=2) if counts != (0, 0)]
+
+
+def opened(entry: Entry, flags: int = os.O_RDWR) -> CacheFiles:
+    """An entry's files as the host has them."""
+    files = entry.open(flags | os.O_CREAT)
+    return CacheFiles(files.model, files.data, files.token)
+
+
+def resolved(sample_model: ResolvedModel | None = None) -> ResolvedModel:
+    """Something to save, with a model and constants of some length."""
+    return sample_model or resolve(convolutional_network().model)
+
+
+def assert_equal(one: ResolvedModel, other: ResolvedModel) -> None:
+    """Two models are the same, wherever their constants lie."""
+    for first, second in zip(one.constants, other.constants, strict=True):
+        assert first.keys() == second.keys()
+        for index, value in first.items():
+            np.testing.assert_array_equal(value, second[index])
+            assert value.dtype == second[index].dtype
+    for first_graph, second_graph in zip(one.subgraphs, other.subgraphs, strict=True):
+        assert first_graph.operations == second_graph.operations
+        assert [o.type for o in first_graph.operands] == [o.type for o in second_graph.operands]
+        assert [o.dimensions for o in first_graph.operands] == [o.dimensions for o in second_graph.operands]
+
+
+@pytest.fixture
+def entry(tmp_path: Path) -> Entry:
+    """One file of each kind, saved."""
+    found = entry_in(tmp_path)
+    save(opened(found), VERSION, resolved(), OPTIONS)
+    return found
+
+
+def assert_nothing(entry: Entry, version: str = VERSION) -> None:
+    """Nothing can be loaded."""
+    refusal(lambda: load(opened(entry), version, NO_DEADLINE), FAILURE)
+
+
+@pytest.mark.parametrize(("model_files", "data_files"), COUNTS)
+def test_any_number_of_files_serves(tmp_path: Path, model_files: int, data_files: int) -> None:
+    entry, original = entry_in(tmp_path, model_files, data_files), resolved()
+    save(opened(entry), VERSION, original, OPTIONS)
+    model, options = load(opened(entry), VERSION, 123)
+    assert_equal(resolve(model), original)
+    assert options == replace(OPTIONS, deadline_ns=123)
+    assert all(entry.read())
+
+
+@pytest.mark.parametrize(("model_files", "data_files"), COUNTS)
+def test_a_model_without_constants_serves_too(tmp_path: Path, model_files: int, data_files: int) -> None:
+    recipe = Recipe()
+    code = OperandType.TENSOR_FLOAT32
+    given = recipe.input(code, (1,))
+    original = recipe.build(recipe.operation(OperationType.RELU, [given], Operand(code, (1,))))
+    entry = entry_in(tmp_path, model_files, data_files)
+    save(opened(entry), VERSION, original, OPTIONS)
+    model, _ = load(opened(entry), VERSION, NO_DEADLINE)
+    assert_equal(resolve(model), original)
+
+
+@pytest.mark.contract("CC-12", "CC-14")
+def test_every_single_bit_counts(tmp_path: Path) -> None:
+    entry = entry_in(tmp_path)
+    save(opened(entry), VERSION, resolve(addition_model()), OPTIONS)
+    files = opened(entry)
+    for descriptor, content in zip(files.model + files.data, entry.read(), strict=True):
+        for position, bit in product(range(len(content)), range(8)):
+            os.pwrite(descriptor.fileno(), bytes([content[position] ^ 1 << bit]), position)
+            refusal(lambda: load(files, VERSION, NO_DEADLINE), FAILURE)
+            os.pwrite(descriptor.fileno(), content[position : position + 1], position)
+    load(files, VERSION, NO_DEADLINE)
+
+
+@pytest.mark.contract("CC-16")
+def test_another_version_or_token_is_another_entry(entry: Entry) -> None:
+    for version in ("driver-2", "driver-", "driver-11", ""):
+        assert_nothing(entry, version)
+    assert_nothing(replace(entry, token=OTHER_TOKEN))
+    load(opened(entry), VERSION, NO_DEADLINE)
+
+
+def test_bytes_that_move_from_one_file_to_the_next_are_noticed(tmp_path: Path) -> None:
+    entry = entry_in(tmp_path, 2, 2)
+    save(opened(entry), VERSION, resolved(), OPTIONS)
+    good = entry.read()
+    for first in range(3):
+        moved = list(good)
+        moved[first], moved[first + 1] = good[first][:-1], good[first][-1:] + good[first + 1]
+        entry.write(moved)
+        assert_nothing(entry)
+        moved[first], moved[first + 1] = good[first] + good[first + 1][:1], good[first + 1][1:]
+        entry.write(moved)
+        assert_nothing(entry)
+    entry.write([good[0], good[1], good[3], good[2]])
+    assert_nothing(entry)
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """A file system that takes so many more bytes."""
+    write = os.pwrite
+
+    def limit(room: int) -> None:
+        def pwrite(fd: int, data: memoryview, offset: int) -> int:
+            nonlocal room
+            if not room:
+                raise OSError(28, "No space left on device")
+            count = write(fd, data[:room], offset)
+            room -= count
+            return count
+
+        monkeypatch.setattr(os, "pwrite", pwrite)
+
+    return limit
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_save_that_is_interrupted_at_any_byte_leaves_no_entry(
+    tmp_path: Path, full: Callable[[int], None], earlier: bool
+) -> None:
+    entry, model = entry_in(tmp_path, 2, 1), resolve(addition_model())
+    save(opened(entry), VERSION, model, OPTIONS)
+    total, good = sum(map(len, entry.read())), entry.read()
+    for room in range(total):
+        entry.write(good if earlier else [b""] * 3)
+        full(room)
+        save(opened(entry), VERSION, model, OPTIONS)
+        assert_nothing(entry)
+    full(total)
+    save(opened(entry), VERSION, model, OPTIONS)
+    assert entry.read() == good
+
+
+def test_whatever_goes_wrong_with_a_save_is_kept_from_the_preparation(
+    entry: Entry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = opened(entry)
+    files.data[0].close()
+    save(files, VERSION, resolved(), OPTIONS)
+    assert_nothing(entry)
+
+    def fail(*_: object) -> bytes:
+        raise MemoryError
+
+    monkeypatch.setattr(cache, "_divided", fail)
+    save(opened(entry), VERSION, resolved(), OPTIONS)
+    assert_nothing(entry)
+
+
+def test_a_file_that_is_truncated_while_it_is_read_is_refused(entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, good = os.pread, entry.read()
+    reads: list[int] = []
+
+    def pread(fd: int, count: int, offset: int) -> bytes:
+        piece = read(fd, min(count, 100), offset)
+        reads.append(offset)
+        if len(reads) == last:
+            os.ftruncate(fd, offset + len(piece))
+        return piece
+
+    monkeypatch.setattr(os, "pread", pread)
+    last = 0
+    load(opened(entry), VERSION, NO_DEADLINE)  # in small pieces, undisturbed
+    pieces = len(reads)
+    assert pieces > 10
+    for last in range(1, pieces):
+        reads.clear()
+        entry.write(good)
+        if reads_to_the_end(last, pieces, good):
+            continue
+        assert_nothing(entry)
+
+
+def reads_to_the_end(number: int, pieces: int, contents: list[bytes]) -> bool:
+    """Whether the piece of that number is the last one of a file: a truncation behind it takes nothing away."""
+    first = 1 - (-(len(contents[0]) - HEADER_BYTES) // 100)
+    return number in (first, pieces)
+
+
+@pytest.mark.parametrize("grow", ["model", "data"])
+def test_files_longer_than_the_header_says_are_not_read(
+    entry: Entry, monkeypatch: pytest.MonkeyPatch, grow: str
+) -> None:
+    os.truncate((entry.model if grow == "model" else entry.data)[0], 3 * GIB)
+    assert read_bytes(entry, monkeypatch) == HEADER_BYTES
+
+
+def test_an_entry_that_is_longer_than_any_may_be_is_not_read(entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However well its header fits."""
+    header = bytearray(entry.model[0].read_bytes()[:HEADER_BYTES])
+    for path in entry.files:
+        os.truncate(path, 3 * GIB)
+    struct.pack_into("<QQ", header, HEADER_BYTES - 16, 3 * GIB - HEADER_BYTES, 3 * GIB)
+    with entry.model[0].open("r+b") as file:
+        file.write(header)
+    assert read_bytes(entry, monkeypatch) == HEADER_BYTES
+
+
+def read_bytes(entry: Entry, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How much is read of an entry that is none."""
+    read, total = os.pread, 0
+
+    def pread(fd: int, count: int, offset: int) -> bytes:
+        nonlocal total
+        total += count
+        return read(fd, min(count, 1 << 20), offset)
+
+    monkeypatch.setattr(os, "pread", pread)
+    assert_nothing(entry)
+    return total
+
+
+class Nobody:
+    """An owner without buffers."""
+
+    def buffer(self, token: int) -> DeviceBuffer:
+        """See Owner."""
+        raise AssertionError(token)
+
+
+@pytest.fixture
+def device() -> Device:
+    """A device of the reference driver."""
+    return Device(CpuRef(), DeviceSettings())
+
+
+def forged(entry: Entry, change: Callable[[device_pb2.PrepareModelRequest], object]) -> None:
+    """Write an entry that has the right digest, and a model that was tampered with."""
+    structure, constants = entry.model[0].read_bytes()[HEADER_BYTES:], entry.data[0].read_bytes()
+    message = device_pb2.PrepareModelRequest.FromString(structure)
+    changed = change(message)
+    content = changed if isinstance(changed, bytes) else message.SerializeToString()
+    digest = cache._digest(entry.token, CpuRef.version, len(content), [content, constants])
+    header = entry.model[0].read_bytes()[:16] + digest + struct.pack("<QQ", len(content), len(constants))
+    entry.model[0].write_bytes(header + content)
+
+
+def no_message(message: device_pb2.PrepareModelRequest) -> bytes:
+    return b"\xff" * 40
+
+
+def nothing_at_all(message: device_pb2.PrepareModelRequest) -> bytes:
+    return b""
+
+
+def a_preference_of_99(message: device_pb2.PrepareModelRequest) -> None:
+    message.preference = 99  # type: ignore[assignment]
+
+
+def a_priority_below_low(message: device_pb2.PrepareModelRequest) -> None:
+    message.priority = -1  # type: ignore[assignment]
+
+
+def constants_beyond_the_end(message: device_pb2.PrepareModelRequest) -> None:
+    for operand in message.model.main.operands:
+        operand.location.offset += 1 << 40
+
+
+def an_output_that_is_not_there(message: device_pb2.PrepareModelRequest) -> None:
+    message.model.main.output_indexes[0] = 12345
+
+
+def an_operation_of_no_extension(message: device_pb2.PrepareModelRequest) -> None:
+    message.model.main.operations[0].type = 7 << 16  # type: ignore[assignment]
+
+
+def a_pool(message: device_pb2.PrepareModelRequest) -> None:
+    message.model.pools.add().ashmem.descriptor_id = 1
+
+
+def a_pool_of_no_kind(message: device_pb2.PrepareModelRequest) -> None:
+    message.model.pools.add()
+
+
+def a_buffer_without_descriptors(message: device_pb2.PrepareModelRequest) -> None:
+    message.model.pools.add().hardware_buffer.SetInParent()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        no_message,
+        nothing_at_all,
+        a_preference_of_99,
+        a_priority_below_low,
+        constants_beyond_the_end,
+        an_output_that_is_not_there,
+        an_operation_of_no_extension,
+        a_pool,
+        a_pool_of_no_kind,
+        a_buffer_without_descriptors,
+    ],
+)
+def test_a_forged_entry_is_checked_like_any_model(
+    device: Device, entry: Entry, change: Callable[[device_pb2.PrepareModelRequest], object]
+) -> None:
+    save(opened(entry), CpuRef.version, resolved(), OPTIONS)
+    forged(entry, lambda message: None)
+    device.launch_from_cache(opened(entry), NO_DEADLINE, Nobody())()
+    forged(entry, change)
+    refusal(device.launch_from_cache(opened(entry), NO_DEADLINE, Nobody()), FAILURE)
+
+
+def test_the_options_of_the_preparation_are_those_of_the_restored_model(device: Device, tmp_path: Path) -> None:
+    entry = entry_in(tmp_path)
+    arguments = Preparation(priority=Priority.HIGH, cache=opened(entry))
+    assert device.launch(addition_model(), arguments, Nobody())().priority == Priority.HIGH
+    assert device.launch_from_cache(opened(entry), NO_DEADLINE, Nobody())().priority == Priority.HIGH
+
+
+class Uncached(CpuRef):  # type: ignore[misc]
+    """The reference driver without caching."""
+
+    number_of_cache_files = NumberOfCacheFiles()
+
+
+def test_a_device_without_caching_prepares_and_leaves_the_files_alone(entry: Entry) -> None:
+    device, addition, before = Device(Uncached(), DeviceSettings()), addition_in_ashmem(), entry.read()
+    prepared = device.launch(addition_model(), Preparation(cache=opened(entry)), Nobody())()
+    addition.check(lambda: prepared.execute(addition.request), 1, 2)
+    assert entry.read() == before
+    refusal(lambda: device.launch_from_cache(opened(entry), NO_DEADLINE, Nobody()), FAILURE, "no compilation caching")

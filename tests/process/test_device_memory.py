@@ -1,0 +1,751 @@
+"""The rows of the contract about executions with device buffers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnhal.endpoint import Endpoint
+from nnhal.errors import HalError
+from nnhal.fence import FenceError, FenceState, create_fence
+from nnhal.memory import create_ashmem
+from nnhal.remote import BurstOutcome, RemoteBuffer, RemoteDevice, RemoteFencedExecution, RemotePreparedModel
+from nnhal.types import (
+    BufferRole,
+    DataLocation,
+    ErrorStatus,
+    ExecutionResult,
+    Model,
+    Operand,
+    OperandType,
+    OperationType,
+    OutputShape,
+    Request,
+    RequestArgument,
+)
+from nnhal.types.layout import Dimensions
+from tests.support.additions import addition_model
+from tests.support.device_memory import (
+    COUNT,
+    FENCED,
+    FLOAT32,
+    KINDS,
+    NOT_FENCED,
+    OPEN,
+    SHAPE,
+    TWICE,
+    WAYS,
+    Kind,
+    Place,
+    Way,
+    accounts,
+    adding,
+    adding_twice,
+    allocate,
+    contents,
+    doubling,
+    inside,
+    memory_with,
+    read,
+    request_of,
+)
+from tests.support.models import Recipe
+from tests.support.processes import device_process
+from tests.support.refusals import FAILURE, INVALID, refusal
+from tests.support.waiting import wait_until
+
+UNINITIALISED = "the buffer is uninitialised"
+ROLE = BufferRole(0, 0)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(cpu_ref: Endpoint) -> Iterator[None]:
+    """No test leaves a buffer, or any memory of one."""
+    with RemoteDevice(cpu_ref, "observer") as observer:
+        before = accounts(observer.usage())
+        yield
+        wait_until(lambda: accounts(observer.usage()) == before, "everything is given back")
+
+
+@pytest.fixture(params=["cpu_ref", "cpu_acc"])
+def any_device(request: pytest.FixtureRequest) -> Iterator[RemoteDevice]:
+    """A session with each of the devices."""
+    endpoint: Endpoint = request.getfixturevalue(request.param)
+    with RemoteDevice(endpoint, "test") as session:
+        yield session
+
+
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest) -> Way:
+    """Each way to execute."""
+    return WAYS[request.param]
+
+
+@pytest.fixture(params=NOT_FENCED)
+def unfenced(request: pytest.FixtureRequest) -> Way:
+    """Each way to execute that may leave dimensions of outputs open."""
+    return NOT_FENCED[request.param]
+
+
+@pytest.fixture
+def doubler(any_device: RemoteDevice) -> RemotePreparedModel:
+    """A convolution."""
+    return any_device.prepare_model(doubling(FLOAT32))
+
+
+@pytest.fixture
+def adder(any_device: RemoteDevice) -> RemotePreparedModel:
+    """An addition."""
+    return any_device.prepare_model(adding(FLOAT32))
+
+
+def given(seed: int, images: int = 1, kind: Kind = FLOAT32) -> Place:
+    """Values in shared memory."""
+    return Place(memory_with(kind.values(seed, images * COUNT)), (images, *SHAPE[1:]))
+
+
+def room(images: int = 1) -> Place:
+    """Shared memory for a result."""
+    return Place(create_ashmem(images * FLOAT32.size), (images, *SHAPE[1:]))
+
+
+def result_in(place: Place) -> list[float]:
+    """What lies in shared memory."""
+    assert not isinstance(place.pool, int)
+    return [float(value) for value in read(place.pool)]
+
+
+def twice(seed: int, images: int = 1) -> list[float]:
+    """What a doubling makes of the values of a seed."""
+    return [2 * float(value) for value in FLOAT32.values(seed, images * COUNT)]
+
+
+def fill(buffer: RemoteBuffer, seed: int, images: int = 1, kind: Kind = FLOAT32) -> None:
+    """Copy values in."""
+    buffer.copy_from(memory_with(kind.values(seed, images * COUNT)), (images, *SHAPE[1:]))
+
+
+def require_nothing_in(buffer: RemoteBuffer, size: int = FLOAT32.size) -> None:
+    """Check that a buffer of so many bytes is uninitialised."""
+    refusal(lambda: buffer.copy_to(create_ashmem(size)), FAILURE, UNINITIALISED)
+
+
+@pytest.mark.contract("EX-14")
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_models_run_with_everything_in_device_memory(any_device: RemoteDevice, way: Way, kind: Kind) -> None:
+    prepared = any_device.prepare_model(adding_twice(kind))
+    inputs = [allocate(any_device, prepared, [index]) for index in range(2)]
+    outputs = [allocate(any_device, prepared, (), [index]) for index in range(2)]
+    for seed in (1, 2):
+        values = [kind.values(seed), kind.values(seed + 10)]
+        for buffer, array in zip(inputs, values, strict=True):
+            buffer.copy_from(memory_with(array))
+        staged = any_device.usage().staged_bytes
+        way(any_device, prepared, request_of([inside(b) for b in inputs], [inside(b) for b in outputs]))
+        for times, buffer in zip((1, 2), outputs, strict=True):
+            np.testing.assert_array_equal(contents(buffer, kind), values[0] + times * values[1])
+        assert any_device.usage().staged_bytes == staged
+
+
+@pytest.mark.contract("EX-14")
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_a_convolution_runs_with_everything_in_device_memory(any_device: RemoteDevice, way: Way, kind: Kind) -> None:
+    prepared = any_device.prepare_model(doubling(kind))
+    source, target = allocate(any_device, prepared, [0]), allocate(any_device, prepared, (), [0])
+    source.copy_from(memory_with(kind.values(1)))
+    way(any_device, prepared, request_of([inside(source)], [inside(target)]))
+    np.testing.assert_array_equal(contents(target, kind), 2 * kind.values(1))
+
+
+@pytest.mark.contract("MD-41")
+def test_tokens_that_name_no_buffer_are_invalid(
+    any_device: RemoteDevice, doubler: RemotePreparedModel, way: Way
+) -> None:
+    burst = doubler.configure_execution_burst()
+    for token in (0, -1, doubler.handle, burst.handle, 10**9, 2**63 - 1):
+        words = "expected more than 0" if token <= 0 else f"device buffer {token} does not exist in this session"
+        for request in (request_of([inside(token)], [room()]), request_of([given(1)], [inside(token)])):
+            refusal(partial(way, any_device, doubler, request), INVALID, words)
+
+
+@pytest.mark.contract("MD-41")
+def test_a_token_of_another_session_is_invalid_and_its_data_is_safe(
+    device: RemoteDevice, other: RemoteDevice, way: Way
+) -> None:
+    theirs = allocate(other, other.prepare_model(doubling(FLOAT32)), [0], [0])
+    fill(theirs, 1)
+    prepared, result = device.prepare_model(doubling(FLOAT32)), room()
+    words = f"device buffer {theirs.token} does not exist in this session"
+    for request in (request_of([inside(theirs)], [result]), request_of([given(2)], [inside(theirs)])):
+        refusal(partial(way, device, prepared, request), INVALID, words)
+    assert not any(result_in(result))
+    assert contents(theirs).tolist() == FLOAT32.values(1).tolist()
+
+
+@pytest.mark.contract("MD-42")
+def test_a_buffer_has_no_role_for_another_preparation_of_the_same_model(
+    any_device: RemoteDevice, doubler: RemotePreparedModel, way: Way
+) -> None:
+    again = any_device.prepare_model(doubling(FLOAT32))
+    buffer = allocate(any_device, again, [0], [0])
+    fill(buffer, 1)
+    for request in (request_of([inside(buffer)], [room()]), request_of([given(1)], [inside(buffer)])):
+        refusal(partial(way, any_device, doubler, request), INVALID, "no such role for this prepared model")
+        way(any_device, again, request)
+
+
+@pytest.mark.contract("MD-43", "MD-44")
+def test_a_buffer_is_used_in_no_other_role_than_it_was_allocated_for(any_device: RemoteDevice, way: Way) -> None:
+    prepared = any_device.prepare_model(adding_twice())
+    first_input, first_output = allocate(any_device, prepared, [0]), allocate(any_device, prepared, (), [0])
+    fill(first_input, 1)
+    wrong = {
+        "input 1": request_of([given(1), inside(first_input)], [room(), room()]),
+        "output 1": request_of([given(1), given(2)], [room(), inside(first_output)]),
+        "output 0": request_of([given(1), given(2)], [inside(first_input), room()]),
+        "input 0": request_of([inside(first_output), given(2)], [room(), room()]),
+    }
+    for role, request in wrong.items():
+        words = f"{role}: the buffer has no such role for this prepared model"
+        refusal(partial(way, any_device, prepared, request), INVALID, words)
+    assert contents(first_input).tolist() == FLOAT32.values(1).tolist()
+    way(any_device, prepared, request_of([inside(first_input), given(2)], [inside(first_output), room()]))
+
+
+@pytest.mark.contract("MD-45", "MD-46", "MD-47")
+def test_a_buffer_can_be_read_once_it_was_written(
+    any_device: RemoteDevice, doubler: RemotePreparedModel, way: Way
+) -> None:
+    buffer, result = allocate(any_device, doubler, [0], [0]), room()
+    reading, writing = request_of([inside(buffer)], [result]), request_of([given(1)], [inside(buffer)])
+    refusal(lambda: way(any_device, doubler, reading), FAILURE, "input 0 is an uninitialised buffer")
+    require_nothing_in(buffer)
+    way(any_device, doubler, writing)
+    assert contents(buffer).tolist() == twice(1)
+    way(any_device, doubler, reading)
+    assert result_in(result) == [2 * value for value in twice(1)]
+    assert contents(buffer).tolist() == twice(1)
+
+
+@pytest.mark.contract("MD-45", "MD-46", "MD-47")
+def test_a_reusable_execution_sees_what_has_become_of_its_buffers(
+    any_device: RemoteDevice, doubler: RemotePreparedModel
+) -> None:
+    buffer, result = allocate(any_device, doubler, [0], [0]), room()
+    reading = doubler.create_reusable_execution(request_of([inside(buffer)], [result]))
+    writing = doubler.create_reusable_execution(request_of([given(1)], [inside(buffer)]))
+    for _ in range(2):
+        refusal(reading.execute, FAILURE, "uninitialised")
+        refusal(reading.execute_fenced, FAILURE, "uninitialised")
+        writing.execute()
+        reading.execute()
+        refusal(lambda: buffer.copy_from(create_ashmem(1)), INVALID)
+
+
+@pytest.mark.contract("MD-48")
+def test_a_buffer_that_is_written_is_not_read_as_well(
+    any_device: RemoteDevice, doubler: RemotePreparedModel, way: Way
+) -> None:
+    buffer = allocate(any_device, doubler, [0], [0])
+    fill(buffer, 1)
+    words = "output 0 is a buffer that another argument of the request uses too"
+    two_pools = request_of([inside(buffer)], [inside(buffer)])
+    one_pool = Request(two_pools.inputs, two_pools.inputs, two_pools.pools[:1])
+    for request in (two_pools, one_pool):
+        refusal(partial(way, any_device, doubler, request), INVALID, words)
+    assert contents(buffer).tolist() == FLOAT32.values(1).tolist()
+
+
+@pytest.mark.contract("MD-49")
+def test_a_buffer_is_not_two_outputs(any_device: RemoteDevice, way: Way) -> None:
+    prepared = any_device.prepare_model(adding_twice())
+    buffer = allocate(any_device, prepared, (), [0, 1])
+    request = request_of([given(1), given(2)], [inside(buffer), inside(buffer)])
+    refusal(lambda: way(any_device, prepared, request), INVALID, "another argument of the request uses too")
+
+
+@pytest.mark.contract("MD-50")
+def test_a_buffer_may_be_two_inputs(any_device: RemoteDevice, adder: RemotePreparedModel, way: Way) -> None:
+    buffer, result = allocate(any_device, adder, [0, 1]), room()
+    fill(buffer, 1)
+    way(any_device, adder, request_of([inside(buffer), inside(buffer)], [result]))
+    assert result_in(result) == twice(1)
+
+
+@pytest.mark.contract("MD-51", "MD-52")
+def test_other_dimensions_in_the_request_than_the_buffer_has_are_invalid(any_device: RemoteDevice, way: Way) -> None:
+    prepared = any_device.prepare_model(doubling(FLOAT32, OPEN))
+    source = allocate(any_device, prepared, [0], dimensions=SHAPE)
+    target = allocate(any_device, prepared, (), [0], SHAPE)
+    fill(source, 1)
+    words = "put 0 has dimensions .2, 32, 32, 8., the buffer has .1, 32"
+    refusal(lambda: way(any_device, prepared, request_of([inside(source, TWICE)], [room(2)])), INVALID, f"in{words}")
+    filled = allocate(any_device, prepared, [0], [0], SHAPE)
+    fill(filled, 3)
+    for buffer in (target, filled):
+        request = request_of([given(1, 2)], [inside(buffer, TWICE)])
+        refusal(partial(way, any_device, prepared, request), INVALID, f"out{words}")
+    assert contents(filled).tolist() == FLOAT32.values(3).tolist()
+    way(any_device, prepared, request_of([inside(source, SHAPE)], [inside(target, SHAPE)]))
+    assert contents(target).tolist() == twice(1)
+
+
+@pytest.mark.contract("MD-53", "MD-54", "MD-60")
+def test_a_result_that_a_fixed_buffer_cannot_be_is_a_failure(any_device: RemoteDevice, unfenced: Way) -> None:
+    prepared = any_device.prepare_model(doubling(FLOAT32, OPEN))
+    buffer = allocate(any_device, prepared, (), [0], SHAPE)
+    too_many = request_of([given(1, 2)], [inside(buffer)])
+    refusal(lambda: unfenced(any_device, prepared, too_many), FAILURE, "output 0 has dimensions .2, 32, 32, 8.")
+    require_nothing_in(buffer)
+    require_shapes(unfenced(any_device, prepared, request_of([given(1)], [inside(buffer)])), SHAPE)
+    assert contents(buffer).tolist() == twice(1)
+    refusal(lambda: unfenced(any_device, prepared, too_many), FAILURE)
+    require_nothing_in(buffer)
+
+
+def require_shapes(result: object, *dimensions: Dimensions) -> None:
+    """Check an answer: all outputs fit, and have these dimensions."""
+    if isinstance(result, BurstOutcome):
+        result = result.result
+    assert isinstance(result, ExecutionResult)
+    assert result.output_sufficient_size
+    assert result.output_shapes == tuple(OutputShape(one) for one in dimensions)
+
+
+@pytest.mark.contract("MD-54")
+@pytest.mark.parametrize("name", FENCED)
+def test_a_fenced_execution_needs_the_dimensions_of_its_outputs_though_the_buffer_has_them(
+    any_device: RemoteDevice, name: str
+) -> None:
+    prepared = any_device.prepare_model(doubling(FLOAT32, OPEN))
+    buffer = allocate(any_device, prepared, (), [0], SHAPE)
+    request = request_of([given(1)], [inside(buffer)])
+    refusal(lambda: FENCED[name](any_device, prepared, request), INVALID, "output 0 has dimensions .., 32, 32, 8.")
+    execution = prepared.create_reusable_execution(request)
+    for _ in range(2):
+        execution.execute()
+        refusal(execution.execute_fenced, INVALID, "a fenced execution needs all of them")
+
+
+@pytest.mark.contract("MD-18", "MD-56")
+def test_an_open_buffer_takes_the_shape_and_the_memory_of_each_result(any_device: RemoteDevice, unfenced: Way) -> None:
+    prepared, before = any_device.prepare_model(doubling(FLOAT32, OPEN)), any_device.usage().buffer_bytes
+    buffer, result = allocate(any_device, prepared, [0], [0]), room(3)
+    assert any_device.usage().buffer_bytes == before
+    for images in (1, 3, 2):
+        shape = (images, *SHAPE[1:])
+        require_shapes(unfenced(any_device, prepared, request_of([given(images, images)], [inside(buffer)])), shape)
+        assert contents(buffer, count=images * COUNT).tolist() == twice(images, images)
+        for other in (images - 0.5, images + 1):
+            refusal(partial(buffer.copy_to, create_ashmem(int(other * FLOAT32.size))), INVALID, "destination")
+        wrong = (images + 1, *SHAPE[1:])
+        refusal(
+            partial(unfenced, any_device, prepared, request_of([inside(buffer, wrong)], [room(images + 1)])),
+            INVALID,
+            f"the buffer has .{images}, 32, 32, 8.",
+        )
+        place = room(images)
+        unfenced(any_device, prepared, request_of([inside(buffer, shape)], [place]))
+        assert result_in(place) == [2 * value for value in twice(images, images)]
+    assert not any(result_in(result))
+    assert any_device.usage().buffer_bytes == before + 3 * FLOAT32.size
+
+
+@pytest.mark.contract("MD-56")
+def test_an_execution_that_is_kept_follows_the_shape_of_its_buffers(any_device: RemoteDevice) -> None:
+    prepared = any_device.prepare_model(doubling(FLOAT32, OPEN))
+    first, second = (allocate(any_device, prepared, [0], [0]) for _ in range(2))
+    write = {
+        images: prepared.create_reusable_execution(request_of([given(images, images)], [inside(first)]))
+        for images in (1, 2)
+    }
+    move = {
+        images: prepared.create_reusable_execution(request_of([inside(first, (images, *SHAPE[1:]))], [inside(second)]))
+        for images in (1, 2)
+    }
+    for images in (1, 2, 1, 1, 2):
+        write[images].execute()
+        refusal(move[3 - images].execute, INVALID, f"the buffer has .{images}, 32")
+        require_shapes(move[images].execute(), (images, *SHAPE[1:]))
+        assert contents(second, count=images * COUNT).tolist() == [2 * x for x in twice(images, images)]
+
+
+def failing() -> Model:
+    """Gathers from 8192 numbers, and fails where an index is too large."""
+    recipe = Recipe()
+    numbers = FLOAT32.input(recipe, (COUNT,))
+    (axis,) = recipe.integers(0)
+    indices = recipe.input(OperandType.TENSOR_INT32, (COUNT,))
+    inputs = [numbers, axis, indices]
+    return recipe.build(recipe.operation(OperationType.GATHER, inputs, FLOAT32.operand((COUNT,)))).model
+
+
+@pytest.mark.contract("MD-55")
+def test_an_execution_that_fails_leaves_what_it_was_to_write_uninitialised(device: RemoteDevice, way: Way) -> None:
+    prepared = device.prepare_model(failing())
+    source, target = allocate(device, prepared, [0], [0]), allocate(device, prepared, [0], [0])
+    values, order = FLOAT32.values(1), np.arange(COUNT, dtype=np.int32)[::-1]
+    source.copy_from(memory_with(values))
+    good, bad = Place(memory_with(order.copy())), Place(memory_with(order + 1))
+    for _ in range(2):
+        way(device, prepared, request_of([inside(source), good], [inside(target)]))
+        assert contents(target).tolist() == values[::-1].tolist()
+        refusal(lambda: way(device, prepared, request_of([inside(source), bad], [inside(target)])), FAILURE, "GATHER")
+        require_nothing_in(target)
+        refusal(
+            lambda: way(device, prepared, request_of([inside(target), good], [inside(source)])),
+            FAILURE,
+            "input 0 is an uninitialised buffer",
+        )
+        assert contents(source).tolist() == values.tolist()
+
+
+@pytest.mark.contract("MD-55")
+def test_a_request_that_is_refused_changes_no_buffer(any_device: RemoteDevice, way: Way) -> None:
+    prepared = any_device.prepare_model(adding_twice(FLOAT32, OPEN))
+    first, second = allocate(any_device, prepared, (), [0]), allocate(any_device, prepared, (), [1], SHAPE)
+    fill(first, 1)
+    fill(second, 2)
+    # There is room to be made in the first buffer; the second one cannot be that large.
+    request = request_of([given(1, 2), given(2, 2)], [inside(first, TWICE), inside(second, TWICE)])
+    refusal(lambda: way(any_device, prepared, request), INVALID, "output 1 has dimensions .2, 32")
+    assert contents(first).tolist() == FLOAT32.values(1).tolist()
+    assert contents(second).tolist() == FLOAT32.values(2).tolist()
+
+
+@pytest.mark.contract("MD-57")
+@pytest.mark.parametrize(
+    "location", [DataLocation(0, 1), DataLocation(0, 0, 1), DataLocation(0, 0, FLOAT32.size), DataLocation(0, 0, 0, 1)]
+)
+def test_a_device_buffer_is_used_whole(
+    any_device: RemoteDevice, doubler: RemotePreparedModel, way: Way, location: DataLocation
+) -> None:
+    buffer = allocate(any_device, doubler, [0], [0])
+    fill(buffer, 1)
+    inner, outer = RequestArgument(location), RequestArgument(DataLocation(1, 0, FLOAT32.size))
+    pools = (buffer.token, create_ashmem(FLOAT32.size))
+    words = "offset, length and padding must be 0"
+    refusal(lambda: way(any_device, doubler, Request((inner,), (outer,), pools)), INVALID, words)
+    refusal(lambda: way(any_device, doubler, Request((outer,), (inner,), pools)), INVALID, words)
+    assert contents(buffer).tolist() == FLOAT32.values(1).tolist()
+
+
+@pytest.mark.contract("MD-58")
+@pytest.mark.parametrize("reusable", [False, True])
+def test_buffers_that_are_let_go_while_a_launched_execution_uses_them_still_serve_it(
+    any_device: RemoteDevice, doubler: RemotePreparedModel, reusable: bool
+) -> None:
+    before = any_device.usage().buffer_bytes
+    source, target = allocate(any_device, doubler, [0]), allocate(any_device, doubler, (), [0])
+    fill(source, 1)
+    result = room()
+    requests = request_of([inside(source)], [result]), request_of([given(2)], [inside(target)])
+    signal, fence = create_fence()
+    if reusable:
+        executions = [doubler.create_reusable_execution(request) for request in requests]
+        launched = [execution.execute_fenced([fence]) for execution in executions]
+        for one in executions:
+            one.release()
+    else:
+        launched = [doubler.execute_fenced(request, [fence]) for request in requests]
+    source.release()
+    target.release()
+    usage = any_device.usage()
+    assert (usage.launched, usage.buffer_bytes) == (2, before + 2 * FLOAT32.size)
+    for buffer in (source, target):
+        refusal(partial(buffer.copy_to, create_ashmem(FLOAT32.size)), INVALID, "does not exist")
+    signal.send()
+    for execution in launched:
+        assert execution.fence is not None
+        execution.fence.wait(30)
+        assert execution.info().status == ErrorStatus.NONE
+    assert result_in(result) == twice(1)
+    wait_until(lambda: any_device.usage().buffer_bytes == before, "their memory is given back")
+
+
+@pytest.mark.contract("MD-55", "MD-58")
+def test_buffers_that_are_let_go_while_an_execution_runs_still_serve_it(device: RemoteDevice) -> None:
+    elements, times = 1 << 20, 400
+    prepared, doubler = device.prepare_model(addition_model(elements, times)), device.prepare_model(doubling(FLOAT32))
+    source, waiting = allocate(device, prepared, [0, 1]), allocate(device, doubler, [0], [0])
+    source.copy_from(memory_with(np.ones(elements, np.float32)))
+    result = Place(create_ashmem(4 * elements))
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(prepared.execute, request_of([inside(source), inside(source)], [result]))
+        wait_until(lambda: not is_a_worker_free(doubler, waiting), "the execution runs")
+        source.release()
+        assert not run.done()
+        require_nothing_in(waiting)  # what was to write it has failed
+        assert run.result().output_sufficient_size
+    assert set(result_in(result)) == {1.0 + times}
+
+
+def is_a_worker_free(doubler: RemotePreparedModel, buffer: RemoteBuffer) -> bool:
+    """Whether the device's only worker does nothing; asks with an execution that writes the buffer."""
+    fill(buffer, 1)
+    soon = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + 5_000_000
+    try:
+        doubler.execute(request_of([given(1)], [inside(buffer)]), deadline_ns=soon)
+    except HalError as error:
+        return "no worker was free" not in error.message
+    return True
+
+
+@pytest.mark.contract("MD-59")
+def test_the_token_of_a_buffer_that_was_let_go_is_invalid(
+    any_device: RemoteDevice, doubler: RemotePreparedModel, way: Way
+) -> None:
+    buffer = allocate(any_device, doubler, [0], [0])
+    fill(buffer, 1)
+    requests = [request_of([inside(buffer)], [room()]), request_of([given(1)], [inside(buffer)])]
+    executions = [doubler.create_reusable_execution(request) for request in requests]
+    burst = doubler.configure_execution_burst()
+    for execution in executions:
+        execution.execute()
+    buffer.release()
+    for request, execution in zip(requests, executions, strict=True):
+        words = f"device buffer {buffer.token} does not exist"
+        refusal(partial(way, any_device, doubler, request), INVALID, words)
+        for run in (execution.execute, execution.execute_fenced, partial(burst.run, execution)):
+            refusal(run, INVALID, "put 0 is a buffer that was released")
+
+
+@pytest.fixture(params=["cpu_ref", "cpu_acc"])
+def small_device(
+    request: pytest.FixtureRequest, short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[RemoteDevice]:
+    """Each of the devices, with memory for three tensors."""
+    monkeypatch.setenv("NNHAL_DEVICE_BUFFER_BYTES", str(3 * FLOAT32.size))
+    with device_process(request.param, short_path) as (_, endpoint), RemoteDevice(endpoint, "test") as session:
+        yield session
+
+
+@pytest.mark.contract("MD-60")
+def test_a_result_for_which_the_device_has_no_memory_is_a_failure(small_device: RemoteDevice) -> None:
+    prepared = small_device.prepare_model(doubling(FLOAT32, OPEN))
+    buffer = allocate(small_device, prepared, (), [0])
+    for name, way in WAYS.items():
+        output = inside(buffer, TWICE if name in FENCED else ())
+        fitting = request_of([given(1)], [inside(buffer, SHAPE if name in FENCED else ())])
+        large = request_of([given(1, 4)], [inside(buffer, (4, *SHAPE[1:]) if name in FENCED else ())])
+        way(small_device, prepared, fitting)
+        assert contents(buffer).tolist() == twice(1)
+        refusal(partial(way, small_device, prepared, large), FAILURE, "do not fit the device's memory")
+        if name in NOT_FENCED:
+            require_nothing_in(buffer)
+        way(small_device, prepared, request_of([given(2, 2)], [output]))
+        assert contents(buffer, count=2 * COUNT).tolist() == twice(2, 2)
+        buffer.release()
+        buffer = allocate(small_device, prepared, (), [0])
+
+
+@pytest.mark.contract("MD-60")
+def test_an_output_in_shared_memory_may_be_too_small_beside_one_in_device_memory(
+    any_device: RemoteDevice, unfenced: Way
+) -> None:
+    prepared = any_device.prepare_model(adding_twice(FLOAT32, OPEN))
+    inner, short = allocate(any_device, prepared, (), [0]), create_ashmem(FLOAT32.size)
+    request = request_of([given(1, 2), given(2, 2)], [inside(inner), Place(short)])
+    result = unfenced(any_device, prepared, request)
+    if isinstance(result, BurstOutcome):
+        result = result.result
+    assert isinstance(result, ExecutionResult)
+    assert not result.output_sufficient_size
+    assert [shape.is_sufficient for shape in result.output_shapes] == [True, False]
+    require_nothing_in(inner, 2 * FLOAT32.size)
+
+
+@pytest.mark.contract("MD-61")
+@pytest.mark.parametrize("tokens", [(-1, -1, -1), (0, 1, 2), (5, 5, 5), (7, 7, -1)])
+def test_identities_of_device_buffers_mean_nothing_to_a_burst(
+    any_device: RemoteDevice, adder: RemotePreparedModel, tokens: tuple[int, ...]
+) -> None:
+    inputs, output = [allocate(any_device, adder, [0, 1]) for _ in range(2)], allocate(any_device, adder, (), [0])
+    burst = adder.configure_execution_burst()
+    fill(inputs[0], 1)
+    fill(inputs[1], 2)
+    for first, second in ((0, 1), (1, 1), (0, 0)):
+        places = [inside(inputs[first]), inside(inputs[second])]
+        burst.execute(request_of(places, [inside(output)]), tokens)
+        expected = FLOAT32.values(first + 1) + FLOAT32.values(second + 1)
+        assert contents(output).tolist() == expected.tolist()
+    for token in set(tokens):
+        burst.release_memory_resource(token)
+    burst.execute(request_of([inside(inputs[0]), inside(inputs[1])], [inside(output)]), tokens)
+
+
+@pytest.mark.contract("MD-62")
+def test_a_launch_is_refused_at_once_for_what_is_wrong_with_its_buffers(
+    any_device: RemoteDevice, doubler: RemotePreparedModel
+) -> None:
+    _, fence = create_fence()
+    other = any_device.prepare_model(doubling(FLOAT32))
+    prepared = any_device.prepare_model(doubling(FLOAT32, OPEN))
+    empty, foreign = allocate(any_device, doubler, [0], [0]), allocate(any_device, other, [0], [0])
+    fixed = allocate(any_device, prepared, [0], [0], SHAPE)
+    fill(fixed, 1)
+    refused: list[tuple[RemotePreparedModel, Request, ErrorStatus, str]] = [
+        (doubler, request_of([inside(empty)], [room()]), FAILURE, "uninitialised"),
+        (doubler, request_of([inside(foreign)], [room()]), INVALID, "no such role"),
+        (doubler, request_of([given(1)], [inside(foreign)]), INVALID, "no such role"),
+        (doubler, request_of([inside(empty)], [inside(empty)]), INVALID, "another argument"),
+        (prepared, request_of([inside(fixed, TWICE)], [room(2)]), INVALID, "the buffer has .1, 32"),
+        (prepared, request_of([given(1, 2)], [inside(fixed, TWICE)]), INVALID, "the buffer has .1, 32"),
+    ]
+    for model, request, status, words in refused:
+        refusal(partial(model.execute_fenced, request, [fence]), status, words)
+        assert any_device.usage().launched == 0
+    assert contents(fixed).tolist() == FLOAT32.values(1).tolist()
+
+
+@pytest.mark.contract("MD-62")
+def test_what_a_launched_execution_writes_is_there_when_its_fence_signals(
+    any_device: RemoteDevice, doubler: RemotePreparedModel
+) -> None:
+    buffer = allocate(any_device, doubler, [0], [0])
+    signal, fence = create_fence()
+    launched = doubler.execute_fenced(request_of([given(1)], [inside(buffer)]), [fence])
+    require_nothing_in(buffer)
+    signal.send()
+    wait(launched)
+    assert contents(buffer).tolist() == twice(1)
+
+
+def wait(launched: RemoteFencedExecution) -> None:
+    """Wait for an execution that must succeed."""
+    if launched.fence is not None:
+        launched.fence.wait(30)
+    info = launched.info()
+    assert info.status == ErrorStatus.NONE, info.message
+
+
+@pytest.mark.contract("MD-62")
+def test_executions_hand_buffers_on_though_nothing_is_in_them_at_the_launch(
+    any_device: RemoteDevice, doubler: RemotePreparedModel
+) -> None:
+    first, second = (allocate(any_device, doubler, [0], [0]) for _ in range(2))
+    result = room()
+    signal, fence = create_fence()
+    launched, fences = [], [fence]
+    for source, target in ((given(1), inside(first)), (inside(first), inside(second)), (inside(second), result)):
+        launched.append(doubler.execute_fenced(request_of([source], [target]), fences))
+        assert launched[-1].fence is not None
+        fences = [launched[-1].fence]
+    signal.send()
+    for execution in launched:
+        wait(execution)
+    assert result_in(result) == [4 * value for value in twice(1)]
+
+
+@pytest.mark.contract("MD-62")
+def test_an_open_buffer_takes_one_shape_after_the_other_in_a_chain_of_launches(any_device: RemoteDevice) -> None:
+    """What is launched later needs more memory; what comes before it must not notice."""
+    prepared = any_device.prepare_model(doubling(FLOAT32, OPEN))
+    buffer = allocate(any_device, prepared, [0], [0])
+    signal, fence = create_fence()
+    launched, results, fences = [], [], [fence]
+    for images in (1, 4, 2):
+        result = room(images)
+        for request in (
+            request_of([given(images, images)], [inside(buffer, result.dimensions)]),
+            request_of([inside(buffer, result.dimensions)], [result]),
+        ):
+            launched.append(prepared.execute_fenced(request, fences))
+            assert launched[-1].fence is not None
+            fences = [launched[-1].fence]
+        results.append((images, result))
+    signal.send()
+    for execution in launched:
+        wait(execution)
+    for images, result in results:
+        assert result_in(result) == [2 * value for value in twice(images, images)]
+
+
+@pytest.mark.contract("MD-62", "MD-55")
+def test_a_launched_execution_that_never_runs_leaves_what_it_was_to_write_uninitialised(
+    any_device: RemoteDevice, doubler: RemotePreparedModel
+) -> None:
+    first, second = (allocate(any_device, doubler, [0], [0]) for _ in range(2))
+    fill(first, 1)
+    fill(second, 2)
+    signal, fence = create_fence()
+    writing = doubler.execute_fenced(request_of([given(3)], [inside(first)]), [fence])
+    assert writing.fence is not None
+    reading = doubler.execute_fenced(request_of([inside(first)], [inside(second)]), [writing.fence])
+    assert reading.fence is not None
+    assert contents(first).tolist() == FLOAT32.values(1).tolist()
+    signal.fail()
+    for launched in (writing, reading):
+        assert launched.fence is not None
+        with pytest.raises(FenceError):
+            launched.fence.wait(30)
+        assert launched.fence.state is FenceState.ERROR
+        assert launched.info().status == FAILURE
+    for buffer in (first, second):
+        require_nothing_in(buffer)
+
+
+@pytest.mark.contract("MD-62")
+def test_a_launch_may_read_what_another_one_writes_and_fails_where_that_has_not_ended(
+    any_device: RemoteDevice, doubler: RemotePreparedModel
+) -> None:
+    buffer = allocate(any_device, doubler, [0], [0])
+    signal, fence = create_fence()
+    writing = doubler.execute_fenced(request_of([given(1)], [inside(buffer)]), [fence])
+    reading = doubler.execute_fenced(request_of([inside(buffer)], [room()]))  # waits for nothing
+    assert reading.fence is not None
+    with pytest.raises(FenceError):
+        reading.fence.wait(30)
+    assert (reading.info().status, reading.info().message) == (FAILURE, "input 0 is an uninitialised buffer")
+    signal.send()
+    wait(writing)
+    assert contents(buffer).tolist() == twice(1)
+
+
+def detecting() -> Model:
+    """Boxes with a score above 0.5: how many there are, only the values say."""
+    recipe = Recipe()
+    whole = OperandType.TENSOR_INT32
+    inputs = [FLOAT32.input(recipe, (3, 2)), FLOAT32.input(recipe, (3, 8)), recipe.input(whole, (3,))]
+    scalars = [(OperandType.FLOAT32, 0.5), (OperandType.INT32, -1), (OperandType.INT32, 0)]
+    scalars += [(OperandType.FLOAT32, value) for value in (0.5, 0.5, 0.5)]
+    inputs += [recipe.constant(code, value) for code, value in scalars]
+    outputs = [FLOAT32.operand((0,)), FLOAT32.operand((0, 4)), Operand(whole, (0,)), Operand(whole, (0,))]
+    first = recipe.operation(OperationType.BOX_WITH_NMS_LIMIT, inputs, *outputs)
+    return recipe.build(*range(first, first + 4)).model
+
+
+@pytest.mark.contract("MD-56")
+def test_a_result_without_elements_is_a_shape_too(device: RemoteDevice, unfenced: Way) -> None:
+    detector, adder = device.prepare_model(detecting()), device.prepare_model(adding(FLOAT32, (0,)))
+    scores = device.allocate([detector, adder], [BufferRole(1, 0)], [ROLE])
+    one = device.allocate([detector], (), [ROLE], (1,))
+    boxes = np.array([[0, 0, 1, 1] * 2, [8, 8, 9, 9] * 2, [16, 16, 17, 17] * 2], np.float32)
+    others = [Place(create_ashmem(size)) for size in (48, 12, 12)]
+
+    def detect(found: int, buffer: RemoteBuffer) -> object:
+        likely = np.array([[0, 0.75 if number < found else 0.25] for number in range(3)], np.float32)
+        inputs = [Place(memory_with(array)) for array in (likely, boxes, np.zeros(3, np.int32))]
+        return unfenced(device, detector, request_of(inputs, [inside(buffer), *others]))
+
+    def add(count: int) -> object:
+        terms = [inside(scores, (count,)), Place(memory_with(np.ones(count, np.float32)), (count,))]
+        return unfenced(device, adder, request_of(terms, [Place(create_ashmem(4 * count))]))
+
+    for found in (2, 0, 3):
+        require_shapes(detect(found, scores), (found,), (found, 4), (found,), (found,))
+        for count in (1, 2, 3):
+            if count == found:
+                require_shapes(add(count), (count,))
+            else:
+                refusal(partial(add, count), INVALID, f"the buffer has .{found}.")
+    require_shapes(detect(1, one), (1,), (1, 4), (1,), (1,))
+    for found in (0, 2):
+        refusal(partial(detect, found, one), FAILURE, "its buffer .1.|model and request say .1.")
+        require_nothing_in(one, 4)

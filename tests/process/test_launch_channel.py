@@ -1,0 +1,308 @@
+"""The launch channel: executions launched with one datagram each way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnhal.descriptor import Descriptor
+from nnhal.endpoint import Endpoint
+from nnhal.errors import DeadObjectError, TransportError
+from nnhal.fence import Fence, FenceError, create_fence
+from nnhal.link import ChannelClosedError
+from nnhal.remote import RemoteDevice, RemoteExecution, RemoteLauncher
+from nnhal.types import NO_DEADLINE, ErrorStatus
+from nnhal.v1 import execution_pb2
+from tests.support.additions import Addition, addition_in_ashmem, addition_model
+from tests.support.bystanders import bystander
+from tests.support.entry_points import (
+    RELAUNCHES,
+    Target,
+    WireLaunches,
+    bind,
+    relaunch_on_channel,
+)
+from tests.support.processes import device_process
+from tests.support.refusals import FAILURE, INVALID, refusal
+from tests.support.resources import resources_of
+from tests.support.waiting import wait_until
+from tests.support.wire import WireDevice
+
+MAX_FENCES = 16
+
+
+@pytest.fixture
+def target(wire: WireDevice) -> Target:
+    """An addition, prepared in a session of its own."""
+    return Target(wire, wire.prepare(addition_model()))
+
+
+@pytest.fixture
+def launcher(device: RemoteDevice) -> Iterator[RemoteLauncher]:
+    """A launch channel."""
+    opened = device.open_launcher()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def bound(device: RemoteDevice) -> tuple[RemoteExecution, Addition]:
+    """A reusable execution, and the addition that it is."""
+    addition = addition_in_ashmem()
+    return device.prepare_model(addition_model()).create_reusable_execution(addition.request), addition
+
+
+def run(launcher: RemoteLauncher, execution: RemoteExecution) -> None:
+    """Launch it, wait until it has ended, and see that it ended well."""
+    fence = launcher.launch(execution)
+    assert fence is not None
+    fence.wait()
+    assert launcher.info(execution).status == ErrorStatus.NONE
+
+
+def end(channel: WireLaunches, message: bytes, descriptors: list[int] | None = None) -> None:
+    """Send what ends a channel, and see that it does."""
+    with socket.socket(fileno=os.dup(channel.channel.fileno())) as connection:
+        if descriptors:
+            socket.send_fds(connection, [message], descriptors)
+        else:
+            connection.send(message)
+    with pytest.raises(ChannelClosedError):
+        channel.channel.receive()
+
+
+def launch_message(execution: int) -> bytes:
+    launch = execution_pb2.Launch(execution=execution, deadline_ns=NO_DEADLINE, duration_ns=NO_DEADLINE)
+    return execution_pb2.LaunchCall(launch=launch).SerializeToString()
+
+
+@pytest.mark.contract("RE-02", "RE-05")
+def test_a_launch_is_a_few_bytes_each_way(
+    launcher: RemoteLauncher, device: RemoteDevice, bound: tuple[RemoteExecution, Addition]
+) -> None:
+    execution, addition = bound
+    addition.check(lambda: run(launcher, execution), 1, 2)
+    before, link = launcher.socket_bytes, device.link_bytes
+    for number in range(100):
+        addition.check(lambda: run(launcher, execution), number, 10)
+    assert launcher.socket_bytes - before <= 100 * 150
+    assert device.link_bytes == link
+
+
+def test_launches_leave_nothing_behind(
+    launcher: RemoteLauncher, device: RemoteDevice, bound: tuple[RemoteExecution, Addition]
+) -> None:
+    execution, addition = bound
+    addition.check(lambda: run(launcher, execution), 1, 2)
+    before, resources = device.usage(), resources_of(device.pid)
+    for _ in range(50):
+        starter, held = create_fence()
+        fence = launcher.launch(execution, [held])
+        assert fence is not None
+        starter.send()
+        fence.wait()
+    wait_until(lambda: device.usage().launched == before.launched == 0, "all of them have ended")
+    wait_until(lambda: resources_of(device.pid).within(resources), "the fences are closed")
+    assert device.usage().descriptors == before.descriptors
+    assert device.usage().mappings == before.mappings
+
+
+def test_several_threads_may_launch_on_one_channel(launcher: RemoteLauncher, device: RemoteDevice) -> None:
+    prepared = device.prepare_model(addition_model())
+
+    def work(number: int) -> None:
+        addition = addition_in_ashmem()
+        execution = prepared.create_reusable_execution(addition.request)
+        for second in range(20):
+            addition.check(lambda: run(launcher, execution), number, second)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+
+
+def test_channels_of_a_session_see_the_same_executions(
+    device: RemoteDevice, launcher: RemoteLauncher, bound: tuple[RemoteExecution, Addition]
+) -> None:
+    execution, addition = bound
+    other = device.open_launcher()
+    addition.check(lambda: run(launcher, execution), 1, 2)
+    assert other.info(execution) == launcher.info(execution)
+    addition.check(lambda: run(other, execution), 3, 4)
+    assert other.info(execution) == launcher.info(execution)
+
+
+def test_only_what_was_launched_on_a_channel_is_told_on_one(target: Target) -> None:
+    addition = addition_in_ashmem()
+    execution = bind(target, addition.request)
+    ask = execution_pb2.LaunchCall(info=execution_pb2.LaunchInfo(execution=execution))
+    words = f"execution {execution} was not launched on a launch channel"
+    refusal(lambda: target.launches.exchange(ask), FAILURE, words)
+    RELAUNCHES["reusable, fenced"](target, execution).end()
+    refusal(lambda: target.launches.exchange(ask), FAILURE, words)
+    assert relaunch_on_channel(target, execution).end().status == ErrorStatus.NONE
+
+
+def test_executions_of_no_one_and_of_other_sessions_are_unknown(
+    target: Target, bound: tuple[RemoteExecution, Addition]
+) -> None:
+    for unknown in (0, -1, 2**63 - 1, bound[0].handle, target.prepared):
+        words = f"execution {unknown} does not exist in this session"
+        refusal(lambda e=unknown: relaunch_on_channel(target, e), INVALID, words)  # type: ignore[misc]
+        ask = execution_pb2.LaunchCall(info=execution_pb2.LaunchInfo(execution=unknown))
+        refusal(lambda a=ask: target.launches.exchange(a), INVALID, words)  # type: ignore[misc]
+
+
+def test_a_launch_waits_for_as_many_fences_as_a_datagram_carries(
+    launcher: RemoteLauncher, bound: tuple[RemoteExecution, Addition]
+) -> None:
+    execution, addition = bound
+    starter, held = create_fence()
+    fences = [Fence(held.descriptor.duplicate()) for _ in range(MAX_FENCES)]
+    addition.fill(1, 2)
+    with pytest.raises(TransportError, match="17 descriptors with one message"):
+        launcher.launch(execution, [*fences, held])
+    fence = launcher.launch(execution, fences)
+    assert fence is not None
+    refusal(lambda: launcher.info(execution), FAILURE, "not ended")
+    starter.send()
+    fence.wait()
+    np.testing.assert_array_equal(addition.total(), np.float32(3))
+
+
+@pytest.mark.contract("VR-05")
+def test_a_descriptor_that_is_no_socket_is_refused_and_closed(device: RemoteDevice, target: Target) -> None:
+    addition = addition_in_ashmem()
+    execution = bind(target, addition.request)
+    relaunch_on_channel(target, execution).end()
+    resources = resources_of(device.pid)
+    _, held = create_fence()
+    for _ in range(5):
+        strange = Fence(held.descriptor.duplicate())
+        strange.descriptor = Descriptor(os.memfd_create("strange"))
+        refusal(lambda s=strange: relaunch_on_channel(target, execution, [held, s]), INVALID, "no socket")  # type: ignore[misc]
+        ask = execution_pb2.LaunchCall(info=execution_pb2.LaunchInfo(execution=execution))
+        target.launches.exchange(ask, [strange.descriptor])
+    wait_until(lambda: resources_of(device.pid).within(resources), "what was sent is closed")
+    addition.check(lambda: relaunch_on_channel(target, execution).end(), 1, 2)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        pytest.param(b"\xff" * 64, id="garbage"),
+        pytest.param(b"\xf8\x07\x01", id="a call of no kind"),
+        pytest.param(bytes((1 << 16) + 1), id="too many bytes"),
+        pytest.param(b"", id="nothing"),
+    ],
+)
+def test_a_channel_on_which_no_call_comes_ends_and_what_was_launched_goes_on(
+    device: RemoteDevice, target: Target, message: bytes
+) -> None:
+    resources = resources_of(device.pid)
+    addition = addition_in_ashmem()
+    execution = bind(target, addition.request)
+    starter, held = create_fence()
+    launches = WireLaunches(target.wire)
+    launched = relaunch_on_channel(target, execution, [held])
+    addition.fill(1, 2)
+    end(target.launches, message)
+    end(launches, message)
+    target.launches = WireLaunches(target.wire)
+    refusal(launched.info, FAILURE, "not ended")
+    starter.send()
+    assert launched.end().status == ErrorStatus.NONE
+    np.testing.assert_array_equal(addition.total(), np.float32(3))
+    addition.check(lambda: relaunch_on_channel(target, execution).end(), 4, 5)
+    target.launches.channel.close()
+    held.descriptor.close()
+    wait_until(lambda: resources_of(device.pid).descriptors["socket"] <= resources.descriptors["socket"], "closed")
+
+
+def test_a_channel_on_which_too_many_descriptors_come_ends(device: RemoteDevice, target: Target) -> None:
+    addition = addition_in_ashmem()
+    execution = bind(target, addition.request)
+    addition.fill(1, 2)
+    resources = resources_of(device.pid)
+    memory = Descriptor(os.memfd_create("many"))
+    end(target.launches, launch_message(execution), [memory.fileno()] * (MAX_FENCES + 1))
+    wait_until(lambda: resources_of(device.pid).within(resources), "what was sent is closed")
+    assert device.usage().launched == 0
+    assert np.isnan(addition.total()).all()
+    target.launches = WireLaunches(target.wire)
+    addition.check(lambda: relaunch_on_channel(target, execution).end(), 1, 2)
+
+
+def test_what_waits_goes_on_when_the_channel_is_closed(
+    device: RemoteDevice, launcher: RemoteLauncher, bound: tuple[RemoteExecution, Addition]
+) -> None:
+    execution, addition = bound
+    starter, held = create_fence()
+    addition.fill(1, 2)
+    fence = launcher.launch(execution, [held])
+    launcher.close()
+    with pytest.raises(DeadObjectError):
+        launcher.launch(execution)
+    other = device.open_launcher()
+    refusal(lambda: other.info(execution), FAILURE, "not ended")
+    starter.send()
+    assert fence is not None
+    fence.wait()
+    assert other.info(execution).status == ErrorStatus.NONE
+    np.testing.assert_array_equal(addition.total(), np.float32(3))
+
+
+def test_a_channel_ends_with_its_session_though_it_is_held(target: Target) -> None:
+    execution, (_, held) = bind(target, addition_in_ashmem().request), create_fence()
+    launched = relaunch_on_channel(target, execution, [held])
+    target.wire.link.close()
+    with pytest.raises(ChannelClosedError):
+        target.launches.channel.receive()
+    assert launched.fence is not None
+    with pytest.raises(FenceError):
+        launched.fence.wait()
+
+
+def test_channels_that_nobody_takes_are_limited(wire: WireDevice) -> None:
+    exhausted = ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
+
+    def open_many() -> None:
+        while True:
+            wire.call(wire.execution.OpenLaunchChannel, execution_pb2.OpenLaunchChannelRequest())
+
+    refusal(open_many, exhausted, "descriptors")
+
+
+def test_a_client_that_calls_and_never_reads_blocks_nobody(target: Target, cpu_ref: Endpoint) -> None:
+    ask = execution_pb2.LaunchCall(info=execution_pb2.LaunchInfo(execution=1)).SerializeToString()
+    with bystander(cpu_ref) as other:
+        usage = other.device.usage()
+        target.launches.channel.set_timeout(0.5)
+        with pytest.raises(ChannelClosedError, match="timed out"):
+            while True:
+                target.launches.channel.send(ask)
+        runs = other.runs
+        wait_until(lambda: other.runs > runs + 10, "another session goes on")
+        target.wire.close()
+        wait_until(lambda: other.device.usage().sessions == usage.sessions - 1, "the session can be ended")
+
+
+def test_a_channel_of_a_dead_device_says_so(short_path: Path) -> None:
+    with device_process("cpu_ref", short_path) as (process, endpoint), RemoteDevice(endpoint, "test") as device:
+        addition, launcher = addition_in_ashmem(), device.open_launcher()
+        execution = device.prepare_model(addition_model()).create_reusable_execution(addition.request)
+        addition.check(lambda: run(launcher, execution), 1, 2)
+        os.kill(process.pid, signal.SIGKILL)
+        with pytest.raises((DeadObjectError, FenceError)):
+            while True:
+                run(launcher, execution)
+        with pytest.raises(DeadObjectError):
+            launcher.launch(execution)
+        with pytest.raises(DeadObjectError):
+            launcher.info(execution)
