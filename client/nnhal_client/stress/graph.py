@@ -1,0 +1,82 @@
+"""Small models in the making."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from nnhal.types import DataLocation, Model, Operand, OperandLifeTime, OperandType, Operation, OperationType, Subgraph
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions
+
+F32, I32 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32
+
+
+class Program:
+    """Subgraphs that share their constants' memory. The first to be begun is main."""
+
+    def __init__(self) -> None:
+        self.values = bytearray()
+        self._graphs: list[Graph] = []
+
+    def graph(self) -> Graph:
+        """A further subgraph."""
+        self._graphs.append(Graph(self, len(self._graphs)))
+        return self._graphs[-1]
+
+    def model(self) -> Model:
+        """What was built."""
+        main, *referenced = (graph.build() for graph in self._graphs)
+        return Model(main, tuple(referenced), bytes(self.values))
+
+
+class Graph:
+    """One subgraph. Methods return the indexes of the operands that they add."""
+
+    def __init__(self, program: Program, number: int) -> None:
+        self._program = program
+        self._number = number
+        self._operands: list[Operand] = []
+        self._operations: list[Operation] = []
+        self._outputs: tuple[int, ...] = ()
+
+    def input(self, code: OperandType, dimensions: Dimensions) -> int:
+        """An input of the subgraph."""
+        return self._add(Operand(code, dimensions, lifetime=OperandLifeTime.SUBGRAPH_INPUT))
+
+    def constant(self, code: OperandType, values: Any) -> int:
+        """A constant; 0-d values make a scalar."""
+        array = np.asarray(values).astype(ELEMENT_TYPES[code])
+        memory = self._program.values
+        location = DataLocation(0, len(memory), array.nbytes)
+        memory.extend(array.tobytes())
+        return self._add(Operand(code, array.shape, lifetime=OperandLifeTime.CONSTANT_COPY, location=location))
+
+    def reference(self, graph: Graph) -> int:
+        """A reference to another subgraph, which is not main."""
+        location = DataLocation(offset=graph._number - 1)
+        return self._add(Operand(OperandType.SUBGRAPH, lifetime=OperandLifeTime.SUBGRAPH, location=location))
+
+    def operation(self, code: OperationType, inputs: Sequence[int], output: Operand) -> int:
+        """An operation of one output."""
+        index = self._add(output)
+        self._operations.append(Operation(code, tuple(inputs), (index,)))
+        return index
+
+    def returns(self, output: int) -> None:
+        """Say what the output is."""
+        self._outputs = (output,)
+
+    def build(self) -> Subgraph:
+        """The subgraph."""
+        operands = list(self._operands)
+        for index in self._outputs:
+            operands[index] = replace(operands[index], lifetime=OperandLifeTime.SUBGRAPH_OUTPUT)
+        inputs = tuple(i for i, o in enumerate(operands) if o.lifetime == OperandLifeTime.SUBGRAPH_INPUT)
+        return Subgraph(tuple(operands), tuple(self._operations), inputs, self._outputs)
+
+    def _add(self, operand: Operand) -> int:
+        self._operands.append(operand)
+        return len(self._operands) - 1

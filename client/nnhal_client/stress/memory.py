@@ -1,0 +1,89 @@
+"""Memory of every kind that a client may hand to a device."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass, replace
+from enum import Enum
+from random import Random
+
+import numpy as np
+
+from nnhal.arrays import Bytes
+from nnhal.descriptor import Descriptor
+from nnhal.memory import Pool, create_ashmem, create_blob, map_file, open_pool
+from nnhal.memory.ashmem import create_sealed
+from nnhal.types import MappableFile, Memory
+
+
+class Kind(Enum):
+    """The kinds. An open file is one that may still be truncated."""
+
+    ASHMEM = "ashmem"
+    SEALED_FILE = "sealed file"
+    OPEN_FILE = "open file"
+    BLOB = "blob"
+
+
+KINDS = list(Kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some memory, and how this process uses it."""
+
+    kind: Kind
+    size: int
+    memory: Memory
+    pool: Pool
+
+    def read(self) -> Bytes:
+        """All of it, copied."""
+        return self.pool.read(0, self.size)
+
+    def write(self, offset: int, data: Bytes) -> None:
+        """Overwrite a range."""
+        self.pool.write(offset, data)
+
+    def truncate(self) -> None:
+        """Take the file away from behind it. Only open files."""
+        assert isinstance(self.memory, MappableFile)
+        os.ftruncate(self.memory.descriptor.fileno(), 0)
+
+    def read_only(self) -> Memory:
+        """An open file as memory that must not be written."""
+        assert isinstance(self.memory, MappableFile)
+        return replace(self.memory, prot=1)
+
+
+def create_block(size: int, kind: Kind, random: Random) -> Block:
+    """New memory of ``size`` bytes."""
+    memory = _create(size, kind, random)
+    return Block(kind, size, memory, open_pool(memory, writable=True))
+
+
+def block_of(content: bytes, kind: Kind, random: Random) -> Block:
+    """New memory that holds something."""
+    block = create_block(len(content), kind, random)
+    block.write(0, np.frombuffer(content, np.uint8))
+    return block
+
+
+def new_file(content: bytes = b"") -> Descriptor:
+    """A file without a name: it goes with its descriptors, however its process ends."""
+    with tempfile.TemporaryFile() as file:
+        file.write(content)
+        file.flush()
+        return Descriptor(os.dup(file.fileno()))
+
+
+def _create(size: int, kind: Kind, random: Random) -> Memory:
+    if kind is Kind.ASHMEM:
+        return create_ashmem(size)
+    if kind is Kind.BLOB:
+        return create_blob(size)
+    offset = random.choice((0, 0, 64, 4100))
+    if kind is Kind.SEALED_FILE:
+        return map_file(create_sealed(offset + size, "nnhal-stress"), size, offset)
+    return map_file(new_file(bytes(offset + size)), size, offset)

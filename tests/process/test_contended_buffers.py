@@ -1,0 +1,214 @@
+"""Device buffers that several threads use at once, or that others reach for: errors are allowed, and nothing worse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import pytest
+
+from nnhal.endpoint import Endpoint
+from nnhal.errors import HalError
+from nnhal.memory import create_ashmem
+from nnhal.remote import RemoteDevice
+from nnhal.types import Ashmem, ErrorStatus, Request
+from tests.support.bystanders import bystander
+from tests.support.device_memory import (
+    COUNT,
+    FLOAT32,
+    OPEN,
+    SHAPE,
+    WAYS,
+    Place,
+    accounts,
+    adding,
+    allocate,
+    contents,
+    doubling,
+    inside,
+    memory_with,
+    read,
+    request_of,
+)
+from tests.support.hoarder import hoard_and_die
+from tests.support.refusals import FAILURE, INVALID, refusal
+from tests.support.resources import resources_of
+from tests.support.waiting import wait_until
+
+ROUNDS = 30
+
+
+@pytest.fixture(params=["cpu_ref", "cpu_acc"])
+def endpoint(request: pytest.FixtureRequest) -> Endpoint:
+    """Each of the devices."""
+    endpoint: Endpoint = request.getfixturevalue(request.param)
+    return endpoint
+
+
+@pytest.fixture(autouse=True)
+def others_are_unharmed(endpoint: Endpoint) -> Iterator[None]:
+    """Another session executes all through each test, and the process then holds no more than before."""
+    with bystander(endpoint) as other:
+        device = other.device
+        before, resources = accounts(device.usage()), resources_of(device.pid)
+        yield
+        wait_until(lambda: accounts(device.usage()) == before, "everything is given back")
+        wait_until(lambda: resources_of(device.pid).within(resources), "descriptors and mappings are released")
+
+
+@pytest.fixture
+def session(endpoint: Endpoint) -> Iterator[RemoteDevice]:
+    """A session with the device."""
+    with RemoteDevice(endpoint, "test") as device:
+        yield device
+
+
+class Rush:
+    """What threads do with one buffer of open dimensions; each step answers how many bytes were copied for it."""
+
+    def __init__(self, session: RemoteDevice) -> None:
+        self._session = session
+        self._prepared = session.prepare_model(doubling(FLOAT32, OPEN))
+        self._values = [memory_with(FLOAT32.values(images, images * COUNT)) for images in (1, 2, 3)]
+        self.buffer = allocate(session, self._prepared, [0], [0])
+
+    def copy_in(self, number: int) -> int:
+        """copyFrom."""
+        values = self._given(number)
+        self.buffer.copy_from(values.pool, values.dimensions)
+        return values.pool.size
+
+    def copy_out(self, number: int) -> int:
+        """copyTo."""
+        size = self._given(number).pool.size
+        self.buffer.copy_to(create_ashmem(size))
+        return size
+
+    def read(self, number: int) -> int:
+        """An execution with it as the input, in one way after the other."""
+        values = self._given(number)
+        room = Place(create_ashmem(values.pool.size), values.dimensions)
+        return self._execute(number, request_of([inside(self.buffer, values.dimensions)], [room]))
+
+    def write(self, number: int) -> int:
+        """An execution with it as the output, in one way after the other."""
+        values = self._given(number)
+        return self._execute(number, request_of([values], [inside(self.buffer, values.dimensions)]))
+
+    def come_and_go(self, number: int) -> int:
+        """A buffer of its own that is let go as soon as a launched execution needs it: that never fails."""
+        own, room = allocate(self._session, self._prepared, [0]), Place(create_ashmem(FLOAT32.size), SHAPE)
+        own.copy_from(self._values[0], SHAPE)
+        launched = self._prepared.execute_fenced(request_of([inside(own, SHAPE)], [room]))
+        own.release()
+        if launched.fence is not None:
+            launched.fence.wait(30)
+        launched.release()
+        assert read(room.pool).tolist() == (2 * FLOAT32.values(1)).tolist()
+        return FLOAT32.size
+
+    def check(self) -> int:
+        """Whether everything still works."""
+        copied = 0
+        for number in range(3):
+            self.write(number)
+            values = self._given(number)
+            expected = 2 * read(values.pool)
+            assert contents(self.buffer, count=len(expected)).tolist() == expected.tolist()
+            self.read(number)
+            copied += values.pool.size
+        return copied
+
+    def _execute(self, number: int, request: Request) -> int:
+        ways = list(WAYS.values())
+        ways[number % len(ways)](self._session, self._prepared, request)
+        return 0
+
+    def _given(self, number: int) -> Place[Ashmem]:
+        return Place(self._values[number % 3], (number % 3 + 1, *SHAPE[1:]))
+
+
+def repeat(step: Callable[[int], int], allowed: tuple[ErrorStatus, ...]) -> int:
+    """Do something many times; the sum of what it answers. Raises where it fails otherwise than is allowed."""
+    total = 0
+    for number in range(ROUNDS):
+        try:
+            total += step(number)
+        except HalError as error:
+            if error.status not in allowed:
+                raise
+    return total
+
+
+def test_threads_that_use_one_buffer_at_once_get_errors_at_worst(session: RemoteDevice) -> None:
+    rush = Rush(session)
+    before = session.usage()
+    steps = [(step, (INVALID, FAILURE)) for step in (rush.copy_in, rush.copy_out, rush.read, rush.write)]
+    with ThreadPoolExecutor(9) as pool:
+        work = [pool.submit(repeat, step, allowed) for step, allowed in [*steps, *steps, (rush.come_and_go, ())]]
+    copied = sum(one.result() for one in work)
+    assert session.usage().buffer_copied_bytes == before.buffer_copied_bytes + copied
+    copied += rush.check()
+    after = session.usage()
+    assert after.buffer_copied_bytes == before.buffer_copied_bytes + copied
+    assert (after.buffers, after.launched, after.executions) == (before.buffers, before.launched, before.executions)
+    assert after.buffer_bytes == before.buffer_bytes + 3 * FLOAT32.size
+
+
+def test_sessions_that_fill_and_empty_their_buffers_at_once_do_not_meet(endpoint: Endpoint) -> None:
+    def live(seed: int) -> None:
+        with RemoteDevice(endpoint, "test") as session:
+            prepared = session.prepare_model(adding(FLOAT32))
+            values = FLOAT32.values(seed)
+            for _ in range(ROUNDS):
+                source, target = allocate(session, prepared, [0, 1]), allocate(session, prepared, (), [0])
+                source.copy_from(memory_with(values))
+                prepared.execute(request_of([inside(source), inside(source)], [inside(target)]))
+                assert contents(target).tolist() == (2 * values).tolist()
+                source.release()
+                target.release()
+
+    with ThreadPoolExecutor(4) as pool:
+        for one in [pool.submit(live, seed) for seed in range(4)]:
+            one.result()
+
+
+def test_a_buffer_that_goes_while_others_use_it_is_an_error_for_them(session: RemoteDevice) -> None:
+    rush = Rush(session)
+    rush.copy_in(0)
+    steps = [rush.copy_in, rush.copy_out, rush.read, rush.write]
+    with ThreadPoolExecutor(4) as pool:
+        work = [pool.submit(repeat, step, (INVALID, FAILURE)) for step in steps]
+        rush.buffer.release()
+    for one in work:
+        one.result()
+    refusal(lambda: rush.read(0), INVALID, "does not exist")
+
+
+def test_a_session_that_guesses_tokens_gets_nothing(session: RemoteDevice, endpoint: Endpoint) -> None:
+    prepared = session.prepare_model(adding(FLOAT32))
+    kept = [allocate(session, prepared, [0], [0]) for _ in range(5)]
+    for seed, buffer in enumerate(kept):
+        buffer.copy_from(memory_with(FLOAT32.values(seed)))
+    with RemoteDevice(endpoint, "thief") as thief:
+        own = thief.prepare_model(adding(FLOAT32))
+        burst = own.configure_execution_burst()
+        values, room = Place(memory_with(FLOAT32.values(9))), Place(create_ashmem(FLOAT32.size))
+        for token in range(1, max(buffer.token for buffer in kept) + 20):
+            for request in (
+                request_of([inside(token), values], [room]),
+                request_of([values, values], [inside(token)]),
+            ):
+                refusal(partial(burst.execute, request), INVALID, f"device buffer {token} does not exist")
+        assert not read(room.pool).any()
+    for seed, buffer in enumerate(kept):
+        assert contents(buffer).tolist() == FLOAT32.values(seed).tolist()
+
+
+def test_the_memory_of_a_client_that_dies_is_given_back(endpoint: Endpoint) -> None:
+    with RemoteDevice(endpoint, "observer") as observer:
+        before = accounts(observer.usage())
+        for _ in range(2):
+            hoard_and_die(endpoint)
+            wait_until(lambda: accounts(observer.usage()) == before, "what it had is released")
