@@ -14,9 +14,10 @@ from nnhal.logs import configure_logs
 from nnhal.settings import describe_invalid
 from nnhal.supervision import Supervision, add_supervision_argument
 from nnhal_devices.driver import DriverOptions
+from nnhal_devices.dynamic import BackendError, register_backends
 from nnhal_devices.host.process import host
 from nnhal_devices.host.settings import DeviceSettings
-from nnhal_devices.registry import create_driver, driver_names
+from nnhal_devices.registry import create_driver, driver_names, registry
 
 
 def main() -> int:
@@ -32,6 +33,13 @@ def main() -> int:
     parser.add_argument("--workers", help="executions that run at a time (default 1)")
     parser.add_argument("--threads", help="threads that one execution may use (default 1)")
     parser.add_argument("--log-level", help="debug, info, warning or error (default warning)")
+    parser.add_argument(
+        "--backend-path",
+        metavar="DIR",
+        dest="backend_paths",
+        type=lambda path: (Path(path),),
+        help="the one directory to load backend files from, whatever NNHAL_DEVICE_BACKEND_PATHS lists",
+    )
     add_supervision_argument(parser)
     arguments = vars(parser.parse_args())
     name, directory = arguments.pop("name"), arguments.pop("endpoint")
@@ -39,12 +47,13 @@ def main() -> int:
     try:
         settings = DeviceSettings(**{key: value for key, value in arguments.items() if value is not None})
         configure_logs(name, settings.log_level, settings.log_json)
+        register_backends(settings.backend_paths, registry())
         driver = create_driver(name, DriverOptions(settings.threads))
         process = host(driver, Endpoint(directory.resolve()), settings)
     except ValidationError as error:
         print(f"nnhal device: {describe_invalid(error)}", file=sys.stderr)
         return 2
-    except (LookupError, OSError, ValueError) as error:
+    except (BackendError, LookupError, OSError, ValueError) as error:
         print(f"nnhal device: {error}", file=sys.stderr)
         return 2
     with process:

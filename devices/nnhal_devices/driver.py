@@ -28,6 +28,14 @@ from nnhal.types import (
 )
 from nnhal.types.layout import Dimensions
 
+BACKEND_API_VERSION = (1, 0)
+"""Major and minor version of this interface, which backends in files of their own are checked against.
+
+The minor version grows with what a backend made before it need not know: something new with a default. The major
+version grows, and the minor starts at 0 again, with what such a backend would break on: a member that it must have,
+one that is gone, another meaning.
+"""
+
 
 class MemoryKind(Enum):
     """A kind of memory that a pool may be."""

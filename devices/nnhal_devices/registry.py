@@ -1,4 +1,4 @@
-"""Drivers by name: those of this repository, and those that installed packages register.
+"""Drivers by name, wherever they come from: this repository, installed packages, and files loaded at the start.
 
 Listing them imports none of them.
 """
@@ -6,10 +6,14 @@ Listing them imports none of them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from typing import TypeAlias
 
 from nnhal_devices.driver import Driver, DriverOptions
+
+DriverFactory: TypeAlias = Callable[[DriverOptions], Driver]
 
 ENTRY_POINT_GROUP = "nnhal.drivers"
 _BUILT_IN = {
@@ -19,19 +23,59 @@ _BUILT_IN = {
 }
 
 
+class BackendRegistry:
+    """Factories of drivers, each under a name of its own. Filled before threads start."""
+
+    def __init__(self) -> None:
+        self._factories: dict[str, DriverFactory] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._factories
+
+    def names(self) -> list[str]:
+        """The names that ``create`` knows."""
+        return sorted(self._factories)
+
+    def register(self, name: str, factory: DriverFactory) -> None:
+        """Add a factory; it is not called yet. Raises ValueError where the name is taken."""
+        if name in self:
+            raise ValueError(f"a driver is already called {name!r}")
+        self._factories[name] = factory
+
+    def create(self, name: str, options: DriverOptions) -> Driver:
+        """A new driver. Raises LookupError for an unknown name, and what the factory raises."""
+        if name not in self:
+            raise LookupError(f"no driver is called {name!r}; there are {', '.join(self.names())}")
+        return self._factories[name](options)
+
+
+@cache
+def registry() -> BackendRegistry:
+    """The registry of this process. It begins with the built-in drivers and those of installed packages."""
+    found = BackendRegistry()
+    for name, target in _BUILT_IN.items():
+        found.register(name, _imported(target))
+    for point in entry_points(group=ENTRY_POINT_GROUP):
+        if point.name not in found:
+            found.register(point.name, _loaded(point.load))
+    return found
+
+
 def driver_names() -> list[str]:
     """The names that ``create_driver`` knows."""
-    return sorted({*_BUILT_IN, *(point.name for point in entry_points(group=ENTRY_POINT_GROUP))})
+    return registry().names()
 
 
 def create_driver(name: str, options: DriverOptions) -> Driver:
     """A new driver. Raises LookupError for an unknown name, and what the driver's own module raises."""
-    target = _BUILT_IN.get(name)
-    if target is not None:
-        module, _, attribute = target.partition(":")
-        factory: Callable[[DriverOptions], Driver] = getattr(import_module(module), attribute)
-        return factory(options)
-    for point in entry_points(group=ENTRY_POINT_GROUP, name=name):
-        factory = point.load()
-        return factory(options)
-    raise LookupError(f"no driver is called {name!r}; there are {', '.join(driver_names())}")
+    return registry().create(name, options)
+
+
+def _imported(target: str) -> DriverFactory:
+    module, _, attribute = target.partition(":")
+    return _loaded(lambda: getattr(import_module(module), attribute))
+
+
+def _loaded(load: Callable[[], DriverFactory]) -> DriverFactory:
+    """A factory that is fetched when it is first called."""
+    return lambda options: load()(options)

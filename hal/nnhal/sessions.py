@@ -13,6 +13,7 @@ import structlog
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, invalid_argument
 from nnhal.link import SESSION_METADATA, Channel, ChannelClosedError, ProtocolError, Session
+from nnhal.shifts import Shifts, Work
 from nnhal.types import ErrorStatus
 
 _log = structlog.get_logger(__name__)
@@ -88,35 +89,49 @@ class Ownership:
 
         ``answer`` raises ProtocolError for what ends the channel. ``name`` is for the thread and for logs.
         """
-        self._start(channel, name, lambda: channel.send(answer(channel.receive())), ended)
 
-    def serve_with_descriptors(
+        def exchange() -> None:
+            channel.send(answer(channel.receive()))
+
+        self._serve(channel, name, exchange, ended)
+
+    def serve_launches(
         self,
         channel: Channel,
         name: str,
-        answer: Callable[[bytes, list[Descriptor]], tuple[bytes, list[Descriptor]]],
+        answer: Callable[[bytes, list[Descriptor]], tuple[bytes, list[Descriptor], Work | None]],
         ended: Callable[[], object] = lambda: None,
     ) -> None:
-        """Like ``serve``, with descriptors that travel with calls and answers."""
-        self._start(channel, name, lambda: channel.send(*answer(*channel.receive_with_descriptors())), ended)
+        """Like ``serve``, with descriptors that travel with calls and answers, and with work that answers leave to do.
 
-    def _start(self, channel: Channel, name: str, exchange: Callable[[], None], ended: Callable[[], object]) -> None:
-        self._watch(channel)
-        arguments = (channel, name, exchange, ended)
-        threading.Thread(target=self._serve, args=arguments, name=f"{name}-{self.pid}", daemon=True).start()
+        While work is done, other calls on the channel are answered.
+        """
 
-    def _serve(self, channel: Channel, name: str, exchange: Callable[[], None], ended: Callable[[], object]) -> None:
-        try:
-            while True:
-                exchange()
-        except ChannelClosedError:
-            pass
-        except ProtocolError as error:
-            _log.warning(f"{name} ended: garbage", pid=self.pid, reason=str(error))
-        finally:
+        def exchange() -> Work | None:
+            reply, descriptors, work = answer(*channel.receive_with_descriptors())
+            try:
+                channel.send(reply, descriptors)
+            except ChannelClosedError:
+                if work is None:
+                    raise
+            return work
+
+        self._serve(channel, name, exchange, ended)
+
+    def _serve(
+        self, channel: Channel, name: str, exchange: Callable[[], Work | None], ended: Callable[[], object]
+    ) -> None:
+        def end(error: BaseException) -> None:
+            if isinstance(error, ProtocolError):
+                _log.warning(f"{name} ended: garbage", pid=self.pid, reason=str(error))
+            elif not isinstance(error, ChannelClosedError):
+                _log.error(f"{name} ended: a defect", pid=self.pid, exc_info=error)
             self._forget(channel)
             ended()
             channel.close()
+
+        self._watch(channel)
+        Shifts(f"{name}-{self.pid}", exchange, end).start()
 
     def _close(self) -> None:
         # Channels first: who waits on one must see it close, and not be told that an object is unknown.

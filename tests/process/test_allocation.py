@@ -13,6 +13,7 @@ from nnhal.codec import memory_to_wire
 from nnhal.endpoint import Endpoint
 from nnhal.extensions import extension_code
 from nnhal.extensions.onnx import NAME, PREFIX
+from nnhal.fence import FenceError, create_fence
 from nnhal.memory import create_ashmem
 from nnhal.remote import RemoteDevice, RemotePreparedModel
 from nnhal.types import BufferRole, ExtensionNameAndPrefix, Model, Operand, OperandLifeTime, OperandType, OperationType
@@ -31,8 +32,11 @@ from tests.support.device_memory import (
     contents,
     doubling,
     everything_given_back,
+    given,
+    inside,
     memory_with,
     read,
+    request_of,
 )
 from tests.support.entry_points import Target
 from tests.support.models import Recipe
@@ -237,8 +241,8 @@ def test_dimensions_that_the_role_cannot_have_are_invalid(
     for dimensions in (SHAPE[:-1], (4, 32, 32, 8), (1, 32, 32, 9), (*SHAPE, 1)):
         words = "put 0 has dimensions .1, 32, 32, 8., the buffer would have"
         refusal(partial(allocate_with, dimensions=dimensions), INVALID, words)
-    for dimensions in ((-1, 32, 32, 8), (-(2**31),)):
-        refusal(partial(allocate_with, dimensions=dimensions), INVALID, "expected none below 0")
+    for negative in ((-1, 32, 32, 8), (1, 32, 32, -(2**31))):
+        refusal(partial(allocate_with, dimensions=negative), INVALID, "expected none below 0")
 
 
 def with_scalar_input() -> Model:
@@ -414,3 +418,25 @@ def test_the_memory_of_a_session_that_has_ended_is_there_for_others(small_device
             assert small_device.usage().buffers == len(buffers)
         wait_until(lambda: small_device.usage().buffer_bytes == 0, "the memory is given back")
         assert small_device.usage().buffers == 0
+
+
+def test_the_memory_of_executions_that_have_failed_is_there_again(small_device: RemoteDevice) -> None:
+    prepared = small_device.prepare_model(adding(FLOAT32, OPEN))
+    missing = request_of([inside(2**40), inside(2**40)], [inside(2**40)])
+    for _ in range(20):
+        full = allocate(small_device, prepared, [0], [0], (3, *SHAPE[1:]))
+        other = allocate(small_device, prepared, [1], [0])
+        request = request_of([inside(full, (3, *SHAPE[1:])), given(1, 3)], [inside(other)])
+        execution = prepared.create_reusable_execution(request)
+        refusal(lambda: prepared.execute(missing), INVALID)
+        refusal(execution.execute, FAILURE, "input 0 is an uninitialised buffer")
+        full.copy_from(memory_with(FLOAT32.values(1, 3 * 8192)))
+        refusal(execution.execute, FAILURE, "do not fit the device's memory")
+        signal, fence = create_fence()
+        launched = prepared.execute_fenced(request_of([given(1), given(1)], [inside(other, SHAPE)]), [fence])
+        signal.fail()
+        assert launched.fence is not None
+        with pytest.raises(FenceError):
+            launched.fence.wait(30)
+        for item in (launched, execution, full, other):
+            item.release()

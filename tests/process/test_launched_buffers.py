@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+import numpy as np
 import pytest
 
 from nnhal.endpoint import Endpoint
 from nnhal.fence import FenceError, FenceState, create_fence
 from nnhal.memory import create_ashmem
 from nnhal.remote import RemoteDevice, RemoteFencedExecution, RemotePreparedModel
-from nnhal.types import ErrorStatus, Request
+from nnhal.types import BufferRole, ErrorStatus, Model, OperationType, Request
 from tests.support.device_memory import (
     FENCED,
     FLOAT32,
     OPEN,
     SHAPE,
     TWICE,
+    Place,
+    adding,
     allocate,
     contents,
     doubling,
@@ -25,12 +28,15 @@ from tests.support.device_memory import (
     fill,
     given,
     inside,
+    is_busy,
+    memory_with,
     request_of,
     require_nothing_in,
     result_in,
     room,
     twice,
 )
+from tests.support.models import Recipe
 from tests.support.refusals import FAILURE, INVALID, refusal
 from tests.support.waiting import wait_until
 
@@ -141,6 +147,36 @@ def test_an_open_buffer_takes_one_shape_after_the_other_in_a_chain_of_launches(a
         wait(execution)
     for images, result in results:
         assert result_in(result) == [2 * value for value in twice(images, images)]
+
+
+def adding_often() -> Model:
+    """Adds the second vector of any length 400 times to the first one: that takes a good part of a second."""
+    recipe = Recipe()
+    total, other = (FLOAT32.input(recipe, (0,)) for _ in range(2))
+    (none,) = recipe.integers(0)
+    for _ in range(400):
+        total = recipe.operation(OperationType.ADD, [total, other, none], FLOAT32.operand((0,)))
+    return recipe.build(total).model
+
+
+@pytest.mark.contract("MD-62")
+def test_a_launch_that_will_need_more_memory_does_not_disturb_what_is_being_written(device: RemoteDevice) -> None:
+    slow, quick = device.prepare_model(adding_often()), device.prepare_model(adding(FLOAT32, (0,)))
+    buffer = device.allocate([slow, quick], [BufferRole(1, 0)], [BufferRole(0, 0), BufferRole(1, 0)])
+    count = 1 << 20
+    one, two = (Place(memory_with(np.ones(size, np.float32)), (size,)) for size in (count, 2 * count))
+    result, probe = Place(create_ashmem(4 * count), (count,)), Place(create_ashmem(4 * count), (count,))
+    writing = slow.execute_fenced(request_of([one, one], [inside(buffer, (count,))]))
+    assert writing.fence is not None
+    wait_until(lambda: is_busy(quick, request_of([one, one], [probe])), "the execution runs")
+    reading = quick.execute_fenced(request_of([inside(buffer, (count,)), one], [result]), [writing.fence])
+    assert reading.fence is not None
+    last = quick.execute_fenced(request_of([two, two], [inside(buffer, (2 * count,))]), [reading.fence])
+    assert writing.fence.state is FenceState.PENDING
+    for launched in (writing, reading, last):
+        wait(launched)
+    assert set(result_in(result)) == {402.0}
+    assert set(contents(buffer, count=2 * count)) == {2.0}
 
 
 @pytest.mark.contract("MD-62", "MD-55")

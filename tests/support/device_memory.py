@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -235,6 +236,16 @@ def fill(buffer: RemoteBuffer, seed: int, images: int = 1) -> None:
 def require_nothing_in(buffer: RemoteBuffer, size: int = FLOAT32.size) -> None:
     """Check that a buffer of so many bytes is uninitialised."""
     refusal(lambda: buffer.copy_to(create_ashmem(size)), FAILURE, "the buffer is uninitialised")
+
+
+def is_busy(prepared: RemotePreparedModel, request: Request) -> bool:
+    """Whether an execution finds no free worker, with a deadline that comes soon."""
+    soon = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + 5_000_000
+    try:
+        prepared.execute(request, deadline_ns=soon)
+    except HalError as error:
+        return "no worker was free" in error.message
+    return False
 
 
 @contextmanager

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from random import Random
 from typing import TypeVar
 
+from nnhal.memory import create_ashmem
 from nnhal.remote import RemoteBurst, RemoteDevice, RemoteExecution, RemoteLauncher
 from nnhal.types import BufferRole, ErrorStatus, ExecutionResult, Request
 from nnhal.types.layout import combine
@@ -14,8 +16,7 @@ from nnhal_client.stress import wire
 from nnhal_client.stress.buffers import Buffer, Prepared
 from nnhal_client.stress.faults import Fault, Instant
 from nnhal_client.stress.launches import Gate, Launch
-from nnhal_client.stress.memory import Block
-from nnhal_client.stress.outcomes import OK, REFUSED, Answer, ask, require
+from nnhal_client.stress.outcomes import INVALID, OK, REFUSED, Answer, ask, require
 from nnhal_client.stress.plan import Plan
 from nnhal_client.stress.specimens import Specimen
 
@@ -54,6 +55,8 @@ class Burst:
     named: bool
     plans: list[Plan] = field(default_factory=list)
     tokens: dict[int, int] = field(default_factory=dict)
+    """By the identity of blocks that it has."""
+    _numbers: count[int] = field(default_factory=count)
 
     @property
     def wire(self) -> wire.WireBurst:
@@ -62,17 +65,17 @@ class Burst:
 
     def tokens_of(self, plan: Plan) -> list[int]:
         """One for each pool of a request."""
-        return [
-            -1 if isinstance(pool, int) else self.tokens.setdefault(id(plan.blocks[index]), len(self.tokens))
-            for index, pool in enumerate(plan.request.pools)
-        ]
+        for block in plan.blocks:
+            if id(block) not in self.tokens:
+                self.tokens[id(block)] = next(self._numbers)
+        known = [self.tokens[id(block)] for block in plan.blocks]
+        return known + [-1] * (len(plan.request.pools) - len(known))
 
     def drop(self, plan: Plan) -> None:
-        """Never use a request again. Its memory is kept, so that no other takes its identity."""
+        """Never use a request again, nor the tokens of its memory."""
         self.plans.remove(plan)
-        self._dropped.extend(plan.blocks)
-
-    _dropped: list[Block] = field(default_factory=list)
+        for block in plan.blocks:
+            self.tokens.pop(id(block), None)
 
 
 class Actor:
@@ -143,7 +146,7 @@ class Actor:
         """A new reusable execution. Raises Unavailable."""
         plan = self.plan(self.some_prepared())
         self.note(plan)
-        allowed = plan.expected() | OK  # what is wrong with buffers may be said now, or by each execution
+        allowed = OK | (plan.expected() & INVALID)  # what is wrong with buffers may be said now, or when it is executed
         answer = ask(lambda: plan.prepared.remote.create_reusable_execution(plan.request, plan.config), allowed)
         execution = Execution(plan, self._get(answer))
         self.keep(self.executions, execution, MOST["executions"])
@@ -211,8 +214,9 @@ class Actor:
             usable = [buffer for buffer in free if not buffer.users]
             if usable and self.perhaps(_IN_BUFFERS):
                 buffers[position] = self.random.choice(usable)
-        if self.buffers and self.perhaps(_MISUSE):
-            buffers[self.random.randrange(len(prepared.specimen.inputs) + 1)] = self.random.choice(self.buffers)
+        idle = [buffer for buffer in self.buffers if not buffer.users]
+        if idle and self.perhaps(_MISUSE):
+            buffers[self.random.randrange(len(prepared.specimen.inputs) + 1)] = self.random.choice(idle)
         return Plan(prepared, self.random, buffers, tiny, stated)
 
     def perform(
@@ -220,6 +224,7 @@ class Actor:
     ) -> ErrorStatus:
         """Execute a request, or the spoilt form of it, and check all that can be checked."""
         plan.look()
+        expected = plan.sample.statuses
         allowed = fault.before(deadline) if fault else deadline.after(plan.expected())
         self.note(f"{plan}, {deadline}, {fault.name if fault else ''}")
         answer = ask(lambda: call(fault.request if fault else plan.request), allowed)
@@ -227,7 +232,8 @@ class Actor:
             plan.verify(answer.value)
         else:
             plan.verify_untouched()
-        plan.conclude(answer.status, ran=not fault and not deadline.bounds and not deadline.invalid)
+        certain = not fault and not deadline.bounds and not deadline.invalid
+        plan.conclude(answer.status, ran=certain and answer.status in expected)
         return answer.status
 
     def keep(self, held: list[T], thing: T, most: int) -> None:
@@ -243,27 +249,27 @@ class Actor:
             thing.remote.release()
             thing.released = True
             request = Plan(thing, self.random).request
-            self._bury(lambda: thing.remote.execute(request))
-            self._bury(thing.remote.configure_execution_burst)
-            self._bury(lambda: self.device.allocate([thing.remote], [BufferRole(0, 0)]))
+            self.bury(lambda: thing.remote.execute(request))
+            self.bury(thing.remote.configure_execution_burst)
+            self.bury(lambda: self.device.allocate([thing.remote], [BufferRole(0, 0)]))
         elif isinstance(thing, Execution):
             if thing.launch is not None and not thing.launch.settled:
                 self.settle(thing.launch)
             self.executions.remove(thing)
             thing.remote.release()
-            self._bury(thing.remote.execute)
-            self._bury(thing.remote.execute_fenced)
+            self.bury(thing.remote.execute)
+            self.bury(thing.remote.execute_fenced)
         elif isinstance(thing, Burst):
             self.bursts.remove(thing)
             ask(thing.wire.release, takes=False)
-            self._bury(lambda wire=thing.wire: wire.release_memory_resource(1))
+            self.bury(lambda wire=thing.wire: wire.release_memory_resource(1))
             thing.remote.close()
         elif isinstance(thing, Buffer):
             self.buffers.remove(thing)
             thing.remote.release()
             thing.released = True
-            self._bury(lambda: thing.remote.copy_to(self._scrap()))
-            self._bury(lambda: thing.remote.copy_from(self._scrap()))
+            self.bury(lambda: thing.remote.copy_to(create_ashmem(4)))
+            self.bury(lambda: thing.remote.copy_from(create_ashmem(4)))
         elif isinstance(thing, Launch):
             self.settle(thing)
 
@@ -278,12 +284,9 @@ class Actor:
         self.gates[:] = [gate for gate in self.gates if gate.is_open]
         return status
 
-    def _bury(self, call: Callable[[], object]) -> None:
+    def bury(self, call: Callable[[], object]) -> None:
         self.released.append(call)
         del self.released[:-12]
-
-    def _scrap(self) -> object:
-        raise NotImplementedError
 
     def _get(self, answer: Answer[T]) -> T:
         if not answer:

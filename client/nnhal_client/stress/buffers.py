@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -65,7 +65,7 @@ class Buffer:
 
     def spoiled(self) -> None:
         """What was to write it has failed."""
-        self.content, self.doubt = None, False
+        self.content, self.doubt, self.wild = None, False, False
 
     def shape(self, size: int) -> Dimensions:
         """Its dimensions, where open axes have a size."""
@@ -81,11 +81,11 @@ class Buffer:
         return np.frombuffer(bytes(data), ELEMENT_TYPES[self.code]).reshape(dimensions)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Users:
     """The buffers that a launch uses, until it is settled."""
 
-    buffers: tuple[Buffer, ...] = field(default=())
+    buffers: tuple[Buffer, ...] = ()
 
     def begin(self) -> None:
         """The launch has been accepted."""
@@ -93,9 +93,8 @@ class Users:
             buffer.users += 1
 
     def end(self) -> None:
-        """The launch has ended. What was used by others at the same time holds anything."""
+        """The launch has ended, and what it has done has been noted. What was used meanwhile may hold anything."""
         for buffer in self.buffers:
             buffer.users -= 1
-            if buffer.raced:
-                buffer.wild = True
-                buffer.raced = buffer.users > 0
+            if buffer.raced and not buffer.users:
+                buffer.wild, buffer.raced = True, False

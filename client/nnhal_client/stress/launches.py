@@ -40,6 +40,7 @@ class Launch:
     plan: Plan
     fence: Fence | None
     info: Callable[[], FencedExecutionInfo]
+    finish: Callable[[], object]
     gates: Sequence[Gate]
     earlier: Sequence[Launch]
     deadline: Instant
@@ -78,7 +79,6 @@ class Launch:
         self.succeeded = self._wait()
         info = ask(self.info, takes=False).value
         require(info == ask(self.info, takes=False).value, f"{self.plan}: two different answers about its end")
-        self.plan.uses.end()
         allowed = self._allowed()
         require(
             info.status in allowed, f"{self.plan}: it ended with {info.status.name} ({info.message}); "
@@ -86,12 +86,20 @@ class Launch:
         )
         require(self.succeeded == (info.status == ErrorStatus.NONE), f"{self.plan}: its fence says otherwise: {info}")
         self._check_timing(info)
-        self.plan.conclude(info.status, ran=not self._was_bounded and not self._was_failed)
+        self._note_end(info.status)
         if self.succeeded:
             self.plan.verify(None)
         else:
             self.plan.verify_untouched()
+        self.finish()
         return info.status
+
+    def _note_end(self, status: ErrorStatus) -> None:
+        raced = {id(buffer): buffer.raced for buffer in self.plan.uses.buffers}
+        self.plan.conclude(status, ran=True)
+        for buffer in self.plan.uses.buffers:
+            buffer.raced = raced[id(buffer)]  # what launches in a chain do to a buffer is no race
+        self.plan.uses.end()
 
     @property
     def _was_bounded(self) -> bool:

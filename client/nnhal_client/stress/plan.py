@@ -23,7 +23,7 @@ from nnhal.types import (
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, combine
 from nnhal_client.stress.buffers import Buffer, Prepared, Users
 from nnhal_client.stress.memory import KINDS, Block, Kind, create_block
-from nnhal_client.stress.outcomes import ANY, INVALID, OK, REFUSED, Statuses, require
+from nnhal_client.stress.outcomes import ANY, INVALID, MISSED, OK, REFUSED, Statuses, require
 from nnhal_client.stress.specimens import Sample, Specimen
 
 _SIZES = (1, 2, 3, 4, 4, 4, 7)
@@ -122,29 +122,39 @@ class Plan:
                 inputs[position] = buffer.content
         self.sample = self.specimen.evaluate(tuple(inputs)) if self._shapes_agree() else Sample(tuple(inputs), None)
 
-    def expected(self) -> Statuses:
-        """How an execution may end, if nothing is wrong with the request but its buffers."""
-        allowed = self.sample.statuses
-        certain: Statuses = frozenset()
+    def obstacles(self) -> Statuses:
+        """How every execution must be refused because of its buffers; empty where none need be."""
+        found: Statuses = frozenset()
         for position, buffer in self.buffers.items():
             writes = position == self._output
-            alone = writes and any(other is buffer for at, other in self.buffers.items() if at != position)
-            if buffer.released or not buffer.has_role(self.prepared, position) or alone:
-                certain |= INVALID
+            shared = writes and any(other is buffer for at, other in self.buffers.items() if at != position)
+            if buffer.released or not buffer.has_role(self.prepared, position) or shared:
+                found |= INVALID
             elif writes:
-                if buffer.users:
-                    allowed |= ANY
                 if combine(buffer.dimensions, self.specimen.dimensions(position, self.size)) is None:
-                    certain |= INVALID
-            else:
-                readable = buffer.readable()
-                if ErrorStatus.NONE not in readable:
-                    certain |= readable
-                elif not self._agrees(position):
-                    certain |= REFUSED if buffer.doubt or buffer.wild or buffer.users else INVALID
-                else:
-                    allowed |= readable - OK
-        return certain or allowed
+                    found |= INVALID
+            elif not buffer.readable() & OK:
+                found |= buffer.readable()
+            elif not self._agrees(position):
+                found |= INVALID if buffer.readable() == OK else ANY
+        return found
+
+    def doubts(self) -> Statuses:
+        """How an execution may be refused besides, because of what is not known of its buffers."""
+        found: Statuses = frozenset()
+        for position, buffer in self.buffers.items():
+            if position < self._output:
+                found |= buffer.readable() - OK
+            elif buffer.users:
+                found |= REFUSED
+        return found
+
+    def expected(self) -> Statuses:
+        """How an execution may end, if nothing is wrong with the request but its buffers."""
+        end = self.sample.statuses
+        if any(buffer.wild or buffer.users for buffer in self.buffers.values()):
+            end |= ANY | (MISSED if self.specimen.loops else frozenset())
+        return self.obstacles() or end | self.doubts()
 
     def verify(self, result: ExecutionResult | None) -> None:
         """Check what an execution that ended with NONE has said and written. Raises Violation."""
@@ -172,16 +182,15 @@ class Plan:
         buffer = self.output_buffer
         if buffer is None or buffer.released or not buffer.has_role(self.prepared, self._output):
             return
-        if buffer.users:
-            buffer.raced = True
-        if status == ErrorStatus.NONE:
-            if self.sample.expected is not None:
-                buffer.became(self.sample.expected)
-            buffer.wild = self._is_wild() or self.sample.expected is None
-        elif ran and status in self.sample.statuses:
+        if status == ErrorStatus.NONE and self.sample.expected is not None and not self._is_wild():
+            buffer.became(self.sample.expected)
+        elif status == ErrorStatus.NONE:
+            buffer.wild = True
+        elif ran:
             buffer.spoiled()
         else:
             buffer.refused()
+        buffer.raced = buffer.raced or buffer.users > 0
 
     def _size(self, random: Random) -> int:
         for buffer in self.buffers.values():

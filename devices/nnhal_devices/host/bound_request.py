@@ -69,6 +69,8 @@ class BoundRequest:
         self.measures = config.measure_timing
         self.launched: FencedExecution | None = None
         """The last launch on a launch channel."""
+        self.last_run_ns = 0
+        """What its last launched run took; 0 before the first."""
         self._inputs = tie.inputs
         self._outputs = tie.outputs
         self._staged_inputs = tie.staged_inputs

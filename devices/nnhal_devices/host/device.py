@@ -55,7 +55,7 @@ class Device:
     def __init__(self, driver: Driver, settings: DeviceSettings) -> None:
         self.driver = driver
         self.scheduler = Scheduler(settings.workers)
-        self.launcher = Launcher(settings.max_sessions, settings.synchronous_fences)
+        self.launcher = Launcher(settings.synchronous_fences)
         self.memory = MemoryBudget(settings.buffer_bytes, driver.memory.alignment)
         self.counters = Counters()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 import weakref
 from collections import deque
@@ -54,10 +53,10 @@ class MemoryBudget:
 
     def allocate(self, size: int) -> Bytes:
         """Zeroed memory, given back with its last view. Raises GENERAL_FAILURE where there is not that much."""
-        if not self._reserve(size):
-            gc.collect()  # failed executions and their errors hold each other, and memory with them
-            if not self._reserve(size):
-                general_failure(f"{size} bytes do not fit the device's memory: {self.used} of {self.limit} are in use")
+        with self._lock:
+            if self._settled() + size > self.limit:
+                general_failure(f"{size} bytes do not fit the device's memory: {self._used} of {self.limit} are in use")
+            self._used += size
         try:
             base, start = aligned_base(size, self._alignment)
         except MemoryError:
@@ -65,13 +64,6 @@ class MemoryBudget:
             general_failure(f"{size} bytes of memory are not to be had")
         weakref.finalize(base, self._returned.append, size).atexit = False
         return base[start : start + size]
-
-    def _reserve(self, size: int) -> bool:
-        with self._lock:
-            if self._settled() + size > self.limit:
-                return False
-            self._used += size
-            return True
 
     def _settled(self) -> int:
         while self._returned:

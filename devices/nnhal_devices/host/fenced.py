@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 import structlog
@@ -22,6 +21,9 @@ _log = structlog.get_logger(__name__)
 T = TypeVar("T")
 MAX_LAUNCHED = 256
 """Fenced executions of one client that have not ended: each has a thread."""
+
+
+_BRIEF_NS = 200_000
 
 
 class Launching(Protocol):
@@ -62,9 +64,8 @@ class Launcher:
     ``synchronous`` makes it a device that computes in the call: it returns no fence, and raises what went wrong.
     """
 
-    def __init__(self, max_clients: int, synchronous: bool = False) -> None:
+    def __init__(self, synchronous: bool = False) -> None:
         self._synchronous = synchronous
-        self._threads = ThreadPoolExecutor(max_clients * MAX_LAUNCHED, thread_name_prefix="fenced")
 
     def launch(
         self,
@@ -74,13 +75,13 @@ class Launcher:
         duration_ns: int,
         client: Launching,
         answer: Callable[[FencedExecution, Fence | None], T],
-    ) -> T:
-        """Check everything that can be checked now, launch it, and return what ``answer`` makes of it.
+    ) -> tuple[T, Launch | None]:
+        """Check everything that can be checked now, and return what ``answer`` makes of it and what is left to be run.
 
-        ``answer`` is called with the execution and its fence, None where it has ended; where that fails, nothing is
-        launched. Raises INVALID_ARGUMENT for bad numbers, open outputs, and fences that are in error already;
-        GENERAL_FAILURE where the execution is in flight already or a device buffer has nothing to read;
-        RESOURCE_EXHAUSTED_TRANSIENT where too much is launched.
+        The caller runs it, or leaves that to ``start``. ``answer`` is called with the execution and its fence, None
+        where it has ended; where that fails, nothing is launched. Raises INVALID_ARGUMENT for bad numbers, open
+        outputs, and fences that are in error already; GENERAL_FAILURE where the execution is in flight already or a
+        device buffer has nothing to read; RESOURCE_EXHAUSTED_TRANSIENT where too much is launched.
         """
         launched_ns = now_ns()
         if min(deadline_ns, duration_ns) < NO_DEADLINE:
@@ -100,23 +101,19 @@ class Launcher:
             raise
         if bound.uses:
             bound.uses.begin()
-        run = _Run(bound, fences, deadline_ns, duration_ns, client, launched_ns)
+        launch = Launch(bound, fences, deadline_ns, duration_ns, client, launched_ns)
         if self._synchronous:
-            info = run.execute()
+            info = launch.execute()
             if info.status != ErrorStatus.NONE:
                 raise HalError(info.status, info.message)
-            return answer(run.execution, None)
+            return answer(launch.execution, None), None
         try:
-            signal, fence = _new_fence()
-            answered = answer(run.execution, fence)
+            launch.signal, fence = _new_fence()
+            answered = answer(launch.execution, fence)
         except BaseException:
-            run.let_go()
+            launch.let_go()
             raise
-        try:
-            self._threads.submit(_run, run, signal)
-        except RuntimeError as error:
-            _give_up(run, signal, str(error))
-        return answered
+        return answered, launch
 
 
 def fences_from(descriptors: list[Descriptor]) -> list[Fence]:
@@ -134,28 +131,20 @@ def _new_fence() -> tuple[Signal, Fence]:
         raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, f"no fence to be had: {error}") from error
 
 
-def _run(run: _Run, signal: Signal) -> None:
-    if not run.claim():
-        return
-    if run.execute().status == ErrorStatus.NONE:
-        signal.send()
-    else:
-        signal.fail()
-
-
-def _give_up(run: _Run, signal: Signal, reason: str) -> None:
-    """No thread could be started, but one that is there may have found the execution all the same."""
-    if run.claim():
-        run.end(_info_of(HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, f"cannot be run: {reason}")))
-        signal.fail()
+def start(launch: Launch) -> None:
+    """Have a launched execution run in a thread of its own."""
+    try:
+        threading.Thread(target=launch.run, name="fenced", daemon=True).start()
+    except RuntimeError as error:
+        launch.give_up(str(error))
 
 
 def _info_of(error: HalError) -> FencedExecutionInfo:
     return FencedExecutionInfo(error.status, message=error.message)
 
 
-class _Run:
-    """One launched execution."""
+class Launch:
+    """One launched execution, to be run once or given up."""
 
     def __init__(
         self,
@@ -167,7 +156,7 @@ class _Run:
         launched_ns: int,
     ) -> None:
         self.execution = FencedExecution()
-        self._claimed = threading.Lock()
+        self.signal: Signal | None = None
         self._bound = bound
         self._fences = fences
         self._deadline_ns = deadline_ns
@@ -175,9 +164,20 @@ class _Run:
         self._client = client
         self._launched_ns = launched_ns
 
-    def claim(self) -> bool:
-        """Whether it is the caller's to run: the first one's."""
-        return self._claimed.acquire(False)
+    @property
+    def is_brief(self) -> bool:
+        """Whether it can begin at once, and took less the last time than a wake-up of another thread."""
+        return not self._fences and 0 < self._bound.last_run_ns < _BRIEF_NS
+
+    def run(self) -> None:
+        """Execute it, and signal its fence or put it into error."""
+        self._conclude(self.execute())
+
+    def give_up(self, reason: str) -> None:
+        """It cannot be run."""
+        info = _info_of(HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, f"cannot be run: {reason}"))
+        self.end(info)
+        self._conclude(info)
 
     def execute(self) -> FencedExecutionInfo:
         """Wait for the fences, run, and say how it ended."""
@@ -195,6 +195,13 @@ class _Run:
         """Let go of what it held, then say how it ended: whoever learns that it has can launch it again."""
         self.let_go()
         self.execution.end(info)
+
+    def _conclude(self, info: FencedExecutionInfo) -> None:
+        if self.signal is not None:
+            if info.status == ErrorStatus.NONE:
+                self.signal.send()
+            else:
+                self.signal.fail()
 
     def let_go(self) -> None:
         """Let go of what it held."""
@@ -216,6 +223,7 @@ class _Run:
         if not result.output_sufficient_size:
             general_failure("an output did not fit its memory")
         on_device, ended_ns = result.timing.time_on_device_ns, now_ns()
+        bound.last_run_ns = ended_ns - begun_ns
         if not bound.measures:
             return FencedExecutionInfo(ErrorStatus.NONE, staged_bytes=staging.bytes, staging_ns=staging.duration_ns)
         return FencedExecutionInfo(

@@ -11,6 +11,7 @@ from nnhal.errors import HalError, general_failure
 from nnhal.fence import Fence
 from nnhal.link import ProtocolError, channel_pair
 from nnhal.rpc import defect
+from nnhal.shifts import Work
 from nnhal.v1 import execution_pb2 as wire
 from nnhal.v1 import types_pb2
 from nnhal_devices.host.callback import FencedExecution
@@ -30,7 +31,7 @@ def serve_launches(launcher: Launcher, client: Client) -> int:
     handle = client.add(server)
     try:
         number = client.descriptors.offer(theirs)
-        client.serve_with_descriptors(channel, "launches", server.answer, lambda: client.release(handle))
+        client.serve_launches(channel, "launches", server.answer, lambda: client.release(handle))
     except BaseException:
         client.release(handle)
         raise
@@ -42,26 +43,27 @@ class _LaunchServer:
         self._launcher = launcher
         self._client = client
 
-    def answer(self, message: bytes, descriptors: list[Descriptor]) -> tuple[bytes, list[Descriptor]]:
-        """The answer to one call, and what goes with it. Raises ProtocolError for what is no call."""
+    def answer(self, message: bytes, descriptors: list[Descriptor]) -> tuple[bytes, list[Descriptor], Work | None]:
+        """The answer to one call, what goes with it, and what is left to do. Raises ProtocolError for no call."""
         call = _parse(message)
         try:
             match call.WhichOneof("call"):
                 case "launch":
-                    return _LAUNCHED, self._launch(call.launch, fences_from(descriptors))
+                    fences, work = self._launch(call.launch, fences_from(descriptors))
+                    return _LAUNCHED, fences, work
                 case "info":
-                    return self._info(call.info), []
+                    return self._info(call.info), [], None
                 case _:
                     raise ProtocolError("an empty call")
         except HalError as error:
-            return _encode_error(error), []
+            return _encode_error(error), [], None
         except ProtocolError:
             raise
         except Exception:
             _log.exception("a call on a launch channel failed", pid=self._client.pid)
-            return _encode_error(defect()), []
+            return _encode_error(defect()), [], None
 
-    def _launch(self, launch: wire.Launch, fences: list[Fence]) -> list[Descriptor]:
+    def _launch(self, launch: wire.Launch, fences: list[Fence]) -> tuple[list[Descriptor], Work | None]:
         bound = self._client.execution(launch.execution)
 
         def answer(execution: FencedExecution, fence: Fence | None) -> list[Descriptor]:

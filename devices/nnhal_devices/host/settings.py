@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from pydantic import Field
-from pydantic_settings import SettingsConfigDict
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+from pydantic_settings import NoDecode, SettingsConfigDict
 
 from nnhal.settings import ProcessSettings
+
+
+def _divided(value: object) -> object:
+    """The parts of a list of directories as the environment has it, with colons between them."""
+    return [part for part in value.split(":") if part] if isinstance(value, str) else value
 
 
 class DeviceSettings(ProcessSettings):
@@ -24,3 +32,6 @@ class DeviceSettings(ProcessSettings):
 
     threads: int = Field(default=1, ge=1, le=256)
     """Threads that one execution may use, where the driver can use several."""
+
+    backend_paths: Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_divided)] = ()
+    """Absolute directories, colons between them, whose backend files are loaded when the process starts."""

@@ -74,10 +74,13 @@ def client() -> Nobody:
 @pytest.fixture
 def launch(bound: BoundRequest, client: Nobody) -> Iterator[Callable[..., Answered]]:
     """Launches the addition."""
-    launcher = Launcher(1)
+    launcher = Launcher()
 
     def start(*fences: Fence, deadline_ns: int = NO_DEADLINE, duration_ns: int = NO_DEADLINE) -> Answered:
-        return launcher.launch(bound, fences, deadline_ns, duration_ns, client, Answered)
+        answered, launched = launcher.launch(bound, fences, deadline_ns, duration_ns, client, Answered)
+        assert launched is not None
+        fenced.start(launched)
+        return answered
 
     yield start
     os.eventfd_write(client.ended.fileno(), 1)
@@ -139,7 +142,7 @@ def test_without_a_thread_to_be_had_the_execution_has_failed(
     assert "can't start new thread" in launched.execution.info().message
     assert client.launched.value == 0
     addition.fill(1, 2)
-    launch().fence.wait()  # the thread that runs it finds the one that has failed first
+    launch().fence.wait()
     assert launched.execution.info().status == EXHAUSTED
     np.testing.assert_array_equal(addition.total(), np.float32(3))
     assert client.launched.value == 0
@@ -163,10 +166,13 @@ def test_what_cannot_be_answered_is_not_launched(bound: BoundRequest, client: No
         raise HalError(EXHAUSTED, "full")
 
     addition.fill(1, 2)
-    launcher = Launcher(1)
+    launcher = Launcher()
     refusal(lambda: launcher.launch(bound, (), NO_DEADLINE, NO_DEADLINE, client, refuse), EXHAUSTED, "full")
     assert client.launched.value == 0
-    launcher.launch(bound, (), NO_DEADLINE, NO_DEADLINE, client, Answered).fence.wait()
+    answered, launched = launcher.launch(bound, (), NO_DEADLINE, NO_DEADLINE, client, Answered)
+    assert launched is not None
+    launched.run()
+    answered.fence.wait()
     np.testing.assert_array_equal(addition.total(), np.float32(3))
 
 

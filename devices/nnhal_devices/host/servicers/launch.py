@@ -10,7 +10,7 @@ from nnhal.v1 import prepared_model_pb2 as wire
 from nnhal_devices.host.bound_request import BoundRequest
 from nnhal_devices.host.callback import FencedExecution
 from nnhal_devices.host.client import Client
-from nnhal_devices.host.fenced import Launcher, fences_from
+from nnhal_devices.host.fenced import Launcher, fences_from, start
 
 
 def fences_of(client: Client, numbers: Sequence[int]) -> list[Fence]:
@@ -37,4 +37,7 @@ def launch(
             raise
         return wire.FencedExecutionResult(callback=callback, sync_fence_descriptor_id=number)
 
-    return launcher.launch(bound, fences, deadline_ns, duration_ns, client, answer)
+    answered, launched = launcher.launch(bound, fences, deadline_ns, duration_ns, client, answer)
+    if launched is not None:
+        start(launched)
+    return answered

@@ -1,0 +1,5 @@
+"""Dynamic backends: drivers in files that a device process finds and loads when it starts. See docs/backends.md."""
+
+from nnhal_devices.dynamic.loader import BackendError, register_backends
+
+__all__ = ["BackendError", "register_backends"]

@@ -1,0 +1,33 @@
+"""Whether a shared object is whole. The dynamic linker does not ask: one cut short kills the process that loads it."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from pathlib import Path
+
+_IDENT = b"\x7fELF\x02" + (b"\x01" if sys.byteorder == "little" else b"\x02")
+_HEADER = struct.Struct("=16sHHIQQQIHHHHHH")
+_SEGMENT = struct.Struct("=IIQQQQQQ")
+_LOADED = 1  # PT_LOAD
+
+
+def missing_bytes(path: Path) -> int:
+    """How many bytes of a 64-bit ELF file's segments lie past its end.
+
+    0 for what is none, or has no whole header: the linker refuses those by itself. Raises OSError.
+    """
+    with path.open("rb") as file:
+        header = file.read(_HEADER.size)
+        if len(header) < _HEADER.size or not header.startswith(_IDENT):
+            return 0
+        *_, table, _, _, _, entry_size, entries, _, _, _ = _HEADER.unpack(header)
+        file.seek(table)
+        segments = file.read(entry_size * entries)
+        size = file.seek(0, 2)
+    if entry_size != _SEGMENT.size or len(segments) < entry_size * entries:
+        return 0
+    ends = [
+        offset + length for kind, _, offset, _, _, length, _, _ in _SEGMENT.iter_unpack(segments) if kind == _LOADED
+    ]
+    return max(0, max(ends, default=0) - size)

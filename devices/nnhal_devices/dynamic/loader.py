@@ -1,0 +1,137 @@
+"""Loading backend files, and registering what they hold. A file of no use is a warning in the log, nothing worse."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterable
+from hashlib import blake2b
+from importlib.machinery import ExtensionFileLoader, SourceFileLoader
+from os import fsencode
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import structlog
+
+from nnhal.errors import NnhalError
+from nnhal_devices.driver import BACKEND_API_VERSION, Driver, DriverOptions
+from nnhal_devices.dynamic.elf import missing_bytes
+from nnhal_devices.dynamic.files import BackendFile, find_backend_files
+from nnhal_devices.dynamic.naming import Kind
+from nnhal_devices.registry import BackendRegistry, DriverFactory
+
+_log = structlog.get_logger(__name__)
+_MODULE_MEMBERS = ("BACKEND_ID", "API_VERSION", "create_backend")
+_DRIVER_MEMBERS = sorted({*Driver.__annotations__, *(name for name in vars(Driver) if not name.startswith("_"))})
+
+
+class BackendError(NnhalError):
+    """A backend file that cannot be used, or whose factory makes no driver."""
+
+
+class DynamicBackend(NamedTuple):
+    """What a backend file gives."""
+
+    name: str
+    factory: DriverFactory
+
+
+def register_backends(directories: Iterable[Path], registry: BackendRegistry) -> None:
+    """Load the backend files of directories and register each under its id. Their factories are not called yet."""
+    for file in find_backend_files(directories):
+        try:
+            backend = load_backend(file)
+            registry.register(backend.name, backend.factory)
+        except (BackendError, ValueError) as error:
+            _log.warning("a backend file is not loaded", file=str(file.path), reason=str(error))
+            _log.debug("why a backend file is not loaded", file=str(file.path), exc_info=error)
+        else:
+            _log.info("a backend file is loaded", file=str(file.path), backend=backend.name)
+
+
+def load_backend(file: BackendFile) -> DynamicBackend:
+    """Run the file's module and check its members. Raises BackendError."""
+    try:
+        return _load(file)
+    except (BackendError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # the code is another's: it may even call sys.exit
+        raise BackendError(_described(error)) from error
+
+
+def is_compatible(version: tuple[int, int], ours: tuple[int, int] = BACKEND_API_VERSION) -> bool:
+    """Whether a backend made for one version of the interface works with another: same major, minor not newer."""
+    return version[0] == ours[0] and version[1] <= ours[1]
+
+
+def _load(file: BackendFile) -> DynamicBackend:
+    if file.name.kind is Kind.EXTENSION and (missing := missing_bytes(file.path)):
+        raise BackendError(f"the file is cut short: {missing} bytes are missing")
+    module = _import(file)
+    missing_members = [name for name in _MODULE_MEMBERS if not hasattr(module, name)]
+    if missing_members:
+        raise BackendError(f"it has no {', '.join(missing_members)}")
+    name, version, factory = (getattr(module, name) for name in _MODULE_MEMBERS)
+    if not isinstance(name, str) or not name:
+        raise BackendError(f"BACKEND_ID is {name!r}, expected a string that is not empty")
+    _require_compatible(version)
+    if not callable(factory):
+        raise BackendError(f"create_backend is {factory!r}, expected a function of DriverOptions")
+    return DynamicBackend(name, _checked(factory, file.path))
+
+
+class _SourceLoader(SourceFileLoader):
+    """Keeps no bytecode: files that differ in their version only would share it, and the directory is another's."""
+
+    def path_stats(self, path: object) -> dict[str, int]:
+        raise OSError("no bytecode")
+
+
+def _import(file: BackendFile) -> ModuleType:
+    """Run the module under a name that no other file has; the linker's entry is named after the name's last part."""
+    place = blake2b(fsencode(file.path), digest_size=8).hexdigest()
+    name = f"nnhal_backend_{place}.{file.name.module}"
+    loader = (ExtensionFileLoader if file.name.kind is Kind.EXTENSION else _SourceLoader)(name, str(file.path))
+    spec = importlib.util.spec_from_loader(name, loader, origin=str(file.path))
+    assert spec is not None
+    try:
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module
+
+
+def _require_compatible(version: object) -> None:
+    if not (
+        isinstance(version, tuple) and len(version) == 2 and all(type(part) is int and part >= 0 for part in version)
+    ):
+        raise BackendError(f"API_VERSION is {version!r}, expected a tuple of major and minor version")
+    if not is_compatible(version):
+        raise BackendError(f"it was made for backend API {version}, which does not go with {BACKEND_API_VERSION} here")
+
+
+def _checked(factory: DriverFactory, path: Path) -> DriverFactory:
+    """The factory, with BackendError for whatever it does instead of making a driver."""
+
+    def create(options: DriverOptions) -> Driver:
+        try:
+            driver = factory(options)
+            missing = [name for name in _DRIVER_MEMBERS if not hasattr(driver, name)]
+        except Exception as error:
+            _log.debug("a backend makes no driver", file=str(path), exc_info=error)
+            raise BackendError(f"{path}: create_backend raised {_described(error)}") from error
+        if missing:
+            kind = type(driver).__name__
+            raise BackendError(f"{path}: create_backend made a {kind}, no driver: it has no {', '.join(missing)}")
+        return driver
+
+    return create
+
+
+def _described(error: BaseException) -> str:
+    words = str(error)
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__

@@ -1,0 +1,288 @@
+"""The rows of the contract about deadlines and priorities, over a device's sockets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nnhal.endpoint import Endpoint
+from nnhal.errors import HalError
+from nnhal.fence import FenceError
+from nnhal.remote import RemoteDevice
+from nnhal.types import (
+    MAX_LOOP_TIMEOUT_NS,
+    NO_DEADLINE,
+    UNAVAILABLE_TIMING,
+    ErrorStatus,
+    ExecutionConfig,
+    OperandType,
+    OperationType,
+    Priority,
+)
+from nnhal.v1 import burst_pb2, device_pb2, types_pb2
+from nnhal_devices.host.clock import now_ns
+from tests.support.additions import addition_in_ashmem, addition_model
+from tests.support.caching import CachingDevice, broadcast_sum, chain
+from tests.support.entry_points import ENTRY_POINTS, PLAIN, EntryPoint, Target, synchronously
+from tests.support.gates import PATIENT, Gate, gate_model
+from tests.support.waiting import settled, wait_until
+from tests.support.wire import NO_TOKEN, WireDevice
+
+NONE = ErrorStatus.NONE
+TRANSIENT, PERSISTENT = ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_DEADLINE_PERSISTENT
+MISSED = (TRANSIENT, PERSISTENT)
+LATEST = 2**63 - 1
+SHORTLY_NS = 5_000_000
+SECONDS = 30
+MEASURED = ExecutionConfig(measure_timing=True)
+SLOW_ELEMENTS, SLOW_OPERATIONS = 1 << 18, 100
+"""An execution that takes longer than 5 ms."""
+
+
+@pytest.fixture(params=["cpu_ref", "cpu_acc"])
+def endpoint(request: pytest.FixtureRequest) -> Endpoint:
+    """The process of each device that computes."""
+    found: Endpoint = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture
+def session(endpoint: Endpoint) -> Iterator[WireDevice]:
+    """A session with each of them."""
+    with WireDevice(endpoint) as wire:
+        yield wire
+
+
+@pytest.fixture
+def preparing(session: WireDevice) -> CachingDevice:
+    """Preparations on each of them."""
+    return CachingDevice(session)
+
+
+@pytest.fixture(params=ENTRY_POINTS)
+def entry(request: pytest.FixtureRequest) -> EntryPoint:
+    """Each way to execute."""
+    return ENTRY_POINTS[request.param]
+
+
+@pytest.mark.contract("QS-01")
+@pytest.mark.parametrize("priority", [Priority.LOW, Priority.HIGH])
+def test_a_model_is_prepared_at_any_priority(preparing: CachingDevice, priority: Priority) -> None:
+    for code in (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_QUANT8_ASYMM):
+        sample = broadcast_sum(code)
+        prepared = preparing.prepare(sample.model, priority=priority)
+        assert prepared.launched
+        preparing.check(prepared, sample)
+
+
+@pytest.mark.contract("QS-02", "QS-03")
+@pytest.mark.parametrize("ahead_ns", [0, SHORTLY_NS])
+def test_a_preparation_with_little_time_is_launched_and_done_or_missed(preparing: CachingDevice, ahead_ns: int) -> None:
+    for sample in (broadcast_sum(OperandType.TENSOR_FLOAT32), chain(OperandType.TENSOR_FLOAT32, OperationType.ADD)):
+        prepared = preparing.prepare(sample.model, deadline_ns=now_ns() + ahead_ns)
+        assert prepared.launched
+        if prepared.status == NONE:
+            preparing.check(prepared, sample)
+        else:
+            assert prepared.status in MISSED
+
+
+@pytest.mark.contract("QS-02", "QS-09")
+def test_a_preparation_whose_deadline_is_over_is_launched_and_missed_for_good(preparing: CachingDevice) -> None:
+    sample = broadcast_sum(OperandType.TENSOR_FLOAT32)
+    for deadline in (0, now_ns() - 1):
+        prepared = preparing.prepare(sample.model, deadline_ns=deadline)
+        assert (prepared.launched, prepared.status, prepared.prepared_model) == (True, PERSISTENT, 0)
+
+
+@pytest.mark.contract("QS-04")
+def test_a_preparation_may_have_all_the_time_there_is(preparing: CachingDevice) -> None:
+    sample = broadcast_sum(OperandType.TENSOR_FLOAT32)
+    preparing.check(preparing.prepare(sample.model, deadline_ns=LATEST), sample)
+
+
+def status_of(target: Target, entry: EntryPoint, elements: int, operations: int, deadline_ns: int) -> ErrorStatus:
+    """How an addition ends under a deadline. Its values are right where it ends with NONE."""
+    addition = addition_in_ashmem(elements)
+    try:
+        addition.check(lambda: entry(target, addition.request, MEASURED, deadline_ns), 1, 2, operations)
+    except HalError as error:
+        return error.status
+    return NONE
+
+
+@pytest.mark.contract("QS-05", "QS-06", "QS-08", "QS-10")
+@pytest.mark.parametrize(("elements", "operations"), [(16, 1), (SLOW_ELEMENTS, SLOW_OPERATIONS)])
+def test_an_execution_with_little_time_is_done_or_missed_and_the_model_goes_on(
+    session: WireDevice, entry: EntryPoint, elements: int, operations: int
+) -> None:
+    target = Target(session, session.prepare(addition_model(elements, operations)))
+    for ahead_ns in (0, SHORTLY_NS):
+        assert status_of(target, entry, elements, operations, now_ns() + ahead_ns) in (NONE, *MISSED)
+        assert status_of(target, entry, elements, operations, NO_DEADLINE) == NONE
+    assert status_of(target, entry, elements, operations, 0) == PERSISTENT
+    assert status_of(target, entry, elements, operations, LATEST) == NONE
+
+
+@pytest.mark.contract("QS-07")
+def test_a_missed_deadline_brings_no_result_on_a_burst_channel(wire: WireDevice) -> None:
+    target = Target(wire, wire.prepare(addition_model()))
+    message = target.burst_plain(addition_in_ashmem().request, (-1,), MEASURED, 0)
+    target.burst.channel.send(burst_pb2.BurstCall(execute=message).SerializeToString())
+    answer = burst_pb2.BurstAnswer.FromString(target.burst.channel.receive())
+    assert answer.status == types_pb2.ERROR_STATUS_MISSED_DEADLINE_PERSISTENT
+    assert not answer.HasField("result")
+    assert not answer.HasField("staging")
+
+
+@pytest.mark.contract("QS-07")
+def test_a_missed_deadline_brings_no_timing_of_a_fenced_execution(device: RemoteDevice) -> None:
+    prepared, gate = device.prepare_model(gate_model()), Gate()
+    config = replace(PATIENT, measure_timing=True)
+    launched = prepared.execute_fenced(gate.request, config=config, duration_ns=SHORTLY_NS)
+    assert launched.fence is not None
+    with pytest.raises(FenceError):
+        launched.fence.wait(SECONDS)
+    info = launched.info()
+    assert info.status in MISSED
+    assert (info.timing_launched, info.timing_fenced) == (UNAVAILABLE_TIMING, UNAVAILABLE_TIMING)
+
+
+class Occupied:
+    """The only worker of a device, held by an execution of one client until ``end``."""
+
+    def __init__(self, target: Target, threads: ThreadPoolExecutor) -> None:
+        self._gate = Gate()
+        self._threads = threads
+        self._busy = threads.submit(synchronously, target, self._gate.request, PATIENT, NO_DEADLINE)
+
+    def end(self) -> None:
+        """Let the execution end."""
+        self._gate.open()
+        self._busy.result(SECONDS)
+
+
+class Observer:
+    """A client that tries to execute, and is told how many others wait."""
+
+    def __init__(self, wire: WireDevice) -> None:
+        self.target = Target(wire, wire.prepare(addition_model()))
+        self._addition = addition_in_ashmem()
+
+    def error(self) -> HalError | None:
+        """What an execution gets that has no more than a moment, None where it is done."""
+        try:
+            synchronously(self.target, self._addition.request, PLAIN, now_ns() + 10 * SHORTLY_NS)
+        except HalError as error:
+            return error
+        return None
+
+    def waiting(self) -> int | None:
+        """How many executions wait for the worker; None where it is free, or that was not found out."""
+        error = self.error()
+        found = re.search(r"(\d+) other executions wait", error.message) if error else None
+        return int(found.group(1)) if found else None
+
+
+@pytest.fixture
+def observer(cpu_ref: Endpoint) -> Iterator[Observer]:
+    """A second client of the shared cpu_ref process."""
+    with WireDevice(cpu_ref) as wire:
+        yield Observer(wire)
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPoolExecutor]:
+    """For calls that last."""
+    with ThreadPoolExecutor(4) as pool:
+        yield pool
+
+
+@pytest.mark.contract("QS-09", "QS-10")
+def test_a_deadline_that_passes_while_others_run_may_be_kept_next_time(
+    wire: WireDevice, observer: Observer, threads: ThreadPoolExecutor
+) -> None:
+    held = Occupied(Target(wire, wire.prepare(gate_model())), threads)
+    errors: list[HalError | None] = []
+
+    def transient() -> bool:
+        errors.append(observer.error())
+        return errors[-1] is not None and errors[-1].status == TRANSIENT
+
+    wait_until(transient, "the worker is busy, and the call arrives in time")
+    assert {error.status for error in errors if error} <= set(MISSED)
+    held.end()
+    assert status_of(observer.target, synchronously, 16, 1, NO_DEADLINE) == NONE
+
+
+@pytest.mark.contract("QS-09")
+def test_a_loop_that_takes_too_long_may_be_kept_next_time(wire: WireDevice) -> None:
+    target, gate = Target(wire, wire.prepare(gate_model())), Gate()
+    ahead = SHORTLY_NS
+    while True:  # until the call arrives in time
+        with pytest.raises(HalError) as caught:
+            synchronously(target, gate.request, PATIENT, now_ns() + ahead)
+        if caught.value.status == TRANSIENT or ahead > MAX_LOOP_TIMEOUT_NS:
+            break
+        assert caught.value.status == PERSISTENT
+        ahead *= 2
+    assert caught.value.status == TRANSIENT
+    gate.open()
+    synchronously(target, gate.request, PATIENT, NO_DEADLINE)
+
+
+def prepared_at(wire: WireDevice, priority: Priority) -> Target:
+    """The gate's model, and a burst of it."""
+    return Target(wire, CachingDevice(wire).prepare(gate_model(), priority=priority).prepared_model)
+
+
+def test_a_higher_priority_of_the_same_client_goes_first(
+    wire: WireDevice, observer: Observer, threads: ThreadPoolExecutor
+) -> None:
+    held = Occupied(prepared_at(wire, Priority.MEDIUM), threads)
+    wait_until(lambda: observer.waiting() == 0, "the worker is busy")
+    low, high, gates = prepared_at(wire, Priority.LOW), prepared_at(wire, Priority.HIGH), (Gate(), Gate())
+    gates[1].open()
+    first = threads.submit(synchronously, low, gates[0].request, PATIENT, NO_DEADLINE)
+    wait_until(lambda: observer.waiting() == 1, "the one of low priority waits")
+    second = threads.submit(synchronously, high, gates[1].request, PATIENT, NO_DEADLINE)
+    wait_until(lambda: observer.waiting() == 2, "the one of high priority waits")
+    held.end()
+    second.result(SECONDS)  # were the other one running, nothing would end before its gate opens
+    assert not first.done()
+    gates[0].open()
+    first.result(SECONDS)
+
+
+CANCELLED_OPERATIONS = 1500
+
+
+def test_nothing_is_left_of_a_preparation_that_its_client_cancels(endpoint: Endpoint, tmp_path: Path) -> None:
+    model = addition_model(operations=CANCELLED_OPERATIONS)
+    with WireDevice(endpoint) as wire, RemoteDevice(endpoint, "observer") as observer:
+        device = CachingDevice(wire)
+        before = observer.usage().prepared_models
+        entry = device.entry(tmp_path / "entry")
+        cache = entry.create()
+        message = device_pb2.PrepareModelRequest(
+            model=wire.model(model),
+            preference=types_pb2.EXECUTION_PREFERENCE_FAST_SINGLE_ANSWER,
+            priority=types_pb2.PRIORITY_MEDIUM,
+            deadline_ns=NO_DEADLINE,
+            model_cache=[device_pb2.CacheFile(descriptor_id=wire.link.issue(file)) for file in cache.model],
+            data_cache=[device_pb2.CacheFile(descriptor_id=wire.link.issue(file)) for file in cache.data],
+            token=NO_TOKEN,
+        )
+        events: Any = wire.device.PrepareModel(message, metadata=wire.metadata)
+        assert next(events).preparation.WhichOneof("event") == "launched"
+        events.cancel()
+        wait_until(lambda: entry.model[0].stat().st_size > 0, "the compilation has come as far as its cache")
+        assert settled(lambda: observer.usage().prepared_models) == before
+        sample = broadcast_sum(OperandType.TENSOR_FLOAT32)
+        device.check(device.prepare(sample.model), sample)
