@@ -23,7 +23,7 @@ SERVICE_LAYERS = [
     {"frontends"},
 ]
 """From the top down. A layer may use those below it; what stands side by side does not use one another."""
-NOT_DRIVERS = {"host"}
+NOT_DRIVERS = {"dynamic", "host"}
 NO_DRIVERS_BUSINESS = {"grpc", "socket", "nnhal_devices.host", "nnhal.link", "nnhal.v1"}
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from nnhal.arrays import Bytes
 from nnhal.errors import HalError
@@ -27,6 +26,7 @@ from nnhal.types import (
     Priority,
 )
 from nnhal.types.layout import Dimensions
+from nnhal_devices.backend import Backend, MemoryRules
 
 BACKEND_API_VERSION = (1, 0)
 """Major and minor version of this interface, which backends in files of their own are checked against.
@@ -35,22 +35,6 @@ The minor version grows with what a backend made before it need not know: someth
 version grows, and the minor starts at 0 again, with what such a backend would break on: a member that it must have,
 one that is gone, another meaning.
 """
-
-
-class MemoryKind(Enum):
-    """A kind of memory that a pool may be."""
-
-    ASHMEM = "ashmem"
-    MMAP_FD = "mmap_fd"
-    HARDWARE_BUFFER_BLOB = "hardware_buffer_blob"
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryRules:
-    """What memory a device uses in place. The host stages the rest: copies it in before a run and out after."""
-
-    imports: frozenset[MemoryKind] = frozenset(MemoryKind)
-    alignment: int = 1
 
 
 class Supported(NamedTuple):
@@ -129,6 +113,23 @@ class BoundWorkload(Protocol):
         ...
 
 
+class Pending(Protocol):
+    """A run that was enqueued."""
+
+    def result(self) -> Outcome:
+        """What it found out; called once, after a sync. Raises HalError."""
+        ...
+
+
+@runtime_checkable
+class AsynchronousWorkload(BoundWorkload, Protocol):
+    """A workload of a device with a command queue. ``run`` enqueues and syncs."""
+
+    def enqueue(self, control: Control) -> Pending:
+        """Put a run into the queue. Its inputs are read and its outputs written at any time until the next sync."""
+        ...
+
+
 class Workload(Protocol):
     """A model that is ready to run."""
 
@@ -148,6 +149,7 @@ class Driver(Protocol):
     modelled_timing: bool
     extensions: tuple[Extension, ...]
     number_of_cache_files: NumberOfCacheFiles
+    backend: Backend
 
     def supported_operations(self, model: ResolvedModel) -> Sequence[Support]:
         """One answer for each operation of main; fast, and independent of load."""

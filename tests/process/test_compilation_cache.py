@@ -38,6 +38,7 @@ from tests.support.caching import (
     broadcast_sum,
     chain,
     convolutional_network,
+    held_under,
     moved_to_pool,
     per_channel_convolution,
 )
@@ -320,19 +321,6 @@ def test_of_two_that_are_saved_into_the_same_files_the_second_is_restored(
         device.check(device.prepare(sample.model, cache), sample)
     device.check(device.restore(entry.open()), second)
     assert entry.read() == alone.read()
-
-
-def held_under(directory: Path, pid: int) -> list[str]:
-    """The files in a directory that a process has open."""
-    found = []
-    for link in Path(f"/proc/{pid}/fd").iterdir():
-        try:
-            target = str(link.readlink())
-        except FileNotFoundError:  # closed in the meantime
-            continue
-        if target.startswith(str(directory)):
-            found.append(target)
-    return found
 
 
 @pytest.mark.contract("CC-18")

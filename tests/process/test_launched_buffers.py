@@ -86,7 +86,7 @@ def test_a_launch_is_refused_at_once_for_what_is_wrong_with_its_buffers(
     assert contents(fixed).tolist() == FLOAT32.values(1).tolist()
 
 
-@pytest.mark.contract("MD-62")
+@pytest.mark.contract("MD-62", "FC-12")
 def test_what_a_launched_execution_writes_is_there_when_its_fence_signals(
     any_device: RemoteDevice, doubler: RemotePreparedModel
 ) -> None:
@@ -179,7 +179,7 @@ def test_a_launch_that_will_need_more_memory_does_not_disturb_what_is_being_writ
     assert set(contents(buffer, count=2 * count)) == {2.0}
 
 
-@pytest.mark.contract("MD-62", "MD-55")
+@pytest.mark.contract("MD-62", "MD-55", "FC-12")
 def test_a_launched_execution_that_never_runs_leaves_what_it_was_to_write_uninitialised(
     any_device: RemoteDevice, doubler: RemotePreparedModel
 ) -> None:

@@ -28,10 +28,10 @@ from nnhal.types import (
 from nnhal.v1 import burst_pb2, device_pb2, types_pb2
 from nnhal_devices.host.clock import now_ns
 from tests.support.additions import addition_in_ashmem, addition_model
-from tests.support.caching import CachingDevice, broadcast_sum, chain
+from tests.support.caching import CachingDevice, broadcast_sum, chain, held_under
 from tests.support.entry_points import ENTRY_POINTS, PLAIN, EntryPoint, Target, synchronously
 from tests.support.gates import PATIENT, Gate, gate_model
-from tests.support.waiting import settled, wait_until
+from tests.support.waiting import wait_until
 from tests.support.wire import NO_TOKEN, WireDevice
 
 NONE = ErrorStatus.NONE
@@ -268,21 +268,23 @@ def test_nothing_is_left_of_a_preparation_that_its_client_cancels(endpoint: Endp
     with WireDevice(endpoint) as wire, RemoteDevice(endpoint, "observer") as observer:
         device = CachingDevice(wire)
         before = observer.usage().prepared_models
-        entry = device.entry(tmp_path / "entry")
-        cache = entry.create()
+        cache = device.entry(tmp_path / "entry").create()
+        numbers = [[wire.link.issue(file) for file in files] for files in (cache.model, cache.data)]
+        model_cache, data_cache = ([device_pb2.CacheFile(descriptor_id=number) for number in each] for each in numbers)
         message = device_pb2.PrepareModelRequest(
             model=wire.model(model),
             preference=types_pb2.EXECUTION_PREFERENCE_FAST_SINGLE_ANSWER,
             priority=types_pb2.PRIORITY_MEDIUM,
             deadline_ns=NO_DEADLINE,
-            model_cache=[device_pb2.CacheFile(descriptor_id=wire.link.issue(file)) for file in cache.model],
-            data_cache=[device_pb2.CacheFile(descriptor_id=wire.link.issue(file)) for file in cache.data],
+            model_cache=model_cache,
+            data_cache=data_cache,
             token=NO_TOKEN,
         )
         events: Any = wire.device.PrepareModel(message, metadata=wire.metadata)
         assert next(events).preparation.WhichOneof("event") == "launched"
         events.cancel()
-        wait_until(lambda: entry.model[0].stat().st_size > 0, "the compilation has come as far as its cache")
-        assert settled(lambda: observer.usage().prepared_models) == before
+        wire.link.drop([number for each in numbers for number in each])
+        wait_until(lambda: not held_under(tmp_path, observer.pid), "the preparation, which holds its files, has ended")
+        assert observer.usage().prepared_models == before
         sample = broadcast_sum(OperandType.TENSOR_FLOAT32)
         device.check(device.prepare(sample.model), sample)

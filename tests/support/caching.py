@@ -83,6 +83,19 @@ def entry_in(directory: Path, model_files: int = 1, data_files: int = 1, token: 
     return Entry(model, tuple(directory / f"data{number}" for number in range(data_files)), token)
 
 
+def held_under(directory: Path, pid: int) -> list[str]:
+    """The files in a directory that a process has open."""
+    found = []
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            target = str(link.readlink())
+        except FileNotFoundError:  # closed in the meantime
+            continue
+        if target.startswith(str(directory)):
+            found.append(target)
+    return found
+
+
 @dataclass(frozen=True)
 class Sample:
     """A model, and what to feed it; what comes out of it where that is known."""

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from nnhal.errors import DeadObjectError, NnhalError
-from nnhal_client.cli import bench, conformance, demo, processes, run
+from nnhal_client.cli import bench, conformance, demo, processes, run, stress
 
 app = typer.Typer(
     name="nnhal",
@@ -22,6 +22,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("run")(run.run)
 app.command("conformance")(conformance.conformance)
+app.command("stress")(stress.stress)
 app.command("up")(processes.up)
 app.command("serve", context_settings=processes.PASS_THROUGH, add_help_option=False)(processes.serve)
 app.command("device", context_settings=processes.PASS_THROUGH, add_help_option=False)(processes.device)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import count
+from functools import partial
 from random import Random
 from typing import TypeVar
 
 from nnhal.memory import create_ashmem
-from nnhal.remote import RemoteBurst, RemoteDevice, RemoteExecution, RemoteLauncher
+from nnhal.remote import CompilationCache, RemoteDevice, RemoteLauncher
 from nnhal.types import BufferRole, ErrorStatus, ExecutionResult, Request
-from nnhal.types.layout import combine
-from nnhal_client.stress import wire
 from nnhal_client.stress.buffers import Buffer, Prepared
 from nnhal_client.stress.faults import Fault, Instant
 from nnhal_client.stress.launches import Gate, Launch
+from nnhal_client.stress.objects import Burst, Execution
 from nnhal_client.stress.outcomes import INVALID, OK, REFUSED, Answer, ask, require
 from nnhal_client.stress.plan import Plan
 from nnhal_client.stress.specimens import Specimen
@@ -36,55 +34,20 @@ class Unavailable(Exception):  # noqa: N818 - allowed to happen
         self.status = status
 
 
-@dataclass(eq=False)
-class Execution:
-    """A reusable execution, and its launch if it has one that was not settled."""
-
-    plan: Plan
-    remote: RemoteExecution
-    launch: Launch | None = None
-    on_channel: bool = False
-
-
-@dataclass(eq=False)
-class Burst:
-    """A burst with its requests. Its memory has tokens of its own, or those that the remote burst gives."""
-
-    prepared: Prepared
-    remote: RemoteBurst
-    named: bool
-    plans: list[Plan] = field(default_factory=list)
-    tokens: dict[int, int] = field(default_factory=dict)
-    """By the identity of blocks that it has."""
-    _numbers: count[int] = field(default_factory=count)
-
-    @property
-    def wire(self) -> wire.WireBurst:
-        """It without its channel."""
-        return wire.WireBurst(self.prepared.remote.calls, self.remote.handle)
-
-    def tokens_of(self, plan: Plan) -> list[int]:
-        """One for each pool of a request."""
-        for block in plan.blocks:
-            if id(block) not in self.tokens:
-                self.tokens[id(block)] = next(self._numbers)
-        known = [self.tokens[id(block)] for block in plan.blocks]
-        return known + [-1] * (len(plan.request.pools) - len(known))
-
-    def drop(self, plan: Plan) -> None:
-        """Never use a request again, nor the tokens of its memory."""
-        self.plans.remove(plan)
-        for block in plan.blocks:
-            self.tokens.pop(id(block), None)
-
-
 class Actor:
     """What a thread holds. Its actions are functions of it; they raise Violation for what the contract forbids."""
 
     def __init__(
-        self, device: RemoteDevice, specimens: Sequence[Specimen], random: Random, tell: Callable[[str], None]
+        self,
+        device: RemoteDevice,
+        specimens: Sequence[Specimen],
+        random: Random,
+        tell: Callable[[str], None],
+        synchronous: bool = False,
     ) -> None:
+        """``synchronous`` is for a device that returns no fences: nothing may hold up what it launches."""
         self.device = device
+        self.synchronous = synchronous
         self.random = random
         self.specimens = specimens
         self.prepared: list[Prepared] = []
@@ -93,6 +56,8 @@ class Actor:
         self.bursts: list[Burst] = []
         self.launches: list[Launch] = []
         self.gates: list[Gate] = []
+        self.caches: list[tuple[Specimen, CompilationCache]] = []
+        """Files that a compilation was saved to."""
         self.released: list[Callable[[], object]] = []
         """Calls of what was released: each is INVALID_ARGUMENT."""
         self.facts: dict[str, object] = {}
@@ -108,6 +73,7 @@ class Actor:
         """Let go of everything, after something whose consequences are not known."""
         for held in (self.prepared, self.buffers, self.executions, self.bursts, self.launches, self.gates):
             held.clear()
+        self.caches.clear()
         self.released.clear()
 
     def same(self, what: str, fact: T) -> T:
@@ -125,7 +91,7 @@ class Actor:
 
     def supports(self, specimen: Specimen) -> bool:
         """Whether the device says that it can do everything of a model."""
-        answers = ask(lambda: self.device.supported_operations(specimen.model)).value
+        answers = self.get(ask(lambda: self.device.supported_operations(specimen.model)))
         return all(self.same(f"support of {specimen.name}", answers))
 
     def prepare(self, specimen: Specimen | None = None) -> Prepared:
@@ -134,7 +100,7 @@ class Actor:
         if not self.supports(chosen):
             ask(lambda: self.device.prepare_model(chosen.model), OK | REFUSED)
             chosen = self.specimens[0]
-        prepared = Prepared(chosen, self._get(ask(lambda: self.device.prepare_model(chosen.model))))
+        prepared = Prepared(chosen, self.get(ask(lambda: self.device.prepare_model(chosen.model))))
         self.keep(self.prepared, prepared, MOST["prepared"])
         return prepared
 
@@ -144,11 +110,11 @@ class Actor:
 
     def execution(self) -> Execution:
         """A new reusable execution. Raises Unavailable."""
-        plan = self.plan(self.some_prepared())
+        plan = self.plan(self.some_prepared(), stated=self.perhaps(0.8))
         self.note(plan)
         allowed = OK | (plan.expected() & INVALID)  # what is wrong with buffers may be said now, or when it is executed
         answer = ask(lambda: plan.prepared.remote.create_reusable_execution(plan.request, plan.config), allowed)
-        execution = Execution(plan, self._get(answer))
+        execution = Execution(plan, self.get(answer))
         self.keep(self.executions, execution, MOST["executions"])
         return execution
 
@@ -159,45 +125,14 @@ class Actor:
     def burst(self) -> Burst:
         """A new burst. Raises Unavailable."""
         prepared = self.some_prepared()
-        burst = Burst(prepared, self._get(ask(prepared.remote.configure_execution_burst)), self.perhaps(0.6))
+        burst = Burst(prepared, self.get(ask(prepared.remote.configure_execution_burst)), self.perhaps(0.6))
         self.keep(self.bursts, burst, MOST["bursts"])
         return burst
-
-    def buffer(self) -> Buffer:
-        """A new device buffer. Raises Unavailable."""
-        prepared = self.some_prepared()
-        position = self.random.randrange(len(prepared.specimen.inputs) + 1)
-        operand = prepared.specimen.operand(position)
-        roles, dimensions, models = {(prepared, position): None}, operand.dimensions, [prepared]
-        for other in self.prepared:
-            for at in range(len(other.specimen.inputs) + 1):
-                like = other.specimen.operand(at)
-                both = combine(dimensions, like.dimensions)
-                if like.type == operand.type and both is not None and self.perhaps(0.7):
-                    roles[other, at], dimensions = None, both
-                    models += [] if other in models else [other]
-        written = [
-            (BufferRole(models.index(held), 0 if at == len(held.specimen.inputs) else at, self.random.uniform(0.1, 1)),
-             at == len(held.specimen.inputs))
-            for held, at in roles
-        ]
-        inputs, outputs = ([role for role, writes in written if writes is output] for output in (False, True))
-        said = dimensions if self.perhaps(0.5) else ()
-        self.note(f"{[held.specimen.name for held in models]}, inputs {inputs}, outputs {outputs}, {said}")
-        remotes = [held.remote for held in models]
-        remote = self._get(ask(lambda: self.device.allocate(remotes, inputs, outputs, said)))
-        buffer = Buffer(remote, operand.type, dimensions, roles)
-        self.keep(self.buffers, buffer, MOST["buffers"])
-        return buffer
-
-    def some_buffer(self) -> Buffer:
-        """A device buffer. Raises Unavailable."""
-        return self.some(self.buffers, self.buffer)
 
     def launcher(self) -> RemoteLauncher:
         """The thread's launch channel. Raises Unavailable."""
         if self._launcher is None:
-            self._launcher = self._get(ask(self.device.open_launcher))
+            self._launcher = self.get(ask(self.device.open_launcher))
         return self._launcher
 
     def close_launcher(self) -> None:
@@ -262,7 +197,7 @@ class Actor:
         elif isinstance(thing, Burst):
             self.bursts.remove(thing)
             ask(thing.wire.release, takes=False)
-            self.bury(lambda wire=thing.wire: wire.release_memory_resource(1))
+            self.bury(partial(thing.wire.release_memory_resource, 1))
             thing.remote.close()
         elif isinstance(thing, Buffer):
             self.buffers.remove(thing)
@@ -285,10 +220,12 @@ class Actor:
         return status
 
     def bury(self, call: Callable[[], object]) -> None:
+        """Remember a call of something that was given up."""
         self.released.append(call)
         del self.released[:-12]
 
-    def _get(self, answer: Answer[T]) -> T:
+    def get(self, answer: Answer[T]) -> T:
+        """What was asked for. Raises Unavailable."""
         if not answer:
             raise Unavailable(answer.status)
         return answer.value

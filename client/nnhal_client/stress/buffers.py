@@ -27,9 +27,9 @@ class Prepared:
 class Buffer:
     """A device buffer with roles: prepared models, and the position of one of their inputs, or their output.
 
-    ``content`` is what it holds, None while it is uninitialised. In ``doubt`` it may be uninitialised as well: something
-    that was to write it has been refused. It is ``wild`` when nothing can be said of it. ``users`` are launches that have
-    not been settled; ``raced`` says that it was used meanwhile.
+    ``content`` is what it holds, None while it is uninitialised. In ``doubt`` it may be uninitialised as well:
+    something that was to write it has been refused. It is ``wild`` when nothing can be said of it. ``users`` are
+    launches that have not been settled; ``raced`` says that it was written by something else meanwhile.
     """
 
     remote: RemoteBuffer

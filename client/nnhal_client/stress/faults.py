@@ -16,6 +16,7 @@ from nnhal.types import (
     MappableFile,
     Request,
     RequestArgument,
+    RequestMemoryPool,
     TokenValuePair,
 )
 from nnhal_client.stress.memory import new_file
@@ -28,7 +29,7 @@ _FAR_NS = 60_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """A deadline, or a duration. ``allowed`` comes on top of what else may be; where it is invalid, nothing else may."""
+    """A deadline, or a duration. It allows more than may be anyhow; where it is invalid, nothing else may be."""
 
     ns: int = NO_DEADLINE
     allowed: Statuses = frozenset()
@@ -38,6 +39,9 @@ class Instant:
     def bounds(self) -> bool:
         """Whether it may end an execution."""
         return bool(self.allowed)
+
+    def __str__(self) -> str:
+        return f"{self.ns} ns{' (may pass)' if self.allowed else ''}"
 
     def after(self, allowed: Statuses) -> Statuses:
         """How a call may end, which without it may end in certain ways."""
@@ -144,9 +148,9 @@ def _shorter(plan: Plan, random: Random) -> Fault | None:
     return Fault("an input is too short", replace(plan.request, inputs=tuple(arguments)), INVALID)
 
 
-def _with_pool(name: str, plan: Plan, index: int, pool: object, allowed: Statuses) -> Fault:
+def _with_pool(name: str, plan: Plan, index: int, pool: RequestMemoryPool, allowed: Statuses) -> Fault:
     pools = list(plan.request.pools)
-    pools[index] = pool  # type: ignore[call-overload]  # any kind of memory, or a token
+    pools[index] = pool
     return Fault(name, replace(plan.request, pools=tuple(pools)), allowed)
 
 
@@ -177,10 +181,10 @@ def _read_only_output(plan: Plan, _: Random) -> Fault | None:
 
 
 def _image(plan: Plan, random: Random) -> Fault | None:
-    if not plan.blocks:
+    if not plan.slots:
         return None
     image = create_hardware_buffer(BufferDescription(16, 16, 1, Format.R8G8B8A8_UNORM, Usage.CPU_READ_OFTEN, 16))
-    return _with_pool("a range of an image", plan, random.randrange(len(plan.blocks)), image, REFUSED)
+    return _with_pool("a range of an image", plan, random.choice(list(plan.slots.values())).block, image, REFUSED)
 
 
 def _omitted(plan: Plan, random: Random) -> Fault:

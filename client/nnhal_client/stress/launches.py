@@ -10,7 +10,7 @@ from nnhal.errors import HalError
 from nnhal.fence import Fence, FenceError, FenceState, Signal
 from nnhal.types import ErrorStatus, FencedExecutionInfo
 from nnhal_client.stress.faults import Instant
-from nnhal_client.stress.outcomes import FAILURE, MISSED, OK, Statuses, Violation, ask, describe, require
+from nnhal_client.stress.outcomes import ANY, FAILURE, MISSED, OK, Statuses, Violation, ask, describe, require
 from nnhal_client.stress.plan import Plan
 
 _SETTLE_SECONDS = 50.0
@@ -51,12 +51,16 @@ class Launch:
 
     @property
     def is_held(self) -> bool:
-        """Whether it waits for a gate that is open, or for a launch that does."""
+        """Whether it cannot have ended: a gate is open, or an earlier launch is held, and nothing can have failed."""
+        if self._was_bounded or any(gate.fence.state is FenceState.ERROR for gate in self.gates):
+            return False
+        if not all(other.is_held or (other.settled and other.succeeded) for other in self.earlier):
+            return False
         return any(gate.is_open for gate in self.gates) or any(other.is_held for other in self.earlier)
 
     def inquire(self) -> ErrorStatus:
         """Ask for its end before it is known: that may be refused only as long as its fence is pending."""
-        held, state = self.is_held and not self.deadline.bounds, self._state()
+        held, state = self.is_held, self._state()
         try:
             status = self.info().status
         except HalError as error:
@@ -81,25 +85,18 @@ class Launch:
         require(info == ask(self.info, takes=False).value, f"{self.plan}: two different answers about its end")
         allowed = self._allowed()
         require(
-            info.status in allowed, f"{self.plan}: it ended with {info.status.name} ({info.message}); "
-            f"allowed: {describe(allowed)}"
+            info.status in allowed,
+            f"{self.plan}: it ended with {info.status.name} ({info.message}); allowed: {describe(allowed)}",
         )
         require(self.succeeded == (info.status == ErrorStatus.NONE), f"{self.plan}: its fence says otherwise: {info}")
         self._check_timing(info)
-        self._note_end(info.status)
+        self.plan.end(info.status)
         if self.succeeded:
             self.plan.verify(None)
         else:
             self.plan.verify_untouched()
         self.finish()
         return info.status
-
-    def _note_end(self, status: ErrorStatus) -> None:
-        raced = {id(buffer): buffer.raced for buffer in self.plan.uses.buffers}
-        self.plan.conclude(status, ran=True)
-        for buffer in self.plan.uses.buffers:
-            buffer.raced = raced[id(buffer)]  # what launches in a chain do to a buffer is no race
-        self.plan.uses.end()
 
     @property
     def _was_bounded(self) -> bool:
@@ -117,6 +114,8 @@ class Launch:
     def _allowed(self) -> Statuses:
         extra = MISSED if self._was_bounded else frozenset()
         # A deadline may end the wait before the fence that is waited for fails.
+        if any(buffer.raced for buffer in self.plan.uses.buffers):
+            extra |= ANY
         return FAILURE | extra if self._was_failed else self.allowed | extra
 
     def _wait(self) -> bool:

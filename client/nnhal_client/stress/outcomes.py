@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from nnhal.errors import HalError
 from nnhal.rpc import defect
@@ -18,11 +18,11 @@ INVALID: Statuses = frozenset({ErrorStatus.INVALID_ARGUMENT})
 FAILURE: Statuses = frozenset({ErrorStatus.GENERAL_FAILURE})
 MISSED: Statuses = frozenset({ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_DEADLINE_PERSISTENT})
 REFUSED = INVALID | FAILURE
+NOTHING: Statuses = frozenset()
+"""Where there cannot be room enough."""
 ANY = OK | REFUSED
 """Where other threads use the same objects: whether they are busy, filled or released is not known."""
-_EXHAUSTED: Statuses = frozenset(
-    {ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT}
-)
+_EXHAUSTED: Statuses = frozenset({ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT})
 _DEFECTS = (defect().message, "the driver failed; its log says why")
 
 
@@ -40,8 +40,8 @@ class Answer(Generic[T]):
     @property
     def value(self) -> T:
         """What was returned. Only after NONE."""
-        assert self._value is not None
-        return self._value
+        assert self
+        return cast(T, self._value)
 
     def __bool__(self) -> bool:
         return self.status == ErrorStatus.NONE

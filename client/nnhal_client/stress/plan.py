@@ -76,6 +76,8 @@ class Plan:
         )
         self.slots, self.blocks = self._place(random)
         self._snapshots: list[Bytes] = []
+        self._gone: set[int] = set()
+        self._own_uses = 0
         self.request = self._request(random, stated)
         self.sample: Sample
         self.refill(random)
@@ -113,6 +115,16 @@ class Plan:
         self._drawn = tuple(drawn)
         self.look()
 
+    def truncate(self, random: Random) -> bool:
+        """Take away a file that an argument lies in, if one does. What is in it can no longer be checked."""
+        indexes = sorted({slot.block for slot in self.slots.values()})
+        files = [index for index in indexes if self.blocks[index].kind is Kind.OPEN_FILE]
+        if files:
+            gone = random.choice(files)
+            self.blocks[gone].truncate()
+            self._gone.add(gone)
+        return bool(files)
+
     def look(self) -> None:
         """See what is in the buffers, just before an execution."""
         inputs = list(self._drawn)
@@ -139,6 +151,11 @@ class Plan:
                 found |= INVALID if buffer.readable() == OK else ANY
         return found
 
+    @property
+    def states_output(self) -> bool:
+        """Whether model and request say together how large the output is."""
+        return 0 not in (combine(self.specimen.output.dimensions, self.request.outputs[0].dimensions) or ())
+
     def doubts(self) -> Statuses:
         """How an execution may be refused besides, because of what is not known of its buffers."""
         found: Statuses = frozenset()
@@ -161,13 +178,15 @@ class Plan:
         if result is not None:
             self._verify_result(result)
         slot = self.slots.get(self._output)
-        if slot is not None and not self.tiny and not self._is_wild():
+        if slot is not None and slot.block not in self._gone and not self.tiny and not self._is_wild():
             self._verify_output(self.blocks[slot.block].read()[slot.value])
         self.verify_untouched()
 
     def verify_untouched(self) -> None:
         """Check that nothing has changed but outputs and padding. Raises Violation."""
         for index, (block, before) in enumerate(zip(self.blocks, self._snapshots, strict=True)):
+            if index in self._gone:
+                continue
             after = block.read()
             changed = after != before
             for position, slot in self.slots.items():
@@ -176,6 +195,20 @@ class Plan:
             if changed.any():
                 where = np.flatnonzero(changed)
                 require(False, f"{self}: {len(where)} bytes from byte {where[0]} of block {index} were changed")
+
+    def begin(self) -> None:
+        """A launch of it has been accepted."""
+        self.uses.begin()
+        self._own_uses = 1
+
+    def end(self, status: ErrorStatus) -> None:
+        """The launch has ended."""
+        raced = [buffer.raced for buffer in self.uses.buffers]
+        self.conclude(status, ran=True)
+        for buffer, was in zip(self.uses.buffers, raced, strict=True):
+            buffer.raced = was  # what launches in a chain do to a buffer is no race
+        self._own_uses = 0
+        self.uses.end()
 
     def conclude(self, status: ErrorStatus, ran: bool) -> None:
         """Note what an execution has made of the output's buffer. ``ran`` is false where it may not have run."""
@@ -244,7 +277,7 @@ class Plan:
 
     def _is_wild(self) -> bool:
         inputs = [buffer for position, buffer in self.buffers.items() if position < self._output]
-        return any(buffer.wild or buffer.users or buffer.content is None for buffer in inputs)
+        return any(b.wild or b.raced or b.content is None or b.users > self._own_uses for b in inputs)
 
     def _padding(self, slot: Slot) -> slice:
         return slice(slot.offset + slot.length, slot.whole.stop)

@@ -23,6 +23,8 @@ class Shared:
     launcher: RemoteLauncher
     buffer: RemoteBuffer
     cache: CompilationCache
+    synchronous: bool
+    """Whether the device returns no fences."""
 
     @property
     def prepared(self) -> Prepared:
@@ -40,11 +42,16 @@ def share(device: RemoteDevice, specimen: Specimen, random: Random) -> Shared:
     )
     prepared = Prepared(specimen, device.prepare_model(specimen.model, cache=cache))
     plan = Plan(prepared, random)
+    execution = prepared.remote.create_reusable_execution(plan.request, plan.config)
+    started = execution.execute_fenced()
+    if started.fence is not None:
+        started.fence.wait()
     return Shared(
         plan,
-        prepared.remote.create_reusable_execution(plan.request, plan.config),
+        execution,
         prepared.remote.configure_execution_burst(),
         device.open_launcher(),
         device.allocate([prepared.remote], [BufferRole(0, 0)], [BufferRole(0, 0)]),
         cache,
+        started.fence is None,
     )

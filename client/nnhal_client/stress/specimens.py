@@ -182,9 +182,7 @@ def _convolution(kind: Kind, random: Random) -> Specimen:
     image = main.input(F32, (1, 4, 4, 2))
     filters, bias = main.constant(F32, _FILTERS), main.constant(F32, _BIAS)
     options = [main.constant(OperandType.INT32, number) for number in (_VALID, 1, 1, 0)]
-    main.returns(
-        main.operation(OperationType.CONV_2D, [image, filters, bias, *options], Operand(F32, (1, 4, 4, 3)))
-    )
+    main.returns(main.operation(OperationType.CONV_2D, [image, filters, bias, *options], Operand(F32, (1, 4, 4, 3))))
     return Specimen(
         f"convolution, constants in {kind.value}",
         _in_pool(program.model(), kind, random),

@@ -10,12 +10,14 @@ import onnxruntime
 from nnhal.extensions.onnx import EXTENSION
 from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.types import DeviceType, Extension, NumberOfCacheFiles
+from nnhal_devices.backend import Backend, MemoryRules
 from nnhal_devices.cpu_acc.capabilities import CAPABILITIES
+from nnhal_devices.cpu_acc.costs import ROOFLINE
 from nnhal_devices.cpu_acc.lowering import lower
 from nnhal_devices.cpu_acc.session import create_session
 from nnhal_devices.cpu_acc.support import supported_operations
 from nnhal_devices.cpu_acc.workload import OnnxWorkload
-from nnhal_devices.driver import DriverOptions, MemoryRules, PrepareOptions, Support
+from nnhal_devices.driver import DriverOptions, PrepareOptions, Support
 
 
 @final
@@ -30,6 +32,7 @@ class CpuAcc:
     modelled_timing = False
     extensions: tuple[Extension, ...] = (EXTENSION,)
     number_of_cache_files = NumberOfCacheFiles(1, 1)
+    backend = Backend(ROOFLINE.operation_ns, realisation="ONNX Runtime on this machine's CPU")
 
     def __init__(self, options: DriverOptions) -> None:
         self._threads = options.threads

@@ -12,7 +12,9 @@ from nnhal.arrays import Array
 from nnhal.extensions.onnx import EXTENSION
 from nnhal.resolved import ResolvedModel
 from nnhal.types import DeviceType, Extension, NumberOfCacheFiles
+from nnhal_devices.backend import Backend, MemoryRules
 from nnhal_devices.cpu_ref.capabilities import CAPABILITIES
+from nnhal_devices.cpu_ref.costs import ROOFLINE
 from nnhal_devices.cpu_ref.extension import element_type
 from nnhal_devices.cpu_ref.interpreter import Interpreter
 from nnhal_devices.cpu_ref.support import supported_operations
@@ -20,7 +22,6 @@ from nnhal_devices.driver import (
     Argument,
     Control,
     DriverOptions,
-    MemoryRules,
     Outcome,
     PrepareOptions,
     Support,
@@ -39,6 +40,7 @@ class CpuRef:
     modelled_timing = False
     extensions: tuple[Extension, ...] = (EXTENSION,)
     number_of_cache_files = NumberOfCacheFiles(1, 1)
+    backend = Backend(ROOFLINE.operation_ns, realisation="numpy on this machine's CPU")
 
     def __init__(self, options: DriverOptions | None = None) -> None:
         del options  # nothing of it applies

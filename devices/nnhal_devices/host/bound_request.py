@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Protocol
@@ -21,7 +21,16 @@ from nnhal.types import (
     Timing,
 )
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, combine, describe, fully_specified, is_extension
-from nnhal_devices.driver import DONE, Argument, BoundWorkload, Control, Outcome, Workload
+from nnhal_devices.backend import MemoryManager
+from nnhal_devices.driver import (
+    DONE,
+    Argument,
+    AsynchronousWorkload,
+    BoundWorkload,
+    Control,
+    Outcome,
+    Workload,
+)
 from nnhal_devices.host.callback import FencedExecution
 from nnhal_devices.host.clock import require_ahead
 from nnhal_devices.host.counters import Counters
@@ -30,6 +39,7 @@ from nnhal_devices.host.scheduler import Scheduler
 from nnhal_devices.host.staging import NO_STAGING, Staged, Staging, copy_in, copy_out
 
 SUCCESS = ExecutionResult()
+Conclude = Callable[[], tuple[ExecutionResult, Staging]]
 _PLAIN_SUCCESS = (SUCCESS, NO_STAGING)
 
 
@@ -39,6 +49,7 @@ class Prepared(Protocol):
     model: ResolvedModel
     workload: Workload
     priority: Priority
+    memory_manager: MemoryManager | None
     scheduler: Scheduler
     counters: Counters
     element_sizes: Mapping[int, int]
@@ -121,11 +132,34 @@ class BoundRequest:
                 self.uses.spoil()
             raise
         try:
+            if prepared.memory_manager is not None:
+                return self._run_in_working_memory(prepared.memory_manager, control, started)
             if self.uses is None:
                 return self._run(control, started)
             return self._run_in_device_memory(self.uses, control, started)
         finally:
             scheduler.leave()
+
+    def enqueue_held(self, deadline_ns: int) -> Conclude:
+        """Put a run into the queue of an asynchronous device, while it is held; returns what concludes it after a sync.
+
+        On any other device, and in device memory, it has run when this returns. Raises HalError.
+        """
+        workload = None if self.uses is not None else self._workload
+        if not isinstance(workload, AsynchronousWorkload):
+            done = self.run_held(deadline_ns)
+            return lambda: done
+        control = self._unbounded if deadline_ns == NO_DEADLINE else self._bounded(deadline_ns)
+        started = time.perf_counter_ns()
+        staging = Staging() if self._staged_inputs or self._staged_outputs else NO_STAGING
+        copy_in(self._staged_inputs, staging)
+        begun = time.perf_counter_ns()
+        pending = workload.enqueue(control)
+
+        def conclude() -> tuple[ExecutionResult, Staging]:
+            return self._measured(pending.result(), begun, started, staging)
+
+        return conclude
 
     def require_known_outputs(self) -> None:
         """Raise INVALID_ARGUMENT where the size of an output is open: such a request cannot be fenced."""
@@ -161,6 +195,17 @@ class BoundRequest:
             raise
         return result, staging
 
+    def _run_in_working_memory(
+        self, manager: MemoryManager, control: Control, started: int
+    ) -> tuple[ExecutionResult, Staging]:
+        manager.acquire()
+        try:
+            if self.uses is None:
+                return self._run(control, started)
+            return self._run_in_device_memory(self.uses, control, started)
+        finally:
+            manager.release()
+
     def _tie(self, uses: BufferUses) -> None:
         """Tie the workload to the buffers as they are now."""
         versions = uses.versions
@@ -191,12 +236,19 @@ class BoundRequest:
         if self._staged_inputs:
             copy_in(self._staged_inputs, staging)
         begun = time.perf_counter_ns()
-        outcome = self._with_room(self._workload.run(control), control)
-        on_device = time.perf_counter_ns() - begun if outcome.time_on_device_ns is None else outcome.time_on_device_ns
+        return self._measured(self._with_room(self._workload.run(control), control), begun, started, staging)
+
+    def _measured(
+        self, outcome: Outcome, begun: int, started: int, staging: Staging
+    ) -> tuple[ExecutionResult, Staging]:
+        """Conclude a run that began at ``begun`` in a call that ``started`` before, and say what it took."""
+        took = time.perf_counter_ns() - begun
         result, staging = self._conclude(outcome, staging)
         if self.measures and result.output_sufficient_size:
-            driver = time.perf_counter_ns() - started
-            result = replace(result, timing=Timing(on_device, driver))
+            # Modelled time stands for the emulator's own, in the driver's time as well: it is never the longer one.
+            on_device = took if outcome.time_on_device_ns is None else outcome.time_on_device_ns
+            in_driver = time.perf_counter_ns() - started - took + on_device
+            result = replace(result, timing=Timing(on_device, in_driver))
         return result, staging
 
     def _with_room(self, outcome: Outcome, control: Control) -> Outcome:

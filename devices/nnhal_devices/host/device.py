@@ -23,6 +23,7 @@ from nnhal.types import (
 )
 from nnhal.types.layout import Dimensions, is_extension
 from nnhal.validation import validate_model
+from nnhal_devices.backend import OptimizationViews
 from nnhal_devices.driver import Driver, PrepareOptions, Support, Supported, Unsupported
 from nnhal_devices.host import cache
 from nnhal_devices.host.allocation import allocate
@@ -55,7 +56,7 @@ class Device:
     def __init__(self, driver: Driver, settings: DeviceSettings) -> None:
         self.driver = driver
         self.scheduler = Scheduler(settings.workers)
-        self.launcher = Launcher(settings.synchronous_fences)
+        self.launcher = Launcher(driver.backend.queue, settings.synchronous_fences)
         self.memory = MemoryBudget(settings.buffer_bytes, driver.memory.alignment)
         self.counters = Counters()
 
@@ -77,6 +78,23 @@ class Device:
     def supported_operations(self, model: Model) -> list[bool]:
         """Whether each operation of main is supported as given. Raises INVALID_ARGUMENT."""
         return [isinstance(answer, Supported) for answer in self.explain_support(model)]
+
+    def estimate_costs(self, model: Model) -> list[float]:
+        """Modelled nanoseconds of each operation of main, 0 for what is not supported. Raises INVALID_ARGUMENT."""
+        validate_model(model)
+        resolved = resolve(model)
+        costs = self.driver.backend.operation_ns(resolved)
+        return [
+            cost if isinstance(answer, Supported) else 0.0
+            for cost, answer in zip(costs, self._support(resolved), strict=True)
+        ]
+
+    def optimize(self, model: Model) -> OptimizationViews:
+        """What the driver makes of a subgraph. Raises INVALID_ARGUMENT where it does not support all of it."""
+        validate_model(model)
+        resolved = resolve(model)
+        self._require_support(resolved)
+        return self.driver.backend.optimize(resolved)
 
     def launch(self, model: Model, arguments: Preparation, owner: Owner) -> Callable[[], PreparedModel]:
         """Check the arguments of a preparation and return the work that is left.
@@ -140,13 +158,7 @@ class Device:
 
     def _prepare(self, resolved: ResolvedModel, options: PrepareOptions, owner: Owner) -> PreparedModel:
         model = resolved.model
-        for index, answer in enumerate(self._support(resolved)):
-            if isinstance(answer, Unsupported):
-                place = describe_operation(model.main.operations[index], index)
-                invalid_argument(
-                    f"{place} is not supported by {self.driver.name}: {answer.code}: got {answer.got}, "
-                    f"allowed {answer.allowed}"
-                )
+        self._require_support(resolved)
         require_ahead(options.deadline_ns)
         workload = self.driver.prepare(resolved, options)
         return PreparedModel(
@@ -154,11 +166,21 @@ class Device:
             workload,
             options.priority,
             self.driver.memory,
+            self.driver.backend.memory_manager,
             self.scheduler,
             self.counters,
             owner,
             element_sizes(model, self.driver.extensions),
         )
+
+    def _require_support(self, resolved: ResolvedModel) -> None:
+        for index, answer in enumerate(self._support(resolved)):
+            if isinstance(answer, Unsupported):
+                place = describe_operation(resolved.model.main.operations[index], index)
+                invalid_argument(
+                    f"{place} is not supported by {self.driver.name}: {answer.code}: got {answer.got}, "
+                    f"allowed {answer.allowed}"
+                )
 
     def _extension(self, model: Model, index: int) -> Unsupported | None:
         """A refusal where an operation is of an extension that the driver does not have."""

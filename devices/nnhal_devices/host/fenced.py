@@ -13,7 +13,8 @@ from nnhal.errors import HalError, general_failure, invalid_argument
 from nnhal.fence import Fence, FenceError, FenceState, Signal, create_fence, wait_for_all
 from nnhal.rpc import defect
 from nnhal.types import NO_DEADLINE, ErrorStatus, FencedExecutionInfo, Timing
-from nnhal_devices.host.bound_request import BoundRequest
+from nnhal_devices.backend import CommandQueue
+from nnhal_devices.host.bound_request import BoundRequest, Conclude
 from nnhal_devices.host.callback import FencedExecution
 from nnhal_devices.host.clock import now_ns, require_ahead
 
@@ -30,6 +31,7 @@ class Launching(Protocol):
     """A client, as far as it launches."""
 
     launched: LaunchCount
+    enqueued: Enqueued
     ended: Descriptor
     """Becomes readable when the session is over."""
 
@@ -58,13 +60,34 @@ class LaunchCount:
             self.value -= 1
 
 
+class Enqueued:
+    """What a client has enqueued on an asynchronous device since its last sync, in order."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._conclusions: list[Callable[[], FencedExecutionInfo]] = []
+
+    def add(self, conclude: Callable[[], FencedExecutionInfo]) -> None:
+        """One more, with what says how it ended once the queue has been synced."""
+        with self._lock:
+            self._conclusions.append(conclude)
+
+    def conclude(self) -> list[FencedExecutionInfo]:
+        """Say of all of them how they ended. The queue has been synced."""
+        with self._lock:
+            conclusions, self._conclusions = self._conclusions, []
+        return [conclude() for conclude in conclusions]
+
+
 class Launcher:
     """Launches executions. Safe to use from several threads.
 
     ``synchronous`` makes it a device that computes in the call: it returns no fence, and raises what went wrong.
     """
 
-    def __init__(self, synchronous: bool = False) -> None:
+    def __init__(self, queue: CommandQueue | None = None, synchronous: bool = False) -> None:
+        """``queue`` is the one of an asynchronous device."""
+        self._queue = queue
         self._synchronous = synchronous
 
     def launch(
@@ -75,6 +98,7 @@ class Launcher:
         duration_ns: int,
         client: Launching,
         answer: Callable[[FencedExecution, Fence | None], T],
+        enqueue: bool = False,
     ) -> tuple[T, Launch | None]:
         """Check everything that can be checked now, and return what ``answer`` makes of it and what is left to be run.
 
@@ -82,13 +106,13 @@ class Launcher:
         where it has ended; where that fails, nothing is launched. Raises INVALID_ARGUMENT for bad numbers, open
         outputs, and fences that are in error already; GENERAL_FAILURE where the execution is in flight already or a
         device buffer has nothing to read; RESOURCE_EXHAUSTED_TRANSIENT where too much is launched.
+
+        With ``enqueue`` the fence of an asynchronous device signals when the execution is in its queue.
         """
         launched_ns = now_ns()
         if min(deadline_ns, duration_ns) < NO_DEADLINE:
             invalid_argument(f"deadline {deadline_ns} ns and duration {duration_ns} ns, expected -1 or more each")
-        for number, fence in enumerate(fences):
-            if fence.state is FenceState.ERROR:
-                invalid_argument(f"fence {number} to wait for is in error")
+        _require_no_error(fences)
         bound.require_known_outputs()
         require_ahead(deadline_ns)
         bound.hold()
@@ -101,7 +125,9 @@ class Launcher:
             raise
         if bound.uses:
             bound.uses.begin()
-        launch = Launch(bound, fences, deadline_ns, duration_ns, client, launched_ns)
+        launch = Launch(
+            bound, fences, deadline_ns, duration_ns, client, launched_ns, enqueue and self._queue is not None
+        )
         if self._synchronous:
             info = launch.execute()
             if info.status != ErrorStatus.NONE:
@@ -114,6 +140,26 @@ class Launcher:
             launch.let_go()
             raise
         return answered, launch
+
+    def sync(self, fences: Sequence[Fence], client: Launching) -> tuple[Fence, Sync]:
+        """A fence that signals when all that the client has enqueued is visible, and what is left to be run.
+
+        Raises INVALID_ARGUMENT for fences that are in error, RESOURCE_EXHAUSTED_TRANSIENT.
+        """
+        _require_no_error(fences)
+        client.launched.enter()
+        try:
+            signal, fence = _new_fence()
+        except BaseException:
+            client.launched.leave()
+            raise
+        return fence, Sync(self._queue, fences, client, signal)
+
+
+def _require_no_error(fences: Sequence[Fence]) -> None:
+    for number, fence in enumerate(fences):
+        if fence.state is FenceState.ERROR:
+            invalid_argument(f"fence {number} to wait for is in error")
 
 
 def fences_from(descriptors: list[Descriptor]) -> list[Fence]:
@@ -154,6 +200,7 @@ class Launch:
         duration_ns: int,
         client: Launching,
         launched_ns: int,
+        enqueue: bool,
     ) -> None:
         self.execution = FencedExecution()
         self.signal: Signal | None = None
@@ -163,6 +210,7 @@ class Launch:
         self._duration_ns = duration_ns
         self._client = client
         self._launched_ns = launched_ns
+        self._enqueue = enqueue
 
     @property
     def is_brief(self) -> bool:
@@ -170,38 +218,33 @@ class Launch:
         return not self._fences and 0 < self._bound.last_run_ns < _BRIEF_NS
 
     def run(self) -> None:
-        """Execute it, and signal its fence or put it into error."""
-        self._conclude(self.execute())
+        """Execute it, or enqueue it, and signal its fence or put it into error."""
+        if not self._enqueue:
+            self._signal(self.execute())
+            return
+        info = self._guarded(self._enqueue_it)
+        if info.status != ErrorStatus.NONE:
+            self.end(info)
+        self._signal(info)
 
     def give_up(self, reason: str) -> None:
         """It cannot be run."""
         info = _info_of(HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, f"cannot be run: {reason}"))
         self.end(info)
-        self._conclude(info)
+        self._signal(info)
 
     def execute(self) -> FencedExecutionInfo:
         """Wait for the fences, run, and say how it ended."""
-        try:
-            info = self._execute()
-        except HalError as error:
-            info = _info_of(error)
-        except Exception:
-            _log.exception("a fenced execution failed")
-            info = _info_of(defect())
-        self.end(info)
-        return info
+        return self._ended(self._guarded(self._execute))
+
+    def conclude(self, conclude: Conclude, begun_ns: int) -> FencedExecutionInfo:
+        """What was enqueued has run: say how it ended."""
+        return self._ended(self._guarded(lambda: self._info(conclude, begun_ns)))
 
     def end(self, info: FencedExecutionInfo) -> None:
         """Let go of what it held, then say how it ended: whoever learns that it has can launch it again."""
         self.let_go()
         self.execution.end(info)
-
-    def _conclude(self, info: FencedExecutionInfo) -> None:
-        if self.signal is not None:
-            if info.status == ErrorStatus.NONE:
-                self.signal.send()
-            else:
-                self.signal.fail()
 
     def let_go(self) -> None:
         """Let go of what it held."""
@@ -210,40 +253,107 @@ class Launch:
         self._bound.let_go()
         self._client.launched.leave()
 
-    def _execute(self) -> FencedExecutionInfo:
-        bound = self._bound
+    def _ended(self, info: FencedExecutionInfo) -> FencedExecutionInfo:
+        self.end(info)
+        return info
+
+    def _signal(self, info: FencedExecutionInfo) -> None:
+        if self.signal is not None:
+            if info.status == ErrorStatus.NONE:
+                self.signal.send()
+            else:
+                self.signal.fail()
+
+    def _guarded(self, work: Callable[[], FencedExecutionInfo]) -> FencedExecutionInfo:
+        """What some work finds out, also where it fails; then what it was to write is undefined."""
         try:
-            self._wait()
-            begun_ns = now_ns()
-            result, staging = bound.run_held(self._effective_deadline(begun_ns))
-        except BaseException:
-            if bound.uses:
-                bound.uses.spoil()
-            raise
+            return work()
+        except HalError as error:
+            info = _info_of(error)
+        except Exception:
+            _log.exception("a fenced execution failed")
+            info = _info_of(defect())
+        if self._bound.uses:
+            self._bound.uses.spoil()
+        return info
+
+    def _execute(self) -> FencedExecutionInfo:
+        begun_ns = self._wait()
+        return self._info(lambda: self._bound.run_held(self._effective_deadline(begun_ns)), begun_ns)
+
+    def _enqueue_it(self) -> FencedExecutionInfo:
+        begun_ns = self._wait()
+        conclude = self._bound.enqueue_held(self._effective_deadline(begun_ns))
+        self._client.enqueued.add(lambda: self.conclude(conclude, begun_ns))
+        return _ENQUEUED
+
+    def _info(self, run: Conclude, begun_ns: int) -> FencedExecutionInfo:
+        bound = self._bound
+        result, staging = run()
         if not result.output_sufficient_size:
             general_failure("an output did not fit its memory")
-        on_device, ended_ns = result.timing.time_on_device_ns, now_ns()
-        bound.last_run_ns = ended_ns - begun_ns
+        bound.last_run_ns = now_ns() - begun_ns
         if not bound.measures:
             return FencedExecutionInfo(ErrorStatus.NONE, staged_bytes=staging.bytes, staging_ns=staging.duration_ns)
+        fenced = result.timing
+        waited_ns = begun_ns - self._launched_ns
         return FencedExecutionInfo(
             ErrorStatus.NONE,
-            Timing(on_device, ended_ns - self._launched_ns),
-            Timing(on_device, ended_ns - begun_ns),
+            Timing(fenced.time_on_device_ns, fenced.time_in_driver_ns + waited_ns),
+            fenced,
             staged_bytes=staging.bytes,
             staging_ns=staging.duration_ns,
         )
 
-    def _wait(self) -> None:
-        try:
-            wait_for_all(self._fences, self._deadline_ns, self._client.ended.fileno())
-        except FenceError as error:
-            general_failure(str(error))
-        except TimeoutError as error:
-            raise HalError(ErrorStatus.MISSED_DEADLINE_TRANSIENT, str(error)) from error
+    def _wait(self) -> int:
+        """Wait for the fences; the instant at which all had signalled. Raises HalError."""
+        _wait(self._fences, self._deadline_ns, self._client)
+        return now_ns()
 
     def _effective_deadline(self, begun_ns: int) -> int:
         if self._duration_ns == NO_DEADLINE:
             return self._deadline_ns
         end = begun_ns + self._duration_ns
         return end if self._deadline_ns == NO_DEADLINE else min(end, self._deadline_ns)
+
+
+class Sync:
+    """Makes what a client has enqueued visible, then signals."""
+
+    is_brief = False
+
+    def __init__(self, queue: CommandQueue | None, fences: Sequence[Fence], client: Launching, signal: Signal) -> None:
+        self._queue = queue
+        self._fences = fences
+        self._client = client
+        self._fence_signal = signal
+
+    def run(self) -> None:
+        """Wait for the fences, sync, and signal; in error where something that was enqueued has failed."""
+        try:
+            _wait(self._fences, NO_DEADLINE, self._client)
+            if self._queue is not None:
+                self._queue.sync()
+            failed = [info for info in self._client.enqueued.conclude() if info.status != ErrorStatus.NONE]
+        except HalError:
+            failed = [_info_of(defect())]
+        except Exception:
+            _log.exception("a sync failed")
+            failed = [_info_of(defect())]
+        self._client.launched.leave()
+        if failed:
+            self._fence_signal.fail()
+        else:
+            self._fence_signal.send()
+
+
+def _wait(fences: Sequence[Fence], deadline_ns: int, client: Launching) -> None:
+    try:
+        wait_for_all(fences, deadline_ns, client.ended.fileno())
+    except FenceError as error:
+        general_failure(str(error))
+    except TimeoutError as error:
+        raise HalError(ErrorStatus.MISSED_DEADLINE_TRANSIENT, str(error)) from error
+
+
+_ENQUEUED = FencedExecutionInfo(ErrorStatus.NONE)

@@ -51,6 +51,9 @@ class _LaunchServer:
                 case "launch":
                     fences, work = self._launch(call.launch, fences_from(descriptors))
                     return _LAUNCHED, fences, work
+                case "sync":
+                    fence, sync = self._launcher.sync(fences_from(descriptors), self._client)
+                    return _LAUNCHED, [fence.descriptor], sync
                 case "info":
                     return self._info(call.info), [], None
                 case _:
@@ -70,7 +73,9 @@ class _LaunchServer:
             bound.launched = execution
             return [fence.descriptor] if fence else []
 
-        return self._launcher.launch(bound, fences, launch.deadline_ns, launch.duration_ns, self._client, answer)
+        return self._launcher.launch(
+            bound, fences, launch.deadline_ns, launch.duration_ns, self._client, answer, launch.enqueue
+        )
 
     def _info(self, info: wire.LaunchInfo) -> bytes:
         execution = self._client.execution(info.execution).launched

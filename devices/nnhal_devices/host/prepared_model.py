@@ -11,7 +11,8 @@ from nnhal.resolved import ResolvedModel
 from nnhal.types import MAX_LOOP_TIMEOUT_NS, ExecutionConfig, Memory, Priority, Request, RequestArgument
 from nnhal.types.layout import Dimensions
 from nnhal.validation import validate_request
-from nnhal_devices.driver import Argument, MemoryRules, Workload
+from nnhal_devices.backend import MemoryManager, MemoryRules
+from nnhal_devices.driver import Argument, Workload
 from nnhal_devices.host.bound_request import BoundRequest, Tie
 from nnhal_devices.host.counters import Counters
 from nnhal_devices.host.device_memory import BufferUse, BufferUses, DeviceBuffer, Role, empty_argument
@@ -40,6 +41,7 @@ class PreparedModel:
         workload: Workload,
         priority: Priority,
         rules: MemoryRules,
+        memory_manager: MemoryManager | None,
         scheduler: Scheduler,
         counters: Counters,
         owner: Owner,
@@ -51,6 +53,7 @@ class PreparedModel:
         self.workload = workload
         self.priority = priority
         self.rules = rules
+        self.memory_manager = memory_manager
         self.scheduler = scheduler
         self.counters = counters
         self.owner = owner

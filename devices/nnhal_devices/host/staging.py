@@ -16,7 +16,7 @@ from nnhal.arrays import Bytes
 from nnhal.errors import invalid_argument
 from nnhal.memory import FilePool, MappedPool, Pool
 from nnhal.types import Ashmem, DataLocation, MappableFile, Memory
-from nnhal_devices.driver import MemoryKind, MemoryRules
+from nnhal_devices.backend import MemoryKind, MemoryRules
 
 _ALIGNMENT = 64
 

@@ -8,7 +8,8 @@ from typing import final
 from nnhal.errors import general_failure
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Capabilities, DeviceType, Extension, NumberOfCacheFiles, PerformanceInfo
-from nnhal_devices.driver import DriverOptions, MemoryRules, PrepareOptions, Support, Unsupported, Workload
+from nnhal_devices.backend import Backend, MemoryRules
+from nnhal_devices.driver import DriverOptions, PrepareOptions, Support, Unsupported, Workload
 
 _AS_THE_CPU = PerformanceInfo(exec_time=1.0, power_usage=1.0)
 
@@ -25,6 +26,7 @@ class Null:
     modelled_timing = False
     extensions: tuple[Extension, ...] = ()
     number_of_cache_files = NumberOfCacheFiles()
+    backend = Backend(lambda model: [0.0] * len(model.model.main.operations), realisation="nothing")
 
     def __init__(self, options: DriverOptions) -> None:
         self._options = options

@@ -1,9 +1,17 @@
 """A device seen from afar: the HAL's objects as a client holds them."""
 
+from nnhal.remote.backend import (
+    DeviceDescription,
+    NetworkEvent,
+    OperationSupport,
+    OptimizationViews,
+    TensorHandleFactory,
+    TransferCosts,
+)
 from nnhal.remote.buffer import RemoteBuffer
 from nnhal.remote.burst import BurstOutcome, RemoteBurst
 from nnhal.remote.calls import open_rpc
-from nnhal.remote.device import CompilationCache, DeviceDescription, OperationSupport, RemoteDevice
+from nnhal.remote.device import CompilationCache, RemoteDevice
 from nnhal.remote.execution import RemoteExecution
 from nnhal.remote.fenced import RemoteFencedExecution
 from nnhal.remote.identity import DeviceIdentity
@@ -15,7 +23,9 @@ __all__ = [
     "CompilationCache",
     "DeviceDescription",
     "DeviceIdentity",
+    "NetworkEvent",
     "OperationSupport",
+    "OptimizationViews",
     "RemoteBuffer",
     "RemoteBurst",
     "RemoteDevice",
@@ -23,5 +33,7 @@ __all__ = [
     "RemoteFencedExecution",
     "RemoteLauncher",
     "RemotePreparedModel",
+    "TensorHandleFactory",
+    "TransferCosts",
     "open_rpc",
 ]

@@ -14,6 +14,14 @@ from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, general_failure, invalid_argument
 from nnhal.remote.answers import require_handle, stated_by_model
+from nnhal.remote.backend import (
+    DeviceDescription,
+    NetworkEvent,
+    OperationSupport,
+    OptimizationViews,
+    description_from_wire,
+    views_from_wire,
+)
 from nnhal.remote.buffer import RemoteBuffer
 from nnhal.remote.calls import Calls
 from nnhal.remote.identity import (
@@ -63,28 +71,6 @@ class CompilationCache:
 
 
 NO_CACHE = CompilationCache()
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceDescription:
-    """What a device's backend says of it. ``imports`` are names of memory kinds, in lower case."""
-
-    name: str
-    imports: frozenset[str]
-    alignment: int
-    modelled_timing: bool
-    workers: int
-
-
-@dataclass(frozen=True, slots=True)
-class OperationSupport:
-    """Whether an operation is supported, and if not why: a stable code, what was got, what is allowed, a hint."""
-
-    supported: bool
-    code: str = ""
-    got: str = ""
-    allowed: str = ""
-    hint: str = ""
 
 
 class RemoteDevice:
@@ -180,13 +166,23 @@ class RemoteDevice:
     def describe(self) -> DeviceDescription:
         """What the device is beyond the HAL."""
         answer = self._calls.call(self._backend.Describe, backend_pb2.DescribeRequest())
-        unknown = set(answer.imports) - set(backend_pb2.MemoryKind.values())
-        if unknown:
-            general_failure(f"{self._calls.place} imports memory of kinds {sorted(unknown)}, which do not exist")
-        imports = frozenset(
-            backend_pb2.MemoryKind.Name(kind).removeprefix("MEMORY_KIND_").lower() for kind in answer.imports
-        )
-        return DeviceDescription(answer.name, imports, answer.alignment, answer.modelled_timing, answer.workers)
+        return description_from_wire(answer, self._calls.place)
+
+    def estimate_costs(self, model: Model) -> list[float]:
+        """Modelled nanoseconds of each operation of main; 0 for those that the device does not support."""
+        request = backend_pb2.EstimateCostsRequest(model=model_to_wire(model, self._calls.issue))
+        return self._one_each(list(self._calls.call(self._backend.EstimateCosts, request).operation_ns), model)
+
+    def optimize_subgraph(self, model: Model) -> OptimizationViews:
+        """What the device makes of a model of which it supports every operation."""
+        request = backend_pb2.OptimizeSubgraphRequest(model=model_to_wire(model, self._calls.issue))
+        answer = self._calls.call(self._backend.OptimizeSubgraph, request)
+        return views_from_wire(answer, len(model.main.operations), self._calls.place)
+
+    def notify_network(self, network: int, event: NetworkEvent) -> None:
+        """Tell the device what becomes of a network of this session."""
+        request = backend_pb2.NotifyNetworkRequest(network=network, event=backend_pb2.NetworkEvent.ValueType(event))
+        self._calls.call(self._backend.NotifyNetwork, request)
 
     def usage(self) -> backend_pb2.GetUsageResponse:
         """What the process holds at this moment."""

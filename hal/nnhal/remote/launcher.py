@@ -37,15 +37,24 @@ class RemoteLauncher:
         wait_for: Sequence[Fence] = (),
         deadline_ns: int = NO_DEADLINE,
         duration_ns: int = NO_DEADLINE,
+        enqueue: bool = False,
     ) -> Fence | None:
         """Launch an execution and return the fence that it will signal, None where it has ended already.
 
+        With ``enqueue`` an asynchronous device signals when it is in the queue; results are visible after a ``sync``.
         Raises HalError where the device refuses, DeadObjectError where it is gone.
         """
         call = wire.LaunchCall(
-            launch=wire.Launch(execution=execution.handle, deadline_ns=deadline_ns, duration_ns=duration_ns)
+            launch=wire.Launch(
+                execution=execution.handle, deadline_ns=deadline_ns, duration_ns=duration_ns, enqueue=enqueue
+            )
         )
         _, descriptors = self._exchange(call, [fence.descriptor for fence in wait_for])
+        return checked_fence(descriptors[0], self._calls.place) if descriptors else None
+
+    def sync(self, wait_for: Sequence[Fence] = ()) -> Fence | None:
+        """Have everything made visible that was enqueued before; the fence signals when it is. Raises as ``launch``."""
+        _, descriptors = self._exchange(wire.LaunchCall(sync=wire.Sync()), [fence.descriptor for fence in wait_for])
         return checked_fence(descriptors[0], self._calls.place) if descriptors else None
 
     def info(self, execution: RemoteExecution) -> FencedExecutionInfo:
@@ -70,10 +79,11 @@ class RemoteLauncher:
             raise DeadObjectError(f"{place}: {error}") from error
         except (ProtocolError, DecodeError) as error:
             raise TransportError(f"{place}: {error}") from error
-        kind, expected = answer.WhichOneof("answer"), call.WhichOneof("call")
+        kind, asked = answer.WhichOneof("answer"), call.WhichOneof("call")
+        expected = "info" if asked == "info" else "launch"
         if kind == "refused":
             status = ErrorStatus(answer.refused.status) or ErrorStatus.GENERAL_FAILURE
             raise HalError(status, answer.refused.message)
         if kind != expected:
-            general_failure(f"{place} answered a call of kind {expected} with {kind or 'nothing'}")
+            general_failure(f"{place} answered a call of kind {asked} with {kind or 'nothing'}")
         return answer, received

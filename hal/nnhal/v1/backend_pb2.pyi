@@ -52,6 +52,38 @@ MEMORY_KIND_HARDWARE_BUFFER: MemoryKind.ValueType  # 4
 """A graphics buffer in any other format."""
 Global___MemoryKind: _TypeAlias = MemoryKind  # noqa: Y015
 
+class _NetworkEvent:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _NetworkEventEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_NetworkEvent.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    NETWORK_EVENT_UNSPECIFIED: _NetworkEvent.ValueType  # 0
+    """No moment."""
+    NETWORK_EVENT_BEFORE_LOAD: _NetworkEvent.ValueType  # 1
+    """It is about to be loaded."""
+    NETWORK_EVENT_AFTER_LOAD: _NetworkEvent.ValueType  # 2
+    """It has been loaded."""
+    NETWORK_EVENT_BEFORE_UNLOAD: _NetworkEvent.ValueType  # 3
+    """It is about to be unloaded."""
+    NETWORK_EVENT_AFTER_UNLOAD: _NetworkEvent.ValueType  # 4
+    """It has been unloaded."""
+
+class NetworkEvent(_NetworkEvent, metaclass=_NetworkEventEnumTypeWrapper):
+    """NetworkEvent is a moment in the life of a network."""
+
+NETWORK_EVENT_UNSPECIFIED: NetworkEvent.ValueType  # 0
+"""No moment."""
+NETWORK_EVENT_BEFORE_LOAD: NetworkEvent.ValueType  # 1
+"""It is about to be loaded."""
+NETWORK_EVENT_AFTER_LOAD: NetworkEvent.ValueType  # 2
+"""It has been loaded."""
+NETWORK_EVENT_BEFORE_UNLOAD: NetworkEvent.ValueType  # 3
+"""It is about to be unloaded."""
+NETWORK_EVENT_AFTER_UNLOAD: NetworkEvent.ValueType  # 4
+"""It has been unloaded."""
+Global___NetworkEvent: _TypeAlias = NetworkEvent  # noqa: Y015
+
 @_typing.final
 class DescribeRequest(_message.Message):
     """DescribeRequest is empty."""
@@ -80,6 +112,10 @@ class DescribeResponse(_message.Message):
     ALIGNMENT_FIELD_NUMBER: _builtins.int
     MODELLED_TIMING_FIELD_NUMBER: _builtins.int
     WORKERS_FIELD_NUMBER: _builtins.int
+    TENSOR_HANDLE_FACTORIES_FIELD_NUMBER: _builtins.int
+    ASYNCHRONOUS_FIELD_NUMBER: _builtins.int
+    TRANSFER_COSTS_FIELD_NUMBER: _builtins.int
+    REALISATION_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The device's name."""
     alignment: _builtins.int
@@ -88,9 +124,21 @@ class DescribeResponse(_message.Message):
     """Whether time_on_device comes from a model of the device and not from a clock."""
     workers: _builtins.int
     """How many executions run at a time."""
+    asynchronous: _builtins.bool
+    """Whether results are visible to others only after a sync (see execution.proto)."""
+    realisation: _builtins.str
+    """What the device is in truth, in a sentence: an emulation, or the hardware that it uses."""
     @_builtins.property
     def imports(self) -> _containers.RepeatedScalarFieldContainer[Global___MemoryKind.ValueType]:
         """The kinds of memory that it uses in place; others it stages."""
+
+    @_builtins.property
+    def tensor_handle_factories(self) -> _containers.RepeatedCompositeFieldContainer[Global___TensorHandleFactory]:
+        """How values get into and out of the device, the preferred way first."""
+
+    @_builtins.property
+    def transfer_costs(self) -> Global___TransferCosts:
+        """What everything but the operations costs."""
 
     def __init__(
         self,
@@ -100,14 +148,305 @@ class DescribeResponse(_message.Message):
         alignment: _builtins.int = ...,
         modelled_timing: _builtins.bool = ...,
         workers: _builtins.int = ...,
+        tensor_handle_factories: _abc.Iterable[Global___TensorHandleFactory] | None = ...,
+        asynchronous: _builtins.bool = ...,
+        transfer_costs: Global___TransferCosts | None = ...,
+        realisation: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["transfer_costs", b"transfer_costs"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignment", b"alignment", "imports", b"imports", "modelled_timing", b"modelled_timing", "name", b"name", "workers", b"workers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignment", b"alignment", "asynchronous", b"asynchronous", "imports", b"imports", "modelled_timing", b"modelled_timing", "name", b"name", "realisation", b"realisation", "tensor_handle_factories", b"tensor_handle_factories", "transfer_costs", b"transfer_costs", "workers", b"workers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DescribeResponse: _TypeAlias = DescribeResponse  # noqa: Y015
+
+@_typing.final
+class TensorHandleFactory(_message.Message):
+    """TensorHandleFactory is one way in which a device takes and gives the memory of a value."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    IMPORTS_FIELD_NUMBER: _builtins.int
+    EXPORTS_FIELD_NUMBER: _builtins.int
+    MAPS_FIELD_NUMBER: _builtins.int
+    ALIGNMENT_FIELD_NUMBER: _builtins.int
+    FALLBACK_IMPORT_MEMORY_REQUIRED_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """Unique among all devices."""
+    maps: _builtins.bool
+    """Whether its memory can be mapped, and so be copied into and out of."""
+    alignment: _builtins.int
+    """Bytes to which memory must be aligned."""
+    fallback_import_memory_required: _builtins.bool
+    """Whether memory for its results must be allocated by the framework and imported on both sides."""
+    @_builtins.property
+    def imports(self) -> _containers.RepeatedScalarFieldContainer[Global___MemoryKind.ValueType]:
+        """Kinds of memory that it takes as they are."""
+
+    @_builtins.property
+    def exports(self) -> _containers.RepeatedScalarFieldContainer[Global___MemoryKind.ValueType]:
+        """Kinds of memory in which it leaves its results for others."""
+
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        imports: _abc.Iterable[Global___MemoryKind.ValueType] | None = ...,
+        exports: _abc.Iterable[Global___MemoryKind.ValueType] | None = ...,
+        maps: _builtins.bool = ...,
+        alignment: _builtins.int = ...,
+        fallback_import_memory_required: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignment", b"alignment", "exports", b"exports", "fallback_import_memory_required", b"fallback_import_memory_required", "id", b"id", "imports", b"imports", "maps", b"maps"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TensorHandleFactory: _TypeAlias = TensorHandleFactory  # noqa: Y015
+
+@_typing.final
+class TransferCosts(_message.Message):
+    """TransferCosts are the parts of a device's cost model that are no operation's; nanoseconds."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOP_NS_FIELD_NUMBER: _builtins.int
+    SYNC_NS_FIELD_NUMBER: _builtins.int
+    IMPORT_NS_FIELD_NUMBER: _builtins.int
+    COPY_NS_PER_BYTE_FIELD_NUMBER: _builtins.int
+    hop_ns: _builtins.float
+    """To launch an execution and to learn that it has ended."""
+    sync_ns: _builtins.float
+    """To make results visible."""
+    import_ns: _builtins.float
+    """To import one piece of memory."""
+    copy_ns_per_byte: _builtins.float
+    """To copy one byte into or out of the device."""
+    def __init__(
+        self,
+        *,
+        hop_ns: _builtins.float = ...,
+        sync_ns: _builtins.float = ...,
+        import_ns: _builtins.float = ...,
+        copy_ns_per_byte: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["copy_ns_per_byte", b"copy_ns_per_byte", "hop_ns", b"hop_ns", "import_ns", b"import_ns", "sync_ns", b"sync_ns"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TransferCosts: _TypeAlias = TransferCosts  # noqa: Y015
+
+@_typing.final
+class EstimateCostsRequest(_message.Message):
+    """EstimateCostsRequest holds the model in question."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def model(self) -> _model_pb2.Model:
+        """A valid model, or a slice of one."""
+
+    def __init__(
+        self,
+        *,
+        model: _model_pb2.Model | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["model", b"model"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EstimateCostsRequest: _TypeAlias = EstimateCostsRequest  # noqa: Y015
+
+@_typing.final
+class EstimateCostsResponse(_message.Message):
+    """EstimateCostsResponse holds the costs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OPERATION_NS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def operation_ns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """Nanoseconds for each operation of the main subgraph; 0 for those that the device does not support."""
+
+    def __init__(
+        self,
+        *,
+        operation_ns: _abc.Iterable[_builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["operation_ns", b"operation_ns"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EstimateCostsResponse: _TypeAlias = EstimateCostsResponse  # noqa: Y015
+
+@_typing.final
+class OptimizeSubgraphRequest(_message.Message):
+    """OptimizeSubgraphRequest holds the subgraph in question."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def model(self) -> _model_pb2.Model:
+        """A valid model of which the device supports every operation."""
+
+    def __init__(
+        self,
+        *,
+        model: _model_pb2.Model | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["model", b"model"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OptimizeSubgraphRequest: _TypeAlias = OptimizeSubgraphRequest  # noqa: Y015
+
+@_typing.final
+class OptimizeSubgraphResponse(_message.Message):
+    """OptimizeSubgraphResponse is Arm NN's OptimizationViews: each operation of the main subgraph is in exactly one of them."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SUBSTITUTIONS_FIELD_NUMBER: _builtins.int
+    FAILED_FIELD_NUMBER: _builtins.int
+    UNTOUCHED_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def substitutions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Substitution]:
+        """Operations that the device runs as something else."""
+
+    @_builtins.property
+    def failed(self) -> _containers.RepeatedCompositeFieldContainer[Global___FailedSubgraph]:
+        """Operations that it fails on after all; they are offered to the next device."""
+
+    @_builtins.property
+    def untouched(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Operations that it would run as they are."""
+
+    def __init__(
+        self,
+        *,
+        substitutions: _abc.Iterable[Global___Substitution] | None = ...,
+        failed: _abc.Iterable[Global___FailedSubgraph] | None = ...,
+        untouched: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failed", b"failed", "substitutions", b"substitutions", "untouched", b"untouched"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OptimizeSubgraphResponse: _TypeAlias = OptimizeSubgraphResponse  # noqa: Y015
+
+@_typing.final
+class Substitution(_message.Message):
+    """Substitution is a group of operations that a device runs as one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OPERATIONS_FIELD_NUMBER: _builtins.int
+    REPLACEMENT_FIELD_NUMBER: _builtins.int
+    replacement: _builtins.str
+    """What they become."""
+    @_builtins.property
+    def operations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Indexes into the main subgraph."""
+
+    def __init__(
+        self,
+        *,
+        operations: _abc.Iterable[_builtins.int] | None = ...,
+        replacement: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["operations", b"operations", "replacement", b"replacement"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Substitution: _TypeAlias = Substitution  # noqa: Y015
+
+@_typing.final
+class FailedSubgraph(_message.Message):
+    """FailedSubgraph is a group of operations that a device cannot run together."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OPERATIONS_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    reason: _builtins.str
+    """Why."""
+    @_builtins.property
+    def operations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Indexes into the main subgraph."""
+
+    def __init__(
+        self,
+        *,
+        operations: _abc.Iterable[_builtins.int] | None = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["operations", b"operations", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FailedSubgraph: _TypeAlias = FailedSubgraph  # noqa: Y015
+
+@_typing.final
+class NotifyNetworkRequest(_message.Message):
+    """NotifyNetworkRequest names the network."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NETWORK_FIELD_NUMBER: _builtins.int
+    EVENT_FIELD_NUMBER: _builtins.int
+    network: _builtins.int
+    """Unique in the session."""
+    event: Global___NetworkEvent.ValueType
+    """What happens to it."""
+    def __init__(
+        self,
+        *,
+        network: _builtins.int = ...,
+        event: Global___NetworkEvent.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "network", b"network"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NotifyNetworkRequest: _TypeAlias = NotifyNetworkRequest  # noqa: Y015
+
+@_typing.final
+class NotifyNetworkResponse(_message.Message):
+    """NotifyNetworkResponse is empty."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NotifyNetworkResponse: _TypeAlias = NotifyNetworkResponse  # noqa: Y015
 
 @_typing.final
 class ExplainSupportRequest(_message.Message):

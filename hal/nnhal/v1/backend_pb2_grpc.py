@@ -45,6 +45,21 @@ class BackendServiceStub:
                 request_serializer=nnhal_dot_v1_dot_backend__pb2.ExplainSupportRequest.SerializeToString,
                 response_deserializer=nnhal_dot_v1_dot_backend__pb2.ExplainSupportResponse.FromString,
                 _registered_method=True)
+        self.EstimateCosts = channel.unary_unary(
+                '/nnhal.v1.BackendService/EstimateCosts',
+                request_serializer=nnhal_dot_v1_dot_backend__pb2.EstimateCostsRequest.SerializeToString,
+                response_deserializer=nnhal_dot_v1_dot_backend__pb2.EstimateCostsResponse.FromString,
+                _registered_method=True)
+        self.OptimizeSubgraph = channel.unary_unary(
+                '/nnhal.v1.BackendService/OptimizeSubgraph',
+                request_serializer=nnhal_dot_v1_dot_backend__pb2.OptimizeSubgraphRequest.SerializeToString,
+                response_deserializer=nnhal_dot_v1_dot_backend__pb2.OptimizeSubgraphResponse.FromString,
+                _registered_method=True)
+        self.NotifyNetwork = channel.unary_unary(
+                '/nnhal.v1.BackendService/NotifyNetwork',
+                request_serializer=nnhal_dot_v1_dot_backend__pb2.NotifyNetworkRequest.SerializeToString,
+                response_deserializer=nnhal_dot_v1_dot_backend__pb2.NotifyNetworkResponse.FromString,
+                _registered_method=True)
         self.GetUsage = channel.unary_unary(
                 '/nnhal.v1.BackendService/GetUsage',
                 request_serializer=nnhal_dot_v1_dot_backend__pb2.GetUsageRequest.SerializeToString,
@@ -70,6 +85,28 @@ class BackendServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def EstimateCosts(self, request, context):
+        """EstimateCosts says what each operation of the main subgraph would take on the device, by the device's documented model.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def OptimizeSubgraph(self, request, context):
+        """OptimizeSubgraph says what the device makes of a subgraph that it supports: what it replaces, what it fails on, and what
+        it would run as it is.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def NotifyNetwork(self, request, context):
+        """NotifyNetwork tells the device that a network is about to be, or has been, loaded or unloaded.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetUsage(self, request, context):
         """GetUsage counts what the device process holds.
         """
@@ -89,6 +126,21 @@ def add_BackendServiceServicer_to_server(servicer, server):
                     servicer.ExplainSupport,
                     request_deserializer=nnhal_dot_v1_dot_backend__pb2.ExplainSupportRequest.FromString,
                     response_serializer=nnhal_dot_v1_dot_backend__pb2.ExplainSupportResponse.SerializeToString,
+            ),
+            'EstimateCosts': grpc.unary_unary_rpc_method_handler(
+                    servicer.EstimateCosts,
+                    request_deserializer=nnhal_dot_v1_dot_backend__pb2.EstimateCostsRequest.FromString,
+                    response_serializer=nnhal_dot_v1_dot_backend__pb2.EstimateCostsResponse.SerializeToString,
+            ),
+            'OptimizeSubgraph': grpc.unary_unary_rpc_method_handler(
+                    servicer.OptimizeSubgraph,
+                    request_deserializer=nnhal_dot_v1_dot_backend__pb2.OptimizeSubgraphRequest.FromString,
+                    response_serializer=nnhal_dot_v1_dot_backend__pb2.OptimizeSubgraphResponse.SerializeToString,
+            ),
+            'NotifyNetwork': grpc.unary_unary_rpc_method_handler(
+                    servicer.NotifyNetwork,
+                    request_deserializer=nnhal_dot_v1_dot_backend__pb2.NotifyNetworkRequest.FromString,
+                    response_serializer=nnhal_dot_v1_dot_backend__pb2.NotifyNetworkResponse.SerializeToString,
             ),
             'GetUsage': grpc.unary_unary_rpc_method_handler(
                     servicer.GetUsage,
@@ -151,6 +203,87 @@ class BackendService:
             '/nnhal.v1.BackendService/ExplainSupport',
             nnhal_dot_v1_dot_backend__pb2.ExplainSupportRequest.SerializeToString,
             nnhal_dot_v1_dot_backend__pb2.ExplainSupportResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EstimateCosts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nnhal.v1.BackendService/EstimateCosts',
+            nnhal_dot_v1_dot_backend__pb2.EstimateCostsRequest.SerializeToString,
+            nnhal_dot_v1_dot_backend__pb2.EstimateCostsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def OptimizeSubgraph(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nnhal.v1.BackendService/OptimizeSubgraph',
+            nnhal_dot_v1_dot_backend__pb2.OptimizeSubgraphRequest.SerializeToString,
+            nnhal_dot_v1_dot_backend__pb2.OptimizeSubgraphResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def NotifyNetwork(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nnhal.v1.BackendService/NotifyNetwork',
+            nnhal_dot_v1_dot_backend__pb2.NotifyNetworkRequest.SerializeToString,
+            nnhal_dot_v1_dot_backend__pb2.NotifyNetworkResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -37,6 +37,14 @@ class BackendServiceStub:
     """Describe says what the device is and what memory it uses in place."""
     ExplainSupport: _grpc.UnaryUnaryMultiCallable[_backend_pb2.ExplainSupportRequest, _backend_pb2.ExplainSupportResponse]
     """ExplainSupport is GetSupportedOperations with the reason for each refusal."""
+    EstimateCosts: _grpc.UnaryUnaryMultiCallable[_backend_pb2.EstimateCostsRequest, _backend_pb2.EstimateCostsResponse]
+    """EstimateCosts says what each operation of the main subgraph would take on the device, by the device's documented model."""
+    OptimizeSubgraph: _grpc.UnaryUnaryMultiCallable[_backend_pb2.OptimizeSubgraphRequest, _backend_pb2.OptimizeSubgraphResponse]
+    """OptimizeSubgraph says what the device makes of a subgraph that it supports: what it replaces, what it fails on, and what
+    it would run as it is.
+    """
+    NotifyNetwork: _grpc.UnaryUnaryMultiCallable[_backend_pb2.NotifyNetworkRequest, _backend_pb2.NotifyNetworkResponse]
+    """NotifyNetwork tells the device that a network is about to be, or has been, loaded or unloaded."""
     GetUsage: _grpc.UnaryUnaryMultiCallable[_backend_pb2.GetUsageRequest, _backend_pb2.GetUsageResponse]
     """GetUsage counts what the device process holds."""
 
@@ -49,6 +57,14 @@ class BackendServiceAsyncStub(BackendServiceStub):
     """Describe says what the device is and what memory it uses in place."""
     ExplainSupport: _aio.UnaryUnaryMultiCallable[_backend_pb2.ExplainSupportRequest, _backend_pb2.ExplainSupportResponse]  # type: ignore[assignment]
     """ExplainSupport is GetSupportedOperations with the reason for each refusal."""
+    EstimateCosts: _aio.UnaryUnaryMultiCallable[_backend_pb2.EstimateCostsRequest, _backend_pb2.EstimateCostsResponse]  # type: ignore[assignment]
+    """EstimateCosts says what each operation of the main subgraph would take on the device, by the device's documented model."""
+    OptimizeSubgraph: _aio.UnaryUnaryMultiCallable[_backend_pb2.OptimizeSubgraphRequest, _backend_pb2.OptimizeSubgraphResponse]  # type: ignore[assignment]
+    """OptimizeSubgraph says what the device makes of a subgraph that it supports: what it replaces, what it fails on, and what
+    it would run as it is.
+    """
+    NotifyNetwork: _aio.UnaryUnaryMultiCallable[_backend_pb2.NotifyNetworkRequest, _backend_pb2.NotifyNetworkResponse]  # type: ignore[assignment]
+    """NotifyNetwork tells the device that a network is about to be, or has been, loaded or unloaded."""
     GetUsage: _aio.UnaryUnaryMultiCallable[_backend_pb2.GetUsageRequest, _backend_pb2.GetUsageResponse]  # type: ignore[assignment]
     """GetUsage counts what the device process holds."""
 
@@ -70,6 +86,32 @@ class BackendServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_backend_pb2.ExplainSupportResponse, _abc.Awaitable[_backend_pb2.ExplainSupportResponse]]:
         """ExplainSupport is GetSupportedOperations with the reason for each refusal."""
+
+    @_abc_1.abstractmethod
+    def EstimateCosts(
+        self,
+        request: _backend_pb2.EstimateCostsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_backend_pb2.EstimateCostsResponse, _abc.Awaitable[_backend_pb2.EstimateCostsResponse]]:
+        """EstimateCosts says what each operation of the main subgraph would take on the device, by the device's documented model."""
+
+    @_abc_1.abstractmethod
+    def OptimizeSubgraph(
+        self,
+        request: _backend_pb2.OptimizeSubgraphRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_backend_pb2.OptimizeSubgraphResponse, _abc.Awaitable[_backend_pb2.OptimizeSubgraphResponse]]:
+        """OptimizeSubgraph says what the device makes of a subgraph that it supports: what it replaces, what it fails on, and what
+        it would run as it is.
+        """
+
+    @_abc_1.abstractmethod
+    def NotifyNetwork(
+        self,
+        request: _backend_pb2.NotifyNetworkRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_backend_pb2.NotifyNetworkResponse, _abc.Awaitable[_backend_pb2.NotifyNetworkResponse]]:
+        """NotifyNetwork tells the device that a network is about to be, or has been, loaded or unloaded."""
 
     @_abc_1.abstractmethod
     def GetUsage(

@@ -220,6 +220,7 @@ class LaunchCall(_message.Message):
 
     LAUNCH_FIELD_NUMBER: _builtins.int
     INFO_FIELD_NUMBER: _builtins.int
+    SYNC_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def launch(self) -> Global___Launch:
         """ExecuteFenced; the fences to wait for travel with the datagram, at most 16."""
@@ -228,17 +229,22 @@ class LaunchCall(_message.Message):
     def info(self) -> Global___LaunchInfo:
         """How the last launch of an execution ended."""
 
+    @_builtins.property
+    def sync(self) -> Global___Sync:
+        """Make everything visible that was enqueued before."""
+
     def __init__(
         self,
         *,
         launch: Global___Launch | None = ...,
         info: Global___LaunchInfo | None = ...,
+        sync: Global___Sync | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "info", b"info", "launch", b"launch"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "info", b"info", "launch", b"launch", "sync", b"sync"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "info", b"info", "launch", b"launch"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "info", b"info", "launch", b"launch", "sync", b"sync"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_call: _TypeAlias = _typing.Literal["launch", "info"]  # noqa: Y015
+    _WhichOneofReturnType_call: _TypeAlias = _typing.Literal["launch", "info", "sync"]  # noqa: Y015
     _WhichOneofArgType_call: _TypeAlias = _typing.Literal["call", b"call"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_call) -> _WhichOneofReturnType_call | None: ...
 
@@ -253,26 +259,51 @@ class Launch(_message.Message):
     EXECUTION_FIELD_NUMBER: _builtins.int
     DEADLINE_NS_FIELD_NUMBER: _builtins.int
     DURATION_NS_FIELD_NUMBER: _builtins.int
+    ENQUEUE_FIELD_NUMBER: _builtins.int
     execution: _builtins.int
     """The handle of the IExecution."""
     deadline_ns: _builtins.int
     """When the execution must have ended; -1 for never."""
     duration_ns: _builtins.int
     """Nanoseconds that the execution may take after the last fence signalled; -1 for no limit."""
+    enqueue: _builtins.bool
+    """Only enqueue it: the fence signals when it is in the queue of an asynchronous device, and its results are visible to
+    others after a sync. On any other device it is an ordinary launch.
+    """
     def __init__(
         self,
         *,
         execution: _builtins.int = ...,
         deadline_ns: _builtins.int = ...,
         duration_ns: _builtins.int = ...,
+        enqueue: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadline_ns", b"deadline_ns", "duration_ns", b"duration_ns", "execution", b"execution"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadline_ns", b"deadline_ns", "duration_ns", b"duration_ns", "enqueue", b"enqueue", "execution", b"execution"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Launch: _TypeAlias = Launch  # noqa: Y015
+
+@_typing.final
+class Sync(_message.Message):
+    """Sync is answered like a launch; its fence signals when everything that the session has enqueued is visible, and is in
+    error where some of it has failed. The fences to wait for first travel with the datagram.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Sync: _TypeAlias = Sync  # noqa: Y015
 
 @_typing.final
 class LaunchInfo(_message.Message):
@@ -307,7 +338,7 @@ class LaunchAnswer(_message.Message):
     REFUSED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def launch(self) -> Global___LaunchDone:
-        """To 'launch'."""
+        """To 'launch' and 'sync'."""
 
     @_builtins.property
     def info(self) -> _fenced_execution_callback_pb2.GetExecutionInfoResponse:

@@ -224,6 +224,48 @@ def test_a_file_that_is_truncated_while_it_is_read_is_refused(entry: Entry, monk
     assert refused == pieces - 2
 
 
+@pytest.mark.contract("CC-10")
+def test_what_was_read_is_used_whatever_becomes_of_the_files(entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = os.pread
+
+    def pread(fd: int, count: int, offset: int) -> bytes:
+        piece = read(fd, count, offset)
+        os.pwrite(fd, bytes(byte ^ 0xFF for byte in piece), offset)
+        return piece
+
+    monkeypatch.setattr(os, "pread", pread)
+    model, _ = load(opened(entry), VERSION, NO_DEADLINE)
+    assert_equal(resolve(model), resolved())
+    assert_nothing(entry)
+
+
+@pytest.mark.contract("CC-09")
+@pytest.mark.parametrize("number", range(4))
+def test_an_entry_that_is_overwritten_between_two_writes_is_never_taken_for_the_one_that_was_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    write, entry, other = os.pwrite, entry_in(tmp_path / "one"), entry_in(tmp_path / "other", token=OTHER_TOKEN)
+    save(opened(other), VERSION, resolve(addition_model()), OPTIONS)
+    foreign = other.read()
+    written = 0
+
+    def pwrite(fd: int, data: memoryview, offset: int) -> int:
+        nonlocal written
+        if written == number:
+            entry.write(foreign)
+        written += 1
+        return write(fd, data, offset)
+
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    save(opened(entry), VERSION, resolved(), OPTIONS)
+    assert written == 3  # the model, the constants, the header
+    if number in (0, written):  # before all of it, where nothing is left of it; never
+        model, _ = load(opened(entry), VERSION, NO_DEADLINE)
+        assert_equal(resolve(model), resolved())
+    else:
+        assert_nothing(entry)
+
+
 @pytest.mark.parametrize("grow", ["model", "data"])
 def test_files_longer_than_the_header_says_are_not_read(
     entry: Entry, monkeypatch: pytest.MonkeyPatch, grow: str

@@ -10,7 +10,7 @@ import pytest
 from nnhal.memory import Pool, create_ashmem, create_blob, map_file, open_pool
 from nnhal.memory.mmap_fd import create_file
 from nnhal.types import DataLocation, Memory
-from nnhal_devices.driver import MemoryKind, MemoryRules
+from nnhal_devices.backend import MemoryKind, MemoryRules
 from nnhal_devices.host.staging import Staged, Staging, aligned_bytes, copy_in, copy_out, kind_of, locate
 from tests.support.refusals import FAILURE, INVALID, refusal
 

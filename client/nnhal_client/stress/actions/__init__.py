@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from nnhal.types import ErrorStatus
-from nnhal_client.stress.actions import buffers, bursts, caching, device, execution, fenced, preparation, releases, shared
+from nnhal_client.stress.actions import (
+    buffers,
+    bursts,
+    caching,
+    device,
+    execution,
+    fenced,
+    preparation,
+    releases,
+    shared,
+)
 from nnhal_client.stress.actor import Actor
 from nnhal_client.stress.shared import Shared
 
@@ -15,16 +25,17 @@ SharedAction = Callable[[Actor, Shared], ErrorStatus]
 ACTIONS: dict[str, tuple[int, Action]] = {
     "getters": (3, device.getters),
     "usage": (1, device.usage),
-    "supported operations": (2, device.support),
-    "supported operations, invalid model": (2, device.support_of_invalid),
+    "support": (2, device.support),
+    "support, invalid": (2, device.support_of_invalid),
     "prepare": (4, preparation.prepare),
     "prepare, invalid": (3, preparation.prepare_invalid),
-    "prepare, constants truncated": (1, preparation.prepare_without_constants),
+    "prepare, file truncated": (1, preparation.prepare_without_constants),
     "prepare and save": (2, caching.save),
     "prepare from cache": (2, caching.load),
     "prepare from cache, damaged": (2, caching.load_damaged),
     "execute": (8, execution.execute),
     "execute, invalid": (5, execution.execute_invalid),
+    "execute, too many pools": (1, execution.execute_with_too_many_pools),
     "execute, file truncated": (2, execution.execute_in_truncated_file),
     "execute again": (8, execution.execute_again),
     "create execution": (2, lambda actor: _made(actor.execution())),
@@ -34,14 +45,15 @@ ACTIONS: dict[str, tuple[int, Action]] = {
     "burst, invalid": (3, bursts.execute_invalid),
     "burst, file truncated": (1, bursts.execute_in_truncated_file),
     "burst, foreign execution": (1, bursts.run_foreign),
-    "burst, release memory": (2, bursts.release_memory),
-    "burst, release memory, invalid": (1, bursts.release_invalid_memory),
+    "burst, release": (2, bursts.release_memory),
+    "burst, release, invalid": (1, bursts.release_invalid_memory),
     "launch": (9, fenced.launch),
     "launch, invalid": (3, fenced.launch_invalid),
+    "launch, file truncated": (2, fenced.launch_in_truncated_file),
     "launch, open output": (1, fenced.launch_of_open_size),
-    "launch a chain through a buffer": (4, fenced.chain),
+    "launch a chain": (4, fenced.chain),
     "launch, information": (4, fenced.inquire),
-    "launch, signal or fail a fence": (4, fenced.end_gate),
+    "launch, end a fence": (4, fenced.end_gate),
     "launch, wait": (5, fenced.settle),
     "launch channel, reopen": (1, fenced.reopen_launcher),
     "allocate": (3, buffers.allocate),

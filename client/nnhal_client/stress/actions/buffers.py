@@ -10,6 +10,7 @@ import numpy as np
 from nnhal.types import BufferRole, ErrorStatus
 from nnhal.types.layout import ELEMENT_TYPES
 from nnhal_client.stress.actor import Actor
+from nnhal_client.stress.allocation import new_buffer, some_buffer
 from nnhal_client.stress.graph import I32
 from nnhal_client.stress.memory import KINDS, Kind, create_block
 from nnhal_client.stress.outcomes import FAILURE, INVALID, OK, REFUSED, Statuses, ask, require
@@ -20,7 +21,7 @@ _SIZES = (1, 2, 4, 4, 5)
 
 def allocate(actor: Actor) -> ErrorStatus:
     """A buffer with roles of one prepared model or of several."""
-    require(actor.buffer().remote.token > 0, "a token that is not above 0")
+    require(new_buffer(actor).remote.token > 0, "a token that is not above 0")
     return ErrorStatus.NONE
 
 
@@ -54,7 +55,7 @@ def allocate_invalid(actor: Actor) -> ErrorStatus:
 
 def copy_in(actor: Actor) -> ErrorStatus:
     """Right values from memory of any kind, whole."""
-    buffer = actor.some_buffer()
+    buffer = some_buffer(actor)
     shape = buffer.shape(actor.random.choice(_SIZES))
     values = whole_numbers(actor.random, buffer.code, shape)
     if buffer.code == I32:
@@ -64,7 +65,7 @@ def copy_in(actor: Actor) -> ErrorStatus:
     block.write(0, values.reshape(-1).view(np.uint8))
     memory = block.read_only() if block.kind is Kind.OPEN_FILE and actor.perhaps(0.5) else block.memory
     actor.note(f"buffer {buffer.remote.token}, {block.kind.value}, {shape} said as {said}")
-    answer = ask(lambda: buffer.remote.copy_from(memory, said) or True)
+    answer = ask(lambda: buffer.remote.copy_from(memory, said))
     if answer:
         buffer.became(values)
     else:
@@ -75,7 +76,7 @@ def copy_in(actor: Actor) -> ErrorStatus:
 
 def copy_in_invalid(actor: Actor) -> ErrorStatus:
     """A wrong size, wrong dimensions, or a file that is not there any more. Whatever was in the buffer is lost."""
-    buffer = actor.some_buffer()
+    buffer = some_buffer(actor)
     shape = buffer.shape(4)
     size = ELEMENT_TYPES[buffer.code].itemsize * prod(shape)
     wrong: dict[str, tuple[int, tuple[int, ...], Statuses]] = {
@@ -95,14 +96,18 @@ def copy_in_invalid(actor: Actor) -> ErrorStatus:
         block.truncate()
     actor.note(f"buffer {buffer.remote.token}, {name}")
     answer = ask(lambda: buffer.remote.copy_from(block.memory, said), allowed)
-    buffer.spoiled()
+    if answer.status in allowed:
+        buffer.spoiled()
+    else:
+        buffer.refused()
     buffer.raced = buffer.users > 0
     return answer.status
 
 
 def copy_out(actor: Actor) -> ErrorStatus:
     """What is in a buffer, which must be what was last written to it."""
-    buffer = actor.some_buffer()
+    filled = [buffer for buffer in actor.buffers if buffer.content is not None]
+    buffer = actor.random.choice(filled) if filled and actor.perhaps(0.6) else some_buffer(actor)
     shape = buffer.content.shape if buffer.content is not None else buffer.shape(4)
     kind = actor.random.choice(KINDS)
     wrong = actor.perhaps(0.15)
@@ -123,7 +128,7 @@ def copy_out(actor: Actor) -> ErrorStatus:
         memory, allowed = block.read_only(), (allowed - OK) | FAILURE
     else:
         memory = block.memory
-    answer = ask(lambda: buffer.remote.copy_to(memory) or True, allowed)
+    answer = ask(lambda: buffer.remote.copy_to(memory), allowed)
     if answer and not buffer.wild and not buffer.users:
         assert buffer.content is not None
         got = buffer.array(block.read(), shape)

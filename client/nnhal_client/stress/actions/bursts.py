@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from nnhal.types import NO_DEADLINE, ErrorStatus, ExecutionResult, Request
-from nnhal_client.stress.actor import Actor, Burst
-from nnhal_client.stress.faults import draw_deadline, spoil_request
+from nnhal_client.stress.actor import Actor
+from nnhal_client.stress.faults import NO_INSTANT, Fault, draw_deadline, spoil_request
+from nnhal_client.stress.objects import Burst
 from nnhal_client.stress.outcomes import INVALID, REFUSED, ask, require
-from nnhal_client.stress.plan import Plan, open_files
+from nnhal_client.stress.plan import Plan
 
 _PLANS = 2
 
@@ -42,16 +43,11 @@ def execute_in_truncated_file(actor: Actor) -> ErrorStatus:
     """A request, one of whose files has been truncated, perhaps after the burst has seen it."""
     burst = actor.some(actor.bursts, actor.burst)
     plan = _plan(actor, burst)
-    files = open_files(plan)
-    if not files or plan.buffers:
+    if not plan.truncate(actor.random):
         return execute(actor)
-    actor.note(f"{plan}, truncated")
-    actor.random.choice(files).truncate()
     call = _execution(actor, burst, plan, NO_DEADLINE)
     burst.drop(plan)
-    answer = ask(lambda: call(plan.request), REFUSED)
-    plan.conclude(answer.status, ran=False)
-    return answer.status
+    return actor.perform(plan, call, NO_INSTANT, Fault("truncated", plan.request, REFUSED))
 
 
 def run_foreign(actor: Actor) -> ErrorStatus:
@@ -72,7 +68,7 @@ def release_memory(actor: Actor) -> ErrorStatus:
         token += 1 << 30  # the tokens that the remote burst gives are its own
     actor.note(token)
     call = burst.wire.release_memory_resource if actor.perhaps(0.3) else burst.remote.release_memory_resource
-    ask(lambda: [call(token)], takes=False)
+    ask(lambda: call(token), takes=False)
     return ErrorStatus.NONE
 
 
@@ -80,7 +76,7 @@ def release_invalid_memory(actor: Actor) -> ErrorStatus:
     """Tokens below -1."""
     burst = actor.some(actor.bursts, actor.burst)
     call = burst.wire.release_memory_resource if actor.perhaps(0.3) else burst.remote.release_memory_resource
-    return ask(lambda: [call(actor.random.choice((-2, -(1 << 63))))], INVALID).status
+    return ask(lambda: call(actor.random.choice((-2, -(1 << 63)))), INVALID).status
 
 
 def open_burst(actor: Actor) -> ErrorStatus:
@@ -93,9 +89,7 @@ def open_burst(actor: Actor) -> ErrorStatus:
 def _plan(actor: Actor, burst: Burst) -> Plan:
     """A request of a burst: one of the few that it keeps, unless a launch uses the same buffers."""
     usable = [
-        plan
-        for plan in burst.plans
-        if not any(buffer.users or buffer.released for buffer in plan.buffers.values())
+        plan for plan in burst.plans if not any(buffer.users or buffer.released for buffer in plan.buffers.values())
     ]
     if usable and actor.perhaps(0.8):
         return actor.random.choice(usable)

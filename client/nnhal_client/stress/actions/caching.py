@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nnhal.descriptor import Descriptor
 from nnhal.remote import CompilationCache
@@ -14,17 +14,8 @@ from nnhal_client.stress.buffers import Prepared
 from nnhal_client.stress.faults import draw_deadline
 from nnhal_client.stress.memory import new_file
 from nnhal_client.stress.outcomes import FAILURE, OK, REFUSED, ask
-from nnhal_client.stress.specimens import Specimen
 
 _KEEP = 2
-
-
-@dataclass(eq=False)
-class Entry:
-    """Files with the compilation of a model."""
-
-    specimen: Specimen
-    cache: CompilationCache
 
 
 def save(actor: Actor) -> ErrorStatus:
@@ -49,32 +40,29 @@ def save(actor: Actor) -> ErrorStatus:
     if answer:
         actor.keep(actor.prepared, Prepared(specimen, answer.value), MOST["prepared"])
         if not problem and (model or data):
-            entries = _entries(actor)
-            entries.append(Entry(specimen, cache))
-            del entries[:-_KEEP]
+            actor.caches.append((specimen, cache))
+            del actor.caches[:-_KEEP]
     return answer.status
 
 
 def load(actor: Actor) -> ErrorStatus:
     """Prepare from files that hold what was saved."""
-    entries = _entries(actor)
-    if not entries:
+    if not actor.caches:
         return save(actor)
-    entry = actor.random.choice(entries)
+    specimen, cache = actor.random.choice(actor.caches)
     deadline = draw_deadline(actor.random)
-    actor.note(f"{entry.specimen.name}, {deadline}")
-    answer = ask(lambda: actor.device.prepare_model_from_cache(entry.cache, deadline.ns), deadline.after(OK))
+    actor.note(f"{specimen.name}, {deadline}")
+    answer = ask(lambda: actor.device.prepare_model_from_cache(cache, deadline.ns), deadline.after(OK))
     if answer:
-        actor.keep(actor.prepared, Prepared(entry.specimen, answer.value), MOST["prepared"])
+        actor.keep(actor.prepared, Prepared(specimen, answer.value), MOST["prepared"])
     return answer.status
 
 
 def load_damaged(actor: Actor) -> ErrorStatus:
     """Prepare from files that do not hold what was saved, or not all of it. The entry is as it was afterwards."""
-    entries = _entries(actor)
-    if not entries:
+    if not actor.caches:
         return save(actor)
-    cache = actor.random.choice(entries).cache
+    _, cache = actor.random.choice(actor.caches)
     copy = replace(cache, model=tuple(map(_copied, cache.model)), data=tuple(map(_copied, cache.data)))
     model = copy.model[0] if copy.model else copy.data[0]
     damages: dict[str, Callable[[], CompilationCache]] = {
@@ -96,12 +84,6 @@ def load_damaged(actor: Actor) -> ErrorStatus:
         # A prepared model that computes anything would be allowed; none of it is looked at.
         allowed = allowed | OK
     return ask(lambda: actor.device.prepare_model_from_cache(damaged), allowed).status
-
-
-def _entries(actor: Actor) -> list[Entry]:
-    entries = actor.facts.setdefault("cache entries", [])
-    assert isinstance(entries, list)
-    return entries
 
 
 def _copied(file: Descriptor) -> Descriptor:

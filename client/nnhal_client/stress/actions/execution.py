@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from nnhal.memory import create_ashmem
 from nnhal.types import NO_DEADLINE, ErrorStatus, ExecutionResult, Request
 from nnhal_client.stress import wire
-from nnhal_client.stress.actor import Actor, Execution
-from nnhal_client.stress.faults import draw_deadline, spoil_config, spoil_request
+from nnhal_client.stress.actor import Actor
+from nnhal_client.stress.faults import NO_INSTANT, Fault, draw_deadline, spoil_config, spoil_request
 from nnhal_client.stress.launches import Launch
-from nnhal_client.stress.outcomes import FAILURE, INVALID, REFUSED, ask
-from nnhal_client.stress.plan import Plan, open_files
+from nnhal_client.stress.objects import Execution
+from nnhal_client.stress.outcomes import FAILURE, INVALID, NOTHING, REFUSED, ask
+from nnhal_client.stress.plan import Plan
+
+_TOO_MANY = 300
 
 
 def execute(actor: Actor) -> ErrorStatus:
@@ -33,13 +38,19 @@ def execute_invalid(actor: Actor) -> ErrorStatus:
 def execute_in_truncated_file(actor: Actor) -> ErrorStatus:
     """A request, one of whose files has been truncated."""
     plan = actor.plan(actor.some_prepared())
-    files = open_files(plan)
-    if not files:
+    if not plan.truncate(actor.random):
         return execute(actor)
-    call = _execution(actor, plan, NO_DEADLINE)
-    actor.note(f"{plan}, truncated")
-    actor.random.choice(files).truncate()
-    answer = ask(lambda: call(plan.request), REFUSED)
+    return actor.perform(
+        plan, _execution(actor, plan, NO_DEADLINE), NO_INSTANT, Fault("truncated", plan.request, REFUSED)
+    )
+
+
+def execute_with_too_many_pools(actor: Actor) -> ErrorStatus:
+    """More descriptors than a session may have: it is refused, and others of the session may be until it has been."""
+    plan = actor.plan(actor.some_prepared())
+    pools = (*plan.request.pools, *(create_ashmem(4) for _ in range(_TOO_MANY)))
+    actor.note(plan)
+    answer = ask(lambda: plan.prepared.remote.execute(replace(plan.request, pools=pools), plan.config), NOTHING)
     plan.conclude(answer.status, ran=False)
     return answer.status
 
@@ -87,7 +98,7 @@ def _execution(actor: Actor, plan: Plan, deadline_ns: int) -> Callable[[Request]
 def _execute_busy(actor: Actor, execution: Execution, launch: Launch) -> ErrorStatus:
     """A second execution at the same time as a launch."""
     plan = execution.plan
-    certain = launch.is_held and not launch.deadline.bounds
+    certain = launch.is_held
     actor.note(f"{plan}, {'busy' if certain else 'perhaps busy'}")
     plan.look()
     answer = ask(execution.remote.execute, FAILURE if certain else plan.expected() | FAILURE)

@@ -9,12 +9,14 @@ from nnhal.fence import Fence, FenceState, create_fence
 from nnhal.remote import RemoteFencedExecution
 from nnhal.types import ErrorStatus, FencedExecutionInfo
 from nnhal_client.stress import wire
-from nnhal_client.stress.actor import MOST, Actor, Execution
+from nnhal_client.stress.actor import MOST, Actor
+from nnhal_client.stress.allocation import new_buffer
 from nnhal_client.stress.faults import Instant, draw_deadline, draw_duration, spoil_request
 from nnhal_client.stress.launches import Gate, Launch
 from nnhal_client.stress.memory import new_file
-from nnhal_client.stress.outcomes import INVALID, OK, Statuses, ask, require
-from nnhal_client.stress.plan import Plan
+from nnhal_client.stress.objects import Execution
+from nnhal_client.stress.outcomes import FAILURE, INVALID, OK, Statuses, ask, require
+from nnhal_client.stress.plan import Plan, open_files
 
 _GATES = 3
 
@@ -81,19 +83,36 @@ def launch_of_open_size(actor: Actor) -> ErrorStatus:
     return ask(lambda: prepared.remote.execute_fenced(plan.request, (), plan.config), INVALID).status
 
 
+def launch_in_truncated_file(actor: Actor) -> ErrorStatus:
+    """A request, one of whose files is truncated before it may begin."""
+    plan = actor.plan(actor.some_prepared(), stated=True)
+    if actor.synchronous or plan.obstacles() or not open_files(plan):
+        return launch(actor)
+    gate = _gate(actor)
+    started = _accept(actor, plan, _once(actor, plan), [gate], [], Instant(), Instant(), OK | plan.doubts())
+    if started.launch is None:
+        return started.status
+    if plan.truncate(actor.random):
+        actor.note(f"{plan}, truncated")
+        started.launch.allowed = FAILURE | (plan.sample.statuses - OK)
+    return actor.settle(started.launch)
+
+
 def chain(actor: Actor) -> ErrorStatus:
     """Two executions launched at once, of which the second one reads the device buffer that the first one writes."""
     addition = actor.specimens[0]
-    prepared = actor.some([held for held in actor.prepared if held.specimen is addition], lambda: actor.prepare(addition))
+    prepared = actor.some(
+        [held for held in actor.prepared if held.specimen is addition], lambda: actor.prepare(addition)
+    )
+    if actor.synchronous:
+        plan = actor.plan(prepared, stated=True)
+        return _launch(actor, plan, _once(actor, plan)).status
     between = [
         buffer
         for buffer in actor.buffers
         if not buffer.users and buffer.has_role(prepared, 0) and buffer.has_role(prepared, 2)
     ]
-    if not between:
-        plan = actor.plan(prepared, stated=True)
-        return _launch(actor, plan, _once(actor, plan)).status
-    buffer = actor.random.choice(between)
+    buffer = actor.random.choice(between) if between else new_buffer(actor, prepared, (0, 2))
     gate = _gate(actor)
     first = Plan(prepared, actor.random, {2: buffer})
     actor.note(f"{first}, then again")
@@ -159,18 +178,23 @@ def _launch(actor: Actor, plan: Plan, call: _Launching) -> _Launched:
     """Launch behind some gates and some earlier launches, with some deadlines."""
     plan.look()
     deadline, duration = draw_deadline(actor.random), draw_duration(actor.random)
-    gates = [_gate(actor) for _ in range(actor.random.choice((0, 0, 1, 2)))]
+    gates = [] if actor.synchronous else [_gate(actor) for _ in range(actor.random.choice((0, 0, 1, 2)))]
     waiting = [earlier for earlier in actor.launches if not earlier.settled and earlier.fence is not None]
     earlier = actor.random.sample(waiting, min(len(waiting), actor.random.choice((0, 0, 1, 2))))
     states = [gate.fence.state for gate in gates] + [other.fence.state for other in earlier if other.fence]
     obstacles = plan.obstacles()
-    if deadline.invalid or duration.invalid:
+    if not plan.states_output and plan.output_buffer is not None:
+        obstacles |= INVALID | OK  # the buffer may be taken for a statement
+    if deadline.invalid or duration.invalid or (not plan.states_output and plan.output_buffer is None):
         at_once = INVALID
     elif FenceState.ERROR in states:
         at_once = INVALID | obstacles | deadline.allowed
+    elif actor.synchronous:
+        at_once = plan.expected() | deadline.allowed | duration.allowed
     else:
         at_once = (obstacles or OK | plan.doubts()) | deadline.allowed
-        at_once |= INVALID if any(other.fence and other.fence.state is not FenceState.SIGNALLED for other in earlier) else frozenset()
+        if not all(other.fence and other.fence.state is FenceState.SIGNALLED for other in earlier):
+            at_once |= INVALID  # one of them may fail in the meantime
     actor.note(f"{plan}, {deadline}, {duration}, {len(gates)} gates, after {[str(other.plan) for other in earlier]}")
     return _accept(actor, plan, call, gates, earlier, deadline, duration, at_once)
 
@@ -194,7 +218,7 @@ def _accept(
     later = plan.expected() if later is None else later
     begun = answer.value
     started = Launch(plan, begun.fence, begun.info, begun.finish, gates, earlier, deadline, duration, later)
-    plan.uses.begin()
+    plan.begin()
     actor.keep(actor.launches, started, MOST["launches"])
     return _Launched(answer.status, started)
 
@@ -260,5 +284,3 @@ def _settle_all(actor: Actor) -> ErrorStatus:
     while actor.launches:
         status = actor.settle(actor.launches[0])
     return status
-
-

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
 from nnhal.remote import CompilationCache, RemotePreparedModel
 from nnhal.types import ErrorStatus, ExecutionPreference, Priority, TokenValuePair
@@ -44,8 +45,8 @@ def prepare_invalid(actor: Actor) -> ErrorStatus:
     short = CompilationCache(token=bytes(31))
     calls: dict[str, Callable[[], RemotePreparedModel]] = {
         what: lambda: device.prepare_model(broken),
-        "preference 3": lambda: device.prepare_model(model, preference=_number(3, ExecutionPreference)),
-        "priority -1": lambda: device.prepare_model(model, priority=_number(-1, Priority)),
+        "preference 3": lambda: device.prepare_model(model, preference=cast(ExecutionPreference, 3)),
+        "priority -1": lambda: device.prepare_model(model, priority=cast(Priority, -1)),
         "deadline -2": lambda: device.prepare_model(model, deadline_ns=-2),
         "a hint of no extension": lambda: device.prepare_model(model, hints=hints),
         "a token of 31 bytes": lambda: device.prepare_model(model, cache=short),
@@ -66,10 +67,3 @@ def prepare_without_constants(actor: Actor) -> ErrorStatus:
     actor.note(specimen.name)
     block.truncate()
     return ask(lambda: actor.device.prepare_model(model), REFUSED | FAILURE | MISSED).status
-
-
-def _number(value: int, kind: type[ExecutionPreference] | type[Priority]) -> ExecutionPreference | Priority:
-    """A number that the enumeration does not have, as one of its values."""
-    item = int.__new__(kind, value)
-    item._value_ = value
-    return item

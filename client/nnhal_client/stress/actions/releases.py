@@ -23,4 +23,4 @@ def use_after_release(actor: Actor) -> ErrorStatus:
         return release(actor)
     call = actor.random.choice(actor.released)
     actor.note(call)
-    return ask(call, INVALID, takes=False).status
+    return ask(call, INVALID).status

@@ -58,7 +58,7 @@ def launch(actor: Actor, shared: Shared) -> ErrorStatus:
     return answer.status
 
 
-def inquire(actor: Actor, shared: Shared) -> ErrorStatus:
+def inquire(_: Actor, shared: Shared) -> ErrorStatus:
     """How the last launch ended, whoever launched it."""
     return ask(lambda: shared.launcher.info(shared.execution), ANY, takes=False).status
 
@@ -72,8 +72,8 @@ def use_buffer(actor: Actor, shared: Shared) -> ErrorStatus:
     reading = Request((whole, ranged), (ranged,), (token, create_ashmem(size)))
     writing = Request((ranged, ranged), (whole,), (token, create_ashmem(size)))
     ways: dict[str, Callable[[], object]] = {
-        "copy in": lambda: [shared.buffer.copy_from(memory)],
-        "copy out": lambda: [shared.buffer.copy_to(memory)],
+        "copy in": lambda: shared.buffer.copy_from(memory),
+        "copy out": lambda: shared.buffer.copy_to(memory),
         "read": lambda: plan.prepared.remote.execute(reading),
         "write": lambda: plan.prepared.remote.execute(writing),
         "write in a burst": lambda: shared.burst.execute(writing),

@@ -11,7 +11,8 @@ from nnhal.memory import mapped_regions
 from nnhal.rpc import answers
 from nnhal.v1 import backend_pb2 as wire
 from nnhal.v1 import backend_pb2_grpc
-from nnhal_devices.driver import MemoryKind, Support, Supported
+from nnhal_devices.backend import MemoryKind, TensorHandleFactory, tensor_handles_of
+from nnhal_devices.driver import Support, Supported
 from nnhal_devices.host.bound_request import BoundRequest
 from nnhal_devices.host.burst import Burst
 from nnhal_devices.host.client import Clients
@@ -43,6 +44,17 @@ class BackendServicer(backend_pb2_grpc.BackendServiceServicer):
             alignment=driver.memory.alignment,
             modelled_timing=driver.modelled_timing,
             workers=self._device.scheduler.workers,
+            tensor_handle_factories=[
+                _factory_to_wire(factory) for factory in tensor_handles_of(driver.name, driver.backend, driver.memory)
+            ],
+            asynchronous=driver.backend.queue is not None,
+            transfer_costs=wire.TransferCosts(
+                hop_ns=driver.backend.transfer_costs.hop_ns,
+                sync_ns=driver.backend.transfer_costs.sync_ns,
+                import_ns=driver.backend.transfer_costs.import_ns,
+                copy_ns_per_byte=driver.backend.transfer_costs.copy_ns_per_byte,
+            ),
+            realisation=driver.backend.realisation,
         )
 
     @answers
@@ -54,6 +66,37 @@ class BackendServicer(backend_pb2_grpc.BackendServiceServicer):
         return wire.ExplainSupportResponse(
             operations=[_support_to_wire(answer) for answer in self._device.explain_support(model)]
         )
+
+    @answers
+    def EstimateCosts(
+        self, request: wire.EstimateCostsRequest, context: grpc.ServicerContext
+    ) -> wire.EstimateCostsResponse:
+        """See backend.proto."""
+        model = model_from_wire(request.model, self._clients.of(context).descriptors.get)
+        return wire.EstimateCostsResponse(operation_ns=self._device.estimate_costs(model))
+
+    @answers
+    def OptimizeSubgraph(
+        self, request: wire.OptimizeSubgraphRequest, context: grpc.ServicerContext
+    ) -> wire.OptimizeSubgraphResponse:
+        """See backend.proto."""
+        model = model_from_wire(request.model, self._clients.of(context).descriptors.get)
+        views = self._device.optimize(model)
+        return wire.OptimizeSubgraphResponse(
+            substitutions=[
+                wire.Substitution(operations=s.operations, replacement=s.replacement) for s in views.substitutions
+            ],
+            failed=[wire.FailedSubgraph(operations=f.operations, reason=f.reason) for f in views.failed],
+            untouched=views.untouched,
+        )
+
+    @answers
+    def NotifyNetwork(
+        self, request: wire.NotifyNetworkRequest, context: grpc.ServicerContext
+    ) -> wire.NotifyNetworkResponse:
+        """See backend.proto."""
+        self._clients.of(context).networks.notify(request.network, request.event)
+        return wire.NotifyNetworkResponse()
 
     @answers
     def GetUsage(self, request: wire.GetUsageRequest, context: grpc.ServicerContext) -> wire.GetUsageResponse:
@@ -76,6 +119,17 @@ class BackendServicer(backend_pb2_grpc.BackendServiceServicer):
             buffer_copied_bytes=self._device.counters.buffer_copied_bytes,
             launched=sum(client.launched.value for client in clients),
         )
+
+
+def _factory_to_wire(factory: TensorHandleFactory) -> wire.TensorHandleFactory:
+    return wire.TensorHandleFactory(
+        id=factory.id,
+        imports=sorted(_KINDS[kind] for kind in factory.imports),
+        exports=sorted(_KINDS[kind] for kind in factory.exports),
+        maps=factory.maps,
+        alignment=factory.alignment,
+        fallback_import_memory_required=factory.fallback_import_memory_required,
+    )
 
 
 def _support_to_wire(answer: Support) -> wire.OperationSupport:

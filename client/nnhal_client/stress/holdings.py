@@ -1,0 +1,81 @@
+"""What a device process holds, as it says itself and as the kernel sees it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from nnhal.remote import RemoteDevice
+
+_COUNTED = (
+    "sessions",
+    "descriptors",
+    "mappings",
+    "mapped_bytes",
+    "prepared_models",
+    "executions",
+    "bursts",
+    "buffers",
+    "buffer_bytes",
+    "launched",
+)
+_PAUSE_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """Counts of what it says that it has; its descriptors, by what they refer to; and its mappings of memfds."""
+
+    counts: dict[str, int]
+    descriptors: dict[str, int]
+    memfd_mappings: int
+
+    def beyond(self, before: Holdings) -> list[str]:
+        """What there is more of than before."""
+        more = {
+            **{f"usage: {name}": (count, before.counts[name]) for name, count in self.counts.items()},
+            **{f"fd: {kind}": (count, before.descriptors.get(kind, 0)) for kind, count in self.descriptors.items()},
+            "mappings of memfds": (self.memfd_mappings, before.memfd_mappings),
+        }
+        return [f"{name}: {now}, was {was}" for name, (now, was) in more.items() if now > was]
+
+
+def holdings_of(device: RemoteDevice) -> Holdings:
+    """What a device process holds at this moment. Raises OSError where that may not be seen."""
+    usage = device.usage()
+    process = Path(f"/proc/{device.pid}")
+    kinds: Counter[str] = Counter()
+    for entry in (process / "fd").iterdir():
+        try:
+            kinds[str(entry.readlink()).partition(":")[0]] += 1
+        except FileNotFoundError:  # closed in the meantime
+            continue
+    return Holdings(
+        {name: getattr(usage, name) for name in _COUNTED},
+        dict(kinds),
+        (process / "maps").read_text().count("/memfd:"),
+    )
+
+
+def resident_bytes(device: RemoteDevice) -> int:
+    """How much memory of a device process is in RAM."""
+    _, resident, *_ = Path(f"/proc/{device.pid}/statm").read_text().split()
+    return int(resident) * os.sysconf("SC_PAGE_SIZE")
+
+
+def leftovers(device: RemoteDevice, before: Holdings, seconds: float) -> list[str]:
+    """What a device still holds beyond what it held before, once ``seconds`` have passed or nothing is left."""
+    return _until_empty(lambda: holdings_of(device).beyond(before), seconds)
+
+
+def _until_empty(look: Callable[[], list[str]], seconds: float) -> list[str]:
+    end = time.monotonic() + seconds
+    seen = look()
+    while seen and time.monotonic() < end:
+        time.sleep(_PAUSE_SECONDS)
+        seen = look()
+    return seen

@@ -1,0 +1,150 @@
+"""A cost model for drivers: how much work an operation is, and how long a device takes for it.
+
+The time is the roofline's (Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009): a fixed overhead, and then
+whichever takes longer, the arithmetic or the traffic to memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+from nnhal.resolved import ResolvedModel, propagate_dimensions
+from nnhal.types import (
+    Capabilities,
+    Operand,
+    OperandPerformance,
+    OperandType,
+    Operation,
+    OperationType,
+    PerformanceInfo,
+)
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions, is_extension
+
+_FILTER = 1
+_RECURRENT = {
+    OperationType.LSTM,
+    OperationType.RNN,
+    OperationType.QUANTIZED_16BIT_LSTM,
+    OperationType.QUANTIZED_LSTM,
+    OperationType.UNIDIRECTIONAL_SEQUENCE_LSTM,
+    OperationType.UNIDIRECTIONAL_SEQUENCE_RNN,
+    OperationType.BIDIRECTIONAL_SEQUENCE_LSTM,
+    OperationType.BIDIRECTIONAL_SEQUENCE_RNN,
+}
+
+
+class OperationWork(NamedTuple):
+    """Multiply-adds (or as many simple steps), and bytes of all inputs and outputs."""
+
+    macs: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """A device: nanoseconds before an operation begins, multiply-adds and bytes in a nanosecond.
+
+    ``macs_per_ns`` is by the type of an operation's first input; types that are missing take ``default_macs_per_ns``.
+    """
+
+    overhead_ns: float
+    bytes_per_ns: float
+    default_macs_per_ns: float
+    macs_per_ns: Mapping[int, float]
+
+    def duration_ns(self, work: OperationWork, code: int) -> float:
+        """What one operation takes."""
+        arithmetic = work.macs / self.macs_per_ns.get(code, self.default_macs_per_ns)
+        return self.overhead_ns + max(arithmetic, work.bytes / self.bytes_per_ns)
+
+    def operation_ns(self, model: ResolvedModel) -> list[float]:
+        """What each operation of main takes."""
+        graph = model.model.main
+        return [
+            self.duration_ns(work, graph.operands[operation.inputs[0]].type if operation.inputs else -1)
+            for operation, work in zip(graph.operations, work_of(model), strict=True)
+        ]
+
+    def capabilities(self, reference: Roofline, power: float, types: Sequence[OperandType]) -> Capabilities:
+        """The HAL's ratios to the reference for the given types: of arithmetic, since a ratio knows no sizes.
+
+        ``power`` is the ratio of the energy that a multiply-add takes.
+        """
+
+        def info(code: int) -> PerformanceInfo:
+            ours = self.macs_per_ns.get(code, self.default_macs_per_ns)
+            return PerformanceInfo(reference.macs_per_ns.get(code, reference.default_macs_per_ns) / ours, power)
+
+        relaxed = info(OperandType.TENSOR_FLOAT16)
+        return Capabilities(
+            relaxed_float32_to_float16_scalar=relaxed,
+            relaxed_float32_to_float16_tensor=relaxed,
+            operand_performance=tuple(OperandPerformance(code, info(code)) for code in sorted(types)),
+            if_performance=PerformanceInfo(1.0, power),
+            while_performance=PerformanceInfo(1.0, power),
+        )
+
+
+def work_of(model: ResolvedModel, subgraph: int = 0) -> list[OperationWork]:
+    """The work of each operation of a subgraph. Unknown axes are 1, IF counts as its longer branch, WHILE as one round."""
+    graph = model.subgraphs[subgraph]
+    dimensions = propagate_dimensions(model, subgraph)
+    return [
+        _control_flow_work(model, operation, graph.operands)
+        if operation.type in (OperationType.IF, OperationType.WHILE)
+        else _work(operation, graph.operands, dimensions)
+        for operation in graph.operations
+    ]
+
+
+def _work(operation: Operation, operands: Sequence[Operand], dimensions: Sequence[Dimensions]) -> OperationWork:
+    def elements(index: int) -> int:
+        return prod(axis or 1 for axis in dimensions[index])
+
+    def size(index: int) -> int:
+        element = ELEMENT_TYPES.get(operands[index].type)
+        return elements(index) * (element.itemsize if element is not None else 1)
+
+    moved = sum(size(index) for index in {*operation.inputs, *operation.outputs})
+    written = sum(elements(index) for index in operation.outputs)
+    if is_extension(operation.type):
+        return OperationWork(written, moved)
+    rule = _RULES.get(OperationType(operation.type))
+    if rule is not None and len(operation.inputs) > _FILTER:
+        return OperationWork(rule([tuple(a or 1 for a in dimensions[i]) for i in operation.inputs], written), moved)
+    if operation.type in _RECURRENT:
+        steps = max((dimensions[operation.inputs[0]] or (1,))[0], 1)
+        return OperationWork(steps * sum(elements(index) for index in operation.inputs[1:]), moved)
+    return OperationWork(max(written, *(elements(index) for index in operation.inputs), 1), moved)
+
+
+def _control_flow_work(model: ResolvedModel, operation: Operation, operands: Sequence[Operand]) -> OperationWork:
+    bodies = [
+        [*work_of(model, 1 + operands[index].location.offset)]
+        for index in operation.inputs
+        if operands[index].type == OperandType.SUBGRAPH
+    ]
+    sums = [OperationWork(sum(w.macs for w in body), sum(w.bytes for w in body)) for body in bodies]
+    if operation.type == OperationType.IF:
+        return max(sums, default=OperationWork(0, 0))
+    return OperationWork(sum(w.macs for w in sums), sum(w.bytes for w in sums))
+
+
+def _last(filter_: Dimensions) -> int:
+    """Multiply-adds of one output value of a convolution whose filter is [out, height, width, in]."""
+    return prod(filter_[1:])
+
+
+_Rule = Callable[[Sequence[Dimensions], int], int]
+_RULES: Mapping[OperationType, _Rule] = {
+    OperationType.CONV_2D: lambda inputs, written: written * _last(inputs[_FILTER]),
+    OperationType.GROUPED_CONV_2D: lambda inputs, written: written * _last(inputs[_FILTER]),
+    OperationType.DEPTHWISE_CONV_2D: lambda inputs, written: written * prod(inputs[_FILTER][1:3]),
+    OperationType.TRANSPOSE_CONV_2D: lambda inputs, _: prod(inputs[0]) * prod(inputs[_FILTER][:3]),
+    OperationType.FULLY_CONNECTED: lambda inputs, written: written * inputs[_FILTER][-1],
+    OperationType.BATCH_MATMUL: lambda inputs, written: written * inputs[0][-1],
+    OperationType.SVDF: lambda inputs, _: prod(inputs[0]) * inputs[_FILTER][0],
+}

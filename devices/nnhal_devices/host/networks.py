@@ -1,0 +1,70 @@
+"""The networks of one session: a backend's context is told when they come and go, however they go."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from enum import IntEnum
+
+import structlog
+
+from nnhal.errors import invalid_argument
+from nnhal_devices.backend import BackendContext
+
+_log = structlog.get_logger(__name__)
+_numbers = itertools.count(1)
+
+
+class NetworkEvent(IntEnum):
+    """A moment in the life of a network; the numbers are the wire's."""
+
+    BEFORE_LOAD = 1
+    AFTER_LOAD = 2
+    BEFORE_UNLOAD = 3
+    AFTER_UNLOAD = 4
+
+
+class Networks:
+    """Safe to use from several threads. A context sees numbers that are unique in its process."""
+
+    def __init__(self, context: BackendContext | None) -> None:
+        self._context = context
+        self._lock = threading.Lock()
+        self._known: dict[int, tuple[int, NetworkEvent]] = {}
+
+    def notify(self, network: int, event: int) -> None:
+        """Pass an event on. Raises INVALID_ARGUMENT where it is none, or not the network's next one."""
+        with self._lock:
+            number, last = self._known.get(network, (0, 0))
+            if event != last + 1 or event > NetworkEvent.AFTER_UNLOAD:
+                invalid_argument(f"event {event} of network {network}, expected {last + 1} in the range of 1 to 4")
+            if event == NetworkEvent.BEFORE_LOAD:
+                number = next(_numbers)
+            if event == NetworkEvent.AFTER_UNLOAD:
+                del self._known[network]
+            else:
+                self._known[network] = (number, NetworkEvent(event))
+        self._tell(number, NetworkEvent(event))
+
+    def close(self) -> None:
+        """The session is over: what is left of each network's life is told."""
+        with self._lock:
+            known, self._known = self._known, {}
+        for number, last in known.values():
+            for event in range(last + 1, NetworkEvent.AFTER_UNLOAD + 1):
+                self._tell(number, NetworkEvent(event))
+
+    def _tell(self, number: int, event: NetworkEvent) -> None:
+        if self._context is None:
+            return
+        calls: dict[NetworkEvent, Callable[[int], None]] = {
+            NetworkEvent.BEFORE_LOAD: self._context.before_load_network,
+            NetworkEvent.AFTER_LOAD: self._context.after_load_network,
+            NetworkEvent.BEFORE_UNLOAD: self._context.before_unload_network,
+            NetworkEvent.AFTER_UNLOAD: self._context.after_unload_network,
+        }
+        try:
+            calls[event](number)
+        except Exception:
+            _log.exception("a backend's context failed", network=number, network_event=event.name)

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from nnhal_devices.dynamic.files import find_backend_files
+from nnhal_devices.dynamic.naming import Kind
+from tests.support.backends import warnings_logged
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A directory by its canonical path."""
+    return tmp_path.resolve()
+
+
+def names(directories: list[Path]) -> list[str]:
+    return [file.path.name for file in find_backend_files(directories)]
+
+
+def touch(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    return path
+
+
+def test_directories_are_taken_in_order_and_names_by_the_alphabet(place: Path) -> None:
+    first, second = place / "z", place / "a"
+    for path in (first / "B_b_backend.so", first / "A_c_backend.py", second / "A_a_backend.so.2", first / "other.txt"):
+        touch(path)
+    with warnings_logged() as warned:
+        found = find_backend_files([first, second])
+    assert [file.path for file in found] == [
+        first / "A_c_backend.py",
+        first / "B_b_backend.so",
+        second / "A_a_backend.so.2",
+    ]
+    assert warned == []
+
+
+def test_no_directory_has_nothing(place: Path) -> None:
+    with warnings_logged() as warned:
+        assert find_backend_files([]) == []
+        assert find_backend_files([place]) == []
+    assert warned == []
+
+
+def test_directories_of_no_use_are_warnings_and_the_others_are_searched(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    good = touch(place / "good/A_a_backend.py").parent
+    file = touch(place / "file")
+    with warnings_logged() as warned:
+        assert names([Path("good"), place / "nowhere", file, good]) == ["A_a_backend.py"]
+    assert warned == [
+        ("good", "the path is not absolute"),
+        ("nowhere", "No such file or directory"),
+        ("file", "Not a directory"),
+    ]
+
+
+def test_a_name_that_looks_meant_is_a_warning_and_others_are_passed_over_silently(place: Path) -> None:
+    for name in ("A_a_backend.py", "a_backend.so", "A_a_backend.so.", "A_a.so", "__pycache__"):
+        touch(place / name)
+    with warnings_logged() as warned:
+        assert names([place]) == ["A_a_backend.py"]
+    assert [warning.name for warning in warned] == ["A_a_backend.so.", "a_backend.so"]
+    assert all("<vendor>_<name>_backend" in warning.reason for warning in warned)
+
+
+def test_a_chain_of_links_is_one_file_by_its_canonical_path(place: Path) -> None:
+    real = touch(place / "A_a_backend.so.1.2.3")
+    (place / "A_a_backend.so.1.2").symlink_to(real)
+    (place / "A_a_backend.so.1").symlink_to("A_a_backend.so.1.2")
+    (place / "A_a_backend.so").symlink_to("A_a_backend.so.1")
+    with warnings_logged() as warned:
+        assert [file.path for file in find_backend_files([place])] == [real]
+    assert warned == []
+
+
+def test_a_file_that_two_directories_reach_is_found_in_the_first(place: Path) -> None:
+    first, second = place / "first", place / "second"
+    real, other = touch(second / "A_a_backend.so"), touch(second / "A_b_backend.so")
+    first.mkdir()
+    (first / "A_a_backend.so").symlink_to(real)
+    (place / "again").symlink_to(second)
+    with warnings_logged() as warned:
+        assert [file.path for file in find_backend_files([first, second, place / "again"])] == [real, other]
+    assert warned == []
+
+
+def test_files_of_the_same_name_in_two_directories_are_two(place: Path) -> None:
+    paths = [touch(place / folder / "A_a_backend.so") for folder in ("first", "second")]
+    assert [file.path for file in find_backend_files([path.parent for path in paths])] == paths
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [("nowhere", "No such file or directory"), ("A_no_backend.so", "Too many levels of symbolic links")],
+)
+def test_a_link_that_leads_nowhere_is_a_warning(place: Path, target: str, reason: str) -> None:
+    (place / "A_no_backend.so").symlink_to(target)
+    touch(place / "A_yes_backend.so")
+    with warnings_logged() as warned:
+        assert names([place]) == ["A_yes_backend.so"]
+    assert warned == [("A_no_backend.so", reason)]
+
+
+def test_what_is_no_regular_file_is_a_warning(place: Path) -> None:
+    (place / "A_directory_backend.so").mkdir()
+    os.mkfifo(place / "A_fifo_backend.py")
+    (place / "A_null_backend.so").symlink_to("/dev/null")
+    with warnings_logged() as warned:
+        assert names([place]) == []
+    assert warned == [
+        (name, "no regular file") for name in ("A_directory_backend.so", "A_fifo_backend.py", "A_null_backend.so")
+    ]
+
+
+def test_the_module_is_that_of_the_target_where_its_name_says_one_and_else_that_of_the_link(place: Path) -> None:
+    touch(place / "X_real_backend.py")
+    touch(place / "anything")
+    (place / "A_link_backend.so").symlink_to("X_real_backend.py")
+    (place / "B_link_backend.so.1").symlink_to("anything")
+    assert [tuple(file.name) for file in find_backend_files([place])] == [
+        ("X_real_backend", Kind.SOURCE),
+        ("B_link_backend", Kind.EXTENSION),
+    ]

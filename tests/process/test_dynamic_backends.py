@@ -1,0 +1,89 @@
+"""Backends from files, served by real device processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nnhal.remote import RemoteDevice
+from nnhal.supervision import Child
+from tests.support.additions import addition_in_ashmem, addition_model
+from tests.support.backends import EXTENSION_ID, EXTENSION_VERSION, build_extension, example, write_backend
+from tests.support.command import nnhal
+from tests.support.processes import device_process
+
+
+@pytest.fixture
+def backends(short_path: Path) -> Path:
+    """A directory with the example of docs/backends.md."""
+    directory = short_path / "backends"
+    directory.mkdir()
+    (directory / "Acme_Sample_backend.py").write_text(example())
+    return directory
+
+
+def serve(driver: str, directory: Path, version: str, *options: str) -> Child:
+    """Have a device process serve a driver, and add with it. Returns the process, which has ended."""
+    with device_process(driver, directory, *options) as (child, endpoint), RemoteDevice(endpoint, "test") as device:
+        assert device.version() == version
+        prepared, addition = device.prepare_model(addition_model()), addition_in_ashmem()
+        addition.check(lambda: prepared.execute(addition.request), 1, 2)
+    return child
+
+
+def test_the_example_of_the_page_is_served(short_path: Path, backends: Path) -> None:
+    child = serve("Sample", short_path, "acme-sample-1.0", "--backend-path", str(backends))
+    assert "warning" not in child.said()
+
+
+def test_an_extension_module_is_served(short_path: Path, backends: Path) -> None:
+    real = build_extension(backends / "Acme_Native_backend.so.1.2.3")
+    (backends / "Acme_Native_backend.so").symlink_to(real.name)
+    child = serve(EXTENSION_ID, short_path, EXTENSION_VERSION, "--backend-path", str(backends))
+    assert "warning" not in child.said()
+
+
+def test_the_environment_lists_directories_and_the_option_overrides_them_all(
+    short_path: Path, backends: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = write_backend(short_path / "others/Acme_Other_backend.py", "Other").parent
+    monkeypatch.setenv("NNHAL_DEVICE_BACKEND_PATHS", f"{others}:{backends}")
+    serve("Sample", short_path, "acme-sample-1.0")
+    refused = nnhal("device", "Sample", "--endpoint", str(short_path / "there"), "--backend-path", str(others))
+    assert refused.returncode == 2
+    assert refused.stderr == ("nnhal device: no driver is called 'Sample'; there are Other, cpu_acc, cpu_ref, null\n")
+
+
+def test_nothing_of_no_use_keeps_a_device_from_serving(short_path: Path, backends: Path) -> None:
+    (backends / "Acme_Raises_backend.py").write_text("import sys; sys.exit('no chip')")
+    (backends / "Acme_Text_backend.so").write_text("text")
+    (backends / "Acme_no_backend.so").symlink_to("nothing")
+    write_backend(backends / "Acme_Newer_backend.py", "Newer", (1, 9999))
+    write_backend(backends / "Acme_Twice_backend.py", "cpu_acc")
+    child = serve("Sample", short_path, "acme-sample-1.0", "--backend-path", str(backends))
+    warnings = [line for line in child.said().splitlines() if "warning" in line]
+    for name in ("Raises", "Text", "no", "Newer", "Twice"):
+        assert len([line for line in warnings if f"Acme_{name}_backend" in line]) == 1, name
+    assert len(warnings) == 5
+
+
+def test_a_built_in_driver_is_served_whatever_the_directories_are(short_path: Path) -> None:
+    child = serve("cpu_ref", short_path, "nnhal-cpu_ref-0.1.0", "--backend-path", "relative")
+    assert "the path is not absolute" in child.said()
+
+
+@pytest.mark.parametrize(
+    ("factory", "words"),
+    [
+        ("lambda options: [][0]", "create_backend raised IndexError"),
+        ("lambda options: None", "made a NoneType, no driver"),
+    ],
+)
+def test_a_backend_that_makes_no_driver_is_refused_in_one_line(short_path: Path, factory: str, words: str) -> None:
+    file = write_backend(short_path / "Acme_Bad_backend.py", "Bad", factory=factory)
+    refused = nnhal("device", "Bad", "--endpoint", str(short_path / "there"), "--backend-path", str(short_path))
+    assert refused.returncode == 2
+    assert refused.stderr.startswith(f"nnhal device: {file}: ")
+    assert words in refused.stderr
+    assert refused.stderr.count("\n") == 1
