@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from nnhal.endpoint import Endpoint
 from nnhal.remote import RemoteDevice
 from tests.support.processes import device_process
 
 # The same examples each time, however slow the machine is at the moment.
-settings.register_profile("nnhal", deadline=None, derandomize=True)
+settings.register_profile("nnhal", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("nnhal")
 
 

@@ -89,7 +89,7 @@ class Roofline:
 
 
 def work_of(model: ResolvedModel, subgraph: int = 0) -> list[OperationWork]:
-    """The work of each operation of a subgraph. Unknown axes are 1, IF counts as its longer branch, WHILE as one round."""
+    """The work of each operation of a subgraph: unknown axes are 1, IF is its longer branch, WHILE one round."""
     graph = model.subgraphs[subgraph]
     dimensions = propagate_dimensions(model, subgraph)
     return [

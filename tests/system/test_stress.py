@@ -38,13 +38,13 @@ def test_devices_answer_as_the_contract_says_whatever_happens(driver: str, secon
 def test_a_device_that_computes_wrongly_is_found(
     short_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add = KERNELS[OperationType.ADD]
+    relu = KERNELS[OperationType.RELU]
 
     def wrong(op: OperationContext) -> tuple[Any, ...]:
-        (total,) = add(op)
-        return (total + 1,)
+        (result,) = relu(op)
+        return (result + 1,)
 
-    monkeypatch.setitem(KERNELS, OperationType.ADD, wrong)
+    monkeypatch.setitem(KERNELS, OperationType.RELU, wrong)
     with host(CpuRef(), Endpoint(short_path), DeviceSettings()):
         status, said, report = run(str(short_path), 3, tmp_path / "report.json")
     assert status == 1

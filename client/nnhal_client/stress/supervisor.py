@@ -43,7 +43,9 @@ def run_stress(
     """
     report = StressReport(name, seed)
     started = time.monotonic()
-    _execute_once(device)
+    _execute_once(device, report, "a first execution")
+    if report.findings:
+        return report
     before = holdings_of(device)
     seeds = _seeds(seed)
 
@@ -59,10 +61,7 @@ def run_stress(
         report.resident_growth_bytes = resident_bytes(device) - resident
         if report.resident_growth_bytes > RESIDENT_GROWTH_BYTES:
             report.leftovers.append(f"{report.resident_growth_bytes >> 20} MiB more in RAM than after the warm-up")
-    try:
-        _execute_once(device)
-    except (NnhalError, Violation) as error:
-        report.findings.append(Finding(seed, 0, 0, "a last execution", "", str(error)))
+    _execute_once(device, report, "a last execution")
     report.seconds = time.monotonic() - started
     return report
 
@@ -128,11 +127,14 @@ def _leftovers(device: RemoteDevice, before: Holdings) -> list[str]:
     return [] if device.gone else leftovers(device, before, _CLEAN_SECONDS)
 
 
-def _execute_once(device: RemoteDevice) -> None:
-    """A plain execution. Raises NnhalError or Violation."""
+def _execute_once(device: RemoteDevice, report: StressReport, what: str) -> None:
+    """A plain execution, which must work."""
     random = Random(0)
     specimen = create_specimens(random)[0]
-    prepared = Prepared(specimen, device.prepare_model(specimen.model))
-    plan = Plan(prepared, random)
-    plan.verify(prepared.remote.execute(plan.request, plan.config))
-    prepared.remote.release()
+    try:
+        prepared = Prepared(specimen, device.prepare_model(specimen.model))
+        plan = Plan(prepared, random)
+        plan.verify(prepared.remote.execute(plan.request, plan.config))
+        prepared.remote.release()
+    except (NnhalError, Violation) as error:
+        report.findings.append(Finding(report.seed, 0, 0, what, specimen.name, str(error)))
