@@ -147,9 +147,13 @@ def main() -> None:
     with RemoteDevice(Endpoint(arguments.endpoint), f"nnhal-stress-{arguments.seed}") as device:
         session = Session(device, writer, arguments.steps)
         signal.signal(signal.SIGTERM, lambda *_: session.stopping.set())
-        threads = session.start(arguments.seed, arguments.threads)
+        try:
+            threads = session.start(arguments.seed, arguments.threads)
+        except NnhalError as error:
+            writer.send(Message(Event.VIOLATION, text=f"the session's objects cannot be had: {error}"))
+            threads = []
         writer.send(Message(Event.READY))
-        if arguments.ending is not Ending.RELEASE:
+        if threads and arguments.ending is not Ending.RELEASE:
             threads[0].join()
             if arguments.ending is Ending.EXIT:
                 writer.send(Message(Event.OVER))

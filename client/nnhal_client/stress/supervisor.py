@@ -12,7 +12,7 @@ from nnhal.errors import NnhalError
 from nnhal.remote import RemoteDevice
 from nnhal_client.stress.buffers import Prepared
 from nnhal_client.stress.client import Client
-from nnhal_client.stress.holdings import Holdings, holdings_of, leftovers, resident_bytes
+from nnhal_client.stress.holdings import holdings_of, leftovers, resident_bytes
 from nnhal_client.stress.outcomes import Violation
 from nnhal_client.stress.plan import Plan
 from nnhal_client.stress.report import Finding, StressReport
@@ -39,7 +39,7 @@ def run_stress(
     """Run ``sessions`` at a time for ``seconds``, some killed and others in their place.
 
     ``device`` is a session of the caller's own; nobody else may use the device meanwhile. Raises OSError where the
-    device's process may not be looked at, NnhalError where the device cannot be used at all.
+    device's process may not be looked at.
     """
     report = StressReport(name, seed)
     started = time.monotonic()
@@ -49,19 +49,21 @@ def run_stress(
     before = holdings_of(device)
     seeds = _seeds(seed)
 
-    def phase(until: float) -> None:
+    def phase(until: float) -> bool:
+        """Run and clean up; False where there is no use in going on."""
         _Phase(device, sessions, seeds, report).run(until, lambda: progress(report, time.monotonic() - started))
-        report.leftovers = _leftovers(device, before)
+        if _answers(device, report):
+            report.leftovers = leftovers(device, before, _CLEAN_SECONDS)
+            return not report.leftovers
+        return False
 
-    phase(started + _WARM_UP * seconds)
-    resident = 0 if device.gone else resident_bytes(device)
-    if not device.gone and not report.leftovers:
-        phase(started + seconds)
-    if not device.gone:
-        report.resident_growth_bytes = resident_bytes(device) - resident
-        if report.resident_growth_bytes > RESIDENT_GROWTH_BYTES:
-            report.leftovers.append(f"{report.resident_growth_bytes >> 20} MiB more in RAM than after the warm-up")
-    _execute_once(device, report, "a last execution")
+    if phase(started + _WARM_UP * seconds):
+        resident = resident_bytes(device)
+        if phase(started + seconds):
+            report.resident_growth_bytes = resident_bytes(device) - resident
+            if report.resident_growth_bytes > RESIDENT_GROWTH_BYTES:
+                report.leftovers = [f"{report.resident_growth_bytes >> 20} MiB more in RAM than after the warm-up"]
+            _execute_once(device, report, "a last execution")
     report.seconds = time.monotonic() - started
     return report
 
@@ -91,8 +93,6 @@ class _Phase:
                 for client in self._clients:
                     client.kill()
                     client.end()
-        if self._device.gone:
-            self._report.findings.append(Finding(0, 0, 0, "any", "", "the device has ended"))
 
     def _start(self) -> None:
         client = Client(self._device.endpoint, next(self._seeds), self._report)
@@ -123,8 +123,14 @@ def _seeds(seed: int) -> Iterator[int]:
     return (random.getrandbits(48) for _ in itertools.count())
 
 
-def _leftovers(device: RemoteDevice, before: Holdings) -> list[str]:
-    return [] if device.gone else leftovers(device, before, _CLEAN_SECONDS)
+def _answers(device: RemoteDevice, report: StressReport) -> bool:
+    """Whether the device is alive and answers; it is a violation where it does not."""
+    try:
+        device.identity(_CLEAN_SECONDS)
+    except NnhalError as error:
+        report.findings.append(Finding(report.seed, 0, 0, "when the sessions were over", "", str(error)))
+        return False
+    return True
 
 
 def _execute_once(device: RemoteDevice, report: StressReport, what: str) -> None:

@@ -7,12 +7,12 @@ import os
 from nnhal.descriptor import Descriptor
 from nnhal.link import Session
 from nnhal.sessions import Ownership, Sessions
-from nnhal_devices.backend import Backend, CommandQueue
+from nnhal_devices.backend import BackendContext
 from nnhal_devices.host.bound_request import BoundRequest
 from nnhal_devices.host.burst import Burst
 from nnhal_devices.host.callback import FencedExecution
 from nnhal_devices.host.device_memory import DeviceBuffer
-from nnhal_devices.host.fenced import Enqueued, LaunchCount
+from nnhal_devices.host.fenced import LaunchCount
 from nnhal_devices.host.networks import Networks
 from nnhal_devices.host.prepared_model import PreparedModel
 
@@ -20,24 +20,15 @@ from nnhal_devices.host.prepared_model import PreparedModel
 class Client(Ownership):
     """The HAL's objects of one session, by handle. A device buffer's handle is its token as well."""
 
-    def __init__(self, session: Session, backend: Backend) -> None:
-        """The backend's context is told of the session's networks, its queue is synced when the session ends."""
+    def __init__(self, session: Session, context: BackendContext | None = None) -> None:
+        """``context`` is told of the session's networks."""
         self.launched = LaunchCount()
-        self.enqueued = Enqueued()
-        self.networks = Networks(backend.context)
-        session.on_close(self.networks.close)
-        if backend.queue is not None:
-            queue = backend.queue
-            session.on_close(lambda: self._drop_enqueued(queue))
         self.ended = Descriptor(os.eventfd(0, os.EFD_CLOEXEC))
         """Becomes readable when the session is over."""
         session.on_close(lambda: os.eventfd_write(self.ended.fileno(), 1))
+        self.networks = Networks(context)
+        session.on_close(self.networks.close)
         super().__init__(session)
-
-    def _drop_enqueued(self, queue: CommandQueue) -> None:
-        """Have done what is in the queue, which would else hold on to it until somebody's next sync."""
-        queue.sync()
-        self.enqueued.conclude()
 
     def prepared_model(self, handle: int) -> PreparedModel:
         """A prepared model. Raises INVALID_ARGUMENT."""

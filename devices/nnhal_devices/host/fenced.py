@@ -31,7 +31,6 @@ class Launching(Protocol):
     """A client, as far as it launches."""
 
     launched: LaunchCount
-    enqueued: Enqueued
     ended: Descriptor
     """Becomes readable when the session is over."""
 
@@ -61,22 +60,34 @@ class LaunchCount:
 
 
 class Enqueued:
-    """What a client has enqueued on an asynchronous device since its last sync, in order."""
+    """What was enqueued through one channel on an asynchronous device since its last sync, in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, queue: CommandQueue) -> None:
+        self._queue = queue
         self._lock = threading.Lock()
         self._conclusions: list[Callable[[], FencedExecutionInfo]] = []
+        self._closed = False
 
     def add(self, conclude: Callable[[], FencedExecutionInfo]) -> None:
         """One more, with what says how it ended once the queue has been synced."""
         with self._lock:
             self._conclusions.append(conclude)
+            closed = self._closed
+        if closed:
+            self.sync()
 
-    def conclude(self) -> list[FencedExecutionInfo]:
-        """Say of all of them how they ended. The queue has been synced."""
+    def sync(self) -> list[FencedExecutionInfo]:
+        """Have all of it done and made visible, and say how it ended."""
+        self._queue.sync()
         with self._lock:
             conclusions, self._conclusions = self._conclusions, []
         return [conclude() for conclude in conclusions]
+
+    def close(self) -> None:
+        """Nobody will sync any more, and the queue would hold on to what is in it: do it now, and what comes later."""
+        with self._lock:
+            self._closed = True
+        self.sync()
 
 
 class Launcher:
@@ -98,7 +109,7 @@ class Launcher:
         duration_ns: int,
         client: Launching,
         answer: Callable[[FencedExecution, Fence | None], T],
-        enqueue: bool = False,
+        enqueued: Enqueued | None = None,
     ) -> tuple[T, Launch | None]:
         """Check everything that can be checked now, and return what ``answer`` makes of it and what is left to be run.
 
@@ -107,7 +118,7 @@ class Launcher:
         outputs, and fences that are in error already; GENERAL_FAILURE where the execution is in flight already or a
         device buffer has nothing to read; RESOURCE_EXHAUSTED_TRANSIENT where too much is launched.
 
-        With ``enqueue`` the fence of an asynchronous device signals when the execution is in its queue.
+        With ``enqueued`` the fence of an asynchronous device signals when the execution is in its queue.
         """
         launched_ns = now_ns()
         if min(deadline_ns, duration_ns) < NO_DEADLINE:
@@ -125,9 +136,7 @@ class Launcher:
             raise
         if bound.uses:
             bound.uses.begin()
-        launch = Launch(
-            bound, fences, deadline_ns, duration_ns, client, launched_ns, enqueue and self._queue is not None
-        )
+        launch = Launch(bound, fences, deadline_ns, duration_ns, client, launched_ns, enqueued)
         if self._synchronous:
             info = launch.execute()
             if info.status != ErrorStatus.NONE:
@@ -141,8 +150,12 @@ class Launcher:
             raise
         return answered, launch
 
-    def sync(self, fences: Sequence[Fence], client: Launching) -> tuple[Fence, Sync]:
-        """A fence that signals when all that the client has enqueued is visible, and what is left to be run.
+    def enqueued(self) -> Enqueued | None:
+        """For one channel: what it enqueues. None on a device that is not asynchronous."""
+        return Enqueued(self._queue) if self._queue is not None else None
+
+    def sync(self, fences: Sequence[Fence], client: Launching, enqueued: Enqueued | None) -> tuple[Fence, Sync]:
+        """A fence that signals when all that was enqueued is visible, and what is left to be run.
 
         Raises INVALID_ARGUMENT for fences that are in error, RESOURCE_EXHAUSTED_TRANSIENT.
         """
@@ -153,7 +166,7 @@ class Launcher:
         except BaseException:
             client.launched.leave()
             raise
-        return fence, Sync(self._queue, fences, client, signal)
+        return fence, Sync(fences, client, enqueued, signal)
 
 
 def _require_no_error(fences: Sequence[Fence]) -> None:
@@ -200,7 +213,7 @@ class Launch:
         duration_ns: int,
         client: Launching,
         launched_ns: int,
-        enqueue: bool,
+        enqueued: Enqueued | None,
     ) -> None:
         self.execution = FencedExecution()
         self.signal: Signal | None = None
@@ -210,7 +223,7 @@ class Launch:
         self._duration_ns = duration_ns
         self._client = client
         self._launched_ns = launched_ns
-        self._enqueue = enqueue
+        self._enqueued = enqueued
 
     @property
     def is_brief(self) -> bool:
@@ -219,10 +232,11 @@ class Launch:
 
     def run(self) -> None:
         """Execute it, or enqueue it, and signal its fence or put it into error."""
-        if not self._enqueue:
+        enqueued = self._enqueued
+        if enqueued is None:
             self._signal(self.execute())
             return
-        info = self._guarded(self._enqueue_it)
+        info = self._guarded(lambda: self._enqueue(enqueued))
         if info.status != ErrorStatus.NONE:
             self.end(info)
         self._signal(info)
@@ -281,10 +295,10 @@ class Launch:
         begun_ns = self._wait()
         return self._info(lambda: self._bound.run_held(self._effective_deadline(begun_ns)), begun_ns)
 
-    def _enqueue_it(self) -> FencedExecutionInfo:
+    def _enqueue(self, enqueued: Enqueued) -> FencedExecutionInfo:
         begun_ns = self._wait()
         conclude = self._bound.enqueue_held(self._effective_deadline(begun_ns))
-        self._client.enqueued.add(lambda: self.conclude(conclude, begun_ns))
+        enqueued.add(lambda: self.conclude(conclude, begun_ns))
         return _ENQUEUED
 
     def _info(self, run: Conclude, begun_ns: int) -> FencedExecutionInfo:
@@ -318,33 +332,32 @@ class Launch:
 
 
 class Sync:
-    """Makes what a client has enqueued visible, then signals."""
+    """Makes what was enqueued visible, then signals."""
 
     is_brief = False
 
-    def __init__(self, queue: CommandQueue | None, fences: Sequence[Fence], client: Launching, signal: Signal) -> None:
-        self._queue = queue
+    def __init__(self, fences: Sequence[Fence], client: Launching, enqueued: Enqueued | None, signal: Signal) -> None:
         self._fences = fences
         self._client = client
-        self._fence_signal = signal
+        self._enqueued = enqueued
+        self._signal = signal
 
     def run(self) -> None:
         """Wait for the fences, sync, and signal; in error where something that was enqueued has failed."""
         try:
             _wait(self._fences, NO_DEADLINE, self._client)
-            if self._queue is not None:
-                self._queue.sync()
-            failed = [info for info in self._client.enqueued.conclude() if info.status != ErrorStatus.NONE]
+            ended = self._enqueued.sync() if self._enqueued is not None else []
+            failed = any(info.status != ErrorStatus.NONE for info in ended)
         except HalError:
-            failed = [_info_of(defect())]
+            failed = True
         except Exception:
             _log.exception("a sync failed")
-            failed = [_info_of(defect())]
+            failed = True
         self._client.launched.leave()
         if failed:
-            self._fence_signal.fail()
+            self._signal.fail()
         else:
-            self._fence_signal.send()
+            self._signal.send()
 
 
 def _wait(fences: Sequence[Fence], deadline_ns: int, client: Launching) -> None:

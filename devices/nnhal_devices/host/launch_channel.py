@@ -31,7 +31,7 @@ def serve_launches(launcher: Launcher, client: Client) -> int:
     handle = client.add(server)
     try:
         number = client.descriptors.offer(theirs)
-        client.serve_launches(channel, "launches", server.answer, lambda: client.release(handle))
+        client.serve_launches(channel, "launches", server.answer, lambda: server.close(handle))
     except BaseException:
         client.release(handle)
         raise
@@ -42,6 +42,13 @@ class _LaunchServer:
     def __init__(self, launcher: Launcher, client: Client) -> None:
         self._launcher = launcher
         self._client = client
+        self._enqueued = launcher.enqueued()
+
+    def close(self, handle: int) -> None:
+        """The channel is closed; ``handle`` is the server's own."""
+        self._client.release(handle)
+        if self._enqueued is not None:
+            self._enqueued.close()
 
     def answer(self, message: bytes, descriptors: list[Descriptor]) -> tuple[bytes, list[Descriptor], Work | None]:
         """The answer to one call, what goes with it, and what is left to do. Raises ProtocolError for no call."""
@@ -52,7 +59,7 @@ class _LaunchServer:
                     fences, work = self._launch(call.launch, fences_from(descriptors))
                     return _LAUNCHED, fences, work
                 case "sync":
-                    fence, sync = self._launcher.sync(fences_from(descriptors), self._client)
+                    fence, sync = self._launcher.sync(fences_from(descriptors), self._client, self._enqueued)
                     return _LAUNCHED, [fence.descriptor], sync
                 case "info":
                     return self._info(call.info), [], None
@@ -73,8 +80,9 @@ class _LaunchServer:
             bound.launched = execution
             return [fence.descriptor] if fence else []
 
+        enqueued = self._enqueued if launch.enqueue else None
         return self._launcher.launch(
-            bound, fences, launch.deadline_ns, launch.duration_ns, self._client, answer, launch.enqueue
+            bound, fences, launch.deadline_ns, launch.duration_ns, self._client, answer, enqueued
         )
 
     def _info(self, info: wire.LaunchInfo) -> bytes:

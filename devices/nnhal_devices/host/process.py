@@ -47,7 +47,7 @@ _FILES = (
 def host(driver: Driver, endpoint: Endpoint, settings: DeviceSettings) -> ServerProcess:
     """The servers of a device process, to be entered. Raises OSError or ValueError for an endpoint of no use."""
     device = Device(driver, settings)
-    clients = Clients(lambda session: Client(session, driver.backend))
+    clients = Clients(lambda session: Client(session, driver.backend.context))
     limits = Limits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
     process = ServerProcess(endpoint, clients.opened, limits, settings.rpc_threads, settings.allowed_uids)
     rpc = process.rpc

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import lcm
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,10 +14,11 @@ class Lifetime:
     size: int
     first: int
     last: int
+    alignment: int = 1
 
 
 def plan_arena(values: Sequence[Lifetime], alignment: int) -> tuple[tuple[int, ...], int]:
-    """The offset of each value, aligned, and the bytes of the whole arena.
+    """The offset of each value, a multiple of ``alignment`` and of its own, and the bytes of the whole arena.
 
     Greedy by size: the largest values are placed first, each at the lowest gap among those that live when it does.
     """
@@ -25,13 +27,14 @@ def plan_arena(values: Sequence[Lifetime], alignment: int) -> tuple[tuple[int, .
     for index in sorted(range(len(values)), key=lambda i: (-values[i].size, i)):
         value = values[index]
         size = round_up(value.size, alignment)
+        own = lcm(alignment, value.alignment)
         offset = 0
         for start, end, other in sorted(placed, key=lambda entry: entry[:2]):
             if other.last < value.first or value.last < other.first:
                 continue
             if offset + size <= start:
                 break
-            offset = max(offset, end)
+            offset = max(offset, round_up(end, own))
         offsets[index] = offset
         placed.append((offset, offset + size, value))
     return tuple(offsets), max((end for _, end, _ in placed), default=0)

@@ -55,7 +55,7 @@ def model_to_wire(name: str, prepared: PreparedPlan) -> wire.ModelInfo:
         outputs=[_tensor_to_wire(prepared, tensor) for tensor in prepared.imported.outputs],
         placements=placements,
         steps=[step.device for step in prepared.plan.steps],
-        arena_bytes=prepared.arena.size,
+        arena_bytes=prepared.memory.layout.total_bytes,
     )
 
 

@@ -8,23 +8,29 @@ from typing import Protocol
 
 from nnhal.remote import RemoteExecution
 from nnhal.types import ExecutionConfig, Request
+from nnhal_service.fallback import Side
 from nnhal_service.runtime.prepared_plan import Part
 from nnhal_service.runtime.reports import OutputReport, StepReport
 
 
 @dataclass(frozen=True, slots=True)
 class BoundStep:
-    """``outputs`` has the names of those outputs of the step that are the model's, empty for the others."""
+    """``outputs`` has the names of those outputs of the step that are the model's, empty for the others.
+
+    ``is_asynchronous``: the device shows its results only when it is synced.
+    """
 
     device: str
+    is_asynchronous: bool
     part: Part
     execution: RemoteExecution
     outputs: Sequence[str]
 
 
-def bind_step(device: str, outputs: Sequence[str], part: Part, request: Request, config: ExecutionConfig) -> BoundStep:
+def bind_step(side: Side, outputs: Sequence[str], part: Part, request: Request, config: ExecutionConfig) -> BoundStep:
     """Tie a step to memory. Raises HalError where the device refuses, TransportError where it is gone."""
-    return BoundStep(device, part, part.prepared.create_reusable_execution(request, config), outputs)
+    execution = part.prepared.create_reusable_execution(request, config)
+    return BoundStep(side.name, side.is_asynchronous, part, execution, outputs)
 
 
 class Steps(Protocol):

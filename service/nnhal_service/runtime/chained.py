@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from nnhal.errors import HalError, TransportError
+from nnhal.errors import HalError, NnhalError, TransportError
 from nnhal.fence import Fence, FenceError
 from nnhal.remote import RemoteLauncher
 from nnhal.types import ErrorStatus
@@ -58,10 +58,26 @@ def dependencies(steps: Sequence[Sequence[Access]]) -> list[tuple[int, ...]]:
 class Chained:
     """See Steps. The sizes of all outputs must be known."""
 
-    def __init__(self, steps: Sequence[BoundStep], needs: Sequence[tuple[int, ...]], measure: bool) -> None:
-        """``needs`` are the dependencies. Raises HalError where a device refuses, TransportError where one is gone."""
+    def __init__(
+        self,
+        steps: Sequence[BoundStep],
+        needs: Sequence[tuple[int, ...]],
+        shown: frozenset[int],
+        measure: bool,
+    ) -> None:
+        """``needs`` are the dependencies, ``shown`` those steps of asynchronous devices that must be synced.
+
+        Raises HalError where a device refuses, TransportError where one is gone.
+        """
         self._steps = tuple(zip(steps, needs, strict=True))
-        self._ends = tuple(sorted(set(range(len(steps))) - {need for each in needs for need in each}))
+        used = {need for each in needs for need in each}
+        self._shown = shown | {
+            need
+            for step, each in self._steps
+            for need in each
+            if steps[need].is_asynchronous and steps[need].device != step.device
+        }
+        self._ends = tuple(sorted((set(range(len(steps))) - used) | self._shown))
         self._measure = measure
         self._launchers: dict[str, RemoteLauncher] = {}
         try:
@@ -79,33 +95,43 @@ class Chained:
 
     def run(self, deadline_ns: int) -> tuple[list[StepReport], list[OutputReport]]:
         """See Steps."""
-        fences: list[Fence | None] = []
+        launched: list[_Launched] = []
         try:
-            for step, needs in self._steps:
-                waited = [fence for need in needs if (fence := fences[need]) is not None]
-                fences.append(self._launchers[step.device].launch(step.execution, waited, deadline_ns))
+            for number, (step, needs) in enumerate(self._steps):
+                launched.append(self._launch(number, step, [launched[need] for need in needs], deadline_ns))
             for end in self._ends:
-                if (fence := fences[end]) is not None:
-                    fence.wait()
+                _wait(launched[end].visible)
         except FenceError as error:
-            self._await(fences)
+            self._await(launched)
             raise self._cause() or TransportError(f"a step failed, and no device says how: {error}") from error
         except BaseException:
-            self._await(fences)
+            self._await(launched)
             raise
         return [self._report(step) for step, _ in self._steps] if self._measure else [], []
+
+    def _launch(self, number: int, step: BoundStep, needs: Sequence[_Launched], deadline_ns: int) -> _Launched:
+        """Launch a step; what it needs of its own device is in the same queue, what it needs of others must be seen."""
+        launcher = self._launchers[step.device]
+        fences = [need.ended if need.device == step.device else need.visible for need in needs]
+        waited = [fence for fence in fences if fence is not None]
+        ended = launcher.launch(step.execution, waited, deadline_ns, enqueue=step.is_asynchronous)
+        if number not in self._shown:
+            return _Launched(step.device, ended, ended)
+        return _Launched(step.device, ended, launcher.sync([ended] if ended is not None else []))
 
     def close(self) -> None:
         """See Steps."""
         for launcher in self._launchers.values():
             launcher.close()
 
-    def _await(self, fences: Sequence[Fence | None]) -> None:
+    def _await(self, launched: Sequence[_Launched]) -> None:
         """Let everything end that was launched: it uses the memory of the run."""
-        for fence in fences:
-            if fence is not None:
-                with contextlib.suppress(FenceError):
-                    fence.wait()
+        for launch in launched:
+            with contextlib.suppress(FenceError):
+                _wait(launch.ended)
+        for device in {step.device for step, _ in self._steps if step.is_asynchronous}:
+            with contextlib.suppress(FenceError, NnhalError):
+                _wait(self._launchers[device].sync())
 
     def _cause(self) -> HalError | None:
         """The error of the first step that failed; those that waited for it have failed after it."""
@@ -126,3 +152,19 @@ class Chained:
             info.staged_bytes,
             info.staging_ns,
         )
+
+
+class _Launched(NamedTuple):
+    """A launched step: the fence of its end, and the one of its results being visible; None where that is so already.
+
+    On an asynchronous device a step has ended when it is in the queue.
+    """
+
+    device: str
+    ended: Fence | None
+    visible: Fence | None
+
+
+def _wait(fence: Fence | None) -> None:
+    if fence is not None:
+        fence.wait()

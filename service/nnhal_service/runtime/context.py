@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nnhal.errors import HalError, general_failure, invalid_argument
-from nnhal.memory import create_ashmem
 from nnhal.types import (
     NO_DEADLINE,
     DataLocation,
@@ -56,22 +55,21 @@ class ExecutionContext:
             **_arguments(prepared.imported.inputs, inputs, "input"),
             **_arguments(prepared.imported.outputs, outputs, "output"),
         }
-        requested = list(pools)
-        if prepared.arena.size:
-            arena = create_ashmem(prepared.arena.size, "nnhal-arena")
-            arguments |= _arena_arguments(prepared, len(requested))
-            requested.append(arena)
+        self._prepared = prepared
+        self._memory = prepared.memory.acquire()
+        requested = [*pools, *self._memory.pools.values()]
+        arguments |= _own_arguments(prepared, {kind: len(pools) + n for n, kind in enumerate(self._memory.pools)})
         config = ExecutionConfig(measure_timing)
         names = {tensor.operand: tensor.name for tensor in prepared.imported.outputs}
         try:
             for step, part in zip(prepared.plan.steps, prepared.parts, strict=True):
                 own = [names.get(operand, "") for operand in step.outputs]
                 request = _request(step, arguments, requested)
-                self._bound.append(bind_step(step.device, own, part, request, config))
+                self._bound.append(bind_step(prepared.sides[step.device], own, part, request, config))
             self._measure = measure_timing
             self._steps = _runner(prepared, self._bound, arguments, measure_timing)
         except BaseException:
-            self._release_executions()
+            self._release()
             raise
 
     def run(self, deadline_ns: int = NO_DEADLINE) -> RunReport:
@@ -91,7 +89,7 @@ class ExecutionContext:
             if not self._closed:
                 self._closed = True
                 self._steps.close()
-                self._release_executions()
+                self._release()
 
     def _run(self, deadline_ns: int) -> RunReport:
         started = time.perf_counter_ns()
@@ -101,9 +99,10 @@ class ExecutionContext:
         duration = time.perf_counter_ns() - started
         return RunReport(duration, after - before, tuple(reports) if self._measure else (), tuple(outputs))
 
-    def _release_executions(self) -> None:
+    def _release(self) -> None:
         for step in self._bound:
             step.execution.release()
+        self._prepared.memory.release(self._memory)
 
 
 def _runner(
@@ -115,8 +114,13 @@ def _runner(
     if len(steps) > 1 and known:
         needs = dependencies([_accesses(step, arguments) for step in steps])
         if max(map(len, needs)) <= MAX_FENCES:
-            return Chained(bound, needs, measure)
+            return Chained(bound, needs, _shown(prepared), measure)
     return InTurn(bound)
+
+
+def _shown(prepared: PreparedPlan) -> frozenset[int]:
+    """The steps of asynchronous devices whose results somebody else is to see."""
+    return frozenset(value.first for value in prepared.values.values() if value.needs_sync)
 
 
 def _accesses(step: Step, arguments: Mapping[int, RequestArgument]) -> list[Access]:
@@ -140,10 +144,11 @@ def _arguments(
     }
 
 
-def _arena_arguments(prepared: PreparedPlan, pool: int) -> dict[int, RequestArgument]:
+def _own_arguments(prepared: PreparedPlan, pools: Mapping[str, int]) -> dict[int, RequestArgument]:
+    """The arguments of the values between steps; ``pools`` are the indexes of the pools by kind of memory."""
     return {
-        operand: RequestArgument(DataLocation(pool, offset, prepared.byte_size(operand)))
-        for operand, offset in prepared.arena.offsets.items()
+        operand: RequestArgument(DataLocation(pools[place.kind], place.offset, prepared.values[operand].size))
+        for operand, place in prepared.memory.layout.placements.items()
     }
 
 

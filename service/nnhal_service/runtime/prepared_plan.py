@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nnhal.errors import HalError, NnhalError
 from nnhal.extensions import element_sizes, size_in_bytes
-from nnhal.memory import Lifetime, plan_arena, read_pools
-from nnhal.remote import RemotePreparedModel
+from nnhal.memory import read_pools
+from nnhal.remote import NetworkEvent, RemotePreparedModel
 from nnhal.resolved import ResolvedModel, inline_constants, propagate_dimensions
-from nnhal.types import ErrorStatus, OperandLifeTime
+from nnhal.types import ErrorStatus
 from nnhal.types.layout import Dimensions, describe
+from nnhal_service.fallback import FallbackMemoryManager, Side, Values, lay_out, values_of
 from nnhal_service.frontends.imported import ImportedModel
 from nnhal_service.partition import Candidate, Pin, Plan, assign, split
 from nnhal_service.runtime.fleet import Fleet, FleetMember
 
 _ALIGNMENT = 64
 """Bytes; what the HAL recommends for arguments."""
+_networks = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,27 +33,22 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Arena:
-    """Where values between steps lie: offsets by operand, and bytes in all."""
-
-    offsets: dict[int, int]
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
 class PreparedPlan:
     """One part for each step.
 
     ``dimensions`` are those of the source model's operands, as far as known; ``element_sizes`` those of extension
-    types.
+    types. ``values`` pass between steps and to and from the client; those that are the framework's lie in ``memory``.
     """
 
     imported: ImportedModel
     plan: Plan
     parts: tuple[Part, ...]
     dimensions: tuple[Dimensions, ...]
-    arena: Arena
     element_sizes: Mapping[int, int]
+    sides: Mapping[str, Side]
+    values: Values
+    memory: FallbackMemoryManager
+    network: int
 
     def byte_size(self, operand: int) -> int:
         """Bytes of an operand of the source model; 0 where they are not known."""
@@ -57,9 +56,15 @@ class PreparedPlan:
         return size_in_bytes(code, self.dimensions[operand], self.element_sizes)
 
     def release(self) -> None:
-        """Give up the parts on their devices."""
+        """Give up the parts on their devices, and the memory."""
+        members = {part.member.name: part.member for part in self.parts}.values()
+        for member in members:
+            _notify(member, self.network, NetworkEvent.BEFORE_UNLOAD)
         for part in self.parts:
             part.prepared.release()
+        self.memory.close()
+        for member in members:
+            _notify(member, self.network, NetworkEvent.AFTER_UNLOAD)
 
 
 def prepare(imported: ImportedModel, fleet: Fleet, devices: Sequence[str], pins: Sequence[Pin]) -> PreparedPlan:
@@ -75,8 +80,14 @@ def prepare(imported: ImportedModel, fleet: Fleet, devices: Sequence[str], pins:
     dimensions = propagate_dimensions(ResolvedModel(imported.model, constants))
     plan = split(imported.model, chosen, dimensions)
     sizes = element_sizes(imported.model, [e for member in members.values() for e in member.extensions])
-    arena = _arena(imported, plan, dimensions, sizes)
+    sides = {name: _side(member) for name, member in members.items()}
+    values = _values(imported, plan, sides, dimensions, sizes)
+    memory = FallbackMemoryManager(lay_out([value for value in values.values() if value.is_ours]))
+    network = next(_networks)
+    used = [members[name] for name in dict.fromkeys(step.device for step in plan.steps)]
     parts: list[Part] = []
+    for member in used:
+        _notify(member, network, NetworkEvent.BEFORE_LOAD)
     try:
         for step in plan.steps:
             member = members[step.device]
@@ -84,8 +95,27 @@ def prepare(imported: ImportedModel, fleet: Fleet, devices: Sequence[str], pins:
     except BaseException:
         for part in parts:
             part.prepared.release()
+        for member in used:
+            for event in (NetworkEvent.AFTER_LOAD, NetworkEvent.BEFORE_UNLOAD, NetworkEvent.AFTER_UNLOAD):
+                _notify(member, network, event)
         raise
-    return PreparedPlan(imported, plan, tuple(parts), dimensions, arena, sizes)
+    for member in used:
+        _notify(member, network, NetworkEvent.AFTER_LOAD)
+    return PreparedPlan(imported, plan, tuple(parts), dimensions, sizes, sides, values, memory, network)
+
+
+def _side(member: FleetMember) -> Side:
+    """A device as one end of an edge; one without a backend takes what the HAL makes every device take."""
+    try:
+        return Side.of(member.name, member.remote.describe())
+    except HalError:
+        return Side(member.name, alignment=_ALIGNMENT)
+
+
+def _notify(member: FleetMember, network: int, event: NetworkEvent) -> None:
+    """Tell a device what becomes of a network; one that does not want to know is no problem."""
+    with contextlib.suppress(NnhalError):
+        member.remote.notify_network(network, event)
 
 
 def _candidate(member: FleetMember, imported: ImportedModel) -> Candidate:
@@ -103,22 +133,26 @@ def _candidate(member: FleetMember, imported: ImportedModel) -> Candidate:
     return Candidate(member.name, member.capabilities, refusals)
 
 
-def _arena(imported: ImportedModel, plan: Plan, dimensions: Sequence[Dimensions], sizes: Mapping[int, int]) -> Arena:
+def _values(
+    imported: ImportedModel,
+    plan: Plan,
+    sides: Mapping[str, Side],
+    dimensions: Sequence[Dimensions],
+    sizes: Mapping[int, int],
+) -> Values:
     graph = imported.model.main
-    crossing = {
-        operand: steps
-        for operand, steps in plan.crossing().items()
-        if graph.operands[operand].lifetime == OperandLifeTime.TEMPORARY_VARIABLE
-    }
-    lifetimes = []
-    for operand, (first, last) in crossing.items():
-        size = size_in_bytes(graph.operands[operand].type, dimensions[operand], sizes)
-        if size == 0:
-            name = imported.operand_names[operand] or f"operand {operand}"
+
+    def size_of(operand: int) -> int:
+        return size_in_bytes(graph.operands[operand].type, dimensions[operand], sizes)
+
+    inputs, outputs = frozenset(graph.input_indexes), frozenset(graph.output_indexes)
+    values = values_of(plan.steps, sides, inputs, outputs, size_of)
+    for value in values.values():
+        if value.is_ours and value.size == 0:
+            name = imported.operand_names[value.operand] or f"operand {value.operand}"
             raise HalError(
                 ErrorStatus.GENERAL_FAILURE,
-                f"{name} passes between devices and has dimensions {describe(dimensions[operand])}, expected all known",
+                f"{name} passes between devices and has dimensions {describe(dimensions[value.operand])}, expected "
+                "all known",
             )
-        lifetimes.append(Lifetime(size, first, last))
-    offsets, size = plan_arena(lifetimes, _ALIGNMENT)
-    return Arena(dict(zip(crossing, offsets, strict=True)), size)
+    return values

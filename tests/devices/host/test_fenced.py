@@ -18,7 +18,7 @@ from nnhal_devices.host.bound_request import BoundRequest
 from nnhal_devices.host.callback import FencedExecution
 from nnhal_devices.host.device import Device, Preparation
 from nnhal_devices.host.device_memory import DeviceBuffer
-from nnhal_devices.host.fenced import Enqueued, LaunchCount, Launcher
+from nnhal_devices.host.fenced import LaunchCount, Launcher
 from nnhal_devices.host.prepared_model import PreparedModel
 from nnhal_devices.host.settings import DeviceSettings
 from nnhal_devices.host.staging import NO_STAGING, Staging
@@ -34,7 +34,6 @@ class Nobody:
 
     def __init__(self) -> None:
         self.launched = LaunchCount()
-        self.enqueued = Enqueued()
         self.ended = Descriptor(os.eventfd(0))
 
     def buffer(self, token: int) -> DeviceBuffer:

@@ -1,0 +1,162 @@
+"""How a value gets from one device to another: the edges of a plan, their strategies and their layers.
+
+The strategies and the layers are Arm NN's. An edge is directly compatible where both of its ends are on one device; it
+is an export where the source can leave its result in a kind of memory that the destination imports; else it is a copy,
+which the host of a device makes when it stages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from math import lcm
+
+from nnhal.remote import DeviceDescription, TensorHandleFactory, TransferCosts
+
+ASHMEM = "ashmem"
+HARDWARE_BUFFER_BLOB = "hardware_buffer_blob"
+MMAP_FD = "mmap_fd"
+ALLOCATED = (ASHMEM, HARDWARE_BUFFER_BLOB)
+"""Kinds of memory that the framework allocates for values between steps, the preferred first."""
+_ALL_KINDS = frozenset({ASHMEM, HARDWARE_BUFFER_BLOB, MMAP_FD})
+
+
+_FREE = TransferCosts(0.0, 0.0, 0.0, 0.0)
+
+
+class EdgeStrategy(Enum):
+    """How a value passes an edge."""
+
+    DIRECT_COMPATIBILITY = "DirectCompatibility"
+    EXPORT_TO_TARGET = "ExportToTarget"
+    COPY_TO_TARGET = "CopyToTarget"
+
+
+class Layer(Enum):
+    """What is inserted into the plan for an edge. FallbackImport: memory that is allocated for both sides."""
+
+    NONE = ""
+    MEM_COPY = "MemCopy"
+    MEM_IMPORT = "MemImport"
+    FALLBACK_IMPORT = "FallbackImport"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One end of an edge: a device, or the client's own memory, which takes and gives any kind.
+
+    ``imports`` and ``exports`` are kinds of memory that it uses as they are.
+    """
+
+    name: str
+    imports: frozenset[str] = _ALL_KINDS
+    exports: frozenset[str] = _ALL_KINDS
+    alignment: int = 1
+    is_asynchronous: bool = False
+    needs_fallback_memory: bool = False
+    costs: TransferCosts = _FREE
+
+    @classmethod
+    def of(cls, name: str, description: DeviceDescription) -> Side:
+        """A device, by the first of its tensor handle factories that imports; without one everything is copied."""
+        importing = next((f for f in description.tensor_handle_factories if f.imports), None)
+        factory = importing or TensorHandleFactory("", frozenset(), frozenset(), True, 1, False)
+        return cls(
+            name,
+            factory.imports,
+            factory.exports,
+            factory.alignment,
+            description.asynchronous,
+            factory.fallback_import_memory_required,
+            description.transfer_costs,
+        )
+
+
+CLIENT = Side("client")
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One use of a value.
+
+    ``kind`` is the memory that it lies in, ``copied_bytes`` what is copied for this use, ``sync`` says that the source
+    has to make its results visible before, and ``reason`` is one sentence.
+    """
+
+    source: str
+    destination: str
+    strategy: EdgeStrategy
+    layer: Layer
+    kind: str
+    bytes: int
+    copied_bytes: int
+    alignment: int
+    sync: bool
+    reason: str
+
+
+def connect(source: Side, destinations: Sequence[Side], size: int, kinds: Sequence[str] = ALLOCATED) -> list[Edge]:
+    """The edges of a value of ``size`` bytes, one for each destination, in the kind of memory that takes least copying.
+
+    ``kinds`` are those that it may lie in, the preferred first.
+    """
+
+    def copies(kind: str) -> int:
+        return (kind not in source.exports) + sum(
+            kind not in destination.imports for destination in destinations if destination is not source
+        )
+
+    kind = min(kinds, key=lambda kind: (copies(kind), kinds.index(kind)))
+    return [_edge(source, destination, size, kind) for destination in destinations]
+
+
+def edge_ns(sides: dict[str, Side]) -> Callable[[str | None, str | None, int], float]:
+    """What passing a value costs by the cost models: (source, destination, bytes) -> ns. None is the client."""
+
+    def cost(source: str | None, destination: str | None, size: int) -> float:
+        first = CLIENT if source is None else sides[source]
+        second = CLIENT if destination is None else sides[destination]
+        if first is second:
+            return 0.0
+        (edge,) = connect(first, [second], size, (ASHMEM,) if CLIENT in (first, second) else ALLOCATED)
+        total = first.costs.sync_ns if edge.sync else 0.0
+        if edge.strategy is EdgeStrategy.EXPORT_TO_TARGET:
+            return total + second.costs.import_ns
+        copier = second if edge.kind not in second.imports else first
+        return total + copier.costs.copy_ns_per_byte * edge.copied_bytes
+
+    return cost
+
+
+def _edge(source: Side, destination: Side, size: int, kind: str) -> Edge:
+    names = source.name, destination.name
+    if source is destination:
+        reason = f"both ends are on {source.name}"
+        return Edge(
+            *names, EdgeStrategy.DIRECT_COMPATIBILITY, Layer.NONE, kind, size, 0, source.alignment, False, reason
+        )
+    at_source, at_destination = kind not in source.exports, kind not in destination.imports
+    alignment = lcm(1 if at_source else source.alignment, 1 if at_destination else destination.alignment)
+    if not at_source and not at_destination:
+        layer = Layer.FALLBACK_IMPORT if source.needs_fallback_memory else Layer.MEM_IMPORT
+        reason = f"{source.name} leaves it in {kind}, {destination.name} imports that{_aligned(source, destination)}"
+        strategy = EdgeStrategy.EXPORT_TO_TARGET
+        return Edge(*names, strategy, layer, kind, size, 0, alignment, source.is_asynchronous, reason)
+    copied = size * (at_source + at_destination)
+    refusals = [f"{source.name} leaves results in {_listed(source.exports)} only"] if at_source else []
+    refusals += [f"{destination.name} imports {_listed(destination.imports)} only"] if at_destination else []
+    reason = f"it lies in {kind}, and {' and '.join(refusals)}"
+    strategy = EdgeStrategy.COPY_TO_TARGET
+    return Edge(*names, strategy, Layer.MEM_COPY, kind, size, copied, alignment, source.is_asynchronous, reason)
+
+
+def _aligned(source: Side, destination: Side) -> str:
+    common = lcm(source.alignment, destination.alignment)
+    if common in (source.alignment, destination.alignment):
+        return f" at multiples of {common}" if common > 1 else ""
+    return f" at multiples of {common}, common to {source.alignment} and {destination.alignment}"
+
+
+def _listed(kinds: frozenset[str]) -> str:
+    return " or ".join(sorted(kinds)) or "nothing"

@@ -1,0 +1,53 @@
+"""Where the values between steps lie: one arena for each kind of memory, with static offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import lcm
+
+from nnhal.memory import Lifetime, plan_arena
+from nnhal_service.fallback.values import Value
+
+_LEAST_ALIGNMENT = 64
+"""Bytes; what the HAL recommends for arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The kind of a value's memory, and its offset in the arena of that kind."""
+
+    kind: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class FallbackLayout:
+    """The placements of all values, by operand, and the bytes of each arena, by kind."""
+
+    placements: Mapping[int, Placement]
+    sizes: Mapping[str, int]
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all arenas."""
+        return sum(self.sizes.values())
+
+
+def lay_out(values: Sequence[Value], align: bool = True) -> FallbackLayout:
+    """Place values so that those which never live at the same time share bytes.
+
+    Each is aligned to the least common multiple of what its devices need; with ``align`` off to single bytes, which
+    tells what alignment costs.
+    """
+    placements: dict[int, Placement] = {}
+    sizes: dict[str, int] = {}
+    for kind in sorted({value.kind for value in values}):
+        own = [value for value in values if value.kind == kind]
+        lifetimes = [
+            Lifetime(v.size, v.first, v.last, lcm(*(edge.alignment for edge in v.edges)) if align else 1) for v in own
+        ]
+        offsets, size = plan_arena(lifetimes, _LEAST_ALIGNMENT if align else 1)
+        sizes[kind] = size
+        placements |= {v.operand: Placement(kind, offset) for v, offset in zip(own, offsets, strict=True)}
+    return FallbackLayout(placements, sizes)

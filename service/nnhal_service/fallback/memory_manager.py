@@ -1,0 +1,67 @@
+"""Fallback memory of one loaded network: allocated when first needed, used again, and freed when it is unloaded."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from nnhal.errors import HalError
+from nnhal.memory import create_ashmem, create_blob
+from nnhal.types import ErrorStatus, Memory
+from nnhal_service.fallback.edges import ASHMEM, HARDWARE_BUFFER_BLOB
+from nnhal_service.fallback.memory import FallbackLayout
+
+_ALLOCATORS: Mapping[str, Callable[[int], Memory]] = {ASHMEM: create_ashmem, HARDWARE_BUFFER_BLOB: create_blob}
+"""Malloc-like and dma-buf-like memory. Mappings begin at a page, so that offsets alone make alignment."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FallbackMemory:
+    """One instance of a layout: a pool for each kind of memory."""
+
+    pools: Mapping[str, Memory]
+
+
+class FallbackMemoryManager:
+    """Safe to use from several threads. As many instances exist as contexts were in use at the same time."""
+
+    def __init__(self, layout: FallbackLayout) -> None:
+        self.layout = layout
+        self._lock = threading.Lock()
+        self._free: list[FallbackMemory] | None = []
+        self._allocated = 0
+
+    @property
+    def allocated_bytes(self) -> int:
+        """Bytes of all instances."""
+        return self._allocated * self.layout.total_bytes
+
+    def acquire(self) -> FallbackMemory:
+        """An instance that nobody uses. Raises DEVICE_UNAVAILABLE once unloaded, OSError where there is no memory."""
+        with self._lock:
+            if self._free is None:
+                raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the model has been unloaded")
+            if self._free:
+                return self._free.pop()
+            self._allocated += 1
+        try:
+            return FallbackMemory({kind: _ALLOCATORS[kind](size) for kind, size in self.layout.sizes.items() if size})
+        except BaseException:
+            with self._lock:
+                self._allocated -= 1
+            raise
+
+    def release(self, memory: FallbackMemory) -> None:
+        """Give an instance back."""
+        with self._lock:
+            if self._free is None:
+                self._allocated -= 1
+            else:
+                self._free.append(memory)
+
+    def close(self) -> None:
+        """Free what is not in use, and what is when it comes back; harmless when repeated."""
+        with self._lock:
+            free, self._free = self._free or [], None
+            self._allocated -= len(free)

@@ -1,0 +1,94 @@
+"""The values that pass between the steps of a plan, and to and from the client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from nnhal_service.fallback.edges import ALLOCATED, ASHMEM, CLIENT, Edge, Side, connect
+
+
+class Stage(Protocol):
+    """A step of a plan: the device that runs it, and the operands that it reads and writes."""
+
+    @property
+    def device(self) -> str:
+        """By name."""
+        ...
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """Operands of the source model."""
+        ...
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """Operands of the source model."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value with its edges.
+
+    ``first`` and ``last`` are the steps that write it and read it last; ``destinations`` are the steps that read it,
+    one for each edge, None for the client. ``is_ours`` says that the framework allocates its memory.
+    """
+
+    operand: int
+    size: int
+    first: int
+    last: int
+    destinations: tuple[int | None, ...]
+    edges: tuple[Edge, ...]
+    is_ours: bool
+
+    @property
+    def kind(self) -> str:
+        """The kind of memory that it lies in."""
+        return self.edges[0].kind
+
+    @property
+    def needs_sync(self) -> bool:
+        """Whether its source has to make it visible to somebody."""
+        return any(edge.sync for edge in self.edges)
+
+
+Values = Mapping[int, Value]
+"""By operand of the source model."""
+
+
+def values_of(
+    steps: Sequence[Stage],
+    sides: Mapping[str, Side],
+    inputs: frozenset[int],
+    outputs: frozenset[int],
+    size_of: Callable[[int], int],
+    client_kind: str = ASHMEM,
+) -> Values:
+    """The values of a plan. ``inputs`` and ``outputs`` are the model's own, in the client's memory."""
+    written = {operand: number for number, step in enumerate(steps) for operand in step.outputs}
+    readers: dict[int, list[int | None]] = {operand: [] for operand in (*inputs, *written)}
+    for number, step in enumerate(steps):
+        for operand in step.inputs:
+            if operand in readers:
+                readers[operand].append(number)
+    for operand in outputs:
+        if operand in readers:
+            readers[operand].append(None)
+
+    def side(step: int | None) -> Side:
+        return CLIENT if step is None else sides[steps[step].device]
+
+    found = {}
+    for operand, uses in readers.items():
+        if not uses:
+            continue
+        is_ours = operand not in inputs and operand not in outputs
+        size, first = size_of(operand), written.get(operand)
+        kinds = ALLOCATED if is_ours else (client_kind,)
+        edges = connect(side(first), [side(step) for step in uses], size, kinds)
+        last = max((step for step in uses if step is not None), default=first or 0)
+        found[operand] = Value(operand, size, first or 0, last, tuple(uses), tuple(edges), is_ours)
+    return found
