@@ -19,6 +19,8 @@ ENTRY_POINT_GROUP = "nnhal.drivers"
 _BUILT_IN = {
     "cpu_acc": "nnhal_devices.cpu_acc.driver:CpuAcc",
     "cpu_ref": "nnhal_devices.cpu_ref.driver:CpuRef",
+    "ethos_n": "nnhal_devices.ethos_n.driver:EthosN",
+    "gpu_acc": "nnhal_devices.gpu_acc.driver:GpuAcc",
     "null": "nnhal_devices.null.driver:Null",
 }
 

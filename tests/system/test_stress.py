@@ -30,7 +30,6 @@ def test_devices_answer_as_the_contract_says_whatever_happens(driver: str, secon
     status, said, report = run(driver, seconds, tmp_path / "report.json")
     assert (status, report["violations"], report["leftovers"]) == (0, [], []), said
     assert report["succeeded"] > 1 / 3
-    assert report["sessions"].get("killed", 0) > 0
     assert sum(report["sessions"].values()) >= 4
 
 

@@ -14,7 +14,7 @@ from nnhal_devices.backend import Backend, MemoryRules
 from nnhal_devices.cpu_acc.capabilities import CAPABILITIES
 from nnhal_devices.cpu_acc.costs import ROOFLINE
 from nnhal_devices.cpu_acc.lowering import lower
-from nnhal_devices.cpu_acc.session import create_session
+from nnhal_devices.cpu_acc.session import CPU, create_session
 from nnhal_devices.cpu_acc.support import supported_operations
 from nnhal_devices.cpu_acc.workload import OnnxWorkload
 from nnhal_devices.driver import DriverOptions, PrepareOptions, Support
@@ -34,8 +34,10 @@ class CpuAcc:
     number_of_cache_files = NumberOfCacheFiles(1, 1)
     backend = Backend(ROOFLINE.operation_ns, realisation="ONNX Runtime on this machine's CPU")
 
-    def __init__(self, options: DriverOptions) -> None:
+    def __init__(self, options: DriverOptions, providers: Sequence[str] = CPU) -> None:
+        """``providers`` are execution providers of ONNX Runtime, the preferred first."""
         self._threads = options.threads
+        self._providers = providers
 
     def supported_operations(self, model: ResolvedModel) -> Sequence[Support]:
         """See Driver."""
@@ -45,4 +47,4 @@ class CpuAcc:
         """See Driver. The preference changes nothing: there is one way to run a model."""
         del options
         graph = lower(model, propagate_dimensions(model))
-        return OnnxWorkload(model, graph, create_session(graph, self._threads))
+        return OnnxWorkload(model, graph, create_session(graph, self._threads, self._providers))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from nnhal_devices.cpu_acc.graph import Graph
 from nnhal_devices.cpu_acc.precision import sums_saturate
 from nnhal_devices.cpu_acc.proto import model_of
 
+CPU = ("CPUExecutionProvider",)
 INLINE_BYTES = 1024
 """Constants up to this size go into the model; larger ones are handed over by reference."""
 INEXACT = ["DoubleQDQPairsRemover"]
@@ -40,8 +42,11 @@ class Session:
     constants: tuple[onnxruntime.OrtValue, ...]
 
 
-def create_session(graph: Graph, threads: int) -> Session:
-    """Compile a finished graph. Raises GENERAL_FAILURE where ONNX Runtime refuses it."""
+def create_session(graph: Graph, threads: int, providers: Sequence[str] = CPU) -> Session:
+    """Compile a finished graph for execution providers of ONNX Runtime, the preferred first.
+
+    Raises GENERAL_FAILURE where ONNX Runtime refuses it.
+    """
     large = {name: np.asarray(a, order="C") for name, a in graph.constants.items() if a.nbytes > INLINE_BYTES}
     values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in large.items()}
     options = session_options(threads)
@@ -49,7 +54,7 @@ def create_session(graph: Graph, threads: int) -> Session:
     model = model_of(graph, large)
     try:
         session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"], disabled_optimizers=INEXACT
+            model.SerializeToString(), options, providers=list(providers), disabled_optimizers=INEXACT
         )
     except RUNTIME_ERRORS as error:
         general_failure(f"ONNX Runtime refused the model: {error}")

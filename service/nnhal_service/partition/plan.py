@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from nnhal.types import Model
+
+
+class Fallback(Enum):
+    """What to do when a device fails: go on without it, go on and say so, or fail."""
+
+    ALLOW = "allow"
+    WARN = "warn"
+    DENY = "deny"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """A part of a model for one device.
 
-    ``operations``, ``inputs`` and ``outputs`` are indexes into the source model's main subgraph; ``inputs`` and
-    ``outputs`` name the operands that the step model's inputs and outputs stand for, in its order.
+    ``operations``, ``inputs`` and ``outputs`` are indexes into the source subgraph, which is main unless control flow
+    is walked by the runtime (then ``scope`` tells); ``inputs`` and ``outputs`` name the operands that the step model's
+    inputs and outputs stand for, in its order.
     """
 
     device: str
@@ -20,6 +30,7 @@ class Step:
     operations: tuple[int, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    scope: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +38,10 @@ class Plan:
     """Steps in an order in which they can be executed."""
 
     steps: tuple[Step, ...]
+    fallback: Fallback = Fallback.ALLOW
 
     def crossing(self) -> dict[int, tuple[int, int]]:
-        """The temporaries that pass between steps: operand -> (step that writes it, last step that reads it)."""
+        """The values that pass between steps: operand -> (step that writes it, last step that reads it)."""
         written = {operand: number for number, step in enumerate(self.steps) for operand in step.outputs}
         return {
             operand: (written[operand], number)
@@ -37,3 +49,12 @@ class Plan:
             for operand in step.inputs
             if operand in written
         }
+
+    def downstream(self) -> frozenset[int]:
+        """The model's outputs that later steps read: they lie in the client's memory, and are taken from there."""
+        outputs = {
+            operand
+            for step in self.steps
+            for operand, index in zip(step.outputs, step.model.main.output_indexes, strict=True)
+        }
+        return frozenset(outputs & self.crossing().keys())

@@ -1,0 +1,24 @@
+"""What ethos_n says of its speed: the cost model's ratios for 8-bit types, and nothing for types that it cannot do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from nnhal.operations._types import Q8C
+from nnhal.types import PerformanceInfo
+from nnhal_devices.cpu_ref.costs import ROOFLINE as REFERENCE
+from nnhal_devices.ethos_n.costs import QUANT8, ROOFLINE
+
+_FLT_MAX = float(np.finfo(np.float32).max)
+_NEVER = PerformanceInfo(_FLT_MAX, _FLT_MAX)
+"""What the HAL takes a missing entry for."""
+
+CAPABILITIES = replace(
+    ROOFLINE.capabilities(REFERENCE, power=0.02, types=(*QUANT8, Q8C)),
+    relaxed_float32_to_float16_scalar=_NEVER,
+    relaxed_float32_to_float16_tensor=_NEVER,
+    if_performance=_NEVER,
+    while_performance=_NEVER,
+)

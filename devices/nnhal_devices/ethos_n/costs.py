@@ -1,0 +1,30 @@
+"""What the emulated NPU takes for its operations.
+
+4 TOP/s at 1 GHz: 2048 multiply-adds in a cycle of a nanosecond, two operations each. One channel of 32-bit LPDDR4-3200
+gives 12.8 bytes in a nanosecond. Before an operation begins its commands and its first stripe are fetched: 2 us.
+"""
+
+from __future__ import annotations
+
+from nnhal.operations._types import Q8A, Q8AS
+from nnhal.resolved import ResolvedModel
+from nnhal_devices.backend import TransferCosts
+from nnhal_devices.costs import Roofline
+
+QUANT8 = (Q8A, Q8AS)
+"""What activations may be, and so what an operation's speed depends on."""
+
+ROOFLINE = Roofline(
+    overhead_ns=2_000,
+    bytes_per_ns=12.8,
+    default_macs_per_ns=2048,
+    macs_per_ns=dict.fromkeys(QUANT8, 2048),
+)
+
+TRANSFER_COSTS = TransferCosts(import_ns=5_000)
+"""An import enters a buffer's pages into the NPU's page table. Launches cost what they cost with any device process."""
+
+
+def inference_ns(model: ResolvedModel) -> int:
+    """What one run of a model takes: its operations one after the other."""
+    return round(sum(ROOFLINE.operation_ns(model)))

@@ -1,0 +1,100 @@
+"""The driver of ethos_n."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import final
+
+from nnhal.resolved import ResolvedModel
+from nnhal.types import DeviceType, Extension, NumberOfCacheFiles
+from nnhal_devices.backend import Backend, MemoryKind, MemoryRules, TensorHandleFactory
+from nnhal_devices.cpu_acc.driver import CpuAcc
+from nnhal_devices.cpu_ref.driver import CpuRef
+from nnhal_devices.driver import (
+    Argument,
+    BoundWorkload,
+    Control,
+    DriverOptions,
+    Outcome,
+    PrepareOptions,
+    Support,
+    Supported,
+    Workload,
+)
+from nnhal_devices.ethos_n.capabilities import CAPABILITIES
+from nnhal_devices.ethos_n.costs import ROOFLINE, TRANSFER_COSTS, inference_ns
+from nnhal_devices.ethos_n.optimize import optimize
+from nnhal_devices.ethos_n.support import supported_operations
+
+_DMA_BUF = frozenset({MemoryKind.HARDWARE_BUFFER_BLOB})
+_ALIGNMENT = 64
+
+
+@final
+class EthosN:
+    """An NPU for 8-bit networks: synchronous, and in place only in hardware buffers."""
+
+    name = "ethos_n"
+    version = "nnhal-ethos_n-0.1.0"
+    type = DeviceType.ACCELERATOR
+    capabilities = CAPABILITIES
+    memory = MemoryRules(_DMA_BUF, _ALIGNMENT)
+    modelled_timing = True
+    extensions: tuple[Extension, ...] = ()
+    number_of_cache_files = NumberOfCacheFiles(1, 1)
+    backend = Backend(
+        ROOFLINE.operation_ns,
+        TRANSFER_COSTS,
+        optimize,
+        (
+            TensorHandleFactory(
+                "ethos_n/import",
+                imports=_DMA_BUF,
+                exports=_DMA_BUF,
+                maps=True,
+                alignment=_ALIGNMENT,
+                fallback_import_memory_required=True,
+            ),
+        ),
+        realisation="the arithmetic of cpu_acc, or of cpu_ref, on this machine's CPU; times are modelled",
+    )
+
+    def __init__(self, options: DriverOptions) -> None:
+        self._accelerated = CpuAcc(options)
+        self._reference = CpuRef(options)
+
+    def supported_operations(self, model: ResolvedModel) -> Sequence[Support]:
+        """See Driver."""
+        return supported_operations(model)
+
+    def prepare(self, model: ResolvedModel, options: PrepareOptions) -> ModelledWorkload:
+        """See Driver. One of the CPU drivers computes the whole model: the faster one where it has all operations."""
+        answers = self._accelerated.supported_operations(model)
+        fast = all(isinstance(answer, Supported) for answer in answers)
+        inner = self._accelerated.prepare(model, options) if fast else self._reference.prepare(model, options)
+        return ModelledWorkload(inner, inference_ns(model))
+
+
+class ModelledWorkload:
+    """Another driver's workload, with the time that the NPU would take: ``duration_ns`` for each run."""
+
+    def __init__(self, inner: Workload, duration_ns: int) -> None:
+        self._inner = inner
+        self._duration_ns = duration_ns
+
+    def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundModelled:
+        """See Workload."""
+        return BoundModelled(self._inner.bind(inputs, outputs), self._duration_ns)
+
+
+class BoundModelled:
+    """The same, tied to memory."""
+
+    def __init__(self, inner: BoundWorkload, duration_ns: int) -> None:
+        self._inner = inner
+        self._duration_ns = duration_ns
+
+    def run(self, control: Control) -> Outcome:
+        """See BoundWorkload."""
+        return replace(self._inner.run(control), time_on_device_ns=self._duration_ns)

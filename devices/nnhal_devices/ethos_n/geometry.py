@@ -1,0 +1,128 @@
+"""How much of its tensors an operation needs at a time: what a stripe of its output is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from nnhal.operations import OperationContext, conv_2d, depthwise_conv_2d, pooling, transpose_conv_2d
+from nnhal.operations._convolution import FILTER, INPUT
+from nnhal.operations._window import Window
+from nnhal.types import OperationType
+from nnhal.types.layout import Dimensions
+from nnhal_devices.ethos_n.rules.common import as_images
+
+_BIAS_BYTES = 4
+_FACTOR = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """An operation as stripes see it; elements are bytes.
+
+    The output has ``height`` rows of ``channels`` times ``channel_bytes``. Its first row takes ``reach`` of the
+    ``input_height`` rows of the input, of ``row_bytes`` each, and ``growth`` further rows take ``step`` more. Each
+    channel takes ``weight_bytes``. Where the operation is ``by_channel``, a part of the channels takes only that part
+    of the input.
+    """
+
+    height: int
+    channels: int
+    channel_bytes: int
+    input_height: int
+    row_bytes: int
+    reach: int = 1
+    step: int = 1
+    growth: int = 1
+    weight_bytes: int = 0
+    by_channel: bool = True
+
+    def stripe_bytes(self, rows: int, channels: int) -> int:
+        """What a stripe of the output takes in SRAM: its input, the weights of its channels, and itself."""
+        taken = min(self.input_height, -(-(rows - 1) * self.step // self.growth) + self.reach) * self.row_bytes
+        if self.by_channel:
+            taken = -(-taken * channels // self.channels)
+        return taken + channels * self.weight_bytes + rows * channels * self.channel_bytes
+
+
+def geometry_of(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
+    """The geometry of a supported operation, whose outputs have the given dimensions."""
+    return _GEOMETRIES.get(op.type, _elementwise)(op, outputs)
+
+
+def _images(op: OperationContext, outputs: Sequence[Dimensions], **special: int) -> Geometry:
+    """Images to images, where ``special`` says what is not as with an elementwise operation of one input."""
+    _, input_height, input_width, depth = as_images(op.dimensions(INPUT))
+    _, height, width, channels = as_images(outputs[0])
+    return Geometry(height, channels, width, input_height, input_width * depth, **special)
+
+
+def _elementwise(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
+    """Also what only moves bytes, which may be cut anywhere: whatever comes in goes out again."""
+    _, height, width, channels = as_images(outputs[0])
+    row_bytes = width * channels * len(outputs)
+    tensors = len(op.inputs) - 1 if op.type in (OperationType.ADD, OperationType.MUL) else 1
+    return Geometry(height, channels, width * len(outputs), height, row_bytes * tensors)
+
+
+def _windowed(window: Window) -> dict[str, int]:
+    return {"reach": window.height.reach, "step": window.height.stride}
+
+
+def _conv_2d(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
+    weights = prod(op.dimensions(FILTER)[1:]) + _BIAS_BYTES
+    window = _windowed(conv_2d.window_of(op))
+    return _images(op, outputs, weight_bytes=weights, by_channel=False, **window)
+
+
+def _depthwise_conv_2d(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
+    weights = prod(op.dimensions(FILTER)[:3]) + _BIAS_BYTES
+    alone = op.dimensions(INPUT)[-1] == outputs[0][-1]
+    window = _windowed(depthwise_conv_2d.window_of(op))
+    return _images(op, outputs, weight_bytes=weights, by_channel=alone, **window)
+
+
+def _transpose_conv_2d(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
+    weights, axis = prod(op.dimensions(FILTER)[1:]) + _BIAS_BYTES, transpose_conv_2d.window_of(op).height
+    reach = -(-axis.size // axis.stride)
+    return _images(op, outputs, weight_bytes=weights, by_channel=False, reach=reach, growth=axis.stride)
+
+
+def _fully_connected(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
+    units, size = op.dimensions(FILTER)
+    del outputs
+    return Geometry(1, units, 1, 1, size, weight_bytes=size + _BIAS_BYTES, by_channel=False)
+
+
+def _pooling(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
+    return _images(op, outputs, **_windowed(pooling.window_of(op)))
+
+
+def _mean(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
+    _, height, width, channels = as_images(op.dimensions(INPUT))
+    del outputs
+    return Geometry(1, channels, 1, height, width * channels, reach=height)
+
+
+def _twice(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
+    return _images(op, outputs, reach=_FACTOR, growth=_FACTOR)
+
+
+def _depth_to_space(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
+    return _images(op, outputs, growth=_FACTOR, by_channel=False)
+
+
+_GEOMETRIES: Mapping[OperationType, Callable[[OperationContext, Sequence[Dimensions]], Geometry]] = {
+    OperationType.AVERAGE_POOL_2D: _pooling,
+    OperationType.CONV_2D: _conv_2d,
+    OperationType.DEPTHWISE_CONV_2D: _depthwise_conv_2d,
+    OperationType.DEPTH_TO_SPACE: _depth_to_space,
+    OperationType.FULLY_CONNECTED: _fully_connected,
+    OperationType.MAX_POOL_2D: _pooling,
+    OperationType.MEAN: _mean,
+    OperationType.RESIZE_BILINEAR: _twice,
+    OperationType.RESIZE_NEAREST_NEIGHBOR: _twice,
+    OperationType.TRANSPOSE_CONV_2D: _transpose_conv_2d,
+}
+"""Those of operations that are not elementwise."""

@@ -1,0 +1,34 @@
+"""What each operation has to be like for ethos_n to take it, one module for each family."""
+
+from __future__ import annotations
+
+from nnhal.operations import reshape
+from nnhal.types import OperationType
+from nnhal_devices.ethos_n.rules import convolution, elementwise, images, movement, pooling
+from nnhal_devices.ethos_n.rules.common import Rule
+
+__all__ = ["RULES", "Rule"]
+
+RULES: dict[OperationType, Rule] = {
+    OperationType.ADD: elementwise.ADD,
+    OperationType.AVERAGE_POOL_2D: pooling.AVERAGE_POOL_2D,
+    OperationType.CONCATENATION: movement.CONCATENATION,
+    OperationType.CONV_2D: convolution.CONV_2D,
+    OperationType.DEPTHWISE_CONV_2D: convolution.DEPTHWISE_CONV_2D,
+    OperationType.DEPTH_TO_SPACE: images.DEPTH_TO_SPACE,
+    OperationType.FULLY_CONNECTED: convolution.FULLY_CONNECTED,
+    OperationType.LOGISTIC: Rule(),
+    OperationType.MAX_POOL_2D: pooling.MAX_POOL_2D,
+    OperationType.MEAN: pooling.MEAN,
+    OperationType.MUL: elementwise.MUL,
+    OperationType.RELU: Rule(),
+    OperationType.RELU1: Rule(),
+    OperationType.RELU6: Rule(),
+    OperationType.RESHAPE: Rule(constants=(reshape.Input.SHAPE,)),
+    OperationType.RESIZE_BILINEAR: images.RESIZE,
+    OperationType.RESIZE_NEAREST_NEIGHBOR: images.RESIZE,
+    OperationType.SPLIT: movement.SPLIT,
+    OperationType.TANH: Rule(),
+    OperationType.TRANSPOSE: movement.TRANSPOSE,
+    OperationType.TRANSPOSE_CONV_2D: convolution.TRANSPOSE_CONV_2D,
+}

@@ -1,0 +1,53 @@
+"""ADD and MUL: two tensors alike, or one and a constant for each channel."""
+
+from __future__ import annotations
+
+from nnhal.operations import OperationContext
+from nnhal.operations.binary import Input
+from nnhal.types.layout import describe
+from nnhal_devices.driver import SUPPORTED, Support, Unsupported
+from nnhal_devices.ethos_n.rules.common import Rule, as_images, first_objection, rescaled
+from nnhal_devices.ethos_n.rules.convolution import multiplier
+
+
+def _both(_: OperationContext) -> tuple[int, int]:
+    return Input.FIRST, Input.SECOND
+
+
+def per_channel_constant(op: OperationContext) -> int | None:
+    """Which input is a constant of one value for each channel of the other."""
+    for index in _both(op):
+        *sides, depth = as_images(op.dimensions(index))
+        if op.is_known(index) and sides == [1, 1, 1] and depth == as_images(op.dimensions(1 - index))[-1]:
+            return index
+    return None
+
+
+def _pair(op: OperationContext) -> str:
+    return " and ".join(
+        f"a {'constant' if op.is_known(index) else 'tensor'} of {describe(op.dimensions(index))}" for index in _both(op)
+    )
+
+
+def _add(op: OperationContext) -> Support:
+    first, second = (as_images(op.dimensions(index)) for index in _both(op))
+    if first == second or per_channel_constant(op) is not None:
+        return rescaled(op, *_both(op))
+    hint = "broadcast the smaller tensor when the network is exported"
+    return Unsupported("SHAPE", _pair(op), "equal dimensions, or a constant of one value for each channel", hint)
+
+
+def _mul(op: OperationContext) -> Support:
+    """It becomes a depthwise convolution with filters of 1 x 1."""
+    return first_objection((_one_constant(op), multiplier(op, Input.SECOND)))
+
+
+def _one_constant(op: OperationContext) -> Support:
+    if per_channel_constant(op) is not None:
+        return SUPPORTED
+    hint = "place it on a CPU or GPU device, or fold a constant factor into the convolution before"
+    return Unsupported("CONSTANT", _pair(op), "a tensor and a constant of one value for each channel", hint)
+
+
+ADD = Rule(check=_add, tensors=_both)
+MUL = Rule(check=_mul, tensors=_both)

@@ -1,0 +1,52 @@
+"""CONCATENATION, SPLIT and TRANSPOSE: bytes that go elsewhere, in whole granules of channels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnhal.operations import OperationContext, concatenation, split, transpose
+from nnhal.operations._shape import axis_of
+from nnhal_devices.driver import SUPPORTED, Support, Unsupported
+from nnhal_devices.ethos_n.limits import GRANULE, MAX_RANK
+from nnhal_devices.ethos_n.rules.common import Rule, first_objection, rescaled
+
+_PAD = f"pad the channels to a multiple of {GRANULE} with filters of zeros"
+
+
+def _parts(op: OperationContext) -> Sequence[int]:
+    return range(concatenation.axis_input(op))
+
+
+def _concatenation(op: OperationContext) -> Support:
+    parts = _parts(op)
+    tensors = [op.dimensions(index) for index in parts]
+    lengths = [dimensions[-1] for dimensions in tensors]
+    along_channels = op.integer(concatenation.axis_input(op)) == len(tensors[0]) - 1
+    return first_objection((_granules(lengths, along_channels), rescaled(op, *parts)))
+
+
+def _split(op: OperationContext) -> Support:
+    rank = len(op.dimensions(split.Input.INPUT))
+    along_channels = axis_of(op, op.integer(split.Input.AXIS), rank) == rank - 1
+    lengths = [dimensions[-1] for dimensions in split.prepare(op)]
+    return _granules(lengths, along_channels)
+
+
+def _granules(lengths: Sequence[int], along_channels: bool) -> Support:
+    if not along_channels or len(lengths) == 1 or all(length % GRANULE == 0 for length in lengths):
+        return SUPPORTED
+    odd = next(length for length in lengths if length % GRANULE)
+    return Unsupported("SHAPE", f"a part of {odd} channels", f"multiples of {GRANULE} along the channels", _PAD)
+
+
+def _transpose(op: OperationContext) -> Support:
+    order = transpose.permutation(op)
+    if len(order) < MAX_RANK or order[0] == 0:
+        return SUPPORTED
+    hint = "keep the batch in front, or RESHAPE it away first: it is 1"
+    return Unsupported("SHAPE", f"axes in the order {list(order)}", "orders that begin with axis 0", hint)
+
+
+CONCATENATION = Rule(check=_concatenation, tensors=_parts)
+SPLIT = Rule(check=_split)
+TRANSPOSE = Rule((transpose.Input.PERMUTATION,), _transpose)

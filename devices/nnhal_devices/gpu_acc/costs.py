@@ -1,0 +1,33 @@
+"""What gpu_acc would take for its operations: a mobile GPU of the middle class, of four Valhall cores at 950 MHz.
+
+A core does 32 multiply-adds of float32 in a cycle and twice as many of float16, which makes 120 and 240 in a
+nanosecond; a third of that is what kernels of neural networks get. Memory is LPDDR4X with 17 bytes in a nanosecond,
+which the GPU shares with the rest of the chip. The times of a kernel, a launch, a sync and an import are estimates of
+what OpenCL drivers of that class take, not measurements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnhal.resolved import ResolvedModel
+from nnhal.types import OperandType
+from nnhal_devices.backend import TransferCosts
+from nnhal_devices.costs import Roofline
+from nnhal_devices.gpu_acc.fusion import Fusion, fuse
+
+ROOFLINE = Roofline(
+    overhead_ns=20_000,
+    bytes_per_ns=10,
+    default_macs_per_ns=40,
+    macs_per_ns={OperandType.TENSOR_FLOAT32: 40, OperandType.TENSOR_FLOAT16: 80},
+)
+
+TRANSFER_COSTS = TransferCosts(hop_ns=120_000, sync_ns=60_000, import_ns=25_000, copy_ns_per_byte=0.15)
+
+
+def fused_operation_ns(model: ResolvedModel, found: Sequence[Fusion]) -> list[float]:
+    """What each operation of main takes with these fusions: an activation that is fused takes nothing of its own."""
+    fused_away = {fusion.activation for fusion in found}
+    costs = iter(ROOFLINE.operation_ns(fuse(model, found)))
+    return [0.0 if number in fused_away else next(costs) for number, _ in enumerate(model.model.main.operations)]

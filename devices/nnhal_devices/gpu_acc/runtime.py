@@ -1,0 +1,57 @@
+"""What the device runs on in truth: this machine's CPU, or a GPU through ONNX Runtime where that can use one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnxruntime
+from onnx import TensorProto, helper
+
+from nnhal_devices.cpu_acc.session import CPU, RUNTIME_ERRORS
+
+CUDA = "CUDAExecutionProvider"
+_GPUS = Path("/proc/driver/nvidia/gpus")
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """ONNX Runtime's execution providers, the preferred first, and what to say of them."""
+
+    providers: tuple[str, ...]
+    realisation: str
+
+
+def choose(available: Sequence[str], opens: Callable[[str], bool]) -> Runtime:
+    """CUDA where it is available and opens, else the CPU: a provider may be built in and have no GPU."""
+    if CUDA in available and opens(CUDA):
+        return Runtime((CUDA, *CPU), f"CUDA: {gpu_name()}")
+    return Runtime(CPU, "emulated on this machine's CPU")
+
+
+def this_machine() -> Runtime:
+    """The choice for the machine that this process runs on."""
+    return choose(onnxruntime.get_available_providers(), opens)
+
+
+def opens(provider: str) -> bool:
+    """Whether a session comes to run on a provider. ONNX Runtime quietly takes the CPU where it cannot."""
+    value = helper.make_tensor_value_info("value", TensorProto.FLOAT, [1])
+    result = helper.make_tensor_value_info("result", TensorProto.FLOAT, [1])
+    graph = helper.make_graph([helper.make_node("Relu", ["value"], ["result"])], "probe", [value], [result])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    try:
+        session = onnxruntime.InferenceSession(model.SerializeToString(), providers=[provider, *CPU])
+    except RUNTIME_ERRORS:
+        return False
+    return provider in session.get_providers()
+
+
+def gpu_name(gpus: Path = _GPUS) -> str:
+    """What NVIDIA's driver calls its first GPU."""
+    for file in sorted(gpus.glob("*/information")):
+        for line in file.read_text().splitlines():
+            if line.startswith("Model:"):
+                return line.removeprefix("Model:").strip()
+    return "device 0"

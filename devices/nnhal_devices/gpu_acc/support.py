@@ -1,0 +1,71 @@
+"""Which operations gpu_acc takes, and why not the others: what cpu_acc takes, of floats, up to four axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from nnhal.errors import HalError
+from nnhal.operations import type_name
+from nnhal.resolved import ResolvedModel, propagate_dimensions
+from nnhal.types import Operand, OperandType, Operation, OperationType
+from nnhal.types.layout import Dimensions, describe, is_extension, is_scalar
+from nnhal_devices.driver import SUPPORTED, Driver, Support, Supported, Unsupported
+
+MAX_RANK = 4
+_FLOATS = frozenset({OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16, OperandType.FLOAT32, OperandType.FLOAT16})
+_AUXILIARY = frozenset({OperandType.TENSOR_INT32, OperandType.TENSOR_BOOL8})
+"""What an operation on floats may have besides: indexes, shapes, conditions."""
+_ALLOWED = "TENSOR_FLOAT32, TENSOR_FLOAT16, and TENSOR_INT32 or TENSOR_BOOL8 as indexes or conditions"
+
+
+def supported_operations(model: ResolvedModel, arithmetic: Driver) -> list[Support]:
+    """An answer for each operation of main. What ``arithmetic`` declines is declined with its reason."""
+    # Without their names extensions are not looked into: they are declined anyway.
+    base = replace(model, model=replace(model.model, extension_name_to_prefix=()))
+    answers, dimensions = arithmetic.supported_operations(base), _dimensions(model)
+    return [
+        _answer(operation, model.model.main.operands, dimensions, answer)
+        for operation, answer in zip(model.model.main.operations, answers, strict=True)
+    ]
+
+
+def _dimensions(model: ResolvedModel) -> Sequence[Dimensions]:
+    try:
+        return propagate_dimensions(model)
+    except HalError:  # operands that contradict one another are preparation's to refuse
+        return [operand.dimensions for operand in model.model.main.operands]
+
+
+def _answer(
+    operation: Operation, operands: Sequence[Operand], dimensions: Sequence[Dimensions], answer: Support
+) -> Support:
+    if is_extension(operation.type):
+        return Unsupported("OP", f"operation {operation.type:#x} of an extension", "operations of the base set")
+    if not isinstance(answer, Supported):
+        return answer
+    typed = _typed(operation, operands)
+    return typed if isinstance(typed, Unsupported) else _ranked(operation, operands, dimensions)
+
+
+def _typed(operation: Operation, operands: Sequence[Operand]) -> Support:
+    codes = [operands[index].type for index in (*operation.inputs, *operation.outputs)]
+    for code in codes:
+        if not is_scalar(code) and code not in _FLOATS | _AUXILIARY:
+            hint = "dequantise it first" if type_name(code).startswith("TENSOR_QUANT") else ""
+            return Unsupported("DTYPE", type_name(code), _ALLOWED, hint)
+    given = [operands[index].type for index in operation.inputs]
+    if not _FLOATS.intersection(given):
+        return Unsupported("DTYPE", type_name(given[0]), "floats to compute with", "integers are indexes here")
+    made = operands[operation.outputs[0]].type
+    if operation.type == OperationType.CAST and made not in _FLOATS:
+        return Unsupported("DTYPE", f"{type_name(given[0])} to {type_name(made)}", "floats to floats")
+    return SUPPORTED
+
+
+def _ranked(operation: Operation, operands: Sequence[Operand], dimensions: Sequence[Dimensions]) -> Support:
+    for index in (*operation.inputs, *operation.outputs):
+        if len(dimensions[index]) > MAX_RANK:
+            got = f"{type_name(operands[index].type)} of {describe(dimensions[index])}"
+            return Unsupported("RANK", got, f"up to {MAX_RANK} axes", "reshape it")
+    return SUPPORTED

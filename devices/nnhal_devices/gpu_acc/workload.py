@@ -1,0 +1,89 @@
+"""Prepared models of gpu_acc: workloads of cpu_acc that go through the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from nnhal.resolved import ResolvedModel
+from nnhal.types.layout import Dimensions
+from nnhal_devices.cpu_acc.shapes import execution_dimensions
+from nnhal_devices.driver import DONE, Argument, BoundWorkload, Control, Outcome, Workload
+from nnhal_devices.gpu_acc.costs import ROOFLINE
+from nnhal_devices.gpu_acc.memory import WorkingMemory, working_bytes
+from nnhal_devices.gpu_acc.queue import Entry, InOrderQueue
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What one execution needs of the device, by its model: working memory, and time."""
+
+    bytes: int
+    duration_ns: int
+
+
+def needs_of(model: ResolvedModel) -> Needs:
+    """The sum over the operations of main, as the device runs them. Unknown axes count as 1."""
+    return Needs(working_bytes(model), round(sum(ROOFLINE.operation_ns(model))))
+
+
+class QueuedWorkload:
+    """A model, and the workload that does its arithmetic."""
+
+    def __init__(self, model: ResolvedModel, arithmetic: Workload, queue: InOrderQueue, memory: WorkingMemory) -> None:
+        """Raises GENERAL_FAILURE where the device has too little working memory for it."""
+        self._model = model
+        self._arithmetic = arithmetic
+        self._queue = queue
+        self._memory = memory
+        main = model.model.main
+        self._declared = [main.operands[index].dimensions for index in main.input_indexes]
+        self._needs = needs_of(model)
+        memory.require(self._needs.bytes)
+
+    def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> QueuedRun:
+        """See Workload."""
+        bound = self._arithmetic.bind(inputs, outputs)
+        given = [argument.dimensions for argument in inputs]
+        needs = self._needs if given == self._declared else needs_of(_sized(self._model, given))
+        return QueuedRun(bound, needs, self._queue, self._memory)
+
+
+class QueuedRun:
+    """A workload tied to memory; an AsynchronousWorkload."""
+
+    def __init__(self, bound: BoundWorkload, needs: Needs, queue: InOrderQueue, memory: WorkingMemory) -> None:
+        self._bound = bound
+        self._needs = needs
+        self._queue = queue
+        self._memory = memory
+        self._done = replace(DONE, time_on_device_ns=needs.duration_ns)
+
+    def run(self, control: Control) -> Outcome:
+        """See BoundWorkload. What others have enqueued before is done before."""
+        entry = self.enqueue(control)
+        self._queue.sync()
+        return entry.result()
+
+    def enqueue(self, control: Control) -> Entry:
+        """See AsynchronousWorkload. Deadlines are looked at when its turn comes."""
+        return self._queue.enqueue(lambda: self._run(control))
+
+    def _run(self, control: Control) -> Outcome:
+        self._memory.acquire()
+        try:
+            self._memory.grow(self._needs.bytes)
+            outcome = self._bound.run(control)
+        finally:
+            self._memory.release()
+        return self._done if outcome is DONE else replace(outcome, time_on_device_ns=self._needs.duration_ns)
+
+
+def _sized(model: ResolvedModel, given: Sequence[Dimensions]) -> ResolvedModel:
+    """The model with the dimensions of one execution, whose inputs' are given."""
+    main = model.model.main
+    found = execution_dimensions(model, dict(zip(main.input_indexes, given, strict=True)))
+    operands = tuple(
+        replace(operand, dimensions=found.get(index, operand.dimensions)) for index, operand in enumerate(main.operands)
+    )
+    return replace(model, model=replace(model.model, main=replace(main, operands=operands)))

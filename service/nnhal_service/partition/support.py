@@ -1,0 +1,62 @@
+"""Which devices may take each operation: what they refuse, what pins demand, what only the CPU does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnhal.resolved import describe_operation
+from nnhal.types import Model
+from nnhal_service.partition.candidate import Candidate, Pin, PlacementError
+from nnhal_service.partition.control_flow import has_unknown_size, is_control_flow
+
+CPU = "cpu_ref"
+"""The device that takes the part of NNAPI's CPU where no other is named."""
+
+
+def without_open_control_flow(model: Model, candidates: Sequence[Candidate], cpu: str) -> list[Candidate]:
+    """The candidates, of which only the CPU takes IF and WHILE with anything of unknown size."""
+    refusal = f"control flow with operands of unknown size is for {cpu} only"
+    open_ones = {
+        index: refusal
+        for index, operation in enumerate(model.main.operations)
+        if is_control_flow(operation) and has_unknown_size(model, operation)
+    }
+    return [candidate if candidate.name == cpu else candidate.refusing(open_ones) for candidate in candidates]
+
+
+def pinned_devices(model: Model, names: Sequence[Sequence[str]], pins: Sequence[Pin]) -> dict[int, str]:
+    """The device that each pinned operation must be on; of several pins the last counts."""
+    return {
+        index: pin.device
+        for pin in pins
+        for index, operation in enumerate(model.main.operations)
+        if pin.covers(operation, names[index])
+    }
+
+
+def require_pins(
+    model: Model, names: Sequence[Sequence[str]], candidates: Sequence[Candidate], pins: Sequence[Pin]
+) -> None:
+    """Raise PlacementError where a pin names no device, or nothing in the model."""
+    known = {candidate.name for candidate in candidates}
+    for pin in pins:
+        if pin.device not in known:
+            raise PlacementError(f"pin {pin.match!r}: no device {pin.device!r}; there are {', '.join(sorted(known))}")
+        if not pinned_devices(model, names, [pin]):
+            raise PlacementError(f"pin {pin.match!r} matches no node of the model")
+
+
+def supporting(
+    model: Model, names: Sequence[Sequence[str]], candidates: Sequence[Candidate], pins: Sequence[Pin]
+) -> list[list[Candidate]]:
+    """Who may take each operation, in order. Raises PlacementError where nobody does."""
+    pinned = pinned_devices(model, names, pins)
+    able = []
+    for index, operation in enumerate(model.main.operations):
+        asked = [c for c in candidates if pinned.get(index, c.name) == c.name]
+        able.append([candidate for candidate in asked if index not in candidate.refusals])
+        if not able[-1]:
+            said = "; ".join(f"{c.name}: {c.refusals[index]}" for c in asked)
+            what = ", node ".join((describe_operation(operation, index), *filter(None, [" + ".join(names[index])])))
+            raise PlacementError(f"no device takes {what}: {said or 'there are no devices'}")
+    return able

@@ -1,0 +1,90 @@
+"""What becomes of a value on its way: strategies, layers, and reasons."""
+
+from __future__ import annotations
+
+import pytest
+
+from nnhal.remote import DeviceDescription, TensorHandleFactory, TransferCosts
+from nnhal_service.fallback import CLIENT, EdgeStrategy, Layer, Side, connect
+from nnhal_service.fallback.edges import ASHMEM, HARDWARE_BUFFER_BLOB, MMAP_FD, edge_ns
+
+ALL = frozenset({ASHMEM, HARDWARE_BUFFER_BLOB, MMAP_FD})
+BLOB = frozenset({HARDWARE_BUFFER_BLOB})
+CPU = Side("cpu", ALL, ALL, 64, costs=TransferCosts(10, 0, 2, 0.5))
+GPU = Side("gpu", ALL, ALL, 128, is_asynchronous=True, needs_fallback_memory=True, costs=TransferCosts(10, 100, 3, 1.0))
+NPU = Side("npu", BLOB, BLOB, 64, costs=TransferCosts(10, 0, 4, 2.0))
+DSP = Side("dsp", frozenset({ASHMEM}), frozenset({ASHMEM}), 48)
+
+
+@pytest.mark.parametrize(
+    ("source", "destination", "strategy", "layer", "kind", "copied", "alignment", "sync"),
+    [
+        (CPU, CPU, EdgeStrategy.DIRECT_COMPATIBILITY, Layer.NONE, ASHMEM, 0, 64, False),
+        (CPU, GPU, EdgeStrategy.EXPORT_TO_TARGET, Layer.MEM_IMPORT, ASHMEM, 0, 128, False),
+        (GPU, CPU, EdgeStrategy.EXPORT_TO_TARGET, Layer.FALLBACK_IMPORT, ASHMEM, 0, 128, True),
+        (GPU, NPU, EdgeStrategy.EXPORT_TO_TARGET, Layer.FALLBACK_IMPORT, HARDWARE_BUFFER_BLOB, 0, 128, True),
+        (NPU, GPU, EdgeStrategy.EXPORT_TO_TARGET, Layer.MEM_IMPORT, HARDWARE_BUFFER_BLOB, 0, 128, False),
+        (NPU, NPU, EdgeStrategy.DIRECT_COMPATIBILITY, Layer.NONE, HARDWARE_BUFFER_BLOB, 0, 64, False),
+        (NPU, DSP, EdgeStrategy.COPY_TO_TARGET, Layer.MEM_COPY, ASHMEM, 1000, 48, False),
+        (GPU, DSP, EdgeStrategy.EXPORT_TO_TARGET, Layer.FALLBACK_IMPORT, ASHMEM, 0, 384, True),
+    ],
+    ids=lambda value: value.name if isinstance(value, Side) else "",
+)
+def test_an_edge_copies_only_where_no_memory_satisfies_both_sides(
+    source: Side,
+    destination: Side,
+    strategy: EdgeStrategy,
+    layer: Layer,
+    kind: str,
+    copied: int,
+    alignment: int,
+    sync: bool,
+) -> None:
+    (edge,) = connect(source, [destination], 1000)
+    assert (edge.strategy, edge.layer, edge.kind) == (strategy, layer, kind)
+    assert (edge.copied_bytes, edge.alignment, edge.sync) == (copied, alignment, sync)
+
+
+def test_one_source_with_several_destinations_lies_where_fewest_copy() -> None:
+    edges = connect(CPU, [DSP, NPU, GPU, DSP], 8)
+    assert {edge.kind for edge in edges} == {ASHMEM}
+    assert [edge.copied_bytes for edge in edges] == [0, 8, 0, 0]
+    assert {edge.kind for edge in connect(CPU, [NPU, NPU, DSP], 8)} == {HARDWARE_BUFFER_BLOB}
+
+
+def test_memory_of_the_client_is_taken_as_it_is() -> None:
+    (edge,) = connect(CLIENT, [NPU], 8, (ASHMEM,))
+    assert (edge.strategy, edge.copied_bytes) == (EdgeStrategy.COPY_TO_TARGET, 8)
+    assert edge.reason == "it lies in ashmem, and npu imports hardware_buffer_blob only"
+    (edge,) = connect(GPU, [CLIENT], 8, (ASHMEM,))
+    assert (edge.strategy, edge.sync) == (EdgeStrategy.EXPORT_TO_TARGET, True)
+
+
+def test_reasons_say_what_both_sides_can_do() -> None:
+    (edge,) = connect(GPU, [NPU], 8)
+    assert edge.reason == "gpu leaves it in hardware_buffer_blob, npu imports that at multiples of 128"
+    (edge,) = connect(GPU, [DSP], 8)
+    assert edge.reason.endswith("dsp imports that at multiples of 384, common to 128 and 48")
+    (edge,) = connect(NPU, [DSP], 8)
+    assert edge.reason == "it lies in ashmem, and npu leaves results in hardware_buffer_blob only"
+
+
+def test_a_device_is_taken_by_the_first_of_its_factories_that_imports() -> None:
+    buffer = TensorHandleFactory("g/buffer", frozenset(), frozenset(), True, 16, False)
+    importing = TensorHandleFactory("g/import", ALL, BLOB, False, 128, True)
+    description = DeviceDescription(
+        "g", ALL, 128, True, 1, (buffer, importing), True, TransferCosts(1, 2, 3, 4), "an emulation"
+    )
+    side = Side.of("gpu0", description)
+    assert side == Side("gpu0", ALL, BLOB, 128, True, True, TransferCosts(1, 2, 3, 4))
+
+
+def test_costs_follow_the_strategy() -> None:
+    cost = edge_ns({side.name: side for side in (CPU, GPU, NPU, DSP)})
+    assert cost("cpu", "cpu", 1000) == 0
+    assert cost("cpu", "gpu", 1000) == 3
+    assert cost("gpu", "cpu", 1000) == 100 + 2
+    assert cost("gpu", "npu", 1_000_000) == 100 + 4
+    assert cost(None, "npu", 1000) == 2000
+    assert cost("gpu", None, 1000) == 100
+    assert cost("npu", "dsp", 1000) == 2000
