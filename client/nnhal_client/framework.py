@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Literal
 
 from nnhal.arrays import Array
 from nnhal.codec import memory_to_wire
@@ -26,6 +27,7 @@ from nnhal.types import NO_DEADLINE, DataLocation, DeviceType, ErrorStatus, Memo
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc
+from nnhal_client.explain.explanation import Explanation, explanation_from_wire
 from nnhal_client.tensors import Tensor, mismatch, stored_inputs, tensor_from_wire
 
 _ALIGNMENT = 64
@@ -109,9 +111,14 @@ class Framework:
         path: str | os.PathLike[str],
         devices: Sequence[str] = (),
         pins: Mapping[str, str] | None = None,
+        partitioner: Literal["least_time", "nnapi", "cpu_only"] = "least_time",
+        fallback: Literal["allow", "warn", "deny"] = "allow",
+        min_nodes_per_partition: int = 1,
     ) -> Model:
         """Load a model file. ``devices`` are those that may be used, all by default; ``pins`` maps ``name:GLOB`` or
-        ``op:TYPE`` to the device that must take it.
+        ``op:TYPE`` to the device that must take it. The ``partitioner`` yields the plan of least modelled time, that of
+        NNAPI's rule, or all on the CPU; partitions of fewer than ``min_nodes_per_partition`` operations are merged into
+        others where that can be. ``fallback`` says what to do when a device fails.
 
         Raises OSError where the file cannot be opened, HalError where the model cannot be loaded.
         """
@@ -122,6 +129,9 @@ class Framework:
             descriptor_id=self._calls.issue(descriptor),
             devices=devices,
             pins=[wire.Pin(match=match, device=device) for match, device in (pins or {}).items()],
+            partitioner=wire.Partitioner.Value(f"PARTITIONER_{partitioner.upper()}"),
+            fallback=wire.Fallback.Value(f"FALLBACK_{fallback.upper()}"),
+            min_nodes_per_partition=min_nodes_per_partition,
         )
         return Model(self._calls, self._stub, self._calls.call(self._stub.LoadModel, request).model)
 
@@ -157,6 +167,11 @@ class Model:
         self.arena_bytes = info.arena_bytes
         self._binding: Binding | None = None
         self._known: dict[str, Dimensions] = {}
+
+    def explain(self) -> Explanation:
+        """Why it lies on its devices as it does, and what each edge costs."""
+        answer = self._calls.call(self._stub.ExplainModel, wire.ExplainModelRequest(name=self.name))
+        return explanation_from_wire(answer.explanation)
 
     def bind(
         self,

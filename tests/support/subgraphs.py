@@ -98,3 +98,39 @@ class Graph:
     def _add(self, operand: Operand) -> int:
         self.operands.append(operand)
         return len(self.operands) - 1
+
+
+def branches(
+    then: Dimensions = (1,), otherwise: Dimensions = (1,), inner: Dimensions = (1,), result: Dimensions = (1,)
+) -> Model:
+    """IF of one branch with one addition and another with two, of x and y.
+
+    ``then`` and ``otherwise`` are the dimensions of the branches' inputs, ``inner`` of their results, ``result`` of
+    what IF writes. Not validated.
+    """
+    program = Program()
+    main, single, double = (program.graph() for _ in range(3))
+    for graph, dimensions, additions in ((single, then, 1), (double, otherwise, 2)):
+        x, y = graph.input(dimensions), graph.input()
+        for _ in range(additions):
+            x = graph.add(x, y, inner)
+        graph.returns(x)
+    inputs = [main.input(code=B8), main.reference(single), main.reference(double), main.input(), main.input()]
+    main.returns(main.operation(OperationType.IF, inputs, Operand(I32, result)))
+    return program.model()
+
+
+def counting_loop(
+    start: Dimensions = (1,), condition_input: Dimensions = (1,), body_input: Dimensions = (1,), body: Dimensions = (1,)
+) -> Model:
+    """WHILE i < n: i = i + n. The dimensions are those of i, in main and in both subgraphs, and of the body's result.
+
+    Not validated.
+    """
+    program = Program()
+    main, compare, advance = (program.graph() for _ in range(3))
+    compare.returns(compare.less(compare.input(condition_input), compare.input()))
+    advance.returns(advance.add(advance.input(body_input), advance.input(), body))
+    inputs = [main.reference(compare), main.reference(advance), main.input(start), main.input()]
+    main.returns(main.operation(OperationType.WHILE, inputs, Operand(I32, start)))
+    return program.model()

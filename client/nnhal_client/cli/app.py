@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from nnhal.errors import DeadObjectError, NnhalError
-from nnhal_client.cli import bench, conformance, demo, processes, run, stress
+from nnhal_client.cli import bench, conformance, demo, explain, processes, run, stress
 
 app = typer.Typer(
     name="nnhal",
@@ -21,6 +21,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("run")(run.run)
+app.command("explain")(explain.explain)
 app.command("conformance")(conformance.conformance)
 app.command("stress")(stress.stress)
 app.command("up")(processes.up)

@@ -43,7 +43,7 @@ def run(
     chosen = read_topology(topology) if topology else DEFAULT_TOPOLOGY
     with ephemeral_framework(chosen, console) as framework:
         with console.status(f"preparing {model.name}"):
-            loaded = framework.load(model, pins=_pins(pin or []))
+            loaded = framework.load(model, pins=pins_from(pin or []))
         outputs, report = loaded.run_with_report(_read_inputs(inputs, loaded.inputs))
         if output:
             with output.open("wb") as file:
@@ -54,7 +54,8 @@ def run(
             _show(loaded, outputs, report, output)
 
 
-def _pins(texts: Sequence[str]) -> dict[str, str]:
+def pins_from(texts: Sequence[str]) -> dict[str, str]:
+    """Pins by what they match. Raises ValueError."""
     pins = {}
     for text in texts:
         match, separator, device = text.rpartition("=")

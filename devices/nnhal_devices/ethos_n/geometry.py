@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from nnhal.operations import OperationContext, conv_2d, depthwise_conv_2d, pooling, transpose_conv_2d
 from nnhal.operations._convolution import FILTER, INPUT
-from nnhal.operations._window import Window
+from nnhal.operations._window import Axis
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
 from nnhal_devices.ethos_n.rules.common import as_images
@@ -51,11 +51,11 @@ def geometry_of(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry
     return _GEOMETRIES.get(op.type, _elementwise)(op, outputs)
 
 
-def _images(op: OperationContext, outputs: Sequence[Dimensions], **special: int) -> Geometry:
-    """Images to images, where ``special`` says what is not as with an elementwise operation of one input."""
+def _images(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
+    """Images to images, row by row and channel by channel."""
     _, input_height, input_width, depth = as_images(op.dimensions(INPUT))
     _, height, width, channels = as_images(outputs[0])
-    return Geometry(height, channels, width, input_height, input_width * depth, **special)
+    return Geometry(height, channels, width, input_height, input_width * depth)
 
 
 def _elementwise(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
@@ -66,27 +66,28 @@ def _elementwise(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometr
     return Geometry(height, channels, width * len(outputs), height, row_bytes * tensors)
 
 
-def _windowed(window: Window) -> dict[str, int]:
-    return {"reach": window.height.reach, "step": window.height.stride}
+def _windowed(op: OperationContext, outputs: Sequence[Dimensions], axis: Axis) -> Geometry:
+    """Images to images, by a window of which ``axis`` is the height."""
+    return replace(_images(op, outputs), reach=axis.reach, step=axis.stride)
 
 
 def _conv_2d(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
     weights = prod(op.dimensions(FILTER)[1:]) + _BIAS_BYTES
-    window = _windowed(conv_2d.window_of(op))
-    return _images(op, outputs, weight_bytes=weights, by_channel=False, **window)
+    geometry = _windowed(op, outputs, conv_2d.window_of(op).height)
+    return replace(geometry, weight_bytes=weights, by_channel=False)
 
 
 def _depthwise_conv_2d(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
     weights = prod(op.dimensions(FILTER)[:3]) + _BIAS_BYTES
     alone = op.dimensions(INPUT)[-1] == outputs[0][-1]
-    window = _windowed(depthwise_conv_2d.window_of(op))
-    return _images(op, outputs, weight_bytes=weights, by_channel=alone, **window)
+    geometry = _windowed(op, outputs, depthwise_conv_2d.window_of(op).height)
+    return replace(geometry, weight_bytes=weights, by_channel=alone)
 
 
 def _transpose_conv_2d(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
     weights, axis = prod(op.dimensions(FILTER)[1:]) + _BIAS_BYTES, transpose_conv_2d.window_of(op).height
     reach = -(-axis.size // axis.stride)
-    return _images(op, outputs, weight_bytes=weights, by_channel=False, reach=reach, growth=axis.stride)
+    return replace(_images(op, outputs), weight_bytes=weights, by_channel=False, reach=reach, growth=axis.stride)
 
 
 def _fully_connected(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
@@ -96,7 +97,7 @@ def _fully_connected(op: OperationContext, outputs: Sequence[Dimensions]) -> Geo
 
 
 def _pooling(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
-    return _images(op, outputs, **_windowed(pooling.window_of(op)))
+    return _windowed(op, outputs, pooling.window_of(op).height)
 
 
 def _mean(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
@@ -106,11 +107,11 @@ def _mean(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
 
 
 def _twice(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
-    return _images(op, outputs, reach=_FACTOR, growth=_FACTOR)
+    return replace(_images(op, outputs), reach=_FACTOR, growth=_FACTOR)
 
 
 def _depth_to_space(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
-    return _images(op, outputs, growth=_FACTOR, by_channel=False)
+    return replace(_images(op, outputs), growth=_FACTOR, by_channel=False)
 
 
 _GEOMETRIES: Mapping[OperationType, Callable[[OperationContext, Sequence[Dimensions]], Geometry]] = {

@@ -65,7 +65,7 @@ def _support(op: OperationContext) -> tuple[Support, Sequence[Dimensions]]:
 def _not_taken(code: int) -> Unsupported:
     kind = None if is_extension(code) else OperationType(code)
     got = f"operation {code:#x} of an extension" if kind is None else kind.name
-    allowed = ", ".join(sorted(taken.name for taken in RULES))
+    allowed = f"one of the {len(RULES)} operations that ethos_n's README lists"
     return Unsupported("OP", got, allowed, _HINTS.get(kind, _ELSEWHERE) if kind is not None else _ELSEWHERE)
 
 
@@ -119,7 +119,9 @@ def _sized(name: str, dimensions: Dimensions) -> Support:
     batch, height, width, depth = as_images(dimensions)
     got = f"{name} of {describe(dimensions)}"
     if batch != 1:
-        return Unsupported("SHAPE", got, "batch 1", "run the images of a batch one after the other")
+        return Unsupported(
+            "SHAPE", got, "batch 1", "run the images of a batch one after the other, and leave axis 0 of 4 where it is"
+        )
     if max(height, width) > MAX_SIDE:
         return Unsupported("SHAPE", got, f"height and width of at most {MAX_SIDE}", "cut the image into tiles")
     if depth > MAX_DEPTH:

@@ -78,9 +78,9 @@ class Enqueued:
 
     def sync(self) -> list[FencedExecutionInfo]:
         """Have all of it done and made visible, and say how it ended."""
-        self._queue.sync()
         with self._lock:
             conclusions, self._conclusions = self._conclusions, []
+        self._queue.sync()
         return [conclude() for conclude in conclusions]
 
     def close(self) -> None:

@@ -49,6 +49,62 @@ MODEL_FORMAT_TFLITE: ModelFormat.ValueType  # 2
 """TFLite: a flatbuffer of schema version 3."""
 Global___ModelFormat: _TypeAlias = ModelFormat  # noqa: Y015
 
+class _Partitioner:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _PartitionerEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Partitioner.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PARTITIONER_UNSPECIFIED: _Partitioner.ValueType  # 0
+    """As PARTITIONER_LEAST_TIME."""
+    PARTITIONER_LEAST_TIME: _Partitioner.ValueType  # 1
+    """The plan of least modelled time, edges included; NNAPI's rule where a device has no cost model."""
+    PARTITIONER_NNAPI: _Partitioner.ValueType  # 2
+    """NNAPI's own rule."""
+    PARTITIONER_CPU_ONLY: _Partitioner.ValueType  # 3
+    """All on the CPU."""
+
+class Partitioner(_Partitioner, metaclass=_PartitionerEnumTypeWrapper):
+    """Partitioner says how a model is split."""
+
+PARTITIONER_UNSPECIFIED: Partitioner.ValueType  # 0
+"""As PARTITIONER_LEAST_TIME."""
+PARTITIONER_LEAST_TIME: Partitioner.ValueType  # 1
+"""The plan of least modelled time, edges included; NNAPI's rule where a device has no cost model."""
+PARTITIONER_NNAPI: Partitioner.ValueType  # 2
+"""NNAPI's own rule."""
+PARTITIONER_CPU_ONLY: Partitioner.ValueType  # 3
+"""All on the CPU."""
+Global___Partitioner: _TypeAlias = Partitioner  # noqa: Y015
+
+class _Fallback:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _FallbackEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Fallback.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    FALLBACK_UNSPECIFIED: _Fallback.ValueType  # 0
+    """As FALLBACK_ALLOW."""
+    FALLBACK_ALLOW: _Fallback.ValueType  # 1
+    """Go on without it."""
+    FALLBACK_WARN: _Fallback.ValueType  # 2
+    """Go on without it, and say so in the log."""
+    FALLBACK_DENY: _Fallback.ValueType  # 3
+    """Fail."""
+
+class Fallback(_Fallback, metaclass=_FallbackEnumTypeWrapper):
+    """Fallback says what to do when a device fails."""
+
+FALLBACK_UNSPECIFIED: Fallback.ValueType  # 0
+"""As FALLBACK_ALLOW."""
+FALLBACK_ALLOW: Fallback.ValueType  # 1
+"""Go on without it."""
+FALLBACK_WARN: Fallback.ValueType  # 2
+"""Go on without it, and say so in the log."""
+FALLBACK_DENY: Fallback.ValueType  # 3
+"""Fail."""
+Global___Fallback: _TypeAlias = Fallback  # noqa: Y015
+
 @_typing.final
 class ListDevicesRequest(_message.Message):
     """ListDevicesRequest is empty."""
@@ -165,12 +221,21 @@ class LoadModelRequest(_message.Message):
     FORMAT_FIELD_NUMBER: _builtins.int
     DEVICES_FIELD_NUMBER: _builtins.int
     PINS_FIELD_NUMBER: _builtins.int
+    PARTITIONER_FIELD_NUMBER: _builtins.int
+    MIN_NODES_PER_PARTITION_FIELD_NUMBER: _builtins.int
+    FALLBACK_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """By what name it will be known in this session."""
     descriptor_id: _builtins.int
     """The model's file: a descriptor that the link has passed."""
     format: Global___ModelFormat.ValueType
     """Its format."""
+    partitioner: Global___Partitioner.ValueType
+    """How to split it."""
+    min_nodes_per_partition: _builtins.int
+    """Partitions of fewer operations are merged into others where that can be; 0 is 1."""
+    fallback: Global___Fallback.ValueType
+    """What to do when a device fails."""
     @_builtins.property
     def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The devices that may be used, in order of preference; empty for all."""
@@ -187,10 +252,13 @@ class LoadModelRequest(_message.Message):
         format: Global___ModelFormat.ValueType = ...,
         devices: _abc.Iterable[_builtins.str] | None = ...,
         pins: _abc.Iterable[Global___Pin] | None = ...,
+        partitioner: Global___Partitioner.ValueType = ...,
+        min_nodes_per_partition: _builtins.int = ...,
+        fallback: Global___Fallback.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["descriptor_id", b"descriptor_id", "devices", b"devices", "format", b"format", "name", b"name", "pins", b"pins"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["descriptor_id", b"descriptor_id", "devices", b"devices", "fallback", b"fallback", "format", b"format", "min_nodes_per_partition", b"min_nodes_per_partition", "name", b"name", "partitioner", b"partitioner", "pins", b"pins"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -357,6 +425,358 @@ class ModelInfo(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ModelInfo: _TypeAlias = ModelInfo  # noqa: Y015
+
+@_typing.final
+class ExplainModelRequest(_message.Message):
+    """ExplainModelRequest names the model."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Its name."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExplainModelRequest: _TypeAlias = ExplainModelRequest  # noqa: Y015
+
+@_typing.final
+class ExplainModelResponse(_message.Message):
+    """ExplainModelResponse explains it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EXPLANATION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def explanation(self) -> Global___ModelExplanation:
+        """The explanation."""
+
+    def __init__(
+        self,
+        *,
+        explanation: Global___ModelExplanation | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["explanation", b"explanation"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["explanation", b"explanation"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExplainModelResponse: _TypeAlias = ExplainModelResponse  # noqa: Y015
+
+@_typing.final
+class ModelExplanation(_message.Message):
+    """ModelExplanation is the story of a plan. Modelled times are nanoseconds by the devices' own cost models."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OPERATIONS_FIELD_NUMBER: _builtins.int
+    STEPS_FIELD_NUMBER: _builtins.int
+    EDGES_FIELD_NUMBER: _builtins.int
+    DEVICES_FIELD_NUMBER: _builtins.int
+    MODELLED_NS_FIELD_NUMBER: _builtins.int
+    COUNTERFACTUALS_FIELD_NUMBER: _builtins.int
+    FALLBACK_BYTES_FIELD_NUMBER: _builtins.int
+    CONSTANT_BYTES_FIELD_NUMBER: _builtins.int
+    CLIENT_BYTES_FIELD_NUMBER: _builtins.int
+    modelled_ns: _builtins.float
+    """What a run would take by the model."""
+    fallback_bytes: _builtins.int
+    """Bytes of the memory for values between steps, for one run at a time."""
+    constant_bytes: _builtins.int
+    """Bytes of constants, in memory once for all devices."""
+    client_bytes: _builtins.int
+    """Bytes of the model's inputs and outputs."""
+    @_builtins.property
+    def operations(self) -> _containers.RepeatedCompositeFieldContainer[Global___OperationExplanation]:
+        """Every operation, in the model's order."""
+
+    @_builtins.property
+    def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___StepExplanation]:
+        """The steps, in the order of execution."""
+
+    @_builtins.property
+    def edges(self) -> _containers.RepeatedCompositeFieldContainer[Global___EdgeExplanation]:
+        """Every use of a value that passes between steps, or to or from the client."""
+
+    @_builtins.property
+    def devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceExplanation]:
+        """The devices that were asked."""
+
+    @_builtins.property
+    def counterfactuals(self) -> _containers.RepeatedCompositeFieldContainer[Global___Counterfactual]:
+        """What it would take with the whole model on one device."""
+
+    def __init__(
+        self,
+        *,
+        operations: _abc.Iterable[Global___OperationExplanation] | None = ...,
+        steps: _abc.Iterable[Global___StepExplanation] | None = ...,
+        edges: _abc.Iterable[Global___EdgeExplanation] | None = ...,
+        devices: _abc.Iterable[Global___DeviceExplanation] | None = ...,
+        modelled_ns: _builtins.float = ...,
+        counterfactuals: _abc.Iterable[Global___Counterfactual] | None = ...,
+        fallback_bytes: _builtins.int = ...,
+        constant_bytes: _builtins.int = ...,
+        client_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_bytes", b"client_bytes", "constant_bytes", b"constant_bytes", "counterfactuals", b"counterfactuals", "devices", b"devices", "edges", b"edges", "fallback_bytes", b"fallback_bytes", "modelled_ns", b"modelled_ns", "operations", b"operations", "steps", b"steps"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ModelExplanation: _TypeAlias = ModelExplanation  # noqa: Y015
+
+@_typing.final
+class OperationExplanation(_message.Message):
+    """OperationExplanation says where one operation runs, and why nowhere else."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODES_FIELD_NUMBER: _builtins.int
+    OPERATION_FIELD_NUMBER: _builtins.int
+    DEVICE_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    MODELLED_NS_FIELD_NUMBER: _builtins.int
+    REFUSALS_FIELD_NUMBER: _builtins.int
+    operation: _builtins.str
+    """Its type, as the HAL calls it."""
+    device: _builtins.str
+    """The device."""
+    step: _builtins.int
+    """The step of the plan."""
+    modelled_ns: _builtins.float
+    """What it would take there."""
+    @_builtins.property
+    def nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The names of the model's own nodes that it stands for."""
+
+    @_builtins.property
+    def refusals(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceRefusal]:
+        """What devices said that do not support it."""
+
+    def __init__(
+        self,
+        *,
+        nodes: _abc.Iterable[_builtins.str] | None = ...,
+        operation: _builtins.str = ...,
+        device: _builtins.str = ...,
+        step: _builtins.int = ...,
+        modelled_ns: _builtins.float = ...,
+        refusals: _abc.Iterable[Global___DeviceRefusal] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "modelled_ns", b"modelled_ns", "nodes", b"nodes", "operation", b"operation", "refusals", b"refusals", "step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OperationExplanation: _TypeAlias = OperationExplanation  # noqa: Y015
+
+@_typing.final
+class DeviceRefusal(_message.Message):
+    """DeviceRefusal is what one device said."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DEVICE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    device: _builtins.str
+    """The device."""
+    reason: _builtins.str
+    """Why, in a sentence."""
+    def __init__(
+        self,
+        *,
+        device: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeviceRefusal: _TypeAlias = DeviceRefusal  # noqa: Y015
+
+@_typing.final
+class StepExplanation(_message.Message):
+    """StepExplanation describes a step."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DEVICE_FIELD_NUMBER: _builtins.int
+    OPERATIONS_FIELD_NUMBER: _builtins.int
+    MODELLED_NS_FIELD_NUMBER: _builtins.int
+    OPTIMIZATIONS_FIELD_NUMBER: _builtins.int
+    device: _builtins.str
+    """The device."""
+    operations: _builtins.int
+    """How many operations it has."""
+    modelled_ns: _builtins.float
+    """What it would take, launch included."""
+    @_builtins.property
+    def optimizations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What the device makes of it."""
+
+    def __init__(
+        self,
+        *,
+        device: _builtins.str = ...,
+        operations: _builtins.int = ...,
+        modelled_ns: _builtins.float = ...,
+        optimizations: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "modelled_ns", b"modelled_ns", "operations", b"operations", "optimizations", b"optimizations"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StepExplanation: _TypeAlias = StepExplanation  # noqa: Y015
+
+@_typing.final
+class EdgeExplanation(_message.Message):
+    """EdgeExplanation describes one use of a value."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VALUE_FIELD_NUMBER: _builtins.int
+    SOURCE_STEP_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    DESTINATION_STEP_FIELD_NUMBER: _builtins.int
+    DESTINATION_FIELD_NUMBER: _builtins.int
+    STRATEGY_FIELD_NUMBER: _builtins.int
+    LAYER_FIELD_NUMBER: _builtins.int
+    MEMORY_FIELD_NUMBER: _builtins.int
+    BYTES_FIELD_NUMBER: _builtins.int
+    COPIED_BYTES_FIELD_NUMBER: _builtins.int
+    ALIGNMENT_FIELD_NUMBER: _builtins.int
+    SYNC_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    MODELLED_NS_FIELD_NUMBER: _builtins.int
+    value: _builtins.str
+    """The value's name."""
+    source_step: _builtins.int
+    """The step that writes it; -1 for the client."""
+    source: _builtins.str
+    """The device of that step, or the client."""
+    destination_step: _builtins.int
+    """The step that reads it; -1 for the client."""
+    destination: _builtins.str
+    """The device of that step, or the client."""
+    strategy: _builtins.str
+    """DirectCompatibility, ExportToTarget or CopyToTarget."""
+    layer: _builtins.str
+    """MemCopy, MemImport, FallbackImport, or empty."""
+    memory: _builtins.str
+    """The kind of memory that it lies in."""
+    bytes: _builtins.int
+    """Its bytes."""
+    copied_bytes: _builtins.int
+    """Those of them that are copied."""
+    alignment: _builtins.int
+    """To what it is aligned."""
+    sync: _builtins.bool
+    """Whether the source has to make it visible first."""
+    reason: _builtins.str
+    """Why, in a sentence."""
+    modelled_ns: _builtins.float
+    """What it would take."""
+    def __init__(
+        self,
+        *,
+        value: _builtins.str = ...,
+        source_step: _builtins.int = ...,
+        source: _builtins.str = ...,
+        destination_step: _builtins.int = ...,
+        destination: _builtins.str = ...,
+        strategy: _builtins.str = ...,
+        layer: _builtins.str = ...,
+        memory: _builtins.str = ...,
+        bytes: _builtins.int = ...,
+        copied_bytes: _builtins.int = ...,
+        alignment: _builtins.int = ...,
+        sync: _builtins.bool = ...,
+        reason: _builtins.str = ...,
+        modelled_ns: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignment", b"alignment", "bytes", b"bytes", "copied_bytes", b"copied_bytes", "destination", b"destination", "destination_step", b"destination_step", "layer", b"layer", "memory", b"memory", "modelled_ns", b"modelled_ns", "reason", b"reason", "source", b"source", "source_step", b"source_step", "strategy", b"strategy", "sync", b"sync", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EdgeExplanation: _TypeAlias = EdgeExplanation  # noqa: Y015
+
+@_typing.final
+class DeviceExplanation(_message.Message):
+    """DeviceExplanation describes a device."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    REALISATION_FIELD_NUMBER: _builtins.int
+    MODELLED_TIMING_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Its name."""
+    realisation: _builtins.str
+    """What it is in truth."""
+    modelled_timing: _builtins.bool
+    """Whether its times come from a model."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        realisation: _builtins.str = ...,
+        modelled_timing: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["modelled_timing", b"modelled_timing", "name", b"name", "realisation", b"realisation"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeviceExplanation: _TypeAlias = DeviceExplanation  # noqa: Y015
+
+@_typing.final
+class Counterfactual(_message.Message):
+    """Counterfactual is a plan that was not taken."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DEVICE_FIELD_NUMBER: _builtins.int
+    MODELLED_NS_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    device: _builtins.str
+    """The only device."""
+    modelled_ns: _builtins.float
+    """What a run would take; 0 where the device cannot run the whole model."""
+    reason: _builtins.str
+    """Why it cannot, where it cannot."""
+    def __init__(
+        self,
+        *,
+        device: _builtins.str = ...,
+        modelled_ns: _builtins.float = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "modelled_ns", b"modelled_ns", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Counterfactual: _TypeAlias = Counterfactual  # noqa: Y015
 
 @_typing.final
 class GetModelRequest(_message.Message):

@@ -50,6 +50,11 @@ class FrameworkServiceStub:
                 request_serializer=nnhal_dot_v1_dot_framework__pb2.GetModelRequest.SerializeToString,
                 response_deserializer=nnhal_dot_v1_dot_framework__pb2.GetModelResponse.FromString,
                 _registered_method=True)
+        self.ExplainModel = channel.unary_unary(
+                '/nnhal.v1.FrameworkService/ExplainModel',
+                request_serializer=nnhal_dot_v1_dot_framework__pb2.ExplainModelRequest.SerializeToString,
+                response_deserializer=nnhal_dot_v1_dot_framework__pb2.ExplainModelResponse.FromString,
+                _registered_method=True)
         self.UnloadModel = channel.unary_unary(
                 '/nnhal.v1.FrameworkService/UnloadModel',
                 request_serializer=nnhal_dot_v1_dot_framework__pb2.UnloadModelRequest.SerializeToString,
@@ -92,6 +97,13 @@ class FrameworkServiceServicer:
 
     def GetModel(self, request, context):
         """GetModel describes a loaded model.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ExplainModel(self, request, context):
+        """ExplainModel says why a loaded model lies on its devices as it does, and what each edge costs.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -143,6 +155,11 @@ def add_FrameworkServiceServicer_to_server(servicer, server):
                     servicer.GetModel,
                     request_deserializer=nnhal_dot_v1_dot_framework__pb2.GetModelRequest.FromString,
                     response_serializer=nnhal_dot_v1_dot_framework__pb2.GetModelResponse.SerializeToString,
+            ),
+            'ExplainModel': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExplainModel,
+                    request_deserializer=nnhal_dot_v1_dot_framework__pb2.ExplainModelRequest.FromString,
+                    response_serializer=nnhal_dot_v1_dot_framework__pb2.ExplainModelResponse.SerializeToString,
             ),
             'UnloadModel': grpc.unary_unary_rpc_method_handler(
                     servicer.UnloadModel,
@@ -247,6 +264,33 @@ class FrameworkService:
             '/nnhal.v1.FrameworkService/GetModel',
             nnhal_dot_v1_dot_framework__pb2.GetModelRequest.SerializeToString,
             nnhal_dot_v1_dot_framework__pb2.GetModelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExplainModel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nnhal.v1.FrameworkService/ExplainModel',
+            nnhal_dot_v1_dot_framework__pb2.ExplainModelRequest.SerializeToString,
+            nnhal_dot_v1_dot_framework__pb2.ExplainModelResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -43,6 +43,8 @@ class FrameworkServiceStub:
     """LoadModel splits a model over the devices and prepares the parts."""
     GetModel: _grpc.UnaryUnaryMultiCallable[_framework_pb2.GetModelRequest, _framework_pb2.GetModelResponse]
     """GetModel describes a loaded model."""
+    ExplainModel: _grpc.UnaryUnaryMultiCallable[_framework_pb2.ExplainModelRequest, _framework_pb2.ExplainModelResponse]
+    """ExplainModel says why a loaded model lies on its devices as it does, and what each edge costs."""
     UnloadModel: _grpc.UnaryUnaryMultiCallable[_framework_pb2.UnloadModelRequest, _framework_pb2.UnloadModelResponse]
     """UnloadModel releases a model when the runs in flight have ended."""
     Bind: _grpc.UnaryUnaryMultiCallable[_framework_pb2.BindRequest, _framework_pb2.BindResponse]
@@ -65,6 +67,8 @@ class FrameworkServiceAsyncStub(FrameworkServiceStub):
     """LoadModel splits a model over the devices and prepares the parts."""
     GetModel: _aio.UnaryUnaryMultiCallable[_framework_pb2.GetModelRequest, _framework_pb2.GetModelResponse]  # type: ignore[assignment]
     """GetModel describes a loaded model."""
+    ExplainModel: _aio.UnaryUnaryMultiCallable[_framework_pb2.ExplainModelRequest, _framework_pb2.ExplainModelResponse]  # type: ignore[assignment]
+    """ExplainModel says why a loaded model lies on its devices as it does, and what each edge costs."""
     UnloadModel: _aio.UnaryUnaryMultiCallable[_framework_pb2.UnloadModelRequest, _framework_pb2.UnloadModelResponse]  # type: ignore[assignment]
     """UnloadModel releases a model when the runs in flight have ended."""
     Bind: _aio.UnaryUnaryMultiCallable[_framework_pb2.BindRequest, _framework_pb2.BindResponse]  # type: ignore[assignment]
@@ -102,6 +106,14 @@ class FrameworkServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_framework_pb2.GetModelResponse, _abc.Awaitable[_framework_pb2.GetModelResponse]]:
         """GetModel describes a loaded model."""
+
+    @_abc_1.abstractmethod
+    def ExplainModel(
+        self,
+        request: _framework_pb2.ExplainModelRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_framework_pb2.ExplainModelResponse, _abc.Awaitable[_framework_pb2.ExplainModelResponse]]:
+        """ExplainModel says why a loaded model lies on its devices as it does, and what each edge costs."""
 
     @_abc_1.abstractmethod
     def UnloadModel(

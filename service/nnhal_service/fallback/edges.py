@@ -7,7 +7,7 @@ which the host of a device makes when it stages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import lcm
@@ -111,7 +111,7 @@ def connect(source: Side, destinations: Sequence[Side], size: int, kinds: Sequen
     return [_edge(source, destination, size, kind) for destination in destinations]
 
 
-def edge_ns(sides: dict[str, Side]) -> Callable[[str | None, str | None, int], float]:
+def edge_ns(sides: Mapping[str, Side]) -> Callable[[str | None, str | None, int], float]:
     """What passing a value costs by the cost models: (source, destination, bytes) -> ns. None is the client."""
 
     def cost(source: str | None, destination: str | None, size: int) -> float:
@@ -139,7 +139,8 @@ def _edge(source: Side, destination: Side, size: int, kind: str) -> Edge:
     at_source, at_destination = kind not in source.exports, kind not in destination.imports
     alignment = lcm(1 if at_source else source.alignment, 1 if at_destination else destination.alignment)
     if not at_source and not at_destination:
-        layer = Layer.FALLBACK_IMPORT if source.needs_fallback_memory else Layer.MEM_IMPORT
+        ours = source.needs_fallback_memory and destination is not CLIENT
+        layer = Layer.FALLBACK_IMPORT if ours else Layer.MEM_IMPORT
         reason = f"{source.name} leaves it in {kind}, {destination.name} imports that{_aligned(source, destination)}"
         strategy = EdgeStrategy.EXPORT_TO_TARGET
         return Edge(*names, strategy, layer, kind, size, 0, alignment, source.is_asynchronous, reason)

@@ -32,12 +32,13 @@ class Stage(Protocol):
 class Value:
     """A value with its edges.
 
-    ``first`` and ``last`` are the steps that write it and read it last; ``destinations`` are the steps that read it,
-    one for each edge, None for the client. ``is_ours`` says that the framework allocates its memory.
+    ``writer`` is the step that writes it, ``destinations`` are those that read it, one for each edge; None is the
+    client. It lives from step ``first`` to step ``last``. ``is_ours`` says that the framework allocates its memory.
     """
 
     operand: int
     size: int
+    writer: int | None
     first: int
     last: int
     destinations: tuple[int | None, ...]
@@ -90,5 +91,5 @@ def values_of(
         kinds = ALLOCATED if is_ours else (client_kind,)
         edges = connect(side(first), [side(step) for step in uses], size, kinds)
         last = max((step for step in uses if step is not None), default=first or 0)
-        found[operand] = Value(operand, size, first or 0, last, tuple(uses), tuple(edges), is_ours)
+        found[operand] = Value(operand, size, first, first or 0, last, tuple(uses), tuple(edges), is_ours)
     return found

@@ -13,8 +13,21 @@ from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import types_pb2
 from nnhal_service.frontends import ModelFormat
 from nnhal_service.frontends.imported import ImportedTensor
-from nnhal_service.partition import Pin
+from nnhal_service.partition import Fallback, Options, Pin, Strategy
 from nnhal_service.runtime import OutputReport, OutputTooSmallError, PreparedPlan, RunReport, TensorBinding
+
+_STRATEGIES: dict[int, Strategy] = {
+    wire.PARTITIONER_UNSPECIFIED: Strategy.LEAST_TIME,
+    wire.PARTITIONER_LEAST_TIME: Strategy.LEAST_TIME,
+    wire.PARTITIONER_NNAPI: Strategy.NNAPI,
+    wire.PARTITIONER_CPU_ONLY: Strategy.CPU_ONLY,
+}
+_FALLBACKS: dict[int, Fallback] = {
+    wire.FALLBACK_UNSPECIFIED: Fallback.ALLOW,
+    wire.FALLBACK_ALLOW: Fallback.ALLOW,
+    wire.FALLBACK_WARN: Fallback.WARN,
+    wire.FALLBACK_DENY: Fallback.DENY,
+}
 
 
 def format_from_wire(code: int) -> ModelFormat | None:
@@ -26,9 +39,18 @@ def format_from_wire(code: int) -> ModelFormat | None:
     return ModelFormat(code)
 
 
-def pin_from_wire(message: wire.Pin) -> Pin:
-    """Decode a pin."""
-    return Pin(message.match, message.device)
+def options_from_wire(message: wire.LoadModelRequest) -> Options:
+    """Decode how a model is to be split. Raises INVALID_ARGUMENT."""
+    if message.partitioner not in _STRATEGIES or message.fallback not in _FALLBACKS:
+        invalid_argument(f"partitioner {message.partitioner} and fallback {message.fallback}, expected 0 to 3 each")
+    if message.min_nodes_per_partition < 0:
+        invalid_argument(f"min_nodes_per_partition is {message.min_nodes_per_partition}, expected 0 or more")
+    return Options(
+        _STRATEGIES[message.partitioner],
+        tuple(Pin(pin.match, pin.device) for pin in message.pins),
+        max(1, message.min_nodes_per_partition),
+        _FALLBACKS[message.fallback],
+    )
 
 
 def binding_from_wire(message: wire.TensorBinding) -> TensorBinding:
@@ -42,7 +64,7 @@ def model_to_wire(name: str, prepared: PreparedPlan) -> wire.ModelInfo:
     placements = [
         wire.OperationPlacement(
             nodes=prepared.imported.operation_nodes[index],
-            operation=_operation_name(prepared, operations[index]),
+            operation=operation_name(prepared, operations[index]),
             device=step.device,
             step=number,
         )
@@ -59,7 +81,7 @@ def model_to_wire(name: str, prepared: PreparedPlan) -> wire.ModelInfo:
     )
 
 
-def _operation_name(prepared: PreparedPlan, operation: Operation) -> str:
+def operation_name(prepared: PreparedPlan, operation: Operation) -> str:
     """As the HAL calls it; the extension's name for an operation of one."""
     if not is_extension(operation.type):
         return OperationType(operation.type).name

@@ -24,9 +24,10 @@ from nnhal_service.native.convert import (
     binding_from_wire,
     format_from_wire,
     model_to_wire,
-    pin_from_wire,
+    options_from_wire,
     report_to_wire,
 )
+from nnhal_service.native.explanation import explanation_to_wire
 from nnhal_service.partition import PlacementError
 from nnhal_service.runtime import Fleet, LoadedModel, prepare
 
@@ -62,6 +63,14 @@ class FrameworkServicer(framework_pb2_grpc.FrameworkServiceServicer):
         """See framework.proto."""
         model = self._clients.of(context).model(request.name)
         return wire.GetModelResponse(model=model_to_wire(request.name, model.prepared))
+
+    @answers
+    def ExplainModel(
+        self, request: wire.ExplainModelRequest, context: grpc.ServicerContext
+    ) -> wire.ExplainModelResponse:
+        """See framework.proto."""
+        model = self._clients.of(context).model(request.name)
+        return wire.ExplainModelResponse(explanation=explanation_to_wire(model.prepared))
 
     @answers
     def UnloadModel(self, request: wire.UnloadModelRequest, context: grpc.ServicerContext) -> wire.UnloadModelResponse:
@@ -114,8 +123,7 @@ class FrameworkServicer(framework_pb2_grpc.FrameworkServiceServicer):
             raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, str(error)) from error
 
     def _prepare(self, imported: ImportedModel, request: wire.LoadModelRequest) -> LoadedModel:
-        pins = [pin_from_wire(pin) for pin in request.pins]
-        return LoadedModel(prepare(imported, self._fleet, request.devices, pins))
+        return LoadedModel(prepare(imported, self._fleet, request.devices, options_from_wire(request)))
 
     def _device(self, name: str) -> wire.DeviceInfo:
         try:

@@ -1,7 +1,57 @@
 """From a model and what devices support to a plan: pure functions over an immutable model."""
 
-from nnhal_service.partition.assign import Candidate, Pin, PlacementError, assign
-from nnhal_service.partition.plan import Plan, Step
+from nnhal_service.partition.assign import assign
+from nnhal_service.partition.candidate import Candidate, Pin, PlacementError
+from nnhal_service.partition.control_flow import as_main
+from nnhal_service.partition.logical_plan import (
+    GotoStep,
+    IfStep,
+    LogicalPlan,
+    LogicalStep,
+    SourceOperand,
+    WhileStep,
+    interpret,
+)
+from nnhal_service.partition.objective import EdgeCost, PlanCost, StepCost
+from nnhal_service.partition.partitioner import Options, Strategy, Task, may_fall_back, partition
+from nnhal_service.partition.plan import Fallback, Plan, Step
+from nnhal_service.partition.problem import EdgeNs
+from nnhal_service.partition.refine import Failures, Refined, Refused, refine
+from nnhal_service.partition.report import Partitioning, PlanReport
 from nnhal_service.partition.split import split
+from nnhal_service.partition.step_model import StepError
 
-__all__ = ["Candidate", "Pin", "PlacementError", "Plan", "Step", "assign", "split"]
+__all__ = [
+    "Candidate",
+    "EdgeCost",
+    "EdgeNs",
+    "Failures",
+    "Fallback",
+    "GotoStep",
+    "IfStep",
+    "LogicalPlan",
+    "LogicalStep",
+    "Options",
+    "Partitioning",
+    "Pin",
+    "PlacementError",
+    "Plan",
+    "PlanCost",
+    "PlanReport",
+    "Refined",
+    "Refused",
+    "SourceOperand",
+    "Step",
+    "StepCost",
+    "StepError",
+    "Strategy",
+    "Task",
+    "WhileStep",
+    "as_main",
+    "assign",
+    "interpret",
+    "may_fall_back",
+    "partition",
+    "refine",
+    "split",
+]

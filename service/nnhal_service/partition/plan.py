@@ -22,7 +22,8 @@ class Step:
 
     ``operations``, ``inputs`` and ``outputs`` are indexes into the source subgraph, which is main unless control flow
     is walked by the runtime (then ``scope`` tells); ``inputs`` and ``outputs`` name the operands that the step model's
-    inputs and outputs stand for, in its order.
+    inputs and outputs stand for, in its order. ``downstream`` are those of the source's own outputs that other steps
+    read too: they lie in the client's memory, and are taken from there.
     """
 
     device: str
@@ -30,6 +31,7 @@ class Step:
     operations: tuple[int, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    downstream: tuple[int, ...] = ()
     scope: int = 0
 
 
@@ -49,12 +51,3 @@ class Plan:
             for operand in step.inputs
             if operand in written
         }
-
-    def downstream(self) -> frozenset[int]:
-        """The model's outputs that later steps read: they lie in the client's memory, and are taken from there."""
-        outputs = {
-            operand
-            for step in self.steps
-            for operand, index in zip(step.outputs, step.model.main.output_indexes, strict=True)
-        }
-        return frozenset(outputs & self.crossing().keys())

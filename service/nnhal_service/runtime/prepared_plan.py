@@ -5,18 +5,29 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nnhal.errors import HalError, NnhalError
 from nnhal.extensions import element_sizes, size_in_bytes
 from nnhal.memory import read_pools
-from nnhal.remote import NetworkEvent, RemotePreparedModel
+from nnhal.remote import DeviceDescription, NetworkEvent, OptimizationViews, RemotePreparedModel
 from nnhal.resolved import ResolvedModel, inline_constants, propagate_dimensions
 from nnhal.types import ErrorStatus
 from nnhal.types.layout import Dimensions, describe
-from nnhal_service.fallback import FallbackMemoryManager, Side, Values, lay_out, values_of
+from nnhal_service.fallback import FallbackMemoryManager, Side, Values, edge_ns, lay_out, values_of
 from nnhal_service.frontends.imported import ImportedModel
-from nnhal_service.partition import Candidate, Pin, Plan, assign, split
+from nnhal_service.partition import (
+    Candidate,
+    Options,
+    Partitioning,
+    Plan,
+    Refined,
+    Step,
+    Strategy,
+    Task,
+    partition,
+    refine,
+)
 from nnhal_service.runtime.fleet import Fleet, FleetMember
 
 _ALIGNMENT = 64
@@ -41,7 +52,8 @@ class PreparedPlan:
     """
 
     imported: ImportedModel
-    plan: Plan
+    refined: Refined
+    descriptions: Mapping[str, DeviceDescription | None]
     parts: tuple[Part, ...]
     dimensions: tuple[Dimensions, ...]
     element_sizes: Mapping[int, int]
@@ -49,6 +61,11 @@ class PreparedPlan:
     values: Values
     memory: FallbackMemoryManager
     network: int
+
+    @property
+    def plan(self) -> Plan:
+        """The steps."""
+        return self.refined.partitioning.plan
 
     def byte_size(self, operand: int) -> int:
         """Bytes of an operand of the source model; 0 where they are not known."""
@@ -67,20 +84,25 @@ class PreparedPlan:
             _notify(member, self.network, NetworkEvent.AFTER_UNLOAD)
 
 
-def prepare(imported: ImportedModel, fleet: Fleet, devices: Sequence[str], pins: Sequence[Pin]) -> PreparedPlan:
+def prepare(imported: ImportedModel, fleet: Fleet, devices: Sequence[str], options: Options) -> PreparedPlan:
     """Split a model over devices and prepare each step.
 
     Raises PlacementError where an operation has no device, HalError where a device refuses, TransportError where one
     is gone.
     """
     members = {member.name: member for member in fleet.available(devices)}
-    candidates = [_candidate(member, imported) for member in members.values()]
-    chosen = assign(imported.model, imported.operation_nodes, candidates, pins)
+    descriptions = {name: _describe(member) for name, member in members.items()}
+    sides = {name: _side(name, description) for name, description in descriptions.items()}
     constants = inline_constants(imported.model, read_pools(imported.model.pools))
     dimensions = propagate_dimensions(ResolvedModel(imported.model, constants))
-    plan = split(imported.model, chosen, dimensions)
     sizes = element_sizes(imported.model, [e for member in members.values() for e in member.extensions])
-    sides = {name: _side(member) for name, member in members.items()}
+    task = Task(imported.model, imported.operation_nodes, dimensions, edge_ns(sides), sizes)
+    refined = refine(
+        [_candidate(member, imported, sides[member.name]) for member in members.values()],
+        lambda candidates: _partition(task, candidates, options),
+        lambda step: _optimised(members[step.device], step).failed,
+    )
+    plan = refined.partitioning.plan
     values = _values(imported, plan, sides, dimensions, sizes)
     memory = FallbackMemoryManager(lay_out([value for value in values.values() if value.is_ours]))
     network = next(_networks)
@@ -101,15 +123,36 @@ def prepare(imported: ImportedModel, fleet: Fleet, devices: Sequence[str], pins:
         raise
     for member in used:
         _notify(member, network, NetworkEvent.AFTER_LOAD)
-    return PreparedPlan(imported, plan, tuple(parts), dimensions, sizes, sides, values, memory, network)
+    return PreparedPlan(
+        imported, refined, descriptions, tuple(parts), dimensions, sizes, sides, values, memory, network
+    )
 
 
-def _side(member: FleetMember) -> Side:
-    """A device as one end of an edge; one without a backend takes what the HAL makes every device take."""
+def _partition(task: Task, candidates: Sequence[Candidate], options: Options) -> Partitioning:
+    """By least modelled time; by NNAPI's rule where a device has no cost model."""
+    if options.strategy == Strategy.LEAST_TIME and not all(candidate.operation_ns for candidate in candidates):
+        options = replace(options, strategy=Strategy.NNAPI)
+    return partition(task, candidates, options)
+
+
+def _optimised(member: FleetMember, step: Step) -> OptimizationViews:
+    """What a device makes of a step; one without a backend runs it as it is."""
     try:
-        return Side.of(member.name, member.remote.describe())
+        return member.remote.optimize_subgraph(step.model)
     except HalError:
-        return Side(member.name, alignment=_ALIGNMENT)
+        return OptimizationViews((), (), tuple(range(len(step.operations))))
+
+
+def _describe(member: FleetMember) -> DeviceDescription | None:
+    try:
+        return member.remote.describe()
+    except HalError:
+        return None
+
+
+def _side(name: str, description: DeviceDescription | None) -> Side:
+    """A device as one end of an edge; one without a backend takes what the HAL makes every device take."""
+    return Side(name, alignment=_ALIGNMENT) if description is None else Side.of(name, description)
 
 
 def _notify(member: FleetMember, network: int, event: NetworkEvent) -> None:
@@ -118,7 +161,7 @@ def _notify(member: FleetMember, network: int, event: NetworkEvent) -> None:
         member.remote.notify_network(network, event)
 
 
-def _candidate(member: FleetMember, imported: ImportedModel) -> Candidate:
+def _candidate(member: FleetMember, imported: ImportedModel, side: Side) -> Candidate:
     """A device with what it refuses; one that cannot answer refuses everything."""
     try:
         answers = member.remote.explain_support(imported.model)
@@ -130,7 +173,16 @@ def _candidate(member: FleetMember, imported: ImportedModel) -> Candidate:
         for index, answer in enumerate(answers)
         if not answer.supported
     }
-    return Candidate(member.name, member.capabilities, refusals)
+    costs = _costs(member, imported)
+    return Candidate(member.name, member.capabilities, refusals, costs, side.costs.hop_ns, side.costs.sync_ns)
+
+
+def _costs(member: FleetMember, imported: ImportedModel) -> list[float]:
+    """A device's modelled times, empty where it has none."""
+    try:
+        return member.remote.estimate_costs(imported.model)
+    except HalError:
+        return []
 
 
 def _values(

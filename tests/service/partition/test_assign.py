@@ -6,6 +6,7 @@ import pytest
 
 from nnhal.types import (
     Capabilities,
+    ExecutionPreference,
     Model,
     Operand,
     OperandPerformance,
@@ -17,6 +18,8 @@ from nnhal.types import (
 )
 from nnhal_service.partition import Candidate, Pin, PlacementError, assign
 from tests.support.additions import addition_model
+from tests.support.planning import device, graph_of
+from tests.support.subgraphs import I32, branches, counting_loop
 
 F32 = OperandType.TENSOR_FLOAT32
 NAMES = [("conv1",), ("bn1", "relu1"), ()]
@@ -57,6 +60,92 @@ def test_the_device_of_the_least_cost_takes_everything() -> None:
 
 def test_on_a_tie_the_earlier_device_stays() -> None:
     assert assign(chain(), NAMES, [candidate("first", 0.5), candidate("second", 0.5)]) == ("first",) * 3
+
+
+@pytest.mark.contract("PT-02")
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_cpu_wins_a_tie_wherever_it_stands(order: int) -> None:
+    candidates = [candidate("worse", 1.1), candidate("same", 1.0), candidate("cpu_ref", 1.0)][::order]
+    assert assign(chain(), NAMES, candidates) == ("cpu_ref",) * 3
+    assert assign(chain(), NAMES, candidates, cpu="same") == ("same",) * 3
+
+
+GENERATIONS = {0: 0, 1: 0, 2: 1, 3: 2, 4: 3}
+"""The device generation from which on each of five operations is known."""
+
+
+def generations(ratios: list[float]) -> list[Candidate]:
+    """Devices 1.0 to 1.3, each of which takes the operations up to its own generation."""
+    return [
+        candidate(f"1.{own}", ratio, refusals={n: "newer" for n, first in GENERATIONS.items() if first > own})
+        for own, ratio in enumerate(ratios)
+    ]
+
+
+@pytest.mark.contract("PT-04")
+def test_the_newest_device_takes_all_where_it_is_the_cheapest() -> None:
+    model = graph_of([[0, 1], [0, 1], [0, 1], [2, 3], [2]], inputs=2)
+    assert assign(model, [()] * 5, generations([0.9, 0.8, 0.7, 0.6])) == ("1.3",) * 5
+
+
+@pytest.mark.contract("PT-05")
+def test_each_operation_goes_to_the_oldest_device_that_has_it_where_that_is_the_cheapest() -> None:
+    model = graph_of([[0, 1], [0, 1], [0, 1], [2, 3], [2]], inputs=2)
+    assert assign(model, [()] * 5, generations([0.6, 0.7, 0.8, 0.9])) == ("1.0", "1.0", "1.1", "1.2", "1.3")
+
+
+@pytest.mark.contract("PT-06")
+def test_devices_that_support_nothing_do_no_harm() -> None:
+    candidates = [candidate(f"1.{n}", 0.5 + n / 10, refusals={0: "newer"} if n < 3 else None) for n in range(4)]
+    assert assign(graph_of([[0]]), [()], candidates) == ("1.3",)
+
+
+@pytest.mark.contract("PT-12")
+def test_a_vendors_operation_goes_to_the_best_of_those_that_have_it_however_cheap_the_others() -> None:
+    model = Model(Subgraph((Operand(F32), Operand(F32)), (Operation(0x0007_0001, (0,), (1,)),), (0,), (1,)))
+    unknown = {0: "unknown extension"}
+    candidates = [
+        candidate("bad", 1.5),
+        candidate("without", 0.5, refusals=unknown),
+        candidate("good", 1.2),
+        candidate("cpu_ref", 1.0, refusals=unknown),
+    ]
+    assert assign(model, [()], candidates) == ("good",)
+
+
+def test_low_power_compares_what_operations_take_of_that() -> None:
+    def figures(name: str, time: float, power: float) -> Candidate:
+        made = candidate(name)
+        entries = tuple(OperandPerformance(code, PerformanceInfo(time, power)) for code in (F32,))
+        return replace(made, capabilities=replace(made.capabilities, operand_performance=entries))
+
+    candidates = [figures("fast", 0.5, 2.0), figures("frugal", 2.0, 0.5)]
+    for preference in ExecutionPreference:
+        wanted = "frugal" if preference == ExecutionPreference.LOW_POWER else "fast"
+        assert assign(chain(), NAMES, candidates, preference=preference) == (wanted,) * 3
+
+
+@pytest.mark.parametrize(
+    ("figure", "chosen"),
+    [(0.0, "other"), (0.9, "other"), (1.1, "plain")],
+)
+def test_if_costs_its_own_figure_and_half_of_both_branches(figure: float, chosen: str) -> None:
+    """The branches have one and two operations: 1 + 1.5 on the plain device, figure + 1.6 on the other."""
+    plain, other = candidate("plain"), candidate("other", times={I32: 1.6 / 1.5})
+    other = replace(other, capabilities=replace(other.capabilities, if_performance=info(figure)))
+    assert assign(branches(), [()], [plain, other]) == (chosen,)
+
+
+@pytest.mark.parametrize(("figure", "chosen"), [(0.5, "other"), (0.9, "plain")])
+def test_while_costs_its_own_figure_and_one_round(figure: float, chosen: str) -> None:
+    """Condition and body have one operation each: 1 + 2 on the plain device, figure + 2.2 on the other."""
+    plain, other = candidate("plain"), candidate("other", times={I32: 1.1})
+    other = replace(other, capabilities=replace(other.capabilities, while_performance=info(figure)))
+    assert assign(counting_loop(), [()], [plain, other]) == (chosen,)
+
+
+def test_control_flow_of_known_size_goes_to_the_best_device() -> None:
+    assert assign(branches(), [()], [device("npu", ratio=0.5), device("cpu_ref")]) == ("npu",)
 
 
 @pytest.mark.contract("PT-03", "PT-07")

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from nnhal.arrays import Array
@@ -25,10 +25,11 @@ from nnhal.types import (
 from nnhal.validation import validate_model
 from nnhal_devices.cpu_ref.interpreter import Interpreter
 from nnhal_devices.driver import Control
-from nnhal_service.partition import Plan, Step, split
+from nnhal_service.partition import Plan, Step, StepError, split
 from tests.support.additions import ELEMENTS, addition_model, addition_of_constant
 from tests.support.models import Recipe
 from tests.support.mutations import with_main, with_operand
+from tests.support.planning import graph_of
 
 F32 = OperandType.TENSOR_FLOAT32
 INPUT, OUTPUT = OperandLifeTime.SUBGRAPH_INPUT, OperandLifeTime.SUBGRAPH_OUTPUT
@@ -82,6 +83,10 @@ def cases(draw: st.DrawFn) -> Case:
     outputs = draw(st.lists(st.sampled_from(written), min_size=1, unique=True))
     model = recipe.build(*outputs).model
     devices = draw(st.lists(st.sampled_from("abc"), min_size=len(written), max_size=len(written)))
+    try:
+        split_as_is(model, devices)
+    except StepError:  # what has no inputs or no outputs is no step
+        reject()
     return Case(model, tuple(devices))
 
 
@@ -248,15 +253,61 @@ def test_a_relaxed_model_has_relaxed_steps() -> None:
     assert all(s.model.relax_computation_float32_to_float16 for s in split_as_is(model, ["0", "1"]).steps)
 
 
-def test_an_input_that_nothing_reads_is_in_no_step() -> None:
-    model = addition_model()
+def test_an_input_that_nothing_reads_is_in_no_step_of_several() -> None:
+    model = addition_model(operations=2)
     unread = Operand(F32, (ELEMENTS,), lifetime=INPUT)
-    model = with_main(model, operands=(*model.main.operands, unread), input_indexes=(4, 0, 1))
-    (step,) = split_as_is(model, ["cpu"]).steps
-    assert step.inputs == (0, 1)
+    last = len(model.main.operands)
+    model = with_main(model, operands=(*model.main.operands, unread), input_indexes=(last, 0, 1))
+    assert [step.inputs for step in split_as_is(model, ["0", "1"]).steps] == [(0, 1), (1, 3)]
 
 
-def test_subgraphs_and_their_constants_go_with_every_step() -> None:
+@pytest.mark.contract("PT-01")
+def test_a_model_for_one_device_goes_there_as_it_is() -> None:
+    model = with_operand(addition_model(operations=2), 3, dimensions=())
+    known = [operand.dimensions or (ELEMENTS,) for operand in model.main.operands]
+    (step,) = split(model, ["cpu", "cpu"], known).steps
+    assert step.model is model
+
+
+@pytest.mark.contract("PT-05")
+def test_of_the_devices_that_are_ready_the_last_one_comes_first() -> None:
+    model = graph_of([[0, 1], [0, 1], [0, 1], [2, 3], [2]], outputs=[0], inputs=2)
+    order = ("1.0", "1.1", "1.2", "1.3")
+    steps = split(model, ("1.0", "1.0", "1.1", "1.2", "1.3"), dimensions_of(model), order).steps
+    assert inputs_and_outputs(steps) == [
+        ("1.1", (0, 1), (4,)),
+        ("1.0", (0, 1), (2, 3)),
+        ("1.3", (2,), (6,)),
+        ("1.2", (3, 2), (5,)),
+    ]
+    assert [step.downstream for step in steps] == [(), (2,), (), ()]
+
+
+@pytest.mark.contract("PT-17")
+def test_what_reads_constants_only_is_no_step_of_its_own() -> None:
+    recipe = Recipe()
+    a, fixed = recipe.input(F32, (2,)), recipe.constant(F32, [1, -2])
+    folded = recipe.operation(OperationType.RELU, [fixed], Operand(F32, (2,)))
+    out = recipe.operation(OperationType.ADD, [a, folded, *recipe.integers(0)], Operand(F32, (2,)))
+    model = recipe.build(out).model
+    with pytest.raises(StepError, match=r"a step of operation 0 \(RELU\) on 0 has no inputs"):
+        split_as_is(model, ["0", "1"])
+    assert len(split_as_is(model, ["0", "0"]).steps) == 1
+
+
+@pytest.mark.contract("PT-18")
+def test_what_nobody_reads_is_no_step_of_its_own() -> None:
+    recipe = Recipe()
+    a = recipe.input(F32, (2,))
+    recipe.operation(OperationType.RELU, [a], Operand(F32, (2,)))
+    out = recipe.operation(OperationType.TANH, [a], Operand(F32, (2,)))
+    model = recipe.build(out).model
+    with pytest.raises(StepError, match=r"a step of operation 0 \(RELU\) on 0 has no outputs"):
+        split_as_is(model, ["0", "1"])
+    assert len(split_as_is(model, ["1", "1"]).steps) == 1
+
+
+def test_subgraphs_and_their_constants_go_with_the_steps_that_refer_to_them() -> None:
     """An addition, and an IF that takes its sum to one of two subgraphs."""
     addition = addition_model()
     branch = Subgraph(
@@ -281,6 +332,8 @@ def test_subgraphs_and_their_constants_go_with_every_step() -> None:
     validate_model(model)
     plan = split_as_is(model, ["0", "1"])
     assert inputs_and_outputs(plan.steps) == [("0", (0, 1), (3,)), ("1", (4, 3), (7,))]
-    for step in plan.steps:
-        validate_model(step.model)
-        assert (step.model.referenced, step.model.operand_values) == (model.referenced, model.operand_values)
+    addition_step, if_step = (step.model for step in plan.steps)
+    assert addition_step.referenced == ()
+    assert (if_step.referenced, if_step.operand_values) == (model.referenced, model.operand_values)
+    for step_model in (addition_step, if_step):
+        validate_model(step_model)

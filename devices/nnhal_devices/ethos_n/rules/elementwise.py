@@ -1,4 +1,4 @@
-"""ADD and MUL: two tensors alike, or one and a constant for each channel."""
+"""ADD and MUL: two tensors alike, or one and a constant, of one value or of one for each channel."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 from nnhal_devices.ethos_n.rules.common import Rule, as_images, first_objection, rescaled
 from nnhal_devices.ethos_n.rules.convolution import multiplier
 
+_CONSTANT = "a constant of one value, or of one for each channel"
+
 
 def _both(_: OperationContext) -> tuple[int, int]:
     return Input.FIRST, Input.SECOND
 
 
-def per_channel_constant(op: OperationContext) -> int | None:
-    """Which input is a constant of one value for each channel of the other."""
+def _has_constant(op: OperationContext) -> bool:
+    """Whether one input is a constant that the other's channels take."""
     for index in _both(op):
         *sides, depth = as_images(op.dimensions(index))
-        if op.is_known(index) and sides == [1, 1, 1] and depth == as_images(op.dimensions(1 - index))[-1]:
-            return index
-    return None
+        if op.is_known(index) and sides == [1, 1, 1] and depth in (1, op.dimensions(1 - index)[-1]):
+            return True
+    return False
 
 
 def _pair(op: OperationContext) -> str:
@@ -31,10 +33,10 @@ def _pair(op: OperationContext) -> str:
 
 def _add(op: OperationContext) -> Support:
     first, second = (as_images(op.dimensions(index)) for index in _both(op))
-    if first == second or per_channel_constant(op) is not None:
+    if first == second or _has_constant(op):
         return rescaled(op, *_both(op))
     hint = "broadcast the smaller tensor when the network is exported"
-    return Unsupported("SHAPE", _pair(op), "equal dimensions, or a constant of one value for each channel", hint)
+    return Unsupported("SHAPE", _pair(op), f"equal dimensions, or {_CONSTANT}", hint)
 
 
 def _mul(op: OperationContext) -> Support:
@@ -43,10 +45,10 @@ def _mul(op: OperationContext) -> Support:
 
 
 def _one_constant(op: OperationContext) -> Support:
-    if per_channel_constant(op) is not None:
+    if _has_constant(op):
         return SUPPORTED
     hint = "place it on a CPU or GPU device, or fold a constant factor into the convolution before"
-    return Unsupported("CONSTANT", _pair(op), "a tensor and a constant of one value for each channel", hint)
+    return Unsupported("CONSTANT", _pair(op), f"a tensor and {_CONSTANT}", hint)
 
 
 ADD = Rule(check=_add, tensors=_both)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from nnhal.operations import OperationContext
-from nnhal.operations import depth_space
+from nnhal.operations import OperationContext, depth_space
 from nnhal.operations._resize import ResizeInput, prepare_resize
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 from nnhal_devices.ethos_n.rules.common import Rule, channels_last, first_objection
@@ -19,7 +18,7 @@ def _block(op: OperationContext) -> Support:
     block = op.integer(depth_space.Input.BLOCK_SIZE)
     if block == _FACTOR:
         return SUPPORTED
-    hint = "use blocks of 2, several times for 4 or 8 if the filter before is reordered"
+    hint = "use two blocks of 2 for one of 4, and reorder the channels before them"
     return Unsupported("KERNEL", f"a block of {block}", str(_FACTOR), hint)
 
 

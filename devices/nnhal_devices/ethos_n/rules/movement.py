@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nnhal.operations import OperationContext, concatenation, split, transpose
 from nnhal.operations._shape import axis_of
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
-from nnhal_devices.ethos_n.limits import GRANULE, MAX_RANK
+from nnhal_devices.ethos_n.limits import GRANULE
 from nnhal_devices.ethos_n.rules.common import Rule, first_objection, rescaled
 
 _PAD = f"pad the channels to a multiple of {GRANULE} with filters of zeros"
@@ -39,14 +39,6 @@ def _granules(lengths: Sequence[int], along_channels: bool) -> Support:
     return Unsupported("SHAPE", f"a part of {odd} channels", f"multiples of {GRANULE} along the channels", _PAD)
 
 
-def _transpose(op: OperationContext) -> Support:
-    order = transpose.permutation(op)
-    if len(order) < MAX_RANK or order[0] == 0:
-        return SUPPORTED
-    hint = "keep the batch in front, or RESHAPE it away first: it is 1"
-    return Unsupported("SHAPE", f"axes in the order {list(order)}", "orders that begin with axis 0", hint)
-
-
 CONCATENATION = Rule(check=_concatenation, tensors=_parts)
 SPLIT = Rule(check=_split)
-TRANSPOSE = Rule((transpose.Input.PERMUTATION,), _transpose)
+TRANSPOSE = Rule((transpose.Input.PERMUTATION,))

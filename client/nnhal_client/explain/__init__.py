@@ -1,0 +1,27 @@
+"""The story of a plan: where each operation runs and why nowhere else, what each edge costs, and what else was open."""
+
+from nnhal_client.explain.explanation import (
+    Counterfactual,
+    DeviceStory,
+    EdgeStory,
+    Explanation,
+    Measured,
+    OperationStory,
+    StepStory,
+    explanation_from_wire,
+)
+from nnhal_client.explain.page import page
+from nnhal_client.explain.tables import show
+
+__all__ = [
+    "Counterfactual",
+    "DeviceStory",
+    "EdgeStory",
+    "Explanation",
+    "Measured",
+    "OperationStory",
+    "StepStory",
+    "explanation_from_wire",
+    "page",
+    "show",
+]

@@ -1,0 +1,129 @@
+"""The story of a plan, for the wire."""
+
+from __future__ import annotations
+
+from nnhal.errors import HalError
+from nnhal.memory import validate_pool
+from nnhal.v1 import framework_pb2 as wire
+from nnhal_service.fallback import Edge, Value, edge_ns
+from nnhal_service.native.convert import operation_name
+from nnhal_service.runtime import PreparedPlan
+
+_CLIENT_STEP = -1
+
+
+def explanation_to_wire(prepared: PreparedPlan) -> wire.ModelExplanation:
+    """Why a model lies on its devices as it does. Asks the devices what they make of their steps."""
+    report = prepared.refined.partitioning.report
+    model = prepared.imported.model
+    return wire.ModelExplanation(
+        operations=_operations(prepared),
+        steps=_steps(prepared),
+        edges=[edge for value in prepared.values.values() for edge in _edges(prepared, value)],
+        devices=[
+            wire.DeviceExplanation(
+                name=name,
+                realisation=description.realisation if description else "",
+                modelled_timing=description.modelled_timing if description else False,
+            )
+            for name, description in prepared.descriptions.items()
+        ],
+        modelled_ns=report.cost.total_ns if report else 0.0,
+        counterfactuals=_counterfactuals(prepared),
+        fallback_bytes=prepared.memory.layout.total_bytes,
+        constant_bytes=len(model.operand_values) + sum(validate_pool(pool, "constants") for pool in model.pools),
+        client_bytes=sum(value.size for value in prepared.values.values() if not value.is_ours),
+    )
+
+
+def _operations(prepared: PreparedPlan) -> list[wire.OperationExplanation]:
+    candidates = prepared.refined.candidates
+    places = {
+        index: (number, step.device) for number, step in enumerate(prepared.plan.steps) for index in step.operations
+    }
+    costs = {candidate.name: candidate.operation_ns for candidate in candidates}
+    return [
+        wire.OperationExplanation(
+            nodes=prepared.imported.operation_nodes[index],
+            operation=operation_name(prepared, operation),
+            device=device,
+            step=number,
+            modelled_ns=(costs[device][index] or 0.0) if costs[device] else 0.0,
+            refusals=[
+                wire.DeviceRefusal(device=candidate.name, reason=candidate.refusals[index])
+                for candidate in candidates
+                if index in candidate.refusals
+            ],
+        )
+        for index, operation in enumerate(prepared.imported.model.main.operations)
+        for number, device in [places[index]]
+    ]
+
+
+def _steps(prepared: PreparedPlan) -> list[wire.StepExplanation]:
+    report = prepared.refined.partitioning.report
+    costs = [cost.launch_ns + cost.compute_ns for cost in report.cost.steps] if report else [0.0] * len(prepared.parts)
+    explained = []
+    for step, part, cost in zip(prepared.plan.steps, prepared.parts, costs, strict=True):
+        try:
+            views = part.member.remote.optimize_subgraph(step.model)
+            optimizations = [replacement for _, replacement in views.substitutions]
+        except HalError:  # a device without a backend
+            optimizations = []
+        explained.append(
+            wire.StepExplanation(
+                device=step.device,
+                operations=len(step.operations),
+                modelled_ns=cost,
+                optimizations=optimizations,
+            )
+        )
+    return explained
+
+
+def _edges(prepared: PreparedPlan, value: Value) -> list[wire.EdgeExplanation]:
+    cost = edge_ns(prepared.sides)
+    source = value.writer
+    name = prepared.imported.operand_names[value.operand] or f"operand {value.operand}"
+    return [
+        _edge(
+            name, source, destination, edge, cost(_device(prepared, source), _device(prepared, destination), value.size)
+        )
+        for destination, edge in zip(value.destinations, value.edges, strict=True)
+    ]
+
+
+def _edge(name: str, source: int | None, destination: int | None, edge: Edge, cost: float) -> wire.EdgeExplanation:
+    return wire.EdgeExplanation(
+        value=name,
+        source_step=_CLIENT_STEP if source is None else source,
+        source=edge.source,
+        destination_step=_CLIENT_STEP if destination is None else destination,
+        destination=edge.destination,
+        strategy=edge.strategy.value,
+        layer=edge.layer.value,
+        memory=edge.kind,
+        bytes=edge.bytes,
+        copied_bytes=edge.copied_bytes,
+        alignment=edge.alignment,
+        sync=edge.sync,
+        reason=edge.reason,
+        modelled_ns=cost,
+    )
+
+
+def _device(prepared: PreparedPlan, step: int | None) -> str | None:
+    return None if step is None else prepared.plan.steps[step].device
+
+
+def _counterfactuals(prepared: PreparedPlan) -> list[wire.Counterfactual]:
+    report = prepared.refined.partitioning.report
+    found = []
+    for candidate in prepared.refined.candidates:
+        modelled = report.whole_model_ns.get(candidate.name, 0.0) if report else 0.0
+        refused = min(candidate.refusals, default=None)
+        reason = "" if refused is None else f"operation {refused}: {candidate.refusals[refused]}"
+        found.append(
+            wire.Counterfactual(device=candidate.name, modelled_ns=modelled, reason="" if modelled else reason)
+        )
+    return found

@@ -1,0 +1,254 @@
+"""A plan in which the runtime walks control flow itself: NNAPI's rule for IF and WHILE that best stay on the CPU.
+
+IF is ``IF, then-steps…, GOTO end, else-steps…``, WHILE is ``WHILE, condition-steps…, GOTO WHILE, body-steps…, GOTO
+WHILE``. Each walk of a subgraph is a scope of its own, so that an operand is known by scope and index however often a
+subgraph is referred to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from nnhal.types import ExecutionPreference, Model, Operation, OperationType
+from nnhal.types.layout import Dimensions
+from nnhal_service.partition.assign import best_devices
+from nnhal_service.partition.candidate import Candidate, Pin
+from nnhal_service.partition.control_flow import (
+    arguments_of,
+    as_main,
+    has_unknown_size,
+    is_control_flow,
+    referenced_by,
+)
+from nnhal_service.partition.grow import dependencies, grow
+from nnhal_service.partition.plan import Plan, Step
+from nnhal_service.partition.step_model import StepError, StepMaker, whole
+from nnhal_service.partition.support import CPU, pinned_devices, require_pins
+
+MAX_STEPS = 10_000
+"""A few subgraphs that refer to each other twice make a plan without end."""
+
+
+class SourceOperand(NamedTuple):
+    """An operand of a scope."""
+
+    scope: int
+    operand: int
+
+
+@dataclass(frozen=True, slots=True)
+class IfStep:
+    """Go on with ``then_step`` where the condition is true, else with ``else_step``.
+
+    ``inputs`` are the values of both branches' inputs, ``outputs`` take those of the branch's outputs.
+    """
+
+    operation: int
+    condition: SourceOperand
+    inputs: tuple[SourceOperand, ...]
+    outputs: tuple[SourceOperand, ...]
+    then_step: int
+    then_inputs: tuple[SourceOperand, ...]
+    then_outputs: tuple[SourceOperand, ...]
+    else_step: int
+    else_inputs: tuple[SourceOperand, ...]
+    else_outputs: tuple[SourceOperand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WhileStep:
+    """Go on with ``condition_step``; after that with ``body_step`` where its output is true, else with ``exit_step``.
+
+    ``inputs`` are the values of the condition's and the body's inputs in the first round; after that the first ones are
+    the body's outputs. On exit the first ones go to ``outputs``.
+    """
+
+    operation: int
+    inputs: tuple[SourceOperand, ...]
+    outputs: tuple[SourceOperand, ...]
+    condition_step: int
+    condition_inputs: tuple[SourceOperand, ...]
+    condition_output: SourceOperand
+    body_step: int
+    body_inputs: tuple[SourceOperand, ...]
+    body_outputs: tuple[SourceOperand, ...]
+    exit_step: int
+
+
+@dataclass(frozen=True, slots=True)
+class GotoStep:
+    """Go on with another step; the one after the last is the end."""
+
+    step: int
+
+
+LogicalStep = Step | IfStep | WhileStep | GotoStep
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalPlan:
+    """Steps, of which those of control flow say where to go on. ``scopes`` are subgraphs: 0 is main."""
+
+    steps: tuple[LogicalStep, ...]
+    scopes: tuple[int, ...]
+
+    def flat(self) -> Plan | None:
+        """The plan, where the runtime has no control flow to walk."""
+        steps = tuple(step for step in self.steps if isinstance(step, Step))
+        return Plan(steps) if len(steps) == len(self.steps) else None
+
+    def layout(self) -> list[str]:
+        """The steps in a word each: the device, or IF, WHILE, GOTO."""
+        words: Mapping[type, str] = {IfStep: "IF", WhileStep: "WHILE", GotoStep: "GOTO"}
+        return [step.device if isinstance(step, Step) else words[type(step)] for step in self.steps]
+
+
+def interpret(
+    model: Model,
+    names: Sequence[Sequence[str]],
+    candidates: Sequence[Candidate],
+    dimensions: Sequence[Sequence[Dimensions]],
+    pins: Sequence[Pin] = (),
+    *,
+    cpu: str = CPU,
+    preference: ExecutionPreference = ExecutionPreference.FAST_SINGLE_ANSWER,
+) -> LogicalPlan:
+    """The plan by NNAPI's rule. ``dimensions`` are those of the operands of each subgraph, main first.
+
+    Candidates need their refusals for the referenced subgraphs. A pin by name is for main only; control flow that is
+    pinned is not walked. Raises PlacementError where an operation has no device, StepError where a step cannot be made.
+    """
+    require_pins(model, names, candidates, pins)
+    return _Interpretation(model, candidates, dimensions, pins, cpu, preference).plan(names)
+
+
+class _Interpretation:
+    def __init__(
+        self,
+        model: Model,
+        candidates: Sequence[Candidate],
+        dimensions: Sequence[Sequence[Dimensions]],
+        pins: Sequence[Pin],
+        cpu: str,
+        preference: ExecutionPreference,
+    ) -> None:
+        self._model = model
+        self._candidates = candidates
+        self._dimensions = dimensions
+        self._pins = pins
+        self._cpu = cpu
+        self._preference = preference
+        self._order = [candidate.name for candidate in candidates]
+        self._interpreter = len(candidates)
+        self._steps: list[LogicalStep] = []
+        self._scopes: list[int] = []
+
+    def plan(self, names: Sequence[Sequence[str]]) -> LogicalPlan:
+        """Of the whole model."""
+        queues = self._queues(self._model, names, self._candidates)
+        if len(set(queues)) == 1 and queues[0] != self._interpreter:
+            return LogicalPlan((whole(self._model, self._order[queues[0]]),), (0,))
+        self._scopes.append(0)
+        self._grow(self._model, queues, 0)
+        return LogicalPlan(tuple(self._steps), tuple(self._scopes))
+
+    def _queues(self, model: Model, names: Sequence[Sequence[str]], candidates: Sequence[Candidate]) -> list[int]:
+        devices = best_devices(model, names, candidates, self._pins, self._cpu, self._preference)
+        pinned = pinned_devices(model, names, self._pins)
+        return [
+            self._interpreter
+            if device == self._cpu
+            and number not in pinned
+            and is_control_flow(operation)
+            and not has_unknown_size(model, operation)
+            else self._order.index(device)
+            for number, (operation, device) in enumerate(zip(model.main.operations, devices, strict=True))
+        ]
+
+    def _grow(self, model: Model, queues: Sequence[int], scope: int) -> None:
+        maker = StepMaker(model, self._dimensions[self._scopes[scope]], scope)
+        for queue, operations in grow(dependencies(model.main), queues):
+            if queue != self._interpreter:
+                self._add(maker.step(self._order[queue], operations))
+                continue
+            for number in operations:
+                walk = self._if if model.main.operations[number].type == OperationType.IF else self._while
+                walk(model, number, scope)
+
+    def _add(self, step: LogicalStep) -> int:
+        if len(self._steps) == MAX_STEPS:
+            raise StepError(f"control flow takes more than {MAX_STEPS} steps")
+        self._steps.append(step)
+        return len(self._steps) - 1
+
+    def _inside(self, referenced: int) -> int:
+        """Add the steps of a walk of a subgraph; its scope."""
+        self._scopes.append(referenced + 1)
+        scope = len(self._scopes) - 1
+        model = as_main(self._model, referenced)
+        operations = range(len(model.main.operations))
+        unasked = dict.fromkeys(operations, f"not asked about referenced subgraph {referenced}")
+        candidates = [
+            replace(c, refusals=c.referenced[referenced] if referenced < len(c.referenced) else unasked)
+            for c in self._candidates
+        ]
+        self._grow(model, self._queues(model, [()] * len(operations), candidates), scope)
+        return scope
+
+    def _if(self, model: Model, number: int, scope: int) -> None:
+        operation = model.main.operations[number]
+        then, otherwise = referenced_by(operation, model.main.operands)
+        own = self._add(GotoStep(0))
+        then_step = len(self._steps)
+        then_scope = self._inside(then)
+        leave = self._add(GotoStep(0))
+        else_step = len(self._steps)
+        else_scope = self._inside(otherwise)
+        self._steps[leave] = GotoStep(len(self._steps))
+        self._steps[own] = IfStep(
+            number,
+            SourceOperand(scope, operation.inputs[0]),
+            *self._outside(operation, scope),
+            then_step,
+            *self._border(then_scope),
+            else_step,
+            *self._border(else_scope),
+        )
+
+    def _while(self, model: Model, number: int, scope: int) -> None:
+        operation = model.main.operations[number]
+        condition, body = referenced_by(operation, model.main.operands)
+        own = self._add(GotoStep(0))
+        condition_step = len(self._steps)
+        condition_inputs, (condition_output,) = self._border(self._inside(condition))
+        self._add(GotoStep(own))
+        body_step = len(self._steps)
+        body_scope = self._inside(body)
+        self._add(GotoStep(own))
+        self._steps[own] = WhileStep(
+            number,
+            *self._outside(operation, scope),
+            condition_step,
+            condition_inputs,
+            condition_output,
+            body_step,
+            *self._border(body_scope),
+            len(self._steps),
+        )
+
+    def _outside(self, operation: Operation, scope: int) -> tuple[tuple[SourceOperand, ...], tuple[SourceOperand, ...]]:
+        """What control flow hands in, and what it gets back."""
+        return (
+            tuple(SourceOperand(scope, operand) for operand in arguments_of(operation)),
+            tuple(SourceOperand(scope, operand) for operand in operation.outputs),
+        )
+
+    def _border(self, scope: int) -> tuple[tuple[SourceOperand, ...], tuple[SourceOperand, ...]]:
+        """The inputs and outputs of a scope."""
+        graph = self._model.referenced[self._scopes[scope] - 1]
+        return (
+            tuple(SourceOperand(scope, operand) for operand in graph.input_indexes),
+            tuple(SourceOperand(scope, operand) for operand in graph.output_indexes),
+        )

@@ -1,0 +1,192 @@
+"""The partitioner: a model, what devices say of it, and what the user demands, to a plan with its report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from math import inf
+
+from nnhal.types import ExecutionPreference, Model
+from nnhal.types.layout import Dimensions, is_extension
+from nnhal_service.partition.assign import best_devices
+from nnhal_service.partition.candidate import Candidate, Pin, PlacementError
+from nnhal_service.partition.grow import Group, dependencies, grow
+from nnhal_service.partition.merge import merge_small
+from nnhal_service.partition.objective import all_connected, cost_of
+from nnhal_service.partition.plan import Fallback, Plan
+from nnhal_service.partition.problem import EdgeNs, Problem, modelled_ns, problem_of
+from nnhal_service.partition.report import Partitioning, PlanReport
+from nnhal_service.partition.search import Found, search
+from nnhal_service.partition.split import plan_of
+from nnhal_service.partition.step_model import StepError
+from nnhal_service.partition.support import CPU, require_pins, supporting, without_open_control_flow
+
+
+class Strategy(Enum):
+    """Which plan: of least modelled time, by NNAPI's rule, or all on the CPU."""
+
+    LEAST_TIME = "least_time"
+    NNAPI = "nnapi"
+    CPU_ONLY = "cpu_only"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user demands. ``cpu`` is the name of the device that takes the part of NNAPI's CPU."""
+
+    strategy: Strategy = Strategy.LEAST_TIME
+    pins: tuple[Pin, ...] = ()
+    min_nodes_per_partition: int = 1
+    fallback: Fallback = Fallback.ALLOW
+    preference: ExecutionPreference = ExecutionPreference.FAST_SINGLE_ANSWER
+    cpu: str = CPU
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A model to be partitioned.
+
+    ``names`` are the user's node names of each operation of main, ``dimensions`` those of each of its operands as far
+    as known, ``element_sizes`` those of extension types. ``edge_ns`` is what it costs to pass a value.
+    """
+
+    model: Model
+    names: Sequence[Sequence[str]]
+    dimensions: Sequence[Dimensions]
+    edge_ns: EdgeNs
+    element_sizes: Mapping[int, int] = field(default_factory=dict)
+
+
+def partition(task: Task, candidates: Sequence[Candidate], options: Options) -> Partitioning:
+    """The plan. Raises PlacementError where an operation has no device or a pin cannot be kept.
+
+    By NNAPI's rule and for the CPU only, a device needs no cost model. The plan of least time is exact where the report
+    says so, and never takes more than that of NNAPI's rule, or than any single device that may take the whole model.
+    """
+    candidates = without_open_control_flow(task.model, candidates, options.cpu)
+    require_pins(task.model, task.names, candidates, options.pins)
+    if options.strategy == Strategy.CPU_ONLY:
+        candidates = [candidate for candidate in candidates if candidate.name == options.cpu]
+    if options.strategy == Strategy.LEAST_TIME:
+        chosen = _least_time(task, [_costed(candidate, len(task.names)) for candidate in candidates], options)
+    else:
+        chosen = _nnapi(task, candidates, options)
+    return replace(chosen, plan=replace(chosen.plan, fallback=options.fallback))
+
+
+def may_fall_back(model: Model, options: Options) -> bool:
+    """Whether the whole model may go to the CPU where a step cannot be made, prepared or executed.
+
+    Not with pins, which that would break, and not with operations of extensions.
+    """
+    graphs = (model.main, *model.referenced)
+    extended = any(is_extension(operation.type) for graph in graphs for operation in graph.operations)
+    return options.fallback != Fallback.DENY and not options.pins and not extended
+
+
+def _nnapi(task: Task, candidates: Sequence[Candidate], options: Options) -> Partitioning:
+    problem = _problem(task, candidates, supporting(task.model, task.names, candidates, options.pins))
+    groups: Sequence[Group] = merge_small(
+        problem, _grown(task, candidates, options), options.min_nodes_per_partition, options.cpu
+    )
+    try:
+        plan = _plan(task, problem, groups)
+    except StepError:
+        if not may_fall_back(task.model, options):
+            raise
+        cpu = [candidate for candidate in candidates if candidate.name == options.cpu]
+        supporting(task.model, task.names, cpu, ())
+        groups = _whole(problem, options.cpu)
+        plan = _plan(task, problem, groups)
+    nothing_known = Found(None, 0.0, 0)
+    return Partitioning(plan, _report(task, candidates, problem, groups, "NNAPI's rule", nothing_known, options))
+
+
+def _least_time(task: Task, candidates: Sequence[Candidate], options: Options) -> Partitioning:
+    problem = _problem(task, candidates, supporting(task.model, task.names, candidates, options.pins))
+    known: dict[str, Sequence[Group]] = {"NNAPI's rule": _grown(task, candidates, options)}
+    known |= {f"all on {name}": _whole(problem, name) for name in problem.devices}
+    feasible = [groups for groups in known.values() if _is_feasible(problem, groups)]
+    found = search(problem, min((cost_of(problem, groups).total_ns for groups in feasible), default=inf))
+    if found.groups is not None:
+        regrown = grow(problem.needs, _devices(problem, found.groups))
+        known = {"search": found.groups, "search, regrown": regrown, **known}
+    ranked = sorted(
+        (
+            (cost_of(problem, groups).total_ns, name, groups)
+            for name, groups in _merged(problem, known, options)
+            if _is_feasible(problem, groups)
+        ),
+        key=lambda entry: entry[0],
+    )
+    if not ranked:
+        raise PlacementError("no plan has a finite modelled time and steps that all have inputs and outputs")
+    _, name, groups = ranked[0]
+    report = _report(task, candidates, problem, groups, name, found, options)
+    return Partitioning(_plan(task, problem, groups), report)
+
+
+def _merged(
+    problem: Problem, known: Mapping[str, Sequence[Group]], options: Options
+) -> Iterator[tuple[str, Sequence[Group]]]:
+    for name, groups in known.items():
+        yield name, merge_small(problem, groups, options.min_nodes_per_partition, options.cpu)
+
+
+def _grown(task: Task, candidates: Sequence[Candidate], options: Options) -> Sequence[Group]:
+    chosen = best_devices(task.model, task.names, candidates, options.pins, options.cpu, options.preference)
+    numbers = {candidate.name: number for number, candidate in enumerate(candidates)}
+    return grow(dependencies(task.model.main), [numbers[name] for name in chosen])
+
+
+def _costed(candidate: Candidate, operations: int) -> Candidate:
+    """The device, refusing what it has no figure for."""
+    unknown = [number for number in range(operations) if modelled_ns(candidate, number) == inf]
+    return candidate.refusing(dict.fromkeys(unknown, "supported, but it gives no modelled time"))
+
+
+def _problem(task: Task, candidates: Sequence[Candidate], allowed: Sequence[Sequence[Candidate]]) -> Problem:
+    return problem_of(task.model, candidates, allowed, task.dimensions, task.edge_ns, task.element_sizes)
+
+
+def _whole(problem: Problem, device: str) -> Sequence[Group]:
+    return [(problem.devices.index(device), tuple(range(len(problem.reads))))]
+
+
+def _devices(problem: Problem, groups: Sequence[Group]) -> list[int]:
+    devices = {number: device for device, operations in groups for number in operations}
+    return [devices[number] for number in range(len(problem.reads))]
+
+
+def _is_feasible(problem: Problem, groups: Sequence[Group]) -> bool:
+    return cost_of(problem, groups).total_ns < inf and (len(groups) == 1 or all_connected(problem, groups))
+
+
+def _plan(task: Task, problem: Problem, groups: Sequence[Group]) -> Plan:
+    return plan_of(task.model, [(problem.devices[device], numbers) for device, numbers in groups], task.dimensions)
+
+
+def _report(
+    task: Task,
+    candidates: Sequence[Candidate],
+    problem: Problem,
+    groups: Sequence[Group],
+    chosen: str,
+    found: Found,
+    options: Options,
+) -> PlanReport | None:
+    cost = cost_of(problem, groups)
+    if cost.total_ns == inf:
+        return None
+    free = _problem(task, candidates, [[c for c in candidates if n not in c.refusals] for n in range(len(task.names))])
+    alone = {name: cost_of(free, _whole(free, name)).total_ns for name in free.devices}
+    nnapi = cost_of(problem, _grown(task, candidates, options)).total_ns
+    return PlanReport(
+        chosen,
+        cost,
+        {name: total for name, total in alone.items() if total < inf},
+        nnapi if nnapi < inf else None,
+        min(found.lower_bound_ns, cost.total_ns),
+        found.evaluated,
+    )

@@ -1,0 +1,62 @@
+"""What a partitioner says of its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nnhal_service.partition.objective import PlanCost
+from nnhal_service.partition.plan import Plan
+
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReport:
+    """The modelled time of a plan, and what else there was.
+
+    ``whole_model_ns`` is what each device that takes the whole model would need for all of it, pins or not;
+    ``nnapi_ns`` what NNAPI's rule comes to, None where that has no plan. No plan that keeps the pins takes less than
+    ``lower_bound_ns``. ``evaluated`` counts the search's transitions. ``chosen`` says where the plan is from.
+    """
+
+    chosen: str
+    cost: PlanCost
+    whole_model_ns: Mapping[str, float]
+    nnapi_ns: float | None
+    lower_bound_ns: float
+    evaluated: int
+
+    @property
+    def is_optimal(self) -> bool:
+        """Whether there is certainly no better plan, by the model."""
+        return self.cost.total_ns <= self.lower_bound_ns * (1 + _ROUNDING)
+
+    def lines(self) -> list[str]:
+        """As people read it: the whole, the steps, the edges between them, and the alternatives."""
+        total = self.cost.total_ns
+        lines = [f"{_microseconds(total)} modelled, by {self.chosen}"]
+        for number, step in enumerate(self.cost.steps):
+            parts = f"{_microseconds(step.compute_ns)} compute, {_microseconds(step.launch_ns)} launch"
+            lines.append(f"step {number} on {step.device}: {len(step.operations)} operations, {parts}")
+        for edge in self.cost.edges:
+            ends = ["client" if end is None else f"step {end}" for end in (edge.source, edge.destination)]
+            lines.append(f"operand {edge.operand}, {' -> '.join(ends)}: {edge.bytes} bytes, {_microseconds(edge.ns)}")
+        lines += [f"all on {device} would be {_microseconds(ns)}" for device, ns in self.whole_model_ns.items()]
+        if self.nnapi_ns is not None:
+            lines.append(f"NNAPI's rule would be {_microseconds(self.nnapi_ns)}")
+        if not self.is_optimal:
+            lines.append(f"no plan is below {_microseconds(self.lower_bound_ns)}")
+        return lines
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioning:
+    """A plan, and what is to be said of it; ``report`` is None where a device of the plan has no cost model."""
+
+    plan: Plan
+    report: PlanReport | None
+
+
+def _microseconds(ns: float) -> str:
+    return f"{ns / 1000:.1f} us"

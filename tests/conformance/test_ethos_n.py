@@ -1,0 +1,63 @@
+"""Conformance vectors on an NPU that takes few of them. They are read from NNHAL_CONFORMANCE."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nnhal.remote import RemoteDevice
+from nnhal.resolved import ResolvedModel, inline_constants
+from nnhal_client.conformance.memory import MemoryChoice
+from nnhal_client.conformance.runner import Mode, Runner, Verdict
+from nnhal_client.conformance.vectors import Vector
+from tests.support.coupling import has_signed_twin, signed_twin
+from tests.support.npu import is_taken
+from tests.support.processes import device_process
+from tests.support.vectors import NEEDS_VECTORS, smallest_by_form
+
+pytestmark = NEEDS_VECTORS
+
+
+def is_taken_in_both(vector: Vector) -> bool:
+    return has_signed_twin(vector) and is_taken(ResolvedModel(vector.model, inline_constants(vector.model)))
+
+
+@pytest.fixture(scope="module")
+def npu() -> Iterator[RemoteDevice]:
+    """A session with a process."""
+    with (
+        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
+        device_process("ethos_n", Path(directory)) as (_, endpoint),
+        RemoteDevice(endpoint, "test") as device,
+    ):
+        yield device
+
+
+@pytest.mark.contract("EX-16")
+def test_unsigned_and_signed_values_are_both_right_or_both_declined(npu: RemoteDevice) -> None:
+    runner, passed = Runner(npu, Mode.SYNC, MemoryChoice.HARDWARE_BUFFER_BLOB), 0
+    taken, any_ = smallest_by_form(is_taken_in_both), smallest_by_form(has_signed_twin)
+    for vector in (*taken.values(), *any_.values()):
+        unsigned, signed = runner.run(vector), runner.run(signed_twin(vector))
+        both = f"{vector.name}: {unsigned.verdict} {unsigned.reason}; signed: {signed.verdict} {signed.reason}"
+        assert unsigned.verdict == signed.verdict != Verdict.FAILED, both
+        passed += unsigned.verdict == Verdict.PASSED
+    assert passed > 10
+
+
+@pytest.mark.parametrize(
+    ("mode", "memory"),
+    [
+        (Mode.SYNC, MemoryChoice.ASHMEM),
+        (Mode.BURST, MemoryChoice.HARDWARE_BUFFER_BLOB),
+        (Mode.FENCED, MemoryChoice.TOKEN),
+    ],
+)
+def test_what_is_taken_is_right(npu: RemoteDevice, mode: Mode, memory: MemoryChoice) -> None:
+    runner = Runner(npu, mode, memory)
+    results = [runner.run(vector) for vector in smallest_by_form(is_taken_in_both).values()]
+    assert [result for result in results if result.verdict != Verdict.PASSED] == []
+    assert len(results) > 10

@@ -1,0 +1,224 @@
+"""gpu_acc as a process: what is enqueued is visible after a sync, and everything else when it ends."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnhal.endpoint import Endpoint
+from nnhal.fence import Fence, FenceError, create_fence
+from nnhal.memory import create_ashmem
+from nnhal.operations._types import F32
+from nnhal.remote import NetworkEvent, RemoteDevice, RemoteExecution, RemoteLauncher
+from nnhal.types import DeviceType, ErrorStatus, ExecutionConfig, Memory, Model, OperationType
+from tests.support.additions import POOL_KINDS, Addition, addition_in_ashmem, addition_model
+from tests.support.agreement import like
+from tests.support.entry_points import ALL_ENTRY_POINTS, PLAIN, Target
+from tests.support.models import Recipe
+from tests.support.processes import device_process
+from tests.support.resources import resources_of
+from tests.support.waiting import settled, wait_until
+from tests.support.wire import WireDevice
+
+ELEMENTS = 32
+"""A vector of them is of 128 bytes: each argument lies where the device can import it."""
+MEASURED = ExecutionConfig(measure_timing=True)
+NONE = ErrorStatus.NONE
+
+
+@pytest.fixture(scope="module")
+def gpu_acc() -> Iterator[Endpoint]:
+    """The endpoint of a process that the module's tests share."""
+    with (
+        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
+        device_process("gpu_acc", Path(directory)) as (
+            _,
+            endpoint,
+        ),
+    ):
+        yield endpoint
+
+
+@pytest.fixture
+def gpu(gpu_acc: Endpoint) -> Iterator[RemoteDevice]:
+    """A session."""
+    with RemoteDevice(gpu_acc, "test") as device:
+        yield device
+
+
+@pytest.fixture
+def launcher(gpu: RemoteDevice) -> Iterator[RemoteLauncher]:
+    """A launch channel of the session."""
+    opened = gpu.open_launcher()
+    yield opened
+    opened.close()
+
+
+def bound(device: RemoteDevice, memory: Memory | None = None) -> tuple[RemoteExecution, Addition]:
+    """A reusable execution, and the addition that it is."""
+    addition = Addition(memory or create_ashmem(3 * 4 * ELEMENTS), ELEMENTS)
+    prepared = device.prepare_model(addition_model(ELEMENTS))
+    return prepared.create_reusable_execution(addition.request), addition
+
+
+def wait(fence: Fence | None) -> None:
+    assert fence is not None
+    fence.wait()
+
+
+def enqueue(launcher: RemoteLauncher, execution: RemoteExecution, duration_ns: int = -1) -> None:
+    """Put it into the queue, and see that it is there."""
+    wait(launcher.launch(execution, duration_ns=duration_ns, enqueue=True))
+
+
+def untouched(addition: Addition) -> bool:
+    return bool(np.isnan(addition.total()).all())
+
+
+def sums_to(addition: Addition, value: float) -> bool:
+    return bool((addition.total() == np.float32(value)).all())
+
+
+def test_it_says_what_it_is(gpu: RemoteDevice) -> None:
+    assert gpu.identity().type == DeviceType.GPU
+    description = gpu.describe()
+    assert description.asynchronous
+    assert description.modelled_timing
+    assert description.alignment == 128
+    assert description.realisation == "emulated on this machine's CPU" or description.realisation.startswith("CUDA: ")
+    assert [factory.id for factory in description.tensor_handle_factories] == ["gpu_acc/import", "gpu_acc/buffer"]
+
+
+@pytest.mark.parametrize("kind", POOL_KINDS)
+def test_what_is_enqueued_is_visible_after_a_sync_and_not_before(
+    gpu: RemoteDevice, launcher: RemoteLauncher, kind: str, tmp_path: Path
+) -> None:
+    execution, addition = bound(gpu, POOL_KINDS[kind](3 * 4 * ELEMENTS, tmp_path))
+    for number in range(3):
+        addition.fill(number, 10)
+        enqueue(launcher, execution)
+        assert untouched(addition)
+        wait(launcher.sync())
+        assert sums_to(addition, number + 10)
+        assert launcher.info(execution).status == NONE
+
+
+def test_a_chain_is_enqueued_and_synced_once(gpu: RemoteDevice, launcher: RemoteLauncher) -> None:
+    chain = [bound(gpu) for _ in range(5)]
+    starter, fence = create_fence()
+    ready: Fence | None = fence
+    for number, (execution, addition) in enumerate(chain):
+        addition.fill(number, 1)
+        assert ready is not None
+        ready = launcher.launch(execution, [ready], enqueue=True)
+    starter.send()
+    wait(ready)
+    assert all(untouched(addition) for _, addition in chain)
+    wait(launcher.sync())
+    assert [sums_to(addition, number + 1) for number, (_, addition) in enumerate(chain)] == [True] * 5
+
+
+@pytest.mark.parametrize("config", [PLAIN, MEASURED])
+@pytest.mark.parametrize("entry", ALL_ENTRY_POINTS)
+def test_whatever_ends_an_execution_makes_it_visible(gpu_acc: Endpoint, entry: str, config: ExecutionConfig) -> None:
+    with WireDevice(gpu_acc) as wire:
+        target = Target(wire, wire.prepare(addition_model(ELEMENTS)))
+        addition = addition_in_ashmem(ELEMENTS)
+        for number in range(3):
+            addition.check(lambda: ALL_ENTRY_POINTS[entry](target, addition.request, config, -1), number, 10)
+
+
+def test_an_execution_that_ends_has_done_what_others_have_enqueued(gpu_acc: Endpoint, gpu: RemoteDevice) -> None:
+    with RemoteDevice(gpu_acc, "other") as other:
+        execution, addition = bound(gpu)
+        addition.fill(1, 2)
+        enqueue(gpu.open_launcher(), execution)
+        simple, theirs = bound(other)
+        theirs.check(simple.execute, 3, 4)
+        assert sums_to(addition, 3)
+
+
+def test_a_deadline_that_passes_in_the_queue_is_missed_by_its_own_execution_only(
+    gpu: RemoteDevice, launcher: RemoteLauncher
+) -> None:
+    (late, missing), (execution, addition) = bound(gpu), bound(gpu)
+    missing.fill(1, 2)
+    addition.fill(1, 2)
+    duration_ns = 400_000_000
+    enqueue(launcher, late, duration_ns)
+    ended = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    enqueue(launcher, execution)
+    wait_until(lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME) > ended + duration_ns, "the deadline passes")
+    with pytest.raises(FenceError):
+        wait(launcher.sync())
+    assert launcher.info(late).status == ErrorStatus.MISSED_DEADLINE_TRANSIENT
+    assert launcher.info(execution).status == NONE
+    assert untouched(missing)
+    assert sums_to(addition, 3)
+    enqueue(launcher, late)
+    wait(launcher.sync())
+    assert sums_to(missing, 3)
+
+
+def test_several_sessions_share_the_queue(gpu_acc: Endpoint) -> None:
+    def work(number: int) -> None:
+        with RemoteDevice(gpu_acc, f"session {number}") as device:
+            launcher = device.open_launcher()
+            execution, addition = bound(device)
+            for second in range(20):
+                addition.fill(number, second)
+                enqueue(launcher, execution)
+                wait(launcher.sync())
+                assert sums_to(addition, number + second)
+                assert launcher.info(execution).status == NONE
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+
+
+def test_a_session_that_ends_leaves_nothing_in_the_queue(gpu_acc: Endpoint, gpu: RemoteDevice) -> None:
+    before, resources = settled(gpu.usage), resources_of(gpu.pid)
+    with RemoteDevice(gpu_acc, "short-lived") as device:
+        launcher = device.open_launcher()
+        for execution, addition in [bound(device) for _ in range(4)]:
+            addition.fill(1, 2)
+            enqueue(launcher, execution)
+    wait_until(lambda: gpu.usage() == before, "nothing is held for it")
+    wait_until(lambda: resources_of(gpu.pid).within(resources), "its memory is let go")
+
+
+def positive_sum() -> Model:
+    """An addition with RELU behind it."""
+    recipe = Recipe()
+    terms = [recipe.input(F32, (ELEMENTS,)) for _ in range(2)]
+    total = recipe.operation(OperationType.ADD, [*terms, *recipe.integers(0)], like(F32, (ELEMENTS,)))
+    return recipe.build(recipe.operation(OperationType.RELU, [total], like(F32, (ELEMENTS,)))).model
+
+
+def test_what_it_fuses_is_one_kernel_in_views_costs_and_time(gpu: RemoteDevice) -> None:
+    model = positive_sum()
+    views = gpu.optimize_subgraph(model)
+    assert views.substitutions == (((0, 1), "ADD + RELU fused"),)
+    assert not views.untouched
+    assert not views.failed
+    costs = gpu.estimate_costs(model)
+    assert costs[0] > 0 == costs[1]
+    addition = addition_in_ashmem(ELEMENTS)
+    execution = gpu.prepare_model(model).create_reusable_execution(addition.request, MEASURED)
+    addition.fill(-3, 2)
+    timing = execution.execute().timing
+    assert sums_to(addition, 0)
+    assert timing.time_on_device_ns == round(sum(costs))
+    assert timing.time_in_driver_ns >= timing.time_on_device_ns
+
+
+def test_networks_come_and_go(gpu: RemoteDevice) -> None:
+    for network in (1, 2):
+        for event in NetworkEvent:
+            gpu.notify_network(network, event)
