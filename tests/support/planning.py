@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from random import Random
 
 from nnhal.types import (
@@ -17,7 +18,8 @@ from nnhal.types import (
     PerformanceInfo,
     Subgraph,
 )
-from nnhal_service.partition import Candidate
+from nnhal_service.partition import Candidate, EdgeNs, Task
+from nnhal_service.partition.problem import Problem, problem_of
 
 F32 = OperandType.TENSOR_FLOAT32
 
@@ -88,3 +90,45 @@ def device(
     types = (code for code in OperandType if code != OperandType.SUBGRAPH)
     capabilities = Capabilities(info, info, tuple(OperandPerformance(code, info) for code in types), info, info)
     return Candidate(name, capabilities, refusals or {}, tuple(operation_ns), hop_ns, sync_ns)
+
+
+def made_up(random: Random, model: Model, devices: int, hop_ns: float = 20.0) -> tuple[Task, list[Candidate]]:
+    """Devices ``d0``, ``d1``, …, with figures of the same order for operations, launches and edges.
+
+    Every device but the first one lacks one operation in six.
+    """
+    count = len(model.main.operations)
+    names = [f"d{number}" for number in range(devices)]
+    edges = {ends: (random.uniform(0, 10), random.uniform(0, 0.5)) for ends in product((None, *names), (None, *names))}
+
+    def edge_ns(source: str | None, destination: str | None, size: int) -> float:
+        fixed, each = edges[source, destination]
+        return fixed + each * size
+
+    candidates = [
+        device(
+            name,
+            [random.uniform(1, 30) if name == "d0" or random.random() > 1 / 6 else None for _ in range(count)],
+            hop_ns=random.uniform(0, hop_ns),
+            sync_ns=random.uniform(0, hop_ns / 4),
+        )
+        for name in names
+    ]
+    return task_of(model, edge_ns), candidates
+
+
+def task_of(model: Model, edge_ns: EdgeNs) -> Task:
+    """A model whose operations stand for nodes called op0, op1, …"""
+    names = [(f"op{number}",) for number in range(len(model.main.operations))]
+    return Task(model, names, [operand.dimensions for operand in model.main.operands], edge_ns)
+
+
+def free(source: str | None, destination: str | None, size: int) -> float:
+    """Edges that cost nothing."""
+    return 0.0
+
+
+def figures_of(task: Task, candidates: Sequence[Candidate]) -> Problem:
+    """The problem, in which every device may take what it has figures for."""
+    able = [[c for c in candidates if c.operation_ns[number]] for number in range(len(task.names))]
+    return problem_of(task.model, candidates, able, task.dimensions, task.edge_ns, {})

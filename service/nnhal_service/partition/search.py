@@ -85,7 +85,7 @@ class _Transition:
     live: tuple[tuple[int, int, bool, bool], ...]
 
 
-def search(problem: Problem, limit_ns: float, effort: int = 200_000, narrow: int = 64) -> Found:
+def search(problem: Problem, limit_ns: float, effort: int = 100_000, narrow: int = 64) -> Found:
     """The groups of the cheapest plan that takes less than ``limit_ns``.
 
     The width begins at ``narrow`` and is made four times as large until the search is exact, or as long as the next

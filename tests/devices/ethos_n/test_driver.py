@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from nnhal.operations._types import Q8A
 from nnhal.resolved import ResolvedModel
-from nnhal.types import OperandType, OperationType
+from nnhal.types import Operand, OperandType, OperationType
+from nnhal.types.layout import ELEMENT_TYPES
 from nnhal_devices.backend import MemoryKind
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.cpu_ref.costs import ROOFLINE as REFERENCE
@@ -13,9 +16,9 @@ from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.driver import Argument, Control, DriverOptions, PrepareOptions, Supported
 from nnhal_devices.ethos_n.costs import ROOFLINE, inference_ns
 from nnhal_devices.ethos_n.driver import EthosN
-from tests.support.agreement import random, single
-from tests.support.models import memory_of, run_on
-from tests.support.npu import SAME, TYPES, convolution, is_taken
+from tests.support.agreement import QUANTIZATION, random, single
+from tests.support.models import Recipe, memory_of, run_on
+from tests.support.npu import SAME, TYPES, VALID, convolution, is_taken
 
 OPTIONS = DriverOptions()
 
@@ -36,6 +39,40 @@ def test_results_are_those_of_the_reference(code: OperandType) -> None:
         (got,), (expected,) = run_on(EthosN(OPTIONS), model, image), run_on(CpuRef(), model, image)
         assert got.shape == expected.shape
         np.testing.assert_allclose(got.astype(np.int32), expected.astype(np.int32), 0, 1)
+
+
+@pytest.mark.parametrize("code", TYPES)
+@pytest.mark.parametrize(
+    ("operation", "parameters"),
+    [
+        (OperationType.AVERAGE_POOL_2D, [SAME, 1, 1, 3, 3, 0]),
+        (OperationType.AVERAGE_POOL_2D, [VALID, 1, 1, 7, 6, 0]),
+        (OperationType.MAX_POOL_2D, [SAME, 2, 2, 3, 3, 3]),
+        (OperationType.MEAN, [[1, 2], 0]),
+        (OperationType.RELU, []),
+        (OperationType.RESIZE_BILINEAR, [14, 12]),
+        (OperationType.TRANSPOSE, [[0, 3, 1, 2]]),
+    ],
+)
+def test_operations_of_one_tensor(code: OperandType, operation: OperationType, parameters: list[Any]) -> None:
+    model, image = single(operation, code, [(1, 6, 7, 5)], parameters), random(code, (1, 6, 7, 5))
+    assert is_taken(model)
+    (got,), (expected,) = run_on(EthosN(OPTIONS), model, image), run_on(CpuRef(), model, image)
+    assert got.shape == expected.shape
+    np.testing.assert_allclose(got.astype(np.int32), expected.astype(np.int32), 0, 1)
+
+
+@pytest.mark.parametrize("code", TYPES)
+def test_a_product_with_a_constant_for_each_channel(code: OperandType) -> None:
+    recipe, zero_point = Recipe(), QUANTIZATION[code][1]
+    given = recipe.input(code, (1, 1, 2, 3), 0.5, zero_point)
+    factors = recipe.constant(code, np.array([2, 4, 6]) + zero_point, 0.5, zero_point)
+    result = Operand(code, (), 1.0, zero_point)
+    model = recipe.build(recipe.operation(OperationType.MUL, [given, factors, *recipe.integers(0)], result))
+    assert is_taken(model)
+    image = (np.array([8, 8, 8, -8, 6, 4]).reshape(1, 1, 2, 3) + zero_point).astype(ELEMENT_TYPES[code])
+    (got,) = run_on(EthosN(OPTIONS), model, image)
+    assert (got.astype(np.int32) - zero_point).tolist() == [[[[4, 8, 12], [-4, 6, 6]]]]
 
 
 def test_the_time_of_a_run_is_modelled() -> None:

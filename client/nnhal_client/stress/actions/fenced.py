@@ -92,7 +92,8 @@ def launch_in_truncated_file(actor: Actor) -> ErrorStatus:
     started = _accept(actor, plan, _once(actor, plan), [gate], [], Instant(), Instant(), OK | plan.doubts())
     if started.launch is None:
         return started.status
-    if plan.truncate(actor.random):
+    # Keeping it may have settled an older launch behind the same gate; then it has begun.
+    if gate.is_open and plan.truncate(actor.random):
         actor.note(f"{plan}, truncated")
         started.launch.allowed = FAILURE | (plan.sample.statuses - OK)
     return actor.settle(started.launch)

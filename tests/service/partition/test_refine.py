@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from nnhal_service.partition import (
+    Candidate,
+    Options,
+    Partitioning,
+    PlacementError,
+    Refused,
+    Step,
+    partition,
+    refine,
+)
+from tests.support.planning import chain_of, device, free, task_of
+
+TASK = task_of(chain_of(4), free)
+FAST, SLOW = device("fast", [1] * 4, ratio=0.1), device("slow", [5] * 4, ratio=0.5)
+CPU = device("cpu_ref", [9] * 4)
+
+
+def place(candidates: Sequence[Candidate]) -> Partitioning:
+    return partition(TASK, candidates, Options())
+
+
+def layout(partitioning: Partitioning) -> list[tuple[str, tuple[int, ...]]]:
+    return [(step.device, step.operations) for step in partitioning.plan.steps]
+
+
+def test_what_optimises_stays_as_it_is() -> None:
+    refined = refine([FAST, CPU], place, lambda step: [])
+    assert layout(refined.partitioning) == [("fast", (0, 1, 2, 3))]
+    assert (refined.refused, refined.candidates) == ((), (FAST, CPU))
+
+
+def test_what_fails_is_offered_to_the_next_device_and_the_rest_is_placed_anew() -> None:
+    asked: list[tuple[str, tuple[int, ...]]] = []
+
+    def optimise(step: Step) -> list[tuple[tuple[int, ...], str]]:
+        """The fast device fails on the model's third operation, the slow one on all."""
+        asked.append((step.device, step.operations))
+        failed = {"fast": {2}, "slow": {0, 1, 2, 3}, "cpu_ref": set[int]()}[step.device]
+        indexes = tuple(index for index, number in enumerate(step.operations) if number in failed)
+        return [(indexes, "no SRAM")] if indexes else []
+
+    refined = refine([FAST, SLOW, CPU], place, optimise)
+    assert layout(refined.partitioning) == [("fast", (0, 1)), ("cpu_ref", (2,)), ("fast", (3,))]
+    assert refined.refused == (Refused(2, "fast", "no SRAM"), Refused(2, "slow", "no SRAM"))
+    assert refined.candidates[0].refusals == {2: "its optimiser fails: no SRAM"}
+    # no step that passed is optimised twice
+    assert asked == [
+        ("fast", (0, 1, 2, 3)),
+        ("fast", (0, 1)),
+        ("slow", (2,)),
+        ("fast", (3,)),
+        ("cpu_ref", (2,)),
+    ]
+
+
+def test_it_ends_with_what_every_optimiser_said_where_all_fail() -> None:
+    def optimise(step: Step) -> list[tuple[tuple[int, ...], str]]:
+        return [((0,), f"not {step.operations[0]}")]
+
+    with pytest.raises(
+        PlacementError, match=r"no device takes operation 0 .*fast: its optimiser fails: not 0; cpu_ref"
+    ):
+        refine([FAST, CPU], place, optimise)
