@@ -16,6 +16,9 @@ MAX_RANK = 4
 _FLOATS = frozenset({OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16, OperandType.FLOAT32, OperandType.FLOAT16})
 _AUXILIARY = frozenset({OperandType.TENSOR_INT32, OperandType.TENSOR_BOOL8})
 """What an operation on floats may have besides: indexes, shapes, conditions."""
+_QUANTISED = frozenset({OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED})
+_CONVERSIONS = (OperationType.QUANTIZE, OperationType.DEQUANTIZE)
+"""Kernels that read or write 8-bit values to get floats in and out; they compute with floats."""
 _ALLOWED = "TENSOR_FLOAT32, TENSOR_FLOAT16, and TENSOR_INT32 or TENSOR_BOOL8 as indexes or conditions"
 
 
@@ -50,6 +53,8 @@ def _answer(
 
 def _typed(operation: Operation, operands: Sequence[Operand]) -> Support:
     codes = [operands[index].type for index in (*operation.inputs, *operation.outputs)]
+    if operation.type in _CONVERSIONS and _FLOATS.intersection(codes) and set(codes) <= _FLOATS | _QUANTISED:
+        return SUPPORTED
     for code in codes:
         if not is_scalar(code) and code not in _FLOATS | _AUXILIARY:
             hint = "dequantise it first" if type_name(code).startswith("TENSOR_QUANT") else ""

@@ -18,6 +18,8 @@ than the least such promise. That bound is part of the result.
 
 from __future__ import annotations
 
+from bisect import insort
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import inf
 
@@ -26,9 +28,6 @@ from nnhal_service.partition.problem import Problem
 
 _SLACK = 1 + 1e-9
 """What rounding may do to sums that are taken in another order."""
-
-_Codes = tuple[int, ...]
-"""For each live value, twice its source (as in Value), and 1 more where the open step has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,31 +42,58 @@ class Found:
     evaluated: int
 
 
+def search(problem: Problem, limit_ns: float, effort: int = 100_000, narrow: int = 64) -> Found:
+    """The groups of the cheapest plan that takes less than ``limit_ns``.
+
+    The width begins at ``narrow`` and is made four times as large until the search is exact, or as long as the next
+    round will not evaluate more than ``effort`` transitions; the first round is always made.
+    """
+    width, evaluated, groups, lower = narrow, 0, None, 0.0
+    while True:
+        found = _Round(problem, limit_ns, width)
+        end = found.run()
+        evaluated += found.evaluated
+        if end is not None:
+            groups, limit_ns = _groups(end), end.cost
+        lower = max(lower, min(found.left_out, limit_ns))
+        width *= 4
+        if found.left_out == inf or found.evaluated * 4 > effort:
+            return Found(groups, lower, evaluated)
+
+
 @dataclass(slots=True, eq=False)
 class _State:
+    """The cheapest way to have come somewhere.
+
+    ``codes`` has a field of bits for each value that is still to be read: where it came from (as in Value), and in the
+    lowest bit whether the open step has it and would else have to pay for it. Other values' bits are 0, as are those of
+    the model's inputs that nothing has read. Fields are in the order of values, from the front's first one on.
+    """
+
     cost: float
     device: int
-    codes: _Codes
+    codes: int
     operation: int = -1
     before: _State | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Front:
     """Operations that are done: all below ``base``, and ``base + n`` where bit n of ``mask`` is set.
 
-    ``live`` are the values that operations still have to read, with how many; those of the model's inputs that nothing
-    has read yet are not among them. ``rest_ns`` is what the rest takes at least.
+    No value before ``first`` is still to be read. ``rest_ns`` is what the rest takes at least. ``states`` are by device
+    and codes.
     """
 
     base: int
     mask: int
-    ready: tuple[int, ...]
-    live: dict[int, int]
+    first: int
+    ready: list[int]
     rest_ns: float
-    states: dict[tuple[int, _Codes], _State] = field(default_factory=dict)
+    states: dict[tuple[int, int], _State] = field(default_factory=dict)
 
     def has_done(self, operation: int) -> bool:
+        """Whether an operation is done."""
         return operation < self.base or bool(self.mask >> (operation - self.base) & 1)
 
 
@@ -75,47 +101,23 @@ class _Front:
 class _Transition:
     """From one front to another by an operation.
 
-    ``reads`` are (value, place among the live ones or -1); ``live`` has for each value that is live afterwards its
-    place before or -1, and whether the operation writes it, and whether it has touched it.
+    ``passed`` are the bits of fields that the target does without; ``reads`` and ``writes`` are values and their place
+    in codes (in those of the source, and of the target), and of what is read whether something is yet to read it.
     """
 
     operation: int
     target: _Front
-    reads: tuple[tuple[int, int], ...]
-    live: tuple[tuple[int, int, bool, bool], ...]
+    passed: int
+    reads: tuple[tuple[int, int, bool], ...]
+    writes: tuple[tuple[int, int], ...]
 
 
-def search(problem: Problem, limit_ns: float, effort: int = 100_000, narrow: int = 64) -> Found:
-    """The groups of the cheapest plan that takes less than ``limit_ns``.
-
-    The width begins at ``narrow`` and is made four times as large until the search is exact, or as long as the next
-    round will not evaluate more than ``effort`` transitions; the first round is always made.
-    """
-    width, evaluated, best, lower = narrow, 0, None, 0.0
-    while True:
-        found = _Search(problem, limit_ns, width).run()
-        evaluated += found.evaluated
-        lower = max(lower, found.lower_bound_ns)
-        if found.groups is not None:
-            best, limit_ns = found, min(limit_ns, found.limit_ns)
-        width *= 4
-        if found.exact or found.evaluated * 4 > effort:
-            return Found(best.groups if best is not None else None, min(lower, limit_ns), evaluated)
-
-
-@dataclass(frozen=True, slots=True)
 class _Round:
-    groups: tuple[Group, ...] | None
-    limit_ns: float
-    lower_bound_ns: float
-    exact: bool
-    evaluated: int
-
-
-class _Search:
-    """One round with one width."""
+    """One search with one width."""
 
     def __init__(self, problem: Problem, limit_ns: float, width: int) -> None:
+        self.evaluated = 0
+        self.left_out = inf
         self._problem = problem
         self._limit = limit_ns / _SLACK
         self._width = width
@@ -126,133 +128,164 @@ class _Search:
                 self._consumers[producer].append(number)
         self._base_ns = [self._with_exports(number) for number in range(len(problem.reads))]
         self._least_ns = [min(figures) for figures in self._base_ns]
-        self._origins = {id(value.edge_ns): _origins(value.edge_ns) for value in problem.values.values()}
-        self._excess = {id(value.edge_ns): _excess(value.edge_ns) for value in problem.values.values()}
-        self._evaluated = 0
-        self._left_out = inf
+        tables = {id(value.edge_ns): value.edge_ns for value in problem.values.values()}
+        self._origins = {key: _origins(table) for key, table in tables.items()}
+        self._excess = {key: _excess(table) for key, table in tables.items()}
+        self._bits = 1 + len(problem.devices).bit_length()
+        self._field = (1 << self._bits) - 1
+        self._operands = list(problem.values)
+        self._places = {operand: place for place, operand in enumerate(self._operands)}
+        everywhere = ((1 << self._bits * len(self._operands)) - 1) // self._field
+        self._sources = everywhere * (self._field - 1)
 
-    def run(self) -> _Round:
-        """Level by level."""
-        start = _Front(0, 0, tuple(n for n, needs in enumerate(self._problem.needs) if not needs), {}, 0.0)
-        start.rest_ns = sum(self._least_ns)
-        start.states[(-1, ())] = _State(0.0, -1, ())
-        level = {(0, 0): start}
+    def run(self) -> _State | None:
+        """The cheapest state in which all is done; None where none is below the limit."""
+        start = _Front(0, 0, 0, [n for n, needs in enumerate(self._problem.needs) if not needs], sum(self._least_ns))
+        start.states[(-1, 0)] = _State(0.0, -1, 0)
+        level = [start]
         for _ in self._problem.reads:
             level = self._advance(level)
-        ends = [state for front in level.values() for state in front.states.values()]
-        best = min(ends, key=lambda state: state.cost, default=None)
-        exact = self._left_out == inf
-        reached = self._limit if best is None else best.cost
-        groups = None if best is None else _groups(best)
-        return _Round(groups, reached, min(reached, self._left_out), exact, self._evaluated)
+        ends = (state for front in level for state in front.states.values())
+        return min(ends, key=lambda state: state.cost, default=None)
 
-    def _drop_dominated(self, front: _Front) -> None:
-        """Keep of a front only what may become cheaper than its cheapest state."""
-        best = min(front.states.values(), key=lambda state: state.cost)
-        front.states = {
-            key: state
-            for key, state in front.states.items()
-            if state is best or state.cost < best.cost + self._switch_ns(front, best, state)
-        }
-
-    def _switch_ns(self, front: _Front, mine: _State, theirs: _State) -> float:
-        """What it takes at most to go on from one state of a front as another one would."""
-        total = self._problem.step_ns[theirs.device] if mine.device != theirs.device else 0.0
-        for (operand, left), code, wanted in zip(front.live.items(), mine.codes, theirs.codes, strict=True):
-            table = self._problem.values[operand].edge_ns
-            if code >> 1 != wanted >> 1:
-                total += left * self._excess[id(table)][code >> 1][wanted >> 1]
-            if wanted & 1 and not (code & 1 and mine.device == theirs.device):
-                total += table[code >> 1][theirs.device]
-        return total
-
-    def _advance(self, level: dict[tuple[int, int], _Front]) -> dict[tuple[int, int], _Front]:
+    def _advance(self, level: list[_Front]) -> list[_Front]:
+        """The next level."""
         following: dict[tuple[int, int], _Front] = {}
-        for front in level.values():
-            if front.states:
-                self._drop_dominated(front)
         states = sorted(
-            ((state.cost + front.rest_ns, front, state) for front in level.values() for state in front.states.values()),
+            ((state.cost + front.rest_ns, front, state) for front in level for state in self._worthwhile(front)),
             key=lambda entry: entry[0],
         )
-        transitions: dict[tuple[int, int], _Transition] = {}
-        quota = self._evaluated + self._width
+        moves: dict[int, tuple[list[tuple[_Transition, int]], bool]] = {}
+        quota = self.evaluated + self._width
         for promise, front, state in states:
             if promise >= self._limit:
                 break
-            if self._evaluated >= quota:
-                self._left_out = min(self._left_out, promise)
+            if self.evaluated >= quota:
+                self.left_out = min(self.left_out, promise)
                 break
-            taken = [0] * len(self._problem.devices)
-            for operation in front.ready:
-                for device, figure in enumerate(self._base_ns[operation]):
-                    if figure == inf:
-                        continue
-                    if taken[device] == self._choices:
-                        self._left_out = min(self._left_out, promise)
-                        continue
-                    taken[device] += 1
-                    key = (id(front), operation)
-                    if key not in transitions:
-                        transitions[key] = self._transition(front, operation, following)
-                    self._follow(transitions[key], state, device)
-        return following
+            if id(front) not in moves:
+                moves[id(front)] = self._moves(front, following)
+            chosen, all_of_them = moves[id(front)]
+            for transition, device in chosen:
+                self._follow(transition, state, device)
+            if not all_of_them:
+                self.left_out = min(self.left_out, promise)
+        for _, _, state in states:
+            state.codes = 0  # a long search keeps many states, of which only the way matters
+        return [front for front in following.values() if front.states]
+
+    def _moves(
+        self, front: _Front, following: dict[tuple[int, int], _Front]
+    ) -> tuple[list[tuple[_Transition, int]], bool]:
+        """What may be done next and where, for each device the first few that are ready; and whether that is all."""
+        moves = []
+        left_out = False
+        taken = [0] * len(self._problem.devices)
+        for operation in front.ready:
+            devices = [device for device, figure in enumerate(self._base_ns[operation]) if figure < inf]
+            allowed = [device for device in devices if taken[device] < self._choices]
+            left_out = left_out or allowed != devices
+            if allowed:
+                transition = self._transition(front, operation, following)
+                moves += [(transition, device) for device in allowed]
+            for device in allowed:
+                taken[device] += 1
+        return moves, not left_out
 
     def _follow(self, transition: _Transition, state: _State, device: int) -> None:
-        self._evaluated += 1
-        values, codes = self._problem.values, state.codes
+        self.evaluated += 1
+        values = self._problem.values
         opens = device != state.device
-        cost = state.cost + self._base_ns[transition.operation][device]
+        codes, cost = state.codes, state.cost + self._base_ns[transition.operation][device]
         if opens:
+            codes &= self._sources
             cost += self._problem.step_ns[device]
-        for operand, place in transition.reads:
-            code = codes[place] if place >= 0 else 0
-            if opens or not code & 1:
-                cost += values[operand].edge_ns[code >> 1][device]
+        for operand, shift, lives in transition.reads:
+            code = codes >> shift & self._field
+            price = values[operand].edge_ns[code >> 1][device]
+            if not code & 1:
+                cost += price
+            if not lives:
+                codes ^= code << shift
+            elif price:
+                codes |= 1 << shift
         target = transition.target
         if cost + target.rest_ns >= self._limit:
             return
-        after = []
-        for operand, place, writes, touches in transition.live:
-            code = codes[place] if place >= 0 else 0
+        codes >>= transition.passed
+        for operand, shift in transition.writes:
             table = values[operand].edge_ns
-            origin = self._origins[id(table)][device + 1] if writes else code >> 1
-            here = (touches or (code & 1 and not opens)) and table[origin][device] > 0
-            after.append(origin << 1 | here)
-        key = (device, tuple(after))
-        known = target.states.get(key)
+            origin = self._origins[id(table)][device + 1]
+            codes |= (origin << 1 | (table[origin][device] > 0)) << shift
+        known = target.states.get((device, codes))
         if known is None or cost < known.cost:
-            target.states[key] = _State(cost, device, key[1], transition.operation, state)
+            target.states[device, codes] = _State(cost, device, codes, transition.operation, state)
 
     def _transition(self, front: _Front, operation: int, following: dict[tuple[int, int], _Front]) -> _Transition:
         problem = self._problem
-        places = {operand: place for place, operand in enumerate(front.live)}
-        reads, writes = problem.reads[operation], problem.writes[operation]
-        left = dict(front.live)
-        for operand in reads:
-            left[operand] = left.get(operand, len(problem.values[operand].readers)) - 1
-        for operand in writes:
-            left[operand] = len(problem.values[operand].readers)
-        live = {operand: left[operand] for operand in sorted(left) if left[operand]}
         base, mask = front.base, front.mask | 1 << (operation - front.base)
         while mask & 1:
             base, mask = base + 1, mask >> 1
         target = following.get((base, mask))
         if target is None:
-            target = _Front(base, mask, (), live, max(0.0, front.rest_ns - self._least_ns[operation]))
-            waiting = {n for n in self._consumers[operation] if all(map(target.has_done, problem.needs[n]))}
-            target.ready = tuple(sorted(waiting.union(front.ready) - {operation}))
+            ready = [number for number in front.ready if number != operation]
+            target = _Front(base, mask, front.first, ready, max(0.0, front.rest_ns - self._least_ns[operation]))
+            for number in self._consumers[operation]:
+                if all(map(target.has_done, problem.needs[number])):
+                    insort(ready, number)
+            while target.first < len(self._operands) and not self._lives(self._operands[target.first], target):
+                target.first += 1
             following[base, mask] = target
         return _Transition(
             operation,
             target,
-            tuple((operand, places.get(operand, -1)) for operand in reads),
-            tuple((o, places.get(o, -1), o in writes, o in writes or o in reads) for o in live),
+            self._bits * (target.first - front.first),
+            tuple(
+                (operand, self._bits * (self._places[operand] - front.first), self._lives(operand, target))
+                for operand in problem.reads[operation]
+            ),
+            tuple(
+                (operand, self._bits * (self._places[operand] - target.first))
+                for operand in problem.writes[operation]
+                if problem.values[operand].readers
+            ),
         )
+
+    def _lives(self, operand: int, front: _Front) -> bool:
+        """Whether a value is still to be read; it is mostly the last that still has to."""
+        return not all(map(front.has_done, reversed(self._problem.values[operand].readers)))
+
+    def _worthwhile(self, front: _Front) -> Iterator[_State]:
+        """The states of a front that may become cheaper than its cheapest one."""
+        best = min(front.states.values(), key=lambda state: state.cost)
+        for state in front.states.values():
+            if state is best or state.cost < best.cost + self._switch_ns(front, best, state):
+                yield state
+
+    def _switch_ns(self, front: _Front, mine: _State, theirs: _State) -> float:
+        """What it takes at most to go on from one state of a front as another one would."""
+        total = 0.0
+        codes = mine.codes
+        if mine.device != theirs.device:
+            total = self._problem.step_ns[theirs.device]
+            codes &= self._sources
+        different = codes ^ theirs.codes
+        while different:
+            place = ((different & -different).bit_length() - 1) // self._bits
+            shift = self._bits * place
+            different &= ~(self._field << shift)
+            code, wanted = codes >> shift & self._field, theirs.codes >> shift & self._field
+            value = self._problem.values[self._operands[front.first + place]]
+            if code >> 1 != wanted >> 1:
+                left = sum(not front.has_done(number) for number in value.readers)
+                total += left * self._excess[id(value.edge_ns)][code >> 1][wanted >> 1]
+            if wanted & 1 and not code & 1:
+                total += value.edge_ns[code >> 1][theirs.device]
+        return total
 
     def _with_exports(self, operation: int) -> list[float]:
         """What an operation takes on each device, with what its outputs take on their way to the client."""
-        outputs = [self._problem.values[o] for o in self._problem.writes[operation]]
+        outputs = [self._problem.values[operand] for operand in self._problem.writes[operation]]
         return [
             figure + sum(value.export_ns[device + 1] for value in outputs if value.is_output)
             for device, figure in enumerate(self._problem.operation_ns[operation])

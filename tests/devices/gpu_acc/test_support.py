@@ -54,10 +54,14 @@ def test_it_takes_no_filters_that_are_quantised_by_channel() -> None:
     assert _code(recipe.build(recipe.operation(OperationType.DEQUANTIZE, [filters], like(F32)))) == "DTYPE"
 
 
-@pytest.mark.parametrize("made", [Q8A, I32])
-def test_it_makes_no_integers_of_floats(made: OperandType) -> None:
-    operation = OperationType.QUANTIZE if made == Q8A else OperationType.CAST
-    assert _code(single(operation, F32, [(2,)], [], like(made))) == "DTYPE"
+def test_it_makes_no_integers_of_floats() -> None:
+    assert _code(single(OperationType.CAST, F32, [(2,)], [], like(I32))) == "DTYPE"
+
+
+@pytest.mark.parametrize("made", [Q8A, Q8AS])
+def test_values_are_quantised_and_dequantised_at_its_border(made: OperandType) -> None:
+    assert _answer(single(OperationType.QUANTIZE, F32, [(2,)], [], like(made))) == SUPPORTED
+    assert _answer(single(OperationType.DEQUANTIZE, made, [(2,)], [], like(F32))) == SUPPORTED
 
 
 def test_integers_and_booleans_may_be_indexes_and_conditions() -> None:

@@ -30,7 +30,7 @@ def layout(partitioning: Partitioning) -> list[tuple[str, tuple[int, ...]]]:
 
 
 def test_what_optimises_stays_as_it_is() -> None:
-    refined = refine([FAST, CPU], place, lambda step: [])
+    refined = refine([FAST, CPU], place, lambda _: [])
     assert layout(refined.partitioning) == [("fast", (0, 1, 2, 3))]
     assert (refined.refused, refined.candidates) == ((), (FAST, CPU))
 
