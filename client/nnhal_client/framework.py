@@ -114,11 +114,14 @@ class Framework:
         partitioner: Literal["least_time", "nnapi", "cpu_only"] = "least_time",
         fallback: Literal["allow", "warn", "deny"] = "allow",
         min_nodes_per_partition: int = 1,
+        cache_token: bytes = b"",
     ) -> Model:
         """Load a model file. ``devices`` are those that may be used, all by default; ``pins`` maps ``name:GLOB`` or
         ``op:TYPE`` to the device that must take it. The ``partitioner`` yields the plan of least modelled time, that of
         NNAPI's rule, or all on the CPU; partitions of fewer than ``min_nodes_per_partition`` operations are merged into
         others where that can be. ``fallback`` says what to do when a device fails.
+        ``cache_token``, 32 bytes that stand for what is in the file, has compilations kept by the framework, where it
+        has a directory for them, and used the next time.
 
         Raises OSError where the file cannot be opened, HalError where the model cannot be loaded.
         """
@@ -132,6 +135,7 @@ class Framework:
             partitioner=wire.Partitioner.Value(f"PARTITIONER_{partitioner.upper()}"),
             fallback=wire.Fallback.Value(f"FALLBACK_{fallback.upper()}"),
             min_nodes_per_partition=min_nodes_per_partition,
+            cache_token=cache_token,
         )
         return Model(self._calls, self._stub, self._calls.call(self._stub.LoadModel, request).model)
 

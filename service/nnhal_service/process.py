@@ -19,7 +19,7 @@ def serve(endpoint: Endpoint, devices: Mapping[str, Endpoint], settings: Service
     clients = Clients(Client)
     limits = Limits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
     process = ServerProcess(endpoint, clients.opened, limits, settings.rpc_threads, settings.allowed_uids)
-    servicer = FrameworkServicer(Fleet(devices), clients)
+    servicer = FrameworkServicer(Fleet(devices), clients, settings.cache_directory)
     framework_pb2_grpc.add_FrameworkServiceServicer_to_server(servicer, process.rpc)
     process.reflect([service.full_name for service in framework_pb2.DESCRIPTOR.services_by_name.values()])
     return process

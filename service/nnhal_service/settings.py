@@ -11,3 +11,6 @@ class ServiceSettings(ProcessSettings):
     """What may be said of the framework process besides its endpoint and its devices."""
 
     model_config = SettingsConfigDict(env_prefix="NNHAL_SERVICE_", frozen=True, extra="forbid")
+
+    cache_directory: str = ""
+    """Where compilations are kept for clients that give tokens; empty for no caching."""

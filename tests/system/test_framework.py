@@ -134,7 +134,8 @@ def test_a_session_that_ends_leaves_nothing_on_the_devices(testbed: Testbed, pat
 
 def test_a_device_that_dies_is_an_error_and_no_hang(short_path: Path, path: Path) -> None:
     with Testbed(DEFAULT_TOPOLOGY, short_path) as testbed, connect(testbed.framework) as framework:
-        binding = zigzag(framework, path).bind()
+        pins = {"op:TANH": "cpu_ref", "op:ADD": "cpu_acc"}
+        binding = framework.load(path, pins=pins, fallback="deny").bind()
         binding.run()
         os.kill(testbed.pid("cpu_ref"), signal.SIGKILL)
         with pytest.raises(HalError) as caught:

@@ -27,6 +27,8 @@ _IMAGE = (1, 224, 224, 3)
 _CLASSES = 1000
 _SAME = 1
 _ALIGNMENT = 64
+_SCALE, _ZERO_POINT = 1 / 128, 128
+_INPUT, _OUTPUT = OperandLifeTime.SUBGRAPH_INPUT, OperandLifeTime.SUBGRAPH_OUTPUT
 
 
 def relu(elements: int) -> Model:
@@ -37,6 +39,38 @@ def relu(elements: int) -> Model:
 
     operands = (operand(OperandLifeTime.SUBGRAPH_INPUT), operand(OperandLifeTime.SUBGRAPH_OUTPUT))
     return Model(Subgraph(operands, (Operation(OperationType.RELU, (0,), (1,)),), (0,), (1,)))
+
+
+def image_of(size: int) -> Dimensions:
+    """An image [1, height, width, 4] of so many bytes, a power of two and at least 4, within an NPU's limits."""
+    width = 1 << (size // 4).bit_length() // 2
+    return 1, size // 4 // width, width, 4
+
+
+def reshape(dimensions: Dimensions) -> Model:
+    """One RESHAPE of a TENSOR_QUANT8_ASYMM to its own shape: it moves every byte and computes nothing."""
+    shape = np.array(dimensions, np.int32)
+    target = Operand(
+        OperandType.TENSOR_INT32,
+        shape.shape,
+        lifetime=OperandLifeTime.CONSTANT_COPY,
+        location=DataLocation(0, 0, shape.nbytes),
+    )
+    operands = _quantised(dimensions, _INPUT), target, _quantised(dimensions, _OUTPUT)
+    operation = Operation(OperationType.RESHAPE, (0, 1), (2,))
+    return Model(Subgraph(operands, (operation,), (0,), (2,)), operand_values=shape.tobytes())
+
+
+def quantize(dimensions: Dimensions) -> Model:
+    """One QUANTIZE from TENSOR_FLOAT32 to what ``reshape`` takes."""
+    operands = Operand(OperandType.TENSOR_FLOAT32, dimensions, lifetime=_INPUT), _quantised(dimensions, _OUTPUT)
+    return Model(Subgraph(operands, (Operation(OperationType.QUANTIZE, (0,), (1,)),), (0,), (1,)))
+
+
+def dequantize(dimensions: Dimensions) -> Model:
+    """One DEQUANTIZE of what ``reshape`` gives to TENSOR_FLOAT32."""
+    operands = _quantised(dimensions, _INPUT), Operand(OperandType.TENSOR_FLOAT32, dimensions, lifetime=_OUTPUT)
+    return Model(Subgraph(operands, (Operation(OperationType.DEQUANTIZE, (0,), (1,)),), (0,), (1,)))
 
 
 def mobilenet_v2(seed: int = 0) -> Model:
@@ -54,6 +88,10 @@ def request_for(model: Model) -> Request:
         offset += round_up(size, _ALIGNMENT)
     inputs = len(main.input_indexes)
     return Request(tuple(arguments[:inputs]), tuple(arguments[inputs:]), (create_ashmem(offset, "nnhal-bench"),))
+
+
+def _quantised(dimensions: Dimensions, lifetime: OperandLifeTime) -> Operand:
+    return Operand(OperandType.TENSOR_QUANT8_ASYMM, dimensions, scale=_SCALE, zero_point=_ZERO_POINT, lifetime=lifetime)
 
 
 class _Network:

@@ -80,7 +80,11 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A plan's story. ``measured`` is None unless it was run."""
+    """A plan's story. ``measured`` is None unless it was run.
+
+    ``fallback_bytes`` is the memory for values between steps, ``fallback_bytes_unaligned`` what it would be without
+    alignment.
+    """
 
     operations: tuple[OperationStory, ...]
     steps: tuple[StepStory, ...]
@@ -89,6 +93,7 @@ class Explanation:
     modelled_ns: float
     counterfactuals: tuple[Counterfactual, ...]
     fallback_bytes: int
+    fallback_bytes_unaligned: int
     constant_bytes: int
     client_bytes: int
     measured: Measured | None = field(default=None)
@@ -137,6 +142,7 @@ def explanation_from_wire(message: wire.ModelExplanation) -> Explanation:
         message.modelled_ns,
         tuple(Counterfactual(c.device, c.modelled_ns, c.reason) for c in message.counterfactuals),
         message.fallback_bytes,
+        message.fallback_bytes_unaligned,
         message.constant_bytes,
         message.client_bytes,
     )

@@ -17,7 +17,8 @@ def show(explanation: Explanation, console: Console) -> None:
         times = "modelled" if device.modelled_timing else "measured"
         console.print(f"{device.name}: {device.realisation or 'no word of what it is'}; its times are {times}")
     console.print(
-        f"memory: {explanation.fallback_bytes:,} bytes between steps, {explanation.constant_bytes:,} of constants, "
+        f"memory: {explanation.fallback_bytes:,} bytes between steps ({explanation.fallback_bytes_unaligned:,} without "
+        f"alignment), {explanation.constant_bytes:,} of constants, "
         f"{explanation.client_bytes:,} of the client's; copied in a run, by plan: {explanation.copied_bytes:,} bytes",
         highlight=False,
     )

@@ -224,6 +224,7 @@ class LoadModelRequest(_message.Message):
     PARTITIONER_FIELD_NUMBER: _builtins.int
     MIN_NODES_PER_PARTITION_FIELD_NUMBER: _builtins.int
     FALLBACK_FIELD_NUMBER: _builtins.int
+    CACHE_TOKEN_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """By what name it will be known in this session."""
     descriptor_id: _builtins.int
@@ -236,6 +237,10 @@ class LoadModelRequest(_message.Message):
     """Partitions of fewer operations are merged into others where that can be; 0 is 1."""
     fallback: Global___Fallback.ValueType
     """What to do when a device fails."""
+    cache_token: _builtins.bytes
+    """32 bytes that stand for the model in this file, by which compilations are kept; empty for no caching. Where they are
+    kept is the framework's own setting; without one, they are not.
+    """
     @_builtins.property
     def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The devices that may be used, in order of preference; empty for all."""
@@ -255,10 +260,11 @@ class LoadModelRequest(_message.Message):
         partitioner: Global___Partitioner.ValueType = ...,
         min_nodes_per_partition: _builtins.int = ...,
         fallback: Global___Fallback.ValueType = ...,
+        cache_token: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["descriptor_id", b"descriptor_id", "devices", b"devices", "fallback", b"fallback", "format", b"format", "min_nodes_per_partition", b"min_nodes_per_partition", "name", b"name", "partitioner", b"partitioner", "pins", b"pins"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache_token", b"cache_token", "descriptor_id", b"descriptor_id", "devices", b"devices", "fallback", b"fallback", "format", b"format", "min_nodes_per_partition", b"min_nodes_per_partition", "name", b"name", "partitioner", b"partitioner", "pins", b"pins"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -487,6 +493,7 @@ class ModelExplanation(_message.Message):
     FALLBACK_BYTES_FIELD_NUMBER: _builtins.int
     CONSTANT_BYTES_FIELD_NUMBER: _builtins.int
     CLIENT_BYTES_FIELD_NUMBER: _builtins.int
+    FALLBACK_BYTES_UNALIGNED_FIELD_NUMBER: _builtins.int
     modelled_ns: _builtins.float
     """What a run would take by the model."""
     fallback_bytes: _builtins.int
@@ -495,6 +502,8 @@ class ModelExplanation(_message.Message):
     """Bytes of constants, in memory once for all devices."""
     client_bytes: _builtins.int
     """Bytes of the model's inputs and outputs."""
+    fallback_bytes_unaligned: _builtins.int
+    """What fallback_bytes would be if values were aligned to single bytes: the difference is what alignment costs."""
     @_builtins.property
     def operations(self) -> _containers.RepeatedCompositeFieldContainer[Global___OperationExplanation]:
         """Every operation, in the model's order."""
@@ -527,10 +536,11 @@ class ModelExplanation(_message.Message):
         fallback_bytes: _builtins.int = ...,
         constant_bytes: _builtins.int = ...,
         client_bytes: _builtins.int = ...,
+        fallback_bytes_unaligned: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_bytes", b"client_bytes", "constant_bytes", b"constant_bytes", "counterfactuals", b"counterfactuals", "devices", b"devices", "edges", b"edges", "fallback_bytes", b"fallback_bytes", "modelled_ns", b"modelled_ns", "operations", b"operations", "steps", b"steps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_bytes", b"client_bytes", "constant_bytes", b"constant_bytes", "counterfactuals", b"counterfactuals", "devices", b"devices", "edges", b"edges", "fallback_bytes", b"fallback_bytes", "fallback_bytes_unaligned", b"fallback_bytes_unaligned", "modelled_ns", b"modelled_ns", "operations", b"operations", "steps", b"steps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -14,7 +14,14 @@ from nnhal.v1 import types_pb2
 from nnhal_service.frontends import ModelFormat
 from nnhal_service.frontends.imported import ImportedTensor
 from nnhal_service.partition import Fallback, Options, Pin, Strategy
-from nnhal_service.runtime import OutputReport, OutputTooSmallError, PreparedPlan, RunReport, TensorBinding
+from nnhal_service.runtime import (
+    TOKEN_BYTES,
+    OutputReport,
+    OutputTooSmallError,
+    PreparedPlan,
+    RunReport,
+    TensorBinding,
+)
 
 _STRATEGIES: dict[int, Strategy] = {
     wire.PARTITIONER_UNSPECIFIED: Strategy.LEAST_TIME,
@@ -51,6 +58,13 @@ def options_from_wire(message: wire.LoadModelRequest) -> Options:
         max(1, message.min_nodes_per_partition),
         _FALLBACKS[message.fallback],
     )
+
+
+def cache_token_from_wire(message: wire.LoadModelRequest) -> bytes:
+    """Decode a model's cache token; empty where nothing is to be cached. Raises INVALID_ARGUMENT."""
+    if len(message.cache_token) not in (0, TOKEN_BYTES):
+        invalid_argument(f"a cache token of {len(message.cache_token)} bytes, expected {TOKEN_BYTES}, or none")
+    return message.cache_token
 
 
 def binding_from_wire(message: wire.TensorBinding) -> TensorBinding:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nnhal.errors import HalError
 from nnhal.memory import validate_pool
 from nnhal.v1 import framework_pb2 as wire
-from nnhal_service.fallback import Edge, Value, edge_ns
+from nnhal_service.fallback import Edge, Value, edge_ns, lay_out
 from nnhal_service.native.convert import operation_name
 from nnhal_service.runtime import PreparedPlan
 
@@ -16,6 +16,7 @@ def explanation_to_wire(prepared: PreparedPlan) -> wire.ModelExplanation:
     """Why a model lies on its devices as it does. Asks the devices what they make of their steps."""
     report = prepared.refined.partitioning.report
     model = prepared.imported.model
+    between = [value for value in prepared.values.values() if value.is_ours]
     return wire.ModelExplanation(
         operations=_operations(prepared),
         steps=_steps(prepared),
@@ -33,6 +34,7 @@ def explanation_to_wire(prepared: PreparedPlan) -> wire.ModelExplanation:
         fallback_bytes=prepared.memory.layout.total_bytes,
         constant_bytes=len(model.operand_values) + sum(validate_pool(pool, "constants") for pool in model.pools),
         client_bytes=sum(value.size for value in prepared.values.values() if not value.is_ours),
+        fallback_bytes_unaligned=lay_out(between, align=False).total_bytes,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from pathlib import Path
 
 import grpc
 
@@ -22,6 +23,7 @@ from nnhal_service.native.channel import serve_binding
 from nnhal_service.native.client import Binding, Client, Clients
 from nnhal_service.native.convert import (
     binding_from_wire,
+    cache_token_from_wire,
     format_from_wire,
     model_to_wire,
     options_from_wire,
@@ -29,7 +31,7 @@ from nnhal_service.native.convert import (
 )
 from nnhal_service.native.explanation import explanation_to_wire
 from nnhal_service.partition import PlacementError
-from nnhal_service.runtime import Fleet, LoadedModel, prepare
+from nnhal_service.runtime import CacheDirectory, Fleet, LoadedModel, prepare
 
 _MAX_MODEL_BYTES = 2**31 - 1
 """What one protobuf message or flatbuffer can hold, and so one model file."""
@@ -38,9 +40,11 @@ _MAX_MODEL_BYTES = 2**31 - 1
 class FrameworkServicer(framework_pb2_grpc.FrameworkServiceServicer):
     """The native service over gRPC."""
 
-    def __init__(self, fleet: Fleet, clients: Clients) -> None:
+    def __init__(self, fleet: Fleet, clients: Clients, cache_directory: str = "") -> None:
+        """``cache_directory`` is where compilations are kept, empty for nowhere."""
         self._fleet = fleet
         self._clients = clients
+        self._cache_directory = cache_directory
 
     @answers
     def ListDevices(self, request: wire.ListDevicesRequest, context: grpc.ServicerContext) -> wire.ListDevicesResponse:
@@ -105,25 +109,29 @@ class FrameworkServicer(framework_pb2_grpc.FrameworkServiceServicer):
         return wire.UnbindResponse()
 
     def _load(self, content: bytes, request: wire.LoadModelRequest) -> LoadedModel:
+        token = cache_token_from_wire(request)
+        cache = CacheDirectory(Path(self._cache_directory), token) if self._cache_directory and token else None
         try:
             imported = import_model(content, format_from_wire(request.format))
             try:
-                return self._prepare(imported, request)
+                return self._prepare(imported, request, cache)
             except (HalError, PlacementError):
                 # What its parts cannot be, a model with operations of the extension may be as a whole.
                 if not imported.model.extension_name_to_prefix:
                     raise
                 whole = import_model(content, format_from_wire(request.format), as_one=True)
                 with suppress(HalError, PlacementError):
-                    return self._prepare(whole, request)
+                    return self._prepare(whole, request, cache and cache.of_variant("as one"))
                 raise
         except (FrontendError, PlacementError, LookupError) as error:
             raise HalError(ErrorStatus.INVALID_ARGUMENT, str(error)) from error
         except DeadObjectError as error:
             raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, str(error)) from error
 
-    def _prepare(self, imported: ImportedModel, request: wire.LoadModelRequest) -> LoadedModel:
-        return LoadedModel(prepare(imported, self._fleet, request.devices, options_from_wire(request)))
+    def _prepare(
+        self, imported: ImportedModel, request: wire.LoadModelRequest, cache: CacheDirectory | None
+    ) -> LoadedModel:
+        return LoadedModel(prepare(imported, self._fleet, request.devices, options_from_wire(request), cache))
 
     def _device(self, name: str) -> wire.DeviceInfo:
         try:

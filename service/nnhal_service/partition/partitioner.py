@@ -181,12 +181,12 @@ def _report(
         return None
     free = _problem(task, candidates, [[c for c in candidates if n not in c.refusals] for n in range(len(task.names))])
     alone = {name: cost_of(free, _whole(free, name)).total_ns for name in free.devices}
-    nnapi = cost_of(problem, _grown(task, candidates, options)).total_ns
+    by_rule = _grown(task, candidates, options)
     return PlanReport(
         chosen,
         cost,
         {name: total for name, total in alone.items() if total < inf},
-        nnapi if nnapi < inf else None,
+        cost_of(problem, by_rule).total_ns if _is_feasible(problem, by_rule) else None,
         min(found.lower_bound_ns, cost.total_ns),
         found.evaluated,
     )

@@ -26,6 +26,8 @@ from math import inf
 from nnhal_service.partition.grow import Group
 from nnhal_service.partition.problem import Problem
 
+_PASSED = 16
+"""So many values are dropped at a time."""
 _SLACK = 1 + 1e-9
 """What rounding may do to sums that are taken in another order."""
 
@@ -67,7 +69,7 @@ class _State:
 
     ``codes`` has a field of bits for each value that is still to be read: where it came from (as in Value), and in the
     lowest bit whether the open step has it and would else have to pay for it. Other values' bits are 0, as are those of
-    the model's inputs that nothing has read. Fields are in the order of values, from the front's first one on.
+    the model's inputs that nothing has read. Fields are in the order of values.
     """
 
     cost: float
@@ -81,13 +83,11 @@ class _State:
 class _Front:
     """Operations that are done: all below ``base``, and ``base + n`` where bit n of ``mask`` is set.
 
-    No value before ``first`` is still to be read. ``rest_ns`` is what the rest takes at least. ``states`` are by device
-    and codes.
+    ``rest_ns`` is what the rest takes at least. ``states`` are by device and codes.
     """
 
     base: int
     mask: int
-    first: int
     ready: list[int]
     rest_ns: float
     states: dict[tuple[int, int], _State] = field(default_factory=dict)
@@ -101,13 +101,11 @@ class _Front:
 class _Transition:
     """From one front to another by an operation.
 
-    ``passed`` are the bits of fields that the target does without; ``reads`` and ``writes`` are values and their place
-    in codes (in those of the source, and of the target), and of what is read whether something is yet to read it.
+    ``reads`` and ``writes`` are values and where their fields begin, and of the first whether they are read again.
     """
 
     operation: int
     target: _Front
-    passed: int
     reads: tuple[tuple[int, int, bool], ...]
     writes: tuple[tuple[int, int], ...]
 
@@ -135,12 +133,13 @@ class _Round:
         self._field = (1 << self._bits) - 1
         self._operands = list(problem.values)
         self._places = {operand: place for place, operand in enumerate(self._operands)}
+        self._first = 0
         everywhere = ((1 << self._bits * len(self._operands)) - 1) // self._field
         self._sources = everywhere * (self._field - 1)
 
     def run(self) -> _State | None:
         """The cheapest state in which all is done; None where none is below the limit."""
-        start = _Front(0, 0, 0, [n for n, needs in enumerate(self._problem.needs) if not needs], sum(self._least_ns))
+        start = _Front(0, 0, [n for n, needs in enumerate(self._problem.needs) if not needs], sum(self._least_ns))
         start.states[(-1, 0)] = _State(0.0, -1, 0)
         level = [start]
         for _ in self._problem.reads:
@@ -172,7 +171,22 @@ class _Round:
                 self.left_out = min(self.left_out, promise)
         for _, _, state in states:
             state.codes = 0  # a long search keeps many states, of which only the way matters
-        return [front for front in following.values() if front.states]
+        fronts = [front for front in following.values() if front.states]
+        self._shorten(fronts)
+        return fronts
+
+    def _shorten(self, level: list[_Front]) -> None:
+        """Drop the first fields of all codes where no front has them any more."""
+        first = self._first
+        while first < len(self._operands) and not any(self._lives(self._operands[first], front) for front in level):
+            first += 1
+        if first - self._first < _PASSED:
+            return
+        for front in level:
+            for state in front.states.values():
+                state.codes >>= self._bits * (first - self._first)
+            front.states = {(state.device, state.codes): state for state in front.states.values()}
+        self._first = first
 
     def _moves(
         self, front: _Front, following: dict[tuple[int, int], _Front]
@@ -212,7 +226,6 @@ class _Round:
         target = transition.target
         if cost + target.rest_ns >= self._limit:
             return
-        codes >>= transition.passed
         for operand, shift in transition.writes:
             table = values[operand].edge_ns
             origin = self._origins[id(table)][device + 1]
@@ -229,23 +242,20 @@ class _Round:
         target = following.get((base, mask))
         if target is None:
             ready = [number for number in front.ready if number != operation]
-            target = _Front(base, mask, front.first, ready, max(0.0, front.rest_ns - self._least_ns[operation]))
+            target = _Front(base, mask, ready, max(0.0, front.rest_ns - self._least_ns[operation]))
             for number in self._consumers[operation]:
                 if all(map(target.has_done, problem.needs[number])):
                     insort(ready, number)
-            while target.first < len(self._operands) and not self._lives(self._operands[target.first], target):
-                target.first += 1
             following[base, mask] = target
         return _Transition(
             operation,
             target,
-            self._bits * (target.first - front.first),
             tuple(
-                (operand, self._bits * (self._places[operand] - front.first), self._lives(operand, target))
+                (operand, self._bits * (self._places[operand] - self._first), self._lives(operand, target))
                 for operand in problem.reads[operation]
             ),
             tuple(
-                (operand, self._bits * (self._places[operand] - target.first))
+                (operand, self._bits * (self._places[operand] - self._first))
                 for operand in problem.writes[operation]
                 if problem.values[operand].readers
             ),
@@ -275,7 +285,7 @@ class _Round:
             shift = self._bits * place
             different &= ~(self._field << shift)
             code, wanted = codes >> shift & self._field, theirs.codes >> shift & self._field
-            value = self._problem.values[self._operands[front.first + place]]
+            value = self._problem.values[self._operands[self._first + place]]
             if code >> 1 != wanted >> 1:
                 left = sum(not front.has_done(number) for number in value.readers)
                 total += left * self._excess[id(value.edge_ns)][code >> 1][wanted >> 1]

@@ -9,7 +9,7 @@ from typing import Protocol
 from nnhal.remote import RemoteExecution
 from nnhal.types import ExecutionConfig, Request
 from nnhal_service.fallback import Side
-from nnhal_service.runtime.prepared_plan import Part
+from nnhal_service.runtime.parts import Part
 from nnhal_service.runtime.reports import OutputReport, StepReport
 
 

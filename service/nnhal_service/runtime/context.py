@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from nnhal.errors import HalError, general_failure, invalid_argument
+from nnhal.errors import HalError, NnhalError, TransportError, general_failure, invalid_argument
 from nnhal.types import (
     NO_DEADLINE,
     DataLocation,
@@ -24,6 +24,7 @@ from nnhal_service.runtime.bound_step import BoundStep, Steps, bind_step
 from nnhal_service.runtime.chained import MAX_FENCES, Access, Chained, dependencies
 from nnhal_service.runtime.in_turn import InTurn
 from nnhal_service.runtime.prepared_plan import PreparedPlan
+from nnhal_service.runtime.recovery import BoundRequest, Recovery
 from nnhal_service.runtime.reports import RunReport
 
 
@@ -50,26 +51,37 @@ class ExecutionContext:
         """Raises HalError where the bindings are not valid or a device refuses, TransportError where one is gone."""
         self._busy = threading.Lock()
         self._closed = False
+        self._prepared = prepared
+        self._measure = measure_timing
+        self._config = ExecutionConfig(measure_timing)
         self._bound: list[BoundStep] = []
-        arguments = {
+        self._steps: Steps | None = None
+        self._arguments = {
             **_arguments(prepared.imported.inputs, inputs, "input"),
             **_arguments(prepared.imported.outputs, outputs, "output"),
         }
-        self._prepared = prepared
         self._memory = prepared.memory.acquire()
-        requested = [*pools, *self._memory.pools.values()]
-        arguments |= _own_arguments(prepared, {kind: len(pools) + n for n, kind in enumerate(self._memory.pools)})
-        config = ExecutionConfig(measure_timing)
-        names = {tensor.operand: tensor.name for tensor in prepared.imported.outputs}
+        own = {kind: len(pools) + number for number, kind in enumerate(self._memory.pools)}
+        self._arguments |= _own_arguments(prepared, own)
         try:
-            for step, part in zip(prepared.plan.steps, prepared.parts, strict=True):
-                own = [names.get(operand, "") for operand in step.outputs]
-                request = _request(step, arguments, requested)
-                self._bound.append(bind_step(prepared.sides[step.device], own, part, request, config))
-            self._measure = measure_timing
-            self._steps = _runner(prepared, self._bound, arguments, measure_timing)
+            requested = [*pools, *self._memory.pools.values()]
+            names = {tensor.operand: tensor.name for tensor in prepared.imported.outputs}
+            self._requests = [
+                BoundRequest(
+                    step.device,
+                    _request(step, self._arguments, requested),
+                    [names.get(operand, "") for operand in step.outputs],
+                )
+                for step in prepared.plan.steps
+            ]
+            self._recovery = Recovery(prepared.parts, self._requests, self._config, prepared.plan.fallback)
+            try:
+                self._bind()
+            except TransportError:
+                if not prepared.parts.may_fall_back:
+                    raise
         except BaseException:
-            self._release()
+            prepared.memory.release(self._memory)
             raise
 
     def run(self, deadline_ns: int = NO_DEADLINE) -> RunReport:
@@ -88,21 +100,46 @@ class ExecutionContext:
         with self._busy:
             if not self._closed:
                 self._closed = True
-                self._steps.close()
-                self._release()
+                self._unbind()
+                self._recovery.close()
+                self._prepared.memory.release(self._memory)
 
     def _run(self, deadline_ns: int) -> RunReport:
         started = time.perf_counter_ns()
-        before = self._steps.socket_bytes
-        reports, outputs = self._steps.run(deadline_ns)
-        after = self._steps.socket_bytes
+        before = self._steps.socket_bytes if self._steps is not None else 0
+        try:
+            reports, outputs = self._bind().run(deadline_ns)
+        except NnhalError as error:
+            if any(part.member.remote.gone for part in self._prepared.parts):
+                self._unbind()  # what came back is bound anew at the next run
+            if not self._recovery.may_recover(error):
+                raise
+            reports, outputs = self._recovery.run(deadline_ns, error)
+        after = self._steps.socket_bytes if self._steps is not None else before
         duration = time.perf_counter_ns() - started
         return RunReport(duration, after - before, tuple(reports) if self._measure else (), tuple(outputs))
 
-    def _release(self) -> None:
+    def _bind(self) -> Steps:
+        """What runs the steps on their own devices, bound anew where one came back. Raises as binding does."""
+        if self._steps is None:
+            try:
+                for number, step in enumerate(self._requests):
+                    part = self._prepared.parts.living(number)
+                    side = self._prepared.sides[step.device]
+                    self._bound.append(bind_step(side, step.outputs, part, step.request, self._config))
+                self._steps = _runner(self._prepared, self._bound, self._arguments, self._measure)
+            except BaseException:
+                self._unbind()
+                raise
+        return self._steps
+
+    def _unbind(self) -> None:
+        if self._steps is not None:
+            self._steps.close()
+            self._steps = None
         for step in self._bound:
             step.execution.release()
-        self._prepared.memory.release(self._memory)
+        self._bound.clear()
 
 
 def _runner(

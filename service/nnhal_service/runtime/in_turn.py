@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from nnhal.remote import RemoteBurst
+from nnhal.remote import RemoteBurst, RemoteExecution
 from nnhal_service.runtime.bound_step import BoundStep
 from nnhal_service.runtime.reports import OutputReport, OutputTooSmallError, StepReport
 
@@ -31,7 +31,11 @@ class InTurn:
     def run(self, deadline_ns: int) -> tuple[list[StepReport], list[OutputReport]]:
         """See Steps."""
         outputs: list[OutputReport] = []
-        return [_run(step, burst, deadline_ns, outputs) for step, burst in self._steps], outputs
+        reports = [
+            run_step(step.device, step.outputs, step.execution, burst, deadline_ns, outputs)
+            for step, burst in self._steps
+        ]
+        return reports, outputs
 
     def close(self) -> None:
         """See Steps."""
@@ -39,21 +43,32 @@ class InTurn:
             burst.close()
 
 
-def _run(step: BoundStep, burst: RemoteBurst, deadline_ns: int, outputs: list[OutputReport]) -> StepReport:
+def run_step(
+    device: str,
+    names: Sequence[str],
+    execution: RemoteExecution,
+    burst: RemoteBurst,
+    deadline_ns: int,
+    outputs: list[OutputReport],
+) -> StepReport:
+    """Run one step over a burst, and add what was said of those outputs that have names.
+
+    Raises OutputTooSmallError, HalError, or TransportError where the device is gone.
+    """
     started = time.perf_counter_ns()
-    outcome = burst.run(step.execution, deadline_ns)
+    outcome = burst.run(execution, deadline_ns)
     ended = time.perf_counter_ns()
     if outcome.result.output_shapes:
         outputs += [
             OutputReport(name, shape.dimensions, shape.is_sufficient)
-            for name, shape in zip(step.outputs, outcome.result.output_shapes, strict=False)
+            for name, shape in zip(names, outcome.result.output_shapes, strict=False)
             if name
         ]
     if not outcome.result.output_sufficient_size:
-        raise OutputTooSmallError(step.device, outputs)
+        raise OutputTooSmallError(device, outputs)
     timing = outcome.result.timing
     return StepReport(
-        step.device,
+        device,
         ended - started,
         timing.time_on_device_ns,
         timing.time_in_driver_ns,

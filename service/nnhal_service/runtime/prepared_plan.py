@@ -7,10 +7,12 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import structlog
+
 from nnhal.errors import HalError, NnhalError
 from nnhal.extensions import element_sizes, size_in_bytes
 from nnhal.memory import read_pools
-from nnhal.remote import DeviceDescription, NetworkEvent, OptimizationViews, RemotePreparedModel
+from nnhal.remote import DeviceDescription, NetworkEvent, OptimizationViews
 from nnhal.resolved import ResolvedModel, inline_constants, propagate_dimensions
 from nnhal.types import ErrorStatus
 from nnhal.types.layout import Dimensions, describe
@@ -18,8 +20,10 @@ from nnhal_service.fallback import FallbackMemoryManager, Side, Values, edge_ns,
 from nnhal_service.frontends.imported import ImportedModel
 from nnhal_service.partition import (
     Candidate,
+    Fallback,
     Options,
     Partitioning,
+    PlacementError,
     Plan,
     Refined,
     Step,
@@ -28,19 +32,14 @@ from nnhal_service.partition import (
     partition,
     refine,
 )
+from nnhal_service.runtime.compilation_cache import CacheDirectory, PrepareConfig, prepare_part
 from nnhal_service.runtime.fleet import Fleet, FleetMember
+from nnhal_service.runtime.parts import Part, Parts
 
 _ALIGNMENT = 64
 """Bytes; what the HAL recommends for arguments."""
 _networks = itertools.count(1)
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A step, prepared."""
-
-    member: FleetMember
-    prepared: RemotePreparedModel
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +53,8 @@ class PreparedPlan:
     imported: ImportedModel
     refined: Refined
     descriptions: Mapping[str, DeviceDescription | None]
-    parts: tuple[Part, ...]
-    dimensions: tuple[Dimensions, ...]
+    parts: Parts
+    dimensions: Sequence[Dimensions]
     element_sizes: Mapping[int, int]
     sides: Mapping[str, Side]
     values: Values
@@ -77,19 +76,65 @@ class PreparedPlan:
         members = {part.member.name: part.member for part in self.parts}.values()
         for member in members:
             _notify(member, self.network, NetworkEvent.BEFORE_UNLOAD)
-        for part in self.parts:
-            part.prepared.release()
+        self.parts.release()
         self.memory.close()
         for member in members:
             _notify(member, self.network, NetworkEvent.AFTER_UNLOAD)
 
 
-def prepare(imported: ImportedModel, fleet: Fleet, devices: Sequence[str], options: Options) -> PreparedPlan:
-    """Split a model over devices and prepare each step.
+def prepare(
+    imported: ImportedModel,
+    fleet: Fleet,
+    devices: Sequence[str],
+    options: Options,
+    cache: CacheDirectory | None = None,
+) -> PreparedPlan:
+    """Split a model over devices and prepare each step; without a device that fails to, where that may be.
+
+    Compilations are kept in ``cache``, where there is one.
 
     Raises PlacementError where an operation has no device, HalError where a device refuses, TransportError where one
     is gone.
     """
+    survey = _survey(imported, fleet, devices)
+    failed: dict[str, NnhalError] = {}
+    while True:
+        try:
+            return _prepare(survey, fleet, options, failed, cache)
+        except PlacementError:
+            if failed:
+                raise next(iter(failed.values())) from None
+            raise
+        except _PreparationError as error:
+            if options.fallback == Fallback.DENY or error.device in failed or len(survey.members) == 1:
+                raise error.reason from error
+            log = _log.warning if options.fallback == Fallback.WARN else _log.info
+            log("a device cannot prepare its part; it is left out", device=error.device, reason=str(error.reason))
+            failed[error.device] = error.reason
+
+
+class _PreparationError(Exception):
+    """A device could not prepare its part of a plan."""
+
+    def __init__(self, device: str, reason: NnhalError) -> None:
+        super().__init__(device, reason)
+        self.device = device
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class _Survey:
+    """A model, and what the devices said of it."""
+
+    task: Task
+    imported: ImportedModel
+    members: Mapping[str, FleetMember]
+    descriptions: Mapping[str, DeviceDescription | None]
+    sides: Mapping[str, Side]
+    candidates: Sequence[Candidate]
+
+
+def _survey(imported: ImportedModel, fleet: Fleet, devices: Sequence[str]) -> _Survey:
     members = {member.name: member for member in fleet.available(devices)}
     descriptions = {name: _describe(member) for name, member in members.items()}
     sides = {name: _side(name, description) for name, description in descriptions.items()}
@@ -97,35 +142,69 @@ def prepare(imported: ImportedModel, fleet: Fleet, devices: Sequence[str], optio
     dimensions = propagate_dimensions(ResolvedModel(imported.model, constants))
     sizes = element_sizes(imported.model, [e for member in members.values() for e in member.extensions])
     task = Task(imported.model, imported.operation_nodes, dimensions, edge_ns(sides), sizes)
+    candidates = [_candidate(member, imported, sides[member.name]) for member in members.values()]
+    return _Survey(task, imported, members, descriptions, sides, candidates)
+
+
+def _prepare(
+    survey: _Survey,
+    fleet: Fleet,
+    options: Options,
+    failed: Mapping[str, NnhalError],
+    cache: CacheDirectory | None,
+) -> PreparedPlan:
+    """One attempt, without the devices that have failed. Raises _PreparationError where another one does."""
+    task, members = survey.task, survey.members
     refined = refine(
-        [_candidate(member, imported, sides[member.name]) for member in members.values()],
+        [_without_failed(candidate, failed, len(task.names)) for candidate in survey.candidates],
         lambda candidates: _partition(task, candidates, options),
         lambda step: _optimised(members[step.device], step).failed,
     )
     plan = refined.partitioning.plan
-    values = _values(imported, plan, sides, dimensions, sizes)
+    values = _values(survey.imported, plan, survey.sides, task.dimensions, task.element_sizes)
     memory = FallbackMemoryManager(lay_out([value for value in values.values() if value.is_ours]))
     network = next(_networks)
+
+    def prepare_step(device: str, number: int) -> Part:
+        member = fleet.get(device)
+        config = PrepareConfig(options.preference)
+        return Part(member, prepare_part(member, plan.steps[number], cache, len(plan.steps) > 1, config))
+
     used = [members[name] for name in dict.fromkeys(step.device for step in plan.steps)]
-    parts: list[Part] = []
     for member in used:
         _notify(member, network, NetworkEvent.BEFORE_LOAD)
-    try:
-        for step in plan.steps:
-            member = members[step.device]
-            parts.append(Part(member, member.remote.prepare_model(step.model)))
-    except BaseException:
-        for part in parts:
-            part.prepared.release()
-        for member in used:
-            for event in (NetworkEvent.AFTER_LOAD, NetworkEvent.BEFORE_UNLOAD, NetworkEvent.AFTER_UNLOAD):
-                _notify(member, network, event)
-        raise
+    parts: list[Part] = []
+    for number, step in enumerate(plan.steps):
+        try:
+            parts.append(prepare_step(step.device, number))
+        except NnhalError as error:
+            for part in parts:
+                part.prepared.release()
+            for member in used:
+                for event in (NetworkEvent.AFTER_LOAD, NetworkEvent.BEFORE_UNLOAD, NetworkEvent.AFTER_UNLOAD):
+                    _notify(member, network, event)
+            raise _PreparationError(step.device, error) from error
     for member in used:
         _notify(member, network, NetworkEvent.AFTER_LOAD)
+    stand_in = options.cpu if options.fallback != Fallback.DENY and options.cpu in members else ""
     return PreparedPlan(
-        imported, refined, descriptions, tuple(parts), dimensions, sizes, sides, values, memory, network
+        survey.imported,
+        refined,
+        survey.descriptions,
+        Parts(parts, prepare_step, stand_in),
+        task.dimensions,
+        task.element_sizes,
+        survey.sides,
+        values,
+        memory,
+        network,
     )
+
+
+def _without_failed(candidate: Candidate, failed: Mapping[str, NnhalError], operations: int) -> Candidate:
+    if candidate.name not in failed:
+        return candidate
+    return candidate.refusing(dict.fromkeys(range(operations), f"it cannot prepare its part: {failed[candidate.name]}"))
 
 
 def _partition(task: Task, candidates: Sequence[Candidate], options: Options) -> Partitioning:

@@ -131,12 +131,12 @@ def cheapest_chain(problem: Problem) -> float:
 
 def test_the_work_grows_as_the_number_of_operations() -> None:
     evaluated = {}
-    for blocks in (20, 100, 400):
+    for blocks in (10, 50, 200):
         problem = figures_of(*made_up(Random(1), repeated_block(blocks), devices=3))
         evaluated[blocks] = search(problem, inf, effort=0).evaluated
     # With 64 transitions to a level, each of which is finished with the state that it was begun with.
     assert all(count <= 10 * blocks * (64 + 4 * 3) for blocks, count in evaluated.items())
-    assert evaluated[400] <= 4.4 * evaluated[100] <= 4.4 * 5.5 * evaluated[20]
+    assert evaluated[200] <= 4.4 * evaluated[50] <= 4.4 * 5.5 * evaluated[10]
 
 
 def test_what_was_left_out_for_want_of_width_bounds_what_could_be() -> None:

@@ -1,0 +1,80 @@
+"""The steps of a plan on devices: prepared, prepared again on a device that came back, or on the CPU in its place."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from nnhal.errors import HalError
+from nnhal.remote import RemotePreparedModel
+from nnhal.types import ErrorStatus
+from nnhal_service.runtime.fleet import FleetMember
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A step, prepared."""
+
+    member: FleetMember
+    prepared: RemotePreparedModel
+
+
+PrepareStep = Callable[[str, int], Part]
+"""Prepares a step, by number, on a device. Raises HalError, or TransportError where it is gone."""
+
+
+class Parts:
+    """One part for each step. Safe to use from several threads."""
+
+    def __init__(self, parts: Sequence[Part], prepare: PrepareStep, stand_in: str) -> None:
+        """``stand_in`` is the device that takes the place of one that fails, empty where none may."""
+        self._parts = list(parts)
+        self._prepare = prepare
+        self._stand_in = stand_in
+        self._lock = threading.Lock()
+        self._stand_ins: dict[int, Part] = {}
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def __iter__(self) -> Iterator[Part]:
+        return iter(list(self._parts))
+
+    def __getitem__(self, number: int) -> Part:
+        return self._parts[number]
+
+    @property
+    def may_fall_back(self) -> bool:
+        """Whether another device may take the place of one that fails."""
+        return bool(self._stand_in)
+
+    def living(self, number: int) -> Part:
+        """A step on its own device, prepared again where that came back. Raises as preparing does."""
+        part = self._parts[number]
+        if not part.member.remote.gone:
+            return part
+        with self._lock:
+            part = self._parts[number]
+            if part.member.remote.gone:
+                part = self._prepare(part.member.name, number)
+                self._parts[number] = part
+            return part
+
+    def stand_in(self, number: int) -> Part:
+        """A step on the device that stands in. Raises as preparing does, DEVICE_UNAVAILABLE where none may."""
+        if not self._stand_in:
+            raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "no other device may take the step")
+        with self._lock:
+            part = self._stand_ins.get(number)
+            if part is None or part.member.remote.gone:
+                part = self._prepare(self._stand_in, number)
+                self._stand_ins[number] = part
+            return part
+
+    def release(self) -> None:
+        """Give them up on their devices."""
+        with self._lock:
+            for part in (*self._parts, *self._stand_ins.values()):
+                part.prepared.release()
+            self._stand_ins.clear()
