@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import permutations
 
 import pytest
 
@@ -29,3 +30,38 @@ def test_a_hop_is_measured_against_its_floor() -> None:
     report = json.loads(done.stdout)
     assert report["burst_over_floor"] > 0
     assert set(report["p50_ns"]) == {"ping-pong, 64 bytes", "in process", "burst", "gRPC"}
+
+
+def test_a_value_is_passed_between_every_two_devices_without_a_copy_or_with_one() -> None:
+    done = nnhal("bench", "fallback", "--rounds", "3", "--sizes", "4,64", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    pairs = set(permutations(("GPU", "NPU", "CPU"), 2))
+    sizes = (4096, 65536)
+    assert {(e["source"], e["destination"], e["bytes"]) for e in report["edges"]} == {
+        (*pair, size) for pair in pairs for size in sizes
+    }
+    for edge in report["edges"]:
+        imported, copied = edge["imported"], edge["copied"]
+        assert (imported["staged_bytes"], imported["staging_ns"]) == (0, 0)
+        assert copied["staged_bytes"] == edge["bytes"]
+        assert 0 < copied["staging_ns"] <= copied["edge_ns"]
+        assert imported["memory"] == (
+            "hardware_buffer_blob" if "NPU" in (edge["source"], edge["destination"]) else "ashmem"
+        )
+        assert (copied["memory"], copied["offset"]) == (
+            "ashmem",
+            0 if "NPU" in (edge["source"], edge["destination"]) else 64,
+        )
+    assert {(pair["source"], pair["destination"]) for pair in report["pairs"]} == pairs
+    alignment = report["alignment"]
+    assert alignment["steps"] == ["gpu_acc", "ethos_n", "gpu_acc", "ethos_n", "cpu_acc"]
+    assert alignment["values"] == 12
+    assert 0 < alignment["unaligned_bytes"] < alignment["aligned_bytes"]
+
+
+@pytest.mark.parametrize("sizes", ["3", "131072", "", "4,x"])
+def test_sizes_that_no_image_can_have_are_refused(sizes: str) -> None:
+    done = nnhal("bench", "fallback", "--sizes", sizes)
+    assert done.returncode == 1
+    assert "expected powers of two" in done.stderr

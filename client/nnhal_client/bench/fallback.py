@@ -21,7 +21,7 @@ from time import perf_counter_ns
 import numpy as np
 
 from nnhal.errors import general_failure
-from nnhal.memory import create_ashmem, create_blob, open_pool
+from nnhal.memory import MappedPool, create_ashmem, create_blob, open_pool
 from nnhal.remote import RemoteBurst, RemoteDevice, RemoteExecution, TensorHandleFactory
 from nnhal.types import DataLocation, ExecutionConfig, Memory, Model, Request, RequestArgument
 from nnhal.types.layout import byte_size
@@ -234,7 +234,7 @@ class _Bench:
         results = []
         for each in (imported, copied):
             each.run()
-            results.append(bytes(self._output(_bytes(second, second.main.output_indexes[0]))))
+            results.append(self._output(_bytes(second, second.main.output_indexes[0])))
         if results[0] != results[1]:
             general_failure(f"{source} to {destination}, {size} bytes: the copied value is not the imported one")
         return _Measurement(source, destination, size, imported, copied)
@@ -250,8 +250,11 @@ class _Bench:
         copied = _Place(refused[0], 0) if refused else _Place(common[0], alignment // 2)
         return _Place(common[0], 0), copied
 
-    def _output(self, size: int) -> memoryview:
-        return memoryview(open_pool(self._after, writable=False).view(0, size))
+    def _output(self, size: int) -> bytes:
+        pool = open_pool(self._after, writable=False)
+        if not isinstance(pool, MappedPool):
+            raise TypeError("a hardware buffer is mapped")
+        return pool.view(0, size).tobytes()
 
 
 def _importing(device: RemoteDevice) -> TensorHandleFactory:

@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from nnhal_client.bench.alignment import AlignmentReport, measure_alignment
+from nnhal_client.bench.fallback import KIB, SIZES, FallbackReport, measure_fallback
 from nnhal_client.bench.hop import HopReport, measure_hop
 from nnhal_client.bench.modes import measure_modes
 from nnhal_client.bench.network import measure_networks
@@ -112,6 +114,81 @@ def network(
             f"{report.largest_difference:.1e}",
         )
     Console().print(table)
+
+
+@app.command("fallback")
+def fallback(
+    rounds: Annotated[int, typer.Option(help="Interleaved rounds; each measures everything once.", min=3)] = 20,
+    sizes: Annotated[
+        str, typer.Option(help="Sizes of the value in KiB, separated by commas: powers of two up to 65536.")
+    ] = ",".join(str(size // KIB) for size in SIZES),
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """What it costs to pass a value between two devices: imported by both, against copied for one of them.
+
+    Every pair of GPU, NPU and CPU, each size, one cheap operation on either side. And what the common alignment of
+    values takes in bytes, on a small network that is cut over all three.
+    """
+    console = Console(stderr=True)
+    in_bytes = _sizes(sizes)
+    with Progress(console=console) as progress:
+        task = progress.add_task("fallback", total=rounds)
+        report = measure_fallback(rounds, in_bytes, lambda: progress.advance(task))
+    alignment = measure_alignment()
+    if as_json:
+        print(json.dumps({**report.as_dict(), "alignment": asdict(alignment)}))
+    else:
+        _show_fallback(report, alignment)
+
+
+def _sizes(text: str) -> list[int]:
+    """Bytes. Raises ValueError for what is no list of powers of two that an NPU's image can have."""
+    sizes = [int(word) * KIB if word.strip().isdigit() else 0 for word in text.split(",")]
+    if not all(0 < size <= SIZES[-1] and size & (size - 1) == 0 for size in sizes):
+        raise ValueError(f"--sizes {text!r}: expected powers of two from 1 to {SIZES[-1] // KIB}, with commas between")
+    return sizes
+
+
+def _show_fallback(report: FallbackReport, alignment: AlignmentReport) -> None:
+    console = Console()
+    table = Table(
+        "edge",
+        "value",
+        "edge, imported",
+        "edge, copied",
+        "of that staging",
+        "bytes staged",
+        "both runs, imported",
+        "longer with the copy",
+        title=f"A value from device to device, medians of {report.rounds} interleaved rounds",
+    )
+    for edge in report.edges:
+        times = (edge.imported.edge_ns, edge.copied.edge_ns, edge.copied.staging_ns)
+        table.add_row(
+            f"{edge.source} to {edge.destination}",
+            f"{edge.bytes // KIB:,} KiB",
+            *(f"{value / 1e3:,.0f} µs" for value in times),
+            f"{edge.imported.staged_bytes:,} / {edge.copied.staged_bytes:,}",
+            *(f"{value / 1e3:,.0f} µs" for value in (edge.imported.wall_ns, edge.copy_over_import_ns)),
+        )
+    console.print(table)
+    least, largest = (bound(edge.bytes for edge in report.edges) // KIB for bound in (min, max))
+    growth = Table(
+        "edge",
+        "imported",
+        "copied",
+        "fixed: both runs at the least size",
+        title=f"What an edge's cost grows by, from {least:,} KiB to {largest:,} KiB",
+    )
+    for pair in report.pairs:
+        factors = (f"x {factor:.1f}" for factor in (pair.import_growth, pair.copy_growth))
+        growth.add_row(f"{pair.source} to {pair.destination}", *factors, f"{pair.fixed_ns / 1e3:.0f} µs")
+    console.print(growth)
+    console.print(
+        f"alignment: {alignment.values} values between {' - '.join(alignment.steps)} take {alignment.aligned_bytes:,} "
+        f"bytes, {alignment.unaligned_bytes:,} without alignment",
+        highlight=False,
+    )
 
 
 def _show(report: HopReport) -> None:

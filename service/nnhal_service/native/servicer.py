@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -109,8 +110,7 @@ class FrameworkServicer(framework_pb2_grpc.FrameworkServiceServicer):
         return wire.UnbindResponse()
 
     def _load(self, content: bytes, request: wire.LoadModelRequest) -> LoadedModel:
-        token = cache_token_from_wire(request)
-        cache = CacheDirectory(Path(self._cache_directory), token) if self._cache_directory and token else None
+        cache = self._cache(content, cache_token_from_wire(request))
         try:
             imported = import_model(content, format_from_wire(request.format))
             try:
@@ -127,6 +127,12 @@ class FrameworkServicer(framework_pb2_grpc.FrameworkServiceServicer):
             raise HalError(ErrorStatus.INVALID_ARGUMENT, str(error)) from error
         except DeadObjectError as error:
             raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, str(error)) from error
+
+    def _cache(self, content: bytes, token: bytes) -> CacheDirectory | None:
+        """Where compilations of a model file are kept. The file counts too: clients share the directory, and tokens."""
+        if not self._cache_directory or not token:
+            return None
+        return CacheDirectory(Path(self._cache_directory), token).of_variant(hashlib.sha256(content).hexdigest())
 
     def _prepare(
         self, imported: ImportedModel, request: wire.LoadModelRequest, cache: CacheDirectory | None

@@ -36,7 +36,7 @@ class CacheDirectory:
     token: bytes
 
     def of_variant(self, name: str) -> CacheDirectory:
-        """For the same model imported in another way, so that its operations have other numbers."""
+        """For what the token alone does not tell apart: another model, or one whose operations have other numbers."""
         return replace(self, token=_digest([self.token, name.encode()]))
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import structlog
 
-from nnhal.errors import HalError, NnhalError
+from nnhal.errors import DeadObjectError, HalError, NnhalError
 from nnhal.extensions import element_sizes, size_in_bytes
 from nnhal.memory import read_pools
 from nnhal.remote import DeviceDescription, NetworkEvent, OptimizationViews
@@ -40,6 +41,7 @@ _ALIGNMENT = 64
 """Bytes; what the HAL recommends for arguments."""
 _networks = itertools.count(1)
 _log = structlog.get_logger(__name__)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,16 +218,21 @@ def _partition(task: Task, candidates: Sequence[Candidate], options: Options) ->
 
 def _optimised(member: FleetMember, step: Step) -> OptimizationViews:
     """What a device makes of a step; one without a backend runs it as it is."""
-    try:
-        return member.remote.optimize_subgraph(step.model)
-    except HalError:
-        return OptimizationViews((), (), tuple(range(len(step.operations))))
+    views = _ask(lambda: member.remote.optimize_subgraph(step.model))
+    return views or OptimizationViews((), (), tuple(range(len(step.operations))))
 
 
 def _describe(member: FleetMember) -> DeviceDescription | None:
+    return _ask(member.remote.describe)
+
+
+def _ask(question: Callable[[], T]) -> T | None:
+    """What a backend answers; None from a device that has the HAL and nothing else. Raises DeadObjectError."""
     try:
-        return member.remote.describe()
-    except HalError:
+        return question()
+    except DeadObjectError:
+        raise
+    except NnhalError:
         return None
 
 
@@ -253,15 +260,12 @@ def _candidate(member: FleetMember, imported: ImportedModel, side: Side) -> Cand
         if not answer.supported
     }
     costs = _costs(member, imported)
-    return Candidate(member.name, member.capabilities, refusals, costs, side.costs.hop_ns, side.costs.sync_ns)
+    return Candidate(member.name, member.capabilities, refusals, costs, side.costs.hop_ns)  # a sync is an edge's
 
 
 def _costs(member: FleetMember, imported: ImportedModel) -> list[float]:
     """A device's modelled times, empty where it has none."""
-    try:
-        return member.remote.estimate_costs(imported.model)
-    except HalError:
-        return []
+    return _ask(lambda: member.remote.estimate_costs(imported.model)) or []
 
 
 def _values(

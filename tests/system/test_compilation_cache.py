@@ -1,0 +1,119 @@
+"""Compilations that the framework keeps for clients, on real devices."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from nnhal.types import ErrorStatus
+from nnhal_client import Framework, Model, connect
+from nnhal_client.up import DEFAULT_TOPOLOGY, DeviceEntry, Testbed, Topology
+from tests.support.refusals import refusal
+
+TOKEN = bytes(range(32))
+CPU_ONLY = Topology(device=(DeviceEntry(driver="cpu_ref"),))
+SPLIT = {"op:MUL": "cpu_ref", "op:ADD": "cpu_acc"}
+X = np.linspace(-1, 1, 16, dtype=np.float32).reshape(1, 16)
+ROW = np.arange(16, dtype=np.float32) / 16
+
+
+@pytest.fixture(scope="module")
+def cache() -> Iterator[Path]:
+    """The framework's cache directory, which does not exist at first."""
+    with tempfile.TemporaryDirectory(prefix="nnhal-") as directory:
+        yield Path(directory) / "cache"
+
+
+@pytest.fixture(scope="module")
+def testbed(cache: Path) -> Iterator[Testbed]:
+    """As the one that other modules share, with a cache directory."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
+    ):
+        patch.setenv("NNHAL_SERVICE_CACHE_DIRECTORY", str(cache))
+        with Testbed(DEFAULT_TOPOLOGY, Path(directory)) as bed:
+            yield bed
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """The sum of x and a row of constants, times that row."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 16]) for name in ("x", "y"))
+    nodes = [helper.make_node("Add", ["x", "row"], ["sum"]), helper.make_node("Mul", ["sum", "row"], ["y"])]
+    graph = helper.make_graph(nodes, "g", [x], [y], [numpy_helper.from_array(ROW, "row")])
+    file = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), file)
+    return file
+
+
+@pytest.fixture(autouse=True)
+def emptied(cache: Path) -> None:
+    """Begin with nothing in the cache."""
+    for file in files(cache):
+        file.unlink()
+
+
+def files(cache: Path) -> list[Path]:
+    return sorted(cache.iterdir()) if cache.exists() else []
+
+
+def written(cache: Path) -> dict[str, int]:
+    """When each file was last written."""
+    return {file.name: file.stat().st_mtime_ns for file in files(cache)}
+
+
+def check(model: Model) -> None:
+    np.testing.assert_allclose(model.run({"x": X})["y"], (X + ROW) * ROW, atol=1e-6)
+
+
+def test_a_second_load_takes_every_step_from_the_cache(framework: Framework, cache: Path, path: Path) -> None:
+    first = framework.load(path, pins=SPLIT, cache_token=TOKEN)
+    assert first.steps == ("cpu_acc", "cpu_ref")
+    check(first)
+    before = written(cache)
+    assert len(before) == 4
+    second = framework.load(path, pins=SPLIT, cache_token=TOKEN)
+    check(second)
+    assert written(cache) == before  # a preparation would have truncated them
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_damaged_file_costs_no_more_than_a_preparation(
+    framework: Framework, cache: Path, path: Path, number: int
+) -> None:
+    framework.load(path, pins=SPLIT, cache_token=TOKEN)
+    contents = [file.read_bytes() for file in files(cache)]
+    assert all(contents)
+    damaged = files(cache)[number]
+    damaged.write_bytes(bytes(len(contents[number])))
+    check(framework.load(path, pins=SPLIT, cache_token=TOKEN))
+    assert damaged.read_bytes() == contents[number]
+
+
+def test_each_token_has_its_files(framework: Framework, cache: Path, path: Path) -> None:
+    for token in (TOKEN, TOKEN[::-1]):
+        check(framework.load(path, devices=["cpu_ref"], cache_token=token))
+    assert len(files(cache)) == 4
+
+
+def test_nothing_is_kept_without_a_token(framework: Framework, cache: Path, path: Path) -> None:
+    check(framework.load(path))
+    assert files(cache) == []
+
+
+@pytest.mark.parametrize("size", [1, 31, 33])
+def test_a_token_of_another_length_is_refused(framework: Framework, path: Path, size: int) -> None:
+    words = f"a cache token of {size} bytes, expected 32"
+    refusal(lambda: framework.load(path, cache_token=bytes(size)), ErrorStatus.INVALID_ARGUMENT, words)
+
+
+def test_a_token_is_no_error_where_the_framework_has_no_directory(short_path: Path, path: Path) -> None:
+    with Testbed(CPU_ONLY, short_path) as testbed, connect(testbed.framework) as framework:
+        check(framework.load(path, cache_token=TOKEN))

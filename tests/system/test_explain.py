@@ -1,0 +1,166 @@
+"""``nnhal explain``: as an object, as a page, as tables; and that it says what a run does."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from nnhal_client import Framework, connect
+from nnhal_client.up import DeviceEntry, Testbed, Topology
+from tests.support.command import nnhal
+from tests.support.onnx_models import onnx_model, random
+
+DEVICES = ("gpu_acc", "ethos_n", "cpu_acc", "cpu_ref")
+VOID = {"meta", "path", "rect"}
+"""Elements that the page leaves open, or closes where they begin."""
+
+
+def network(directory: Path) -> Path:
+    """Three operations: floats throughout, of which the NPU has none, and one name with characters of HTML."""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"], name="first"),
+        helper.make_node("Tanh", ["a"], ["b<&>"], name="middle"),
+        helper.make_node("Sigmoid", ["b<&>"], ["y"], name="last"),
+    ]
+    path = directory / "network.onnx"
+    onnx.save(onnx_model(nodes, {"x": [1, 5, 5, 3]}, ["y"]), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def framework() -> Iterator[Framework]:
+    """A framework over all devices."""
+    topology = Topology(device=tuple(DeviceEntry(driver=name) for name in DEVICES))
+    with (
+        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
+        Testbed(topology, Path(directory)) as testbed,
+        connect(testbed.framework) as session,
+    ):
+        yield session
+
+
+class Page(HTMLParser):
+    """The elements of a page, each of which must end where it began."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.counts: dict[str, int] = {}
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.counts[tag] = self.counts.get(tag, 0) + 1
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_command_tells_one_story_as_json_and_as_a_page(tmp_path: Path) -> None:
+    html = tmp_path / "page.html"
+    devices = ["--devices", "ethos_n,gpu_acc,cpu_acc", "--pin", "name:middle=gpu_acc", "--pin", "op:RELU=cpu_acc"]
+    done = nnhal("explain", str(network(tmp_path)), *devices, "--runs", "2", "--json", "--html", str(html))
+    assert done.returncode == 0, done.stderr
+    story = json.loads(done.stdout)
+    assert [operation["operation"] for operation in story["operations"]] == ["RELU", "TANH", "LOGISTIC"]
+    assert [operation["device"] for operation in story["operations"]][:2] == ["cpu_acc", "gpu_acc"]
+    assert story["measured"]["runs"] == 2
+    assert len(story["measured"]["step_device_ns"]) == len(story["steps"])
+    assert 0 < story["fallback_bytes_unaligned"] <= story["fallback_bytes"]
+
+    page = Page()
+    page.feed(html.read_text())
+    page.close()
+    assert page.open == []
+    assert page.counts["svg"] == 1
+    assert page.counts["rect"] == len(story["steps"])
+    between = [edge for edge in story["edges"] if edge["source_step"] >= 0 and edge["destination_step"] >= 0]
+    assert page.counts["path"] == len(between) + 1  # and the head of the arrows
+    assert page.counts["tr"] == len(story["operations"]) + len(story["edges"]) + 2
+    assert "b<&>" not in html.read_text()
+    for operation in story["operations"]:
+        for reason in operation["refusals"].values():
+            assert reason in page.text
+
+
+def test_the_command_shows_tables(tmp_path: Path) -> None:
+    done = nnhal("explain", str(network(tmp_path)), "--devices", "gpu_acc,cpu_acc", "--runs", "0")
+    assert done.returncode == 0, done.stderr
+    for title in ("Operations", "Edges", "Steps"):
+        assert title in done.stdout
+    for told in ("first", "middle", "last", "bytes between steps", "without alignment", "all on cpu_acc would be"):
+        assert told in " ".join(done.stdout.split())
+    assert "measured" not in done.stdout.replace("its times are measured", "")
+
+
+def test_a_driver_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    done = nnhal("explain", str(network(tmp_path)), "--devices", "cpu_acc,abacus")
+    assert done.returncode == 1
+    assert "abacus" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_story_agrees_with_the_placements_and_with_a_run(framework: Framework, tmp_path: Path) -> None:
+    pins = {"name:first": "cpu_acc", "name:middle": "gpu_acc", "name:last": "cpu_ref"}
+    model = framework.load(network(tmp_path), pins=pins)
+    explanation = model.explain()
+    told = [(o.nodes, o.operation, o.device, o.step) for o in explanation.operations]
+    assert told == [(p.nodes, p.operation, p.device, p.step) for p in model.placements]
+    assert tuple(step.device for step in explanation.steps) == model.steps
+    assert explanation.fallback_bytes == model.arena_bytes
+    _, report = model.run_with_report({"x": random(1, 5, 5, 3)})
+    assert [step.device for step in report.steps] == list(model.steps)
+    assert sum(step.copied_bytes for step in report.steps) == explanation.copied_bytes == 0
+    assert explanation.client_bytes == 2 * 75 * 4
+    model.unload()
+
+
+def test_what_has_to_be_copied_is_in_the_story_and_in_the_run(framework: Framework, tmp_path: Path) -> None:
+    model = framework.load(_integers(tmp_path), devices=["ethos_n", "cpu_ref"], pins={"op:RELU": "ethos_n"})
+    explanation = model.explain()
+    image = np.random.default_rng(3).integers(-9, 9, (1, 8, 8, 3)).astype(np.int8)
+    outputs, report = model.run_with_report({"x": image})
+    np.testing.assert_array_equal(outputs["y"], np.maximum(image, 0))
+    copied = {(edge.source, edge.destination): edge.copied_bytes for edge in explanation.edges}
+    assert copied == {("client", "ethos_n"): image.nbytes, ("ethos_n", "client"): image.nbytes}
+    assert sum(step.copied_bytes for step in report.steps) == explanation.copied_bytes
+    model.unload()
+
+
+def test_every_other_device_says_in_one_sentence_why_it_refuses(framework: Framework, tmp_path: Path) -> None:
+    model = framework.load(network(tmp_path))
+    for operation in model.explain().operations:
+        assert operation.device not in operation.refusals
+        assert set(operation.refusals) == {"ethos_n"}
+        reason = operation.refusals["ethos_n"]
+        code, rest = reason.split(": ", 1)
+        assert code.isupper()
+        assert "got" in rest
+        assert "allowed" in rest
+        assert "\n" not in reason
+    model.unload()
+
+
+def _integers(directory: Path) -> Path:
+    path = directory / "integers.onnx"
+    nodes = [
+        helper.make_node("DequantizeLinear", ["x", "scale", "zero"], ["r"]),
+        helper.make_node("Relu", ["r"], ["s"], name="relu"),
+        helper.make_node("QuantizeLinear", ["s", "scale", "zero"], ["y"]),
+    ]
+    constants = {"scale": np.float32(0.5), "zero": np.int8(0)}
+    onnx.save(onnx_model(nodes, {"x": [1, 8, 8, 3]}, ["y"], constants, element_type=np.int8), path)
+    return path
