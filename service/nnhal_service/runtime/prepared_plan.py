@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import structlog
 
-from nnhal.errors import DeadObjectError, HalError, NnhalError
+from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
 from nnhal.extensions import element_sizes, size_in_bytes
 from nnhal.memory import read_pools
 from nnhal.remote import DeviceDescription, NetworkEvent, OptimizationViews
@@ -250,17 +250,28 @@ def _notify(member: FleetMember, network: int, event: NetworkEvent) -> None:
 def _candidate(member: FleetMember, imported: ImportedModel, side: Side) -> Candidate:
     """A device with what it refuses; one that cannot answer refuses everything."""
     try:
-        answers = member.remote.explain_support(imported.model)
+        refusals = _refusals(member, imported)
     except NnhalError as error:
         operations = range(len(imported.model.main.operations))
         return Candidate(member.name, member.capabilities, dict.fromkeys(operations, str(error)))
-    refusals = {
+    costs = _costs(member, imported)
+    return Candidate(member.name, member.capabilities, refusals, costs, side.costs.hop_ns)  # a sync is an edge's
+
+
+def _refusals(member: FleetMember, imported: ImportedModel) -> dict[int, str]:
+    """What a device does not support, and why, where it has a backend to say so. Raises as the questions do."""
+    try:
+        answers = member.remote.explain_support(imported.model)
+    except (DeadObjectError, HalError):
+        raise
+    except TransportError:
+        supported = member.remote.supported_operations(imported.model)
+        return {index: "it does not say why" for index, answer in enumerate(supported) if not answer}
+    return {
         index: f"{answer.code}: got {answer.got}, allowed {answer.allowed}"
         for index, answer in enumerate(answers)
         if not answer.supported
     }
-    costs = _costs(member, imported)
-    return Candidate(member.name, member.capabilities, refusals, costs, side.costs.hop_ns)  # a sync is an edge's
 
 
 def _costs(member: FleetMember, imported: ImportedModel) -> list[float]:
