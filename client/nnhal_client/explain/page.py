@@ -102,8 +102,8 @@ def _top(step: int) -> int:
 
 
 def _other(device: str, nanoseconds: float, reason: str) -> str:
-    told = f"{nanoseconds / 1e3:.1f} µs" if nanoseconds else f"not possible: {reason}"
-    return f"all on {device} would be {told}"
+    told = f"would be {nanoseconds / 1e3:.1f} µs" if nanoseconds else f"is not possible: {reason}"
+    return f"all on {device} {told}"
 
 
 def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

@@ -32,8 +32,8 @@ def show(explanation: Explanation, console: Console) -> None:
     else:
         console.print(f"modelled {_time(explanation.modelled_ns)}", highlight=False)
     for other in explanation.counterfactuals:
-        told = _time(other.modelled_ns) if other.modelled_ns else f"not possible: {other.reason}"
-        console.print(f"all on {other.device} would be {told}", highlight=False, markup=False)
+        told = f"would be {_time(other.modelled_ns)}" if other.modelled_ns else f"is not possible: {other.reason}"
+        console.print(f"all on {other.device} {told}", highlight=False, markup=False)
 
 
 def _operations(explanation: Explanation) -> Table:

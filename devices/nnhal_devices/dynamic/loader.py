@@ -68,7 +68,15 @@ def is_compatible(version: tuple[int, int], ours: tuple[int, int] = BACKEND_API_
 def _load(file: BackendFile) -> DynamicBackend:
     if file.name.kind is Kind.EXTENSION and (missing := missing_bytes(file.path)):
         raise BackendError(f"the file is cut short: {missing} bytes are missing")
-    module = _import(file)
+    name, module = _import(file)
+    try:
+        return _backend_of(module, file)
+    except BaseException:
+        sys.modules.pop(name, None)  # what is refused is not there for others to stumble over
+        raise
+
+
+def _backend_of(module: ModuleType, file: BackendFile) -> DynamicBackend:
     missing_members = [name for name in _MODULE_MEMBERS if not hasattr(module, name)]
     if missing_members:
         raise BackendError(f"it has no {', '.join(missing_members)}")
@@ -88,7 +96,7 @@ class _SourceLoader(SourceFileLoader):
         raise OSError("no bytecode")
 
 
-def _import(file: BackendFile) -> ModuleType:
+def _import(file: BackendFile) -> tuple[str, ModuleType]:
     """Run the module under a name that no other file has; the linker's entry is named after the name's last part."""
     place = blake2b(fsencode(file.path), digest_size=8).hexdigest()
     name = f"nnhal_backend_{place}.{file.name.module}"
@@ -102,7 +110,7 @@ def _import(file: BackendFile) -> ModuleType:
     except BaseException:
         sys.modules.pop(name, None)
         raise
-    return module
+    return name, module
 
 
 def _require_compatible(version: object) -> None:

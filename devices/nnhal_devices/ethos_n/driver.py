@@ -57,7 +57,7 @@ class EthosN:
                 fallback_import_memory_required=True,
             ),
         ),
-        realisation="the arithmetic of cpu_acc, or of cpu_ref, on this machine's CPU; times are modelled",
+        realisation="emulated: the arithmetic of cpu_acc, or of cpu_ref, on this machine's CPU",
     )
 
     def __init__(self, options: DriverOptions) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import threading
 
 from nnhal.descriptor import Descriptor
+from nnhal.errors import HalError
 from nnhal.link import Session
 from nnhal.sessions import Ownership, Sessions
+from nnhal.types import ErrorStatus
 from nnhal_devices.backend import BackendContext
 from nnhal_devices.host.bound_request import BoundRequest
 from nnhal_devices.host.burst import Burst
@@ -23,12 +26,33 @@ class Client(Ownership):
     def __init__(self, session: Session, context: BackendContext | None = None) -> None:
         """``context`` is told of the session's networks."""
         self.launched = LaunchCount()
-        self.ended = Descriptor(os.eventfd(0, os.EFD_CLOEXEC))
-        """Becomes readable when the session is over."""
-        session.on_close(lambda: os.eventfd_write(self.ended.fileno(), 1))
+        self._end = threading.Lock()
+        self._over = False
+        self._ended: Descriptor | None = None
+        session.on_close(self._tell_end)
         self.networks = Networks(context)
         session.on_close(self.networks.close)
         super().__init__(session)
+
+    @property
+    def ended(self) -> Descriptor:
+        """Becomes readable when the session is over. Raises RESOURCE_EXHAUSTED_TRANSIENT.
+
+        Only clients that launch something have one: a session must not need more descriptors than its link.
+        """
+        with self._end:
+            if self._ended is None:
+                try:
+                    self._ended = Descriptor(os.eventfd(1 if self._over else 0, os.EFD_CLOEXEC))
+                except OSError as error:
+                    raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, f"no descriptor: {error}") from error
+            return self._ended
+
+    def _tell_end(self) -> None:
+        with self._end:
+            self._over = True
+            if self._ended is not None:
+                os.eventfd_write(self._ended.fileno(), 1)
 
     def prepared_model(self, handle: int) -> PreparedModel:
         """A prepared model. Raises INVALID_ARGUMENT."""

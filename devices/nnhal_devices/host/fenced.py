@@ -31,8 +31,11 @@ class Launching(Protocol):
     """A client, as far as it launches."""
 
     launched: LaunchCount
-    ended: Descriptor
-    """Becomes readable when the session is over."""
+
+    @property
+    def ended(self) -> Descriptor:
+        """Becomes readable when the session is over. Raises RESOURCE_EXHAUSTED_TRANSIENT."""
+        ...
 
 
 class LaunchCount:
@@ -130,6 +133,7 @@ class Launcher:
         try:
             if bound.uses:
                 bound.uses.require_launchable()
+            client.ended.fileno()  # there must be one to wait on
             client.launched.enter()
         except BaseException:
             bound.let_go()

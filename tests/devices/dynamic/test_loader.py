@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -160,6 +161,7 @@ def test_a_source_file_of_no_use_is_a_warning_and_the_next_is_loaded(
     assert [warning.name for warning in warned] == ["A_a_backend.py"]
     assert reason in warned[0].reason
     assert registry.names() == ["b", "cpu_ref"]
+    assert not [name for name in sys.modules if name.endswith("A_a_backend")]
 
 
 @pytest.mark.parametrize("content", [b"", b"BACKEND_ID = 'a'\n" * 100, b"\x7fELF" + bytes(1000)])
