@@ -83,7 +83,7 @@ def test_a_branch_is_chosen_at_run_time(framework: Framework, tmp_path: Path) ->
     options = ("IfOptions", {"ThenSubgraphIndex": branches[0], "ElseSubgraphIndex": branches[1]})
     path = tmp_path / "branches.tflite"
     path.write_bytes(file.build(*file.operator("IF", [wanted, doubled], {"y": floats(1, 40)}, options)))
-    model, given = framework.load(path), np.linspace(0, 1, 40, dtype=np.float32).reshape(1, 40)
+    model, given = framework.load(path, partitioner="nnapi"), np.linspace(0, 1, 40, dtype=np.float32).reshape(1, 40)
     assert model.steps == ("cpu_acc", "cpu_ref")
     for truth, addend in ((True, 1), (False, 2)):
         outputs = model.run({"x": given, "wanted": np.array([truth], np.uint8)})
