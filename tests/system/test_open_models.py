@@ -57,7 +57,8 @@ def test_values_of_the_extensions_types_pass_between_devices(framework: Framewor
     model = onnx_model(nodes, {"x": [3]}, ["y"], element_type=np.int64)
     loaded = framework.load(saved(model, tmp_path), pins={"name:mul": "cpu_ref", "name:*": "cpu_acc"})
     assert loaded.steps == ("cpu_acc",)
-    loaded = framework.load(saved(model, tmp_path), pins={"name:mul": "cpu_ref"}, partitioner="nnapi")
+    pins = {"name:add": "cpu_acc", "name:mul": "cpu_ref", "name:sub": "cpu_acc"}
+    loaded = framework.load(saved(model, tmp_path), pins=pins)
     assert loaded.steps == ("cpu_acc", "cpu_ref", "cpu_acc")
     assert loaded.arena_bytes == 2 * 64
     x = np.array([1, -2, 2**30])
