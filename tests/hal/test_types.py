@@ -8,15 +8,16 @@ import pytest
 from nnhal import types
 from nnhal.types import ErrorStatus, OperandType
 from nnhal.types.layout import ELEMENT_TYPES
-from nnhal.v1 import model_pb2, types_pb2
+from nnhal.v1 import backend_pb2, model_pb2, types_pb2
 
 # The two that the wire leaves out: an activation is a value in memory, and 0 is on the wire because proto3 wants one.
 NOT_ON_THE_WIRE = {types.FusedActivation}
-UNSPECIFIED = {"DEVICE_TYPE_UNSPECIFIED": 0}
+UNSPECIFIED = {"DEVICE_TYPE_UNSPECIFIED": 0, "NETWORK_EVENT_UNSPECIFIED": 0}
 
 PAIRS: list[tuple[type[IntEnum], Any, str]] = [
     (types.ErrorStatus, types_pb2.ErrorStatus, "ERROR_STATUS_"),
     (types.DeviceType, types_pb2.DeviceType, "DEVICE_TYPE_"),
+    (types.NetworkEvent, backend_pb2.NetworkEvent, "NETWORK_EVENT_"),
     (types.ExecutionPreference, types_pb2.ExecutionPreference, "EXECUTION_PREFERENCE_"),
     (types.Priority, types_pb2.Priority, "PRIORITY_"),
     (types.OperandType, types_pb2.OperandType, "OPERAND_TYPE_"),

@@ -15,8 +15,8 @@ from nnhal.endpoint import Endpoint
 from nnhal.fence import Fence, FenceError, create_fence
 from nnhal.memory import create_ashmem
 from nnhal.operations._types import F32
-from nnhal.remote import NetworkEvent, RemoteDevice, RemoteExecution, RemoteLauncher
-from nnhal.types import DeviceType, ErrorStatus, ExecutionConfig, Memory, Model, OperationType
+from nnhal.remote import RemoteDevice, RemoteExecution, RemoteLauncher
+from nnhal.types import DeviceType, ErrorStatus, ExecutionConfig, Memory, Model, NetworkEvent, OperationType
 from tests.support.additions import POOL_KINDS, Addition, addition_in_ashmem, addition_model
 from tests.support.agreement import like
 from tests.support.entry_points import ALL_ENTRY_POINTS, PLAIN, Target

@@ -24,6 +24,7 @@ from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, general_failure
 from nnhal.resolved import ResolvedModel
 from nnhal.types import (
+    CACHE_TOKEN_BYTES,
     DataLocation,
     ExecutionPreference,
     Model,
@@ -36,7 +37,6 @@ from nnhal.v1 import device_pb2, types_pb2
 from nnhal_devices.driver import PrepareOptions
 
 _log = structlog.get_logger(__name__)
-TOKEN_BYTES = 32
 _MAGIC = b"nnhal cache 1\0\0\0"
 _DIGEST_BYTES = 32
 _HEADER = struct.Struct(f"<{len(_MAGIC)}s{_DIGEST_BYTES}sQQ")
@@ -52,7 +52,7 @@ class CacheFiles:
 
     model: tuple[Descriptor, ...] = ()
     data: tuple[Descriptor, ...] = ()
-    token: bytes = bytes(TOKEN_BYTES)
+    token: bytes = bytes(CACHE_TOKEN_BYTES)
 
     def match(self, needed: NumberOfCacheFiles) -> bool:
         """Whether they are as many as a device needs."""

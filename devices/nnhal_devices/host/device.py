@@ -10,6 +10,7 @@ from nnhal.extensions import element_sizes
 from nnhal.memory import read_pools
 from nnhal.resolved import ResolvedModel, describe_operation, inline_constants
 from nnhal.types import (
+    CACHE_TOKEN_BYTES,
     NO_DEADLINE,
     BufferRole,
     ErrorStatus,
@@ -27,7 +28,7 @@ from nnhal_devices.backend import OptimizationViews
 from nnhal_devices.driver import Driver, PrepareOptions, Support, Supported, Unsupported
 from nnhal_devices.host import cache
 from nnhal_devices.host.allocation import allocate
-from nnhal_devices.host.cache import NO_CACHE, TOKEN_BYTES, CacheFiles
+from nnhal_devices.host.cache import NO_CACHE, CacheFiles
 from nnhal_devices.host.clock import require_ahead
 from nnhal_devices.host.counters import Counters
 from nnhal_devices.host.device_memory import DeviceBuffer, MemoryBudget
@@ -214,8 +215,8 @@ def _validate_instant(deadline_ns: int) -> None:
 
 
 def _validate_token(token: bytes) -> None:
-    if len(token) != TOKEN_BYTES:
-        invalid_argument(f"a cache token of {len(token)} bytes, expected {TOKEN_BYTES}")
+    if len(token) != CACHE_TOKEN_BYTES:
+        invalid_argument(f"a cache token of {len(token)} bytes, expected {CACHE_TOKEN_BYTES}")
 
 
 def resolve(model: Model) -> ResolvedModel:

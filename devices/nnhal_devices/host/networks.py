@@ -5,24 +5,15 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable
-from enum import IntEnum
 
 import structlog
 
 from nnhal.errors import invalid_argument
+from nnhal.types import NetworkEvent
 from nnhal_devices.backend import BackendContext
 
 _log = structlog.get_logger(__name__)
 _numbers = itertools.count(1)
-
-
-class NetworkEvent(IntEnum):
-    """A moment in the life of a network; the numbers are the wire's."""
-
-    BEFORE_LOAD = 1
-    AFTER_LOAD = 2
-    BEFORE_UNLOAD = 3
-    AFTER_UNLOAD = 4
 
 
 class Networks:

@@ -2,7 +2,6 @@
 
 from nnhal.remote.backend import (
     DeviceDescription,
-    NetworkEvent,
     OperationSupport,
     OptimizationViews,
     TensorHandleFactory,
@@ -23,7 +22,6 @@ __all__ = [
     "CompilationCache",
     "DeviceDescription",
     "DeviceIdentity",
-    "NetworkEvent",
     "OperationSupport",
     "OptimizationViews",
     "RemoteBuffer",

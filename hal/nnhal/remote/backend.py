@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import IntEnum
 
 from nnhal.errors import general_failure
 from nnhal.v1 import backend_pb2 as wire
@@ -74,15 +73,6 @@ class OptimizationViews:
     substitutions: tuple[tuple[tuple[int, ...], str], ...]
     failed: tuple[tuple[tuple[int, ...], str], ...]
     untouched: tuple[int, ...]
-
-
-class NetworkEvent(IntEnum):
-    """A moment in the life of a network."""
-
-    BEFORE_LOAD = wire.NETWORK_EVENT_BEFORE_LOAD
-    AFTER_LOAD = wire.NETWORK_EVENT_AFTER_LOAD
-    BEFORE_UNLOAD = wire.NETWORK_EVENT_BEFORE_UNLOAD
-    AFTER_UNLOAD = wire.NETWORK_EVENT_AFTER_UNLOAD
 
 
 def description_from_wire(message: wire.DescribeResponse, place: str) -> DeviceDescription:

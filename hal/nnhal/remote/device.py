@@ -16,7 +16,6 @@ from nnhal.errors import DeadObjectError, general_failure, invalid_argument
 from nnhal.remote.answers import require_handle, stated_by_model
 from nnhal.remote.backend import (
     DeviceDescription,
-    NetworkEvent,
     OperationSupport,
     OptimizationViews,
     description_from_wire,
@@ -36,6 +35,7 @@ from nnhal.remote.launcher import RemoteLauncher
 from nnhal.remote.preparation import prepared_handle
 from nnhal.remote.prepared_model import RemotePreparedModel
 from nnhal.types import (
+    CACHE_TOKEN_BYTES,
     NO_DEADLINE,
     BufferRole,
     Capabilities,
@@ -44,6 +44,7 @@ from nnhal.types import (
     Extension,
     ExtensionNameAndPrefix,
     Model,
+    NetworkEvent,
     NumberOfCacheFiles,
     Priority,
     TokenValuePair,
@@ -67,7 +68,7 @@ class CompilationCache:
 
     model: tuple[Descriptor, ...] = ()
     data: tuple[Descriptor, ...] = ()
-    token: bytes = bytes(32)
+    token: bytes = bytes(CACHE_TOKEN_BYTES)
 
 
 NO_CACHE = CompilationCache()

@@ -2,6 +2,7 @@
 
 from nnhal.types.buffer import BufferRole
 from nnhal.types.capabilities import (
+    CACHE_TOKEN_BYTES,
     Capabilities,
     Extension,
     ExtensionOperandType,
@@ -14,6 +15,7 @@ from nnhal.types.enums import (
     ErrorStatus,
     ExecutionPreference,
     FusedActivation,
+    NetworkEvent,
     OperandLifeTime,
     OperandType,
     OperationType,
@@ -38,6 +40,7 @@ from nnhal.types.request import (
 )
 
 __all__ = [
+    "CACHE_TOKEN_BYTES",
     "DEFAULT_LOOP_TIMEOUT_NS",
     "MAX_LOOP_TIMEOUT_NS",
     "NO_DEADLINE",
@@ -62,6 +65,7 @@ __all__ = [
     "Memory",
     "Model",
     "NativeHandle",
+    "NetworkEvent",
     "NumberOfCacheFiles",
     "Operand",
     "OperandLifeTime",

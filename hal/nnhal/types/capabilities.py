@@ -60,6 +60,10 @@ class Extension:
     operand_types: tuple[ExtensionOperandType, ...] = ()
 
 
+CACHE_TOKEN_BYTES = 32
+"""Of the token that names an entry of a compilation cache."""
+
+
 @dataclass(frozen=True, slots=True)
 class NumberOfCacheFiles:
     """How many files compilation caching takes; both zero means that the device does none."""

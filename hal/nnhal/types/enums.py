@@ -24,6 +24,15 @@ class ErrorStatus(IntEnum):
         return cls.GENERAL_FAILURE if isinstance(value, int) else None
 
 
+class NetworkEvent(IntEnum):
+    """A moment in the life of a network on a device."""
+
+    BEFORE_LOAD = 1
+    AFTER_LOAD = 2
+    BEFORE_UNLOAD = 3
+    AFTER_UNLOAD = 4
+
+
 class DeviceType(IntEnum):
     """What kind of processor a device is. 0 is not a valid type."""
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nnhal.codec.memory import location_from_wire
 from nnhal.errors import invalid_argument
 from nnhal.extensions import split_code
-from nnhal.types import Operation, OperationType
+from nnhal.types import CACHE_TOKEN_BYTES, Operation, OperationType
 from nnhal.types.layout import is_extension
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import types_pb2
@@ -15,7 +15,6 @@ from nnhal_service.frontends import ModelFormat
 from nnhal_service.frontends.imported import ImportedTensor
 from nnhal_service.partition import Fallback, Options, Pin, Strategy
 from nnhal_service.runtime import (
-    TOKEN_BYTES,
     OutputReport,
     OutputTooSmallError,
     PreparedPlan,
@@ -62,8 +61,8 @@ def options_from_wire(message: wire.LoadModelRequest) -> Options:
 
 def cache_token_from_wire(message: wire.LoadModelRequest) -> bytes:
     """Decode a model's cache token; empty where nothing is to be cached. Raises INVALID_ARGUMENT."""
-    if len(message.cache_token) not in (0, TOKEN_BYTES):
-        invalid_argument(f"a cache token of {len(message.cache_token)} bytes, expected {TOKEN_BYTES}, or none")
+    if len(message.cache_token) not in (0, CACHE_TOKEN_BYTES):
+        invalid_argument(f"a cache token of {len(message.cache_token)} bytes, expected {CACHE_TOKEN_BYTES}, or none")
     return message.cache_token
 
 

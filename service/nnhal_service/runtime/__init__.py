@@ -1,6 +1,6 @@
 """Loaded models on devices: preparing the steps of a plan, and running them on one arena."""
 
-from nnhal_service.runtime.compilation_cache import TOKEN_BYTES, CacheDirectory
+from nnhal_service.runtime.compilation_cache import CacheDirectory
 from nnhal_service.runtime.context import ExecutionContext, TensorBinding
 from nnhal_service.runtime.fleet import Fleet, FleetMember
 from nnhal_service.runtime.loaded_model import LoadedModel
@@ -8,7 +8,6 @@ from nnhal_service.runtime.prepared_plan import PreparedPlan, prepare
 from nnhal_service.runtime.reports import OutputReport, OutputTooSmallError, RunReport, StepReport
 
 __all__ = [
-    "TOKEN_BYTES",
     "CacheDirectory",
     "ExecutionContext",
     "Fleet",

@@ -23,7 +23,6 @@ from nnhal.types import ExecutionPreference, NumberOfCacheFiles, Priority, Token
 from nnhal_service.partition import Step
 from nnhal_service.runtime.fleet import FleetMember
 
-TOKEN_BYTES = 32
 _MODEL, _DATA = "1", "2"
 _log = structlog.get_logger(__name__)
 

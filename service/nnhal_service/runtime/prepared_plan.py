@@ -13,9 +13,9 @@ import structlog
 from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
 from nnhal.extensions import element_sizes, size_in_bytes
 from nnhal.memory import read_pools
-from nnhal.remote import DeviceDescription, NetworkEvent, OptimizationViews
+from nnhal.remote import DeviceDescription, OptimizationViews
 from nnhal.resolved import ResolvedModel, inline_constants, propagate_dimensions
-from nnhal.types import ErrorStatus
+from nnhal.types import ErrorStatus, NetworkEvent
 from nnhal.types.layout import Dimensions, describe
 from nnhal_service.fallback import FallbackMemoryManager, Side, Values, edge_ns, lay_out, values_of
 from nnhal_service.frontends.imported import ImportedModel
