@@ -29,6 +29,7 @@ check: $(VENV)/.dev  ## Lint, type-check, and see that the generated code is wha
 	cd proto && $(abspath $(BIN))/buf lint .
 	$(MAKE) --no-print-directory proto OUT=$(VENV)/proto
 	diff -r -x __pycache__ -x __init__.py -x py.typed $(VENV)/proto/nnhal/v1 hal/nnhal/v1
+	for made in $(VENV)/proto/nnhal/inference/*; do diff $$made hal/nnhal/inference || exit 1; done
 
 test: $(VENV)/.dev  ## Run the tests
 	$(BIN)/python -m pytest
@@ -39,17 +40,20 @@ contract: $(VENV)/.dev  ## Say for each row of the HAL's contract which test sho
 coverage: $(VENV)/.dev  ## Run the tests and report what they do not reach
 	$(BIN)/python -m pip install --quiet coverage
 	$(BIN)/python -m coverage run --source hal,devices,service,client -m pytest
-	$(BIN)/python -m coverage report --skip-covered --omit '*/v1/*'
+	$(BIN)/python -m coverage report --skip-covered --omit '*/v1/*,*_pb2.py'
 
 bench: $(VENV)/.run  ## What a hop between processes costs
 	$(BIN)/nnhal bench hop
 
 OUT ?= hal
-proto: $(VENV)/.dev  ## Make hal/nnhal/v1 from proto/
-	@mkdir -p $(OUT)
+proto: $(VENV)/.dev  ## Make hal/nnhal/v1 and hal/nnhal/inference/*_pb2 from proto/
+	@mkdir -p $(OUT)/nnhal
 	$(BIN)/python -m grpc_tools.protoc -I proto --python_out=$(OUT) --grpc_python_out=$(OUT) \
 	  --plugin=protoc-gen-mypy=$(BIN)/protoc-gen-mypy --plugin=protoc-gen-mypy_grpc=$(BIN)/protoc-gen-mypy_grpc \
 	  --mypy_out=quiet:$(OUT) --mypy_grpc_out=quiet:$(OUT) proto/nnhal/v1/*.proto
+	$(BIN)/python -m grpc_tools.protoc -I proto --python_out=$(OUT)/nnhal \
+	  --plugin=protoc-gen-mypy=$(BIN)/protoc-gen-mypy --mypy_out=quiet:$(OUT)/nnhal proto/inference/*.proto
+	$(BIN)/python proto/private_pool.py $(OUT)/nnhal/inference
 
 demo-models: $(VENV)/.dev  ## Train the networks that the demo ships
 	$(BIN)/python -m pip install --quiet --editable '.[train]'

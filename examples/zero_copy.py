@@ -6,6 +6,7 @@ Start `nnhal up --directory /tmp/nnhal` first, then: python examples/zero_copy.p
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import nnhal_client
 
@@ -13,7 +14,7 @@ import nnhal_client
 def main() -> None:
     """Run a model five times on inputs written in place."""
     path, directory = sys.argv[1:]
-    with nnhal_client.connect(directory) as framework:
+    with nnhal_client.connect(Path(directory)) as framework:
         model = framework.load(path)
         for placement in model.placements:
             print(placement.operation, "on", placement.device, "for", ", ".join(placement.nodes))

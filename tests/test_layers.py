@@ -17,7 +17,8 @@ PACKAGES = {
 }
 SERVICE_LAYERS = [
     {"native", "v2", "admin"},
-    {"repository"},
+    {"repository", "access", "observability"},
+    {"serving"},
     {"runtime"},
     {"fallback", "partition"},
     {"frontends"},

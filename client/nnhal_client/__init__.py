@@ -2,11 +2,28 @@
 
 import nnhal_client
 
-with nnhal_client.connect("/run/nnhal/framework") as framework:
-    outputs = framework.load("digits.onnx").run({"image": image})
+with nnhal_client.connect("localhost:8001") as server:
+    outputs = server.open("digits").run({"image": image})
 """
 
-from nnhal_client.framework import Binding, Framework, Model, RunReport, StepReport, connect
-from nnhal_client.tensors import Tensor
+from nnhal.tensors import Tensor
+from nnhal_client.connecting import connect
+from nnhal_client.framework import Binding, Framework, Model
+from nnhal_client.memory import DomainMemory, MemoryRole
+from nnhal_client.reports import LedgerEntry, RunReport, StepReport
+from nnhal_client.v2 import V2Model, V2Server
 
-__all__ = ["Binding", "Framework", "Model", "RunReport", "StepReport", "Tensor", "connect"]
+__all__ = [
+    "Binding",
+    "DomainMemory",
+    "Framework",
+    "LedgerEntry",
+    "MemoryRole",
+    "Model",
+    "RunReport",
+    "StepReport",
+    "Tensor",
+    "V2Model",
+    "V2Server",
+    "connect",
+]

@@ -17,6 +17,7 @@ from nnhal.resolved import ResolvedModel
 from nnhal.types import (
     DEFAULT_LOOP_TIMEOUT_NS,
     NO_DEADLINE,
+    NO_SPAN,
     Capabilities,
     DeviceType,
     ErrorStatus,
@@ -24,11 +25,12 @@ from nnhal.types import (
     Extension,
     NumberOfCacheFiles,
     Priority,
+    Span,
 )
 from nnhal.types.layout import Dimensions
 from nnhal_devices.backend import Backend, MemoryRules
 
-BACKEND_API_VERSION = (1, 0)
+BACKEND_API_VERSION = (1, 1)
 """Major and minor version of this interface, which backends in files of their own are checked against.
 
 The minor version grows with what a backend made before it need not know: something new with a default. The major
@@ -95,11 +97,13 @@ class Outcome:
     """What a run found out.
 
     ``dimensions`` of each output; empty where they are just as bound. An output that is larger than its memory is not
-    written. ``time_on_device_ns`` is modelled time, None where the clock around the run is the right answer.
+    written. ``time_on_device_ns`` is modelled time, None where the clock around the run is the right answer. ``span``
+    is when a run that was enqueued was done; NO_SPAN where that was between the call and what concluded it.
     """
 
     dimensions: tuple[Dimensions, ...] = ()
     time_on_device_ns: int | None = None
+    span: Span = NO_SPAN
 
 
 DONE = Outcome()

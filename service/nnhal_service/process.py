@@ -3,23 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
+from types import TracebackType
 
 from nnhal.endpoint import Endpoint
 from nnhal.link import Limits
 from nnhal.serving import ServerProcess
 from nnhal.v1 import framework_pb2, framework_pb2_grpc
+from nnhal_service.front_door import FrontDoor
 from nnhal_service.native.client import Client, Clients
 from nnhal_service.native.servicer import FrameworkServicer
 from nnhal_service.runtime import Fleet
 from nnhal_service.settings import ServiceSettings
 
 
-def serve(endpoint: Endpoint, devices: Mapping[str, Endpoint], settings: ServiceSettings) -> ServerProcess:
-    """The servers of the framework, to be entered. Raises OSError or ValueError for an endpoint of no use."""
-    clients = Clients(Client)
-    limits = Limits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
-    process = ServerProcess(endpoint, clients.opened, limits, settings.rpc_threads, settings.allowed_uids)
-    servicer = FrameworkServicer(Fleet(devices), clients, settings.cache_directory)
-    framework_pb2_grpc.add_FrameworkServiceServicer_to_server(servicer, process.rpc)
-    process.reflect([service.full_name for service in framework_pb2.DESCRIPTOR.services_by_name.values()])
-    return process
+class FrameworkProcess:
+    """The native service and, where there is a model repository, the protocol's fronts. Use as a context.
+
+    ``addresses`` are those of the fronts, by protocol.
+    """
+
+    def __init__(self, endpoint: Endpoint, devices: Mapping[str, Endpoint], settings: ServiceSettings) -> None:
+        """Raises OSError or ValueError for an endpoint or settings of no use."""
+        clients = Clients(Client)
+        limits = Limits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
+        fleet = Fleet(devices)
+        endpoint.create()
+        self._front_door = FrontDoor(endpoint.directory, fleet, settings) if settings.model_repository else None
+        self._native = ServerProcess(endpoint, clients.opened, limits, settings.rpc_threads, settings.allowed_uids)
+        models = self._front_door.repository if self._front_door else None
+        servicer = FrameworkServicer(fleet, clients, settings.cache_directory, models)
+        framework_pb2_grpc.add_FrameworkServiceServicer_to_server(servicer, self._native.rpc)
+        self._native.reflect([service.full_name for service in framework_pb2.DESCRIPTOR.services_by_name.values()])
+        self.addresses = self._front_door.addresses if self._front_door else {}
+        self._undo = ExitStack()
+
+    def __enter__(self) -> FrameworkProcess:
+        with ExitStack() as undo:
+            undo.enter_context(self._native)
+            if self._front_door is not None:
+                undo.enter_context(self._front_door)
+            self._undo = undo.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._undo.close()

@@ -1,16 +1,90 @@
-"""The settings of the framework process: NNHAL_SERVICE_* in the environment."""
+"""The settings of the framework process: its options, then NNHAL_SERVICE_* in the environment, then the default."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from nnhal.settings import ProcessSettings
+from nnhal_service.repository import ControlMode
+
+_MEBIBYTE = 1 << 20
 
 
 class ServiceSettings(ProcessSettings):
-    """What may be said of the framework process besides its endpoint and its devices."""
+    """What may be said of the framework process besides its endpoint and its devices.
 
-    model_config = SettingsConfigDict(env_prefix="NNHAL_SERVICE_", frozen=True, extra="forbid")
+    The protocol is served where there is a model repository.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="NNHAL_SERVICE_", frozen=True, extra="forbid", protected_namespaces=("settings_",)
+    )
 
     cache_directory: str = ""
     """Where compilations are kept for clients that give tokens; empty for no caching."""
+
+    model_repository: tuple[Path, ...] = ()
+    """Folders of models."""
+
+    model_control_mode: ControlMode = ControlMode.NONE
+    """Who decides which models are loaded."""
+
+    load_model: tuple[str, ...] = ()
+    """What is loaded at the start in mode explicit."""
+
+    repository_poll_secs: float = Field(default=15.0, gt=0)
+    """How often the repositories are looked at in mode poll."""
+
+    strict_readiness: bool = True
+    """The server is ready only when every model is."""
+
+    exit_on_error: bool = True
+    """A model that fails at the start ends the process."""
+
+    model_config_name: str = ""
+    """Which of the models' other configurations to use."""
+
+    allow_http: bool = True
+    http_host: str = "127.0.0.1"
+    http_port: int = Field(default=8000, ge=0, le=65535)
+    http_max_input_size: int = Field(default=64 * _MEBIBYTE, gt=0)
+    """Bytes of a body."""
+
+    allow_grpc: bool = True
+    grpc_host: str = "127.0.0.1"
+    grpc_port: int = Field(default=8001, ge=0, le=65535)
+    grpc_max_message_size: int = Field(default=2**31 - 1, gt=0)
+    """Bytes of a message."""
+
+    allow_metrics: bool = True
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int = Field(default=8002, ge=0, le=65535)
+
+    inference_threads: int = Field(default=16, ge=1, le=256)
+    """Requests that each front serves at a time."""
+
+    allow_client_shm: bool = False
+    """Clients may register files in /dev/shm."""
+
+    client_shm_regions: int = Field(default=1024, ge=1)
+    """How many one client may register."""
+
+    tokens: Path | None = None
+    """A file of bearer tokens; without one everybody who reaches the server may do everything."""
+
+    rate_limit: float = Field(default=0.0, ge=0)
+    """Requests a second of one client; 0 for no limit."""
+
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    tls_client_authority: Path | None = None
+    """Only clients with a certificate of it come in."""
+
+    insecure: bool = False
+    """Listen where other hosts come without TLS and tokens."""
+
+    trace_directory: str = ""
+    """Where trace files are written; empty for nowhere."""

@@ -13,11 +13,11 @@ import pytest
 
 from nnhal.endpoint import Endpoint
 from nnhal.fence import Fence, FenceError, create_fence
-from nnhal.memory import create_ashmem
+from nnhal.memory import MappedPool, create_ashmem, open_pool
 from nnhal.operations._types import F32
 from nnhal.remote import RemoteDevice, RemoteExecution, RemoteLauncher
-from nnhal.types import DeviceType, ErrorStatus, ExecutionConfig, Memory, Model, NetworkEvent, OperationType
-from tests.support.additions import POOL_KINDS, Addition, addition_in_ashmem, addition_model
+from nnhal.types import DeviceType, ErrorStatus, ExecutionConfig, Memory, Model, NetworkEvent, OperationType, Request
+from tests.support.additions import POOL_KINDS, Addition, addition_in_ashmem, addition_model, argument
 from tests.support.agreement import like
 from tests.support.entry_points import ALL_ENTRY_POINTS, PLAIN, Target
 from tests.support.models import Recipe
@@ -122,6 +122,49 @@ def test_a_chain_is_enqueued_and_synced_once(gpu: RemoteDevice, launcher: Remote
     assert all(untouched(addition) for _, addition in chain)
     wait(launcher.sync())
     assert [sums_to(addition, number + 1) for number, (_, addition) in enumerate(chain)] == [True] * 5
+
+
+@pytest.mark.parametrize("config", [PLAIN, MEASURED])
+def test_what_is_copied_into_an_execution_may_be_a_result_of_what_is_in_the_queue(
+    gpu: RemoteDevice, launcher: RemoteLauncher, config: ExecutionConfig
+) -> None:
+    """The result of the first one does not begin at a multiple of 128: the host copies it out, and into the second."""
+    size = 4 * ELEMENTS
+    memory = create_ashmem(5 * size)
+    pool = open_pool(memory, writable=True)
+    assert isinstance(pool, MappedPool)
+    values = pool.view(0, 5 * size).view(np.float32)
+    between = 2 * size + size // 2
+    prepared = gpu.prepare_model(addition_model(ELEMENTS))
+    first, second = (
+        prepared.create_reusable_execution(
+            Request((argument(0, size), argument(one, size)), (argument(sum_, size),), (memory,)), config
+        )
+        for one, sum_ in ((size, between), (between, 4 * size))
+    )
+    for number in range(3):
+        values[:] = np.nan
+        values[: 2 * ELEMENTS] = number
+        enqueue(launcher, first)
+        enqueue(launcher, second)
+        wait(launcher.sync())
+        np.testing.assert_array_equal(values[4 * ELEMENTS :], 3 * number)
+    assert (launcher.info(first).staged_bytes, launcher.info(second).staged_bytes) == (size, size)
+
+
+def test_a_sync_tells_of_what_failed_before_it_was_flushed(gpu: RemoteDevice, launcher: RemoteLauncher) -> None:
+    failing, _ = bound(gpu)
+    duration_ns = 400_000_000
+    enqueue(launcher, failing, duration_ns)
+    ended = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    wait_until(lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME) > ended + duration_ns, "the deadline passes")
+    size = 4 * ELEMENTS
+    memory = create_ashmem(4 * size)
+    request = Request((argument(size // 2, size), argument(2 * size, size)), (argument(3 * size, size),), (memory,))
+    enqueue(launcher, gpu.prepare_model(addition_model(ELEMENTS)).create_reusable_execution(request))
+    with pytest.raises(FenceError):
+        wait(launcher.sync())
+    wait(launcher.sync())
 
 
 @pytest.mark.parametrize("config", [PLAIN, MEASURED])

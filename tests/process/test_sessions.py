@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -20,8 +21,8 @@ from nnhal.errors import HalError
 from nnhal.link import SESSION_METADATA, Link
 from nnhal.memory import create_ashmem, map_file, open_pool
 from nnhal.memory.mmap_fd import create_file
-from nnhal.remote import RemoteDevice
-from nnhal.types import Ashmem, MappableFile, Memory, Request
+from nnhal.remote import RemoteDevice, RemoteExecution
+from nnhal.types import NO_SPAN, Ashmem, ExecutionConfig, FencedExecutionInfo, MappableFile, Memory, Request
 from nnhal.v1 import backend_pb2, buffer_pb2, burst_pb2, device_pb2, execution_pb2
 from nnhal.v1 import fenced_execution_callback_pb2 as callback_pb2
 from nnhal.v1 import prepared_model_pb2 as prepared_pb2
@@ -99,6 +100,46 @@ def test_a_burst_says_what_was_staged_for_each_execution(any_device: RemoteDevic
         staged = POOL_BYTES if kind == "unsealed file" else 0
         assert [outcome.staged_bytes for outcome in outcomes] == [staged, staged], kind
         assert all((outcome.staging_ns > 0) == (staged > 0) for outcome in outcomes)
+
+
+def test_an_execution_that_measures_says_when_it_was_and_when_it_copied(
+    any_device: RemoteDevice, tmp_path: Path
+) -> None:
+    prepared = any_device.prepare_model(addition_model())
+    burst, launcher = prepared.configure_execution_burst(), any_device.open_launcher()
+    for kind, make in POOL_KINDS.items():
+        request = Addition(make(POOL_BYTES, tmp_path)).request
+        execution = prepared.create_reusable_execution(request, ExecutionConfig(measure_timing=True))
+        copied = [(False, 2 * TENSOR_BYTES), (True, TENSOR_BYTES)] if kind == "unsealed file" else []
+
+        def launched(execution: RemoteExecution = execution) -> FencedExecutionInfo:
+            fence = launcher.launch(execution)
+            if fence is not None:
+                fence.wait()
+            return launcher.info(execution)
+
+        for run in (partial(burst.run, execution), launched):
+            before = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+            outcome = run()
+            after = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+            assert [(copy.is_output, copy.bytes) for copy in outcome.copies] == copied, kind
+            copies = [instant for copy in outcome.copies for instant in (copy.started_ns, copy.ended_ns)]
+            instants = [before, outcome.span.started_ns, *copies, outcome.span.ended_ns, after]
+            assert instants == sorted(instants), kind
+            assert outcome.staging_ns == sum(copy.ended_ns - copy.started_ns for copy in outcome.copies)
+    launcher.close()
+
+
+def test_an_execution_that_does_not_measure_says_nothing_of_when(any_device: RemoteDevice, tmp_path: Path) -> None:
+    prepared = any_device.prepare_model(addition_model())
+    burst = prepared.configure_execution_burst()
+    for make in POOL_KINDS.values():
+        execution = prepared.create_reusable_execution(Addition(make(POOL_BYTES, tmp_path)).request)
+        assert burst.run(execution)[3:] == (NO_SPAN, ())
+        launched = execution.execute_fenced()
+        if launched.fence is not None:
+            launched.fence.wait()
+        assert (launched.info().span, launched.info().copies) == (NO_SPAN, ())
 
 
 def test_an_argument_that_a_device_cannot_use_where_it_lies_is_staged(cpu_acc: Endpoint) -> None:

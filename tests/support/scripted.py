@@ -1,8 +1,9 @@
-"""Devices that say what a test has them say: ``python -m tests.support.scripted ENDPOINT [METHOD]``.
+"""Devices that say what a test has them say: ``python -m tests.support.scripted ENDPOINT DIES [STOPS]``.
 
 They are served by real servers over real sockets. A script gives the answer of a method, ``Device.GetType`` for
 instance: a message, a list of messages where the method streams, or a function of the request and the call. What a
-script leaves out is answered as a device in good health does. As a process, the device dies where it is asked METHOD.
+script leaves out is answered as a device in good health does. As a process, the device dies where it is asked the first
+method named, and stops, as SIGSTOP makes it, where it is asked the second one.
 """
 
 from __future__ import annotations
@@ -287,11 +288,13 @@ class Serve(Protocol):
 
 
 @contextmanager
-def scripted_process(directory: Path, dies_at: str = "") -> Iterator[tuple[subprocess.Popen[bytes], Endpoint]]:
-    """A device in good health as a process of its own, which dies where it is asked ``dies_at``."""
+def scripted_process(
+    directory: Path, dies_at: str = "", stops_at: str = ""
+) -> Iterator[tuple[subprocess.Popen[bytes], Endpoint]]:
+    """A device in good health as a process of its own, which dies where it is asked ``dies_at``, or stops."""
     endpoint = Endpoint(directory)
     process = subprocess.Popen(
-        [sys.executable, "-m", __name__, str(directory), dies_at],
+        [sys.executable, "-m", __name__, str(directory), dies_at, stops_at],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=Path(__file__).parents[2],
@@ -299,7 +302,8 @@ def scripted_process(directory: Path, dies_at: str = "") -> Iterator[tuple[subpr
     with process:
         try:
             assert process.stdout is not None
-            assert process.stdout.readline() == b"serving\n"
+            # Whoever waited for it to come back may be let in before it says so, which is logged.
+            assert any(line == b"serving\n" for line in process.stdout)
             yield process, endpoint
         finally:
             process.kill()
@@ -316,6 +320,11 @@ def _die(request: Any, call: Call) -> NoReturn:
     raise AssertionError("nothing survives this")
 
 
+def _stop(request: Any, call: Call) -> NoReturn:
+    os.kill(os.getpid(), signal.SIGSTOP)
+    call.wait_for_the_end()  # the signal may take effect a moment later
+
+
 def _launch_and_die(request: Any, call: Call) -> Iterator[Any]:
     yield from preparing(LAUNCHED)
     _die(request, call)
@@ -323,8 +332,12 @@ def _launch_and_die(request: Any, call: Call) -> Iterator[Any]:
 
 def main() -> None:
     """Serve until standard input ends."""
-    directory, dies_at = sys.argv[1:]
-    script = {dies_at: _launch_and_die if dies_at.startswith("Device.Prepare") else _die} if dies_at else {}
+    directory, dies_at, stops_at = sys.argv[1:]
+    script: dict[str, Behaviour] = {}
+    if dies_at:
+        script[dies_at] = _launch_and_die if dies_at.startswith("Device.Prepare") else _die
+    if stops_at:
+        script[stops_at] = _stop
     with ScriptedDevice(Endpoint(Path(directory)), script):
         print("serving", flush=True)
         sys.stdin.read()

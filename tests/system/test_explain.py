@@ -106,6 +106,26 @@ def test_the_command_shows_tables(tmp_path: Path) -> None:
     assert "measured" not in done.stdout.replace("its times are measured", "")
 
 
+def test_measured_runs_have_a_ledger_and_a_timeline(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.json"
+    pins = [f"--pin=name:{name}" for name in ("first=cpu_acc", "middle=gpu_acc", "last=cpu_acc")]
+    options = ["--devices", "gpu_acc,cpu_acc", *pins, "--runs", "3", "--trace", str(trace), "--json"]
+    done = nnhal("explain", str(network(tmp_path)), *options)
+    assert done.returncode == 0, done.stderr
+    story = json.loads(done.stdout)
+    copied = [(edge["value"], edge["copied_bytes"]) for edge in story["edges"]]
+    assert [(entry["value"], entry["copied_bytes"]) for entry in story["measured"]["ledger"]] == copied
+    spans = [event["name"] for event in json.loads(trace.read_text())["traceEvents"] if event["ph"] == "X"]
+    assert [name for name in spans if name.startswith("run")] == [f"run network {n}" for n in (0, 0, 1, 1, 2, 2)]
+    assert len([name for name in spans if name.startswith("step")]) == 3 * len(story["steps"])
+
+
+def test_a_timeline_needs_runs(tmp_path: Path) -> None:
+    done = nnhal("explain", str(network(tmp_path)), "--runs", "0", "--trace", str(tmp_path / "trace.json"))
+    assert done.returncode == 1
+    assert "nnhal: --trace needs runs: got --runs 0" in done.stderr
+
+
 def test_a_driver_that_does_not_exist_is_named(tmp_path: Path) -> None:
     done = nnhal("explain", str(network(tmp_path)), "--devices", "cpu_acc,abacus")
     assert done.returncode == 1

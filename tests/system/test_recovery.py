@@ -121,6 +121,29 @@ def test_a_whole_model_on_a_device_that_dies_runs_on_the_cpu(
         check(model)
 
 
+def test_the_ledger_of_a_run_without_its_device_is_of_the_one_that_stood_in(
+    testbed: Testbed, framework: Framework, path: Path
+) -> None:
+    model = framework.load(path, pins=PINS)
+    _, whole = model.run_with_report({"x": X})
+    assert not whole.fell_back
+    assert [(entry.value, entry.source, entry.destination) for entry in whole.ledger] == [
+        ("x", "", "gpu_acc"),
+        ("x", "", "gpu_acc"),
+        ("a", "gpu_acc", "cpu_acc"),
+        ("b", "cpu_acc", "gpu_acc"),
+        ("y", "gpu_acc", ""),
+    ]
+    os.kill(testbed.pid("gpu_acc"), signal.SIGKILL)
+    _, report = model.run_with_report({"x": X})
+    assert report.fell_back
+    devices = {step.step: step.device for step in report.steps}
+    for entry in report.ledger:
+        assert entry.source == devices.get(entry.source_step, "")
+        assert entry.destination == devices.get(entry.destination_step, "")
+    assert sum(entry.copied_bytes for entry in report.ledger) == sum(step.copied_bytes for step in report.steps)
+
+
 @pytest.mark.slow
 def test_under_load_every_run_gets_the_right_answer_over_many_deaths(testbed: Testbed, path: Path) -> None:
     """Four clients run without pause while their devices are killed one after the other."""

@@ -66,6 +66,33 @@ def test_json_has_outputs_placements_and_times(
     assert all(step["copied_bytes"] == 0 for step in result["steps"])
 
 
+def test_the_ledger_is_a_table_and_in_json(model: Path, inputs: tuple[Path, dict[str, Array]]) -> None:
+    given = (str(model), "-i", str(inputs[0]), "--pin", "op:SOFTMAX=cpu_ref", "--pin", "op:ADD=cpu_acc")
+    shown = nnhal("run", *given, "--ledger")
+    assert shown.returncode == 0, shown.stderr
+    assert "copied in all: 0 bytes" in shown.stdout
+    assert "copied in all" not in nnhal("run", *given).stdout
+    ledger = json.loads(nnhal("run", *given, "--json").stdout)["ledger"]
+    assert [(entry["value"], entry["source"], entry["destination"]) for entry in ledger] == [
+        ("a", "", "cpu_acc"),
+        ("b", "", "cpu_acc"),
+        ("sum", "cpu_acc", "cpu_ref"),
+        ("y", "cpu_ref", ""),
+    ]
+    assert all(entry["copied_bytes"] == 0 and entry["strategy"] == "ExportToTarget" for entry in ledger)
+
+
+def test_a_trace_has_a_row_for_everybody(model: Path, inputs: tuple[Path, dict[str, Array]], tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    pins = ("--pin", "op:SOFTMAX=cpu_ref", "--pin", "op:ADD=cpu_acc")
+    done = nnhal("run", str(model), "-i", str(inputs[0]), *pins, "--trace", str(path))
+    assert done.returncode == 0, done.stderr
+    events = json.loads(path.read_text())["traceEvents"]
+    rows = [event["args"]["name"] for event in events if event["name"] == "process_name"]
+    assert rows == ["client", "framework", "cpu_acc", "cpu_ref"]
+    assert [event["name"] for event in events if event["ph"] == "X"] == ["run model", "run model", "step 0", "step 1"]
+
+
 def test_a_wrong_shape_is_one_line_that_says_what_was_expected(model: Path, tmp_path: Path) -> None:
     path = tmp_path / "wrong.npz"
     np.savez(path, a=np.zeros((2, 2), np.float32), b=np.zeros((2, 3), np.float32))

@@ -84,10 +84,11 @@ def test_a_branch_is_chosen_at_run_time(framework: Framework, tmp_path: Path) ->
     path = tmp_path / "branches.tflite"
     path.write_bytes(file.build(*file.operator("IF", [wanted, doubled], {"y": floats(1, 40)}, options)))
     model, given = framework.load(path, partitioner="nnapi"), np.linspace(0, 1, 40, dtype=np.float32).reshape(1, 40)
-    assert model.steps == ("cpu_acc", "cpu_ref")
+    assert model.steps == ("cpu_acc", "cpu_acc", "cpu_acc")  # what is before the IF, and either branch
     for truth, addend in ((True, 1), (False, 2)):
-        outputs = model.run({"x": given, "wanted": np.array([truth], np.uint8)})
+        outputs, report = model.run_with_report({"x": given, "wanted": np.array([truth], np.uint8)})
         np.testing.assert_allclose(outputs["y"], 2 * given + addend, atol=1e-6)
+        assert [step.step for step in report.steps] == [0, addend]
 
 
 def test_a_broken_file_is_refused_by_name(framework: Framework, path: Path, tmp_path: Path) -> None:

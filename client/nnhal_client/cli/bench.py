@@ -16,8 +16,10 @@ from nnhal_client.bench.fallback import KIB, SIZES, FallbackReport, measure_fall
 from nnhal_client.bench.hop import HopReport, measure_hop
 from nnhal_client.bench.modes import measure_modes
 from nnhal_client.bench.network import measure_networks
+from nnhal_client.cli.bench_serve import serve
 
 app = typer.Typer(help="Measure, against a named floor, in one run.", no_args_is_help=True)
+app.command("serve")(serve)
 
 
 @app.callback()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
@@ -14,11 +15,14 @@ import typer
 from rich.console import Console
 
 from nnhal.arrays import Array
+from nnhal.tensors import Tensor
+from nnhal.trace import Trace
 from nnhal_client.cli.ephemeral import ephemeral_framework
 from nnhal_client.cli.run import pins_from
 from nnhal_client.explain import Measured, page, show
-from nnhal_client.framework import Model, RunReport
-from nnhal_client.tensors import Tensor
+from nnhal_client.framework import Model
+from nnhal_client.reports import RunReport
+from nnhal_client.trace import add_run
 from nnhal_client.up import DEFAULT_TOPOLOGY, DeviceEntry, Topology, read_topology
 
 
@@ -43,15 +47,26 @@ def explain(
     runs: Annotated[int, typer.Option(help="Runs to measure, with random inputs; 0 for none.", min=0)] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page with a picture to FILE.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option("--trace", help="Write the timeline of the measured runs to FILE, for Perfetto.")
+    ] = None,
 ) -> None:
     """Say of each operation where it runs and what every other device said, and of each edge what it costs and why."""
+    if trace and not runs:
+        raise ValueError("--trace needs runs: got --runs 0")
     console = Console(stderr=True, soft_wrap=True)
     with ephemeral_framework(_topology(devices, topology), console) as framework:
         with console.status(f"preparing {model.name}"):
             loaded = framework.load(model, pins=pins_from(pin or []), partitioner=partitioner.value)
         explanation = loaded.explain()
-        if runs:
-            explanation = replace(explanation, measured=_measure(loaded, runs))
+        reports = _run(loaded, runs)
+        if reports:
+            explanation = replace(explanation, measured=_measured(reports, len(loaded.steps)))
+    if trace:
+        timeline = Trace()
+        for number, report in enumerate(reports):
+            add_run(timeline, report, loaded.placements, f"{model.stem} {number}")
+        timeline.write(trace)
     if html:
         html.write_text(page(explanation, f"{model.name} on {', '.join(d.name for d in explanation.devices)}"))
     if as_json:
@@ -68,16 +83,22 @@ def _topology(devices: str, path: Path | None) -> Topology:
     return Topology(device=tuple(DeviceEntry(driver=name.strip()) for name in devices.split(",")))
 
 
-def _measure(model: Model, runs: int) -> Measured:
-    inputs = {tensor.name: _some_value(tensor) for tensor in model.inputs}
-    reports: list[RunReport] = [model.run_with_report(inputs)[1] for _ in range(runs)]
-    steps = range(len(model.steps))
+def _run(model: Model, runs: int) -> list[RunReport]:
+    inputs = {tensor.name: _some_value(tensor) for tensor in model.inputs} if runs else {}
+    return [model.run_with_report(inputs)[1] for _ in range(runs)]
+
+
+def _measured(reports: Sequence[RunReport], steps: int) -> Measured:
+    """Medians; those of a step over all the times that it was run."""
+    of_step = [[step for report in reports for step in report.steps if step.step == number] for number in range(steps)]
     return Measured(
-        runs,
+        len(reports),
         median(report.duration_ns for report in reports),
-        tuple(median(report.steps[n].time_on_device_ns for report in reports) for n in steps),
-        tuple(median(report.steps[n].time_in_driver_ns for report in reports) for n in steps),
+        tuple(median([step.time_on_device_ns for step in taken] or [-1]) for taken in of_step),
+        tuple(median([step.time_in_driver_ns for step in taken] or [-1]) for taken in of_step),
+        tuple(median([step.copy_duration_ns for step in taken] or [-1]) for taken in of_step),
         sum(step.copied_bytes for step in reports[-1].steps),
+        reports[-1].ledger,
     )
 
 

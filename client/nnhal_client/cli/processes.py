@@ -35,12 +35,17 @@ def up(
     directory: Annotated[
         Path | None, typer.Option(help="Where the sockets go; NNHAL_DIRECTORY or /run/nnhal by default.")
     ] = None,
+    model_repository: Annotated[
+        Path | None, typer.Option(help="A folder of models to serve over HTTP (port 8000) and gRPC (port 8001).")
+    ] = None,
 ) -> None:
     """Start devices and a framework, watch over them, and stop them all on SIGINT or SIGTERM.
 
     A process that dies is started again. The framework is reached at DIRECTORY/framework.
     """
     chosen = read_topology(topology) if topology else DEFAULT_TOPOLOGY
+    if model_repository is not None:
+        chosen = chosen.serving(model_repository.resolve())
     root = (directory or ClientSettings().directory).resolve()
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     supervision = Supervision(None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -14,9 +15,13 @@ from rich.table import Table
 
 from nnhal.arrays import Array
 from nnhal.extensions.values import Value
+from nnhal.tensors import Tensor
+from nnhal.trace import Trace
 from nnhal_client.cli.ephemeral import ephemeral_framework
-from nnhal_client.framework import Model, RunReport
-from nnhal_client.tensors import Tensor
+from nnhal_client.explain import show_ledger
+from nnhal_client.framework import Model
+from nnhal_client.reports import RunReport
+from nnhal_client.trace import add_run
 from nnhal_client.up import DEFAULT_TOPOLOGY, read_topology
 
 _SHOWN = 10
@@ -36,6 +41,10 @@ def run(
     pin: Annotated[
         list[str] | None, typer.Option(help="name:GLOB=DEVICE or op:TYPE=DEVICE; may be given several times.")
     ] = None,
+    ledger: Annotated[bool, typer.Option("--ledger", help="Show what was copied for each use of a value.")] = False,
+    trace: Annotated[
+        Path | None, typer.Option("--trace", help="Write the run's timeline to FILE, for Perfetto or chrome://tracing.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run one inference: start devices and a framework, load MODEL, run it, show or save what comes out."""
@@ -48,10 +57,16 @@ def run(
         if output:
             with output.open("wb") as file:
                 np.savez(file, **outputs)
+        if trace:
+            timeline = Trace()
+            add_run(timeline, report, loaded.placements, model.stem)
+            timeline.write(trace)
         if as_json:
             print(json.dumps(_as_dict(loaded, outputs, report)))
         else:
             _show(loaded, outputs, report, output)
+            if ledger:
+                show_ledger(report.ledger, Console())
 
 
 def pins_from(texts: Sequence[str]) -> dict[str, str]:
@@ -93,13 +108,17 @@ def _as_dict(model: Model, outputs: Mapping[str, Value], report: RunReport) -> d
         ],
         "steps": [
             {
+                "step": step.step,
                 "device": step.device,
                 "duration_ns": step.duration_ns,
                 "time_on_device_ns": step.time_on_device_ns,
                 "copied_bytes": step.copied_bytes,
+                "started_ns": step.started_ns,
+                "ended_ns": step.ended_ns,
             }
             for step in report.steps
         ],
+        "ledger": [asdict(entry) for entry in report.ledger],
         "duration_ns": report.duration_ns,
         "arena_bytes": model.arena_bytes,
     }
@@ -108,10 +127,10 @@ def _as_dict(model: Model, outputs: Mapping[str, Value], report: RunReport) -> d
 def _show(model: Model, outputs: Mapping[str, Value], report: RunReport, output: Path | None) -> None:
     console = Console()
     table = Table("step", "device", "operations", "on device", "copied")
-    for number, step in enumerate(report.steps):
-        operations = sum(p.step == number for p in model.placements)
+    for step in report.steps:
+        operations = sum(p.step == step.step for p in model.placements)
         table.add_row(
-            str(number),
+            str(step.step),
             step.device,
             str(operations),
             f"{step.time_on_device_ns / 1e3:.0f} µs",

@@ -11,7 +11,7 @@ from nnhal_client.explain.explanation import (
     explanation_from_wire,
 )
 from nnhal_client.explain.page import page
-from nnhal_client.explain.tables import show
+from nnhal_client.explain.tables import show, show_ledger
 
 __all__ = [
     "Counterfactual",
@@ -24,4 +24,5 @@ __all__ = [
     "explanation_from_wire",
     "page",
     "show",
+    "show_ledger",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from nnhal.v1 import framework_pb2 as wire
+from nnhal_client.reports import LedgerEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +70,18 @@ class Counterfactual:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Medians over some runs: the whole run, and each step's device and driver time; and what one run copied."""
+    """Medians over some runs: the whole run, and each step's time on the device, in the driver, and of that copying.
+
+    A step that was never run has -1. ``copied_bytes`` and ``ledger`` are the last run's.
+    """
 
     runs: int
     duration_ns: float
     step_device_ns: tuple[float, ...]
     step_driver_ns: tuple[float, ...]
+    step_copy_ns: tuple[float, ...]
     copied_bytes: int
+    ledger: tuple[LedgerEntry, ...]
 
 
 @dataclass(frozen=True, slots=True)

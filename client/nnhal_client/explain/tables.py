@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.table import Table
 
 from nnhal_client.explain.explanation import Explanation
+from nnhal_client.reports import LedgerEntry
 
 
 def show(explanation: Explanation, console: Console) -> None:
@@ -13,6 +16,9 @@ def show(explanation: Explanation, console: Console) -> None:
     console.print(_operations(explanation))
     console.print(_edges(explanation))
     console.print(_steps(explanation))
+    measured = explanation.measured
+    if measured is not None:
+        show_ledger(measured.ledger, console)
     for device in explanation.devices:
         times = "modelled" if device.modelled_timing else "measured"
         console.print(f"{device.name}: {device.realisation or 'no word of what it is'}; its times are {times}")
@@ -22,7 +28,6 @@ def show(explanation: Explanation, console: Console) -> None:
         f"{explanation.client_bytes:,} of the client's; copied in a run, by plan: {explanation.copied_bytes:,} bytes",
         highlight=False,
     )
-    measured = explanation.measured
     if measured is not None:
         console.print(
             f"modelled {_time(explanation.modelled_ns)}; measured {_time(measured.duration_ns)} (median of "
@@ -34,6 +39,24 @@ def show(explanation: Explanation, console: Console) -> None:
     for other in explanation.counterfactuals:
         told = f"would be {_time(other.modelled_ns)}" if other.modelled_ns else f"is not possible: {other.reason}"
         console.print(f"all on {other.device} {told}", highlight=False, markup=False)
+
+
+def show_ledger(ledger: Sequence[LedgerEntry], console: Console) -> None:
+    """Print what became of each use of a value in one run, and how many bytes were copied in all."""
+    table = Table(title="Copy ledger of a run")
+    for column in ("value", "from", "to", "how, and why", "bytes", "copied"):
+        table.add_column(column, overflow="fold")
+    for entry in ledger:
+        table.add_row(
+            entry.value or "-",
+            _place(entry.source or "client", entry.source_step),
+            _place(entry.destination or "client", entry.destination_step),
+            f"{entry.strategy}: {entry.reason}",
+            f"{entry.bytes:,}",
+            f"{entry.copied_bytes:,}",
+        )
+    console.print(table)
+    console.print(f"copied in all: {sum(entry.copied_bytes for entry in ledger):,} bytes", highlight=False)
 
 
 def _operations(explanation: Explanation) -> Table:
@@ -67,7 +90,15 @@ def _edges(explanation: Explanation) -> Table:
 
 def _steps(explanation: Explanation) -> Table:
     table = Table(
-        "step", "device", "operations", "modelled", "on device", "in driver", "what it makes of them", title="Steps"
+        "step",
+        "device",
+        "operations",
+        "modelled",
+        "on device",
+        "in driver",
+        "of that copying",
+        "what it makes of them",
+        title="Steps",
     )
     measured = explanation.measured
     for number, step in enumerate(explanation.steps):
@@ -78,6 +109,7 @@ def _steps(explanation: Explanation) -> Table:
             _time(step.modelled_ns),
             _time(measured.step_device_ns[number]) if measured else "",
             _time(measured.step_driver_ns[number]) if measured else "",
+            _time(measured.step_copy_ns[number]) if measured else "",
             "\n".join(step.optimizations) or "as they are",
         )
     return table

@@ -16,6 +16,8 @@ from nnhal_client.up.topology import FRAMEWORK, DeviceEntry, Topology
 
 _FIRST_RESTART_SECONDS = 0.2
 _LONGEST_RESTART_SECONDS = 10.0
+_LOADING_SECONDS = 600.0
+"""What the framework may take to load its models."""
 
 
 class Testbed:
@@ -58,7 +60,7 @@ class Testbed:
                 self._children[entry.title].wait_until_ready()
                 self._tell(f"{entry.title}: driver {entry.driver}, process {self.pid(entry.title)}")
             self._launch(FRAMEWORK, None)
-            self._children[FRAMEWORK].wait_until_ready()
+            self._children[FRAMEWORK].wait_until_ready(_LOADING_SECONDS)
             self._tell(f"{FRAMEWORK}: process {self.pid(FRAMEWORK)}")
         except BaseException:
             stop_all(list(self._children.values()))
@@ -83,7 +85,7 @@ class Testbed:
         endpoint = str(self._directory / name)
         if entry is None:
             devices = [f"--device={e.title}={self._directory / e.title}" for e in self._topology.device]
-            child = Child("nnhal_service", ["--endpoint", endpoint, *devices])
+            child = Child("nnhal_service", ["--endpoint", endpoint, *devices, *self._topology.framework_options])
         else:
             limits = ["--workers", str(entry.workers), "--threads", str(entry.threads)]
             child = Child("nnhal_devices", [entry.driver, "--endpoint", endpoint, *limits])

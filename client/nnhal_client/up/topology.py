@@ -5,12 +5,18 @@ name = "npu0"        # by which name plans speak of it; its driver's name by def
 driver = "cpu_acc"
 workers = 1          # executions that run at a time
 threads = 1          # threads that one execution may use
+
+[framework]          # options of ``nnhal serve``, by name
+model_repository = ["/srv/models"]
+http_port = 8000
 """
 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -20,6 +26,9 @@ FRAMEWORK = "framework"
 """The name of the framework's own directory."""
 _NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$"
 """What may name a device, and so its directory."""
+_OPTION = r"^[a-z][a-z0-9_]*$"
+_NOT_OPTIONS = {"endpoint", "device", "supervisor"}
+"""What the testbed says itself."""
 
 
 class TopologyError(NnhalError):
@@ -42,18 +51,42 @@ class DeviceEntry(BaseModel):
         return self.name or self.driver
 
 
+Scalar = bool | int | float | str
+
+
 class Topology(BaseModel):
-    """All devices, in order of preference."""
+    """All devices, in order of preference, and the options of the framework."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     device: tuple[DeviceEntry, ...] = Field(min_length=1)
+    framework: Mapping[Annotated[str, Field(pattern=_OPTION)], Scalar | tuple[Scalar, ...]] = {}
+
+    @property
+    def framework_options(self) -> list[str]:
+        """As they stand on a command line."""
+        return [
+            f"--{name.replace('_', '-')}={str(value).lower() if isinstance(value, bool) else value}"
+            for name, given in self.framework.items()
+            for value in (given if isinstance(given, tuple) else (given,))
+        ]
+
+    def serving(self, repository: Path) -> Topology:
+        """The same with one more model repository."""
+        given = self.framework.get("model_repository", ())
+        repositories = (*(given if isinstance(given, tuple) else (given,)), str(repository))
+        return self.model_copy(update={"framework": {**self.framework, "model_repository": repositories}})
 
     @model_validator(mode="after")
     def _distinct(self) -> Topology:
         titles = [entry.title for entry in self.device]
         if len(set(titles)) < len(titles) or FRAMEWORK in titles:
             raise ValueError(f"device names {titles}: expected distinct ones, none of them {FRAMEWORK!r}")
+        own = sorted(_NOT_OPTIONS & self.framework.keys())
+        if own:
+            raise ValueError(
+                f"framework has {', '.join(own)}: expected only options that the testbed does not set itself"
+            )
         return self
 
 

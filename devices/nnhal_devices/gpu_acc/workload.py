@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from time import CLOCK_BOOTTIME, clock_gettime_ns
 
 from nnhal.resolved import ResolvedModel
+from nnhal.types import Span
 from nnhal.types.layout import Dimensions
 from nnhal_devices.cpu_acc.shapes import execution_dimensions
-from nnhal_devices.driver import DONE, Argument, BoundWorkload, Control, Outcome, Workload
+from nnhal_devices.driver import Argument, BoundWorkload, Control, Outcome, Workload
 from nnhal_devices.gpu_acc.costs import ROOFLINE
 from nnhal_devices.gpu_acc.memory import WorkingMemory, working_bytes
 from nnhal_devices.gpu_acc.queue import Entry, InOrderQueue
@@ -57,7 +59,6 @@ class QueuedRun:
         self._needs = needs
         self._queue = queue
         self._memory = memory
-        self._done = replace(DONE, time_on_device_ns=needs.duration_ns)
 
     def run(self, control: Control) -> Outcome:
         """See BoundWorkload. What others have enqueued before is done before."""
@@ -70,13 +71,14 @@ class QueuedRun:
         return self._queue.enqueue(lambda: self._run(control))
 
     def _run(self, control: Control) -> Outcome:
+        started = clock_gettime_ns(CLOCK_BOOTTIME)
         self._memory.acquire()
         try:
             self._memory.grow(self._needs.bytes)
             outcome = self._bound.run(control)
         finally:
             self._memory.release()
-        return self._done if outcome is DONE else replace(outcome, time_on_device_ns=self._needs.duration_ns)
+        return Outcome(outcome.dimensions, self._needs.duration_ns, Span(started, clock_gettime_ns(CLOCK_BOOTTIME)))
 
 
 def _sized(model: ResolvedModel, given: Sequence[Dimensions]) -> ResolvedModel:

@@ -14,10 +14,12 @@ from nnhal.resolved import ResolvedModel
 from nnhal.types import (
     DEFAULT_LOOP_TIMEOUT_NS,
     NO_DEADLINE,
+    NO_SPAN,
     ExecutionConfig,
     ExecutionResult,
     OutputShape,
     Priority,
+    Span,
     Timing,
 )
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, combine, describe, fully_specified, is_extension
@@ -32,7 +34,7 @@ from nnhal_devices.driver import (
     Workload,
 )
 from nnhal_devices.host.callback import FencedExecution
-from nnhal_devices.host.clock import require_ahead
+from nnhal_devices.host.clock import now_ns, require_ahead
 from nnhal_devices.host.counters import Counters
 from nnhal_devices.host.device_memory import BufferUses
 from nnhal_devices.host.scheduler import Scheduler
@@ -99,6 +101,11 @@ class BoundRequest:
         if tie.uses is None:
             self._workload = prepared.workload.bind(tie.inputs, tie.outputs)
 
+    @property
+    def copies_inputs(self) -> bool:
+        """Whether inputs are copied before it runs, or is enqueued."""
+        return bool(self._staged_inputs)
+
     def run(self, deadline_ns: int) -> tuple[ExecutionResult, Staging]:
         """Run it once. Raises HalError: GENERAL_FAILURE where it runs already."""
         if not self._busy.acquire(False):
@@ -151,13 +158,18 @@ class BoundRequest:
             return lambda: done
         control = self._unbounded if deadline_ns == NO_DEADLINE else self._bounded(deadline_ns)
         started = time.perf_counter_ns()
-        staging = Staging() if self._staged_inputs or self._staged_outputs else NO_STAGING
-        copy_in(self._staged_inputs, staging)
-        begun = time.perf_counter_ns()
+        staging = NO_STAGING if self._plain else Staging()
+        if self._staged_inputs:
+            copy_in(self._staged_inputs, staging)
+        entered, begun = now_ns(), time.perf_counter_ns()
         pending = workload.enqueue(control)
 
         def conclude() -> tuple[ExecutionResult, Staging]:
-            return self._measured(pending.result(), begun, started, staging)
+            outcome = pending.result()
+            # From the queue's own beginning: the wait for a sync is none of the device's work.
+            return self._measured(
+                outcome, begun, started, staging, Span(entered) if outcome.span == NO_SPAN else outcome.span
+            )
 
         return conclude
 
@@ -232,19 +244,24 @@ class BoundRequest:
             if outcome is DONE:
                 return _PLAIN_SUCCESS
             return self._conclude(self._with_room(outcome, control), NO_STAGING)
-        staging = Staging() if self._staged_inputs or self._staged_outputs else NO_STAGING
+        entered, staging = now_ns(), Staging()
         if self._staged_inputs:
             copy_in(self._staged_inputs, staging)
         begun = time.perf_counter_ns()
-        return self._measured(self._with_room(self._workload.run(control), control), begun, started, staging)
+        outcome = self._with_room(self._workload.run(control), control)
+        return self._measured(outcome, begun, started, staging, Span(entered))
 
     def _measured(
-        self, outcome: Outcome, begun: int, started: int, staging: Staging
+        self, outcome: Outcome, begun: int, started: int, staging: Staging, span: Span
     ) -> tuple[ExecutionResult, Staging]:
-        """Conclude a run that began at ``begun`` in a call that ``started`` before, and say what it took."""
+        """Conclude a run that began at ``begun`` in a call that ``started`` before, and say what it took.
+
+        ``span`` is when it was, as far as known: it ends with this call where it says no end.
+        """
         took = time.perf_counter_ns() - begun
         result, staging = self._conclude(outcome, staging)
         if self.measures and result.output_sufficient_size:
+            staging.span = span if span.ended_ns >= 0 else Span(span.started_ns, now_ns())
             # Modelled time stands for the emulator's own, in the driver's time as well: it is never the longer one.
             on_device = took if outcome.time_on_device_ns is None else outcome.time_on_device_ns
             in_driver = time.perf_counter_ns() - started - took + on_device

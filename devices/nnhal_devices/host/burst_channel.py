@@ -7,16 +7,15 @@ parsed or validated twice.
 from __future__ import annotations
 
 import structlog
-from google.protobuf.message import DecodeError
 
-from nnhal.codec import config_from_wire, request_from_wire, result_to_wire
+from nnhal.codec import config_from_wire, request_from_wire
 from nnhal.errors import HalError
 from nnhal.link import ProtocolError, channel_pair
 from nnhal.types import NO_DEADLINE, ErrorStatus, ExecutionConfig, ExecutionResult
 from nnhal.v1 import burst_pb2 as wire
-from nnhal.v1 import request_pb2, types_pb2
 from nnhal_devices.host.bound_request import SUCCESS
 from nnhal_devices.host.burst import Burst
+from nnhal_devices.host.burst_messages import encode_answer, encode_error, parse_call
 from nnhal_devices.host.client import Client
 from nnhal_devices.host.staging import NO_STAGING, Staging
 
@@ -45,19 +44,19 @@ class _BurstServer:
         """The answer to one call. Raises ProtocolError for what is no call."""
         try:
             if message != self._last_message:
-                call = _parse(message)
+                call = parse_call(message)
                 if call.WhichOneof("call") != "run":
-                    return _encode(*self._call(call))
+                    return encode_answer(*self._call(call))
                 self._last_message = message
                 self._last_run = (call.run.execution, call.run.deadline_ns)
-            return _encode(*self._run(*self._last_run))
+            return encode_answer(*self._run(*self._last_run))
         except HalError as error:
-            return _encode_error(error.status, error.message)
+            return encode_error(error.status, error.message)
         except ProtocolError:
             raise
         except Exception:
             _log.exception("a call on a burst failed", pid=self._client.pid)
-            return _encode_error(ErrorStatus.GENERAL_FAILURE, "the driver failed; its log says why")
+            return encode_error(ErrorStatus.GENERAL_FAILURE, "the driver failed; its log says why")
 
     def _run(self, handle: int, deadline_ns: int) -> tuple[ExecutionResult, Staging]:
         return self._burst.run(self._client.execution(handle), deadline_ns)
@@ -84,28 +83,3 @@ class _BurstServer:
     ) -> tuple[ExecutionResult, Staging]:
         request = request_from_wire(arguments.request, self._client.descriptors.get)
         return self._burst.execute(request, arguments.memory_identifier_tokens, config, arguments.deadline_ns)
-
-
-def _parse(message: bytes) -> wire.BurstCall:
-    try:
-        return wire.BurstCall.FromString(message)
-    except DecodeError as error:
-        raise ProtocolError(f"{len(message)} bytes that are no BurstCall") from error
-
-
-def _encode(result: ExecutionResult, staging: Staging) -> bytes:
-    if result is SUCCESS and staging is NO_STAGING:
-        return _SUCCESS_ANSWER
-    return wire.BurstAnswer(
-        result=result_to_wire(result), staging=request_pb2.Staging(bytes=staging.bytes, duration_ns=staging.duration_ns)
-    ).SerializeToString()
-
-
-def _encode_error(status: ErrorStatus, message: str) -> bytes:
-    return wire.BurstAnswer(
-        status=types_pb2.ErrorStatus.ValueType(status), message=message[:_MAX_ERROR_CHARACTERS]
-    ).SerializeToString()
-
-
-_MAX_ERROR_CHARACTERS = 2000
-_SUCCESS_ANSWER = wire.BurstAnswer(result=result_to_wire(SUCCESS)).SerializeToString()

@@ -18,6 +18,7 @@ from nnhal_devices.host.device_memory import DeviceBuffer
 from nnhal_devices.host.fenced import LaunchCount
 from nnhal_devices.host.networks import Networks
 from nnhal_devices.host.prepared_model import PreparedModel
+from nnhal_devices.host.run_channel import RunChannel
 
 
 class Client(Ownership):
@@ -29,6 +30,8 @@ class Client(Ownership):
         self._end = threading.Lock()
         self._over = False
         self._ended: Descriptor | None = None
+        self._lending = threading.Lock()
+        self._run_channels: dict[int, RunChannel] = {}
         session.on_close(self._tell_end)
         self.networks = Networks(context)
         session.on_close(self.networks.close)
@@ -74,9 +77,22 @@ class Client(Ownership):
         """The callback of a fenced execution. Raises INVALID_ARGUMENT."""
         return self.get(handle, FencedExecution, "callback")
 
+    def run_channel(self, handle: int) -> RunChannel:
+        """What runs an execution for others, the same each time. Raises INVALID_ARGUMENT."""
+        with self._lending:
+            execution = self.execution(handle)
+            return self._run_channels.setdefault(handle, RunChannel(execution, handle))
+
     def release(self, handle: int) -> object | None:
-        """See Ownership. Executions that are bound to a device buffer can no longer begin to use it."""
-        item = super().release(handle)
+        """See Ownership. Executions that are bound to a device buffer can no longer begin to use it.
+
+        Nobody runs a released execution from afar any more.
+        """
+        with self._lending:
+            item = super().release(handle)
+            channel = self._run_channels.pop(handle, None)
+        if channel is not None:
+            channel.close()
         if isinstance(item, DeviceBuffer):
             item.release()
         return item

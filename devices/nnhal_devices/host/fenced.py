@@ -68,7 +68,9 @@ class Enqueued:
     def __init__(self, queue: CommandQueue) -> None:
         self._queue = queue
         self._lock = threading.Lock()
+        self._doing = threading.Lock()
         self._conclusions: list[Callable[[], FencedExecutionInfo]] = []
+        self._failed: list[FencedExecutionInfo] = []
         self._closed = False
 
     def add(self, conclude: Callable[[], FencedExecutionInfo]) -> None:
@@ -81,6 +83,17 @@ class Enqueued:
 
     def sync(self) -> list[FencedExecutionInfo]:
         """Have all of it done and made visible, and say how it ended."""
+        with self._doing:
+            failed, self._failed = self._failed, []
+            return [*failed, *self._do()]
+
+    def flush(self) -> None:
+        """As sync, which will still say that something has failed."""
+        with self._doing:
+            found = [*self._failed, *self._do()]
+            self._failed = [info for info in found if info.status != ErrorStatus.NONE][:1]
+
+    def _do(self) -> list[FencedExecutionInfo]:
         with self._lock:
             conclusions, self._conclusions = self._conclusions, []
         self._queue.sync()
@@ -301,6 +314,8 @@ class Launch:
 
     def _enqueue(self, enqueued: Enqueued) -> FencedExecutionInfo:
         begun_ns = self._wait()
+        if self._bound.copies_inputs:
+            enqueued.flush()  # what it copies now may be a result of what is in the queue
         conclude = self._bound.enqueue_held(self._effective_deadline(begun_ns))
         enqueued.add(lambda: self.conclude(conclude, begun_ns))
         return _ENQUEUED
@@ -321,6 +336,8 @@ class Launch:
             fenced,
             staged_bytes=staging.bytes,
             staging_ns=staging.duration_ns,
+            span=staging.span,
+            copies=tuple(staging.copies),
         )
 
     def _wait(self) -> int:

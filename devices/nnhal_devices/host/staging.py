@@ -6,17 +6,17 @@ host's own before a run, and out of it after. What that costs is counted.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from nnhal.arrays import Bytes
 from nnhal.errors import invalid_argument
 from nnhal.memory import FilePool, MappedPool, Pool
-from nnhal.types import Ashmem, DataLocation, MappableFile, Memory
+from nnhal.types import NO_SPAN, Ashmem, Copy, DataLocation, MappableFile, Memory, Span
 from nnhal_devices.backend import MemoryKind, MemoryRules
+from nnhal_devices.host.clock import now_ns
 
 _ALIGNMENT = 64
 
@@ -32,10 +32,23 @@ class Staged:
 
 @dataclass(slots=True)
 class Staging:
-    """What was copied for one run."""
+    """What was copied for one run, and when; and when the run was, where it is measured."""
 
     bytes: int = 0
     duration_ns: int = 0
+    copies: list[Copy] = field(default_factory=list)
+    span: Span = NO_SPAN
+
+    @property
+    def measured_copies(self) -> Sequence[Copy]:
+        """When each copy was, of a run that is measured."""
+        return () if self.span == NO_SPAN else self.copies
+
+    def add(self, copy: Copy) -> None:
+        """Something was copied."""
+        self.bytes += copy.bytes
+        self.duration_ns += copy.ended_ns - copy.started_ns
+        self.copies.append(copy)
 
 
 NO_STAGING = Staging()
@@ -82,20 +95,22 @@ def aligned_base(size: int, alignment: int) -> tuple[Bytes, int]:
 
 def copy_in(arguments: Sequence[Staged], staging: Staging) -> None:
     """Fill staged inputs from their pools. Raises GENERAL_FAILURE where a file was truncated."""
-    started = time.perf_counter_ns()
+    started = now_ns()
     for argument in arguments:
         argument.data[:] = _source(argument)
-        staging.bytes += len(argument.data)
-    staging.duration_ns += time.perf_counter_ns() - started
+    staging.add(Copy(False, _bytes(arguments), started, now_ns()))
 
 
 def copy_out(arguments: Sequence[Staged], staging: Staging) -> None:
     """Write staged outputs to their pools. Raises GENERAL_FAILURE where a file was truncated."""
-    started = time.perf_counter_ns()
+    started = now_ns()
     for argument in arguments:
         argument.pool.write(argument.offset, argument.data)
-        staging.bytes += len(argument.data)
-    staging.duration_ns += time.perf_counter_ns() - started
+    staging.add(Copy(True, _bytes(arguments), started, now_ns()))
+
+
+def _bytes(arguments: Sequence[Staged]) -> int:
+    return sum(len(argument.data) for argument in arguments)
 
 
 def _source(argument: Staged) -> Bytes:

@@ -16,12 +16,17 @@ from nnhal.codec.model import model_from_wire, model_to_wire
 from nnhal.codec.request import (
     config_from_wire,
     config_to_wire,
+    copies_from_wire,
+    copies_to_wire,
     info_from_wire,
     info_to_wire,
     request_from_wire,
     request_to_wire,
     result_from_wire,
     result_to_wire,
+    span_from_wire,
+    span_to_wire,
+    staging_to_wire,
 )
 
 __all__ = [
@@ -32,6 +37,8 @@ __all__ = [
     "capabilities_to_wire",
     "config_from_wire",
     "config_to_wire",
+    "copies_from_wire",
+    "copies_to_wire",
     "error_from_rpc",
     "extensions_from_wire",
     "extensions_to_wire",
@@ -45,4 +52,7 @@ __all__ = [
     "request_to_wire",
     "result_from_wire",
     "result_to_wire",
+    "span_from_wire",
+    "span_to_wire",
+    "staging_to_wire",
 ]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from nnhal.codec.memory import Issue, Resolve, location_from_wire, location_to_wire, memory_from_wire, memory_to_wire
 from nnhal.codec.model import extension_names_from_wire, extension_names_to_wire
 from nnhal.errors import invalid_argument
 from nnhal.types import (
+    NO_SPAN,
     UNAVAILABLE_TIMING,
+    Copy,
     ErrorStatus,
     ExecutionConfig,
     ExecutionResult,
@@ -17,6 +19,7 @@ from nnhal.types import (
     Request,
     RequestArgument,
     RequestMemoryPool,
+    Span,
     Timing,
     TokenValuePair,
 )
@@ -132,6 +135,38 @@ def timing_from_wire(message: wire.Timing) -> Timing:
     return UNAVAILABLE_TIMING if timing == UNAVAILABLE_TIMING else timing
 
 
+def staging_to_wire(staged_bytes: int, duration_ns: int, copies: Iterable[Copy] = ()) -> wire.Staging:
+    """Encode what was copied for an execution, and when."""
+    return wire.Staging(
+        bytes=staged_bytes,
+        duration_ns=duration_ns,
+        copies=copies_to_wire(copies),
+    )
+
+
+def copies_to_wire(copies: Iterable[Copy]) -> list[wire.Copy]:
+    """Encode copies."""
+    return [
+        wire.Copy(is_output=copy.is_output, bytes=copy.bytes, started_ns=copy.started_ns, ended_ns=copy.ended_ns)
+        for copy in copies
+    ]
+
+
+def copies_from_wire(messages: Sequence[wire.Copy]) -> tuple[Copy, ...]:
+    """Decode copies."""
+    return tuple(Copy(copy.is_output, copy.bytes, copy.started_ns, copy.ended_ns) for copy in messages)
+
+
+def span_to_wire(span: Span) -> wire.Span | None:
+    """Encode a span; nothing for one that was not measured."""
+    return None if span == NO_SPAN else wire.Span(started_ns=span.started_ns, ended_ns=span.ended_ns)
+
+
+def span_from_wire(message: wire.Span) -> Span:
+    """Decode a span; 0 is no instant at which something runs."""
+    return Span(message.started_ns, message.ended_ns) if message.started_ns or message.ended_ns else NO_SPAN
+
+
 def info_to_wire(info: FencedExecutionInfo) -> callback_pb2.GetExecutionInfoResponse:
     """Encode how a fenced execution ended."""
     return callback_pb2.GetExecutionInfoResponse(
@@ -139,7 +174,8 @@ def info_to_wire(info: FencedExecutionInfo) -> callback_pb2.GetExecutionInfoResp
         timing_launched=timing_to_wire(info.timing_launched),
         timing_fenced=timing_to_wire(info.timing_fenced),
         message=info.message,
-        staging=wire.Staging(bytes=info.staged_bytes, duration_ns=info.staging_ns),
+        staging=staging_to_wire(info.staged_bytes, info.staging_ns, info.copies),
+        span=span_to_wire(info.span),
     )
 
 
@@ -152,4 +188,6 @@ def info_from_wire(message: callback_pb2.GetExecutionInfoResponse) -> FencedExec
         message.message,
         message.staging.bytes,
         message.staging.duration_ns,
+        span_from_wire(message.span),
+        copies_from_wire(message.staging.copies),
     )

@@ -17,6 +17,11 @@ from nnhal.arrays import Array
 Value = Any
 """Array | list[Value] | dict | None"""
 
+_SKIPPED_FIELD = b"\xa2\x06"
+"""Field 100, which no OptionalProto has, with a length."""
+PADDING_BYTES = 7
+"""The least that can be added."""
+
 
 def value_to_bytes(value: Value) -> bytes:
     """Encode a value."""
@@ -26,6 +31,27 @@ def value_to_bytes(value: Value) -> bytes:
 def value_from_bytes(raw: bytes | Array) -> Value:
     """Decode a value. Raises DecodeError."""
     return _value(onnx.OptionalProto.FromString(bytes(raw)))
+
+
+def strings_from_bytes(raw: bytes | Array) -> Array:
+    """Decode a value that is a tensor of strings, without decoding these: an array of bytes, dtype object.
+
+    Raises ValueError where it is another value, DecodeError where it is none.
+    """
+    message = onnx.OptionalProto.FromString(bytes(raw))
+    tensor = message.tensor_value
+    if message.elem_type != onnx.OptionalProto.TENSOR or tensor.data_type != onnx.TensorProto.STRING:
+        raise ValueError("a value that is no tensor of strings")
+    strings = np.empty(len(tensor.string_data), object)
+    strings[:] = list(tensor.string_data)
+    return strings.reshape(tuple(tensor.dims))
+
+
+def padded(encoded: bytes, size: int) -> bytes:
+    """An encoded value in ``size`` bytes, at least PADDING_BYTES more than it has: with a field that decoders skip."""
+    rest = size - len(encoded) - PADDING_BYTES
+    length = bytes(rest >> shift & 0x7F | (0x80 if shift < 28 else 0) for shift in (0, 7, 14, 21, 28))
+    return encoded + _SKIPPED_FIELD + length + bytes(rest)
 
 
 def _message(value: Value) -> onnx.OptionalProto:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import struct
 import threading
 import weakref
 from collections import deque
@@ -29,20 +30,25 @@ class Link:
     Closing it releases everything that the session owns over there.
     """
 
-    def __init__(self, path: Path, client_name: str = "nnhal") -> None:
-        """Connect and say hello. Raises DeadObjectError where nobody listens, TransportError where one is refused."""
+    def __init__(self, path: Path, client_name: str = "nnhal", answer_seconds: float = _ANSWER_SECONDS) -> None:
+        """Connect and say hello; each answer may take ``answer_seconds``.
+
+        Raises DeadObjectError where nobody listens or answers, TransportError where one is refused.
+        """
         self.path = path
         self._lock = threading.Lock()
         self._ids: weakref.WeakKeyDictionary[Descriptor, int] = weakref.WeakKeyDictionary()
         self._garbage: deque[int] = deque()
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        # Bounds connecting as well, which waits where the process lets many wait. A timeout would have it fail at once.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(answer_seconds))
         try:
             connection.connect(str(path))
         except OSError as error:
             connection.close()
             raise DeadObjectError(f"no link at {path}: {error.strerror}") from error
         self._channel = Channel(connection)
-        self._channel.set_timeout(_ANSWER_SECONDS)
+        self._channel.set_timeout(answer_seconds)
         try:
             reply, _ = self._exchange(
                 wire.LinkRequest(hello=wire.Hello(protocol_version=PROTOCOL_VERSION, client_name=client_name))
@@ -162,3 +168,7 @@ class Link:
             return self._channel.receive_with_descriptors()
         except (ChannelClosedError, OSError):  # OSError: this side has closed it
             raise end from None
+
+
+def _timeval(seconds: float) -> bytes:
+    return struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))

@@ -12,7 +12,17 @@ from nnhal.codec import info_from_wire, result_from_wire
 from nnhal.descriptor import Descriptor
 from nnhal.errors import general_failure
 from nnhal.fence import Fence
-from nnhal.types import ExecutionResult, FencedExecutionInfo, Model, OutputShape, Request, Timing
+from nnhal.types import (
+    NO_SPAN,
+    Copy,
+    ExecutionResult,
+    FencedExecutionInfo,
+    Model,
+    OutputShape,
+    Request,
+    Span,
+    Timing,
+)
 from nnhal.types.layout import Dimensions, combine, describe
 from nnhal.v1 import fenced_execution_callback_pb2, request_pb2
 
@@ -64,14 +74,34 @@ def checked_info(message: fenced_execution_callback_pb2.GetExecutionInfoResponse
     _require_timing(fenced, "timing since the fences", place)
     _require_order(fenced.time_on_device_ns, launched.time_on_device_ns, "on the device since the fences", place)
     _require_order(fenced.time_in_driver_ns, launched.time_in_driver_ns, "in the driver since the fences", place)
-    require_staging(info.staged_bytes, info.staging_ns, place)
+    require_staging(info.staged_bytes, info.staging_ns, info.copies, place)
+    require_span(info.span, place)
     return info
 
 
-def require_staging(staged_bytes: int, duration_ns: int, place: str) -> None:
+def require_staging(staged_bytes: int, duration_ns: int, copies: Sequence[Copy], place: str) -> None:
     """Check what a device says that it copied."""
     if staged_bytes < 0 or duration_ns < 0:
         general_failure(f"{place} says that it copied {staged_bytes} bytes in {duration_ns} ns, expected 0 or more")
+    for copy in copies:
+        _require_instants(copy.started_ns, copy.ended_ns, "a copy", place)
+    if copies and (min(copy.bytes for copy in copies) < 0 or sum(copy.bytes for copy in copies) != staged_bytes):
+        parts = [copy.bytes for copy in copies]
+        general_failure(f"{place} says that it copied {staged_bytes} bytes, and at single times {parts}")
+
+
+def require_span(span: Span, place: str) -> None:
+    """Check when a device says that it worked on an execution."""
+    if span != NO_SPAN:
+        _require_instants(span.started_ns, span.ended_ns, "an execution", place)
+
+
+def _require_instants(started_ns: int, ended_ns: int, what: str, place: str) -> None:
+    if not 0 <= started_ns <= ended_ns:
+        general_failure(
+            f"{place} says that {what} began at {started_ns} ns and ended at {ended_ns} ns, expected two instants in "
+            "this order"
+        )
 
 
 def _require_timing(timing: Timing, what: str, place: str) -> None:

@@ -9,16 +9,16 @@ from typing import NamedTuple, NoReturn
 
 from google.protobuf.message import DecodeError
 
-from nnhal.codec import request_to_wire
+from nnhal.codec import copies_from_wire, request_to_wire, span_from_wire
 from nnhal.errors import DeadObjectError, HalError, TransportError, general_failure
 from nnhal.fence import Fence
 from nnhal.link import Channel, ChannelClosedError, ProtocolError
-from nnhal.remote.answers import checked_result, require_staging, stated_by_request
+from nnhal.remote.answers import checked_result, require_span, require_staging, stated_by_request
 from nnhal.remote.calls import Calls
 from nnhal.remote.config import bounded_config_to_wire
 from nnhal.remote.execution import RemoteExecution, burst_run
 from nnhal.remote.identifiers import MemoryIdentifiers
-from nnhal.types import NO_DEADLINE, ErrorStatus, ExecutionConfig, ExecutionResult, Request
+from nnhal.types import NO_DEADLINE, NO_SPAN, Copy, ErrorStatus, ExecutionConfig, ExecutionResult, Request, Span
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import burst_pb2 as wire
 
@@ -26,11 +26,13 @@ _PLAIN = ExecutionConfig()
 
 
 class BurstOutcome(NamedTuple):
-    """What came out of an execution, and what the device had to copy for it."""
+    """What came out of an execution, what the device had to copy for it, and when, where the execution measures."""
 
     result: ExecutionResult
     staged_bytes: int = 0
     staging_ns: int = 0
+    span: Span = NO_SPAN
+    copies: tuple[Copy, ...] = ()
 
 
 class RemoteBurst:
@@ -128,8 +130,10 @@ class RemoteBurst:
     def _decode(self, message: bytes, stated: Sequence[Dimensions]) -> BurstOutcome:
         answer = self._parse(message)
         result, staging = checked_result(answer.result, stated, self._calls.place), answer.staging
-        require_staging(staging.bytes, staging.duration_ns, self._calls.place)
-        return BurstOutcome(result, staging.bytes, staging.duration_ns)
+        span, copies = span_from_wire(answer.span), copies_from_wire(staging.copies)
+        require_staging(staging.bytes, staging.duration_ns, copies, self._calls.place)
+        require_span(span, self._calls.place)
+        return BurstOutcome(result, staging.bytes, staging.duration_ns, span, copies)
 
     def _parse(self, message: bytes) -> wire.BurstAnswer:
         try:

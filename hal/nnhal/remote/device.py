@@ -81,8 +81,9 @@ class RemoteDevice:
     where it cannot be reached or does not answer in time, and DeadObjectError where it is gone.
     """
 
-    def __init__(self, endpoint: Endpoint, client_name: str = "nnhal") -> None:
-        self._calls = Calls(endpoint, client_name)
+    def __init__(self, endpoint: Endpoint, client_name: str = "nnhal", patience: float | None = None) -> None:
+        """With ``patience``, seconds, a device that falls silent is not waited for; see Calls."""
+        self._calls = Calls(endpoint, client_name, patience)
         self._device = device_pb2_grpc.DeviceServiceStub(self._calls.rpc)
         self._backend = backend_pb2_grpc.BackendServiceStub(self._calls.rpc)
 
@@ -95,6 +96,11 @@ class RemoteDevice:
     def gone(self) -> bool:
         """Whether the device has ended the session, or is dead. A device that came back does not know the session."""
         return self._calls.hung_up
+
+    @property
+    def responds(self) -> bool:
+        """Whether the device answers at this moment; one that was given no patience counts as if it did."""
+        return self._calls.responds
 
     @property
     def pid(self) -> int:
@@ -185,9 +191,9 @@ class RemoteDevice:
         request = backend_pb2.NotifyNetworkRequest(network=network, event=backend_pb2.NetworkEvent.ValueType(event))
         self._calls.call(self._backend.NotifyNetwork, request)
 
-    def usage(self) -> backend_pb2.GetUsageResponse:
-        """What the process holds at this moment."""
-        return self._calls.call(self._backend.GetUsage, backend_pb2.GetUsageRequest())
+    def usage(self, timeout: float | None = None) -> backend_pb2.GetUsageResponse:
+        """What the process holds at this moment. ``timeout`` is what it may take to say so, in seconds."""
+        return self._calls.call(self._backend.GetUsage, backend_pb2.GetUsageRequest(), timeout)
 
     def prepare_model(
         self,

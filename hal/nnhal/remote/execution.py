@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nnhal.descriptor import Descriptor
 from nnhal.fence import Fence
 from nnhal.remote.answers import checked_result
 from nnhal.remote.calls import Calls
 from nnhal.remote.fenced import RemoteFencedExecution, issue_fences, launched
-from nnhal.types import NO_DEADLINE, ExecutionResult
+from nnhal.types import NO_DEADLINE, ExecutionResult, RunUsage
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import burst_pb2, execution_pb2_grpc
 from nnhal.v1 import execution_pb2 as wire
@@ -44,6 +45,17 @@ class RemoteExecution:
             duration_ns=duration_ns,
         )
         return launched(self._calls, self._calls.call(self._stub.ExecuteFenced, message).result)
+
+    def open_run_channel(self) -> Descriptor:
+        """openRunChannel: the end of a channel that runs it, for whoever it is handed to, until it is released."""
+        message = wire.OpenRunChannelRequest(execution=self.handle)
+        return self._calls.take(self._calls.call(self._stub.OpenRunChannel, message).channel_descriptor_id)
+
+    def run_channel_usage(self, close: bool = False) -> RunUsage:
+        """getRunChannelUsage: what has been run so; with ``close`` nothing more is."""
+        message = wire.GetRunChannelUsageRequest(execution=self.handle, close=close)
+        answer = self._calls.call(self._stub.GetRunChannelUsage, message)
+        return RunUsage(answer.runs, answer.failed_runs, answer.duration_ns)
 
     def release(self) -> None:
         """Give it up."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from nnhal.types.enums import ErrorStatus
 from nnhal.types.memory import NOWHERE, DataLocation, Memory
@@ -46,6 +47,17 @@ class TokenValuePair:
 
 
 @dataclass(frozen=True, slots=True)
+class Hints:
+    """Hints, and the extensions that the prefixes of their tokens stand for."""
+
+    values: tuple[TokenValuePair, ...] = ()
+    extension_names: tuple[ExtensionNameAndPrefix, ...] = ()
+
+
+NO_HINTS = Hints()
+
+
+@dataclass(frozen=True, slots=True)
 class ExecutionConfig:
     """What an execution may be given besides its request."""
 
@@ -83,12 +95,32 @@ class ExecutionResult:
     timing: Timing = UNAVAILABLE_TIMING
 
 
+class Span(NamedTuple):
+    """When a device worked on an execution, by CLOCK_BOOTTIME; -1 where it was not measured."""
+
+    started_ns: int = -1
+    ended_ns: int = -1
+
+
+NO_SPAN = Span()
+
+
+class Copy(NamedTuple):
+    """Bytes that a device copied at one time, into it or, of outputs, out of it; instants of CLOCK_BOOTTIME."""
+
+    is_output: bool
+    bytes: int
+    started_ns: int
+    ended_ns: int
+
+
 @dataclass(frozen=True, slots=True)
 class FencedExecutionInfo:
     """How a fenced execution ended.
 
     ``timing_launched`` is from the call to the signal of its fence, ``timing_fenced`` from the moment when the last
-    fence that it waited for had signalled. ``staged_bytes`` and ``staging_ns`` are what the device had to copy.
+    fence that it waited for had signalled. ``staged_bytes`` and ``staging_ns`` are what the device had to copy;
+    ``span`` and ``copies`` say when it worked and copied, where the execution measures.
     """
 
     status: ErrorStatus
@@ -97,3 +129,5 @@ class FencedExecutionInfo:
     message: str = ""
     staged_bytes: int = 0
     staging_ns: int = 0
+    span: Span = NO_SPAN
+    copies: tuple[Copy, ...] = ()

@@ -325,6 +325,7 @@ class BurstAnswer(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     RESULT_FIELD_NUMBER: _builtins.int
     STAGING_FIELD_NUMBER: _builtins.int
+    SPAN_FIELD_NUMBER: _builtins.int
     status: _types_pb2.ErrorStatus.ValueType
     """How the call ended. Where it is NONE, a call that executes holds a result."""
     message: _builtins.str
@@ -337,6 +338,10 @@ class BurstAnswer(_message.Message):
     def staging(self) -> _request_pb2.Staging:
         """What the device had to copy for the execution, where it had to."""
 
+    @_builtins.property
+    def span(self) -> _request_pb2.Span:
+        """When the execution was, where it measures."""
+
     def __init__(
         self,
         *,
@@ -344,10 +349,11 @@ class BurstAnswer(_message.Message):
         message: _builtins.str = ...,
         result: _request_pb2.ExecutionResult | None = ...,
         staging: _request_pb2.Staging | None = ...,
+        span: _request_pb2.Span | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["result", b"result", "staging", b"staging"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["result", b"result", "span", b"span", "staging", b"staging"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "result", b"result", "staging", b"staging", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "result", b"result", "span", b"span", "staging", b"staging", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

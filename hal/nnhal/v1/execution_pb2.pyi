@@ -172,6 +172,106 @@ class ExecutionServiceReleaseResponse(_message.Message):
 Global___ExecutionServiceReleaseResponse: _TypeAlias = ExecutionServiceReleaseResponse  # noqa: Y015
 
 @_typing.final
+class OpenRunChannelRequest(_message.Message):
+    """OpenRunChannelRequest names the execution."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EXECUTION_FIELD_NUMBER: _builtins.int
+    execution: _builtins.int
+    """The execution."""
+    def __init__(
+        self,
+        *,
+        execution: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["execution", b"execution"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OpenRunChannelRequest: _TypeAlias = OpenRunChannelRequest  # noqa: Y015
+
+@_typing.final
+class OpenRunChannelResponse(_message.Message):
+    """OpenRunChannelResponse names the channel."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANNEL_DESCRIPTOR_ID_FIELD_NUMBER: _builtins.int
+    channel_descriptor_id: _builtins.int
+    """A descriptor to be taken from the link: a connected SOCK_SEQPACKET socket."""
+    def __init__(
+        self,
+        *,
+        channel_descriptor_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel_descriptor_id", b"channel_descriptor_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OpenRunChannelResponse: _TypeAlias = OpenRunChannelResponse  # noqa: Y015
+
+@_typing.final
+class GetRunChannelUsageRequest(_message.Message):
+    """GetRunChannelUsageRequest names the execution."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EXECUTION_FIELD_NUMBER: _builtins.int
+    CLOSE_FIELD_NUMBER: _builtins.int
+    execution: _builtins.int
+    """The execution."""
+    close: _builtins.bool
+    """Close its run channel first; a run in flight goes on, and is not counted."""
+    def __init__(
+        self,
+        *,
+        execution: _builtins.int = ...,
+        close: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["close", b"close", "execution", b"execution"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetRunChannelUsageRequest: _TypeAlias = GetRunChannelUsageRequest  # noqa: Y015
+
+@_typing.final
+class GetRunChannelUsageResponse(_message.Message):
+    """GetRunChannelUsageResponse counts runs on run channels of an execution."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUNS_FIELD_NUMBER: _builtins.int
+    FAILED_RUNS_FIELD_NUMBER: _builtins.int
+    DURATION_NS_FIELD_NUMBER: _builtins.int
+    runs: _builtins.int
+    """Those that succeeded."""
+    failed_runs: _builtins.int
+    """Those that failed."""
+    duration_ns: _builtins.int
+    """What the former took on the host of the device, all in all."""
+    def __init__(
+        self,
+        *,
+        runs: _builtins.int = ...,
+        failed_runs: _builtins.int = ...,
+        duration_ns: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration_ns", b"duration_ns", "failed_runs", b"failed_runs", "runs", b"runs"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetRunChannelUsageResponse: _TypeAlias = GetRunChannelUsageResponse  # noqa: Y015
+
+@_typing.final
 class OpenLaunchChannelRequest(_message.Message):
     """OpenLaunchChannelRequest is empty."""
 

@@ -50,6 +50,16 @@ class ExecutionServiceStub:
                 request_serializer=nnhal_dot_v1_dot_execution__pb2.OpenLaunchChannelRequest.SerializeToString,
                 response_deserializer=nnhal_dot_v1_dot_execution__pb2.OpenLaunchChannelResponse.FromString,
                 _registered_method=True)
+        self.OpenRunChannel = channel.unary_unary(
+                '/nnhal.v1.ExecutionService/OpenRunChannel',
+                request_serializer=nnhal_dot_v1_dot_execution__pb2.OpenRunChannelRequest.SerializeToString,
+                response_deserializer=nnhal_dot_v1_dot_execution__pb2.OpenRunChannelResponse.FromString,
+                _registered_method=True)
+        self.GetRunChannelUsage = channel.unary_unary(
+                '/nnhal.v1.ExecutionService/GetRunChannelUsage',
+                request_serializer=nnhal_dot_v1_dot_execution__pb2.GetRunChannelUsageRequest.SerializeToString,
+                response_deserializer=nnhal_dot_v1_dot_execution__pb2.GetRunChannelUsageResponse.FromString,
+                _registered_method=True)
         self.Release = channel.unary_unary(
                 '/nnhal.v1.ExecutionService/Release',
                 request_serializer=nnhal_dot_v1_dot_execution__pb2.ExecutionServiceReleaseRequest.SerializeToString,
@@ -82,6 +92,23 @@ class ExecutionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def OpenRunChannel(self, request, context):
+        """OpenRunChannel makes a channel for one execution, to be handed to another process: on it one BurstCall a datagram goes
+        to the device and one BurstAnswer comes back, in lockstep. It runs that execution and does nothing else: it names
+        nothing else of the session. It is closed when the execution is released, however that comes, and when another one
+        is opened for it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetRunChannelUsage(self, request, context):
+        """GetRunChannelUsage says what an execution's run channels have been used for so far.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Release(self, request, context):
         """Release drops the client's reference.
         """
@@ -106,6 +133,16 @@ def add_ExecutionServiceServicer_to_server(servicer, server):
                     servicer.OpenLaunchChannel,
                     request_deserializer=nnhal_dot_v1_dot_execution__pb2.OpenLaunchChannelRequest.FromString,
                     response_serializer=nnhal_dot_v1_dot_execution__pb2.OpenLaunchChannelResponse.SerializeToString,
+            ),
+            'OpenRunChannel': grpc.unary_unary_rpc_method_handler(
+                    servicer.OpenRunChannel,
+                    request_deserializer=nnhal_dot_v1_dot_execution__pb2.OpenRunChannelRequest.FromString,
+                    response_serializer=nnhal_dot_v1_dot_execution__pb2.OpenRunChannelResponse.SerializeToString,
+            ),
+            'GetRunChannelUsage': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetRunChannelUsage,
+                    request_deserializer=nnhal_dot_v1_dot_execution__pb2.GetRunChannelUsageRequest.FromString,
+                    response_serializer=nnhal_dot_v1_dot_execution__pb2.GetRunChannelUsageResponse.SerializeToString,
             ),
             'Release': grpc.unary_unary_rpc_method_handler(
                     servicer.Release,
@@ -195,6 +232,60 @@ class ExecutionService:
             '/nnhal.v1.ExecutionService/OpenLaunchChannel',
             nnhal_dot_v1_dot_execution__pb2.OpenLaunchChannelRequest.SerializeToString,
             nnhal_dot_v1_dot_execution__pb2.OpenLaunchChannelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def OpenRunChannel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nnhal.v1.ExecutionService/OpenRunChannel',
+            nnhal_dot_v1_dot_execution__pb2.OpenRunChannelRequest.SerializeToString,
+            nnhal_dot_v1_dot_execution__pb2.OpenRunChannelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetRunChannelUsage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nnhal.v1.ExecutionService/GetRunChannelUsage',
+            nnhal_dot_v1_dot_execution__pb2.GetRunChannelUsageRequest.SerializeToString,
+            nnhal_dot_v1_dot_execution__pb2.GetRunChannelUsageResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -39,6 +39,14 @@ class ExecutionServiceStub:
     """ExecuteFenced launches it once, to start when all the given fences have signalled."""
     OpenLaunchChannel: _grpc.UnaryUnaryMultiCallable[_execution_pb2.OpenLaunchChannelRequest, _execution_pb2.OpenLaunchChannelResponse]
     """OpenLaunchChannel gives the session a channel for launching its executions without a call of gRPC (see LaunchCall)."""
+    OpenRunChannel: _grpc.UnaryUnaryMultiCallable[_execution_pb2.OpenRunChannelRequest, _execution_pb2.OpenRunChannelResponse]
+    """OpenRunChannel makes a channel for one execution, to be handed to another process: on it one BurstCall a datagram goes
+    to the device and one BurstAnswer comes back, in lockstep. It runs that execution and does nothing else: it names
+    nothing else of the session. It is closed when the execution is released, however that comes, and when another one
+    is opened for it.
+    """
+    GetRunChannelUsage: _grpc.UnaryUnaryMultiCallable[_execution_pb2.GetRunChannelUsageRequest, _execution_pb2.GetRunChannelUsageResponse]
+    """GetRunChannelUsage says what an execution's run channels have been used for so far."""
     Release: _grpc.UnaryUnaryMultiCallable[_execution_pb2.ExecutionServiceReleaseRequest, _execution_pb2.ExecutionServiceReleaseResponse]
     """Release drops the client's reference."""
 
@@ -53,6 +61,14 @@ class ExecutionServiceAsyncStub(ExecutionServiceStub):
     """ExecuteFenced launches it once, to start when all the given fences have signalled."""
     OpenLaunchChannel: _aio.UnaryUnaryMultiCallable[_execution_pb2.OpenLaunchChannelRequest, _execution_pb2.OpenLaunchChannelResponse]  # type: ignore[assignment]
     """OpenLaunchChannel gives the session a channel for launching its executions without a call of gRPC (see LaunchCall)."""
+    OpenRunChannel: _aio.UnaryUnaryMultiCallable[_execution_pb2.OpenRunChannelRequest, _execution_pb2.OpenRunChannelResponse]  # type: ignore[assignment]
+    """OpenRunChannel makes a channel for one execution, to be handed to another process: on it one BurstCall a datagram goes
+    to the device and one BurstAnswer comes back, in lockstep. It runs that execution and does nothing else: it names
+    nothing else of the session. It is closed when the execution is released, however that comes, and when another one
+    is opened for it.
+    """
+    GetRunChannelUsage: _aio.UnaryUnaryMultiCallable[_execution_pb2.GetRunChannelUsageRequest, _execution_pb2.GetRunChannelUsageResponse]  # type: ignore[assignment]
+    """GetRunChannelUsage says what an execution's run channels have been used for so far."""
     Release: _aio.UnaryUnaryMultiCallable[_execution_pb2.ExecutionServiceReleaseRequest, _execution_pb2.ExecutionServiceReleaseResponse]  # type: ignore[assignment]
     """Release drops the client's reference."""
 
@@ -82,6 +98,26 @@ class ExecutionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_execution_pb2.OpenLaunchChannelResponse, _abc.Awaitable[_execution_pb2.OpenLaunchChannelResponse]]:
         """OpenLaunchChannel gives the session a channel for launching its executions without a call of gRPC (see LaunchCall)."""
+
+    @_abc_1.abstractmethod
+    def OpenRunChannel(
+        self,
+        request: _execution_pb2.OpenRunChannelRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_execution_pb2.OpenRunChannelResponse, _abc.Awaitable[_execution_pb2.OpenRunChannelResponse]]:
+        """OpenRunChannel makes a channel for one execution, to be handed to another process: on it one BurstCall a datagram goes
+        to the device and one BurstAnswer comes back, in lockstep. It runs that execution and does nothing else: it names
+        nothing else of the session. It is closed when the execution is released, however that comes, and when another one
+        is opened for it.
+        """
+
+    @_abc_1.abstractmethod
+    def GetRunChannelUsage(
+        self,
+        request: _execution_pb2.GetRunChannelUsageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_execution_pb2.GetRunChannelUsageResponse, _abc.Awaitable[_execution_pb2.GetRunChannelUsageResponse]]:
+        """GetRunChannelUsage says what an execution's run channels have been used for so far."""
 
     @_abc_1.abstractmethod
     def Release(

@@ -26,7 +26,7 @@ from nnhal.v1 import request_pb2 as nnhal_dot_v1_dot_request__pb2
 from nnhal.v1 import types_pb2 as nnhal_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(nnhal/v1/fenced_execution_callback.proto\x12\x08nnhal.v1\x1a\x16nnhal/v1/request.proto\x1a\x14nnhal/v1/types.proto\"+\n\x17GetExecutionInfoRequest\x12\x10\n\x08\x63\x61llback\x18\x01 \x01(\x03\"\xd0\x01\n\x18GetExecutionInfoResponse\x12+\n\x0c\x65rror_status\x18\x01 \x01(\x0e\x32\x15.nnhal.v1.ErrorStatus\x12)\n\x0ftiming_launched\x18\x02 \x01(\x0b\x32\x10.nnhal.v1.Timing\x12\'\n\rtiming_fenced\x18\x03 \x01(\x0b\x32\x10.nnhal.v1.Timing\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\"\n\x07staging\x18\x05 \x01(\x0b\x32\x11.nnhal.v1.Staging\"@\n,FencedExecutionCallbackServiceReleaseRequest\x12\x10\n\x08\x63\x61llback\x18\x01 \x01(\x03\"/\n-FencedExecutionCallbackServiceReleaseResponse2\xf7\x01\n\x1e\x46\x65ncedExecutionCallbackService\x12Y\n\x10GetExecutionInfo\x12!.nnhal.v1.GetExecutionInfoRequest\x1a\".nnhal.v1.GetExecutionInfoResponse\x12z\n\x07Release\x12\x36.nnhal.v1.FencedExecutionCallbackServiceReleaseRequest\x1a\x37.nnhal.v1.FencedExecutionCallbackServiceReleaseResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(nnhal/v1/fenced_execution_callback.proto\x12\x08nnhal.v1\x1a\x16nnhal/v1/request.proto\x1a\x14nnhal/v1/types.proto\"+\n\x17GetExecutionInfoRequest\x12\x10\n\x08\x63\x61llback\x18\x01 \x01(\x03\"\xee\x01\n\x18GetExecutionInfoResponse\x12+\n\x0c\x65rror_status\x18\x01 \x01(\x0e\x32\x15.nnhal.v1.ErrorStatus\x12)\n\x0ftiming_launched\x18\x02 \x01(\x0b\x32\x10.nnhal.v1.Timing\x12\'\n\rtiming_fenced\x18\x03 \x01(\x0b\x32\x10.nnhal.v1.Timing\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\"\n\x07staging\x18\x05 \x01(\x0b\x32\x11.nnhal.v1.Staging\x12\x1c\n\x04span\x18\x06 \x01(\x0b\x32\x0e.nnhal.v1.Span\"@\n,FencedExecutionCallbackServiceReleaseRequest\x12\x10\n\x08\x63\x61llback\x18\x01 \x01(\x03\"/\n-FencedExecutionCallbackServiceReleaseResponse2\xf7\x01\n\x1e\x46\x65ncedExecutionCallbackService\x12Y\n\x10GetExecutionInfo\x12!.nnhal.v1.GetExecutionInfoRequest\x1a\".nnhal.v1.GetExecutionInfoResponse\x12z\n\x07Release\x12\x36.nnhal.v1.FencedExecutionCallbackServiceReleaseRequest\x1a\x37.nnhal.v1.FencedExecutionCallbackServiceReleaseResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,11 +36,11 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETEXECUTIONINFOREQUEST']._serialized_start=100
   _globals['_GETEXECUTIONINFOREQUEST']._serialized_end=143
   _globals['_GETEXECUTIONINFORESPONSE']._serialized_start=146
-  _globals['_GETEXECUTIONINFORESPONSE']._serialized_end=354
-  _globals['_FENCEDEXECUTIONCALLBACKSERVICERELEASEREQUEST']._serialized_start=356
-  _globals['_FENCEDEXECUTIONCALLBACKSERVICERELEASEREQUEST']._serialized_end=420
-  _globals['_FENCEDEXECUTIONCALLBACKSERVICERELEASERESPONSE']._serialized_start=422
-  _globals['_FENCEDEXECUTIONCALLBACKSERVICERELEASERESPONSE']._serialized_end=469
-  _globals['_FENCEDEXECUTIONCALLBACKSERVICE']._serialized_start=472
-  _globals['_FENCEDEXECUTIONCALLBACKSERVICE']._serialized_end=719
+  _globals['_GETEXECUTIONINFORESPONSE']._serialized_end=384
+  _globals['_FENCEDEXECUTIONCALLBACKSERVICERELEASEREQUEST']._serialized_start=386
+  _globals['_FENCEDEXECUTIONCALLBACKSERVICERELEASEREQUEST']._serialized_end=450
+  _globals['_FENCEDEXECUTIONCALLBACKSERVICERELEASERESPONSE']._serialized_start=452
+  _globals['_FENCEDEXECUTIONCALLBACKSERVICERELEASERESPONSE']._serialized_end=499
+  _globals['_FENCEDEXECUTIONCALLBACKSERVICE']._serialized_start=502
+  _globals['_FENCEDEXECUTIONCALLBACKSERVICE']._serialized_end=749
 # @@protoc_insertion_point(module_scope)

@@ -51,6 +51,7 @@ class GetExecutionInfoResponse(_message.Message):
     TIMING_FENCED_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     STAGING_FIELD_NUMBER: _builtins.int
+    SPAN_FIELD_NUMBER: _builtins.int
     error_status: _types_pb2.ErrorStatus.ValueType
     """How it ended."""
     message: _builtins.str
@@ -67,6 +68,10 @@ class GetExecutionInfoResponse(_message.Message):
     def staging(self) -> _request_pb2.Staging:
         """What the device had to copy for the execution, where it had to."""
 
+    @_builtins.property
+    def span(self) -> _request_pb2.Span:
+        """When the execution was, where it measures."""
+
     def __init__(
         self,
         *,
@@ -75,10 +80,11 @@ class GetExecutionInfoResponse(_message.Message):
         timing_fenced: _request_pb2.Timing | None = ...,
         message: _builtins.str = ...,
         staging: _request_pb2.Staging | None = ...,
+        span: _request_pb2.Span | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["staging", b"staging", "timing_fenced", b"timing_fenced", "timing_launched", b"timing_launched"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["span", b"span", "staging", b"staging", "timing_fenced", b"timing_fenced", "timing_launched", b"timing_launched"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error_status", b"error_status", "message", b"message", "staging", b"staging", "timing_fenced", b"timing_fenced", "timing_launched", b"timing_launched"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error_status", b"error_status", "message", b"message", "span", b"span", "staging", b"staging", "timing_fenced", b"timing_fenced", "timing_launched", b"timing_launched"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

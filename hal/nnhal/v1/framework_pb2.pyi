@@ -13,6 +13,8 @@ from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from nnhal.v1 import memory_pb2 as _memory_pb2
+from nnhal.v1 import model_pb2 as _model_pb2
+from nnhal.v1 import request_pb2 as _request_pb2
 from nnhal.v1 import types_pb2 as _types_pb2
 import builtins as _builtins
 import sys
@@ -157,6 +159,8 @@ class DeviceInfo(_message.Message):
     TYPE_FIELD_NUMBER: _builtins.int
     PID_FIELD_NUMBER: _builtins.int
     AVAILABLE_FIELD_NUMBER: _builtins.int
+    FEATURE_LEVEL_FIELD_NUMBER: _builtins.int
+    EXTENSIONS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name by which plans speak of it."""
     version: _builtins.str
@@ -167,6 +171,12 @@ class DeviceInfo(_message.Message):
     """The process id."""
     available: _builtins.bool
     """Whether it answers."""
+    feature_level: _builtins.int
+    """The feature level of the interface that it serves."""
+    @_builtins.property
+    def extensions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Extension]:
+        """The extensions that it knows."""
+
     def __init__(
         self,
         *,
@@ -175,10 +185,12 @@ class DeviceInfo(_message.Message):
         type: _types_pb2.DeviceType.ValueType = ...,
         pid: _builtins.int = ...,
         available: _builtins.bool = ...,
+        feature_level: _builtins.int = ...,
+        extensions: _abc.Iterable[_types_pb2.Extension] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["available", b"available", "name", b"name", "pid", b"pid", "type", b"type", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["available", b"available", "extensions", b"extensions", "feature_level", b"feature_level", "name", b"name", "pid", b"pid", "type", b"type", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -225,6 +237,12 @@ class LoadModelRequest(_message.Message):
     MIN_NODES_PER_PARTITION_FIELD_NUMBER: _builtins.int
     FALLBACK_FIELD_NUMBER: _builtins.int
     CACHE_TOKEN_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    PREFERENCE_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    DEADLINE_NS_FIELD_NUMBER: _builtins.int
+    HINTS_FIELD_NUMBER: _builtins.int
+    HINT_EXTENSIONS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """By what name it will be known in this session."""
     descriptor_id: _builtins.int
@@ -241,6 +259,12 @@ class LoadModelRequest(_message.Message):
     """32 bytes that stand for the model in this file, by which compilations are kept; empty for no caching. Where they are
     kept is the framework's own setting; without one, they are not.
     """
+    preference: _types_pb2.ExecutionPreference.ValueType
+    """What preparations should favour; unset is FAST_SINGLE_ANSWER."""
+    priority: _types_pb2.Priority.ValueType
+    """How executions rank among those of the same session; unset is MEDIUM."""
+    deadline_ns: _builtins.int
+    """When the model must have been prepared; unset is never."""
     @_builtins.property
     def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The devices that may be used, in order of preference; empty for all."""
@@ -248,6 +272,18 @@ class LoadModelRequest(_message.Message):
     @_builtins.property
     def pins(self) -> _containers.RepeatedCompositeFieldContainer[Global___Pin]:
         """Nodes that must run on a given device."""
+
+    @_builtins.property
+    def model(self) -> _model_pb2.Model:
+        """A model of the HAL, in place of a file. Its inputs are called input0 and so on, its outputs output0 and so on."""
+
+    @_builtins.property
+    def hints(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.TokenValuePair]:
+        """Hints for the devices that prepare its parts."""
+
+    @_builtins.property
+    def hint_extensions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.ExtensionNameAndPrefix]:
+        """What the prefixes of the hints' tokens stand for."""
 
     def __init__(
         self,
@@ -261,12 +297,29 @@ class LoadModelRequest(_message.Message):
         min_nodes_per_partition: _builtins.int = ...,
         fallback: Global___Fallback.ValueType = ...,
         cache_token: _builtins.bytes = ...,
+        model: _model_pb2.Model | None = ...,
+        preference: _types_pb2.ExecutionPreference.ValueType | None = ...,
+        priority: _types_pb2.Priority.ValueType | None = ...,
+        deadline_ns: _builtins.int | None = ...,
+        hints: _abc.Iterable[_types_pb2.TokenValuePair] | None = ...,
+        hint_extensions: _abc.Iterable[_types_pb2.ExtensionNameAndPrefix] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_preference", b"_preference", "_priority", b"_priority", "deadline_ns", b"deadline_ns", "model", b"model", "preference", b"preference", "priority", b"priority"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache_token", b"cache_token", "descriptor_id", b"descriptor_id", "devices", b"devices", "fallback", b"fallback", "format", b"format", "min_nodes_per_partition", b"min_nodes_per_partition", "name", b"name", "partitioner", b"partitioner", "pins", b"pins"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "_preference", b"_preference", "_priority", b"_priority", "cache_token", b"cache_token", "deadline_ns", b"deadline_ns", "descriptor_id", b"descriptor_id", "devices", b"devices", "fallback", b"fallback", "format", b"format", "hint_extensions", b"hint_extensions", "hints", b"hints", "min_nodes_per_partition", b"min_nodes_per_partition", "model", b"model", "name", b"name", "partitioner", b"partitioner", "pins", b"pins", "preference", b"preference", "priority", b"priority"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
+    _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015
+    _WhichOneofReturnType__preference: _TypeAlias = _typing.Literal["preference"]  # noqa: Y015
+    _WhichOneofArgType__preference: _TypeAlias = _typing.Literal["_preference", b"_preference"]  # noqa: Y015
+    _WhichOneofReturnType__priority: _TypeAlias = _typing.Literal["priority"]  # noqa: Y015
+    _WhichOneofArgType__priority: _TypeAlias = _typing.Literal["_priority", b"_priority"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__deadline_ns) -> _WhichOneofReturnType__deadline_ns | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__preference) -> _WhichOneofReturnType__preference | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__priority) -> _WhichOneofReturnType__priority | None: ...
 
 Global___LoadModelRequest: _TypeAlias = LoadModelRequest  # noqa: Y015
 
@@ -293,6 +346,64 @@ class LoadModelResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___LoadModelResponse: _TypeAlias = LoadModelResponse  # noqa: Y015
+
+@_typing.final
+class OpenModelRequest(_message.Message):
+    """OpenModelRequest names a model of the repository."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    """Its name there."""
+    version: _builtins.str
+    """Its version; empty for the newest that is ready."""
+    name: _builtins.str
+    """By what name it will be known in this session."""
+    def __init__(
+        self,
+        *,
+        model: _builtins.str = ...,
+        version: _builtins.str = ...,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "name", b"name", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OpenModelRequest: _TypeAlias = OpenModelRequest  # noqa: Y015
+
+@_typing.final
+class OpenModelResponse(_message.Message):
+    """OpenModelResponse describes what was opened."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    version: _builtins.str
+    """Its version."""
+    @_builtins.property
+    def model(self) -> Global___ModelInfo:
+        """The model."""
+
+    def __init__(
+        self,
+        *,
+        model: Global___ModelInfo | None = ...,
+        version: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["model", b"model"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OpenModelResponse: _TypeAlias = OpenModelResponse  # noqa: Y015
 
 @_typing.final
 class TensorInfo(_message.Message):
@@ -882,8 +993,14 @@ class TensorBinding(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     LOCATION_FIELD_NUMBER: _builtins.int
     DIMENSIONS_FIELD_NUMBER: _builtins.int
+    MEMORY_FIELD_NUMBER: _builtins.int
+    OMITTED_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Its name in the model."""
+    memory: _builtins.int
+    """Memory of AllocateMemory, all of it, in place of the location; 0 for none."""
+    omitted: _builtins.bool
+    """Whether an optional input is left out."""
     @_builtins.property
     def location(self) -> _memory_pb2.DataLocation:
         """Where it lies; pool_index refers to BindRequest.pools."""
@@ -898,10 +1015,12 @@ class TensorBinding(_message.Message):
         name: _builtins.str = ...,
         location: _memory_pb2.DataLocation | None = ...,
         dimensions: _abc.Iterable[_builtins.int] | None = ...,
+        memory: _builtins.int = ...,
+        omitted: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["location", b"location"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dimensions", b"dimensions", "location", b"location", "name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dimensions", b"dimensions", "location", b"location", "memory", b"memory", "name", b"name", "omitted", b"omitted"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -918,10 +1037,18 @@ class BindRequest(_message.Message):
     OUTPUTS_FIELD_NUMBER: _builtins.int
     POOLS_FIELD_NUMBER: _builtins.int
     MEASURE_TIMING_FIELD_NUMBER: _builtins.int
+    LOOP_TIMEOUT_DURATION_NS_FIELD_NUMBER: _builtins.int
+    HINTS_FIELD_NUMBER: _builtins.int
+    HINT_EXTENSIONS_FIELD_NUMBER: _builtins.int
+    DIRECT_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """The model's name."""
     measure_timing: _builtins.bool
     """Measure each run."""
+    loop_timeout_duration_ns: _builtins.int
+    """What one activation of a WHILE may take; unset is the HAL's default, and more than its maximum is the maximum."""
+    direct: _builtins.bool
+    """Whether the client would have a burst of its own to the device, where the plan has one step."""
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___TensorBinding]:
         """All inputs of the model."""
@@ -934,6 +1061,14 @@ class BindRequest(_message.Message):
     def pools(self) -> _containers.RepeatedCompositeFieldContainer[_memory_pb2.Memory]:
         """What the locations refer to."""
 
+    @_builtins.property
+    def hints(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.TokenValuePair]:
+        """Hints for the devices that run its steps."""
+
+    @_builtins.property
+    def hint_extensions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.ExtensionNameAndPrefix]:
+        """What the prefixes of the hints' tokens stand for."""
+
     def __init__(
         self,
         *,
@@ -942,14 +1077,52 @@ class BindRequest(_message.Message):
         outputs: _abc.Iterable[Global___TensorBinding] | None = ...,
         pools: _abc.Iterable[_memory_pb2.Memory] | None = ...,
         measure_timing: _builtins.bool = ...,
+        loop_timeout_duration_ns: _builtins.int | None = ...,
+        hints: _abc.Iterable[_types_pb2.TokenValuePair] | None = ...,
+        hint_extensions: _abc.Iterable[_types_pb2.ExtensionNameAndPrefix] | None = ...,
+        direct: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_loop_timeout_duration_ns", b"_loop_timeout_duration_ns", "loop_timeout_duration_ns", b"loop_timeout_duration_ns"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_loop_timeout_duration_ns", b"_loop_timeout_duration_ns", "direct", b"direct", "hint_extensions", b"hint_extensions", "hints", b"hints", "inputs", b"inputs", "loop_timeout_duration_ns", b"loop_timeout_duration_ns", "measure_timing", b"measure_timing", "model", b"model", "outputs", b"outputs", "pools", b"pools"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__loop_timeout_duration_ns: _TypeAlias = _typing.Literal["loop_timeout_duration_ns"]  # noqa: Y015
+    _WhichOneofArgType__loop_timeout_duration_ns: _TypeAlias = _typing.Literal["_loop_timeout_duration_ns", b"_loop_timeout_duration_ns"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__loop_timeout_duration_ns) -> _WhichOneofReturnType__loop_timeout_duration_ns | None: ...
+
+Global___BindRequest: _TypeAlias = BindRequest  # noqa: Y015
+
+@_typing.final
+class DirectBurst(_message.Message):
+    """DirectBurst is a channel to the device that runs the only step of a binding (see OpenRunChannel of ExecutionService):
+    a run without the framework. It closes with the binding, however that ends; the binding's own channel serves beside it.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANNEL_DESCRIPTOR_ID_FIELD_NUMBER: _builtins.int
+    EXECUTION_FIELD_NUMBER: _builtins.int
+    MAY_FALL_BACK_FIELD_NUMBER: _builtins.int
+    channel_descriptor_id: _builtins.int
+    """A descriptor to be taken from the link: the channel."""
+    execution: _builtins.int
+    """What a BurstRun on it must name."""
+    may_fall_back: _builtins.bool
+    """Whether a run that failed may be repeated on the binding's own channel: there another device may stand in."""
+    def __init__(
+        self,
+        *,
+        channel_descriptor_id: _builtins.int = ...,
+        execution: _builtins.int = ...,
+        may_fall_back: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["inputs", b"inputs", "measure_timing", b"measure_timing", "model", b"model", "outputs", b"outputs", "pools", b"pools"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel_descriptor_id", b"channel_descriptor_id", "execution", b"execution", "may_fall_back", b"may_fall_back"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___BindRequest: _TypeAlias = BindRequest  # noqa: Y015
+Global___DirectBurst: _TypeAlias = DirectBurst  # noqa: Y015
 
 @_typing.final
 class BindResponse(_message.Message):
@@ -959,19 +1132,25 @@ class BindResponse(_message.Message):
 
     BINDING_FIELD_NUMBER: _builtins.int
     CHANNEL_DESCRIPTOR_ID_FIELD_NUMBER: _builtins.int
+    DIRECT_FIELD_NUMBER: _builtins.int
     binding: _builtins.int
     """The handle of the binding."""
     channel_descriptor_id: _builtins.int
     """A descriptor to be taken from the link: the binding's channel."""
+    @_builtins.property
+    def direct(self) -> Global___DirectBurst:
+        """Unset where the client asked for none, and where plan, device or limits allow none."""
+
     def __init__(
         self,
         *,
         binding: _builtins.int = ...,
         channel_descriptor_id: _builtins.int = ...,
+        direct: Global___DirectBurst | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["direct", b"direct"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["binding", b"binding", "channel_descriptor_id", b"channel_descriptor_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["binding", b"binding", "channel_descriptor_id", b"channel_descriptor_id", "direct", b"direct"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1039,8 +1218,12 @@ class StepReport(_message.Message):
     TIME_IN_DRIVER_NS_FIELD_NUMBER: _builtins.int
     COPIED_BYTES_FIELD_NUMBER: _builtins.int
     COPY_DURATION_NS_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    STARTED_NS_FIELD_NUMBER: _builtins.int
+    ENDED_NS_FIELD_NUMBER: _builtins.int
+    COPIES_FIELD_NUMBER: _builtins.int
     device: _builtins.str
-    """The device."""
+    """The device that ran it: another one than the plan's where that failed."""
     duration_ns: _builtins.int
     """From ringing the device to its answer."""
     time_on_device_ns: _builtins.int
@@ -1051,6 +1234,16 @@ class StepReport(_message.Message):
     """Bytes that had to be copied."""
     copy_duration_ns: _builtins.int
     """How long the copying took."""
+    step: _builtins.int
+    """The step's number in the plan."""
+    started_ns: _builtins.int
+    """When the device began to work on it, by CLOCK_BOOTTIME; -1 where it does not say."""
+    ended_ns: _builtins.int
+    """When it had ended."""
+    @_builtins.property
+    def copies(self) -> _containers.RepeatedCompositeFieldContainer[_request_pb2.Copy]:
+        """When values were copied, and how many bytes."""
+
     def __init__(
         self,
         *,
@@ -1060,14 +1253,77 @@ class StepReport(_message.Message):
         time_in_driver_ns: _builtins.int = ...,
         copied_bytes: _builtins.int = ...,
         copy_duration_ns: _builtins.int = ...,
+        step: _builtins.int = ...,
+        started_ns: _builtins.int = ...,
+        ended_ns: _builtins.int = ...,
+        copies: _abc.Iterable[_request_pb2.Copy] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["copied_bytes", b"copied_bytes", "copy_duration_ns", b"copy_duration_ns", "device", b"device", "duration_ns", b"duration_ns", "time_in_driver_ns", b"time_in_driver_ns", "time_on_device_ns", b"time_on_device_ns"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["copied_bytes", b"copied_bytes", "copies", b"copies", "copy_duration_ns", b"copy_duration_ns", "device", b"device", "duration_ns", b"duration_ns", "ended_ns", b"ended_ns", "started_ns", b"started_ns", "step", b"step", "time_in_driver_ns", b"time_in_driver_ns", "time_on_device_ns", b"time_on_device_ns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StepReport: _TypeAlias = StepReport  # noqa: Y015
+
+@_typing.final
+class LedgerEntry(_message.Message):
+    """LedgerEntry is what became of one use of a value in a run: the bytes that were copied for it, and why.
+
+    What a device reports beyond what follows from the plan has an entry of its own without a value, from a step to itself,
+    of the strategy Unplanned. Its copied_bytes are the difference, below 0 where less was copied: the sum over all entries
+    is the sum of what the devices report.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VALUE_FIELD_NUMBER: _builtins.int
+    SOURCE_STEP_FIELD_NUMBER: _builtins.int
+    DESTINATION_STEP_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    DESTINATION_FIELD_NUMBER: _builtins.int
+    STRATEGY_FIELD_NUMBER: _builtins.int
+    BYTES_FIELD_NUMBER: _builtins.int
+    COPIED_BYTES_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    value: _builtins.str
+    """The value's name."""
+    source_step: _builtins.int
+    """The step that wrote it; -1 for the client."""
+    destination_step: _builtins.int
+    """The step that read it; -1 for the client."""
+    source: _builtins.str
+    """The devices of both; empty for the client."""
+    destination: _builtins.str
+    """See source."""
+    strategy: _builtins.str
+    """DirectCompatibility, ExportToTarget, CopyToTarget or Unplanned."""
+    bytes: _builtins.int
+    """Its bytes."""
+    copied_bytes: _builtins.int
+    """Bytes that were copied: those of the value once for each side that cannot use it where it lies."""
+    reason: _builtins.str
+    """Why, in a sentence."""
+    def __init__(
+        self,
+        *,
+        value: _builtins.str = ...,
+        source_step: _builtins.int = ...,
+        destination_step: _builtins.int = ...,
+        source: _builtins.str = ...,
+        destination: _builtins.str = ...,
+        strategy: _builtins.str = ...,
+        bytes: _builtins.int = ...,
+        copied_bytes: _builtins.int = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "copied_bytes", b"copied_bytes", "destination", b"destination", "destination_step", b"destination_step", "reason", b"reason", "source", b"source", "source_step", b"source_step", "strategy", b"strategy", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LedgerEntry: _TypeAlias = LedgerEntry  # noqa: Y015
 
 @_typing.final
 class OutputReport(_message.Message):
@@ -1111,10 +1367,17 @@ class RunReport(_message.Message):
     STEPS_FIELD_NUMBER: _builtins.int
     SOCKET_BYTES_FIELD_NUMBER: _builtins.int
     OUTPUTS_FIELD_NUMBER: _builtins.int
+    LEDGER_FIELD_NUMBER: _builtins.int
+    STARTED_NS_FIELD_NUMBER: _builtins.int
+    FELL_BACK_FIELD_NUMBER: _builtins.int
     duration_ns: _builtins.int
     """From the arrival of the call to its answer."""
     socket_bytes: _builtins.int
     """Bytes that went over the framework's sockets to devices and back for this run."""
+    started_ns: _builtins.int
+    """When the call arrived, by CLOCK_BOOTTIME."""
+    fell_back: _builtins.bool
+    """Whether another device stood in for one that failed, or the whole model ran on the CPU."""
     @_builtins.property
     def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___StepReport]:
         """One for each step; empty unless the binding measures."""
@@ -1123,6 +1386,10 @@ class RunReport(_message.Message):
     def outputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___OutputReport]:
         """Outputs whose dimensions a device has reported."""
 
+    @_builtins.property
+    def ledger(self) -> _containers.RepeatedCompositeFieldContainer[Global___LedgerEntry]:
+        """The copy ledger: one entry for each use of a value; empty unless the binding measures."""
+
     def __init__(
         self,
         *,
@@ -1130,10 +1397,13 @@ class RunReport(_message.Message):
         steps: _abc.Iterable[Global___StepReport] | None = ...,
         socket_bytes: _builtins.int = ...,
         outputs: _abc.Iterable[Global___OutputReport] | None = ...,
+        ledger: _abc.Iterable[Global___LedgerEntry] | None = ...,
+        started_ns: _builtins.int = ...,
+        fell_back: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration_ns", b"duration_ns", "outputs", b"outputs", "socket_bytes", b"socket_bytes", "steps", b"steps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration_ns", b"duration_ns", "fell_back", b"fell_back", "ledger", b"ledger", "outputs", b"outputs", "socket_bytes", b"socket_bytes", "started_ns", b"started_ns", "steps", b"steps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1233,3 +1503,436 @@ class UnbindResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___UnbindResponse: _TypeAlias = UnbindResponse  # noqa: Y015
+
+@_typing.final
+class LaunchRunRequest(_message.Message):
+    """LaunchRunRequest launches a run."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BINDING_FIELD_NUMBER: _builtins.int
+    WAIT_FOR_DESCRIPTOR_IDS_FIELD_NUMBER: _builtins.int
+    DEADLINE_NS_FIELD_NUMBER: _builtins.int
+    DURATION_NS_FIELD_NUMBER: _builtins.int
+    binding: _builtins.int
+    """The binding."""
+    deadline_ns: _builtins.int
+    """When the run must have ended; -1 for never."""
+    duration_ns: _builtins.int
+    """What it may take from the moment when the last fence has signalled; -1 for any time."""
+    @_builtins.property
+    def wait_for_descriptor_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Fences that must have signalled before it begins: descriptors that the link has passed."""
+
+    def __init__(
+        self,
+        *,
+        binding: _builtins.int = ...,
+        wait_for_descriptor_ids: _abc.Iterable[_builtins.int] | None = ...,
+        deadline_ns: _builtins.int = ...,
+        duration_ns: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["binding", b"binding", "deadline_ns", b"deadline_ns", "duration_ns", b"duration_ns", "wait_for_descriptor_ids", b"wait_for_descriptor_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LaunchRunRequest: _TypeAlias = LaunchRunRequest  # noqa: Y015
+
+@_typing.final
+class LaunchRunResponse(_message.Message):
+    """LaunchRunResponse is what was launched."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LAUNCHED_FIELD_NUMBER: _builtins.int
+    FENCE_DESCRIPTOR_ID_FIELD_NUMBER: _builtins.int
+    launched: _builtins.int
+    """The handle of the run."""
+    fence_descriptor_id: _builtins.int
+    """A descriptor to be taken from the link: the fence that signals the run's end. 0 where it has ended already."""
+    def __init__(
+        self,
+        *,
+        launched: _builtins.int = ...,
+        fence_descriptor_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fence_descriptor_id", b"fence_descriptor_id", "launched", b"launched"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LaunchRunResponse: _TypeAlias = LaunchRunResponse  # noqa: Y015
+
+@_typing.final
+class GetLaunchedRunRequest(_message.Message):
+    """GetLaunchedRunRequest names the run."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LAUNCHED_FIELD_NUMBER: _builtins.int
+    launched: _builtins.int
+    """The run."""
+    def __init__(
+        self,
+        *,
+        launched: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["launched", b"launched"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetLaunchedRunRequest: _TypeAlias = GetLaunchedRunRequest  # noqa: Y015
+
+@_typing.final
+class GetLaunchedRunResponse(_message.Message):
+    """GetLaunchedRunResponse says how it ended."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATUS_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    REPORT_FIELD_NUMBER: _builtins.int
+    TIMING_LAUNCHED_FIELD_NUMBER: _builtins.int
+    TIMING_FENCED_FIELD_NUMBER: _builtins.int
+    status: _types_pb2.ErrorStatus.ValueType
+    """How it ended."""
+    message: _builtins.str
+    """What was wrong, where something was."""
+    @_builtins.property
+    def report(self) -> Global___RunReport:
+        """What it took."""
+
+    @_builtins.property
+    def timing_launched(self) -> _request_pb2.Timing:
+        """From the launch to the fence's signal, where the plan has one step and the binding measures."""
+
+    @_builtins.property
+    def timing_fenced(self) -> _request_pb2.Timing:
+        """From the last awaited fence's signal to the fence's own, as above."""
+
+    def __init__(
+        self,
+        *,
+        status: _types_pb2.ErrorStatus.ValueType = ...,
+        message: _builtins.str = ...,
+        report: Global___RunReport | None = ...,
+        timing_launched: _request_pb2.Timing | None = ...,
+        timing_fenced: _request_pb2.Timing | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["report", b"report", "timing_fenced", b"timing_fenced", "timing_launched", b"timing_launched"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "report", b"report", "status", b"status", "timing_fenced", b"timing_fenced", "timing_launched", b"timing_launched"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetLaunchedRunResponse: _TypeAlias = GetLaunchedRunResponse  # noqa: Y015
+
+@_typing.final
+class ReleaseLaunchedRunRequest(_message.Message):
+    """ReleaseLaunchedRunRequest names the run."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LAUNCHED_FIELD_NUMBER: _builtins.int
+    launched: _builtins.int
+    """The run."""
+    def __init__(
+        self,
+        *,
+        launched: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["launched", b"launched"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReleaseLaunchedRunRequest: _TypeAlias = ReleaseLaunchedRunRequest  # noqa: Y015
+
+@_typing.final
+class ReleaseLaunchedRunResponse(_message.Message):
+    """ReleaseLaunchedRunResponse is empty."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReleaseLaunchedRunResponse: _TypeAlias = ReleaseLaunchedRunResponse  # noqa: Y015
+
+@_typing.final
+class FrameworkServiceGetSupportedOperationsRequest(_message.Message):
+    """FrameworkServiceGetSupportedOperationsRequest asks what devices would take."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    DEVICES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def model(self) -> _model_pb2.Model:
+        """The model."""
+
+    @_builtins.property
+    def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The devices, by name, at least one."""
+
+    def __init__(
+        self,
+        *,
+        model: _model_pb2.Model | None = ...,
+        devices: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["model", b"model"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["devices", b"devices", "model", b"model"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FrameworkServiceGetSupportedOperationsRequest: _TypeAlias = FrameworkServiceGetSupportedOperationsRequest  # noqa: Y015
+
+@_typing.final
+class FrameworkServiceGetSupportedOperationsResponse(_message.Message):
+    """FrameworkServiceGetSupportedOperationsResponse says so."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SUPPORTED_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def supported(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bool]:
+        """One for each operation of the main subgraph: whether one of the devices takes it."""
+
+    def __init__(
+        self,
+        *,
+        supported: _abc.Iterable[_builtins.bool] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["supported", b"supported"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FrameworkServiceGetSupportedOperationsResponse: _TypeAlias = FrameworkServiceGetSupportedOperationsResponse  # noqa: Y015
+
+@_typing.final
+class MemoryRole(_message.Message):
+    """MemoryRole is one use of memory."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    IS_OUTPUT_FIELD_NUMBER: _builtins.int
+    INDEX_FIELD_NUMBER: _builtins.int
+    PROBABILITY_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    """The loaded model's name."""
+    is_output: _builtins.bool
+    """Whether it is an output of the model; else an input."""
+    index: _builtins.int
+    """Which one."""
+    probability: _builtins.float
+    """How likely the use is, above 0 and up to 1."""
+    def __init__(
+        self,
+        *,
+        model: _builtins.str = ...,
+        is_output: _builtins.bool = ...,
+        index: _builtins.int = ...,
+        probability: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["index", b"index", "is_output", b"is_output", "model", b"model", "probability", b"probability"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MemoryRole: _TypeAlias = MemoryRole  # noqa: Y015
+
+@_typing.final
+class AllocateMemoryRequest(_message.Message):
+    """AllocateMemoryRequest says what memory is for."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROLES_FIELD_NUMBER: _builtins.int
+    DIMENSIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def roles(self) -> _containers.RepeatedCompositeFieldContainer[Global___MemoryRole]:
+        """At least one, none twice."""
+
+    @_builtins.property
+    def dimensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Dimensions, 0 where an axis is open; empty takes those of the roles' operands."""
+
+    def __init__(
+        self,
+        *,
+        roles: _abc.Iterable[Global___MemoryRole] | None = ...,
+        dimensions: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dimensions", b"dimensions", "roles", b"roles"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AllocateMemoryRequest: _TypeAlias = AllocateMemoryRequest  # noqa: Y015
+
+@_typing.final
+class AllocateMemoryResponse(_message.Message):
+    """AllocateMemoryResponse describes the memory."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORY_FIELD_NUMBER: _builtins.int
+    DEVICE_FIELD_NUMBER: _builtins.int
+    HOST_FIELD_NUMBER: _builtins.int
+    memory: _builtins.int
+    """Its handle."""
+    device: _builtins.str
+    """The device whose own buffer it is; empty for shared memory of the host."""
+    @_builtins.property
+    def host(self) -> _memory_pb2.Memory:
+        """Where the host's memory lies, so that the client may map it: descriptors to be taken from the link."""
+
+    def __init__(
+        self,
+        *,
+        memory: _builtins.int = ...,
+        device: _builtins.str = ...,
+        host: _memory_pb2.Memory | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["host", b"host"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "host", b"host", "memory", b"memory"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AllocateMemoryResponse: _TypeAlias = AllocateMemoryResponse  # noqa: Y015
+
+@_typing.final
+class CopyMemoryRequest(_message.Message):
+    """CopyMemoryRequest names both ends."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SOURCE_FIELD_NUMBER: _builtins.int
+    DESTINATION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def source(self) -> Global___MemoryEnd:
+        """Where the values are."""
+
+    @_builtins.property
+    def destination(self) -> Global___MemoryEnd:
+        """Where they are to go."""
+
+    def __init__(
+        self,
+        *,
+        source: Global___MemoryEnd | None = ...,
+        destination: Global___MemoryEnd | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["destination", b"destination", "source", b"source"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["destination", b"destination", "source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CopyMemoryRequest: _TypeAlias = CopyMemoryRequest  # noqa: Y015
+
+@_typing.final
+class MemoryEnd(_message.Message):
+    """MemoryEnd is one end of a copy."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORY_FIELD_NUMBER: _builtins.int
+    HOST_FIELD_NUMBER: _builtins.int
+    memory: _builtins.int
+    """Memory of AllocateMemory."""
+    @_builtins.property
+    def host(self) -> _memory_pb2.Memory:
+        """Memory of the client."""
+
+    def __init__(
+        self,
+        *,
+        memory: _builtins.int = ...,
+        host: _memory_pb2.Memory | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "host", b"host", "memory", b"memory"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "host", b"host", "memory", b"memory"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_end: _TypeAlias = _typing.Literal["memory", "host"]  # noqa: Y015
+    _WhichOneofArgType_end: _TypeAlias = _typing.Literal["end", b"end"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_end) -> _WhichOneofReturnType_end | None: ...
+
+Global___MemoryEnd: _TypeAlias = MemoryEnd  # noqa: Y015
+
+@_typing.final
+class CopyMemoryResponse(_message.Message):
+    """CopyMemoryResponse is empty."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CopyMemoryResponse: _TypeAlias = CopyMemoryResponse  # noqa: Y015
+
+@_typing.final
+class FreeMemoryRequest(_message.Message):
+    """FreeMemoryRequest names the memory."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORY_FIELD_NUMBER: _builtins.int
+    memory: _builtins.int
+    """Its handle."""
+    def __init__(
+        self,
+        *,
+        memory: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FreeMemoryRequest: _TypeAlias = FreeMemoryRequest  # noqa: Y015
+
+@_typing.final
+class FreeMemoryResponse(_message.Message):
+    """FreeMemoryResponse is empty."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FreeMemoryResponse: _TypeAlias = FreeMemoryResponse  # noqa: Y015

@@ -45,6 +45,11 @@ class FrameworkServiceStub:
                 request_serializer=nnhal_dot_v1_dot_framework__pb2.LoadModelRequest.SerializeToString,
                 response_deserializer=nnhal_dot_v1_dot_framework__pb2.LoadModelResponse.FromString,
                 _registered_method=True)
+        self.OpenModel = channel.unary_unary(
+                '/nnhal.v1.FrameworkService/OpenModel',
+                request_serializer=nnhal_dot_v1_dot_framework__pb2.OpenModelRequest.SerializeToString,
+                response_deserializer=nnhal_dot_v1_dot_framework__pb2.OpenModelResponse.FromString,
+                _registered_method=True)
         self.GetModel = channel.unary_unary(
                 '/nnhal.v1.FrameworkService/GetModel',
                 request_serializer=nnhal_dot_v1_dot_framework__pb2.GetModelRequest.SerializeToString,
@@ -75,6 +80,41 @@ class FrameworkServiceStub:
                 request_serializer=nnhal_dot_v1_dot_framework__pb2.UnbindRequest.SerializeToString,
                 response_deserializer=nnhal_dot_v1_dot_framework__pb2.UnbindResponse.FromString,
                 _registered_method=True)
+        self.LaunchRun = channel.unary_unary(
+                '/nnhal.v1.FrameworkService/LaunchRun',
+                request_serializer=nnhal_dot_v1_dot_framework__pb2.LaunchRunRequest.SerializeToString,
+                response_deserializer=nnhal_dot_v1_dot_framework__pb2.LaunchRunResponse.FromString,
+                _registered_method=True)
+        self.GetLaunchedRun = channel.unary_unary(
+                '/nnhal.v1.FrameworkService/GetLaunchedRun',
+                request_serializer=nnhal_dot_v1_dot_framework__pb2.GetLaunchedRunRequest.SerializeToString,
+                response_deserializer=nnhal_dot_v1_dot_framework__pb2.GetLaunchedRunResponse.FromString,
+                _registered_method=True)
+        self.ReleaseLaunchedRun = channel.unary_unary(
+                '/nnhal.v1.FrameworkService/ReleaseLaunchedRun',
+                request_serializer=nnhal_dot_v1_dot_framework__pb2.ReleaseLaunchedRunRequest.SerializeToString,
+                response_deserializer=nnhal_dot_v1_dot_framework__pb2.ReleaseLaunchedRunResponse.FromString,
+                _registered_method=True)
+        self.GetSupportedOperations = channel.unary_unary(
+                '/nnhal.v1.FrameworkService/GetSupportedOperations',
+                request_serializer=nnhal_dot_v1_dot_framework__pb2.FrameworkServiceGetSupportedOperationsRequest.SerializeToString,
+                response_deserializer=nnhal_dot_v1_dot_framework__pb2.FrameworkServiceGetSupportedOperationsResponse.FromString,
+                _registered_method=True)
+        self.AllocateMemory = channel.unary_unary(
+                '/nnhal.v1.FrameworkService/AllocateMemory',
+                request_serializer=nnhal_dot_v1_dot_framework__pb2.AllocateMemoryRequest.SerializeToString,
+                response_deserializer=nnhal_dot_v1_dot_framework__pb2.AllocateMemoryResponse.FromString,
+                _registered_method=True)
+        self.CopyMemory = channel.unary_unary(
+                '/nnhal.v1.FrameworkService/CopyMemory',
+                request_serializer=nnhal_dot_v1_dot_framework__pb2.CopyMemoryRequest.SerializeToString,
+                response_deserializer=nnhal_dot_v1_dot_framework__pb2.CopyMemoryResponse.FromString,
+                _registered_method=True)
+        self.FreeMemory = channel.unary_unary(
+                '/nnhal.v1.FrameworkService/FreeMemory',
+                request_serializer=nnhal_dot_v1_dot_framework__pb2.FreeMemoryRequest.SerializeToString,
+                response_deserializer=nnhal_dot_v1_dot_framework__pb2.FreeMemoryResponse.FromString,
+                _registered_method=True)
 
 
 class FrameworkServiceServicer:
@@ -90,6 +130,14 @@ class FrameworkServiceServicer:
 
     def LoadModel(self, request, context):
         """LoadModel splits a model over the devices and prepares the parts.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def OpenModel(self, request, context):
+        """OpenModel makes a model of the server's repository one of this session. When the server unloads it, its bindings
+        answer with DEVICE_UNAVAILABLE, as soon as the runs in flight have ended.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -138,6 +186,56 @@ class FrameworkServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def LaunchRun(self, request, context):
+        """LaunchRun launches a run of a binding, to begin when fences have signalled, and returns when all of it is launched.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetLaunchedRun(self, request, context):
+        """GetLaunchedRun says how a launched run ended. It fails with GENERAL_FAILURE until then.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReleaseLaunchedRun(self, request, context):
+        """ReleaseLaunchedRun drops the client's reference.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetSupportedOperations(self, request, context):
+        """GetSupportedOperations says which operations of a model the named devices would take, in the model's own order.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AllocateMemory(self, request, context):
+        """AllocateMemory makes memory for certain inputs and outputs of loaded models: a buffer of a device's own where one
+        device alone reads and writes it, else shared memory of the host.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CopyMemory(self, request, context):
+        """CopyMemory copies all of one memory to another, of which one at least was allocated.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FreeMemory(self, request, context):
+        """FreeMemory gives memory up; bindings that use it keep it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_FrameworkServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -150,6 +248,11 @@ def add_FrameworkServiceServicer_to_server(servicer, server):
                     servicer.LoadModel,
                     request_deserializer=nnhal_dot_v1_dot_framework__pb2.LoadModelRequest.FromString,
                     response_serializer=nnhal_dot_v1_dot_framework__pb2.LoadModelResponse.SerializeToString,
+            ),
+            'OpenModel': grpc.unary_unary_rpc_method_handler(
+                    servicer.OpenModel,
+                    request_deserializer=nnhal_dot_v1_dot_framework__pb2.OpenModelRequest.FromString,
+                    response_serializer=nnhal_dot_v1_dot_framework__pb2.OpenModelResponse.SerializeToString,
             ),
             'GetModel': grpc.unary_unary_rpc_method_handler(
                     servicer.GetModel,
@@ -180,6 +283,41 @@ def add_FrameworkServiceServicer_to_server(servicer, server):
                     servicer.Unbind,
                     request_deserializer=nnhal_dot_v1_dot_framework__pb2.UnbindRequest.FromString,
                     response_serializer=nnhal_dot_v1_dot_framework__pb2.UnbindResponse.SerializeToString,
+            ),
+            'LaunchRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.LaunchRun,
+                    request_deserializer=nnhal_dot_v1_dot_framework__pb2.LaunchRunRequest.FromString,
+                    response_serializer=nnhal_dot_v1_dot_framework__pb2.LaunchRunResponse.SerializeToString,
+            ),
+            'GetLaunchedRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetLaunchedRun,
+                    request_deserializer=nnhal_dot_v1_dot_framework__pb2.GetLaunchedRunRequest.FromString,
+                    response_serializer=nnhal_dot_v1_dot_framework__pb2.GetLaunchedRunResponse.SerializeToString,
+            ),
+            'ReleaseLaunchedRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReleaseLaunchedRun,
+                    request_deserializer=nnhal_dot_v1_dot_framework__pb2.ReleaseLaunchedRunRequest.FromString,
+                    response_serializer=nnhal_dot_v1_dot_framework__pb2.ReleaseLaunchedRunResponse.SerializeToString,
+            ),
+            'GetSupportedOperations': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetSupportedOperations,
+                    request_deserializer=nnhal_dot_v1_dot_framework__pb2.FrameworkServiceGetSupportedOperationsRequest.FromString,
+                    response_serializer=nnhal_dot_v1_dot_framework__pb2.FrameworkServiceGetSupportedOperationsResponse.SerializeToString,
+            ),
+            'AllocateMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.AllocateMemory,
+                    request_deserializer=nnhal_dot_v1_dot_framework__pb2.AllocateMemoryRequest.FromString,
+                    response_serializer=nnhal_dot_v1_dot_framework__pb2.AllocateMemoryResponse.SerializeToString,
+            ),
+            'CopyMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.CopyMemory,
+                    request_deserializer=nnhal_dot_v1_dot_framework__pb2.CopyMemoryRequest.FromString,
+                    response_serializer=nnhal_dot_v1_dot_framework__pb2.CopyMemoryResponse.SerializeToString,
+            ),
+            'FreeMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.FreeMemory,
+                    request_deserializer=nnhal_dot_v1_dot_framework__pb2.FreeMemoryRequest.FromString,
+                    response_serializer=nnhal_dot_v1_dot_framework__pb2.FreeMemoryResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -237,6 +375,33 @@ class FrameworkService:
             '/nnhal.v1.FrameworkService/LoadModel',
             nnhal_dot_v1_dot_framework__pb2.LoadModelRequest.SerializeToString,
             nnhal_dot_v1_dot_framework__pb2.LoadModelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def OpenModel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nnhal.v1.FrameworkService/OpenModel',
+            nnhal_dot_v1_dot_framework__pb2.OpenModelRequest.SerializeToString,
+            nnhal_dot_v1_dot_framework__pb2.OpenModelResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -399,6 +564,195 @@ class FrameworkService:
             '/nnhal.v1.FrameworkService/Unbind',
             nnhal_dot_v1_dot_framework__pb2.UnbindRequest.SerializeToString,
             nnhal_dot_v1_dot_framework__pb2.UnbindResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LaunchRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nnhal.v1.FrameworkService/LaunchRun',
+            nnhal_dot_v1_dot_framework__pb2.LaunchRunRequest.SerializeToString,
+            nnhal_dot_v1_dot_framework__pb2.LaunchRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetLaunchedRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nnhal.v1.FrameworkService/GetLaunchedRun',
+            nnhal_dot_v1_dot_framework__pb2.GetLaunchedRunRequest.SerializeToString,
+            nnhal_dot_v1_dot_framework__pb2.GetLaunchedRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReleaseLaunchedRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nnhal.v1.FrameworkService/ReleaseLaunchedRun',
+            nnhal_dot_v1_dot_framework__pb2.ReleaseLaunchedRunRequest.SerializeToString,
+            nnhal_dot_v1_dot_framework__pb2.ReleaseLaunchedRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetSupportedOperations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nnhal.v1.FrameworkService/GetSupportedOperations',
+            nnhal_dot_v1_dot_framework__pb2.FrameworkServiceGetSupportedOperationsRequest.SerializeToString,
+            nnhal_dot_v1_dot_framework__pb2.FrameworkServiceGetSupportedOperationsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AllocateMemory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nnhal.v1.FrameworkService/AllocateMemory',
+            nnhal_dot_v1_dot_framework__pb2.AllocateMemoryRequest.SerializeToString,
+            nnhal_dot_v1_dot_framework__pb2.AllocateMemoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CopyMemory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nnhal.v1.FrameworkService/CopyMemory',
+            nnhal_dot_v1_dot_framework__pb2.CopyMemoryRequest.SerializeToString,
+            nnhal_dot_v1_dot_framework__pb2.CopyMemoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FreeMemory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nnhal.v1.FrameworkService/FreeMemory',
+            nnhal_dot_v1_dot_framework__pb2.FreeMemoryRequest.SerializeToString,
+            nnhal_dot_v1_dot_framework__pb2.FreeMemoryResponse.FromString,
             options,
             channel_credentials,
             insecure,

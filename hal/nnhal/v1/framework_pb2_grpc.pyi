@@ -41,6 +41,10 @@ class FrameworkServiceStub:
     """ListDevices says which devices the framework knows and whether they answer."""
     LoadModel: _grpc.UnaryUnaryMultiCallable[_framework_pb2.LoadModelRequest, _framework_pb2.LoadModelResponse]
     """LoadModel splits a model over the devices and prepares the parts."""
+    OpenModel: _grpc.UnaryUnaryMultiCallable[_framework_pb2.OpenModelRequest, _framework_pb2.OpenModelResponse]
+    """OpenModel makes a model of the server's repository one of this session. When the server unloads it, its bindings
+    answer with DEVICE_UNAVAILABLE, as soon as the runs in flight have ended.
+    """
     GetModel: _grpc.UnaryUnaryMultiCallable[_framework_pb2.GetModelRequest, _framework_pb2.GetModelResponse]
     """GetModel describes a loaded model."""
     ExplainModel: _grpc.UnaryUnaryMultiCallable[_framework_pb2.ExplainModelRequest, _framework_pb2.ExplainModelResponse]
@@ -55,6 +59,22 @@ class FrameworkServiceStub:
     """Run runs a binding once, for clients that want no channel."""
     Unbind: _grpc.UnaryUnaryMultiCallable[_framework_pb2.UnbindRequest, _framework_pb2.UnbindResponse]
     """Unbind releases a binding."""
+    LaunchRun: _grpc.UnaryUnaryMultiCallable[_framework_pb2.LaunchRunRequest, _framework_pb2.LaunchRunResponse]
+    """LaunchRun launches a run of a binding, to begin when fences have signalled, and returns when all of it is launched."""
+    GetLaunchedRun: _grpc.UnaryUnaryMultiCallable[_framework_pb2.GetLaunchedRunRequest, _framework_pb2.GetLaunchedRunResponse]
+    """GetLaunchedRun says how a launched run ended. It fails with GENERAL_FAILURE until then."""
+    ReleaseLaunchedRun: _grpc.UnaryUnaryMultiCallable[_framework_pb2.ReleaseLaunchedRunRequest, _framework_pb2.ReleaseLaunchedRunResponse]
+    """ReleaseLaunchedRun drops the client's reference."""
+    GetSupportedOperations: _grpc.UnaryUnaryMultiCallable[_framework_pb2.FrameworkServiceGetSupportedOperationsRequest, _framework_pb2.FrameworkServiceGetSupportedOperationsResponse]
+    """GetSupportedOperations says which operations of a model the named devices would take, in the model's own order."""
+    AllocateMemory: _grpc.UnaryUnaryMultiCallable[_framework_pb2.AllocateMemoryRequest, _framework_pb2.AllocateMemoryResponse]
+    """AllocateMemory makes memory for certain inputs and outputs of loaded models: a buffer of a device's own where one
+    device alone reads and writes it, else shared memory of the host.
+    """
+    CopyMemory: _grpc.UnaryUnaryMultiCallable[_framework_pb2.CopyMemoryRequest, _framework_pb2.CopyMemoryResponse]
+    """CopyMemory copies all of one memory to another, of which one at least was allocated."""
+    FreeMemory: _grpc.UnaryUnaryMultiCallable[_framework_pb2.FreeMemoryRequest, _framework_pb2.FreeMemoryResponse]
+    """FreeMemory gives memory up; bindings that use it keep it."""
 
 @_typing.type_check_only
 class FrameworkServiceAsyncStub(FrameworkServiceStub):
@@ -65,6 +85,10 @@ class FrameworkServiceAsyncStub(FrameworkServiceStub):
     """ListDevices says which devices the framework knows and whether they answer."""
     LoadModel: _aio.UnaryUnaryMultiCallable[_framework_pb2.LoadModelRequest, _framework_pb2.LoadModelResponse]  # type: ignore[assignment]
     """LoadModel splits a model over the devices and prepares the parts."""
+    OpenModel: _aio.UnaryUnaryMultiCallable[_framework_pb2.OpenModelRequest, _framework_pb2.OpenModelResponse]  # type: ignore[assignment]
+    """OpenModel makes a model of the server's repository one of this session. When the server unloads it, its bindings
+    answer with DEVICE_UNAVAILABLE, as soon as the runs in flight have ended.
+    """
     GetModel: _aio.UnaryUnaryMultiCallable[_framework_pb2.GetModelRequest, _framework_pb2.GetModelResponse]  # type: ignore[assignment]
     """GetModel describes a loaded model."""
     ExplainModel: _aio.UnaryUnaryMultiCallable[_framework_pb2.ExplainModelRequest, _framework_pb2.ExplainModelResponse]  # type: ignore[assignment]
@@ -79,6 +103,22 @@ class FrameworkServiceAsyncStub(FrameworkServiceStub):
     """Run runs a binding once, for clients that want no channel."""
     Unbind: _aio.UnaryUnaryMultiCallable[_framework_pb2.UnbindRequest, _framework_pb2.UnbindResponse]  # type: ignore[assignment]
     """Unbind releases a binding."""
+    LaunchRun: _aio.UnaryUnaryMultiCallable[_framework_pb2.LaunchRunRequest, _framework_pb2.LaunchRunResponse]  # type: ignore[assignment]
+    """LaunchRun launches a run of a binding, to begin when fences have signalled, and returns when all of it is launched."""
+    GetLaunchedRun: _aio.UnaryUnaryMultiCallable[_framework_pb2.GetLaunchedRunRequest, _framework_pb2.GetLaunchedRunResponse]  # type: ignore[assignment]
+    """GetLaunchedRun says how a launched run ended. It fails with GENERAL_FAILURE until then."""
+    ReleaseLaunchedRun: _aio.UnaryUnaryMultiCallable[_framework_pb2.ReleaseLaunchedRunRequest, _framework_pb2.ReleaseLaunchedRunResponse]  # type: ignore[assignment]
+    """ReleaseLaunchedRun drops the client's reference."""
+    GetSupportedOperations: _aio.UnaryUnaryMultiCallable[_framework_pb2.FrameworkServiceGetSupportedOperationsRequest, _framework_pb2.FrameworkServiceGetSupportedOperationsResponse]  # type: ignore[assignment]
+    """GetSupportedOperations says which operations of a model the named devices would take, in the model's own order."""
+    AllocateMemory: _aio.UnaryUnaryMultiCallable[_framework_pb2.AllocateMemoryRequest, _framework_pb2.AllocateMemoryResponse]  # type: ignore[assignment]
+    """AllocateMemory makes memory for certain inputs and outputs of loaded models: a buffer of a device's own where one
+    device alone reads and writes it, else shared memory of the host.
+    """
+    CopyMemory: _aio.UnaryUnaryMultiCallable[_framework_pb2.CopyMemoryRequest, _framework_pb2.CopyMemoryResponse]  # type: ignore[assignment]
+    """CopyMemory copies all of one memory to another, of which one at least was allocated."""
+    FreeMemory: _aio.UnaryUnaryMultiCallable[_framework_pb2.FreeMemoryRequest, _framework_pb2.FreeMemoryResponse]  # type: ignore[assignment]
+    """FreeMemory gives memory up; bindings that use it keep it."""
 
 class FrameworkServiceServicer(metaclass=_abc_1.ABCMeta):
     """FrameworkService loads models, splits them over devices and runs them."""
@@ -98,6 +138,16 @@ class FrameworkServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_framework_pb2.LoadModelResponse, _abc.Awaitable[_framework_pb2.LoadModelResponse]]:
         """LoadModel splits a model over the devices and prepares the parts."""
+
+    @_abc_1.abstractmethod
+    def OpenModel(
+        self,
+        request: _framework_pb2.OpenModelRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_framework_pb2.OpenModelResponse, _abc.Awaitable[_framework_pb2.OpenModelResponse]]:
+        """OpenModel makes a model of the server's repository one of this session. When the server unloads it, its bindings
+        answer with DEVICE_UNAVAILABLE, as soon as the runs in flight have ended.
+        """
 
     @_abc_1.abstractmethod
     def GetModel(
@@ -148,5 +198,63 @@ class FrameworkServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_framework_pb2.UnbindResponse, _abc.Awaitable[_framework_pb2.UnbindResponse]]:
         """Unbind releases a binding."""
+
+    @_abc_1.abstractmethod
+    def LaunchRun(
+        self,
+        request: _framework_pb2.LaunchRunRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_framework_pb2.LaunchRunResponse, _abc.Awaitable[_framework_pb2.LaunchRunResponse]]:
+        """LaunchRun launches a run of a binding, to begin when fences have signalled, and returns when all of it is launched."""
+
+    @_abc_1.abstractmethod
+    def GetLaunchedRun(
+        self,
+        request: _framework_pb2.GetLaunchedRunRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_framework_pb2.GetLaunchedRunResponse, _abc.Awaitable[_framework_pb2.GetLaunchedRunResponse]]:
+        """GetLaunchedRun says how a launched run ended. It fails with GENERAL_FAILURE until then."""
+
+    @_abc_1.abstractmethod
+    def ReleaseLaunchedRun(
+        self,
+        request: _framework_pb2.ReleaseLaunchedRunRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_framework_pb2.ReleaseLaunchedRunResponse, _abc.Awaitable[_framework_pb2.ReleaseLaunchedRunResponse]]:
+        """ReleaseLaunchedRun drops the client's reference."""
+
+    @_abc_1.abstractmethod
+    def GetSupportedOperations(
+        self,
+        request: _framework_pb2.FrameworkServiceGetSupportedOperationsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_framework_pb2.FrameworkServiceGetSupportedOperationsResponse, _abc.Awaitable[_framework_pb2.FrameworkServiceGetSupportedOperationsResponse]]:
+        """GetSupportedOperations says which operations of a model the named devices would take, in the model's own order."""
+
+    @_abc_1.abstractmethod
+    def AllocateMemory(
+        self,
+        request: _framework_pb2.AllocateMemoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_framework_pb2.AllocateMemoryResponse, _abc.Awaitable[_framework_pb2.AllocateMemoryResponse]]:
+        """AllocateMemory makes memory for certain inputs and outputs of loaded models: a buffer of a device's own where one
+        device alone reads and writes it, else shared memory of the host.
+        """
+
+    @_abc_1.abstractmethod
+    def CopyMemory(
+        self,
+        request: _framework_pb2.CopyMemoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_framework_pb2.CopyMemoryResponse, _abc.Awaitable[_framework_pb2.CopyMemoryResponse]]:
+        """CopyMemory copies all of one memory to another, of which one at least was allocated."""
+
+    @_abc_1.abstractmethod
+    def FreeMemory(
+        self,
+        request: _framework_pb2.FreeMemoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_framework_pb2.FreeMemoryResponse, _abc.Awaitable[_framework_pb2.FreeMemoryResponse]]:
+        """FreeMemory gives memory up; bindings that use it keep it."""
 
 def add_FrameworkServiceServicer_to_server(servicer: FrameworkServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

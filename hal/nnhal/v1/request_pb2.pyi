@@ -256,20 +256,86 @@ class Staging(_message.Message):
 
     BYTES_FIELD_NUMBER: _builtins.int
     DURATION_NS_FIELD_NUMBER: _builtins.int
+    COPIES_FIELD_NUMBER: _builtins.int
     bytes: _builtins.int
     """Bytes copied into the device before, and out of it after."""
     duration_ns: _builtins.int
     """How long that took."""
+    @_builtins.property
+    def copies(self) -> _containers.RepeatedCompositeFieldContainer[Global___Copy]:
+        """When it was, where the execution measures: once for the inputs, once for the outputs, where there was any."""
+
     def __init__(
         self,
         *,
         bytes: _builtins.int = ...,
         duration_ns: _builtins.int = ...,
+        copies: _abc.Iterable[Global___Copy] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "duration_ns", b"duration_ns"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "copies", b"copies", "duration_ns", b"duration_ns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Staging: _TypeAlias = Staging  # noqa: Y015
+
+@_typing.final
+class Copy(_message.Message):
+    """Copy is what was copied at one time. Instants are of CLOCK_BOOTTIME."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IS_OUTPUT_FIELD_NUMBER: _builtins.int
+    BYTES_FIELD_NUMBER: _builtins.int
+    STARTED_NS_FIELD_NUMBER: _builtins.int
+    ENDED_NS_FIELD_NUMBER: _builtins.int
+    is_output: _builtins.bool
+    """Out of the device, of outputs; else into it, of inputs."""
+    bytes: _builtins.int
+    """How many."""
+    started_ns: _builtins.int
+    """When it began."""
+    ended_ns: _builtins.int
+    """When it had ended."""
+    def __init__(
+        self,
+        *,
+        is_output: _builtins.bool = ...,
+        bytes: _builtins.int = ...,
+        started_ns: _builtins.int = ...,
+        ended_ns: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "ended_ns", b"ended_ns", "is_output", b"is_output", "started_ns", b"started_ns"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Copy: _TypeAlias = Copy  # noqa: Y015
+
+@_typing.final
+class Span(_message.Message):
+    """Span is when a device worked on an execution that measures, by CLOCK_BOOTTIME."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STARTED_NS_FIELD_NUMBER: _builtins.int
+    ENDED_NS_FIELD_NUMBER: _builtins.int
+    started_ns: _builtins.int
+    """When it began, after whatever it waited for."""
+    ended_ns: _builtins.int
+    """When it had ended."""
+    def __init__(
+        self,
+        *,
+        started_ns: _builtins.int = ...,
+        ended_ns: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended_ns", b"ended_ns", "started_ns", b"started_ns"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Span: _TypeAlias = Span  # noqa: Y015

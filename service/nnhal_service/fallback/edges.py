@@ -80,8 +80,9 @@ CLIENT = Side("client")
 class Edge:
     """One use of a value.
 
-    ``kind`` is the memory that it lies in, ``copied_bytes`` what is copied for this use, ``sync`` says that the source
-    has to make its results visible before, and ``reason`` is one sentence.
+    ``kind`` is the memory that it lies in. ``copied_out`` are the bytes that the source's host copies for this use, and
+    ``copied_in`` those that the destination's does. ``sync`` says that the source has to make its results visible
+    before, and ``reason`` is one sentence.
     """
 
     source: str
@@ -90,25 +91,30 @@ class Edge:
     layer: Layer
     kind: str
     bytes: int
-    copied_bytes: int
+    copied_out: int
+    copied_in: int
     alignment: int
     sync: bool
     reason: str
+
+    @property
+    def copied_bytes(self) -> int:
+        """What is copied for this use."""
+        return self.copied_out + self.copied_in
 
 
 def connect(source: Side, destinations: Sequence[Side], size: int, kinds: Sequence[str] = ALLOCATED) -> list[Edge]:
     """The edges of a value of ``size`` bytes, one for each destination, in the kind of memory that takes least copying.
 
-    ``kinds`` are those that it may lie in, the preferred first.
+    ``kinds`` are those that it may lie in, the preferred first. What the source's host copies, it copies once: that
+    counts at the first edge.
     """
 
     def copies(kind: str) -> int:
-        return (kind not in source.exports) + sum(
-            kind not in destination.imports for destination in destinations if destination is not source
-        )
+        return (kind not in source.exports) + sum(kind not in destination.imports for destination in destinations)
 
     kind = min(kinds, key=lambda kind: (copies(kind), kinds.index(kind)))
-    return [_edge(source, destination, size, kind) for destination in destinations]
+    return [_edge(source, destination, size, kind, number == 0) for number, destination in enumerate(destinations)]
 
 
 def edge_ns(sides: Mapping[str, Side]) -> Callable[[str | None, str | None, int], float]:
@@ -129,27 +135,28 @@ def edge_ns(sides: Mapping[str, Side]) -> Callable[[str | None, str | None, int]
     return cost
 
 
-def _edge(source: Side, destination: Side, size: int, kind: str) -> Edge:
+def _edge(source: Side, destination: Side, size: int, kind: str, is_first: bool) -> Edge:
     names = source.name, destination.name
-    if source is destination:
+    at_source, at_destination = kind not in source.exports, kind not in destination.imports
+    if source is destination and not (at_source or at_destination):
         reason = f"both ends are on {source.name}"
         return Edge(
-            *names, EdgeStrategy.DIRECT_COMPATIBILITY, Layer.NONE, kind, size, 0, source.alignment, False, reason
+            *names, EdgeStrategy.DIRECT_COMPATIBILITY, Layer.NONE, kind, size, 0, 0, source.alignment, False, reason
         )
-    at_source, at_destination = kind not in source.exports, kind not in destination.imports
     alignment = lcm(1 if at_source else source.alignment, 1 if at_destination else destination.alignment)
+    sync = source.is_asynchronous
     if not at_source and not at_destination:
         ours = source.needs_fallback_memory and destination is not CLIENT
         layer = Layer.FALLBACK_IMPORT if ours else Layer.MEM_IMPORT
         reason = f"{source.name} leaves it in {kind}, {destination.name} imports that{_aligned(source, destination)}"
-        strategy = EdgeStrategy.EXPORT_TO_TARGET
-        return Edge(*names, strategy, layer, kind, size, 0, alignment, source.is_asynchronous, reason)
-    copied = size * (at_source + at_destination)
-    refusals = [f"{source.name} leaves results in {_listed(source.exports)} only"] if at_source else []
+        return Edge(*names, EdgeStrategy.EXPORT_TO_TARGET, layer, kind, size, 0, 0, alignment, sync, reason)
+    once = "" if is_first else ", which it copies once for all readers"
+    refusals = [f"{source.name} leaves results in {_listed(source.exports)} only{once}"] if at_source else []
     refusals += [f"{destination.name} imports {_listed(destination.imports)} only"] if at_destination else []
     reason = f"it lies in {kind}, and {' and '.join(refusals)}"
+    copied_out, copied_in = size * (at_source and is_first), size * at_destination
     strategy = EdgeStrategy.COPY_TO_TARGET
-    return Edge(*names, strategy, Layer.MEM_COPY, kind, size, copied, alignment, source.is_asynchronous, reason)
+    return Edge(*names, strategy, Layer.MEM_COPY, kind, size, copied_out, copied_in, alignment, sync, reason)
 
 
 def _aligned(source: Side, destination: Side) -> str:

@@ -1,4 +1,4 @@
-"""What one session owns in the framework: models by name, bindings by handle."""
+"""What one session owns in the framework: models by name, bindings and memory by handle."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ from nnhal.link import Channel, Session
 from nnhal.sessions import Ownership, Sessions
 from nnhal.types import ErrorStatus
 from nnhal_service.runtime import ExecutionContext, LoadedModel
+from nnhal_service.runtime.domains import AllocatedMemory, Memories
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Binding:
-    """A loaded model tied to the client's memory, with the channel that runs it."""
+    """A loaded model tied to memory, with the channel that runs it. Of ``memories`` it keeps what it uses."""
 
     model: LoadedModel
     context: ExecutionContext
     channel: Channel
+    memories: Memories
 
     def close(self) -> None:
         """Release it, when a run in flight has ended."""
         self.channel.shutdown()
         self.model.unbind(self.context)
+        self.memories.drop(self)
 
 
 class Client(Ownership):
@@ -32,6 +35,7 @@ class Client(Ownership):
     def __init__(self, session: Session) -> None:
         self._names = threading.Lock()
         self._models: dict[str, LoadedModel] | None = {}
+        self.memories = Memories()
         # Runs after the base class has shut the channels down, since callbacks run last first.
         session.on_close(self._release)
         super().__init__(session)
@@ -68,6 +72,25 @@ class Client(Ownership):
             (self._models or {}).pop(name, None)
         return model
 
+    def add_memory(self, memory: AllocatedMemory) -> int:
+        """Own memory and return its handle. Raises as ``add``, and gives it up then."""
+        self.memories.keep(memory, memory)
+        try:
+            return self.add(memory)
+        except HalError:
+            self.memories.drop(memory)
+            raise
+
+    def memory(self, handle: int) -> AllocatedMemory:
+        """Allocated memory. Raises INVALID_ARGUMENT."""
+        return self.get(handle, AllocatedMemory, "memory")
+
+    def free_memory(self, handle: int) -> None:
+        """Give memory up; bindings that use it keep it. Raises INVALID_ARGUMENT."""
+        memory = self.memory(handle)
+        self.release(handle)
+        self.memories.drop(memory)
+
     def binding(self, handle: int) -> Binding:
         """A binding. Raises INVALID_ARGUMENT."""
         return self.get(handle, Binding, "binding")
@@ -77,6 +100,7 @@ class Client(Ownership):
             models, self._models = self._models, None
         for model in (models or {}).values():
             model.close()
+        self.memories.close()
 
 
 Clients = Sessions[Client]

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from enum import IntEnum
+from typing import TypeVar
 
+from nnhal.codec import copies_to_wire
 from nnhal.codec.memory import location_from_wire
+from nnhal.codec.model import extension_names_from_wire
+from nnhal.codec.request import hints_from_wire
 from nnhal.errors import invalid_argument
 from nnhal.extensions import split_code
-from nnhal.types import CACHE_TOKEN_BYTES, Operation, OperationType
+from nnhal.types import CACHE_TOKEN_BYTES, ExecutionPreference, Hints, Operation, OperationType, Priority
 from nnhal.types.layout import is_extension
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import types_pb2
@@ -15,6 +21,7 @@ from nnhal_service.frontends import ModelFormat
 from nnhal_service.frontends.imported import ImportedTensor
 from nnhal_service.partition import Fallback, Options, Pin, Strategy
 from nnhal_service.runtime import (
+    LedgerEntry,
     OutputReport,
     OutputTooSmallError,
     PreparedPlan,
@@ -22,6 +29,8 @@ from nnhal_service.runtime import (
     TensorBinding,
 )
 
+E = TypeVar("E", bound=IntEnum)
+_CLIENT_STEP = -1
 _STRATEGIES: dict[int, Strategy] = {
     wire.PARTITIONER_UNSPECIFIED: Strategy.LEAST_TIME,
     wire.PARTITIONER_LEAST_TIME: Strategy.LEAST_TIME,
@@ -51,12 +60,32 @@ def options_from_wire(message: wire.LoadModelRequest) -> Options:
         invalid_argument(f"partitioner {message.partitioner} and fallback {message.fallback}, expected 0 to 3 each")
     if message.min_nodes_per_partition < 0:
         invalid_argument(f"min_nodes_per_partition is {message.min_nodes_per_partition}, expected 0 or more")
-    return Options(
+    options = Options(
         _STRATEGIES[message.partitioner],
         tuple(Pin(pin.match, pin.device) for pin in message.pins),
         max(1, message.min_nodes_per_partition),
         _FALLBACKS[message.fallback],
     )
+    if message.HasField("preference"):
+        options = replace(options, preference=_known(ExecutionPreference, message.preference, "execution preference"))
+    if message.HasField("priority"):
+        options = replace(options, priority=_known(Priority, message.priority, "priority"))
+    if message.HasField("deadline_ns"):
+        options = replace(options, deadline_ns=message.deadline_ns)
+    return replace(options, hints=hints_of(message))
+
+
+def hints_of(message: wire.LoadModelRequest | wire.BindRequest) -> Hints:
+    """Decode what devices are hinted at."""
+    return Hints(hints_from_wire(message.hints), extension_names_from_wire(message.hint_extensions))
+
+
+def _known(kind: type[E], code: int, what: str) -> E:
+    """A member of an enumeration. Raises INVALID_ARGUMENT."""
+    codes = {member.value for member in kind}
+    if code not in codes:
+        invalid_argument(f"{what} {code}, expected one of {sorted(codes)}")
+    return kind(code)
 
 
 def cache_token_from_wire(message: wire.LoadModelRequest) -> bytes:
@@ -67,21 +96,23 @@ def cache_token_from_wire(message: wire.LoadModelRequest) -> bytes:
 
 
 def binding_from_wire(message: wire.TensorBinding) -> TensorBinding:
-    """Decode a tensor binding."""
-    return TensorBinding(message.name, location_from_wire(message.location), tuple(message.dimensions))
+    """Decode a tensor binding, but for memory that it names."""
+    return TensorBinding(
+        message.name, location_from_wire(message.location), tuple(message.dimensions), omitted=message.omitted
+    )
 
 
 def model_to_wire(name: str, prepared: PreparedPlan) -> wire.ModelInfo:
     """Describe a loaded model."""
-    operations = prepared.imported.model.main.operations
     placements = [
         wire.OperationPlacement(
-            nodes=prepared.imported.operation_nodes[index],
-            operation=operation_name(prepared, operations[index]),
+            nodes=nodes_of(prepared, subgraph, index),
+            operation=operation_name(prepared, prepared.graphs[subgraph].operations[index]),
             device=step.device,
             step=number,
         )
         for number, step in enumerate(prepared.plan.steps)
+        for subgraph in [prepared.plan.subgraph_of(step)]
         for index in step.operations
     ]
     return wire.ModelInfo(
@@ -92,6 +123,11 @@ def model_to_wire(name: str, prepared: PreparedPlan) -> wire.ModelInfo:
         steps=[step.device for step in prepared.plan.steps],
         arena_bytes=prepared.memory.layout.total_bytes,
     )
+
+
+def nodes_of(prepared: PreparedPlan, subgraph: int, operation: int) -> Sequence[str]:
+    """The user's nodes that an operation stands for; those within control flow have no names."""
+    return () if subgraph else prepared.imported.operation_nodes[operation]
 
 
 def operation_name(prepared: PreparedPlan, operation: Operation) -> str:
@@ -141,7 +177,33 @@ def report_to_wire(report: RunReport) -> wire.RunReport:
                 time_in_driver_ns=step.time_in_driver_ns,
                 copied_bytes=step.copied_bytes,
                 copy_duration_ns=step.copy_duration_ns,
+                step=step.step,
+                started_ns=step.started_ns,
+                ended_ns=step.ended_ns,
+                copies=copies_to_wire(step.copies),
             )
             for step in report.steps
         ],
+        ledger=[_entry_to_wire(entry) for entry in report.ledger],
+        started_ns=report.started_ns,
+        fell_back=report.fell_back,
     )
+
+
+def _entry_to_wire(entry: LedgerEntry) -> wire.LedgerEntry:
+    return wire.LedgerEntry(
+        value=entry.value,
+        source_step=step_to_wire(entry.source_step),
+        destination_step=step_to_wire(entry.destination_step),
+        source=entry.source,
+        destination=entry.destination,
+        strategy=entry.strategy,
+        bytes=entry.bytes,
+        copied_bytes=entry.copied_bytes,
+        reason=entry.reason,
+    )
+
+
+def step_to_wire(step: int | None) -> int:
+    """A step's number; -1 for the client."""
+    return _CLIENT_STEP if step is None else step

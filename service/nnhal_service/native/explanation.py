@@ -6,17 +6,19 @@ from nnhal.errors import HalError
 from nnhal.memory import validate_pool
 from nnhal.v1 import framework_pb2 as wire
 from nnhal_service.fallback import Edge, Value, edge_ns, lay_out
-from nnhal_service.native.convert import operation_name
+from nnhal_service.native.convert import nodes_of, operation_name, step_to_wire
 from nnhal_service.runtime import PreparedPlan
 
-_CLIENT_STEP = -1
+_FRAMEWORK = "framework"
+"""In place of a device, for control flow that the framework walks itself."""
+_NOT_IN_A_STEP = -1
 
 
 def explanation_to_wire(prepared: PreparedPlan) -> wire.ModelExplanation:
     """Why a model lies on its devices as it does. Asks the devices what they make of their steps."""
     report = prepared.refined.partitioning.report
     model = prepared.imported.model
-    between = [value for value in prepared.values.values() if value.is_ours]
+    between = [value for value in prepared.values.values() if value.operand in prepared.memory.layout.placements]
     return wire.ModelExplanation(
         operations=_operations(prepared),
         steps=_steps(prepared),
@@ -33,33 +35,48 @@ def explanation_to_wire(prepared: PreparedPlan) -> wire.ModelExplanation:
         counterfactuals=_counterfactuals(prepared),
         fallback_bytes=prepared.memory.layout.total_bytes,
         constant_bytes=len(model.operand_values) + sum(validate_pool(pool, "constants") for pool in model.pools),
-        client_bytes=sum(value.size for value in prepared.values.values() if not value.is_ours),
+        client_bytes=sum(prepared.byte_size(n) for n in {*model.main.input_indexes, *model.main.output_indexes}),
         fallback_bytes_unaligned=lay_out(between, align=False).total_bytes,
     )
 
 
 def _operations(prepared: PreparedPlan) -> list[wire.OperationExplanation]:
-    candidates = prepared.refined.candidates
-    places = {
-        index: (number, step.device) for number, step in enumerate(prepared.plan.steps) for index in step.operations
-    }
-    costs = {candidate.name: candidate.operation_ns for candidate in candidates}
-    return [
-        wire.OperationExplanation(
-            nodes=prepared.imported.operation_nodes[index],
-            operation=operation_name(prepared, operation),
-            device=device,
-            step=number,
-            modelled_ns=(costs[device][index] or 0.0) if costs[device] else 0.0,
-            refusals=[
-                wire.DeviceRefusal(device=candidate.name, reason=candidate.refusals[index])
-                for candidate in candidates
-                if index in candidate.refusals
-            ],
-        )
-        for index, operation in enumerate(prepared.imported.model.main.operations)
-        for number, device in [places[index]]
+    """Those of main in its order, and then those of subgraphs whose control flow the framework walks."""
+    plan = prepared.plan
+    places = [
+        (plan.subgraph_of(step), index, number, step.device)
+        for number, step in enumerate(plan.steps)
+        for index in step.operations
     ]
+    placed = {index for subgraph, index, _, _ in places if not subgraph}
+    walked = set(range(len(prepared.graphs[0].operations))) - placed
+    places += [(0, index, _NOT_IN_A_STEP, _FRAMEWORK) for index in walked]
+    return [_operation(prepared, *place) for place in sorted(places, key=_reading_order)]
+
+
+def _reading_order(place: tuple[int, int, int, str]) -> tuple[int, int]:
+    subgraph, index, number, _ = place
+    return (number + 1, index) if subgraph else (0, index)
+
+
+def _operation(
+    prepared: PreparedPlan, subgraph: int, index: int, number: int, device: str
+) -> wire.OperationExplanation:
+    candidates = prepared.refined.candidates
+    costs = {candidate.name: candidate.operation_ns for candidate in candidates}.get(device, ())
+    return wire.OperationExplanation(
+        nodes=nodes_of(prepared, subgraph, index),
+        operation=operation_name(prepared, prepared.graphs[subgraph].operations[index]),
+        device=device,
+        step=number,
+        modelled_ns=(costs[index] or 0.0) if costs and not subgraph else 0.0,
+        refusals=[
+            wire.DeviceRefusal(device=candidate.name, reason=refusals[index])
+            for candidate in candidates
+            for refusals in [candidate.refusals_in(subgraph)]
+            if index in refusals
+        ],
+    )
 
 
 def _steps(prepared: PreparedPlan) -> list[wire.StepExplanation]:
@@ -98,9 +115,9 @@ def _edges(prepared: PreparedPlan, value: Value) -> list[wire.EdgeExplanation]:
 def _edge(name: str, source: int | None, destination: int | None, edge: Edge, cost: float) -> wire.EdgeExplanation:
     return wire.EdgeExplanation(
         value=name,
-        source_step=_CLIENT_STEP if source is None else source,
+        source_step=step_to_wire(source),
         source=edge.source,
-        destination_step=_CLIENT_STEP if destination is None else destination,
+        destination_step=step_to_wire(destination),
         destination=edge.destination,
         strategy=edge.strategy.value,
         layer=edge.layer.value,
@@ -124,6 +141,8 @@ def _counterfactuals(prepared: PreparedPlan) -> list[wire.Counterfactual]:
     for candidate in prepared.refined.candidates:
         modelled = report.whole_model_ns.get(candidate.name, 0.0) if report else 0.0
         refused = min(candidate.refusals, default=None)
+        if not modelled and refused is None:
+            continue  # it takes the whole model, and nobody knows how long that takes
         reason = "" if refused is None else f"operation {refused}: {candidate.refusals[refused]}"
         found.append(
             wire.Counterfactual(device=candidate.name, modelled_ns=modelled, reason="" if modelled else reason)

@@ -2,47 +2,65 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-from contextlib import suppress
 from pathlib import Path
 
 import grpc
 
-from nnhal.codec import memory_from_wire
+from nnhal.codec import extensions_to_wire, memory_from_wire
 from nnhal.descriptor import Descriptor
-from nnhal.errors import DeadObjectError, HalError, NnhalError, invalid_argument
+from nnhal.errors import HalError, NnhalError, TransportError, invalid_argument
 from nnhal.link import channel_pair
 from nnhal.rpc import answers
 from nnhal.types import ErrorStatus
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc, types_pb2
-from nnhal_service.frontends import import_model
 from nnhal_service.frontends.errors import FrontendError
-from nnhal_service.frontends.imported import ImportedModel
 from nnhal_service.native.channel import serve_binding
 from nnhal_service.native.client import Binding, Client, Clients
 from nnhal_service.native.convert import (
-    binding_from_wire,
     cache_token_from_wire,
     format_from_wire,
+    hints_of,
     model_to_wire,
     options_from_wire,
     report_to_wire,
 )
+from nnhal_service.native.direct import MAX_DIRECT_BURSTS, lend
 from nnhal_service.native.explanation import explanation_to_wire
+from nnhal_service.native.hal_model import content_of, hal_model_from_wire, import_hal_model
+from nnhal_service.native.launches import LaunchServicer
+from nnhal_service.native.memory import MemoryServicer, bindings_from_wire, keeping
+from nnhal_service.native.models import ModelServicer, ServedModels
+from nnhal_service.native.support import SupportServicer
 from nnhal_service.partition import PlacementError
-from nnhal_service.runtime import CacheDirectory, Fleet, LoadedModel, prepare
+from nnhal_service.runtime import CacheDirectory, Fleet, LoadedModel, load_model, prepare
+from nnhal_service.runtime.punctual import run_punctually
 
+_FEATURE_LEVEL = 8
+"""Of every device: the contract has this level only."""
 _MAX_MODEL_BYTES = 2**31 - 1
 """What one protobuf message or flatbuffer can hold, and so one model file."""
 
 
-class FrameworkServicer(framework_pb2_grpc.FrameworkServiceServicer):
+class FrameworkServicer(
+    SupportServicer, LaunchServicer, MemoryServicer, ModelServicer, framework_pb2_grpc.FrameworkServiceServicer
+):
     """The native service over gRPC."""
 
-    def __init__(self, fleet: Fleet, clients: Clients, cache_directory: str = "") -> None:
-        """``cache_directory`` is where compilations are kept, empty for nowhere."""
+    def __init__(
+        self,
+        fleet: Fleet,
+        clients: Clients,
+        cache_directory: str = "",
+        models: ServedModels | None = None,
+        direct_bursts: int = MAX_DIRECT_BURSTS,
+    ) -> None:
+        """``cache_directory`` is where compilations are kept, empty for nowhere. ``models`` are those of the
+        repository, where there is one. One client may have ``direct_bursts`` to devices at a time.
+        """
+        self._models = models
+        self._direct_bursts = direct_bursts
         self._fleet = fleet
         self._clients = clients
         self._cache_directory = cache_directory
@@ -58,8 +76,10 @@ class FrameworkServicer(framework_pb2_grpc.FrameworkServiceServicer):
         client = self._clients.of(context)
         if not request.name:
             invalid_argument("a model needs a name")
-        content = _read(client.descriptors.get(request.descriptor_id))
-        model = self._load(content, request)
+        if request.HasField("model"):
+            model = self._load_hal_model(client, request)
+        else:
+            model = self._load(_read(client.descriptors.get(request.descriptor_id)), request)
         client.add_model(request.name, model)
         return wire.LoadModelResponse(model=model_to_wire(request.name, model.prepared))
 
@@ -90,15 +110,18 @@ class FrameworkServicer(framework_pb2_grpc.FrameworkServiceServicer):
         binding, theirs = _bind(client, request)
         handle = client.add(binding)
         serve_binding(binding.context, client, binding.channel)
-        return wire.BindResponse(binding=handle, channel_descriptor_id=client.descriptors.offer(theirs))
+        direct = lend(client, binding, self._direct_bursts) if request.direct else None
+        number = client.descriptors.offer(theirs)
+        return wire.BindResponse(binding=handle, channel_descriptor_id=number, direct=direct)
 
     @answers
     def Run(self, request: wire.RunRequest, context: grpc.ServicerContext) -> wire.RunResponse:
         """See framework.proto."""
         binding = self._clients.of(context).binding(request.binding)
         try:
-            return wire.RunResponse(report=report_to_wire(binding.context.run(request.deadline_ns)))
-        except DeadObjectError as error:
+            report = run_punctually(binding.context.run, request.deadline_ns)
+            return wire.RunResponse(report=report_to_wire(report))
+        except TransportError as error:
             raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, str(error)) from error
 
     @answers
@@ -110,34 +133,38 @@ class FrameworkServicer(framework_pb2_grpc.FrameworkServiceServicer):
         return wire.UnbindResponse()
 
     def _load(self, content: bytes, request: wire.LoadModelRequest) -> LoadedModel:
-        cache = self._cache(content, cache_token_from_wire(request))
+        cache = self._cache(cache_token_from_wire(request))
         try:
-            imported = import_model(content, format_from_wire(request.format))
-            try:
-                return self._prepare(imported, request, cache)
-            except (HalError, PlacementError):
-                # What its parts cannot be, a model with operations of the extension may be as a whole.
-                if not imported.model.extension_name_to_prefix:
-                    raise
-                whole = import_model(content, format_from_wire(request.format), as_one=True)
-                with suppress(HalError, PlacementError):
-                    return self._prepare(whole, request, cache and cache.of_variant("as one"))
-                raise
+            return load_model(
+                content,
+                self._fleet,
+                request.devices,
+                options_from_wire(request),
+                format_from_wire(request.format),
+                cache,
+            )
         except (FrontendError, PlacementError, LookupError) as error:
             raise HalError(ErrorStatus.INVALID_ARGUMENT, str(error)) from error
-        except DeadObjectError as error:
+        except TransportError as error:
             raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, str(error)) from error
 
-    def _cache(self, content: bytes, token: bytes) -> CacheDirectory | None:
-        """Where compilations of a model file are kept. The file counts too: clients share the directory, and tokens."""
-        if not self._cache_directory or not token:
-            return None
-        return CacheDirectory(Path(self._cache_directory), token).of_variant(hashlib.sha256(content).hexdigest())
+    def _load_hal_model(self, client: Client, request: wire.LoadModelRequest) -> LoadedModel:
+        if request.descriptor_id:
+            invalid_argument("got a model and a file, expected one of them")
+        given = hal_model_from_wire(request.model, client.descriptors.get)
+        cache = self._cache(cache_token_from_wire(request))
+        cache = cache and cache.of_content(content_of(request.model, given))
+        options = options_from_wire(request)
+        try:
+            return LoadedModel(prepare(import_hal_model(given), self._fleet, request.devices, options, cache))
+        except (PlacementError, LookupError) as error:
+            raise HalError(ErrorStatus.INVALID_ARGUMENT, str(error)) from error
+        except TransportError as error:
+            raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, str(error)) from error
 
-    def _prepare(
-        self, imported: ImportedModel, request: wire.LoadModelRequest, cache: CacheDirectory | None
-    ) -> LoadedModel:
-        return LoadedModel(prepare(imported, self._fleet, request.devices, options_from_wire(request), cache))
+    def _cache(self, token: bytes) -> CacheDirectory | None:
+        """Where compilations are kept; clients share the directory, and tokens."""
+        return CacheDirectory(Path(self._cache_directory), token) if self._cache_directory and token else None
 
     def _device(self, name: str) -> wire.DeviceInfo:
         try:
@@ -150,6 +177,8 @@ class FrameworkServicer(framework_pb2_grpc.FrameworkServiceServicer):
             type=types_pb2.DeviceType.ValueType(member.type),
             pid=member.remote.pid,
             available=True,
+            feature_level=_FEATURE_LEVEL,
+            extensions=extensions_to_wire(member.extensions),
         )
 
 
@@ -166,14 +195,19 @@ def _read(descriptor: Descriptor) -> bytes:
 
 def _bind(client: Client, request: wire.BindRequest) -> tuple[Binding, Descriptor]:
     model = client.model(request.model)
+    inputs = bindings_from_wire(client, model, request.inputs, is_output=False)
+    outputs = bindings_from_wire(client, model, request.outputs, is_output=True)
     try:
         context = model.bind(
-            [binding_from_wire(message) for message in request.inputs],
-            [binding_from_wire(message) for message in request.outputs],
+            inputs,
+            outputs,
             [memory_from_wire(message, client.descriptors.get) for message in request.pools],
             request.measure_timing,
+            request.loop_timeout_duration_ns if request.HasField("loop_timeout_duration_ns") else -1,
+            hints_of(request),
         )
-    except DeadObjectError as error:
+    except TransportError as error:
         raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, str(error)) from error
     channel, theirs = channel_pair()
-    return Binding(model, context, channel), theirs
+    binding = Binding(model, context, channel, client.memories)
+    return keeping(binding, client, (*inputs, *outputs)), theirs

@@ -3,23 +3,25 @@
 from nnhal_service.partition.assign import assign
 from nnhal_service.partition.candidate import Candidate, Pin, PlacementError
 from nnhal_service.partition.control_flow import as_main
-from nnhal_service.partition.logical_plan import (
+from nnhal_service.partition.logical_plan import interpret
+from nnhal_service.partition.objective import EdgeCost, PlanCost, StepCost
+from nnhal_service.partition.partitioner import Options, Strategy, Task, may_fall_back, partition
+from nnhal_service.partition.plan import (
+    Fallback,
     GotoStep,
     IfStep,
     LogicalPlan,
     LogicalStep,
+    Plan,
     SourceOperand,
+    Step,
     WhileStep,
-    interpret,
 )
-from nnhal_service.partition.objective import EdgeCost, PlanCost, StepCost
-from nnhal_service.partition.partitioner import Options, Strategy, Task, may_fall_back, partition
-from nnhal_service.partition.plan import Fallback, Plan, Step
 from nnhal_service.partition.problem import EdgeNs
 from nnhal_service.partition.refine import Failures, Refined, Refused, refine
 from nnhal_service.partition.report import Partitioning, PlanReport
 from nnhal_service.partition.split import split
-from nnhal_service.partition.step_model import StepError
+from nnhal_service.partition.step_model import StepError, whole
 
 __all__ = [
     "Candidate",
@@ -54,4 +56,5 @@ __all__ = [
     "partition",
     "refine",
     "split",
+    "whole",
 ]

@@ -32,9 +32,24 @@ class Candidate:
     sync_ns: float = 0.0
     referenced: Sequence[Mapping[int, str]] = ()
 
-    def refusing(self, refusals: Mapping[int, str]) -> Candidate:
-        """The device with further refusals; what it said first stands."""
-        return replace(self, refusals={**refusals, **self.refusals})
+    def refusing(self, refusals: Mapping[int, str], subgraph: int = 0) -> Candidate:
+        """The device with further refusals in a subgraph, 0 being main; what it said first stands.
+
+        A device takes nothing in a subgraph that it was not asked about.
+        """
+        if not subgraph:
+            return replace(self, refusals={**refusals, **self.refusals})
+        if subgraph > len(self.referenced):
+            return self
+        referenced = list(self.referenced)
+        referenced[subgraph - 1] = {**refusals, **referenced[subgraph - 1]}
+        return replace(self, referenced=referenced)
+
+    def refusals_in(self, subgraph: int) -> Mapping[int, str]:
+        """What it refuses in a subgraph, 0 being main; nothing is known of those that it was not asked about."""
+        if not subgraph:
+            return self.refusals
+        return self.referenced[subgraph - 1] if subgraph <= len(self.referenced) else {}
 
 
 @dataclass(frozen=True, slots=True)

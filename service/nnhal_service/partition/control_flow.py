@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from nnhal.types import Model, Operand, OperandType, Operation, OperationType, Subgraph
-from nnhal.types.layout import fully_specified, is_extension
+from nnhal.types.layout import fully_specified, is_extension, is_scalar
 
 _REFERENCES: Mapping[int, slice] = {OperationType.IF: slice(1, 3), OperationType.WHILE: slice(0, 2)}
 """Which inputs refer to subgraphs: then and else, condition and body."""
@@ -37,6 +37,16 @@ def has_unknown_size(model: Model, operation: Operation) -> bool:
         *((graph, (*graph.input_indexes, *graph.output_indexes)) for graph in inner),
     ]
     return any(not _is_known(graph, index) for graph, indexes in borders for index in indexes)
+
+
+def refers_to_unknown_rank(model: Model, operation: Operation) -> bool:
+    """Whether IF or WHILE refers to a subgraph that takes or gives a tensor of unknown rank."""
+    borders = [
+        graph.operands[index]
+        for graph in (model.referenced[number] for number in referenced_by(operation, model.main.operands))
+        for index in (*graph.input_indexes, *graph.output_indexes)
+    ]
+    return any(not (o.dimensions or is_scalar(o.type) or is_extension(o.type)) for o in borders)
 
 
 def as_main(model: Model, referenced: int) -> Model:

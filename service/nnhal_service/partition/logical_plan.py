@@ -7,9 +7,8 @@ subgraph is referred to.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import replace
 
 from nnhal.types import ExecutionPreference, Model, Operation, OperationType
 from nnhal.types.layout import Dimensions
@@ -23,86 +22,19 @@ from nnhal_service.partition.control_flow import (
     referenced_by,
 )
 from nnhal_service.partition.grow import dependencies, grow
-from nnhal_service.partition.plan import Plan, Step
+from nnhal_service.partition.plan import (
+    GotoStep,
+    IfStep,
+    LogicalPlan,
+    LogicalStep,
+    SourceOperand,
+    WhileStep,
+)
 from nnhal_service.partition.step_model import StepError, StepMaker, whole
 from nnhal_service.partition.support import CPU, pinned_devices, require_pins
 
 MAX_STEPS = 10_000
 """A few subgraphs that refer to each other twice make a plan without end."""
-
-
-class SourceOperand(NamedTuple):
-    """An operand of a scope."""
-
-    scope: int
-    operand: int
-
-
-@dataclass(frozen=True, slots=True)
-class IfStep:
-    """Go on with ``then_step`` where the condition is true, else with ``else_step``.
-
-    ``inputs`` are the values of both branches' inputs, ``outputs`` take those of the branch's outputs.
-    """
-
-    operation: int
-    condition: SourceOperand
-    inputs: tuple[SourceOperand, ...]
-    outputs: tuple[SourceOperand, ...]
-    then_step: int
-    then_inputs: tuple[SourceOperand, ...]
-    then_outputs: tuple[SourceOperand, ...]
-    else_step: int
-    else_inputs: tuple[SourceOperand, ...]
-    else_outputs: tuple[SourceOperand, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class WhileStep:
-    """Go on with ``condition_step``; after that with ``body_step`` where its output is true, else with ``exit_step``.
-
-    ``inputs`` are the values of the condition's and the body's inputs in the first round; after that the first ones are
-    the body's outputs. On exit the first ones go to ``outputs``.
-    """
-
-    operation: int
-    inputs: tuple[SourceOperand, ...]
-    outputs: tuple[SourceOperand, ...]
-    condition_step: int
-    condition_inputs: tuple[SourceOperand, ...]
-    condition_output: SourceOperand
-    body_step: int
-    body_inputs: tuple[SourceOperand, ...]
-    body_outputs: tuple[SourceOperand, ...]
-    exit_step: int
-
-
-@dataclass(frozen=True, slots=True)
-class GotoStep:
-    """Go on with another step; the one after the last is the end."""
-
-    step: int
-
-
-LogicalStep = Step | IfStep | WhileStep | GotoStep
-
-
-@dataclass(frozen=True, slots=True)
-class LogicalPlan:
-    """Steps, of which those of control flow say where to go on. ``scopes`` are subgraphs: 0 is main."""
-
-    steps: tuple[LogicalStep, ...]
-    scopes: tuple[int, ...]
-
-    def flat(self) -> Plan | None:
-        """The plan, where the runtime has no control flow to walk."""
-        steps = tuple(step for step in self.steps if isinstance(step, Step))
-        return Plan(steps) if len(steps) == len(self.steps) else None
-
-    def layout(self) -> list[str]:
-        """The steps in a word each: the device, or IF, WHILE, GOTO."""
-        words: Mapping[type, str] = {IfStep: "IF", WhileStep: "WHILE", GotoStep: "GOTO"}
-        return [step.device if isinstance(step, Step) else words[type(step)] for step in self.steps]
 
 
 def interpret(

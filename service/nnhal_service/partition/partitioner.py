@@ -7,20 +7,28 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import inf
 
-from nnhal.types import ExecutionPreference, Model
+from nnhal.types import NO_DEADLINE, NO_HINTS, ExecutionPreference, Hints, Model, Priority
 from nnhal.types.layout import Dimensions, is_extension
 from nnhal_service.partition.assign import best_devices
 from nnhal_service.partition.candidate import Candidate, Pin, PlacementError
+from nnhal_service.partition.control_flow import is_control_flow
 from nnhal_service.partition.grow import Group, dependencies, grow
+from nnhal_service.partition.logical_plan import interpret
 from nnhal_service.partition.merge import merge_small
 from nnhal_service.partition.objective import all_connected, cost_of
-from nnhal_service.partition.plan import Fallback, Plan
+from nnhal_service.partition.plan import Fallback, LogicalPlan, Plan
 from nnhal_service.partition.problem import EdgeNs, Problem, modelled_ns, problem_of
 from nnhal_service.partition.report import Partitioning, PlanReport
 from nnhal_service.partition.search import Found, search
 from nnhal_service.partition.split import plan_of
 from nnhal_service.partition.step_model import StepError
-from nnhal_service.partition.support import CPU, require_pins, supporting, without_open_control_flow
+from nnhal_service.partition.support import (
+    CPU,
+    require_pins,
+    strictly_sliced,
+    supporting,
+    without_open_control_flow,
+)
 
 
 class Strategy(Enum):
@@ -33,13 +41,18 @@ class Strategy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the user demands. ``cpu`` is the name of the device that takes the part of NNAPI's CPU."""
+    """What the user demands. ``cpu`` is the name of the device that takes the part of NNAPI's CPU. The model must have
+    been prepared at ``deadline_ns``, an instant of CLOCK_BOOTTIME. ``hints`` are for the devices.
+    """
 
     strategy: Strategy = Strategy.LEAST_TIME
     pins: tuple[Pin, ...] = ()
     min_nodes_per_partition: int = 1
     fallback: Fallback = Fallback.ALLOW
     preference: ExecutionPreference = ExecutionPreference.FAST_SINGLE_ANSWER
+    priority: Priority = Priority.MEDIUM
+    deadline_ns: int = NO_DEADLINE
+    hints: Hints = NO_HINTS
     cpu: str = CPU
 
 
@@ -49,6 +62,7 @@ class Task:
 
     ``names`` are the user's node names of each operation of main, ``dimensions`` those of each of its operands as far
     as known, ``element_sizes`` those of extension types. ``edge_ns`` is what it costs to pass a value.
+    ``referenced`` are the dimensions of the operands of each referenced subgraph, empty where nobody has looked.
     """
 
     model: Model
@@ -56,6 +70,7 @@ class Task:
     dimensions: Sequence[Dimensions]
     edge_ns: EdgeNs
     element_sizes: Mapping[int, int] = field(default_factory=dict)
+    referenced: Sequence[Sequence[Dimensions]] = ()
 
 
 def partition(task: Task, candidates: Sequence[Candidate], options: Options) -> Partitioning:
@@ -63,7 +78,9 @@ def partition(task: Task, candidates: Sequence[Candidate], options: Options) -> 
 
     By NNAPI's rule and for the CPU only, a device needs no cost model. The plan of least time is exact where the report
     says so, and never takes more than that of NNAPI's rule, or than any single device that may take the whole model.
+    By NNAPI's rule the plan may be a walk of control flow, which has no report.
     """
+    candidates = strictly_sliced(task.model, candidates, options.cpu)
     candidates = without_open_control_flow(task.model, candidates, options.cpu)
     require_pins(task.model, task.names, candidates, options.pins)
     if options.strategy == Strategy.CPU_ONLY:
@@ -87,10 +104,13 @@ def may_fall_back(model: Model, options: Options) -> bool:
 
 def _nnapi(task: Task, candidates: Sequence[Candidate], options: Options) -> Partitioning:
     problem = _problem(task, candidates, supporting(task.model, task.names, candidates, options.pins))
-    groups: Sequence[Group] = merge_small(
-        problem, _grown(task, candidates, options), options.min_nodes_per_partition, options.cpu
-    )
     try:
+        walk = _walk(task, candidates, options)
+        if walk is not None:
+            return Partitioning(Plan(walk.executable, walk=walk), None)
+        groups: Sequence[Group] = merge_small(
+            problem, _grown(task, candidates, options), options.min_nodes_per_partition, options.cpu
+        )
         plan = _plan(task, problem, groups)
     except StepError:
         if not may_fall_back(task.model, options):
@@ -101,6 +121,23 @@ def _nnapi(task: Task, candidates: Sequence[Candidate], options: Options) -> Par
         plan = _plan(task, problem, groups)
     nothing_known = Found(None, 0.0, 0)
     return Partitioning(plan, _report(task, candidates, problem, groups, "NNAPI's rule", nothing_known, options))
+
+
+def _walk(task: Task, candidates: Sequence[Candidate], options: Options) -> LogicalPlan | None:
+    """The plan in which the runtime walks control flow; None where by NNAPI's rule there is nothing to walk."""
+    if options.strategy != Strategy.NNAPI or not any(map(is_control_flow, task.model.main.operations)):
+        return None
+    inner = task.referenced or [[operand.dimensions for operand in graph.operands] for graph in task.model.referenced]
+    walk = interpret(
+        task.model,
+        task.names,
+        candidates,
+        [task.dimensions, *inner],
+        options.pins,
+        cpu=options.cpu,
+        preference=options.preference,
+    )
+    return walk if walk.flat() is None else None
 
 
 def _least_time(task: Task, candidates: Sequence[Candidate], options: Options) -> Partitioning:

@@ -15,11 +15,15 @@ Failures = Iterable[tuple[Sequence[int], str]]
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An operation, by its index in the source model, that a device's optimiser failed on, and why."""
+    """An operation, by its index in a subgraph of the source model, that a device's optimiser failed on, and why.
+
+    Subgraph 0 is main.
+    """
 
     operation: int
     device: str
     reason: str
+    subgraph: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +47,22 @@ def refine(
     PlacementError, with the optimisers' reasons, where an operation has no device left.
     """
     refused: list[Refused] = []
-    passed: set[tuple[str, tuple[int, ...]]] = set()
+    passed: set[tuple[str, int, tuple[int, ...]]] = set()
     current = tuple(candidates)
     while True:
         partitioning = place(current)
         fresh: list[Refused] = []
         for step in partitioning.plan.steps:
-            if (step.device, step.operations) in passed:
+            subgraph = partitioning.plan.subgraph_of(step)
+            if (step.device, subgraph, step.operations) in passed:
                 continue
             failed = [
-                Refused(step.operations[index], step.device, reason)
+                Refused(step.operations[index], step.device, reason, subgraph)
                 for indexes, reason in optimise(step)
                 for index in indexes
             ]
             if not failed:
-                passed.add((step.device, step.operations))
+                passed.add((step.device, subgraph, step.operations))
             fresh += failed
         if not fresh:
             return Refined(partitioning, current, tuple(refused))
@@ -66,7 +71,9 @@ def refine(
 
 
 def _without(candidate: Candidate, refused: Sequence[Refused]) -> Candidate:
-    mine = {
-        entry.operation: f"its optimiser fails: {entry.reason}" for entry in refused if entry.device == candidate.name
-    }
-    return candidate.refusing(mine)
+    for entry in refused:
+        if entry.device == candidate.name:
+            candidate = candidate.refusing(
+                {entry.operation: f"its optimiser fails: {entry.reason}"}, subgraph=entry.subgraph
+            )
+    return candidate

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from nnhal.resolved import describe_operation
 from nnhal.types import Model
 from nnhal_service.partition.candidate import Candidate, Pin, PlacementError
-from nnhal_service.partition.control_flow import has_unknown_size, is_control_flow
+from nnhal_service.partition.control_flow import has_unknown_size, is_control_flow, refers_to_unknown_rank
 
 CPU = "cpu_ref"
 """The device that takes the part of NNAPI's CPU where no other is named."""
@@ -22,6 +22,34 @@ def without_open_control_flow(model: Model, candidates: Sequence[Candidate], cpu
         if is_control_flow(operation) and has_unknown_size(model, operation)
     }
     return [candidate if candidate.name == cpu else candidate.refusing(open_ones) for candidate in candidates]
+
+
+def cannot_be_offered(model: Model, refused: Container[int]) -> bool:
+    """Whether a device, which refuses some operations of main, would take one that refers to a subgraph that cannot be
+    offered to it: one that takes or gives something of unknown rank. It counts then as supporting nothing (NNAPI's
+    strict slicing). The CPU is not asked.
+    """
+    return any(
+        index not in refused and refers_to_unknown_rank(model, operation)
+        for index, operation in enumerate(model.main.operations)
+    )
+
+
+def strictly_sliced(model: Model, candidates: Sequence[Candidate], cpu: str) -> list[Candidate]:
+    """The candidates, of which those take nothing that the model cannot be offered to."""
+    return [
+        _refusing_all(model, candidate)
+        if candidate.name != cpu and cannot_be_offered(model, candidate.refusals)
+        else candidate
+        for candidate in candidates
+    ]
+
+
+def _refusing_all(model: Model, candidate: Candidate) -> Candidate:
+    reason = "the model refers to subgraphs of unknown rank"
+    for number, graph in enumerate((model.main, *model.referenced[: len(candidate.referenced)])):
+        candidate = candidate.refusing(dict.fromkeys(range(len(graph.operations)), reason), number)
+    return candidate
 
 
 def pinned_devices(model: Model, names: Sequence[Sequence[str]], pins: Sequence[Pin]) -> dict[int, str]:

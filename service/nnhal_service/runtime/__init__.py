@@ -1,17 +1,20 @@
 """Loaded models on devices: preparing the steps of a plan, and running them on one arena."""
 
+from nnhal_service.runtime.binding import TensorBinding
 from nnhal_service.runtime.compilation_cache import CacheDirectory
-from nnhal_service.runtime.context import ExecutionContext, TensorBinding
+from nnhal_service.runtime.context import ExecutionContext
 from nnhal_service.runtime.fleet import Fleet, FleetMember
 from nnhal_service.runtime.loaded_model import LoadedModel
+from nnhal_service.runtime.loading import load_model
 from nnhal_service.runtime.prepared_plan import PreparedPlan, prepare
-from nnhal_service.runtime.reports import OutputReport, OutputTooSmallError, RunReport, StepReport
+from nnhal_service.runtime.reports import LedgerEntry, OutputReport, OutputTooSmallError, RunReport, StepReport
 
 __all__ = [
     "CacheDirectory",
     "ExecutionContext",
     "Fleet",
     "FleetMember",
+    "LedgerEntry",
     "LoadedModel",
     "OutputReport",
     "OutputTooSmallError",
@@ -19,5 +22,6 @@ __all__ = [
     "RunReport",
     "StepReport",
     "TensorBinding",
+    "load_model",
     "prepare",
 ]

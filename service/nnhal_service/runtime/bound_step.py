@@ -34,11 +34,16 @@ def bind_step(side: Side, outputs: Sequence[str], part: Part, request: Request, 
 
 
 class Steps(Protocol):
-    """The steps of a plan, ready to run one after the other or as far as possible at once."""
+    """The steps of a plan, ready to run one after the other or as far as possible at once. They run once at a time."""
 
     @property
     def socket_bytes(self) -> int:
         """Bytes that went to devices and back since the start."""
+        ...
+
+    @property
+    def done(self) -> Sequence[StepReport] | None:
+        """After a run that failed, the steps that ended well, which need not run again; None where nobody knows."""
         ...
 
     def run(self, deadline_ns: int) -> tuple[list[StepReport], list[OutputReport]]:

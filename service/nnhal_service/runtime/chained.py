@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from nnhal.errors import HalError, NnhalError, TransportError
-from nnhal.fence import Fence, FenceError
+from nnhal.fence import Fence, FenceError, FenceState
 from nnhal.remote import RemoteLauncher
-from nnhal.types import ErrorStatus
+from nnhal.types import NO_DEADLINE, UNAVAILABLE_TIMING, ErrorStatus, Timing
 from nnhal_service.runtime.bound_step import BoundStep
 from nnhal_service.runtime.reports import OutputReport, StepReport
 
@@ -79,6 +79,7 @@ class Chained:
         }
         self._ends = tuple(sorted((set(range(len(steps))) - used) | self._shown))
         self._measure = measure
+        self._done: list[StepReport] | None = None
         self._launchers: dict[str, RemoteLauncher] = {}
         try:
             for step in steps:
@@ -93,38 +94,95 @@ class Chained:
         """See Steps."""
         return sum(launcher.socket_bytes for launcher in self._launchers.values())
 
+    @property
+    def done(self) -> Sequence[StepReport] | None:
+        """See Steps. A step that waited for one that failed has failed too, so that what others read is untouched."""
+        return self._done
+
     def run(self, deadline_ns: int) -> tuple[list[StepReport], list[OutputReport]]:
         """See Steps."""
-        launched: list[_Launched] = []
+        self._done = None
+        launched: list[Launched] = []
         try:
-            for number, (step, needs) in enumerate(self._steps):
-                launched.append(self._launch(number, step, [launched[need] for need in needs], deadline_ns))
+            self.launch(launched, (), deadline_ns)
+        except HalError as error:
+            self.settle(launched)
+            cause = self._cause(len(launched))  # one that waits for what has failed is refused
+            if cause is None:
+                raise
+            raise cause from error
+        except BaseException:
+            self.settle(launched)
+            raise
+        return self.finish(launched)
+
+    def launch(
+        self,
+        launched: list[Launched],
+        fences: Sequence[Fence],
+        deadline_ns: int = NO_DEADLINE,
+        duration_ns: int = NO_DEADLINE,
+    ) -> None:
+        """Launch all steps, those without dependencies after ``fences``, of which there may be MAX_FENCES.
+
+        A step may take ``duration_ns`` from the moment when the last fence that it waits for has signalled. What was
+        launched is in ``launched`` also where a device refuses. Raises HalError, or TransportError where one is gone.
+        """
+        for number, (step, needs) in enumerate(self._steps):
+            earlier = [launched[need] for need in needs]
+            waited = [need.ended if need.device == step.device else need.visible for need in earlier]
+            awaited = [fence for fence in waited if fence is not None] if needs else list(fences)
+            launched.append(self._launch(number, step, awaited, deadline_ns, duration_ns))
+
+    def finish(self, launched: Sequence[Launched]) -> tuple[list[StepReport], list[OutputReport]]:
+        """Wait until all that was launched has ended. Raises as ``run``."""
+        try:
             for end in self._ends:
                 _wait(launched[end].visible)
         except FenceError as error:
-            self._await(launched)
-            raise self._cause() or TransportError(f"a step failed, and no device says how: {error}") from error
+            self.settle(launched)
+            raise self._cause(len(launched)) or TransportError(
+                f"a step failed, and no device says how: {error}"
+            ) from error
         except BaseException:
-            self._await(launched)
+            self.settle(launched)
             raise
-        return [self._report(step) for step, _ in self._steps] if self._measure else [], []
+        return [self._report(number) for number in range(len(self._steps))] if self._measure else [], []
 
-    def _launch(self, number: int, step: BoundStep, needs: Sequence[_Launched], deadline_ns: int) -> _Launched:
+    def has_failed(self, launched: Sequence[Launched]) -> bool:
+        """Whether a launched step is known to have failed: a device refuses what is to wait for it."""
+        fences = (fence for launch in launched for fence in (launch.ended, launch.visible) if fence is not None)
+        return any(fence.state is FenceState.ERROR for fence in fences)
+
+    def failure(self, launched: Sequence[Launched], error: NnhalError) -> NnhalError:
+        """Why a launched step has failed, when all have ended; ``error`` where no device says."""
+        self.settle(launched)
+        return self._cause(len(launched)) or error
+
+    def timings(self) -> tuple[Timing, Timing]:
+        """Of the last run, if there is one step and it was measured: from its launch, from the last awaited fence."""
+        if not self._measure or len(self._steps) > 1:
+            return UNAVAILABLE_TIMING, UNAVAILABLE_TIMING
+        ((step, _),) = self._steps
+        info = self._launchers[step.device].info(step.execution)
+        return info.timing_launched, info.timing_fenced
+
+    def _launch(
+        self, number: int, step: BoundStep, waited: Sequence[Fence], deadline_ns: int, duration_ns: int
+    ) -> Launched:
         """Launch a step; what it needs of its own device is in the same queue, what it needs of others must be seen."""
         launcher = self._launchers[step.device]
-        fences = [need.ended if need.device == step.device else need.visible for need in needs]
-        waited = [fence for fence in fences if fence is not None]
-        ended = launcher.launch(step.execution, waited, deadline_ns, enqueue=step.is_asynchronous)
+        ended = launcher.launch(step.execution, waited, deadline_ns, duration_ns, enqueue=step.is_asynchronous)
         if number not in self._shown:
-            return _Launched(step.device, ended, ended)
-        return _Launched(step.device, ended, launcher.sync([ended] if ended is not None else []))
+            return Launched(step.device, ended, ended)
+        return Launched(step.device, ended, launcher.sync([ended] if ended is not None else []))
 
     def close(self) -> None:
         """See Steps."""
         for launcher in self._launchers.values():
             launcher.close()
 
-    def _await(self, launched: Sequence[_Launched]) -> None:
+    def settle(self, launched: Sequence[Launched]) -> None:
         """Let everything end that was launched: it uses the memory of the run."""
         for launch in launched:
             with contextlib.suppress(FenceError):
@@ -133,15 +191,21 @@ class Chained:
             with contextlib.suppress(FenceError, NnhalError):
                 _wait(self._launchers[device].sync())
 
-    def _cause(self) -> HalError | None:
-        """The error of the first step that failed; those that waited for it have failed after it."""
-        for step, _ in self._steps:
-            info = self._launchers[step.device].info(step.execution)
-            if info.status != ErrorStatus.NONE:
-                return HalError(info.status, f"the step on {step.device}: {info.message}")
-        return None
+    def _cause(self, launched: int) -> HalError | None:
+        """The error of the first step that failed of those launched; those that waited for it have failed after it."""
+        infos = [self._launchers[step.device].info(step.execution) for step, _ in self._steps[:launched]]
+        ended = [info.status == ErrorStatus.NONE for info in infos]
+        if all(ended) and launched == len(self._steps):
+            return None
+        if all(ended[need] for (_, needs), well in zip(self._steps, ended, strict=False) if well for need in needs):
+            self._done = [self._report(number) for number, well in enumerate(ended) if well]
+        if all(ended):
+            return None
+        first = ended.index(False)
+        return HalError(infos[first].status, f"the step on {self._steps[first][0].device}: {infos[first].message}")
 
-    def _report(self, step: BoundStep) -> StepReport:
+    def _report(self, number: int) -> StepReport:
+        step, _ = self._steps[number]
         info = self._launchers[step.device].info(step.execution)
         timing = info.timing_fenced
         return StepReport(
@@ -151,10 +215,13 @@ class Chained:
             timing.time_in_driver_ns,
             info.staged_bytes,
             info.staging_ns,
+            number,
+            *info.span,
+            info.copies,
         )
 
 
-class _Launched(NamedTuple):
+class Launched(NamedTuple):
     """A launched step: the fence of its end, and the one of its results being visible; None where that is so already.
 
     On an asynchronous device a step has ended when it is in the queue.

@@ -19,7 +19,14 @@ import structlog
 from nnhal.descriptor import Descriptor
 from nnhal.errors import NnhalError
 from nnhal.remote import CompilationCache, RemotePreparedModel
-from nnhal.types import ExecutionPreference, NumberOfCacheFiles, Priority, TokenValuePair
+from nnhal.types import (
+    NO_DEADLINE,
+    ExecutionPreference,
+    ExtensionNameAndPrefix,
+    NumberOfCacheFiles,
+    Priority,
+    TokenValuePair,
+)
 from nnhal_service.partition import Step
 from nnhal_service.runtime.fleet import FleetMember
 
@@ -38,6 +45,10 @@ class CacheDirectory:
         """For what the token alone does not tell apart: another model, or one whose operations have other numbers."""
         return replace(self, token=_digest([self.token, name.encode()]))
 
+    def of_content(self, content: bytes) -> CacheDirectory:
+        """For a model file, or what else makes a model: those who share the directory may share tokens too."""
+        return self.of_variant(sha256(content).hexdigest())
+
 
 @dataclass(frozen=True, slots=True)
 class PrepareConfig:
@@ -45,7 +56,9 @@ class PrepareConfig:
 
     preference: ExecutionPreference = ExecutionPreference.FAST_SINGLE_ANSWER
     priority: Priority = Priority.MEDIUM
+    deadline_ns: int = NO_DEADLINE
     hints: tuple[TokenValuePair, ...] = ()
+    extension_names: tuple[ExtensionNameAndPrefix, ...] = ()
 
 
 def prepare_part(
@@ -70,10 +83,18 @@ def prepare_part(
             _log.warning("a compilation cannot be cached", device=member.name, reason=str(error))
     if is_complete:
         try:
-            return remote.prepare_model_from_cache(entry)
+            return remote.prepare_model_from_cache(entry, config.deadline_ns)
         except NnhalError as error:
             _log.info("a compilation in the cache is of no use", device=member.name, reason=str(error))
-    return remote.prepare_model(step.model, config.preference, config.priority, hints=config.hints, cache=entry)
+    return remote.prepare_model(
+        step.model,
+        config.preference,
+        config.priority,
+        config.deadline_ns,
+        config.hints,
+        config.extension_names,
+        cache=entry,
+    )
 
 
 def token_of(application: bytes, device: str, version: str, config: PrepareConfig, part: Step | None) -> bytes:
@@ -87,6 +108,8 @@ def token_of(application: bytes, device: str, version: str, config: PrepareConfi
             version.encode(),
             *_encoded([config.preference, config.priority, len(hints), *(token for token, _ in hints)]),
             *(value for _, value in hints),
+            *(entry.name.encode() for entry in config.extension_names),
+            *_encoded([entry.prefix for entry in config.extension_names]),
             *_encoded([number for pair in numbers for number in pair]),
         ]
     )

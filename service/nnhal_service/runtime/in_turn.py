@@ -1,11 +1,12 @@
-"""Steps that run one after the other, each over a burst: for one step, and where the size of an output is open."""
+"""Steps that run one after the other, each over a burst: for one step, and where fences would be too many."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
 
-from nnhal.remote import RemoteBurst, RemoteExecution
+from nnhal.remote import RemoteBurst
+from nnhal.remote.burst import BurstOutcome
 from nnhal_service.runtime.bound_step import BoundStep
 from nnhal_service.runtime.reports import OutputReport, OutputTooSmallError, StepReport
 
@@ -16,6 +17,7 @@ class InTurn:
     def __init__(self, steps: Sequence[BoundStep]) -> None:
         """Raises HalError where a device refuses, TransportError where one is gone."""
         self._steps: list[tuple[BoundStep, RemoteBurst]] = []
+        self._reports: list[StepReport] = []
         try:
             for step in steps:
                 self._steps.append((step, step.part.prepared.configure_execution_burst()))
@@ -28,14 +30,18 @@ class InTurn:
         """See Steps."""
         return sum(burst.socket_bytes for _, burst in self._steps)
 
+    @property
+    def done(self) -> Sequence[StepReport]:
+        """See Steps."""
+        return self._reports
+
     def run(self, deadline_ns: int) -> tuple[list[StepReport], list[OutputReport]]:
         """See Steps."""
         outputs: list[OutputReport] = []
-        reports = [
-            run_step(step.device, step.outputs, step.execution, burst, deadline_ns, outputs)
-            for step, burst in self._steps
-        ]
-        return reports, outputs
+        self._reports = []
+        for number, (step, burst) in enumerate(self._steps):
+            self._reports.append(_run(number, step, burst, deadline_ns, outputs))
+        return self._reports, outputs
 
     def close(self) -> None:
         """See Steps."""
@@ -43,35 +49,33 @@ class InTurn:
             burst.close()
 
 
-def run_step(
-    device: str,
-    names: Sequence[str],
-    execution: RemoteExecution,
-    burst: RemoteBurst,
-    deadline_ns: int,
-    outputs: list[OutputReport],
-) -> StepReport:
-    """Run one step over a burst, and add what was said of those outputs that have names.
-
-    Raises OutputTooSmallError, HalError, or TransportError where the device is gone.
-    """
-    started = time.perf_counter_ns()
-    outcome = burst.run(execution, deadline_ns)
-    ended = time.perf_counter_ns()
-    if outcome.result.output_shapes:
-        outputs += [
-            OutputReport(name, shape.dimensions, shape.is_sufficient)
-            for name, shape in zip(names, outcome.result.output_shapes, strict=False)
-            if name
-        ]
-    if not outcome.result.output_sufficient_size:
-        raise OutputTooSmallError(device, outputs)
+def step_report(number: int, device: str, duration_ns: int, outcome: BurstOutcome) -> StepReport:
+    """What is to be said of step ``number`` of a plan, which a device ran over a burst."""
     timing = outcome.result.timing
     return StepReport(
         device,
-        ended - started,
+        duration_ns,
         timing.time_on_device_ns,
         timing.time_in_driver_ns,
         outcome.staged_bytes,
         outcome.staging_ns,
+        number,
+        *outcome.span,
+        outcome.copies,
     )
+
+
+def _run(number: int, step: BoundStep, burst: RemoteBurst, deadline_ns: int, outputs: list[OutputReport]) -> StepReport:
+    """Run a step, and add what was said of those outputs that have names."""
+    started = time.perf_counter_ns()
+    outcome = burst.run(step.execution, deadline_ns)
+    ended = time.perf_counter_ns()
+    if outcome.result.output_shapes:
+        outputs += [
+            OutputReport(name, shape.dimensions, shape.is_sufficient)
+            for name, shape in zip(step.outputs, outcome.result.output_shapes, strict=False)
+            if name
+        ]
+    if not outcome.result.output_sufficient_size:
+        raise OutputTooSmallError(step.device, outputs)
+    return step_report(number, step.device, ended - started, outcome)

@@ -20,8 +20,11 @@ class Part:
     prepared: RemotePreparedModel
 
 
-PrepareStep = Callable[[str, int], Part]
-"""Prepares a step, by number, on a device. Raises HalError, or TransportError where it is gone."""
+PrepareStep = Callable[[str, int | None], Part]
+"""Prepares a step, by number, on a device; without a number the whole model.
+
+Raises HalError, or TransportError where it is gone.
+"""
 
 
 class Parts:
@@ -33,7 +36,7 @@ class Parts:
         self._prepare = prepare
         self._stand_in = stand_in
         self._lock = threading.Lock()
-        self._stand_ins: dict[int, Part] = {}
+        self._stand_ins: dict[int | None, Part] = {}
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -49,6 +52,10 @@ class Parts:
         """Whether another device may take the place of one that fails."""
         return bool(self._stand_in)
 
+    def may_stand_in_for(self, device: str) -> bool:
+        """Whether another device may take the place of this one."""
+        return self._stand_in not in ("", device)
+
     def living(self, number: int) -> Part:
         """A step on its own device, prepared again where that came back. Raises as preparing does."""
         part = self._parts[number]
@@ -61,8 +68,11 @@ class Parts:
                 self._parts[number] = part
             return part
 
-    def stand_in(self, number: int) -> Part:
-        """A step on the device that stands in. Raises as preparing does, DEVICE_UNAVAILABLE where none may."""
+    def stand_in(self, number: int | None) -> Part:
+        """A step on the device that stands in, or the whole model without a number.
+
+        Raises as preparing does, DEVICE_UNAVAILABLE where none may.
+        """
         if not self._stand_in:
             raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "no other device may take the step")
         with self._lock:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import structlog
 
-from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
-from nnhal.extensions import element_sizes, size_in_bytes
-from nnhal.memory import read_pools
-from nnhal.remote import DeviceDescription, OptimizationViews
-from nnhal.resolved import ResolvedModel, inline_constants, propagate_dimensions
-from nnhal.types import ErrorStatus, NetworkEvent
-from nnhal.types.layout import Dimensions, describe
-from nnhal_service.fallback import FallbackMemoryManager, Side, Values, edge_ns, lay_out, values_of
+from nnhal.arrays import Array
+from nnhal.errors import NnhalError, invalid_argument
+from nnhal.extensions import size_in_bytes
+from nnhal.remote import DeviceDescription
+from nnhal.resolved import ResolvedModel, propagate_dimensions
+from nnhal.types import NO_DEADLINE, Model, NetworkEvent, Subgraph
+from nnhal.types.layout import Dimensions, combine, describe
+from nnhal_service.fallback import FallbackMemoryManager, Side, Values
 from nnhal_service.frontends.imported import ImportedModel
 from nnhal_service.partition import (
     Candidate,
@@ -27,29 +26,30 @@ from nnhal_service.partition import (
     PlacementError,
     Plan,
     Refined,
-    Step,
     Strategy,
     Task,
     partition,
     refine,
+    whole,
 )
 from nnhal_service.runtime.compilation_cache import CacheDirectory, PrepareConfig, prepare_part
 from nnhal_service.runtime.fleet import Fleet, FleetMember
 from nnhal_service.runtime.parts import Part, Parts
+from nnhal_service.runtime.passing import arena_of, passed_values
+from nnhal_service.runtime.survey import Survey, optimised, survey_model
 
-_ALIGNMENT = 64
-"""Bytes; what the HAL recommends for arguments."""
 _networks = itertools.count(1)
 _log = structlog.get_logger(__name__)
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedPlan:
     """One part for each step.
 
-    ``dimensions`` are those of the source model's operands, as far as known; ``element_sizes`` those of extension
-    types. ``values`` pass between steps and to and from the client; those that are the framework's lie in ``memory``.
+    ``dimensions`` are those of the operands of main as far as known, ``referenced_dimensions`` those of each referenced
+    subgraph's; ``element_sizes`` are those of extension types, ``constants`` the arrays of each subgraph by operand,
+    main first. ``values`` pass between steps and to and from the client; those that are the framework's and of known
+    size lie in ``memory``.
     """
 
     imported: ImportedModel
@@ -57,7 +57,9 @@ class PreparedPlan:
     descriptions: Mapping[str, DeviceDescription | None]
     parts: Parts
     dimensions: Sequence[Dimensions]
+    referenced_dimensions: Sequence[Sequence[Dimensions]]
     element_sizes: Mapping[int, int]
+    constants: Sequence[Mapping[int, Array]]
     sides: Mapping[str, Side]
     values: Values
     memory: FallbackMemoryManager
@@ -68,10 +70,36 @@ class PreparedPlan:
         """The steps."""
         return self.refined.partitioning.plan
 
+    @property
+    def graphs(self) -> tuple[Subgraph, ...]:
+        """The subgraphs of the model, main first."""
+        return (self.imported.model.main, *self.imported.model.referenced)
+
     def byte_size(self, operand: int) -> int:
         """Bytes of an operand of the source model; 0 where they are not known."""
         code = self.imported.model.main.operands[operand].type
         return size_in_bytes(code, self.dimensions[operand], self.element_sizes)
+
+    def dimensions_with(self, bound: Mapping[int, Dimensions]) -> Sequence[Dimensions]:
+        """The dimensions of the operands of main where a client binds these.
+
+        Raises INVALID_ARGUMENT where they contradict the model's.
+        """
+        model = self.imported.model
+        operands = list(model.main.operands)
+        for operand, dimensions in bound.items():
+            known = combine(self.dimensions[operand], dimensions)
+            if known is None:
+                name = self.imported.operand_names[operand] or f"operand {operand}"
+                invalid_argument(
+                    f"{name} is bound with dimensions {describe(dimensions)}, expected "
+                    f"{describe(self.dimensions[operand])}"
+                )
+            operands[operand] = replace(operands[operand], dimensions=known)
+        if all(operands[operand].dimensions == self.dimensions[operand] for operand in bound):
+            return self.dimensions
+        refined = replace(model, main=replace(model.main, operands=tuple(operands)))
+        return propagate_dimensions(ResolvedModel(refined, tuple(self.constants)))
 
     def release(self) -> None:
         """Give up the parts on their devices, and the memory."""
@@ -98,7 +126,7 @@ def prepare(
     Raises PlacementError where an operation has no device, HalError where a device refuses, TransportError where one
     is gone.
     """
-    survey = _survey(imported, fleet, devices)
+    survey = survey_model(imported, fleet, devices)
     failed: dict[str, NnhalError] = {}
     while True:
         try:
@@ -124,32 +152,8 @@ class _PreparationError(Exception):
         self.reason = reason
 
 
-@dataclass(frozen=True, slots=True)
-class _Survey:
-    """A model, and what the devices said of it."""
-
-    task: Task
-    imported: ImportedModel
-    members: Mapping[str, FleetMember]
-    descriptions: Mapping[str, DeviceDescription | None]
-    sides: Mapping[str, Side]
-    candidates: Sequence[Candidate]
-
-
-def _survey(imported: ImportedModel, fleet: Fleet, devices: Sequence[str]) -> _Survey:
-    members = {member.name: member for member in fleet.available(devices)}
-    descriptions = {name: _describe(member) for name, member in members.items()}
-    sides = {name: _side(name, description) for name, description in descriptions.items()}
-    constants = inline_constants(imported.model, read_pools(imported.model.pools))
-    dimensions = propagate_dimensions(ResolvedModel(imported.model, constants))
-    sizes = element_sizes(imported.model, [e for member in members.values() for e in member.extensions])
-    task = Task(imported.model, imported.operation_nodes, dimensions, edge_ns(sides), sizes)
-    candidates = [_candidate(member, imported, sides[member.name]) for member in members.values()]
-    return _Survey(task, imported, members, descriptions, sides, candidates)
-
-
 def _prepare(
-    survey: _Survey,
+    survey: Survey,
     fleet: Fleet,
     options: Options,
     failed: Mapping[str, NnhalError],
@@ -158,19 +162,22 @@ def _prepare(
     """One attempt, without the devices that have failed. Raises _PreparationError where another one does."""
     task, members = survey.task, survey.members
     refined = refine(
-        [_without_failed(candidate, failed, len(task.names)) for candidate in survey.candidates],
+        [_without_failed(candidate, failed, task.model) for candidate in survey.candidates],
         lambda candidates: _partition(task, candidates, options),
-        lambda step: _optimised(members[step.device], step).failed,
+        lambda step: optimised(members[step.device], step).failed,
     )
     plan = refined.partitioning.plan
-    values = _values(survey.imported, plan, survey.sides, task.dimensions, task.element_sizes)
-    memory = FallbackMemoryManager(lay_out([value for value in values.values() if value.is_ours]))
+    values = passed_values(task.model, plan, survey.sides, task.dimensions, task.element_sizes)
+    memory = FallbackMemoryManager(arena_of(plan, values))
     network = next(_networks)
 
-    def prepare_step(device: str, number: int) -> Part:
-        member = fleet.get(device)
-        config = PrepareConfig(options.preference)
-        return Part(member, prepare_part(member, plan.steps[number], cache, len(plan.steps) > 1, config))
+    def prepare_step(device: str, number: int | None, deadline_ns: int = NO_DEADLINE) -> Part:
+        is_last_resort = device == options.cpu and options.fallback != Fallback.DENY
+        member = fleet.awaited(device) if is_last_resort else fleet.get(device)
+        hints = options.hints
+        config = PrepareConfig(options.preference, options.priority, deadline_ns, hints.values, hints.extension_names)
+        step = whole(task.model, device) if number is None else plan.steps[number]
+        return Part(member, prepare_part(member, step, cache, number is not None and len(plan.steps) > 1, config))
 
     used = [members[name] for name in dict.fromkeys(step.device for step in plan.steps)]
     for member in used:
@@ -178,7 +185,7 @@ def _prepare(
     parts: list[Part] = []
     for number, step in enumerate(plan.steps):
         try:
-            parts.append(prepare_step(step.device, number))
+            parts.append(prepare_step(step.device, number, options.deadline_ns))
         except NnhalError as error:
             for part in parts:
                 part.prepared.release()
@@ -195,7 +202,9 @@ def _prepare(
         survey.descriptions,
         Parts(parts, prepare_step, stand_in),
         task.dimensions,
+        task.referenced,
         task.element_sizes,
+        survey.constants,
         survey.sides,
         values,
         memory,
@@ -203,10 +212,13 @@ def _prepare(
     )
 
 
-def _without_failed(candidate: Candidate, failed: Mapping[str, NnhalError], operations: int) -> Candidate:
+def _without_failed(candidate: Candidate, failed: Mapping[str, NnhalError], model: Model) -> Candidate:
     if candidate.name not in failed:
         return candidate
-    return candidate.refusing(dict.fromkeys(range(operations), f"it cannot prepare its part: {failed[candidate.name]}"))
+    reason = f"it cannot prepare its part: {failed[candidate.name]}"
+    for number, graph in enumerate((model.main, *model.referenced)):
+        candidate = candidate.refusing(dict.fromkeys(range(len(graph.operations)), reason), number)
+    return candidate
 
 
 def _partition(task: Task, candidates: Sequence[Candidate], options: Options) -> Partitioning:
@@ -216,89 +228,7 @@ def _partition(task: Task, candidates: Sequence[Candidate], options: Options) ->
     return partition(task, candidates, options)
 
 
-def _optimised(member: FleetMember, step: Step) -> OptimizationViews:
-    """What a device makes of a step; one without a backend runs it as it is."""
-    views = _ask(lambda: member.remote.optimize_subgraph(step.model))
-    return views or OptimizationViews((), (), tuple(range(len(step.operations))))
-
-
-def _describe(member: FleetMember) -> DeviceDescription | None:
-    return _ask(member.remote.describe)
-
-
-def _ask(question: Callable[[], T]) -> T | None:
-    """What a backend answers; None from a device that has the HAL and nothing else. Raises DeadObjectError."""
-    try:
-        return question()
-    except DeadObjectError:
-        raise
-    except NnhalError:
-        return None
-
-
-def _side(name: str, description: DeviceDescription | None) -> Side:
-    """A device as one end of an edge; one without a backend takes what the HAL makes every device take."""
-    return Side(name, alignment=_ALIGNMENT) if description is None else Side.of(name, description)
-
-
 def _notify(member: FleetMember, network: int, event: NetworkEvent) -> None:
     """Tell a device what becomes of a network; one that does not want to know is no problem."""
     with contextlib.suppress(NnhalError):
         member.remote.notify_network(network, event)
-
-
-def _candidate(member: FleetMember, imported: ImportedModel, side: Side) -> Candidate:
-    """A device with what it refuses; one that cannot answer refuses everything."""
-    try:
-        refusals = _refusals(member, imported)
-    except NnhalError as error:
-        operations = range(len(imported.model.main.operations))
-        return Candidate(member.name, member.capabilities, dict.fromkeys(operations, str(error)))
-    costs = _costs(member, imported)
-    return Candidate(member.name, member.capabilities, refusals, costs, side.costs.hop_ns)  # a sync is an edge's
-
-
-def _refusals(member: FleetMember, imported: ImportedModel) -> dict[int, str]:
-    """What a device does not support, and why, where it has a backend to say so. Raises as the questions do."""
-    try:
-        answers = member.remote.explain_support(imported.model)
-    except (DeadObjectError, HalError):
-        raise
-    except TransportError:
-        supported = member.remote.supported_operations(imported.model)
-        return {index: "it does not say why" for index, answer in enumerate(supported) if not answer}
-    return {
-        index: f"{answer.code}: got {answer.got}, allowed {answer.allowed}"
-        for index, answer in enumerate(answers)
-        if not answer.supported
-    }
-
-
-def _costs(member: FleetMember, imported: ImportedModel) -> list[float]:
-    """A device's modelled times, empty where it has none."""
-    return _ask(lambda: member.remote.estimate_costs(imported.model)) or []
-
-
-def _values(
-    imported: ImportedModel,
-    plan: Plan,
-    sides: Mapping[str, Side],
-    dimensions: Sequence[Dimensions],
-    sizes: Mapping[int, int],
-) -> Values:
-    graph = imported.model.main
-
-    def size_of(operand: int) -> int:
-        return size_in_bytes(graph.operands[operand].type, dimensions[operand], sizes)
-
-    inputs, outputs = frozenset(graph.input_indexes), frozenset(graph.output_indexes)
-    values = values_of(plan.steps, sides, inputs, outputs, size_of)
-    for value in values.values():
-        if value.is_ours and value.size == 0:
-            name = imported.operand_names[value.operand] or f"operand {value.operand}"
-            raise HalError(
-                ErrorStatus.GENERAL_FAILURE,
-                f"{name} passes between devices and has dimensions {describe(dimensions[value.operand])}, expected "
-                "all known",
-            )
-    return values

@@ -34,6 +34,15 @@ def test_without_a_file_there_are_two_devices() -> None:
     assert [entry.title for entry in DEFAULT_TOPOLOGY.device] == ["cpu_acc", "cpu_ref"]
 
 
+def test_the_options_of_the_framework_are_those_of_its_command_line(tmp_path: Path) -> None:
+    text = ONE + '[framework]\nmodel_repository = ["/a", "/b"]\nhttp_port = 0\nallow_client_shm = true\n'
+    topology = read_topology(written(tmp_path, text))
+    options = ["--model-repository=/a", "--model-repository=/b", "--http-port=0", "--allow-client-shm=true"]
+    assert topology.framework_options == options
+    more = [*options[:2], "--model-repository=/c", *options[2:]]
+    assert topology.serving(Path("/c")).framework_options == more
+
+
 @pytest.mark.parametrize(
     ("text", "place"),
     [
@@ -49,6 +58,8 @@ def test_without_a_file_there_are_two_devices() -> None:
         (ONE + ONE, "the file: Value error, device names ['cpu_ref', 'cpu_ref']: expected distinct ones"),
         (ONE + 'name = "framework"', "the file: Value error, device names ['framework']: expected distinct ones"),
         (ONE + "name = \n", "Invalid value (at line 3, column"),
+        (ONE + "[framework]\nendpoint = 'x'", "the file: Value error, framework has endpoint: expected only options"),
+        (ONE + "[framework]\n'--x' = 1", "framework.--x.[key]: String should match pattern"),
     ],
 )
 def test_what_is_wrong_is_said_with_file_and_place(tmp_path: Path, text: str, place: str) -> None:

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from nnhal.codec import (
     config_from_wire,
     config_to_wire,
+    info_from_wire,
+    info_to_wire,
     request_from_wire,
     request_to_wire,
     result_from_wire,
@@ -14,15 +16,20 @@ from nnhal.codec import (
 )
 from nnhal.errors import HalError
 from nnhal.types import (
+    NO_SPAN,
     UNAVAILABLE_TIMING,
+    Copy,
     ErrorStatus,
     ExecutionConfig,
     ExecutionResult,
+    FencedExecutionInfo,
     OutputShape,
     Request,
     RequestArgument,
+    Span,
     Timing,
 )
+from nnhal.v1 import fenced_execution_callback_pb2 as callback
 from nnhal.v1 import request_pb2 as wire
 from tests.support.values import DIMENSIONS, EXTENSION_NAMES, HINTS, INT64, LOCATIONS, MEMORIES, Numbers
 
@@ -41,6 +48,20 @@ RESULTS = st.builds(
     st.builds(Timing, INT64, INT64),
 )
 
+INSTANTS = st.integers(1, 2**63 - 1)
+TIMINGS = st.builds(Timing, INT64, INT64)
+INFOS = st.builds(
+    FencedExecutionInfo,
+    st.sampled_from(ErrorStatus),
+    TIMINGS,
+    TIMINGS,
+    st.text(),
+    INT64,
+    INT64,
+    st.one_of(st.just(NO_SPAN), st.builds(Span, INSTANTS, INSTANTS)),
+    st.lists(st.builds(Copy, st.booleans(), INT64, INT64, INT64), max_size=2).map(tuple),
+)
+
 
 @given(REQUESTS)
 def test_requests_come_back_whatever_is_in_them(request_: Request) -> None:
@@ -57,6 +78,13 @@ def test_configs_come_back(config: ExecutionConfig) -> None:
 @given(RESULTS)
 def test_results_come_back(result: ExecutionResult) -> None:
     assert result_from_wire(wire.ExecutionResult.FromString(result_to_wire(result).SerializeToString())) == result
+
+
+@given(INFOS)
+def test_how_a_fenced_execution_ended_comes_back(info: FencedExecutionInfo) -> None:
+    message = callback.GetExecutionInfoResponse.FromString(info_to_wire(info).SerializeToString())
+    assert info_from_wire(message) == info
+    assert message.HasField("span") == (info.span != NO_SPAN)
 
 
 def test_timing_that_was_not_measured_is_the_one_value_for_that() -> None:

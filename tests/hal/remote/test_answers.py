@@ -142,6 +142,49 @@ def test_a_negative_number_of_copied_bytes_is_a_general_failure(scripted: Serve)
     refusal(lambda: burst.execute(request), FAILURE, "copied -1 bytes in 0 ns, expected 0 or more")
 
 
+SPANS = {
+    "an end before the beginning": ((9, 8), "an execution began at 9 ns and ended at 8 ns"),
+    "an instant before the clock began": ((-5, 8), "an execution began at -5 ns"),
+}
+COPIES = {
+    "an end before the beginning": ((4, 9, 8), "a copy began at 9 ns"),
+    "other bytes than in all": ((3, 8, 9), "4 bytes, and at single times \\[3\\]"),
+    "bytes below 0": ((-4, 8, 9), "4 bytes, and at single times \\[-4\\]"),
+}
+
+
+@pytest.mark.parametrize("case", SPANS)
+def test_a_span_that_makes_no_sense_is_a_general_failure(scripted: Serve, case: str) -> None:
+    (started_ns, ended_ns), words = SPANS[case]
+    span = request_pb2.Span(started_ns=started_ns, ended_ns=ended_ns)
+    answer = burst_pb2.BurstAnswer(result=SUCCESS, span=span)
+    info = fenced_execution_callback_pb2.GetExecutionInfoResponse(span=span)
+    refuse_both(scripted, answer, info, words)
+
+
+@pytest.mark.parametrize("case", COPIES)
+def test_copies_that_make_no_sense_are_a_general_failure(scripted: Serve, case: str) -> None:
+    (size, started_ns, ended_ns), words = COPIES[case]
+    copy = request_pb2.Copy(bytes=size, started_ns=started_ns, ended_ns=ended_ns)
+    staging = request_pb2.Staging(bytes=4, copies=[copy])
+    answer = burst_pb2.BurstAnswer(result=SUCCESS, staging=staging)
+    info = fenced_execution_callback_pb2.GetExecutionInfoResponse(staging=staging)
+    refuse_both(scripted, answer, info, words)
+
+
+def refuse_both(
+    scripted: Serve,
+    answer: burst_pb2.BurstAnswer,
+    info: fenced_execution_callback_pb2.GetExecutionInfoResponse,
+    words: str,
+) -> None:
+    """Neither a burst nor a launched execution takes such an answer."""
+    device, _ = scripted({"FencedExecutionCallback.GetExecutionInfo": info}, on_burst=lambda _: answer)
+    prepared, request = device.prepare_model(addition_model()), addition_in_ashmem().request
+    refusal(lambda: prepared.configure_execution_burst().execute(request), FAILURE, words)
+    refusal(prepared.execute_fenced(request).info, FAILURE, words)
+
+
 @pytest.mark.contract("RS-05")
 @pytest.mark.parametrize(
     ("buffer", "token", "words"),

@@ -52,6 +52,18 @@ def test_one_source_with_several_destinations_lies_where_fewest_copy() -> None:
     assert {edge.kind for edge in connect(CPU, [NPU, NPU, DSP], 8)} == {HARDWARE_BUFFER_BLOB}
 
 
+def test_what_the_source_copies_it_copies_once() -> None:
+    first, second, third = connect(NPU, [CPU, CLIENT, DSP], 8, (ASHMEM,))
+    assert [(edge.copied_out, edge.copied_in) for edge in (first, second, third)] == [(8, 0), (0, 0), (0, 0)]
+    assert {edge.strategy for edge in (first, second, third)} == {EdgeStrategy.COPY_TO_TARGET}
+    assert "once for all" not in first.reason
+    assert second.reason == (
+        "it lies in ashmem, and npu leaves results in hardware_buffer_blob only, which it copies once for all readers"
+    )
+    (both,) = connect(NPU, [NPU], 8, (ASHMEM,))
+    assert (both.copied_out, both.copied_in, both.copied_bytes) == (8, 8, 16)
+
+
 def test_memory_of_the_client_is_taken_as_it_is() -> None:
     (edge,) = connect(CLIENT, [NPU], 8, (ASHMEM,))
     assert (edge.strategy, edge.copied_bytes) == (EdgeStrategy.COPY_TO_TARGET, 8)

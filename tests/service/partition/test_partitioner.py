@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from nnhal.types import Model, Operand, OperandType, Operation, Subgraph
+from nnhal.types import Model, Operand, OperandType, Operation, OperationType, Subgraph
 from nnhal_service.partition import (
     Candidate,
     Fallback,
@@ -20,8 +20,19 @@ from nnhal_service.partition import (
     may_fall_back,
     partition,
 )
-from tests.support.planning import chain_of, device, free, graph_of, made_up, random_graph, repeated_block, task_of
-from tests.support.subgraphs import branches
+from tests.support.exhaustion import all_assignments_ns
+from tests.support.planning import (
+    chain_of,
+    device,
+    figures_of,
+    free,
+    graph_of,
+    made_up,
+    random_graph,
+    repeated_block,
+    task_of,
+)
+from tests.support.subgraphs import B8, I32, Program, branches
 
 NNAPI = Options(strategy=Strategy.NNAPI)
 
@@ -64,6 +75,18 @@ def test_it_is_never_worse_than_nnapis_rule_or_a_single_device(seed: int) -> Non
     assert report.nnapi_ns is not None
     assert report.cost.total_ns <= min(report.nnapi_ns, *report.whole_model_ns.values())
     assert report.lower_bound_ns <= report.cost.total_ns
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_twelve_operations_on_three_devices_are_placed_as_exhaustion_places_them(seed: int) -> None:
+    """All 531,441 assignments, each in its best order of steps."""
+    random = Random(seed)
+    task, candidates = made_up(random, random_graph(random, 12), devices=3)
+    report = partition(task, candidates, Options(cpu="d0")).report
+    assert report is not None
+    best = float(all_assignments_ns(figures_of(task, candidates)).min())
+    assert report.cost.total_ns == pytest.approx(best)
+    assert report.lower_bound_ns == pytest.approx(best)
 
 
 def test_its_steps_have_what_nothing_else_gives_them() -> None:
@@ -239,3 +262,43 @@ def test_the_report_says_what_a_device_would_take_for_all_whatever_is_pinned() -
     assert report is not None
     assert report.whole_model_ns == {"npu": 6.0, "cpu_ref": 60.0}
     assert report.cost.total_ns == 15.0
+
+
+def adder(**figures: float) -> Candidate:
+    """A device that takes no IF, and all that is in its branches."""
+    return replace(device("npu", [None], refusals={0: "no"}, **figures), referenced=({}, {}))
+
+
+def whole_cpu() -> Candidate:
+    return replace(device("cpu_ref", [10]), referenced=({}, {}))
+
+
+@pytest.mark.contract("PT-20")
+def test_by_nnapis_rule_control_flow_of_the_cpus_is_walked() -> None:
+    candidates = [adder(ratio=0.5), whole_cpu()]
+    walked = partition(task_of(branches(), free), candidates, NNAPI)
+    assert walked.plan.walk is not None
+    assert walked.plan.walk.layout() == ["IF", "npu", "GOTO", "npu"]
+    assert layout(walked) == [("npu", (0,)), ("npu", (0, 1))]
+    assert [walked.plan.subgraph_of(step) for step in walked.plan.steps] == [1, 2]
+    assert walked.report is None
+    for options in (Options(), Options(Strategy.CPU_ONLY), replace(NNAPI, pins=(Pin("op:IF", "cpu_ref"),))):
+        whole = partition(task_of(branches(), free), candidates, options)
+        assert whole.plan.walk is None
+        assert layout(whole) == [("cpu_ref", (0,))]
+
+
+@pytest.mark.contract("PT-17")
+def test_a_branch_without_inputs_has_the_whole_model_go_to_the_cpu() -> None:
+    program = Program()
+    main, constant, double = (program.graph() for _ in range(3))
+    constant.input()
+    constant.returns(constant.add(constant.constant([1]), constant.constant([2])))
+    x = double.input()
+    double.returns(double.add(x, x))
+    inputs = [main.input(code=B8), main.reference(constant), main.reference(double), main.input()]
+    main.returns(main.operation(OperationType.IF, inputs, Operand(I32, (1,))))
+    task, candidates = task_of(program.model(), free), [adder(ratio=0.5), whole_cpu()]
+    assert layout(partition(task, candidates, NNAPI)) == [("cpu_ref", (0,))]
+    with pytest.raises(StepError, match="has no inputs"):
+        partition(task, candidates, replace(NNAPI, fallback=Fallback.DENY))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -11,10 +12,12 @@ from nnhal_service.partition import (
     PlacementError,
     Refused,
     Step,
+    Strategy,
     partition,
     refine,
 )
 from tests.support.planning import chain_of, device, free, task_of
+from tests.support.subgraphs import branches
 
 TASK = task_of(chain_of(4), free)
 FAST, SLOW = device("fast", [1] * 4, ratio=0.1), device("slow", [5] * 4, ratio=0.5)
@@ -67,3 +70,20 @@ def test_it_ends_with_what_every_optimiser_said_where_all_fail() -> None:
         PlacementError, match=r"no device takes operation 0 .*fast: its optimiser fails: not 0; cpu_ref"
     ):
         refine([FAST, CPU], place, optimise)
+
+
+def test_what_fails_within_control_flow_is_forbidden_there_only() -> None:
+    """The fast device fails on the second addition of the second branch; all additions are alike."""
+    task = task_of(branches(), free)
+    fast = replace(device("fast", ratio=0.1, refusals={0: "no IF"}), referenced=({}, {}))
+    cpu = replace(device("cpu_ref"), referenced=({}, {}))
+
+    def optimise(step: Step) -> list[tuple[tuple[int, ...], str]]:
+        return [((1,), "no SRAM")] if step.device == "fast" and len(step.operations) == 2 else []
+
+    options = Options(Strategy.NNAPI)
+    refined = refine([fast, cpu], lambda candidates: partition(task, candidates, options), optimise)
+    assert layout(refined.partitioning) == [("fast", (0,)), ("fast", (0,)), ("cpu_ref", (1,))]
+    assert refined.refused == (Refused(1, "fast", "no SRAM", 2),)
+    assert refined.candidates[0].refusals_in(2) == {1: "its optimiser fails: no SRAM"}
+    assert refined.candidates[0].refusals_in(1) == {}

@@ -11,6 +11,7 @@ from nnhal_service.partition.grow import Group, grow
 from nnhal_service.partition.objective import cost_of
 from nnhal_service.partition.problem import Problem
 from nnhal_service.partition.search import search
+from tests.support.exhaustion import all_assignments_ns
 from tests.support.planning import (
     chain_of,
     device,
@@ -56,6 +57,37 @@ def test_on_small_graphs_nothing_beats_it_over_all_assignments_and_all_orders_of
     total = cost_of(problem, found.groups).total_ns
     assert total == pytest.approx(min(cost_of(problem, groups).total_ns for groups in schedules(problem)))
     assert total == pytest.approx(found.lower_bound_ns)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_exhaustion_is_what_going_through_every_order_finds(seed: int) -> None:
+    random = Random(seed)
+    problem = figures_of(*made_up(random, random_graph(random, 5), devices=2 + seed % 2))
+    times = all_assignments_ns(problem)
+    ways: dict[tuple[int, ...], float] = {}
+    for groups in schedules(problem):
+        place = {number: chosen for chosen, operations in groups for number in operations}
+        assignment = tuple(place[number] for number in range(5))
+        ways[assignment] = min(ways.get(assignment, inf), cost_of(problem, groups).total_ns)
+    assert set(ways) == set(assignments(problem))
+    for assignment, total in ways.items():
+        assert times[assignment] == pytest.approx(total)
+    assert sum(time < inf for time in times.flat) == len(ways)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("operations", range(1, 13))
+def test_nothing_beats_it_over_all_assignments_of_up_to_twelve_operations_to_three_devices(
+    operations: int, seed: int
+) -> None:
+    """Up to 531,441 assignments, each in its best order of steps."""
+    random = Random(1000 * operations + seed)
+    problem = figures_of(*made_up(random, random_graph(random, operations), devices=3))
+    found = search(problem, inf)
+    assert found.groups is not None
+    times = all_assignments_ns(problem)
+    assert times.size == 3**operations
+    assert cost_of(problem, found.groups).total_ns == pytest.approx(float(times.min()))
 
 
 @pytest.mark.parametrize("seed", range(8))

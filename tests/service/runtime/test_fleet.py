@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+import socket
+import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +20,7 @@ from structlog.typing import EventDict
 
 from nnhal.codec import capabilities_to_wire
 from nnhal.endpoint import Endpoint
-from nnhal.errors import DeadObjectError, HalError
+from nnhal.errors import DeadObjectError, HalError, TransportError
 from nnhal.link import Limits
 from nnhal.remote import DeviceIdentity, RemoteDevice
 from nnhal.types import DeviceType, ErrorStatus, NumberOfCacheFiles
@@ -39,6 +43,7 @@ from tests.support.scripted import (
 )
 from tests.support.waiting import wait_until
 
+STOPPED_BY = {"describe": "Backend.Describe", "prepare": "Device.PrepareModelWithConfig"}
 GETTERS = [method for method in HEALTHY if method.startswith("Device.Get") and "Operations" not in method]
 UNAVAILABLE = ErrorStatus.DEVICE_UNAVAILABLE
 
@@ -301,3 +306,106 @@ def test_a_device_that_lets_the_framework_not_in_is_not_registered(
 def test_a_name_that_nobody_has_is_no_device(short_path: Path) -> None:
     with pytest.raises(LookupError, match="no device 'd9'; there are none"):
         Fleet({}).get("d9")
+
+
+@contextmanager
+def stopped(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """A process does nothing until the context ends, though its sockets are open."""
+    process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGCONT)
+
+
+@pytest.mark.contract("DV-09")
+def test_a_device_that_is_stopped_before_it_is_connected_is_left_out_until_it_goes_on(
+    short_path: Path, stack: ExitStack, logged: list[EventDict]
+) -> None:
+    process, endpoint = stack.enter_context(scripted_process(short_path / "d0"))
+    healthy = stack.enter_context(ScriptedDevice(Endpoint(short_path / "d1")))
+    fleet = Fleet({"d0": endpoint, "d1": healthy.endpoint}, patience=0.5)
+    stack.callback(fleet.close)
+    with stopped(process):
+        for _ in range(3):
+            assert answering(fleet) == ["d1"]
+        refusal(lambda: fleet.get("d0"), UNAVAILABLE, "device 'd0' is there and has not answered")
+    wait_until(lambda: answering(fleet) == ["d0", "d1"], "the device is used again")
+    assert warnings_of(logged) == [("d0", "a device does not answer")]
+    assert fleet.get("d0").remote.pid == process.pid
+
+
+def test_a_device_that_is_stopped_while_it_is_connected_is_left_out_until_it_goes_on(
+    short_path: Path, stack: ExitStack
+) -> None:
+    process, endpoint = stack.enter_context(scripted_process(short_path / "d0"))
+    healthy = stack.enter_context(ScriptedDevice(Endpoint(short_path / "d1")))
+    fleet = Fleet({"d0": endpoint, "d1": healthy.endpoint}, patience=0.5)
+    stack.callback(fleet.close)
+    remote = fleet.get("d0").remote
+    prepared = remote.prepare_model(addition_model())
+    with stopped(process):
+        assert answering(fleet) == ["d1"]
+        for _ in range(20):  # more than may wait to be accepted
+            waiting = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+            waiting.setblocking(False)
+            waiting.connect_ex(str(endpoint.link))
+        assert answering(fleet) == ["d1"]
+        for call in (
+            lambda: remote.supported_operations(addition_model()),
+            lambda: remote.prepare_model(addition_model()),
+            remote.describe,
+        ):
+            with pytest.raises(TransportError, match="does not answer, though it has not ended") as caught:
+                call()
+            assert not isinstance(caught.value, DeadObjectError)
+        prepared.release()
+    wait_until(lambda: answering(fleet) == ["d0", "d1"], "the device is used again")
+    assert fleet.get("d0").remote is remote
+    assert remote.supported_operations(addition_model()) == [True]
+
+
+@pytest.mark.parametrize("call", ["describe", "prepare"])
+def test_a_call_ends_where_its_device_is_stopped_meanwhile(short_path: Path, stack: ExitStack, call: str) -> None:
+    process, endpoint = stack.enter_context(scripted_process(short_path / "d0", stops_at=STOPPED_BY[call]))
+    fleet = Fleet({"d0": endpoint}, patience=0.5)
+    stack.callback(fleet.close)
+    remote = fleet.get("d0").remote
+    with pytest.raises(TransportError, match="does not answer, though it has not ended"):
+        remote.describe() if call == "describe" else remote.prepare_model(addition_model())
+    assert not remote.gone
+    process.send_signal(signal.SIGCONT)
+    wait_until(lambda: answering(fleet) == ["d0"], "the device is used again")
+
+
+def test_callers_do_not_wait_one_after_the_other_for_a_device_that_is_stopped(
+    short_path: Path, stack: ExitStack
+) -> None:
+    process, endpoint = stack.enter_context(scripted_process(short_path / "d0"))
+    fleet = Fleet({"d0": endpoint}, patience=2.0)
+    stack.callback(fleet.close)
+    callers = 30
+    with stopped(process), ThreadPoolExecutor(callers) as pool:
+        asked = [pool.submit(fleet.get, "d0") for _ in range(callers)]
+        # One after the other they would need a minute.
+        done, _ = wait(asked, timeout=30)
+    assert len(done) == callers
+    for outcome in asked:
+        refusal(outcome.result, UNAVAILABLE, "device 'd0' is there and has not answered")
+
+
+def test_a_device_that_was_killed_is_waited_for_where_it_may_be_started_again(
+    short_path: Path, stack: ExitStack
+) -> None:
+    process, endpoint = stack.enter_context(scripted_process(short_path / "d0"))
+    fleet = Fleet({"d0": endpoint, "d1": Endpoint(short_path / "d1")})
+    stack.callback(fleet.close)
+    old = fleet.get("d0").remote
+    kill(process)
+    wait_until(lambda: old.gone, "the session has ended")
+    with ThreadPoolExecutor(1) as pool:
+        awaited = pool.submit(fleet.awaited, "d0")
+        second, _ = stack.enter_context(scripted_process(short_path / "d0"))
+        assert awaited.result().remote.pid == second.pid
+    with pytest.raises(DeadObjectError):  # it was never there
+        fleet.awaited("d1")

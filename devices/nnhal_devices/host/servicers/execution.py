@@ -49,6 +49,26 @@ class ExecutionServicer(execution_pb2_grpc.ExecutionServiceServicer):
         return wire.OpenLaunchChannelResponse(channel_descriptor_id=number)
 
     @answers
+    def OpenRunChannel(
+        self, request: wire.OpenRunChannelRequest, context: grpc.ServicerContext
+    ) -> wire.OpenRunChannelResponse:
+        """See execution.proto."""
+        client = self._clients.of(context)
+        number = client.run_channel(request.execution).open(client)
+        return wire.OpenRunChannelResponse(channel_descriptor_id=number)
+
+    @answers
+    def GetRunChannelUsage(
+        self, request: wire.GetRunChannelUsageRequest, context: grpc.ServicerContext
+    ) -> wire.GetRunChannelUsageResponse:
+        """See execution.proto."""
+        channel = self._clients.of(context).run_channel(request.execution)
+        if request.close:
+            channel.close()
+        runs, failed_runs, duration_ns = channel.usage
+        return wire.GetRunChannelUsageResponse(runs=runs, failed_runs=failed_runs, duration_ns=duration_ns)
+
+    @answers
     def Release(
         self, request: wire.ExecutionServiceReleaseRequest, context: grpc.ServicerContext
     ) -> wire.ExecutionServiceReleaseResponse:

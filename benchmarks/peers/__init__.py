@@ -1,0 +1,1 @@
+"""nnhal beside other inference servers, in one run. See docs/benchmarks.md."""

@@ -1,0 +1,132 @@
+"""``python -m benchmarks.peers``: nnhal, Triton, MLServer and KServe in turn on the same models."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from contextlib import ExitStack
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+import onnx
+from rich.console import Console
+
+from benchmarks.peers.contenders import (
+    CNN,
+    LARGE,
+    TINY,
+    V2_BYTES,
+    V2_SHARED,
+    nnhal_contenders,
+    pass_through,
+    peer_contenders,
+)
+from benchmarks.peers.environments import REQUIREMENTS, PeerError, environments_directory, installed
+from benchmarks.peers.machine import machine
+from benchmarks.peers.models import cnn, rectifier
+from benchmarks.peers.ratios import Ratio, ratios
+from benchmarks.peers.rounds import Result, Say, run_rounds
+from benchmarks.peers.starting import Addresses, peer_server
+from benchmarks.peers.tables import ratio_table, result_table
+from nnhal_client.bench.serve.server import serving
+
+_SIZES = tuple(4 << 10 << 2 * step for step in range(7))
+"""Bytes, of V2 with shared memory against V2 with bytes: 4 KiB to 16 MiB."""
+_MODELS = (TINY, CNN, LARGE)
+
+
+def main() -> int:
+    """Measure and print; 1 where an aim is missed."""
+    arguments = _parser().parse_args()
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+
+    def say(line: str) -> None:
+        console.print(line, markup=False)
+
+    started = {"date": datetime.now(UTC).isoformat(timespec="seconds"), **machine()}
+    files = {TINY: rectifier(1 << 10), CNN: cnn(), LARGE: rectifier(16 << 20)}
+    passing = {pass_through(size): rectifier(size) for size in arguments.sizes}
+    results: list[Result] = []
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nnhal-peers-")))
+        nnhal = stack.enter_context(serving({**files, **passing}, arguments.instances))
+        peers = _peers(stack, arguments, files, directory, say)
+        for model in arguments.models:
+            contenders = dict(nnhal_contenders(nnhal, model))
+            for name, addresses in peers.items():
+                contenders.update(peer_contenders(name, addresses, model))
+            for concurrency in arguments.concurrency:
+                results += run_rounds(model, contenders, concurrency, arguments.seconds, arguments.rounds, say)
+        for model in passing:
+            both = {name: t for name, t in nnhal_contenders(nnhal, model).items() if name in (V2_BYTES, V2_SHARED)}
+            results += run_rounds(model, both, 1, arguments.seconds, arguments.rounds, say)
+    found = ratios(results, arguments.sizes)
+    _show(results, found)
+    if arguments.json:
+        report = {
+            **started,
+            "load_at_end": os.getloadavg()[0],
+            "seconds": arguments.seconds,
+            "rounds": arguments.rounds,
+        }
+        report |= {"results": [asdict(r) for r in results], "ratios": [{**asdict(r), "met": r.is_met} for r in found]}
+        arguments.json.write_text(json.dumps(report, indent=1))
+    return int(any(ratio.is_met is False for ratio in found))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("python -m benchmarks.peers", description=__doc__)
+    parser.add_argument("--models", type=_words, default=_MODELS, help=f"of {', '.join(_MODELS)}, with commas")
+    parser.add_argument("--peers", type=_words, default=tuple(REQUIREMENTS), help=f"of {', '.join(REQUIREMENTS)}")
+    parser.add_argument("--concurrency", type=_numbers, default=(1, 4), help="with commas")
+    parser.add_argument("--sizes", type=_numbers, default=_SIZES, help="bytes, of shared memory against bytes")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of one window")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--instances", type=int, default=os.cpu_count() or 1, help="of each model, on every server")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything to it")
+    return parser
+
+
+def _peers(
+    stack: ExitStack,
+    arguments: argparse.Namespace,
+    files: dict[str, onnx.ModelProto],
+    directory: Path,
+    say: Say,
+) -> dict[str, Addresses]:
+    """Those that can be installed and started; of the others it is said why not."""
+    paths = {}
+    for name in arguments.models:
+        paths[name] = directory / f"{name}.onnx"
+        onnx.save(files[name], paths[name])
+    found: dict[str, Addresses] = {}
+    for name in arguments.peers:
+        try:
+            peer = installed(name, environments_directory())
+            found[name] = stack.enter_context(peer_server(peer, paths, arguments.instances, directory))
+            say(f"{name} serves")
+        except PeerError as error:
+            say(f"{name} is left out: {error}")
+    return found
+
+
+def _show(results: list[Result], found: list[Ratio]) -> None:
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    console.print(result_table(results))
+    console.print(ratio_table(found))
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, _words(text)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

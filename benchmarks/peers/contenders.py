@@ -1,0 +1,52 @@
+"""Who is measured on a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from benchmarks.peers.starting import Addresses
+from nnhal_client.bench.serve import Target, Transport
+from nnhal_client.bench.serve.server import Server
+
+TINY, CNN, LARGE = "tiny", "cnn", "large"
+FLOOR = "ONNX Runtime in process"
+NATIVE, NATIVE_COPIED = "nnhal native, in place", "nnhal native, copied"
+V2_BYTES, V2_SHARED = "nnhal gRPC, bytes", "nnhal gRPC, shared memory"
+HTTP_BYTES, HTTP_SHARED = "nnhal HTTP, bytes", "nnhal HTTP, shared memory"
+TRITON = "Triton"
+MLSERVER, KSERVE = "MLServer gRPC", "KServe gRPC"
+_SHAPES = {CNN: (1, 3, 224, 224), LARGE: (1, 4 << 20), TINY: (1, 256)}
+
+
+def pass_through(size: int) -> str:
+    """What the model is called that passes so many bytes through."""
+    return f"pass-{size >> 10}-KiB"
+
+
+def nnhal_contenders(server: Server, model: str) -> Mapping[str, Target]:
+    """nnhal over each transport, and the floor."""
+    file = str(server.models[model])
+    native, grpc, http = (server.urls[kind] for kind in (Transport.NATIVE, Transport.GRPC, Transport.HTTP))
+    return {
+        FLOOR: Target(Transport.IN_PROCESS, "", file),
+        NATIVE: Target(Transport.NATIVE, native, model, shared_memory=True),
+        NATIVE_COPIED: Target(Transport.NATIVE, native, model),
+        V2_BYTES: Target(Transport.GRPC, grpc, model),
+        V2_SHARED: Target(Transport.GRPC, grpc, model, shared_memory=True),
+        HTTP_BYTES: Target(Transport.HTTP, http, model),
+        HTTP_SHARED: Target(Transport.HTTP, http, model, shared_memory=True),
+    }
+
+
+def peer_contenders(peer: str, addresses: Addresses, model: str) -> Mapping[str, Target]:
+    """A peer: Triton over each of its transports, the others over gRPC, which is the faster one of theirs."""
+    if peer == "pytriton":
+        return {
+            f"{TRITON} {kind}, {'shared memory' if shared else 'bytes'}": Target(
+                kind, addresses.grpc if kind is Transport.GRPC else addresses.http, model, shared_memory=shared
+            )
+            for kind in (Transport.GRPC, Transport.HTTP)
+            for shared in (False, True)
+        }
+    name, shapes = (MLSERVER, {"x": _SHAPES[model]}) if peer == "mlserver" else (KSERVE, {})
+    return {name: Target(Transport.GRPC, addresses.grpc, model, shapes=shapes)}

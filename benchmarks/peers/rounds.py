@@ -1,0 +1,66 @@
+"""Short windows in turn, again and again, so that whatever else the machine does meets all alike."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from nnhal_client.bench.serve import BenchError, Load, Target, Window
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Medians over the rounds: inferences per second, and microseconds. ``spread`` is (highest - lowest) / median."""
+
+    model: str
+    concurrency: int
+    contender: str
+    rate: float
+    p50_us: float
+    p99_us: float
+    spread: float
+
+
+def run_rounds(
+    model: str, contenders: Mapping[str, Target], concurrency: int, seconds: float, rounds: int, say: Say
+) -> list[Result]:
+    """Measure all contenders in turn. One that fails is left out, and why is said."""
+    windows: dict[str, list[Window]] = {}
+    with ExitStack() as stack:
+        loads: dict[str, Load] = {}
+        for name, target in contenders.items():
+            try:
+                loads[name] = stack.enter_context(Load(target, concurrency))
+                windows[name] = []
+            except BenchError as error:
+                say(f"{model}, concurrency {concurrency}: {name} is left out: {error}")
+        for number in range(rounds):
+            for name, load in list(loads.items()):
+                try:
+                    windows[name].append(load.measure(seconds))
+                except BenchError as error:
+                    say(f"{model}, concurrency {concurrency}: {name} is left out: {error}")
+                    del loads[name], windows[name]
+            say(f"{model}, concurrency {concurrency}: round {number + 1} of {rounds}, load {os.getloadavg()[0]:.1f}")
+    return [_result(model, concurrency, name, own) for name, own in windows.items()]
+
+
+def _result(model: str, concurrency: int, name: str, windows: list[Window]) -> Result:
+    rates = [window.rate for window in windows]
+    rate = median(rates)
+    return Result(
+        model=model,
+        concurrency=concurrency,
+        contender=name,
+        rate=rate,
+        p50_us=median(float(np.percentile(window.latencies, 50)) for window in windows) / 1e3,
+        p99_us=median(float(np.percentile(window.latencies, 99)) for window in windows) / 1e3,
+        spread=(max(rates) - min(rates)) / rate,
+    )

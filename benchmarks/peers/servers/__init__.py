@@ -1,0 +1,1 @@
+"""Programs that run in the peers' environments: they import nothing of nnhal."""

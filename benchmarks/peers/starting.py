@@ -1,0 +1,136 @@
+"""Starting a peer's server, and knowing when it serves."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.peers.environments import Peer, PeerError
+from nnhal.inference import grpc_service_pb2 as wire
+from nnhal_client.bench.serve import BenchError
+from nnhal_client.bench.serve.transports.grpc_v2 import GrpcConnection
+
+_PROGRAMS = Path(__file__).parent / "servers"
+_START_SECONDS = 90.0
+_STOP_SECONDS = 15.0
+_MESSAGE_BYTES = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where a peer serves."""
+
+    grpc: str
+    http: str
+
+
+@contextmanager
+def peer_server(peer: Peer, models: Mapping[str, Path], instances: int, directory: Path) -> Iterator[Addresses]:
+    """A peer that serves models until the context ends. Raises PeerError; what it says is in DIRECTORY/NAME.log."""
+    grpc_port, http_port, metrics_port = _free_ports(3)
+    folder = directory / peer.name
+    folder.mkdir()
+    command = _command(peer, models, instances, folder, grpc_port, http_port, metrics_port)
+    log = directory / f"{peer.name}.log"
+    with log.open("wb") as output:
+        environment = {**os.environ, "PYTHONPATH": str(_PROGRAMS), "PATH": f"{peer.python.parent}:{os.environ['PATH']}"}
+        process = subprocess.Popen(
+            command, cwd=folder, stdout=output, stderr=output, env=environment, start_new_session=True
+        )
+    try:
+        addresses = Addresses(f"127.0.0.1:{grpc_port}", f"127.0.0.1:{http_port}")
+        _await_models(process, addresses.grpc, list(models), log)
+        yield addresses
+    finally:
+        _end(process)
+
+
+def _command(
+    peer: Peer, models: Mapping[str, Path], instances: int, folder: Path, grpc: int, http: int, metrics: int
+) -> list[str]:
+    files = [f"{name}={path}" for name, path in models.items()]
+    if peer.name == "pytriton":
+        program = str(_PROGRAMS / "pytriton_server.py")
+        return [str(peer.python), program, str(grpc), str(http), str(instances), *files]
+    if peer.name == "kserve":
+        options = [f"--grpc_port={grpc}", f"--http_port={http}", "--enable_latency_logging=false"]
+        options += [f"--grpc_max_{way}_message_length={_MESSAGE_BYTES}" for way in ("send", "receive")]
+        return [str(peer.python), str(_PROGRAMS / "kserve_server.py"), *options, *files]
+    settings = {
+        "debug": False,
+        "host": "127.0.0.1",
+        "grpc_port": grpc,
+        "http_port": http,
+        "metrics_port": metrics,
+        "grpc_max_message_length": _MESSAGE_BYTES,
+        "parallel_workers": 0,
+    }
+    (folder / "settings.json").write_text(json.dumps(settings))
+    for name, path in models.items():
+        _mlserver_model(folder, name, path)
+    return [str(peer.python.parent / "mlserver"), "start", "."]
+
+
+def _mlserver_model(folder: Path, name: str, path: Path) -> None:
+    tensor = {"datatype": "FP32", "shape": [-1]}
+    settings = {
+        "name": name,
+        "implementation": "mlserver_runtime.OnnxModel",
+        "parameters": {"uri": str(path), "extra": {"in_thread": name == "cnn"}},
+        "inputs": [{"name": "x", **tensor}],
+        "outputs": [{"name": "y", **tensor}],
+    }
+    (folder / name).mkdir()
+    (folder / name / "model-settings.json").write_text(json.dumps(settings))
+
+
+def _await_models(process: subprocess.Popen[bytes], address: str, models: list[str], log: Path) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    with closing(GrpcConnection(address)) as connection:
+        while True:
+            try:
+                if all(_is_ready(connection, model) for model in models):
+                    return
+            except BenchError as error:
+                problem = str(error)
+            else:
+                problem = "not all models are ready"
+            if process.poll() is not None:
+                raise PeerError(f"it ended with status {process.returncode}: {log.read_text()[-400:]}")
+            if time.monotonic() > deadline:
+                raise PeerError(f"it does not serve within {_START_SECONDS:.0f} s: {problem}")
+            time.sleep(0.2)
+
+
+def _is_ready(connection: GrpcConnection, model: str) -> bool:
+    return connection.call("ModelReady", wire.ModelReadyRequest(name=model), wire.ModelReadyResponse).ready
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """The process and what it started: politely, then by force."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            return
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [own.getsockname()[1] for own in sockets]
+    finally:
+        for own in sockets:
+            own.close()

@@ -1,0 +1,14 @@
+"""nnhal_client for asyncio.
+
+from nnhal_client import aio
+
+async with aio.connect("localhost:8001") as server:
+    model = await server.open("digits")
+    outputs = await model.run({"image": image})
+"""
+
+from nnhal_client.aio.connecting import connect
+from nnhal_client.aio.native import AsyncFramework, AsyncModel
+from nnhal_client.aio.v2 import AsyncV2Model, AsyncV2Server
+
+__all__ = ["AsyncFramework", "AsyncModel", "AsyncV2Model", "AsyncV2Server", "connect"]

@@ -1,0 +1,181 @@
+"""The framework for asyncio. Runs take no thread; what happens once, such as opening a model, takes one for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import weakref
+from collections.abc import Mapping
+from functools import partial
+from typing import Literal
+
+from nnhal.errors import HalError
+from nnhal.extensions.values import Value
+from nnhal.tensors import stored_inputs
+from nnhal.types import ErrorStatus
+from nnhal.types.layout import Dimensions
+from nnhal_client.aio.runner import Runner
+from nnhal_client.framework import Binding, Framework, Model, OutputTooSmallError
+
+
+class AsyncFramework:
+    """See Framework, which is ``blocking``. For one event loop."""
+
+    def __init__(self, blocking: Framework, concurrency: int) -> None:
+        self.blocking = blocking
+        self._concurrency = concurrency
+        self._models: list[AsyncModel] = []
+
+    async def open(self, name: str, version: str = "") -> AsyncModel:
+        """A model of the server's repository. Raises as ``Framework.open``."""
+        return self._known(await asyncio.to_thread(self.blocking.open, name, version))
+
+    async def load(self, path: str | os.PathLike[str]) -> AsyncModel:
+        """Load a model file. Raises as ``Framework.load``."""
+        return self._known(await asyncio.to_thread(self.blocking.load, path))
+
+    async def close(self) -> None:
+        """End the session; runs that are under way fail."""
+        for model in self._models:
+            await model.close()
+        await asyncio.to_thread(self.blocking.close)
+
+    def _known(self, model: Model) -> AsyncModel:
+        self._models.append(AsyncModel(model, self._concurrency))
+        return self._models[-1]
+
+
+class AsyncModel:
+    """See Model, which is ``blocking``. Runs at one time have bindings of their own, which are kept for the next."""
+
+    transport: Literal["native"] = "native"
+
+    def __init__(self, blocking: Model, concurrency: int) -> None:
+        self.blocking = blocking
+        self._turns = asyncio.Semaphore(concurrency)
+        self._idle: list[Runner] = []
+        self._busy: set[Runner] = set()
+        self._known: dict[str, Dimensions] = {}
+        self._generation = 0
+        self._opening = asyncio.Lock()
+        self._closed = False
+        self._closing: set[asyncio.Future[None]] = set()
+        self._released: weakref.WeakSet[Runner] = weakref.WeakSet()
+        self.name = blocking.name
+        self.inputs = blocking.inputs
+        self.outputs = blocking.outputs
+
+    @property
+    def version(self) -> str:
+        """The version that is open."""
+        return self.blocking.version
+
+    async def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
+        """One inference. Raises as ``Model.run``. What is cancelled leaves all else as it is."""
+        arrays = stored_inputs(self.blocking.inputs, inputs)
+        given = {tensor.name: arrays[tensor.name].shape for tensor in self.blocking.inputs if tensor.is_open}
+        is_new = False
+        while True:
+            await self._turns.acquire()
+            runner = await self._take(given)
+            try:
+                runner.binding.fill(arrays)
+            except BaseException:
+                self._give_back(runner)
+                raise
+            generation = runner.generation
+            try:
+                await runner.run(partial(self._give_back, runner))
+            except asyncio.CancelledError:
+                raise  # given back when the run has ended
+            except OutputTooSmallError as error:
+                has_learnt = not error.dimensions.items() <= self._known.items()
+                self._known.update(error.dimensions)
+                self._discard(runner)
+                if not has_learnt:
+                    raise
+            except HalError as error:
+                self._discard(runner)
+                if is_new or error.status != ErrorStatus.DEVICE_UNAVAILABLE or not self.blocking.can_reopen:
+                    raise
+                is_new = True
+                await self._reopen(generation)
+            except BaseException:
+                self._discard(runner)
+                raise
+            else:
+                outputs = {t.name: t.value(runner.binding.outputs[t.name]) for t in self.blocking.outputs}
+                self._give_back(runner)
+                return outputs
+
+    async def close(self) -> None:
+        """Release its bindings; runs that are under way fail."""
+        self._closed = True
+        for runner in (*self._idle, *self._busy):
+            self._close(runner)
+        self._idle.clear()
+        await asyncio.gather(*self._closing, return_exceptions=True)
+
+    async def _take(self, given: Mapping[str, Dimensions]) -> Runner:
+        """A binding that fits, a new one where there is none. It is this task's turn already; else that is given up."""
+        for runner in reversed(self._idle):
+            if all(runner.binding.dimensions[name] == dimensions for name, dimensions in given.items()):
+                self._idle.remove(runner)
+                self._busy.add(runner)
+                return runner
+        if self._idle:
+            self._close(self._idle.pop(0))
+        generation = self._generation
+        binding = asyncio.ensure_future(asyncio.to_thread(self.blocking.bind, dimensions={**self._known, **given}))
+        try:
+            runner = Runner(await asyncio.shield(binding), generation)
+        except asyncio.CancelledError:
+            binding.add_done_callback(partial(self._bound_in_vain, generation))
+            raise
+        except BaseException:
+            self._turns.release()
+            raise
+        self._busy.add(runner)
+        return runner
+
+    def _bound_in_vain(self, generation: int, binding: asyncio.Future[Binding]) -> None:
+        """A binding was made for a task that has been cancelled: the next one may have it, and the turn."""
+        if binding.cancelled() or binding.exception() is not None:
+            self._turns.release()
+        else:
+            self._give_back(Runner(binding.result(), generation))
+
+    async def _reopen(self, generation: int) -> None:
+        """Open the model again where the server has unloaded it, once for all runs that have noticed."""
+        async with self._opening:
+            if self._generation == generation:
+                await asyncio.to_thread(self.blocking.reopen)
+                self._generation += 1
+                self.inputs, self.outputs = self.blocking.inputs, self.blocking.outputs
+                idle, self._idle = self._idle, []
+                for runner in idle:
+                    self._close(runner)
+
+    def _give_back(self, runner: Runner) -> None:
+        """Keep it for the next run."""
+        self._busy.discard(runner)
+        self._turns.release()
+        if self._closed or runner.generation != self._generation:
+            self._close(runner)
+        else:
+            self._idle.append(runner)
+
+    def _discard(self, runner: Runner) -> None:
+        self._busy.discard(runner)
+        self._turns.release()
+        self._close(runner)
+
+    def _close(self, runner: Runner) -> None:
+        """Release it, in a thread: the framework has to be told."""
+        if runner in self._released:
+            return
+        self._released.add(runner)
+        runner.close()
+        closing = asyncio.ensure_future(asyncio.to_thread(runner.binding.close))
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)

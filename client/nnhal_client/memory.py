@@ -1,0 +1,105 @@
+"""Memory for certain inputs and outputs of loaded models: a device's own buffer where that can be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+import numpy as np
+
+from nnhal.arrays import Array
+from nnhal.codec import memory_from_wire, memory_to_wire
+from nnhal.memory import create_ashmem, open_pool
+from nnhal.remote.calls import Calls
+from nnhal.types import Memory
+from nnhal.types.layout import Dimensions
+from nnhal.v1 import framework_pb2 as wire
+from nnhal.v1 import framework_pb2_grpc
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRole:
+    """One use of memory, of a loaded model by name. ``Model.input_role`` and ``output_role`` make them."""
+
+    model: str
+    is_output: bool
+    index: int
+    probability: float = 1.0
+
+
+class DomainMemory:
+    """Memory in which values stay between runs, where the devices that use them want them. ``close`` gives it up.
+
+    ``device`` is the one whose own buffer it is; empty for shared memory of the host, which ``host`` then is. It holds
+    no values until some were copied to it or a run has written it, nor where that has failed. Safe to use from several
+    threads; a copy beside a run that writes the memory copies anything.
+    """
+
+    def __init__(
+        self,
+        calls: Calls,
+        stub: framework_pb2_grpc.FrameworkServiceStub,
+        roles: Sequence[MemoryRole],
+        dimensions: Dimensions,
+    ) -> None:
+        """Raises HalError: INVALID_ARGUMENT where roles do not agree, GENERAL_FAILURE where there is no such memory."""
+        self._calls = calls
+        self._stub = stub
+        request = wire.AllocateMemoryRequest(
+            roles=[
+                wire.MemoryRole(model=r.model, is_output=r.is_output, index=r.index, probability=r.probability)
+                for r in roles
+            ],
+            dimensions=dimensions,
+        )
+        answer = calls.call(stub.AllocateMemory, request)
+        self.handle = answer.memory
+        self.device = answer.device
+        self.host: Memory | None = memory_from_wire(answer.host, calls.take) if answer.HasField("host") else None
+
+    def copy_from(self, source: Array | Memory | DomainMemory) -> None:
+        """Take all values: of an array or of shared memory as many bytes as this holds, of other memory all it holds.
+
+        Raises HalError where they do not fit, the source holds none, or a device refuses; no values are held then.
+        """
+        if isinstance(source, np.ndarray):
+            source = _staged(source)
+        self._copy(self._end(source), wire.MemoryEnd(memory=self.handle))
+
+    def copy_to(self, destination: Array | Memory | DomainMemory) -> None:
+        """Copy all values to where there is room for exactly as many bytes. Raises HalError."""
+        if not isinstance(destination, np.ndarray):
+            self._copy(wire.MemoryEnd(memory=self.handle), self._end(destination))
+            return
+        staging = create_ashmem(destination.nbytes, "nnhal-copy")
+        self._copy(wire.MemoryEnd(memory=self.handle), self._end(staging))
+        content = open_pool(staging, writable=False).read(0, destination.nbytes)
+        destination[...] = content.view(destination.dtype).reshape(destination.shape)
+
+    def close(self) -> None:
+        """Give it up; bindings that use it keep it. Harmless when repeated."""
+        self._calls.release(self._stub.FreeMemory, wire.FreeMemoryRequest(memory=self.handle))
+
+    def __enter__(self) -> DomainMemory:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _copy(self, source: wire.MemoryEnd, destination: wire.MemoryEnd) -> None:
+        self._calls.call(self._stub.CopyMemory, wire.CopyMemoryRequest(source=source, destination=destination))
+
+    def _end(self, memory: Memory | DomainMemory) -> wire.MemoryEnd:
+        if isinstance(memory, DomainMemory):
+            return wire.MemoryEnd(memory=memory.handle)
+        return wire.MemoryEnd(host=memory_to_wire(memory, self._calls.issue))
+
+
+def _staged(array: Array) -> Memory:
+    """Shared memory with the bytes of an array. ValueError where it has none."""
+    memory = create_ashmem(array.nbytes, "nnhal-copy")
+    open_pool(memory, writable=True).write(0, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    return memory

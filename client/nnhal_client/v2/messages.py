@@ -1,0 +1,74 @@
+"""The messages of the protocol, from and to arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnhal.arrays import Array
+from nnhal.errors import TransportError
+from nnhal.extensions.values import Value
+from nnhal.inference import grpc_service_pb2 as wire
+from nnhal.inference.datatypes import BYTES, Datatype, TensorError, array_from_raw, datatype, raw_from_array
+from nnhal.tensors import mismatch
+from nnhal.types.layout import Dimensions
+
+
+@dataclass(frozen=True, slots=True)
+class V2Tensor:
+    """An input or output of a model; 0 where an axis is open. Elements of BYTES are objects, which hold bytes."""
+
+    name: str
+    dimensions: Dimensions
+    datatype: Datatype
+
+    @property
+    def element_type(self) -> np.dtype[np.generic]:
+        """numpy's type of an element."""
+        return self.datatype.dtype
+
+    def array(self, value: Value) -> Array:
+        """A value as an array of the model's type. Raises ValueError where it is not what the model takes."""
+        given = np.asarray(value)
+        is_text = self.datatype is BYTES and given.dtype.kind in "OSU"
+        fits = given.ndim == len(self.dimensions) and all(
+            wanted in (0, got) for wanted, got in zip(self.dimensions, given.shape, strict=True)
+        )
+        if not fits or not (is_text or given.dtype == self.element_type):
+            raise ValueError(mismatch(self.name, given, self.element_type, self.dimensions))
+        return given
+
+
+def tensor_of(message: wire.ModelMetadataResponse.TensorMetadata) -> V2Tensor:
+    """Decode a tensor. Raises TransportError for a datatype that is none."""
+    try:
+        return V2Tensor(message.name, tuple(max(0, axis) for axis in message.shape), datatype(message.datatype))
+    except TensorError as error:
+        raise TransportError(f"tensor {message.name!r}: {error}") from error
+
+
+def request_of(
+    name: str, version: str, tensors: Mapping[str, V2Tensor], inputs: Mapping[str, Value]
+) -> wire.ModelInferRequest:
+    """The request of an inference. Raises ValueError where the inputs are not what the model takes."""
+    if inputs.keys() != tensors.keys():
+        raise ValueError(f"got inputs {sorted(inputs)}, expected {sorted(tensors)}")
+    request = wire.ModelInferRequest(model_name=name, model_version=version)
+    for key, tensor in tensors.items():
+        array = tensor.array(inputs[key])
+        request.inputs.add(name=key, datatype=tensor.datatype.name, shape=array.shape)
+        request.raw_input_contents.append(bytes(raw_from_array(array)))
+    return request
+
+
+def outputs_of(response: wire.ModelInferResponse) -> dict[str, Value]:
+    """The outputs, in memory of the response: they cannot be written. Raises TransportError for what is no response."""
+    try:
+        return {
+            output.name: array_from_raw(datatype(output.datatype), output.shape, raw)
+            for output, raw in zip(response.outputs, response.raw_output_contents, strict=True)
+        }
+    except (TensorError, ValueError) as error:
+        raise TransportError(f"the answer has outputs that are none: {error}") from error

@@ -1,0 +1,116 @@
+"""A server of the protocol, and its models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Literal, cast
+
+import grpc
+from google.protobuf.message import Message
+
+from nnhal.errors import TransportError
+from nnhal.extensions.values import Value
+from nnhal.inference import grpc_service_pb2 as wire
+from nnhal_client.v2.calls import (
+    CONNECT_SECONDS,
+    INFER,
+    MODEL_METADATA,
+    OPTIONS,
+    SERVER_METADATA,
+    SERVICE,
+    R,
+    authorization,
+    failure_of,
+    serialized,
+)
+from nnhal_client.v2.messages import outputs_of, request_of, tensor_of
+
+_Metadata = tuple[tuple[str, str], ...]
+
+
+class V2Server:
+    """A session with a server of the Open Inference Protocol V2 over gRPC. Use as a context; safe in several threads.
+
+    Every call raises HalError where the server answered with an error, TransportError where it does not answer as one.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        token: str = "",
+        credentials: grpc.ChannelCredentials | None = None,
+        ask: _Metadata = (),
+    ) -> None:
+        """``address`` is HOST:PORT or ``unix:PATH``; ``token`` a bearer token; with ``credentials`` it speaks TLS.
+
+        ``ask`` goes with the first call, to which ``answered`` is what came beside the answer. Raises as every call.
+        """
+        self.address = address
+        self._metadata = authorization(token)
+        if credentials is None:
+            self._channel = grpc.insecure_channel(address, options=OPTIONS)
+        else:
+            self._channel = grpc.secure_channel(address, credentials, options=OPTIONS)
+        try:
+            name, kind = SERVER_METADATA
+            method = self._channel.unary_unary(SERVICE + name, serialized, kind.FromString)
+            metadata = (*self._metadata, *ask)
+            answer, call = method.with_call(wire.ServerMetadataRequest(), timeout=CONNECT_SECONDS, metadata=metadata)
+        except grpc.RpcError as error:
+            self._channel.close()
+            raise failure_of(error, address) from error
+        self.name = answer.name
+        self.extensions = tuple(answer.extensions)
+        self.answered = {str(key): str(value) for key, value in call.trailing_metadata() or ()}
+
+    def open(self, name: str, version: str = "") -> V2Model:
+        """A model of the server, the version that it chooses where none is named."""
+        request = wire.ModelMetadataRequest(name=name, version=version)
+        return V2Model(self, self.call(MODEL_METADATA, request), version)
+
+    def call(self, method: tuple[str, type[R]], request: Message, timeout: float | None = None) -> R:
+        """Call a method of the protocol."""
+        name, kind = method
+        try:
+            stub = self._channel.unary_unary(SERVICE + name, serialized, kind.FromString)
+            return cast(R, stub(request, metadata=self._metadata, timeout=timeout))
+        except grpc.RpcError as error:
+            raise failure_of(error, self.address) from error
+        except ValueError as error:  # what gRPC raises on a channel that has been closed
+            raise TransportError(f"{self.address}: the session has been closed") from error
+
+    def close(self) -> None:
+        """End the session."""
+        self._channel.close()
+
+    def __enter__(self) -> V2Server:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class V2Model:
+    """A model of a server."""
+
+    transport: Literal["v2"] = "v2"
+    """How tensors travel: as bytes."""
+
+    def __init__(self, server: V2Server, description: wire.ModelMetadataResponse, version: str) -> None:
+        self._server = server
+        self.name = description.name
+        self.version = version or (description.versions[-1] if description.versions else "")
+        self._asked_version = version
+        self.inputs = tuple(tensor_of(tensor) for tensor in description.inputs)
+        self.outputs = tuple(tensor_of(tensor) for tensor in description.outputs)
+
+    def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
+        """One inference. The outputs cannot be written.
+
+        Raises ValueError where the inputs are not what the model takes, else as every call.
+        """
+        request = request_of(self.name, self._asked_version, {t.name: t for t in self.inputs}, inputs)
+        return outputs_of(self._server.call(INFER, request))

@@ -1,0 +1,43 @@
+"""The datagrams of bursts, as the device reads and writes them."""
+
+from __future__ import annotations
+
+from google.protobuf.message import DecodeError
+
+from nnhal.codec import result_to_wire, span_to_wire, staging_to_wire
+from nnhal.link import ProtocolError
+from nnhal.types import ErrorStatus, ExecutionResult
+from nnhal.v1 import burst_pb2 as wire
+from nnhal.v1 import types_pb2
+from nnhal_devices.host.bound_request import SUCCESS
+from nnhal_devices.host.staging import NO_STAGING, Staging
+
+
+def parse_call(message: bytes) -> wire.BurstCall:
+    """Decode a call. Raises ProtocolError for what is none."""
+    try:
+        return wire.BurstCall.FromString(message)
+    except DecodeError as error:
+        raise ProtocolError(f"{len(message)} bytes that are no BurstCall") from error
+
+
+def encode_answer(result: ExecutionResult, staging: Staging) -> bytes:
+    """The answer to a call that has succeeded."""
+    if result is SUCCESS and staging is NO_STAGING:
+        return _SUCCESS_ANSWER
+    return wire.BurstAnswer(
+        result=result_to_wire(result),
+        staging=staging_to_wire(staging.bytes, staging.duration_ns, staging.measured_copies),
+        span=span_to_wire(staging.span),
+    ).SerializeToString()
+
+
+def encode_error(status: ErrorStatus, message: str) -> bytes:
+    """The answer to a call that has failed."""
+    return wire.BurstAnswer(
+        status=types_pb2.ErrorStatus.ValueType(status), message=message[:_MAX_ERROR_CHARACTERS]
+    ).SerializeToString()
+
+
+_MAX_ERROR_CHARACTERS = 2000
+_SUCCESS_ANSWER = wire.BurstAnswer(result=result_to_wire(SUCCESS)).SerializeToString()

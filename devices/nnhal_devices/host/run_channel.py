@@ -1,0 +1,93 @@
+"""Serving a run channel: one execution, for whoever holds the other end.
+
+The other end may be in a process that the session's client trusts with this execution and with nothing else. Whatever
+it sends, nothing but this execution runs.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import structlog
+
+from nnhal.errors import HalError, invalid_argument
+from nnhal.link import Channel, ProtocolError, channel_pair
+from nnhal.sessions import Ownership
+from nnhal.types import ErrorStatus, RunUsage
+from nnhal_devices.host.bound_request import BoundRequest
+from nnhal_devices.host.burst_messages import encode_answer, encode_error, parse_call
+
+_log = structlog.get_logger(__name__)
+
+
+class RunChannel:
+    """What runs an execution from afar, once at a time, until it is closed. Safe to use from several threads."""
+
+    def __init__(self, execution: BoundRequest, handle: int) -> None:
+        self._execution = execution
+        self._handle = handle
+        self._lock = threading.Lock()
+        self._channel: Channel | None = None
+        self._usage = RunUsage()
+        self._last_message = b""
+        self._last_deadline_ns = 0
+
+    @property
+    def usage(self) -> RunUsage:
+        """What it has been used for."""
+        with self._lock:
+            return self._usage
+
+    def open(self, client: Ownership) -> int:
+        """Open a channel, in place of the one before, and return the id of the other end. Raises HalError."""
+        channel, theirs = channel_pair()
+        number = client.descriptors.offer(theirs)
+        with self._lock:
+            before, self._channel = self._channel, channel
+        if before is not None:
+            before.shutdown()
+        client.serve(channel, "run channel", lambda message: self._answer(channel, message))
+        return number
+
+    def close(self) -> None:
+        """Run nothing more; harmless when repeated."""
+        with self._lock:
+            channel, self._channel = self._channel, None
+        if channel is not None:
+            channel.shutdown()
+
+    def _answer(self, channel: Channel, message: bytes) -> bytes:
+        """The answer to one call. Raises ProtocolError for what is none."""
+        started = time.perf_counter_ns()
+        try:
+            if message != self._last_message:
+                self._last_deadline_ns = self._deadline_of(message)
+                self._last_message = message
+            # A call that was sent before the channel was closed may still be read after it.
+            if self._channel is not channel:
+                raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the execution has been released")
+            answer = encode_answer(*self._execution.run(self._last_deadline_ns))
+        except ProtocolError:
+            raise
+        except HalError as error:
+            answer, failed = encode_error(error.status, error.message), 1
+        except Exception:
+            _log.exception("a run on a run channel failed")
+            answer, failed = encode_error(ErrorStatus.GENERAL_FAILURE, "the driver failed; its log says why"), 1
+        else:
+            failed = 0
+        with self._lock:
+            self._usage = self._usage.plus(failed, time.perf_counter_ns() - started)
+        return answer
+
+    def _deadline_of(self, message: bytes) -> int:
+        call = parse_call(message)
+        kind = call.WhichOneof("call")
+        if kind is None:
+            raise ProtocolError("an empty call")
+        if kind != "run":
+            invalid_argument(f"got {kind} on a run channel, expected run")
+        if call.run.execution != self._handle:
+            invalid_argument(f"got execution {call.run.execution}, expected {self._handle}, which the channel is for")
+        return call.run.deadline_ns

@@ -1,0 +1,135 @@
+"""The datatypes of the protocol, as numpy has them and as bytes on the wire.
+
+Bytes are little-endian, row-major and without padding (Open Inference Protocol V2, "Tensor Data"; binary tensor data
+extension). Arrays of BF16 have dtype ml_dtypes.bfloat16; those of BYTES have dtype object and hold bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+from nnhal.arrays import Array
+from nnhal.errors import NnhalError
+from nnhal.inference.byte_strings import decode_byte_strings, encode_byte_strings
+
+Raw = bytes | bytearray | memoryview
+"""Elements as bytes."""
+
+
+class TensorError(NnhalError):
+    """A tensor that is not what it is said to be. The message says what was got and what was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Datatype:
+    """``item_size`` is in bytes, 0 where elements differ in size."""
+
+    name: str
+    dtype: np.dtype[np.generic]
+    item_size: int
+
+
+BYTES = Datatype("BYTES", np.dtype(object), 0)
+_TYPES: dict[str, type[np.generic]] = {
+    "BOOL": np.bool_,
+    "UINT8": np.uint8,
+    "UINT16": np.uint16,
+    "UINT32": np.uint32,
+    "UINT64": np.uint64,
+    "INT8": np.int8,
+    "INT16": np.int16,
+    "INT32": np.int32,
+    "INT64": np.int64,
+    "FP16": np.float16,
+    "FP32": np.float32,
+    "FP64": np.float64,
+    "BF16": ml_dtypes.bfloat16,
+}
+DATATYPES = {
+    **{name: Datatype(name, np.dtype(kind), np.dtype(kind).itemsize) for name, kind in _TYPES.items()},
+    BYTES.name: BYTES,
+}
+"""All of them, by name."""
+_BY_DTYPE = {kind.dtype: kind for kind in DATATYPES.values()}
+
+
+def datatype(name: str) -> Datatype:
+    """A datatype by its name. Raises TensorError."""
+    found = DATATYPES.get(name)
+    if found is None:
+        raise TensorError(f"datatype {name!r} is unknown; expected one of {', '.join(DATATYPES)}")
+    return found
+
+
+def datatype_of(array: Array) -> Datatype:
+    """That of an array; strings of any kind are BYTES. Raises TensorError."""
+    if array.dtype.kind in "OSU":
+        return BYTES
+    found = _BY_DTYPE.get(array.dtype) or _BY_DTYPE.get(array.dtype.newbyteorder("="))
+    if found is None:
+        raise TensorError(f"numpy's type {array.dtype} is no datatype of the protocol: {', '.join(DATATYPES)}")
+    return found
+
+
+def element_count(shape: Sequence[int]) -> int:
+    """How many elements a tensor has. Raises TensorError where an axis is negative."""
+    if shape and min(shape) < 0:
+        raise TensorError(f"shape {list(shape)} has an axis below 0")
+    return math.prod(shape)
+
+
+def array_from_raw(kind: Datatype, shape: Sequence[int], raw: Raw) -> Array:
+    """A view of the bytes as an array; of BYTES, a copy of each element.
+
+    Raises TensorError where the bytes are not as many as the shape says, or elements of BYTES run out of them.
+    """
+    count = element_count(shape)
+    if kind is BYTES:
+        return reshaped(_byte_strings(raw, count), shape)
+    if len(raw) != count * kind.item_size:
+        raise TensorError(
+            f"got {len(raw)} bytes, expected {count * kind.item_size} for {kind.name} of shape {list(shape)}"
+        )
+    if kind.dtype.kind == "b" and count and np.frombuffer(raw, np.uint8).max() > 1:
+        raise TensorError("got an element of BOOL that is neither 0 nor 1")
+    return reshaped(np.frombuffer(raw, kind.dtype), shape)
+
+
+def raw_from_array(array: Array) -> bytes | memoryview:
+    """The bytes of an array; a view of it where they lie as the protocol wants them.
+
+    Raises TensorError.
+    """
+    kind = datatype_of(array)
+    if kind is BYTES:
+        return encode_byte_strings(array)
+    flat = np.ascontiguousarray(array, kind.dtype).reshape(-1)
+    return flat.view(np.uint8).data
+
+
+def raw_size(array: Array) -> int:
+    """How many bytes ``raw_from_array`` gives. Raises TensorError."""
+    kind = datatype_of(array)
+    return len(raw_from_array(array)) if kind is BYTES else array.size * kind.item_size
+
+
+def _byte_strings(raw: Raw, count: int) -> Array:
+    try:
+        return decode_byte_strings(raw, count)
+    except ValueError as error:
+        raise TensorError(str(error)) from error
+
+
+def reshaped(array: Array, shape: Sequence[int]) -> Array:
+    """Elements as a tensor. Raises TensorError where numpy has no array of that shape."""
+    try:
+        return array.reshape(shape)
+    except ValueError as error:
+        raise TensorError(
+            f"a shape of {len(shape)} axes, {list(shape)[:8]} and so on, is more than arrays have"
+        ) from error

@@ -1,0 +1,88 @@
+"""Timelines as files: what was where at which time, for chrome://tracing and Perfetto.
+
+The format is the JSON object of the Trace Event Format (Google, 2016): complete events, flow events, instant events and
+the metadata that names rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+Details = Mapping[str, object]
+"""What a viewer shows of an event besides its name and its time; as JSON has it."""
+_Event = dict[str, object]
+
+
+class Row(NamedTuple):
+    """Where events are shown: a process and a thread of it, by number."""
+
+    process: int
+    thread: int
+
+
+class Trace:
+    """Events in the making. Instants are nanoseconds of CLOCK_BOOTTIME. For one thread at a time."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[str, str], Row] = {}
+        self._metadata: list[_Event] = []
+        self._events: list[tuple[int, _Event]] = []
+        self._flows = 0
+
+    def row(self, process: str, thread: str = "main") -> Row:
+        """The row of that name, a new one the first time. Rows are shown in the order in which they were made."""
+        known = self._rows.get((process, thread))
+        if known is not None:
+            return known
+        of_process = [row for (name, _), row in self._rows.items() if name == process]
+        number = of_process[0].process if of_process else 1 + len({row.process for row in self._rows.values()})
+        row = self._rows[process, thread] = Row(number, 1 + len(of_process))
+        if not of_process:
+            self._name(row, "process_name", {"name": process})
+            self._name(row, "process_sort_index", {"sort_index": number})
+        self._name(row, "thread_name", {"name": thread})
+        return row
+
+    def span(self, row: Row, name: str, started_ns: int, ended_ns: int, details: Details | None = None) -> None:
+        """Something that took a time. Those of one row lie within one another or apart."""
+        self._add(
+            row, started_ns, {"ph": "X", "name": name, "cat": "span", "dur": (ended_ns - started_ns) / 1e3}, details
+        )
+
+    def instant(self, row: Row, at_ns: int, name: str, details: Details | None = None) -> None:
+        """Something that took no time."""
+        self._add(row, at_ns, {"ph": "i", "name": name, "cat": "instant", "s": "t"}, details)
+
+    def flow(
+        self, name: str, source: tuple[Row, int], destination: tuple[Row, int], details: Details | None = None
+    ) -> None:
+        """An arrow between two spans, each by its row and an instant within it."""
+        self._flows += 1
+        common: _Event = {"name": name, "cat": "value", "id": self._flows}
+        self._add(*source, common | {"ph": "s"}, details)
+        self._add(*destination, common | {"ph": "f", "bp": "e"}, details)
+
+    def as_dict(self) -> dict[str, object]:
+        """What the file holds; times are microseconds from the first event on."""
+        origin = min((at_ns for at_ns, _ in self._events), default=0)
+        events = [
+            event | {"ts": (at_ns - origin) / 1e3} for at_ns, event in sorted(self._events, key=lambda entry: entry[0])
+        ]
+        return {
+            "traceEvents": [*self._metadata, *events],
+            "displayTimeUnit": "ns",
+            "otherData": {"clock": "CLOCK_BOOTTIME", "origin_ns": origin},
+        }
+
+    def write(self, path: Path) -> None:
+        """Write the file. Raises OSError."""
+        path.write_text(json.dumps(self.as_dict()))
+
+    def _add(self, row: Row, at_ns: int, event: _Event, details: Details | None) -> None:
+        self._events.append((at_ns, event | {"pid": row.process, "tid": row.thread, "args": dict(details or {})}))
+
+    def _name(self, row: Row, kind: str, details: Details) -> None:
+        self._metadata.append({"ph": "M", "name": kind, "pid": row.process, "tid": row.thread, "args": dict(details)})

@@ -1,0 +1,40 @@
+"""Where the server listens, and what it takes to do so in the open."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A TCP address; port 0 lets the system choose."""
+
+    host: str
+    port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this host reaches it."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def address(self) -> str:
+        """As gRPC writes it."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def require_safe(listener: Listener, has_tls: bool, has_tokens: bool, insecure: bool) -> None:
+    """Raises ValueError where others could reach the server without TLS and tokens, and nobody has said so."""
+    if listener.is_loopback or insecure or (has_tls and has_tokens):
+        return
+    missing = [name for name, there in (("--tls-certificate", has_tls), ("--tokens", has_tokens)) if not there]
+    raise ValueError(
+        f"{listener.address} can be reached by other hosts: expected {' and '.join(missing)}, or --insecure to do "
+        "without on purpose"
+    )

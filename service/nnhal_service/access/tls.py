@@ -1,0 +1,49 @@
+"""TLS for both fronts, mutual where an authority for clients is named."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Files in PEM form. With ``client_authority`` only clients come in that show a certificate of it."""
+
+    certificate: Path
+    key: Path
+    client_authority: Path | None = None
+
+    def require_usable(self) -> None:
+        """Raises OSError for a file that cannot be read, ValueError for one that is of no use."""
+        self.ssl_context()
+
+    def ssl_context(self) -> ssl.SSLContext:
+        """For HTTP. Raises as ``require_usable``."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        for path in (self.certificate, self.key, self.client_authority):
+            if path is not None:
+                path.read_bytes()  # an error of its own that names the file
+        try:
+            context.load_cert_chain(self.certificate, self.key)
+        except ssl.SSLError as error:
+            message = f"{self.certificate} and {self.key} are no certificate with its key: {error.reason}"
+            raise ValueError(message) from error
+        if self.client_authority is not None:
+            try:
+                context.load_verify_locations(self.client_authority)
+            except ssl.SSLError as error:
+                raise ValueError(f"{self.client_authority} has no certificates: {error.reason}") from error
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+    def grpc_credentials(self) -> grpc.ServerCredentials:
+        """For gRPC. Raises OSError."""
+        authority = self.client_authority.read_bytes() if self.client_authority else None
+        return grpc.ssl_server_credentials(
+            [(self.key.read_bytes(), self.certificate.read_bytes())], authority, authority is not None
+        )

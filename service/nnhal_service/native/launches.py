@@ -1,0 +1,81 @@
+"""LaunchRun and what belongs to it: fenced runs of bindings."""
+
+from __future__ import annotations
+
+import grpc
+
+from nnhal.errors import DeadObjectError, HalError, invalid_argument
+from nnhal.fence import Fence
+from nnhal.rpc import answers
+from nnhal.types import ErrorStatus, Timing
+from nnhal.v1 import framework_pb2 as wire
+from nnhal.v1 import request_pb2, types_pb2
+from nnhal_service.native.client import Client, Clients
+from nnhal_service.native.convert import insufficient_to_wire, report_to_wire
+from nnhal_service.runtime import OutputTooSmallError
+from nnhal_service.runtime.launched_run import Ending, LaunchedRun
+
+
+class LaunchServicer:
+    """The part of FrameworkService that launches."""
+
+    _clients: Clients
+
+    @answers
+    def LaunchRun(self, request: wire.LaunchRunRequest, context: grpc.ServicerContext) -> wire.LaunchRunResponse:
+        """See framework.proto."""
+        client = self._clients.of(context)
+        binding = client.binding(request.binding)
+        fences = [_fence(client, number) for number in request.wait_for_descriptor_ids]
+        try:
+            launched = binding.context.launch(fences, request.deadline_ns, request.duration_ns)
+        except DeadObjectError as error:
+            raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, str(error)) from error
+        handle = client.add(launched)
+        return wire.LaunchRunResponse(
+            launched=handle, fence_descriptor_id=client.descriptors.offer(launched.fence.descriptor)
+        )
+
+    @answers
+    def GetLaunchedRun(
+        self, request: wire.GetLaunchedRunRequest, context: grpc.ServicerContext
+    ) -> wire.GetLaunchedRunResponse:
+        """See framework.proto."""
+        launched = self._clients.of(context).get(request.launched, LaunchedRun, "launched run")
+        return _ending_to_wire(launched.ending)
+
+    @answers
+    def ReleaseLaunchedRun(
+        self, request: wire.ReleaseLaunchedRunRequest, context: grpc.ServicerContext
+    ) -> wire.ReleaseLaunchedRunResponse:
+        """See framework.proto."""
+        self._clients.of(context).release(request.launched)
+        return wire.ReleaseLaunchedRunResponse()
+
+
+def _fence(client: Client, number: int) -> Fence:
+    try:
+        return Fence(client.descriptors.get(number))
+    except (OSError, ValueError) as error:
+        invalid_argument(f"descriptor {number}: {error}")
+
+
+def _ending_to_wire(ending: Ending) -> wire.GetLaunchedRunResponse:
+    error = ending.error
+    status = ErrorStatus.NONE if error is None else ErrorStatus.DEVICE_UNAVAILABLE
+    report = None if ending.report is None else report_to_wire(ending.report)
+    if isinstance(error, HalError):
+        status = error.status
+    if isinstance(error, OutputTooSmallError):
+        report = insufficient_to_wire(error)
+    return wire.GetLaunchedRunResponse(
+        status=types_pb2.ErrorStatus.ValueType(status),
+        message=error.message if isinstance(error, HalError) else str(error or ""),
+        report=report,
+        timing_launched=_timing_to_wire(ending.timing_launched),
+        timing_fenced=_timing_to_wire(ending.timing_fenced),
+    )
+
+
+def _timing_to_wire(timing: Timing) -> request_pb2.Timing:
+    return request_pb2.Timing(time_on_device_ns=timing.time_on_device_ns, time_in_driver_ns=timing.time_in_driver_ns)

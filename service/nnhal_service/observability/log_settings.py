@@ -1,0 +1,114 @@
+"""What is logged, as the logging extension has it, and a line for each request."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+import structlog
+
+from nnhal.logs import levels_from, show_logs
+from nnhal_service.serving import ErrorKind, Executed, Finished, InferenceRequest, ServingError
+
+LogSetting = bool | int | str
+FORMATS = ("default", "ISO8601")
+_KEYS = ("log_file", "log_info", "log_warning", "log_error", "log_verbose_level", "log_format")
+_MOST_VERBOSE = 2**31 - 1
+_log = structlog.get_logger(__name__)
+
+
+class RuntimeLogSettings:
+    """The log settings of this process. Safe to use from several threads.
+
+    Verbose levels from 1 on show the lines of level debug; there is nothing between them. Format ISO8601 is Triton's,
+    with whole seconds.
+    """
+
+    def __init__(self, level: str, log_file: str = "") -> None:
+        """``level`` is that from which on the process logs; ``log_file`` is where, empty for standard error.
+
+        Raises ValueError for an unknown level.
+        """
+        levels = levels_from(level)
+        self._lock = threading.Lock()
+        self._settings: dict[str, LogSetting] = {
+            "log_file": log_file,
+            "log_info": "info" in levels,
+            "log_warning": "warning" in levels,
+            "log_error": "error" in levels,
+            "log_verbose_level": int("debug" in levels),
+            "log_format": FORMATS[0],
+        }
+        self.is_verbose = "debug" in levels
+
+    def update(self, changes: Mapping[str, LogSetting]) -> Mapping[str, LogSetting]:
+        """Change settings; all settings as they then are.
+
+        INVALID_ARGUMENT for an unknown setting or a wrong value, UNSUPPORTED for the file, which clients may not
+        choose; nothing changes then.
+        """
+        for key, value in changes.items():
+            _check(key, value)
+        with self._lock:
+            if changes:
+                self._settings.update(changes)
+                self._apply()
+            return dict(self._settings)
+
+    def _apply(self) -> None:
+        settings = self._settings
+        self.is_verbose = bool(settings["log_verbose_level"])
+        levels = {name for name in ("info", "warning", "error") if settings[f"log_{name}"]} | {"critical"}
+        show_logs(levels | {"debug"} if self.is_verbose else levels, settings["log_format"] == "ISO8601")
+
+
+class RequestLog:
+    """An observer that logs each request at verbose levels."""
+
+    def __init__(self, settings: RuntimeLogSettings) -> None:
+        self._settings = settings
+
+    def began(self, model_name: str, model_version: str, request: InferenceRequest) -> bool:
+        """See Observer."""
+        return False
+
+    def executed(self, executed: Executed) -> None:
+        """See Observer."""
+
+    def finished(self, finished: Finished) -> None:
+        """See Observer."""
+        if not self._settings.is_verbose:
+            return
+        line = {
+            "model": finished.model_name,
+            "version": finished.model_version,
+            "request_id": finished.request.id,
+            "batch_size": finished.batch_size,
+            "request_us": (finished.ended_ns - finished.arrived_ns) // 1000,
+        }
+        timing = finished.timing
+        if timing is not None:
+            line["queue_us"] = (timing.input_started_ns - timing.queued_ns) // 1000
+            line["compute_us"] = (timing.output_ended_ns - timing.input_started_ns) // 1000
+            _log.debug("request", **line)
+        elif finished.error is not None and finished.reason is not None:
+            _log.debug("request failed", **line, reason=finished.reason.value, error=finished.error.message)
+
+
+def _check(key: str, value: LogSetting) -> None:
+    if key not in _KEYS:
+        raise _refuse(f"log setting {key!r} is unknown, expected one of {', '.join(_KEYS)}")
+    if key == "log_file":
+        raise ServingError(ErrorKind.UNSUPPORTED, "log file location can not be updated through network protocol")
+    if key == "log_format":
+        if value not in FORMATS:
+            raise _refuse(f"log_format is {value!r}, expected one of {', '.join(FORMATS)}")
+    elif key == "log_verbose_level":
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST_VERBOSE:
+            raise _refuse(f"log_verbose_level is {value!r}, expected an integer from 0 to {_MOST_VERBOSE}")
+    elif not isinstance(value, bool):
+        raise _refuse(f"{key} is {value!r}, expected true or false")
+
+
+def _refuse(message: str) -> ServingError:
+    return ServingError(ErrorKind.INVALID_ARGUMENT, message)

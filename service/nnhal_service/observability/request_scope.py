@@ -1,0 +1,84 @@
+"""Whose request a thread works on: for its log lines, and for the traces that it is part of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import TypeVar
+
+from structlog.contextvars import STRUCTLOG_KEY_PREFIX
+
+T = TypeVar("T")
+
+TRACEPARENT = "traceparent"
+"""The header, or key of metadata, of W3C Trace Context."""
+_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
+_SAMPLED = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TraceParent:
+    """The span of a client that a request is part of; ``is_sampled`` says that the client records it."""
+
+    trace_id: str
+    span_id: str
+    is_sampled: bool
+
+
+_parent: ContextVar[TraceParent | None] = ContextVar("nnhal_trace_parent", default=None)
+# What structlog takes into every line, without what its own functions for that cost each request.
+_model: ContextVar[str] = ContextVar(f"{STRUCTLOG_KEY_PREFIX}model")
+_request_id: ContextVar[str] = ContextVar(f"{STRUCTLOG_KEY_PREFIX}request_id")
+_trace_id: ContextVar[str] = ContextVar(f"{STRUCTLOG_KEY_PREFIX}trace_id")
+
+
+def parse_traceparent(text: str) -> TraceParent | None:
+    """W3C Trace Context, level 1, section 3.2; None for what is not valid, which is to be ignored."""
+    found = _TRACEPARENT.fullmatch(text)
+    if found is None or (text.startswith("00") and found.group(4)):
+        return None
+    return TraceParent(found.group(1), found.group(2), bool(int(found.group(3), 16) & _SAMPLED))
+
+
+def current_parent() -> TraceParent | None:
+    """That of the request that this thread works on."""
+    return _parent.get()
+
+
+class RequestScope:
+    """A context in which every line of the log of this thread names the request, once that is known.
+
+    ``traceparent`` is what the client sent, empty where it sent none.
+    """
+
+    __slots__ = ("_traceparent", "_undo")
+
+    def __init__(self, traceparent: str = "") -> None:
+        self._traceparent = traceparent
+        self._undo: list[Callable[[], None]] = []
+
+    def name(self, model: str, request_id: str) -> None:
+        """Say which request it is; again when more is known."""
+        self._set(_model, model)
+        if request_id:
+            self._set(_request_id, request_id)
+
+    def __enter__(self) -> RequestScope:
+        parent = parse_traceparent(self._traceparent) if self._traceparent else None
+        if parent is not None:
+            self._set(_parent, parent)
+            self._set(_trace_id, parent.trace_id)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        while self._undo:
+            self._undo.pop()()
+
+    def _set(self, variable: ContextVar[T], value: T) -> None:
+        self._undo.append(partial(variable.reset, variable.set(value)))

@@ -1,0 +1,92 @@
+"""Files of traces, in the one directory that they may be in."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import structlog
+
+from nnhal_service.observability.chrome_trace import chrome_trace
+from nnhal_service.observability.request_trace import RequestTrace
+from nnhal_service.observability.trace_settings import CHROME, TRITON
+from nnhal_service.observability.triton_trace import triton_trace
+
+_MOST_TRACES = 1000
+"""Of one file, where nothing says when it is to be written."""
+_MOST_BYTES = 1 << 28
+_WRITERS: Mapping[str, Callable[[Sequence[RequestTrace]], bytes]] = {TRITON: triton_trace, CHROME: chrome_trace}
+_log = structlog.get_logger(__name__)
+
+
+class TraceFiles:
+    """Traces are kept until there are as many as a file is to have, or they are flushed. A thread writes the files.
+
+    Each file is whole when it appears: the first by its name, further ones with a number behind it. Safe to use from
+    several threads.
+    """
+
+    def __init__(self, directory: Path, most_bytes: int = _MOST_BYTES) -> None:
+        """``most_bytes`` is what this process may write in all. Raises ValueError where there is no such directory."""
+        if not directory.is_dir():
+            raise ValueError(f"trace directory {directory}: expected a directory")
+        self._directory = directory.resolve()
+        self._left = most_bytes
+        self._lock = threading.Lock()
+        self._kept: dict[tuple[str, str], list[RequestTrace]] = {}
+        self._written: Counter[str] = Counter()
+        self._thread = ThreadPoolExecutor(1, "trace-files")
+
+    def add(self, name: str, mode: str, frequency: int, trace: RequestTrace) -> None:
+        """Keep a trace for a file; write one as soon as there are ``frequency`` traces for it, 0 for when flushed."""
+        with self._lock:
+            kept = self._kept.setdefault((name, mode), [])
+            kept.append(trace)
+            if len(kept) >= (frequency or _MOST_TRACES):
+                self._submit(name, mode, is_numbered=frequency > 0)
+
+    def finish(self, name: str, mode: str) -> None:
+        """Have what is kept for a file written; does not wait for that."""
+        with self._lock:
+            if (name, mode) in self._kept:
+                self._submit(name, mode, is_numbered=False)
+
+    def flush(self) -> None:
+        """Write all that is kept; returns when it is in files."""
+        with self._lock:
+            for name, mode in list(self._kept):
+                self._submit(name, mode, is_numbered=False)
+            written = self._thread.submit(lambda: None)
+        written.result()
+
+    def close(self) -> None:
+        """Write all that is kept. Nothing may be added any more."""
+        self.flush()
+        self._thread.shutdown()
+
+    def _submit(self, name: str, mode: str, is_numbered: bool) -> None:
+        traces = self._kept.pop((name, mode))
+        number = self._written[name]
+        self._written[name] += 1
+        self._thread.submit(self._write, f"{name}.{number}" if is_numbered or number else name, mode, traces)
+
+    def _write(self, name: str, mode: str, traces: Sequence[RequestTrace]) -> None:
+        content = _WRITERS[mode](traces)
+        if len(content) > self._left:
+            _log.error("traces are lost: no more may be written", file=name, traces=len(traces), bytes_left=self._left)
+            return
+        self._left -= len(content)
+        made = self._directory / f".{name}.{os.getpid()}"
+        try:
+            made.unlink(missing_ok=True)
+            descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o640)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+            made.replace(self._directory / name)
+        except OSError as error:
+            made.unlink(missing_ok=True)
+            _log.error("traces are lost: a file cannot be written", file=name, traces=len(traces), reason=str(error))

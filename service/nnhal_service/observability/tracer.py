@@ -1,0 +1,174 @@
+"""Traces requests: every so many of a model, or those that clients trace themselves."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from nnhal_service.observability.request_scope import TraceParent, current_parent
+from nnhal_service.observability.request_trace import RequestTrace, request_trace, tensor_traces
+from nnhal_service.observability.trace_files import TraceFiles
+from nnhal_service.observability.trace_settings import TENSORS, Settings, TraceConfig, TraceTable
+from nnhal_service.serving import Executed, Finished, InferenceRequest
+
+
+class SpanExporter(Protocol):
+    """Where traces go besides files."""
+
+    def export(self, trace: RequestTrace) -> None:
+        """A request that was traced. Quick, and does not raise."""
+        ...
+
+    def close(self) -> None:
+        """Hand over what is kept."""
+        ...
+
+
+class Tracer:
+    """An observer of served models, and their trace settings. Safe to use from several threads.
+
+    The runs of traced requests are measured. Without files and an exporter nothing is traced. Requests that a client
+    has sampled by ``traceparent`` are exported whatever the settings say; they go to no file.
+    """
+
+    def __init__(
+        self,
+        is_known: Callable[[str], bool],
+        directory: Path | None = None,
+        start: Settings | None = None,
+        exporter: SpanExporter | None = None,
+    ) -> None:
+        """``is_known`` says whether there is a model of a name. Files are written to ``directory`` only. ``start`` are
+        settings other than the defaults. The tracer closes the exporter.
+
+        Raises ValueError where the directory is none, ServingError for wrong settings.
+        """
+        self._lock = threading.Lock()
+        self._table = TraceTable(is_known, directory is not None, start or {})
+        self._files = TraceFiles(directory) if directory is not None else None
+        self._exporter = exporter
+        self._numbers = itertools.count(1)
+        self._all = _Scope(TraceConfig.of(self._table.of("")))
+        self._models: dict[str, _Scope] = {}
+        self._current = _Current()
+
+    def update(self, model_name: str, changes: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
+        """Change settings of a model, or of all where the name is empty; all settings as they then are.
+
+        A change without values puts the setting back to what it was at the start, or of a model to that of all.
+        ``trace_count`` is what is left of it. What has been traced so far is in files when a change returns. Raises
+        ServingError: NOT_FOUND, INVALID_ARGUMENT or UNSUPPORTED.
+        """
+        with self._lock:
+            self._table.change(model_name, changes)
+            if changes:
+                self._apply("trace_count" in changes, model_name)
+            scope = self._models.get(model_name, self._all)
+            settings = {**self._table.of(model_name), "trace_count": (str(scope.left),)}
+        if changes and self._files is not None:
+            self._files.flush()
+        return settings
+
+    def began(self, model_name: str, model_version: str, request: InferenceRequest) -> bool:
+        """See Observer: whether the request is traced."""
+        self._current.sample = None
+        scope = self._models.get(model_name, self._all)
+        is_sampled = (self._files is not None or self._exporter is not None) and scope.samples()
+        parent = current_parent()
+        is_exported = self._exporter is not None and (is_sampled or (parent is not None and parent.is_sampled))
+        if is_sampled or is_exported:
+            self._current.sample = _Sample(scope if is_sampled else None, is_exported, parent)
+            return True
+        return False
+
+    def executed(self, executed: Executed) -> None:
+        """See Observer."""
+
+    def finished(self, finished: Finished) -> None:
+        """See Observer."""
+        sample, self._current.sample = self._current.sample, None
+        if sample is None:
+            return
+        config = sample.scope.config if sample.scope is not None else None
+        tensors = tensor_traces(finished) if config is not None and TENSORS in config.levels else ()
+        trace = request_trace(next(self._numbers), finished, sample.parent, tensors)
+        if self._files is not None and config is not None and config.file:
+            self._files.add(config.file, config.mode, config.log_frequency, trace)
+            if sample.scope is not None and sample.scope.ended():
+                self._files.finish(config.file, config.mode)
+        if self._exporter is not None and sample.is_exported:
+            self._exporter.export(trace)
+
+    def flush(self) -> None:
+        """Returns when all that has been traced is in files."""
+        if self._files is not None:
+            self._files.flush()
+
+    def close(self) -> None:
+        """Write and export what is kept. Requests may not come any more."""
+        if self._files is not None:
+            self._files.close()
+        if self._exporter is not None:
+            self._exporter.close()
+
+    def _apply(self, is_counted_anew: bool, changed: str) -> None:
+        """Use the settings as they are. A scope that they do not change goes on counting."""
+        if self._all.differs(config := TraceConfig.of(self._table.of(""))) or (is_counted_anew and not changed):
+            self._all = _Scope(config)
+        models: dict[str, _Scope] = {}
+        for name in self._table.models:
+            config, known = TraceConfig.of(self._table.of(name)), self._models.get(name)
+            is_kept = known is not None and not known.differs(config) and not (is_counted_anew and name == changed)
+            models[name] = known if known is not None and is_kept else _Scope(config)
+        self._models = models
+
+
+class _Sample(NamedTuple):
+    """That a request is traced: for a file by ``scope``, for the exporter, as part of a client's span."""
+
+    scope: _Scope | None
+    is_exported: bool
+    parent: TraceParent | None
+
+
+class _Current(threading.local):
+    """The request that a thread is at."""
+
+    sample: _Sample | None = None
+
+
+class _Scope:
+    """What settings are for: all models, or one. Safe to use from several threads."""
+
+    def __init__(self, config: TraceConfig) -> None:
+        self.config = config
+        self.left = config.count
+        self._seen = 0
+        self._running = 0
+        self._lock = threading.Lock()
+
+    def differs(self, config: TraceConfig) -> bool:
+        """Whether it has other settings than these."""
+        return self.config != config
+
+    def samples(self) -> bool:
+        """Whether the next request is to be traced: every so many, as long as any are left."""
+        if not self.config.levels or not self.left:
+            return False
+        with self._lock:
+            self._seen += 1
+            if self._seen % self.config.rate or not self.left:
+                return False
+            if self.left > 0:
+                self.left -= 1
+            self._running += 1
+            return True
+
+    def ended(self) -> bool:
+        """A request that is traced has ended; whether it was the last that there will be."""
+        with self._lock:
+            self._running -= 1
+            return not self.left and not self._running

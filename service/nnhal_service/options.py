@@ -1,0 +1,107 @@
+"""The options of the framework process. Those of the protocol's fronts are called as Triton's are."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from nnhal.endpoint import Endpoint
+from nnhal.supervision import add_supervision_argument
+from nnhal_service.repository import ControlMode
+
+_TRUE, _FALSE = ("true", "1", "on"), ("false", "0", "off")
+_NO_SETTINGS = ("endpoint", "devices", "supervisor")
+
+
+def parser() -> argparse.ArgumentParser:
+    """What reads the command line."""
+    parser = argparse.ArgumentParser(
+        "nnhal serve",
+        description="Serve models, split over devices that run already, until SIGTERM or SIGINT.",
+        epilog="DIR gets two sockets: framework.sock speaks gRPC, link.sock passes descriptors. With a repository "
+        "the Open Inference Protocol V2 is served too, over HTTP and gRPC; the latter at DIR/inference.sock as well. "
+        "NNHAL_SERVICE_* in the environment sets what no option does.",
+    )
+    parser.add_argument("--endpoint", metavar="DIR", type=Path, required=True, help="the directory for the two sockets")
+    parser.add_argument(
+        "--device",
+        dest="devices",
+        type=_device,
+        action="append",
+        default=[],
+        metavar="NAME=DIR",
+        help="a device and its directory; once for each, in order of preference",
+    )
+    parser.add_argument("--log-level", help="debug, info, warning or error (default warning)")
+    _add_models(parser.add_argument_group("models"))
+    _add_fronts(parser.add_argument_group("fronts"))
+    _add_access(parser.add_argument_group("access"))
+    add_supervision_argument(parser)
+    return parser
+
+
+def options_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The settings that the command line has."""
+    given = vars(arguments).items()
+    return {name: value for name, value in given if name not in _NO_SETTINGS and value is not None}
+
+
+def _add_models(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--model-repository", metavar="DIR", action="append", help="a folder of models to serve; may be given again"
+    )
+    group.add_argument(
+        "--model-control-mode",
+        choices=[mode.value for mode in ControlMode],
+        help="who decides which models are loaded (default none: all at the start)",
+    )
+    group.add_argument(
+        "--load-model", metavar="NAME", action="append", help="in mode explicit: load it at the start; '*' for all"
+    )
+    group.add_argument("--repository-poll-secs", metavar="S", help="in mode poll: how often to look (default 15)")
+    group.add_argument("--model-config-name", metavar="NAME", help="use configs/NAME.pbtxt where a model has it")
+    _add_flag(group, "--strict-readiness", "be ready only when every model is (default true)")
+    _add_flag(group, "--exit-on-error", "end where a model fails at the start (default true)")
+    group.add_argument("--cache-directory", metavar="DIR", help="where compilations are kept (default nowhere)")
+
+
+def _add_fronts(group: argparse._ArgumentGroup) -> None:
+    for name, port in (("http", 8000), ("grpc", 8001), ("metrics", 8002)):
+        _add_flag(group, f"--allow-{name}", f"serve {name} (default true)")
+        group.add_argument(f"--{name}-host", metavar="ADDRESS", help="where it listens (default 127.0.0.1)")
+        group.add_argument(f"--{name}-port", metavar="PORT", help=f"0 for any that is free (default {port})")
+    group.add_argument("--http-max-input-size", metavar="BYTES", help="of a body (default 64 MiB)")
+    group.add_argument("--grpc-max-message-size", metavar="BYTES", help="of a message (default 2 GiB)")
+    group.add_argument(
+        "--inference-threads", metavar="N", help="requests that each front serves at a time (default 16)"
+    )
+    _add_flag(group, "--allow-client-shm", "let clients register files in /dev/shm (default false)")
+    group.add_argument("--trace-directory", metavar="DIR", help="where trace files are written (default nowhere)")
+
+
+def _add_access(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--tokens", metavar="FILE", help="bearer tokens with their roles; see docs/access.md")
+    group.add_argument("--rate-limit", metavar="N", help="requests a second of one client (default no limit)")
+    group.add_argument("--tls-certificate", metavar="FILE", help="PEM; with --tls-key all ports speak TLS")
+    group.add_argument("--tls-key", metavar="FILE", help="PEM")
+    group.add_argument("--tls-client-authority", metavar="FILE", help="PEM: clients need a certificate of it")
+    _add_flag(group, "--insecure", "listen beyond this host without TLS and tokens (default false)")
+
+
+def _add_flag(group: argparse._ArgumentGroup, name: str, text: str) -> None:
+    """``--flag``, ``--flag=true`` or ``--flag=false``."""
+    group.add_argument(name, type=_flag, nargs="?", const=True, metavar="BOOL", help=text)
+
+
+def _flag(text: str) -> bool:
+    if text.lower() not in (*_TRUE, *_FALSE):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected true or false")
+    return text.lower() in _TRUE
+
+
+def _device(text: str) -> tuple[str, Endpoint]:
+    name, separator, directory = text.partition("=")
+    if not (name and separator and directory):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected NAME=DIR")
+    return name, Endpoint(Path(directory).resolve())

@@ -1,0 +1,21 @@
+"""The model repository: which models there are, how they are configured, and loading and unloading them."""
+
+from nnhal_service.repository.index import ModelIndex, ModelState
+from nnhal_service.repository.opening import Opener
+from nnhal_service.repository.options import ControlMode, RepositoryOptions
+from nnhal_service.repository.ready import Lease, Open, Opened, Servable, Serve
+from nnhal_service.repository.repository import Repository
+
+__all__ = [
+    "ControlMode",
+    "Lease",
+    "ModelIndex",
+    "ModelState",
+    "Open",
+    "Opened",
+    "Opener",
+    "Repository",
+    "RepositoryOptions",
+    "Servable",
+    "Serve",
+]

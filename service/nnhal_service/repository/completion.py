@@ -1,0 +1,124 @@
+"""What a configuration leaves out is filled in from the model; what it says is checked against it.
+
+Dims of a configuration are those of one request of a batch: with max_batch_size above 0 they are without the first
+axis of the model's tensors, which is the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn, TypeVar
+
+from nnhal.inference import model_config_pb2 as wire
+from nnhal_service.repository.config_file import PLATFORMS
+from nnhal_service.repository.datatypes import type_name
+from nnhal_service.repository.tensors import OPEN, Dims, ModelTensor
+from nnhal_service.serving.errors import ErrorKind, ServingError
+
+_OWN_PLATFORMS = {".onnx": "onnx_onnxv1", ".tflite": "tflite"}
+Entry = TypeVar("Entry", wire.ModelInput, wire.ModelOutput)
+
+
+def complete(
+    config: wire.ModelConfig,
+    name: str,
+    file: str,
+    inputs: Sequence[ModelTensor],
+    outputs: Sequence[ModelTensor],
+) -> wire.ModelConfig:
+    """The whole configuration of a model that was read from ``file``. Raises INVALID_ARGUMENT where it does not fit."""
+    whole = wire.ModelConfig()
+    whole.CopyFrom(config)
+    whole.name = name
+    whole.backend = config.backend or "nnhal"
+    whole.platform = _platform(config.platform, file)
+    whole.default_model_filename = config.default_model_filename or file
+    if not whole.HasField("version_policy"):
+        whole.version_policy.latest.num_versions = 1
+    if not whole.instance_group:
+        whole.instance_group.add(name=name, count=1, kind=wire.ModelInstanceGroup.KIND_AUTO)
+    for tensor in (*inputs, *outputs):
+        _require_batch_axis(tensor, config.max_batch_size)
+    del whole.input[:], whole.output[:]
+    whole.input.extend(_completed("input", config.input, wire.ModelInput, inputs, config.max_batch_size))
+    whole.output.extend(_completed("output", config.output, wire.ModelOutput, outputs, config.max_batch_size))
+    for entry in whole.input:
+        if entry.optional:
+            _refuse(f"input {entry.name!r} is optional, but the model demands it")
+    return whole
+
+
+def item_dims(tensor: ModelTensor, max_batch_size: int) -> Dims:
+    """A tensor's dims as its configuration has them; one open axis where not even the rank is known."""
+    if tensor.shape is None:
+        return (OPEN,)
+    return tensor.shape[1:] if max_batch_size > 0 else tensor.shape
+
+
+def _platform(given: str, file: str) -> str:
+    suffix = file[file.rfind(".") :]
+    if given and PLATFORMS[given] != suffix:
+        _refuse(f"platform is {given!r}, expected one for {file!r}")
+    return given or _OWN_PLATFORMS[suffix]
+
+
+def _require_batch_axis(tensor: ModelTensor, max_batch_size: int) -> None:
+    """A batch needs a first axis that takes any length."""
+    if max_batch_size == 0 or tensor.shape is None or tensor.shape[:1] == (OPEN,):
+        return
+    _refuse(
+        f"max_batch_size is {max_batch_size}, but {tensor.name!r} has shape {list(tensor.shape)} in the model, "
+        "expected one whose first axis is open (-1); max_batch_size 0 is for a model without batches"
+    )
+
+
+def _completed(
+    word: str,
+    given: Sequence[Entry],
+    kind: type[Entry],
+    tensors: Sequence[ModelTensor],
+    max_batch_size: int,
+) -> list[Entry]:
+    names = [tensor.name for tensor in tensors]
+    by_name = {entry.name: entry for entry in given}
+    if len(by_name) < len(given):
+        _refuse(f"{word}s {[entry.name for entry in given]}: expected each name once")
+    for name in by_name:
+        if name not in names:
+            _refuse(f"{word} {name!r} is not in the model, expected {', '.join(map(repr, names))}")
+    return [_entry(word, by_name.get(tensor.name, kind()), kind, tensor, max_batch_size) for tensor in tensors]
+
+
+def _entry(word: str, given: Entry, kind: type[Entry], tensor: ModelTensor, max_batch_size: int) -> Entry:
+    where = f"{word} {tensor.name!r}"
+    if given.data_type not in (wire.TYPE_INVALID, tensor.data_type):
+        _refuse(f"{where} has data_type {type_name(given.data_type)}, expected {type_name(tensor.data_type)}")
+    if given.dims and tensor.shape is not None:
+        _require_dims(where, tuple(given.dims), tensor, max_batch_size)
+    entry = kind()
+    entry.CopyFrom(given)
+    entry.name, entry.data_type = tensor.name, tensor.data_type
+    if not given.dims:
+        entry.dims.extend(item_dims(tensor, max_batch_size))
+    return entry
+
+
+def _require_dims(where: str, given: Dims, tensor: ModelTensor, max_batch_size: int) -> None:
+    expected = item_dims(tensor, max_batch_size)
+    if len(given) == len(expected) and all(
+        got == wanted or (wanted == OPEN and got > 0) for got, wanted in zip(given, expected, strict=True)
+    ):
+        return
+    batch = (
+        f"with max_batch_size {max_batch_size} dims are without the batch axis"
+        if max_batch_size > 0
+        else "with max_batch_size 0 dims are the whole shape, the batch axis included"
+    )
+    _refuse(
+        f"{where} has dims {list(given)}, expected {list(expected)}; the model's shape is {list(tensor.shape or ())}, "
+        f"and {batch}"
+    )
+
+
+def _refuse(message: str) -> NoReturn:
+    raise ServingError(ErrorKind.INVALID_ARGUMENT, message)

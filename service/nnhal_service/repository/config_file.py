@@ -1,0 +1,92 @@
+"""Reading a model's configuration, and refusing what it asks for that is not there to be had."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from google.protobuf import json_format, text_format
+
+from nnhal.inference import model_config_pb2 as wire
+from nnhal_service.repository.source import ModelSource
+from nnhal_service.serving.errors import ErrorKind, ServingError
+
+CONFIG_FILE = "config.pbtxt"
+CUSTOM_FOLDER = "configs"
+BACKENDS = ("nnhal", "onnxruntime", "tensorflowlite")
+"""What files may name, so that they serve elsewhere too; all of them run here the same way."""
+PLATFORMS = {"onnx_onnxv1": ".onnx", "onnxruntime_onnx": ".onnx", "tflite": ".tflite", "tensorflow_tflite": ".tflite"}
+"""The platforms that files may name, and the files that are of them."""
+
+
+def read_config(source: ModelSource, name: str, custom: str = "") -> wire.ModelConfig:
+    """The configuration of a model, empty where it has none.
+
+    The file ``configs/CUSTOM.pbtxt`` has it where there is one, else ``config.pbtxt``. Raises ServingError with
+    INVALID_ARGUMENT for one that is not well-formed, with UNSUPPORTED for what it asks for in vain.
+    """
+    file = f"{CUSTOM_FOLDER}/{custom}.pbtxt"
+    if not custom or f"{custom}.pbtxt" not in source.files(CUSTOM_FOLDER):
+        file = CONFIG_FILE
+        if file not in source.files(""):
+            return wire.ModelConfig()
+    try:
+        text = source.read(file).decode()
+        return _checked(text_format.Parse(text, wire.ModelConfig()), name)
+    except (text_format.ParseError, UnicodeDecodeError) as error:
+        raise ServingError(ErrorKind.INVALID_ARGUMENT, f"{file}: {error}") from error
+
+
+def config_from_json(text: str, name: str) -> wire.ModelConfig:
+    """The configuration that came with a request to load. Raises as ``read_config``."""
+    try:
+        content = json.loads(text)
+        if not isinstance(content, dict):
+            raise ValueError(f"got {type(content).__name__}, expected an object")
+        return _checked(json_format.ParseDict(content, wire.ModelConfig()), name)
+    except (json_format.ParseError, ValueError, RecursionError) as error:
+        raise ServingError(ErrorKind.INVALID_ARGUMENT, f"the config of the request: {error}") from error
+
+
+def _checked(config: wire.ModelConfig, name: str) -> wire.ModelConfig:
+    if config.name not in ("", name):
+        raise ServingError(ErrorKind.INVALID_ARGUMENT, f"name is {config.name!r}, expected {name!r} or nothing")
+    if config.max_batch_size < 0:
+        raise ServingError(ErrorKind.INVALID_ARGUMENT, f"max_batch_size is {config.max_batch_size}, expected 0 or more")
+    refused = next(_unsupported(config), None)
+    if refused:
+        raise ServingError(ErrorKind.UNSUPPORTED, refused)
+    return config
+
+
+def _unsupported(config: wire.ModelConfig) -> Iterator[str]:
+    """What a configuration asks for that this server does not do, where passing over it would change answers."""
+    if config.backend not in ("", *BACKENDS):
+        yield f"backend {config.backend!r} is not supported, expected one of {', '.join(BACKENDS)}, or none"
+    if config.platform not in ("", *PLATFORMS):
+        yield f"platform {config.platform!r} is not supported, expected one of {', '.join(PLATFORMS)}, or none"
+    for field in ("sequence_batching", "ensemble_scheduling"):
+        if config.HasField(field):
+            yield f"{field} is not supported"
+    if config.response_cache.enable:
+        yield "response_cache is not supported"
+    if config.model_transaction_policy.decoupled:
+        yield "decoupled models are not supported: each request has one response"
+    if config.model_repository_agents.agents:
+        yield "model_repository_agents are not supported"
+    if config.batch_input or config.batch_output:
+        yield "batch_input and batch_output are not supported"
+    if config.model_operations.op_library_filename or config.cc_model_filenames:
+        yield "model_operations and cc_model_filenames are not supported"
+    tensors: list[wire.ModelInput | wire.ModelOutput] = [*config.input, *config.output]
+    for tensor in tensors:
+        if tensor.HasField("reshape"):
+            yield f"reshape of {tensor.name!r} is not supported, expected dims of the model's own"
+        if tensor.is_shape_tensor or tensor.is_non_linear_format_io:
+            yield f"{tensor.name!r}: is_shape_tensor and is_non_linear_format_io are not supported"
+    for entry in config.input:
+        if entry.allow_ragged_batch:
+            yield f"allow_ragged_batch of {entry.name!r} is not supported"
+    for group in config.instance_group:
+        if group.passive or group.secondary_devices or group.HasField("rate_limiter"):
+            yield "passive, secondary_devices and rate_limiter of an instance_group are not supported"

@@ -1,0 +1,97 @@
+"""What the repository knows of one name: the versions that serve, and what became of the others."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping
+from typing import Generic
+
+from nnhal_service.repository.index import ModelIndex, ModelState
+from nnhal_service.repository.ready import Lease, ReadyVersion, S
+from nnhal_service.serving.errors import ErrorKind, ServingError
+
+
+class Entry(Generic[S]):
+    """One name. ``changing`` is held while it is loaded or unloaded; everything else may be used at any time."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.changing = threading.Lock()
+        self.tried: object = None
+        """The fingerprint of what was last loaded, or failed to."""
+        self._lock = threading.Lock()
+        self._ready: dict[int, ReadyVersion[S]] = {}
+        self._others: dict[str, tuple[ModelState, str]] = {}
+        self._failure = ""
+
+    @property
+    def failure(self) -> str:
+        """Why the last load failed; empty where it did not."""
+        with self._lock:
+            return self._failure
+
+    @property
+    def ready(self) -> dict[int, ReadyVersion[S]]:
+        """The versions that serve, in order."""
+        with self._lock:
+            return dict(sorted(self._ready.items()))
+
+    def lease(self, version: int | None) -> Lease[S]:
+        """Hold a version, the newest where none is named. Raises NOT_FOUND or UNAVAILABLE."""
+        with self._lock:
+            wanted = max(self._ready, default=None) if version is None else version
+            if wanted in self._ready:
+                return self._ready[wanted].lease()
+            known = bool(self._ready or self._others) if version is None else str(version) in self._others
+        which = "" if version is None else f" version {version}"
+        if not known:
+            raise unknown_model(self.name, which)
+        raise ServingError(
+            ErrorKind.UNAVAILABLE, f"Request for unknown model: '{self.name}'{which} is not at ready state"
+        )
+
+    def index(self) -> list[ModelIndex]:
+        """What there is to say of each version, in order."""
+        with self._lock:
+            rows = [ModelIndex(self.name, v, state, reason) for v, (state, reason) in self._others.items()]
+            rows += [ModelIndex(self.name, str(v), ModelState.READY, self._failure) for v in self._ready]
+        return sorted(rows, key=lambda row: int(row.version or 0))
+
+    def loading(self, versions: Collection[int]) -> None:
+        """Say that versions are being loaded; those that serve go on to."""
+        with self._lock:
+            self._others = {str(v): (ModelState.LOADING, "") for v in versions if v not in self._ready}
+
+    def failed(self, versions: Collection[int], reason: str) -> None:
+        """Say that they could not be; what serves goes on to."""
+        with self._lock:
+            self._failure = reason
+            missing = [str(v) for v in versions if v not in self._ready]
+            if not missing and not self._ready:
+                missing = [""]
+            self._others = dict.fromkeys(missing, (ModelState.UNAVAILABLE, reason))
+
+    def replace(self, versions: Mapping[int, ReadyVersion[S]]) -> dict[int, ReadyVersion[S]]:
+        """Serve these and no others from now on. The ones that are to be closed, which get no more leases."""
+        with self._lock:
+            old = {v: ready for v, ready in self._ready.items() if versions.get(v) is not ready}
+            self._ready = dict(versions)
+            self._failure = ""
+            self._others = {str(v): (ModelState.UNLOADING, "") for v in old if v not in versions}
+        return old
+
+    def unloaded(self) -> None:
+        """Say that what was to be closed is."""
+        with self._lock:
+            self._others = dict.fromkeys(self._others, (ModelState.UNAVAILABLE, "unloaded"))
+
+    def forget(self) -> None:
+        """Say nothing more of it."""
+        with self._lock:
+            self._others, self._failure = {}, ""
+            self.tried = None
+
+
+def unknown_model(name: str, which: str = "") -> ServingError:
+    """That there is no model of a name, or no such version: ``which`` says so."""
+    return ServingError(ErrorKind.NOT_FOUND, f"Request for unknown model: '{name}'{which} is not found")

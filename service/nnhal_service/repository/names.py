@@ -1,0 +1,41 @@
+"""Names that clients give: of models, of versions, and of the files of a model."""
+
+from __future__ import annotations
+
+from nnhal_service.serving.errors import ErrorKind, ServingError
+
+_MAX_BYTES = 255
+"""What a file system takes for a name."""
+
+
+def require_model_name(name: str) -> str:
+    """The name of a model, which is that of a folder too. Raises INVALID_ARGUMENT for what cannot be one."""
+    if not is_file_name(name):
+        raise ServingError(
+            ErrorKind.INVALID_ARGUMENT,
+            f"model name {name!r}: expected 1 to {_MAX_BYTES} bytes without '/' and NUL, that do not begin with '.'",
+        )
+    return name
+
+
+def is_file_name(name: str) -> bool:
+    """Whether a name stays in its folder, and is not hidden."""
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        return False
+    return 0 < size <= _MAX_BYTES and not name.startswith(".") and not {"/", "\0"} & set(name)
+
+
+def is_version(name: str) -> bool:
+    """Whether a folder is one of a version: a positive number, written as numbers are."""
+    return name.isascii() and name.isdecimal() and not name.startswith("0") and len(name) < 19
+
+
+def version_of(text: str) -> int | None:
+    """A version as clients give it; None for the newest. Raises INVALID_ARGUMENT."""
+    if not text:
+        return None
+    if not is_version(text):
+        raise ServingError(ErrorKind.INVALID_ARGUMENT, f"model version {text!r}: expected a positive number, or none")
+    return int(text)

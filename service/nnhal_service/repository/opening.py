@@ -1,0 +1,130 @@
+"""Loading one version of a model, until it has run its warm-up."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Generic, NoReturn
+
+import structlog
+
+from nnhal.errors import HalError, TransportError
+from nnhal.inference import model_config_pb2 as wire
+from nnhal.types import ErrorStatus
+from nnhal_service.frontends import ModelFormat
+from nnhal_service.frontends.errors import FrontendError
+from nnhal_service.partition import PlacementError
+from nnhal_service.repository.completion import complete
+from nnhal_service.repository.names import is_file_name
+from nnhal_service.repository.parameters import placement_of
+from nnhal_service.repository.ready import Opened, S, Serve
+from nnhal_service.repository.serving_config import serving_config_of
+from nnhal_service.repository.source import ModelSource
+from nnhal_service.repository.tensors import inputs_of, outputs_of
+from nnhal_service.repository.warmup import warmup_requests
+from nnhal_service.runtime import CacheDirectory, Fleet, load_model
+from nnhal_service.serving.errors import ErrorKind, ServingError
+
+_FORMATS = {".onnx": ModelFormat.ONNX, ".tflite": ModelFormat.TFLITE}
+_FILES = ("model.onnx", "model.tflite")
+_KINDS = {
+    ErrorStatus.DEVICE_UNAVAILABLE: ErrorKind.UNAVAILABLE,
+    ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT: ErrorKind.RESOURCE_EXHAUSTED,
+    ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT: ErrorKind.RESOURCE_EXHAUSTED,
+    ErrorStatus.INVALID_ARGUMENT: ErrorKind.INVALID_ARGUMENT,
+}
+_log = structlog.get_logger(__name__)
+
+
+class Opener(Generic[S]):
+    """What loads versions: the devices, how models are served, and where compilations are kept."""
+
+    def __init__(self, fleet: Fleet, serve: Serve[S], cache_directory: str = "") -> None:
+        self._fleet = fleet
+        self._serve = serve
+        self._cache_directory = cache_directory
+
+    def open(self, name: str, version: int, config: wire.ModelConfig, source: ModelSource) -> Opened[S]:
+        """Load a version, and run its warm-up. Raises ServingError, and leaves nothing behind then."""
+        with _named(name, version), ExitStack() as undo:
+            opened = self._open(name, version, config, source, undo)
+            undo.pop_all()
+            return opened
+
+    def _open(
+        self, name: str, version: int, config: wire.ModelConfig, source: ModelSource, undo: ExitStack
+    ) -> Opened[S]:
+        file = model_file(version, config, source)
+        placement = placement_of(config)
+        self._require_devices(placement.devices)
+        loaded = load_model(
+            source.read(f"{version}/{file}"),
+            self._fleet,
+            placement.devices,
+            placement.options,
+            _FORMATS[PurePosixPath(file).suffix],
+            self._cache(placement.cache_token),
+        )
+        undo.callback(loaded.close)
+        inputs, outputs = inputs_of(loaded.prepared), outputs_of(loaded.prepared)
+        whole = complete(config, name, file, inputs, outputs)
+        serving = serving_config_of(whole, source)
+        requests = warmup_requests(whole, inputs, source)
+        served = self._serve(name, str(version), loaded, serving)
+        undo.callback(served.close)
+        for request in requests:
+            served.infer(request).release()
+        return Opened(name, version, served, whole)
+
+    def _require_devices(self, names: Sequence[str]) -> None:
+        known = ", ".join(self._fleet.names) or "none"
+        for name in names:
+            if name not in self._fleet.names:
+                _refuse(f"nnhal.devices names {name!r}, expected some of {known}")
+        if not self._fleet.available(names):
+            raise ServingError(ErrorKind.UNAVAILABLE, f"no device answers, expected one of {', '.join(names) or known}")
+
+    def _cache(self, token: bytes) -> CacheDirectory | None:
+        return CacheDirectory(Path(self._cache_directory), token) if self._cache_directory and token else None
+
+
+def model_file(version: int, config: wire.ModelConfig, source: ModelSource) -> str:
+    """The name of the model's file in a version's folder. Raises INVALID_ARGUMENT where there is none, or two."""
+    there = source.files(str(version))
+    name = config.default_model_filename
+    if name:
+        if not is_file_name(name) or PurePosixPath(name).suffix not in _FORMATS:
+            _refuse(f"default_model_filename is {name!r}, expected a name that ends in {' or '.join(_FORMATS)}")
+        if name not in there:
+            _refuse(f"there is no {name!r}, expected the file that default_model_filename names")
+        return name
+    found = [file for file in _FILES if file in there]
+    if len(found) != 1:
+        _refuse(f"got {' and '.join(found) or 'neither'}, expected one of {' and '.join(_FILES)}")
+    return found[0]
+
+
+@contextmanager
+def _named(name: str, version: int) -> Generator[None]:
+    """Make what goes wrong a ServingError that says which model it was."""
+    try:
+        yield
+    except ServingError as error:
+        raise _failed(name, version, error.kind, error.message) from error
+    except (FrontendError, PlacementError) as error:
+        raise _failed(name, version, ErrorKind.INVALID_ARGUMENT, str(error)) from error
+    except HalError as error:
+        raise _failed(name, version, _KINDS.get(error.status, ErrorKind.INTERNAL), error.message) from error
+    except TransportError as error:
+        # The message may say where the device's sockets are.
+        _log.error("a device is gone while a model is loaded", model=name, version=version, reason=str(error))
+        raise _failed(name, version, ErrorKind.UNAVAILABLE, "a device is gone") from error
+
+
+def _failed(name: str, version: int, kind: ErrorKind, reason: str) -> ServingError:
+    return ServingError(kind, f"failed to load {name!r}, version {version}: {reason}")
+
+
+def _refuse(message: str) -> NoReturn:
+    raise ServingError(ErrorKind.INVALID_ARGUMENT, message)

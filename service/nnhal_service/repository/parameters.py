@@ -1,0 +1,116 @@
+"""nnhal's own part of a configuration: the ``parameters`` whose keys begin with ``nnhal.``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from hashlib import sha256
+from typing import NoReturn, TypeVar
+
+from nnhal.inference import model_config_pb2 as wire
+from nnhal.types import CACHE_TOKEN_BYTES, ExecutionPreference
+from nnhal_service.partition import Fallback, Options, Pin, Strategy
+from nnhal_service.serving.errors import ErrorKind, ServingError
+
+_PREFIX = "nnhal."
+_CACHE_TOKEN = sha256(b"nnhal.repository").digest()
+"""Of models that say none. What tells models apart in the cache is their content."""
+_PREFERENCES = {preference.name.lower(): preference for preference in ExecutionPreference}
+_SWITCH = {"on": True, "true": True, "off": False, "false": False}
+E_ = TypeVar("E_", bound=Enum)
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a model may run, and how it is split. Without ``cache_token`` its compilations are not kept."""
+
+    devices: tuple[str, ...] = ()
+    options: Options = field(default_factory=Options)
+    cache_token: bytes = _CACHE_TOKEN
+
+
+def placement_of(config: wire.ModelConfig) -> Placement:
+    """What the parameters of a configuration say. Raises INVALID_ARGUMENT for an unknown key of nnhal's or a value that
+    is none of its key's."""
+    given = {
+        key.removeprefix(_PREFIX): parameter.string_value.strip()
+        for key, parameter in config.parameters.items()
+        if key.startswith(_PREFIX)
+    }
+    unknown = sorted(given.keys() - _KEYS)
+    if unknown:
+        _refuse(_PREFIX + unknown[0], "is not known", ", ".join(_PREFIX + key for key in sorted(_KEYS)))
+    options = Options(
+        strategy=_member(given, "partitioner", Strategy, Strategy.LEAST_TIME),
+        pins=tuple(_pins(given.get("placement", ""))),
+        min_nodes_per_partition=_count(given, "min_nodes_per_partition"),
+        fallback=_member(given, "fallback", Fallback, Fallback.ALLOW),
+        preference=_choice(given, "preference", _PREFERENCES, ExecutionPreference.FAST_SINGLE_ANSWER),
+    )
+    devices = tuple(name for name in re.split(r"[,\s]+", given.get("devices", "")) if name)
+    if "devices" in given and not devices:
+        _refuse("nnhal.devices", "names none", "names of devices with commas between them")
+    return Placement(devices, options, _token(given))
+
+
+_KEYS = {
+    "devices",
+    "placement",
+    "partitioner",
+    "fallback",
+    "min_nodes_per_partition",
+    "preference",
+    "caching",
+    "cache_token",
+}
+T = TypeVar("T")
+
+
+def _choice(given: Mapping[str, str], key: str, values: Mapping[str, T], default: T) -> T:
+    text = given.get(key)
+    if text is None:
+        return default
+    if text.lower() not in values:
+        _refuse(_PREFIX + key, f"is {text!r}", "one of " + ", ".join(values))
+    return values[text.lower()]
+
+
+def _member(given: Mapping[str, str], key: str, kind: type[E_], default: E_) -> E_:
+    return _choice(given, key, {member.value: member for member in kind}, default)
+
+
+def _count(given: Mapping[str, str], key: str) -> int:
+    text = given.get(key, "1")
+    if not (text.isascii() and text.isdecimal() and 0 < int(text) < 2**31):
+        _refuse(_PREFIX + key, f"is {text!r}", "a number from 1 on")
+    return int(text)
+
+
+def _pins(text: str) -> list[Pin]:
+    pins = []
+    for entry in re.split(r"[;\n]", text):
+        if not entry.strip():
+            continue
+        match, _, device = (part.strip() for part in entry.rpartition("="))
+        kind, _, pattern = match.partition(":")
+        if not (kind in ("name", "op") and pattern and device):
+            _refuse("nnhal.placement", f"has {entry.strip()!r}", "name:GLOB=DEVICE or op:TYPE=DEVICE, with ';' between")
+        pins.append(Pin(match, device))
+    return pins
+
+
+def _token(given: Mapping[str, str]) -> bytes:
+    if not _choice(given, "caching", _SWITCH, True):
+        return b""
+    text = given.get("cache_token")
+    if text is None:
+        return _CACHE_TOKEN
+    if not re.fullmatch(f"[0-9a-fA-F]{{{2 * CACHE_TOKEN_BYTES}}}", text):
+        _refuse("nnhal.cache_token", f"is {text!r}", f"{2 * CACHE_TOKEN_BYTES} hexadecimal digits")
+    return bytes.fromhex(text)
+
+
+def _refuse(key: str, got: str, expected: str) -> NoReturn:
+    raise ServingError(ErrorKind.INVALID_ARGUMENT, f"parameter {key} {got}, expected {expected}")

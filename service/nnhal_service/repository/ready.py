@@ -1,0 +1,106 @@
+"""Versions of models that serve, and leases of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Generic, Protocol, TypeVar
+
+import structlog
+
+from nnhal.inference import model_config_pb2 as wire
+from nnhal_service.repository.source import ModelSource
+from nnhal_service.runtime import LoadedModel
+from nnhal_service.serving.config import ServingConfig
+from nnhal_service.serving.request import InferenceRequest, InferenceResponse
+
+_log = structlog.get_logger(__name__)
+
+
+class Servable(Protocol):
+    """What the repository needs of a served model."""
+
+    def infer(self, request: InferenceRequest) -> InferenceResponse:
+        """Run a request. Raises ServingError."""
+
+    def close(self) -> None:
+        """Finish what runs and release everything."""
+
+
+S = TypeVar("S", bound=Servable)
+Serve = Callable[[str, str, LoadedModel, ServingConfig], S]
+"""Makes a served model of its name, its version, what is loaded, which it takes over, and how it is to be served."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened(Generic[S]):
+    """A version that has been loaded: its served model, and its whole configuration."""
+
+    name: str
+    version: int
+    served: S
+    config: wire.ModelConfig
+
+
+Open = Callable[[str, int, wire.ModelConfig, ModelSource], Opened[S]]
+"""Loads a version of a model by its configuration and from its files, until it has run its warm-up.
+
+Raises ServingError, and leaves nothing behind then.
+"""
+
+
+class Lease(Generic[S]):
+    """A version that stays as it is while the lease is held. Use as a context, or release it; once is enough."""
+
+    def __init__(self, opened: Opened[S], release: Callable[[], None]) -> None:
+        self.model = opened.served
+        self.name = opened.name
+        self.version = str(opened.version)
+        self.config = opened.config
+        self._release: Callable[[], None] | None = release
+
+    def release(self) -> None:
+        """Give it back; harmless when repeated."""
+        release, self._release = self._release, None
+        if release is not None:
+            release()
+
+    def __enter__(self) -> Lease[S]:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+class ReadyVersion(Generic[S]):
+    """A version that serves, until it is closed. Safe to use from several threads."""
+
+    def __init__(self, opened: Opened[S], fingerprint: object) -> None:
+        """``fingerprint`` is different where the version would have to be loaded again."""
+        self._opened = opened
+        self.fingerprint = fingerprint
+        self._changed = threading.Condition()
+        self._leases = 0
+
+    def lease(self) -> Lease[S]:
+        """Hold it. Not once it is being closed: who hands out leases has to have forgotten it by then."""
+        with self._changed:
+            self._leases += 1
+        return Lease(self._opened, self._release)
+
+    def close(self, drain_seconds: float) -> None:
+        """Wait for the leases to end, so long and no longer, and free everything."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._leases == 0, drain_seconds):
+                name, version = self._opened.name, self._opened.version
+                _log.warning("a model is closed while requests hold it", model=name, version=version)
+        self._opened.served.close()
+
+    def _release(self) -> None:
+        with self._changed:
+            self._leases -= 1
+            self._changed.notify_all()

@@ -1,0 +1,272 @@
+"""The models that are served."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from types import TracebackType
+from typing import Generic
+
+import structlog
+
+from nnhal_service.repository.entry import Entry, unknown_model
+from nnhal_service.repository.index import ModelIndex, ModelState
+from nnhal_service.repository.layout import Wanted, fingerprint_of, model_names, sources, the_source, wanted_of
+from nnhal_service.repository.names import require_model_name, version_of
+from nnhal_service.repository.options import ALL, ControlMode, RepositoryOptions
+from nnhal_service.repository.ready import Lease, Open, ReadyVersion, S
+from nnhal_service.repository.source import GivenSource, ModelSource
+from nnhal_service.serving.errors import ErrorKind, ServingError
+
+_FILE = "file:"
+_log = structlog.get_logger(__name__)
+
+
+class Repository(Generic[S]):
+    """Models by name and version, loaded and unloaded while others serve. Safe to use from several threads.
+
+    Changes of one name wait for one another; those of other names do not. A load makes all of a model's versions ready
+    before any of the old ones is closed, and changes nothing where one of them fails.
+    """
+
+    def __init__(
+        self, options: RepositoryOptions, open_version: Open[S], changed: Callable[[], None] = lambda: None
+    ) -> None:
+        """``changed`` is called whenever a model has been loaded, has failed to, or has been unloaded."""
+        self._options = options
+        self._changed = changed
+        self._open_version = open_version
+        self._lock = threading.Lock()
+        self._entries: dict[str, Entry[S]] = {}
+        self._slots = threading.BoundedSemaphore(options.load_threads)
+        self._polling = threading.Lock()
+        self._stopped = threading.Event()
+        self._started = False
+        self._poller: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Load what is to be loaded at the start; in mode POLL look for changes from then on.
+
+        Raises ServingError where a model fails and the options say that this is an end; nothing stays loaded then.
+        """
+        options = self._options
+        every = options.mode != ControlMode.EXPLICIT or options.load_models == (ALL,)
+        names = model_names(options.paths) if every else options.load_models
+        self._each(names, self._load_quietly)
+        failures = [entry.failure for entry in self._all() if entry.failure]
+        if failures and options.exit_on_error:
+            self.close()
+            raise ServingError(ErrorKind.INVALID_ARGUMENT, "; ".join(failures))
+        self._started = True
+        if options.mode == ControlMode.POLL:
+            self._poller = threading.Thread(target=self._keep_polling, name="repository-poll", daemon=True)
+            self._poller.start()
+
+    def close(self) -> None:
+        """Unload everything, when what runs has ended; harmless when repeated."""
+        self._stopped.set()
+        if self._poller is not None:
+            self._poller.join()
+        self._each([entry.name for entry in self._all()], self._unload)
+
+    def __enter__(self) -> Repository[S]:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def ready(self) -> bool:
+        """Whether it has started and, where it is strict, nothing that was to be loaded is missing."""
+        if not self._started or self._stopped.is_set():
+            return False
+        return not self._options.strict or not any(entry.failure for entry in self._all())
+
+    def model(self, name: str, version: str = "") -> Lease[S]:
+        """Hold a version of a model, the newest that is ready where none is named.
+
+        Raises NOT_FOUND for a model that is not known, UNAVAILABLE for one that is not ready, INVALID_ARGUMENT for what
+        is no version.
+        """
+        entry = self._get(name)
+        if entry is None:
+            raise unknown_model(name)
+        return entry.lease(version_of(version))
+
+    def versions(self, name: str) -> list[str]:
+        """The versions of a model that are ready, in order; none for a model that is not known."""
+        entry = self._get(name)
+        return [] if entry is None else [str(version) for version in entry.ready]
+
+    def is_ready(self, name: str, version: str = "") -> bool:
+        """Whether a version of a model is, any where none is named. Raises INVALID_ARGUMENT for what is no version."""
+        wanted, versions = version_of(version), self.versions(name)
+        return bool(versions) if wanted is None else str(wanted) in versions
+
+    def index(self, ready: bool = False) -> list[ModelIndex]:
+        """All versions of all models, by name and version; those that serve alone where ``ready`` says so."""
+        rows = [row for entry in self._all() for row in entry.index()]
+        if ready:
+            rows = [row for row in rows if row.state == ModelState.READY]
+        else:
+            known = {row.name for row in rows}
+            with suppress(ServingError):  # what serves can be said all the same
+                others = [name for name in model_names(self._options.paths) if name not in known]
+                rows += [ModelIndex(name, "", ModelState.UNAVAILABLE, "not loaded") for name in others]
+        return sorted(rows, key=lambda row: row.name)
+
+    def load(self, name: str, config: str | None = None, files: Mapping[str, bytes] | None = None) -> None:
+        """Load a model, or load it again where its files have changed; it is ready when this returns.
+
+        ``config`` is a configuration in JSON that goes before that of the model's folder. ``files`` go before the whole
+        folder: ``file:VERSION/NAME`` to their content. Raises ServingError: UNAVAILABLE where clients may not,
+        NOT_FOUND for a model that is in no repository, and others for what is wrong with it.
+        """
+        self._require_explicit()
+        require_model_name(name)
+        given = GivenSource({key.removeprefix(_FILE): content for key, content in files.items()}) if files else None
+        if given is None and self._get(name) is None:
+            the_source(self._options.paths, name)
+        self._load(name, given, config)
+
+    def unload(self, name: str, unload_dependents: bool = False) -> None:
+        """Unload all versions of a model; what runs is finished, and every byte free, when this returns.
+
+        No model depends on another here, so ``unload_dependents`` makes no difference. Raises UNAVAILABLE where clients
+        may not, and NOT_FOUND for a model that is not known.
+        """
+        self._require_explicit()
+        require_model_name(name)
+        if self._get(name) is None and not sources(self._options.paths, name):
+            raise unknown_model(name)
+        self._unload(name)
+
+    def poll(self) -> None:
+        """Load what has come or changed in the repositories since it was last tried, and unload what has gone.
+
+        Raises INTERNAL where a repository cannot be read; nothing is unloaded then.
+        """
+        with self._polling:
+            there = model_names(self._options.paths)
+            self._each([name for name in there if self._has_changed(name)], self._load_quietly)
+            self._each([entry.name for entry in self._all() if entry.name not in there], self._remove)
+
+    def _keep_polling(self) -> None:
+        while not self._stopped.wait(self._options.poll_seconds):
+            with suppress(ServingError):  # a repository that is gone may come back
+                self.poll()
+
+    def _has_changed(self, name: str) -> bool:
+        entry = self._get(name)
+        return entry is None or entry.tried != fingerprint_of(sources(self._options.paths, name))
+
+    def _load_quietly(self, name: str) -> None:
+        """Load it; where that fails the index says why, and the log."""
+        with suppress(ServingError):
+            self._load(name)
+
+    def _load(self, name: str, given: ModelSource | None = None, config: str | None = None) -> None:
+        entry = self._entry(name)
+        with entry.changing:
+            try:
+                with self._slots:
+                    old = self._replaced(entry, given, config)
+            finally:
+                self._changed()
+            self._close(entry, old)
+
+    def _replaced(self, entry: Entry[S], given: ModelSource | None, config: str | None) -> dict[int, ReadyVersion[S]]:
+        """Put what is wanted in the place of what serves, which is returned. Raises ServingError."""
+        name, versions = entry.name, dict[int, object]()
+        if self._stopped.is_set():
+            raise ServingError(ErrorKind.UNAVAILABLE, "the server is stopping")
+        try:
+            entry.tried = None if given else fingerprint_of(sources(self._options.paths, name))
+            wanted = self._wanted(name, given, config)
+            versions = wanted.versions
+            entry.loading(versions)
+            old = entry.replace(self._opened(entry, wanted))
+        except ServingError as error:
+            _log.warning("a model cannot be loaded", model=name, reason=error.message)
+            entry.failed(versions, error.message)
+            raise
+        except Exception as error:
+            # Whatever a file does to what reads it, the others go on, and the client is told nothing internal.
+            _log.exception("a model cannot be loaded", model=name)
+            entry.failed(versions, f"failed to load '{name}': internal error")
+            raise ServingError(ErrorKind.INTERNAL, f"failed to load '{name}': internal error") from error
+        _log.info("a model is loaded", model=name, versions=list(versions))
+        return old
+
+    def _wanted(self, name: str, given: ModelSource | None, config: str | None) -> Wanted:
+        try:
+            source = given or the_source(self._options.paths, name)
+            return wanted_of(source, name, config, self._options.config_name)
+        except ServingError as error:
+            if error.kind == ErrorKind.NOT_FOUND:
+                raise
+            raise ServingError(error.kind, f"failed to load '{name}': {error.message}") from error
+
+    def _opened(self, entry: Entry[S], wanted: Wanted) -> dict[int, ReadyVersion[S]]:
+        """The versions that are wanted: those that serve and have not changed, and new ones. Raises ServingError."""
+        serving = entry.ready
+        versions: dict[int, ReadyVersion[S]] = {}
+        new: list[ReadyVersion[S]] = []
+        try:
+            for version, fingerprint in wanted.versions.items():
+                if version in serving and serving[version].fingerprint == fingerprint:
+                    versions[version] = serving[version]
+                    continue
+                opened = self._open_version(entry.name, version, wanted.config, wanted.source)
+                new.append(ReadyVersion(opened, fingerprint))
+                versions[version] = new[-1]
+        except BaseException:
+            for ready in new:
+                ready.close(0)
+            raise
+        return versions
+
+    def _unload(self, name: str) -> None:
+        entry = self._entry(name)
+        with entry.changing:
+            self._close(entry, entry.replace({}))
+
+    def _remove(self, name: str) -> None:
+        """Unload a model whose folder is gone."""
+        self._unload(name)
+        self._entry(name).forget()
+
+    def _close(self, entry: Entry[S], versions: Mapping[int, ReadyVersion[S]]) -> None:
+        for ready in versions.values():
+            ready.close(self._options.drain_seconds)
+        entry.unloaded()
+        self._changed()
+
+    def _each(self, names: Iterable[str], action: Callable[[str], None]) -> None:
+        """For all of them, several at a time."""
+        with ThreadPoolExecutor(self._options.load_threads, "repository") as pool:
+            list(pool.map(action, names))
+
+    def _require_explicit(self) -> None:
+        if self._options.mode != ControlMode.EXPLICIT:
+            raise ServingError(
+                ErrorKind.UNAVAILABLE,
+                f"explicit model load / unload is not allowed in model control mode {self._options.mode.value}",
+            )
+
+    def _get(self, name: str) -> Entry[S] | None:
+        with self._lock:
+            return self._entries.get(name)
+
+    def _entry(self, name: str) -> Entry[S]:
+        with self._lock:
+            return self._entries.setdefault(name, Entry(name))
+
+    def _all(self) -> list[Entry[S]]:
+        with self._lock:
+            return [self._entries[name] for name in sorted(self._entries)]

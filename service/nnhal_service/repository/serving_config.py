@@ -1,0 +1,97 @@
+"""From a model's configuration to how it is served."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NoReturn
+
+from nnhal.inference import model_config_pb2 as wire
+from nnhal_service.repository.names import is_file_name
+from nnhal_service.repository.source import ModelSource
+from nnhal_service.serving.config import Batching, QueuePolicy, ServingConfig, TimeoutAction
+from nnhal_service.serving.errors import ErrorKind, ServingError
+
+_MAX_INSTANCES = 1024
+_NS_PER_US = 1000
+
+
+def serving_config_of(config: wire.ModelConfig, source: ModelSource) -> ServingConfig:
+    """How a model is served. Labels are read from its files. Raises ServingError for what contradicts itself."""
+    batching = config.dynamic_batching
+    _require_priorities(batching)
+    return ServingConfig(
+        max_batch_size=config.max_batch_size,
+        instances=_instances(config),
+        batching=_batching(config),
+        queue=_queue(batching.default_queue_policy),
+        priority_levels=batching.priority_levels,
+        default_priority=batching.default_priority_level,
+        priority_queues={level: _queue(policy) for level, policy in sorted(batching.priority_queue_policy.items())},
+        labels=_labels(config, source),
+    )
+
+
+def _instances(config: wire.ModelConfig) -> int:
+    """All groups together; a count of 0 is one."""
+    counts = [group.count for group in config.instance_group] or [1]
+    if min(counts) < 0 or sum(count or 1 for count in counts) > _MAX_INSTANCES:
+        _refuse(f"instance_group has counts {counts}, expected 0 or more each and {_MAX_INSTANCES} in all at most")
+    return sum(count or 1 for count in counts)
+
+
+def _batching(config: wire.ModelConfig) -> Batching | None:
+    if not config.HasField("dynamic_batching"):
+        return None
+    given, greatest = config.dynamic_batching, config.max_batch_size
+    for size in given.preferred_batch_size:
+        if not 0 < size <= greatest:
+            _refuse(f"preferred_batch_size has {size}, expected 1 to max_batch_size, which is {greatest}")
+    if greatest == 0:
+        if given.max_queue_delay_microseconds:
+            _refuse("max_queue_delay_microseconds is set, expected none with max_batch_size 0: there are no batches")
+        return None
+    return Batching(
+        tuple(sorted(set(given.preferred_batch_size))),
+        given.max_queue_delay_microseconds * _NS_PER_US,
+        given.preserve_ordering,
+    )
+
+
+def _queue(policy: wire.ModelQueuePolicy) -> QueuePolicy:
+    delay = policy.timeout_action == wire.ModelQueuePolicy.DELAY
+    return QueuePolicy(
+        TimeoutAction.DELAY if delay else TimeoutAction.REJECT,
+        policy.default_timeout_microseconds * _NS_PER_US,
+        policy.allow_timeout_override,
+        policy.max_queue_size,
+    )
+
+
+def _require_priorities(batching: wire.ModelDynamicBatching) -> None:
+    levels, default = batching.priority_levels, batching.default_priority_level
+    if (levels and not 0 < default <= levels) or (default and not levels):
+        _refuse(f"default_priority_level is {default}, expected 1 to priority_levels, which is {levels}; or neither")
+    for level in batching.priority_queue_policy:
+        if not 0 < level <= levels:
+            _refuse(f"priority_queue_policy has level {level}, expected 1 to priority_levels, which is {levels}")
+
+
+def _labels(config: wire.ModelConfig, source: ModelSource) -> Mapping[str, tuple[str, ...]]:
+    return {
+        output.name: _read_labels(output.name, output.label_filename, source)
+        for output in config.output
+        if output.label_filename
+    }
+
+
+def _read_labels(output: str, file: str, source: ModelSource) -> tuple[str, ...]:
+    if not is_file_name(file):
+        _refuse(f"label_filename of {output!r} is {file!r}, expected a file in the model's folder")
+    try:
+        return tuple(source.read(file).decode().splitlines())
+    except UnicodeDecodeError as error:
+        _refuse(f"label_filename of {output!r}: {file!r} is no text in UTF-8 ({error.reason})")
+
+
+def _refuse(message: str) -> NoReturn:
+    raise ServingError(ErrorKind.INVALID_ARGUMENT, message)

@@ -1,0 +1,98 @@
+"""The requests that a model runs before it is ready."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from nnhal.arrays import Array
+from nnhal.inference import model_config_pb2 as wire
+from nnhal.inference.datatypes import BYTES, Datatype, TensorError, array_from_raw
+from nnhal_service.repository.datatypes import datatype_of, type_name
+from nnhal_service.repository.names import is_file_name
+from nnhal_service.repository.source import ModelSource
+from nnhal_service.repository.tensors import OPEN, ModelTensor
+from nnhal_service.serving.errors import ErrorKind, ServingError
+from nnhal_service.serving.request import InferenceRequest
+
+WARMUP_FOLDER = "warmup"
+_MAX_BYTES = 2**31 - 1
+
+
+def warmup_requests(
+    config: wire.ModelConfig, inputs: Sequence[ModelTensor], source: ModelSource
+) -> list[InferenceRequest]:
+    """One request for each run, in order. Raises ServingError for data that does not fit the model."""
+    requests = []
+    for number, warmup in enumerate(config.model_warmup):
+        try:
+            request = _request(warmup, config.max_batch_size, inputs, source)
+        except ServingError as error:
+            raise ServingError(error.kind, f"model_warmup {warmup.name or number!r}: {error.message}") from error
+        requests += [request] * (warmup.count or 1)
+    return requests
+
+
+def _request(
+    warmup: wire.ModelWarmup, max_batch_size: int, inputs: Sequence[ModelTensor], source: ModelSource
+) -> InferenceRequest:
+    names = [tensor.name for tensor in inputs]
+    if sorted(warmup.inputs) != sorted(names):
+        raise _invalid(f"it has inputs {sorted(warmup.inputs)}, expected {sorted(names)}")
+    if warmup.batch_size > max_batch_size:
+        raise _invalid(f"batch_size is {warmup.batch_size}, expected at most max_batch_size, which is {max_batch_size}")
+    batch = (warmup.batch_size or 1,) if max_batch_size > 0 else ()
+    arrays = {tensor.name: _array(warmup.inputs[tensor.name], tensor, batch, source) for tensor in inputs}
+    return InferenceRequest(arrays)
+
+
+def _array(given: wire.ModelWarmup.Input, tensor: ModelTensor, batch: tuple[int, ...], source: ModelSource) -> Array:
+    if given.data_type != tensor.data_type:
+        got, expected = type_name(given.data_type), type_name(tensor.data_type)
+        raise _invalid(f"{tensor.name!r} has data_type {got}, expected {expected}")
+    shape = (*batch, *given.dims)
+    fits = tensor.shape is None or (
+        len(shape) == len(tensor.shape)
+        and all(wanted in (OPEN, got) for got, wanted in zip(shape, tensor.shape, strict=True))
+    )
+    if not fits or any(length < 0 for length in shape) or prod(shape) > _MAX_BYTES:
+        expected_dims = list((tensor.shape or ())[len(batch) :])
+        raise _invalid(f"{tensor.name!r} has dims {list(given.dims)}, expected {expected_dims}, all of them known")
+    kind = datatype_of(tensor.data_type)
+    match given.WhichOneof("input_data_type"):
+        case "random_data":
+            return _random(shape, kind.dtype)
+        case "input_data_file":
+            return _from_file(given.input_data_file, shape, kind, source)
+        case _:
+            return np.full(shape, b"" if kind is BYTES else 0, kind.dtype)
+
+
+def _random(shape: tuple[int, ...], element_type: np.dtype[np.generic]) -> Array:
+    """The same numbers each time: floats from 0 to 1, integers from 0 to 100, BYTES of one letter."""
+    generator = np.random.default_rng(0)
+    if element_type.hasobject:
+        letters = generator.integers(ord("a"), ord("z") + 1, shape)
+        array = np.empty(letters.size, object)
+        array[:] = [bytes([letter]) for letter in letters.reshape(-1)]
+        return array.reshape(shape)
+    if element_type.kind == "b":
+        return generator.integers(0, 2, shape).astype(element_type)
+    if element_type.kind in "iu":
+        return generator.integers(0, 101, shape).astype(element_type)
+    return generator.random(shape).astype(element_type)
+
+
+def _from_file(name: str, shape: tuple[int, ...], kind: Datatype, source: ModelSource) -> Array:
+    if not is_file_name(name):
+        raise _invalid(f"input_data_file {name!r}: expected a file in the folder {WARMUP_FOLDER!r} of the model's")
+    try:
+        return array_from_raw(kind, shape, source.read(f"{WARMUP_FOLDER}/{name}"))
+    except TensorError as error:
+        raise _invalid(f"input_data_file {name!r}: {error}") from error
+
+
+def _invalid(message: str) -> ServingError:
+    return ServingError(ErrorKind.INVALID_ARGUMENT, message)

@@ -1,0 +1,49 @@
+"""Runs whose caller is told by the deadline, whatever their devices do."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
+
+import structlog
+
+from nnhal.errors import HalError
+from nnhal.types import NO_DEADLINE, ErrorStatus
+
+_GRACE_SECONDS = 0.5
+"""What devices get to end a run themselves: they look at the clock between operations."""
+_LONGEST_WAIT_SECONDS = 1e6
+_log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+
+def run_punctually(run: Callable[[int], T], deadline_ns: int) -> T:
+    """Call ``run`` with its deadline, an instant of CLOCK_BOOTTIME; wait for it little longer than that.
+
+    Raises as ``run``, and MISSED_DEADLINE_TRANSIENT where it has not ended. It then goes on without its caller, since
+    devices may still use its memory.
+    """
+    if deadline_ns == NO_DEADLINE:
+        return run(deadline_ns)
+    outcome: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            outcome.set_result(run(deadline_ns))
+        except BaseException as error:  # it is the caller's
+            outcome.set_exception(error)
+
+    threading.Thread(target=work, name="run", daemon=True).start()
+    left = (deadline_ns - time.clock_gettime_ns(time.CLOCK_BOOTTIME)) / 1e9
+    try:
+        return outcome.result(min(max(0.0, left) + _GRACE_SECONDS, _LONGEST_WAIT_SECONDS))
+    except TimeoutError:
+        _log.warning("a run has not ended by its deadline; it goes on without its client")
+        message = (
+            f"the run has not ended {_GRACE_SECONDS} s after its deadline: a device has stopped, or keeps to none; "
+            "the binding and its memory are in use until it ends"
+        )
+        raise HalError(ErrorStatus.MISSED_DEADLINE_TRANSIENT, message) from None

@@ -1,0 +1,40 @@
+"""Served models: requests queue, are batched, and run on instances; with statistics of all of it."""
+
+from nnhal_service.serving.config import Batching, QueuePolicy, ServingConfig, TimeoutAction
+from nnhal_service.serving.description import TensorDescription
+from nnhal_service.serving.errors import ErrorKind, ServingError
+from nnhal_service.serving.model import ServedModel
+from nnhal_service.serving.observer import Executed, FailureReason, Finished, Observer
+from nnhal_service.serving.planned import PlannedEdge
+from nnhal_service.serving.request import (
+    Cancellation,
+    InferenceRequest,
+    InferenceResponse,
+    Parameter,
+    RequestTiming,
+)
+from nnhal_service.serving.statistics import BatchStatistics, DurationStatistics, ModelStatistics
+
+__all__ = [
+    "BatchStatistics",
+    "Batching",
+    "Cancellation",
+    "DurationStatistics",
+    "ErrorKind",
+    "Executed",
+    "FailureReason",
+    "Finished",
+    "InferenceRequest",
+    "InferenceResponse",
+    "ModelStatistics",
+    "Observer",
+    "Parameter",
+    "PlannedEdge",
+    "QueuePolicy",
+    "RequestTiming",
+    "ServedModel",
+    "ServingConfig",
+    "ServingError",
+    "TensorDescription",
+    "TimeoutAction",
+]

@@ -1,0 +1,177 @@
+"""What a served model takes and gives, and whether a request is that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+
+from nnhal.arrays import Array
+from nnhal.inference.datatypes import DATATYPES
+from nnhal.tensors import Tensor, stored_type
+from nnhal.types.layout import Dimensions, combine
+from nnhal_service.frontends.imported import ImportedTensor
+from nnhal_service.runtime import PreparedPlan
+from nnhal_service.serving.description import TensorDescription
+from nnhal_service.serving.errors import ErrorKind, ServingError
+from nnhal_service.serving.request import InferenceRequest
+
+_NAMES = {kind.dtype: name for name, kind in DATATYPES.items()}
+_BATCH_NOTE = (
+    " NOTE: Setting a non-zero max_batch_size in the model config requires a batch dimension to be prepended to each "
+    "input shape. If you want to specify the full shape including the batch dim in your input dims config, try setting "
+    "max_batch_size to zero. See the model configuration docs for more info on max_batch_size."
+)
+"""As Triton says it; people search for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedTensor:
+    """An input or output, as it lies in memory and as clients know it; ``element_type`` is object for BYTES."""
+
+    tensor: Tensor
+    description: TensorDescription
+    element_type: np.dtype[np.generic]
+
+    @property
+    def is_value(self) -> bool:
+        """Whether it is an encoded value in memory: strings."""
+        return self.tensor.element_type is None
+
+    def fits(self, shape: Dimensions) -> bool:
+        """Whether it comes in a shape."""
+        stated = self.description.shape
+        if shape == stated or self.has_any_rank:
+            return True
+        return len(shape) == len(stated) and all(b in (-1, a) for a, b in zip(shape, stated, strict=True))
+
+    @property
+    def has_any_rank(self) -> bool:
+        """Whether not even its rank is known."""
+        return not self.tensor.dimensions or (self.is_value and self.description.shape == (-1,))
+
+
+class Signature:
+    """The inputs and outputs of a served model. ``max_batch_size`` 0 says that it has no batch axis."""
+
+    def __init__(self, name: str, prepared: PreparedPlan, max_batch_size: int) -> None:
+        """Raises UNSUPPORTED where it has tensors that the protocol has no datatype for, INVALID_ARGUMENT where it has
+        no batch axis but should.
+        """
+        self._name = name
+        self._max_batch_size = max_batch_size
+        self.inputs = tuple(_served(name, prepared, tensor) for tensor in prepared.imported.inputs)
+        self.outputs = tuple(_served(name, prepared, tensor) for tensor in prepared.imported.outputs)
+        self.output_index = {served.tensor.name: index for index, served in enumerate(self.outputs)}
+        self._names = frozenset(served.tensor.name for served in self.inputs)
+        if max_batch_size:
+            for served in (*self.inputs, *self.outputs):
+                shape = served.description.shape
+                if not served.has_any_rank and (not shape or shape[0] != -1):
+                    raise ServingError(
+                        ErrorKind.INVALID_ARGUMENT,
+                        f"model {name!r} has max_batch_size {max_batch_size}, but {served.tensor.name!r} has shape "
+                        f"{_list(shape)}, expected a variable first axis for the batch",
+                    )
+
+    def check(self, request: InferenceRequest) -> tuple[int, list[Array]]:
+        """The batch size of a request, 1 where there is no batch axis, and its inputs as they lie in memory.
+
+        Strings are not encoded yet. Raises INVALID_ARGUMENT in Triton's words.
+        """
+        given = request.inputs
+        if given.keys() != self._names:
+            self._refuse_names(given)
+        for name in request.outputs:
+            if name not in self.output_index:
+                _refuse(f"unexpected inference output '{name}' for model '{self._name}'")
+        arrays = [self._stored(served, given[served.tensor.name]) for served in self.inputs]
+        return self._batch_size(arrays) if self._max_batch_size else 1, arrays
+
+    def _stored(self, served: ServedTensor, given: Array) -> Array:
+        name = served.tensor.name
+        if given.dtype != served.element_type:
+            got = _NAMES.get(given.dtype, str(given.dtype))
+            expected = served.description.datatype
+            _refuse(f"inference input '{name}' data-type is '{got}', but model '{self._name}' expects '{expected}'")
+        if not served.fits(given.shape):
+            _refuse(
+                f"unexpected shape for input '{name}' for model '{self._name}'. Expected "
+                f"{_list(served.description.shape)}, got {_list(given.shape)}."
+                + (_BATCH_NOTE if self._max_batch_size else "")
+            )
+        if served.is_value:
+            return given
+        if not given.size:
+            _refuse(
+                f"input '{name}' for model '{self._name}' has shape {_list(given.shape)}, expected no axis of length 0"
+            )
+        try:
+            return served.tensor.array(given)
+        except ValueError as error:
+            raise ServingError(ErrorKind.INVALID_ARGUMENT, f"{error} for model '{self._name}'") from error
+
+    def _batch_size(self, arrays: Sequence[Array]) -> int:
+        for served, array in zip(self.inputs, arrays, strict=True):
+            if not array.shape or len(array) != len(arrays[0]):
+                _refuse(f"input '{served.tensor.name}' batch size does not match other inputs for '{self._name}'")
+        size = len(arrays[0]) if arrays else 1
+        if not 1 <= size <= self._max_batch_size:
+            _refuse(f"inference request batch-size must be <= {self._max_batch_size} for '{self._name}', got {size}")
+        return size
+
+    def _refuse_names(self, given: Mapping[str, Array]) -> NoReturn:
+        for name in given:
+            if name not in self._names:
+                _refuse(f"unexpected inference input '{name}' for model '{self._name}'")
+        missing = sorted(self._names - given.keys())
+        _refuse(
+            f"expected {len(self._names)} inputs but got {len(given)} inputs for model '{self._name}'. Got input(s) "
+            f"{sorted(given)}, but missing required input(s) {missing}. Please provide all required input(s)."
+        )
+
+
+def _refuse(message: str) -> NoReturn:
+    raise ServingError(ErrorKind.INVALID_ARGUMENT, message)
+
+
+def _served(model: str, prepared: PreparedPlan, imported: ImportedTensor) -> ServedTensor:
+    operand = prepared.imported.model.main.operands[imported.operand]
+    dimensions = prepared.dimensions[imported.operand]
+    is_value = imported.element_type.kind == "O"
+    if not is_value:
+        dimensions = combine(dimensions, imported.shape) or dimensions
+    if imported.element_type not in _NAMES:
+        raise ServingError(
+            ErrorKind.UNSUPPORTED,
+            f"model {model!r} cannot be served: {imported.name!r} has elements of type {imported.element_type}, "
+            f"expected one of {', '.join(DATATYPES)}",
+        )
+    element_type = None if is_value else imported.element_type
+    scalar = not is_value and not imported.shape and dimensions == (1,)
+    tensor = Tensor(
+        imported.name,
+        operand.type,
+        dimensions,
+        prepared.byte_size(imported.operand),
+        operand.scale,
+        operand.zero_point,
+        element_type,
+        stored_type(operand.type, element_type),
+        scalar,
+    )
+    shape = () if scalar else _open_axes(imported.shape if is_value else dimensions)
+    quantisation = {"scale": operand.scale, "zero_point": operand.zero_point} if operand.scale else {}
+    description = TensorDescription(imported.name, _NAMES[imported.element_type], shape, parameters=quantisation)
+    return ServedTensor(tensor, description, imported.element_type)
+
+
+def _open_axes(dimensions: Dimensions) -> Dimensions:
+    """As the protocol has it: -1 where open, and one open axis where not even the rank is known."""
+    return tuple(axis or -1 for axis in dimensions) or (-1,)
+
+
+def _list(shape: Sequence[int]) -> str:
+    return "[" + ",".join(map(str, shape)) + "]"

@@ -1,0 +1,217 @@
+"""inference.GRPCInferenceService: all of its calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import grpc
+
+from nnhal.inference import grpc_service_pb2 as wire
+from nnhal.inference.native import NATIVE_DIRECTORY, is_on_this_host
+from nnhal_service.serving.description import TensorDescription
+from nnhal_service.serving.errors import ErrorKind, ServingError
+from nnhal_service.v2.backend import (
+    LogSettings,
+    ModelRepository,
+    Region,
+    RepositoryParameter,
+    ServerDescription,
+    SharedMemory,
+    TraceSettings,
+)
+from nnhal_service.v2.grpc.inference import Inference
+from nnhal_service.v2.grpc.settings import log_changes, log_response, trace_response
+from nnhal_service.v2.tensors import enabled, refuse
+
+TensorMetadata = wire.ModelMetadataResponse.TensorMetadata
+Owner = Callable[[grpc.ServicerContext], str]
+"""Which client a call is from: whose the regions are that it registers."""
+_LOAD_PARAMETERS = {"config": "string_param", "file:": "bytes_param"}
+
+
+def peer(context: grpc.ServicerContext) -> str:
+    """The address of the connection; clients of one unix socket are one."""
+    return context.peer()
+
+
+class InferenceServicer:
+    """Methods are called as the protocol's calls; the two of inference take and give bytes, the others messages.
+
+    Safe to use from several threads. All raise ServingError; what ends a call with one is ``handlers``.
+    """
+
+    def __init__(
+        self,
+        server: ServerDescription,
+        repository: ModelRepository,
+        trace: TraceSettings,
+        log: LogSettings,
+        memory: SharedMemory | None = None,
+        owner: Owner = peer,
+        native_directory: str = "",
+    ) -> None:
+        """Without ``memory`` clients may register none. ``native_directory`` is where the native service is, which
+        clients on this host may know.
+        """
+        self._native_directory = native_directory
+        self._server = server
+        self._repository = repository
+        self._trace = trace
+        self._log = log
+        self._memory = memory
+        self._owner = owner
+        self._inference = Inference(repository, memory, owner)
+
+    def ServerLive(self, request: wire.ServerLiveRequest, context: grpc.ServicerContext) -> wire.ServerLiveResponse:
+        return wire.ServerLiveResponse(live=True)
+
+    def ServerReady(self, request: wire.ServerReadyRequest, context: grpc.ServicerContext) -> wire.ServerReadyResponse:
+        return wire.ServerReadyResponse(ready=self._repository.ready())
+
+    def ModelReady(self, request: wire.ModelReadyRequest, context: grpc.ServicerContext) -> wire.ModelReadyResponse:
+        return wire.ModelReadyResponse(ready=self._repository.is_ready(request.name, request.version))
+
+    def ServerMetadata(
+        self, request: wire.ServerMetadataRequest, context: grpc.ServicerContext
+    ) -> wire.ServerMetadataResponse:
+        server = self._server
+        if self._native_directory and is_on_this_host(context.peer(), context.invocation_metadata()):
+            context.set_trailing_metadata(((NATIVE_DIRECTORY, self._native_directory),))
+        return wire.ServerMetadataResponse(name=server.name, version=server.version, extensions=server.extensions)
+
+    def ModelMetadata(
+        self, request: wire.ModelMetadataRequest, context: grpc.ServicerContext
+    ) -> wire.ModelMetadataResponse:
+        model = self._repository.description(request.name, request.version)
+        return wire.ModelMetadataResponse(
+            name=model.name,
+            versions=model.versions,
+            platform=model.platform,
+            inputs=_tensors(model.inputs),
+            outputs=_tensors(model.outputs),
+        )
+
+    def ModelInfer(self, data: bytes, context: grpc.ServicerContext) -> bytes:
+        return self._inference.one(data, context)
+
+    def ModelStreamInfer(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        return self._inference.stream(requests, context)
+
+    def ModelConfig(self, request: wire.ModelConfigRequest, context: grpc.ServicerContext) -> wire.ModelConfigResponse:
+        return wire.ModelConfigResponse(config=self._repository.config(request.name, request.version))
+
+    def ModelStatistics(
+        self, request: wire.ModelStatisticsRequest, context: grpc.ServicerContext
+    ) -> wire.ModelStatisticsResponse:
+        statistics = self._repository.statistics(request.name, request.version)
+        return wire.ModelStatisticsResponse(model_stats=statistics)
+
+    def RepositoryIndex(
+        self, request: wire.RepositoryIndexRequest, context: grpc.ServicerContext
+    ) -> wire.RepositoryIndexResponse:
+        _require_no_repository(request.repository_name)
+        entry = wire.RepositoryIndexResponse.ModelIndex
+        return wire.RepositoryIndexResponse(
+            models=[
+                entry(name=model.name, version=model.version, state=model.state, reason=model.reason)
+                for model in self._repository.index(request.ready)
+            ]
+        )
+
+    def RepositoryModelLoad(
+        self, request: wire.RepositoryModelLoadRequest, context: grpc.ServicerContext
+    ) -> wire.RepositoryModelLoadResponse:
+        _require_no_repository(request.repository_name)
+        self._repository.load(
+            request.model_name, {key: _load_parameter(key, value) for key, value in request.parameters.items()}
+        )
+        return wire.RepositoryModelLoadResponse()
+
+    def RepositoryModelUnload(
+        self, request: wire.RepositoryModelUnloadRequest, context: grpc.ServicerContext
+    ) -> wire.RepositoryModelUnloadResponse:
+        _require_no_repository(request.repository_name)
+        dependents = False
+        for key, value in request.parameters.items():
+            if key != "unload_dependents":
+                raise refuse(f"parameter '{key}' of unloading is unknown, expected unload_dependents")
+            dependents = bool(_parameter(key, value, "bool_param"))
+        self._repository.unload(request.model_name, dependents)
+        return wire.RepositoryModelUnloadResponse()
+
+    def SystemSharedMemoryStatus(
+        self, request: wire.SystemSharedMemoryStatusRequest, context: grpc.ServicerContext
+    ) -> wire.SystemSharedMemoryStatusResponse:
+        response = wire.SystemSharedMemoryStatusResponse()
+        for region in enabled(self._memory).status(request.name, self._owner(context)):
+            status = response.regions[region.name]
+            status.name, status.key = region.name, region.key
+            status.offset, status.byte_size = region.offset, region.byte_size
+        return response
+
+    def SystemSharedMemoryRegister(
+        self, request: wire.SystemSharedMemoryRegisterRequest, context: grpc.ServicerContext
+    ) -> wire.SystemSharedMemoryRegisterResponse:
+        region = Region(request.name, request.key, request.offset, request.byte_size)
+        enabled(self._memory).register(region, self._owner(context))
+        return wire.SystemSharedMemoryRegisterResponse()
+
+    def SystemSharedMemoryUnregister(
+        self, request: wire.SystemSharedMemoryUnregisterRequest, context: grpc.ServicerContext
+    ) -> wire.SystemSharedMemoryUnregisterResponse:
+        if self._memory is not None:
+            self._memory.unregister(request.name, self._owner(context))
+        return wire.SystemSharedMemoryUnregisterResponse()
+
+    def CudaSharedMemoryStatus(
+        self, request: wire.CudaSharedMemoryStatusRequest, context: grpc.ServicerContext
+    ) -> wire.CudaSharedMemoryStatusResponse:
+        if request.name:
+            message = f"Unable to find cuda shared memory region: '{request.name}'"
+            raise ServingError(ErrorKind.NOT_FOUND, message)
+        return wire.CudaSharedMemoryStatusResponse()
+
+    def CudaSharedMemoryRegister(
+        self, request: wire.CudaSharedMemoryRegisterRequest, context: grpc.ServicerContext
+    ) -> wire.CudaSharedMemoryRegisterResponse:
+        message = f"failed to register CUDA shared memory region: '{request.name}', GPUs not supported"
+        raise ServingError(ErrorKind.UNSUPPORTED, message)
+
+    def CudaSharedMemoryUnregister(
+        self, request: wire.CudaSharedMemoryUnregisterRequest, context: grpc.ServicerContext
+    ) -> wire.CudaSharedMemoryUnregisterResponse:
+        # There are none, so none is left. Load generators begin by unregistering all, whatever the server has.
+        return wire.CudaSharedMemoryUnregisterResponse()
+
+    def TraceSetting(
+        self, request: wire.TraceSettingRequest, context: grpc.ServicerContext
+    ) -> wire.TraceSettingResponse:
+        changes = {key: tuple(setting.value) for key, setting in request.settings.items()}
+        return trace_response(self._trace.update(request.model_name, changes))
+
+    def LogSettings(self, request: wire.LogSettingsRequest, context: grpc.ServicerContext) -> wire.LogSettingsResponse:
+        return log_response(self._log.update(log_changes(request)))
+
+
+def _tensors(tensors: Iterable[TensorDescription]) -> list[TensorMetadata]:
+    return [TensorMetadata(name=tensor.name, datatype=tensor.datatype, shape=tensor.shape) for tensor in tensors]
+
+
+def _require_no_repository(name: str) -> None:
+    if name:
+        raise ServingError(ErrorKind.UNSUPPORTED, "'repository_name' specification is not supported")
+
+
+def _load_parameter(key: str, value: wire.ModelRepositoryParameter) -> RepositoryParameter:
+    wanted = next((kind for start, kind in _LOAD_PARAMETERS.items() if key.startswith(start)), None)
+    if wanted is None:
+        raise refuse(f"parameter '{key}' of loading is unknown, expected config or file:<path>")
+    return _parameter(key, value, wanted)
+
+
+def _parameter(key: str, value: wire.ModelRepositoryParameter, wanted: str) -> RepositoryParameter:
+    given = value.WhichOneof("parameter_choice")
+    if given != wanted:
+        raise refuse(f"invalid value type for '{key}' parameter, expected {wanted}, got {given or 'no value'}")
+    found: RepositoryParameter = getattr(value, wanted)
+    return found

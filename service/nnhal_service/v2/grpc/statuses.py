@@ -1,0 +1,55 @@
+"""How errors are said in gRPC."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import grpc
+import structlog
+from google.protobuf.message import DecodeError
+
+from nnhal.inference.datatypes import TensorError
+from nnhal_service.serving.errors import ErrorKind, ServingError
+
+_log = structlog.get_logger(__name__)
+_MAX_BYTES = 2000
+"""Of a message: what gRPC makes of it has three times as many at worst, and must fit into 8 KiB with the rest."""
+
+STATUS: dict[ErrorKind, grpc.StatusCode] = {
+    ErrorKind.UNKNOWN: grpc.StatusCode.UNKNOWN,
+    ErrorKind.INTERNAL: grpc.StatusCode.INTERNAL,
+    ErrorKind.NOT_FOUND: grpc.StatusCode.NOT_FOUND,
+    ErrorKind.INVALID_ARGUMENT: grpc.StatusCode.INVALID_ARGUMENT,
+    ErrorKind.UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
+    ErrorKind.UNSUPPORTED: grpc.StatusCode.UNIMPLEMENTED,
+    ErrorKind.ALREADY_EXISTS: grpc.StatusCode.ALREADY_EXISTS,
+    ErrorKind.CANCELLED: grpc.StatusCode.CANCELLED,
+    ErrorKind.DEADLINE_EXCEEDED: grpc.StatusCode.DEADLINE_EXCEEDED,
+    ErrorKind.RESOURCE_EXHAUSTED: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    ErrorKind.UNAUTHENTICATED: grpc.StatusCode.UNAUTHENTICATED,
+    ErrorKind.PERMISSION_DENIED: grpc.StatusCode.PERMISSION_DENIED,
+}
+
+
+def answer_for(error: Exception, method: str) -> ServingError:
+    """What the client is told of an error. One that is no answer is logged, and is INTERNAL without its text."""
+    if isinstance(error, ServingError):
+        return ServingError(error.kind, shortened(error.message))
+    if isinstance(error, TensorError):
+        return ServingError(ErrorKind.INVALID_ARGUMENT, shortened(str(error)))
+    if isinstance(error, DecodeError):
+        return ServingError(ErrorKind.INVALID_ARGUMENT, f"the request is no message of {method}")
+    _log.error("a call failed", method=method, exc_info=error)
+    return ServingError(ErrorKind.INTERNAL, "the call failed; the log of the server says why")
+
+
+def abort(context: grpc.ServicerContext, error: ServingError) -> NoReturn:
+    """End a call with an error."""
+    context.abort(STATUS[error.kind], error.message)
+    raise error  # not reached: aborting raises
+
+
+def shortened(message: str) -> str:
+    """A message of a length that a status may have; it may quote names that the client made up."""
+    written = message.encode(errors="replace")
+    return message if len(written) <= _MAX_BYTES else written[:_MAX_BYTES].decode(errors="ignore") + " …"

@@ -1,0 +1,6 @@
+"""The Open Inference Protocol V2 over HTTP, with Triton's extensions."""
+
+from nnhal_service.v2.http.app import create_app
+from nnhal_service.v2.http.server import HttpServer
+
+__all__ = ["HttpServer", "create_app"]

@@ -1,0 +1,234 @@
+"""The body of an inference: a JSON object, and after it the binary tensors; or one raw tensor alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import orjson
+
+from nnhal.arrays import Array
+from nnhal.inference.datatypes import BYTES, TensorError, array_from_raw, datatype
+from nnhal_service.serving.request import Cancellation, InferenceRequest, Parameter
+from nnhal_service.v2.backend import Model, SharedMemory
+from nnhal_service.v2.http.tensors_json import array_from_json
+from nnhal_service.v2.tensors import WantedOutput, read_part, refuse, region_part, wanted_output
+
+BINARY_SIZE, BINARY_DATA, BINARY_OUTPUT = "binary_data_size", "binary_data", "binary_data_output"
+_NS_PER_US = 1000
+_RESERVED_PREFIX = "triton_"
+_FLAGS = ("sequence_start", "sequence_end", BINARY_OUTPUT)
+_KNOWN = {"id", "parameters", "inputs", "outputs"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """An output as it was asked for, and whether as binary data."""
+
+    output: WantedOutput
+    binary: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request, and how its response is to look. Without ``outputs`` all are wanted, ``binary`` or not."""
+
+    request: InferenceRequest
+    outputs: tuple[Wanted, ...]
+    binary: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a request is from: the peer, the memory that its regions are in, and when it came."""
+
+    peer: str
+    memory: SharedMemory | None
+    cancellation: Cancellation
+    arrived_ns: int
+
+
+def call_from_raw(body: bytes | bytearray, model: Model, name: str, origin: Origin) -> Call:
+    """The body is the only input of the model. Raises ServingError or TensorError."""
+    if len(model.inputs) != 1:
+        raise refuse(f"a raw request is for a model with one input; '{name}' has {len(model.inputs)}")
+    tensor = model.inputs[0]
+    kind = datatype(tensor.datatype)
+    shape = list(tensor.shape)
+    if model.max_batch_size and shape[0] < 0:
+        shape[0] = 1
+    open_axes = [axis for axis, size in enumerate(shape) if size < 0]
+    if kind is BYTES:
+        for axis in open_axes:
+            shape[axis] = 1
+    elif len(open_axes) == 1:
+        rest = kind.item_size * prod(size for size in shape if size >= 0)
+        shape[open_axes[0]] = len(body) // rest if rest else 0
+    elif open_axes:
+        raise refuse(
+            f"input '{tensor.name}' has shape {list(tensor.shape)}: a raw request leaves at most one axis open"
+        )
+    inputs = {tensor.name: _at(tensor.name, name, lambda: array_from_raw(kind, shape, bytes(body)))}
+    request = InferenceRequest(inputs, cancellation=origin.cancellation, arrived_ns=origin.arrived_ns)
+    return Call(request, (), binary=True)
+
+
+def call_from_body(body: bytes | bytearray, json_size: int | None, name: str, origin: Origin) -> Call:
+    """A request whose first ``json_size`` bytes are JSON, all of them for None. Raises ServingError or TensorError."""
+    if json_size is not None and json_size > len(body):
+        raise refuse(f"Inference-Header-Content-Length is {json_size}, and the body has {len(body)} bytes")
+    view = memoryview(body)
+    header = _object(_parsed(view if json_size is None else view[:json_size]), "the request")
+    unknown = header.keys() - _KNOWN
+    if unknown:
+        raise refuse(f"the request has {sorted(unknown)}, expected only {', '.join(sorted(_KNOWN))}")
+    binary = _Binary(view[len(body) if json_size is None else json_size :])
+    inputs: dict[str, Array] = {}
+    for entry in _list(header, "inputs", required=True):
+        tensor = _object(entry, "an input")
+        tensor_name = _text(tensor, "name", "an input")
+        if tensor_name in inputs:
+            raise refuse(f"input '{tensor_name}' is there more than once")
+        inputs[tensor_name] = _input(tensor, tensor_name, name, binary, origin)
+    binary.require_empty()
+    parameters = _parameters(header, "the request")
+    default = bool(parameters.get(BINARY_OUTPUT, False))
+    outputs = tuple(_wanted(_object(entry, "an output"), default) for entry in _list(header, "outputs"))
+    if len({wanted.output.name for wanted in outputs}) != len(outputs):
+        raise refuse("one of the outputs is there more than once")
+    request = InferenceRequest(
+        inputs,
+        [wanted.output.name for wanted in outputs],
+        _text(header, "id", "the request") if "id" in header else "",
+        _others(parameters),
+        _count(parameters, "priority"),
+        _count(parameters, "timeout") * _NS_PER_US,
+        cancellation=origin.cancellation,
+        arrived_ns=origin.arrived_ns,
+    )
+    return Call(request, outputs, default)
+
+
+class _Binary:
+    """The binary tensors, which are taken in the order of the inputs."""
+
+    def __init__(self, rest: memoryview) -> None:
+        self._rest = rest
+
+    def take(self, size: int, what: str) -> memoryview:
+        if size > len(self._rest):
+            raise refuse(f"{what} has {size} bytes of binary data, and {len(self._rest)} are left in the body")
+        taken, self._rest = self._rest[:size], self._rest[size:]
+        return taken
+
+    def require_empty(self) -> None:
+        if len(self._rest):
+            raise refuse(f"{len(self._rest)} bytes of binary data belong to no input")
+
+
+def _input(tensor: Mapping[str, Any], name: str, model: str, binary: _Binary, origin: Origin) -> Array:
+    what = f"input '{name}'"
+    kind_name, shape = _text(tensor, "datatype", what), _shape(tensor, what)
+    parameters = _parameters(tensor, what)
+    part = region_part(parameters, what)
+    size = parameters.get(BINARY_SIZE)
+    if sum((part is not None, size is not None, "data" in tensor)) != 1:
+        raise refuse(f"{what}: expected exactly one of data, {BINARY_SIZE} and shared_memory_region")
+
+    def array() -> Array:
+        kind = datatype(kind_name)
+        if part is not None:
+            return array_from_raw(kind, shape, read_part(origin.memory, part, origin.peer))
+        if size is not None:
+            return array_from_raw(kind, shape, binary.take(_count(parameters, BINARY_SIZE), what))
+        return array_from_json(kind, shape, tensor["data"])
+
+    return _at(name, model, array)
+
+
+def _at(name: str, model: str, array: Any) -> Array:
+    """An input's array; what is wrong with it says where it is."""
+    try:
+        found: Array = array()
+    except TensorError as error:
+        raise refuse(f"input '{name}' for model '{model}': {error}") from error
+    return found
+
+
+def _wanted(entry: Mapping[str, Any], binary: bool) -> Wanted:
+    name = _text(entry, "name", "an output")
+    parameters = dict(_parameters(entry, f"output '{name}'"))
+    asked = parameters.pop(BINARY_DATA, binary)
+    if not isinstance(asked, bool):
+        raise refuse(f"output '{name}': parameter '{BINARY_DATA}' is {asked!r}, expected true or false")
+    return Wanted(wanted_output(name, parameters), asked)
+
+
+def _parsed(content: memoryview) -> object:
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise refuse(f"the request is no JSON: {error}") from error
+
+
+def _object(value: object, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise refuse(f"{what} is {_named(value)}, expected a JSON object")
+    return value
+
+
+def _list(holder: Mapping[str, Any], key: str, required: bool = False) -> Sequence[object]:
+    value = holder.get(key, None if required else [])
+    if not isinstance(value, list):
+        raise refuse(f"'{key}' is {_named(value)}, expected a list")
+    return value
+
+
+def _text(holder: Mapping[str, Any], key: str, what: str) -> str:
+    value = holder.get(key)
+    if not isinstance(value, str):
+        raise refuse(f"'{key}' of {what} is {_named(value)}, expected a string")
+    return value
+
+
+def _shape(tensor: Mapping[str, Any], what: str) -> tuple[int, ...]:
+    shape = tensor.get("shape")
+    if not isinstance(shape, list) or not all(type(axis) is int and 0 <= axis < 2**63 for axis in shape):
+        raise refuse(f"'shape' of {what} is {str(shape)[:60]}, expected a list of integers of 0 and more")
+    return tuple(shape)
+
+
+def _parameters(holder: Mapping[str, Any], what: str) -> Mapping[str, Parameter]:
+    if "parameters" not in holder:
+        return {}
+    found = _object(holder["parameters"], f"'parameters' of {what}")
+    for key, value in found.items():
+        if not isinstance(value, bool | int | float | str):
+            raise refuse(f"parameter '{key}' of {what} is {_named(value)}, expected a boolean, number or string")
+    return found
+
+
+def _count(parameters: Mapping[str, Parameter], key: str) -> int:
+    value = parameters.get(key, 0)
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise refuse(f"parameter '{key}' is {value!r}, expected an integer of 0 or more")
+    return value
+
+
+def _others(parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
+    """What is for the model. Raises INVALID_ARGUMENT for a reserved name, or one whose value has the wrong type."""
+    others = {}
+    for key, value in parameters.items():
+        if key in _FLAGS and not isinstance(value, bool):
+            raise refuse(f"parameter '{key}' is {value!r}, expected true or false")
+        if key.startswith(_RESERVED_PREFIX):
+            raise refuse(f"parameter '{key}': names that begin with '{_RESERVED_PREFIX}' are reserved")
+        if key not in ("priority", "timeout", BINARY_OUTPUT):
+            others[key] = value
+    return others
+
+
+def _named(value: object) -> str:
+    return "missing or null" if value is None else f"{str(value)[:60]!r}"

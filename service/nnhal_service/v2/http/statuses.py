@@ -1,0 +1,91 @@
+"""How errors are said in HTTP: a status, and a JSON object with the text."""
+
+from __future__ import annotations
+
+import orjson
+import structlog
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from nnhal.inference.datatypes import TensorError
+from nnhal_service.serving.errors import ErrorKind, ServingError
+
+_log = structlog.get_logger(__name__)
+_BAD_REQUEST = 400
+_STATUS = {
+    ErrorKind.NOT_FOUND: 404,
+    ErrorKind.UNAVAILABLE: 503,
+    ErrorKind.UNSUPPORTED: 501,
+    ErrorKind.INTERNAL: 500,
+    ErrorKind.UNAUTHENTICATED: 401,
+    ErrorKind.PERMISSION_DENIED: 403,
+    ErrorKind.RESOURCE_EXHAUSTED: 429,
+    ErrorKind.CANCELLED: 499,
+    ErrorKind.DEADLINE_EXCEEDED: 504,
+}
+"""All others are a bad request."""
+_MAX_CHARACTERS = 2000
+
+
+def error_response(status: int, message: str) -> Response:
+    """A status with its text."""
+    content = orjson.dumps({"error": message[:_MAX_CHARACTERS]})
+    headers = {"WWW-Authenticate": "Bearer"} if status == _STATUS[ErrorKind.UNAUTHENTICATED] else None
+    return Response(content, status, headers, "application/json")
+
+
+def response_for(error: Exception, path: str) -> Response:
+    """What the client is told of an error. One that is no answer is logged, and is 500 without its text."""
+    if isinstance(error, ServingError):
+        return error_response(_STATUS.get(error.kind, _BAD_REQUEST), error.message)
+    if isinstance(error, TensorError):
+        return error_response(_BAD_REQUEST, str(error))
+    _log.error("a request failed", path=path, exc_info=error)
+    return error_response(_STATUS[ErrorKind.INTERNAL], "the request failed; the log of the server says why")
+
+
+def say_errors(app: FastAPI) -> None:
+    """Have an application say all its errors this way."""
+
+    async def failed(request: Request, error: Exception) -> Response:
+        return response_for(error, request.url.path)
+
+    async def refused(request: Request, error: Exception) -> Response:
+        if isinstance(error, RequestValidationError):
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            return error_response(_BAD_REQUEST, f"{where}: {first['msg']}")
+        if isinstance(error, HTTPException):
+            return error_response(error.status_code, f"{request.method} {request.url.path}: {error.detail}")
+        return response_for(error, request.url.path)
+
+    app.add_exception_handler(RequestValidationError, refused)
+    app.add_exception_handler(HTTPException, refused)
+    for kind in (ServingError, TensorError):
+        app.add_exception_handler(kind, failed)
+    app.add_middleware(LastResort)
+
+
+class LastResort:
+    """Answers for an application that has failed, where it has not begun to answer itself."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One connection's request."""
+        begun = False
+
+        async def noted(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noted)
+        except Exception as error:
+            if begun or scope["type"] != "http":
+                raise
+            await response_for(error, scope["path"])(scope, receive, send)

@@ -1,0 +1,126 @@
+"""Who is at the other end of a TCP connection, as far as this host can tell."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+_TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+_ESTABLISHED = 0x01
+_LOCAL, _REMOTE, _STATE, _UID, _INODE = 1, 2, 3, 7, 9
+"""Columns of the tables."""
+
+Address = tuple[str, int]
+"""An IP address as its bytes in hexadecimal digits, of IPv4 where it is that mapped into IPv6, and a port."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process that holds one end of a connection. ``started`` tells it from another one with its number.
+
+    ``fd`` and ``inode`` are those of its socket: as long as they belong together, the connection is the same.
+    """
+
+    pid: int
+    started: str
+    uid: int
+    fd: int
+    inode: int
+
+    @property
+    def holds_on(self) -> bool:
+        """Whether it still has the socket."""
+        return _target(Path(f"/proc/{self.pid}/fd/{self.fd}")) == f"socket:[{self.inode}]"
+
+
+def address_of(peer: str) -> Address | None:
+    """The address in gRPC's name of a peer, such as ``ipv4:127.0.0.1:5000``; None where that is no TCP connection."""
+    family, _, rest = peer.partition(":")
+    host, _, port = unquote(rest).rpartition(":")
+    if family not in ("ipv4", "ipv6") or not port.isdecimal():
+        return None
+    try:
+        ip = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return None
+    return _canonical(ip.packed), int(port)
+
+
+def peer_name(host: str, port: int) -> str:
+    """gRPC's name of a peer, for those that come by another protocol."""
+    return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
+
+
+def process_at(address: Address) -> Process | None:
+    """The process that has a connection's end at an address; None where it is not on this host, or hidden."""
+    for local, _, state, uid, inode in _rows():
+        if local == address and state == _ESTABLISHED and inode:
+            return _holder(uid, inode)
+    return None
+
+
+def remote_ends() -> set[Address]:
+    """The addresses of the other ends of all connections that are established here."""
+    return {remote for _, remote, state, _, _ in _rows() if state == _ESTABLISHED}
+
+
+def started(pid: int) -> str:
+    """When a process was started, in the kernel's own words; empty where there is none."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return ""
+    return stat.rpartition(")")[2].split()[19]
+
+
+def _rows() -> Iterator[tuple[Address, Address, int, int, int]]:
+    for table in _TABLES:
+        try:
+            lines = table.read_text().splitlines()[1:]
+        except OSError:
+            continue  # a host without IPv6
+        for line in lines:
+            fields = line.split()
+            yield (
+                _address(fields[_LOCAL]),
+                _address(fields[_REMOTE]),
+                int(fields[_STATE], 16),
+                int(fields[_UID]),
+                int(fields[_INODE]),
+            )
+
+
+def _address(text: str) -> Address:
+    """The kernel writes words of four bytes, each in the order of the host, which is little-endian."""
+    ip, _, port = text.partition(":")
+    words = [bytes.fromhex(ip[start : start + 8])[::-1] for start in range(0, len(ip), 8)]
+    return _canonical(b"".join(words)), int(port, 16)
+
+
+def _canonical(packed: bytes) -> str:
+    mapped = ipaddress.IPv6Address(packed).ipv4_mapped if len(packed) == 16 else None
+    return (mapped.packed if mapped else packed).hex()
+
+
+def _holder(uid: int, inode: int) -> Process | None:
+    """The process that holds a socket; the lowest where several share it."""
+    wanted = f"socket:[{inode}]"
+    for pid in sorted(int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()):
+        try:
+            descriptors = list(Path(f"/proc/{pid}/fd").iterdir())
+        except OSError:
+            continue  # it has ended, or is another user's
+        for descriptor in descriptors:
+            if _target(descriptor) == wanted:
+                return Process(pid, started(pid), uid, int(descriptor.name), inode)
+    return None
+
+
+def _target(link: Path) -> str:
+    try:
+        return str(link.readlink())
+    except OSError:
+        return ""

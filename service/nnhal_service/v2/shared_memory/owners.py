@@ -1,0 +1,139 @@
+"""Whose regions they are: clients by the process, else by the connection, and when they are gone."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from nnhal_service.serving.errors import ErrorKind, ServingError
+from nnhal_service.v2.shared_memory.connections import Address, Process, address_of, process_at, remote_ends, started
+
+_POLL_MS = 250
+"""How often connections are looked at whose process is not known."""
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A client: a process of this host, or else one connection.
+
+    A process keeps its regions when it connects anew, and all of its connections share them.
+    """
+
+    pid: int = 0
+    started: str = ""
+    uid: int = -1
+    address: Address | None = None
+
+
+class Owners:
+    """Tells clients apart, and says when one is gone. Safe to use from several threads."""
+
+    def __init__(self, gone: Callable[[Owner], None]) -> None:
+        """``gone`` is called, in a thread of its own, once for each watched owner that has ended."""
+        self._gone = gone
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[Owner, Process]] = {}
+        self._watched: dict[Owner, int] = {}  # the pidfd of a process, -1 for a connection
+        self._wakeup, self._alarm = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def of(self, peer: str) -> Owner:
+        """The owner behind gRPC's name of a peer. Raises UNSUPPORTED where it cannot be told from others."""
+        with self._lock:
+            known = self._known.get(peer)
+        if known is not None and known[1].holds_on:
+            return known[0]
+        address = address_of(peer)
+        if address is None:
+            raise ServingError(
+                ErrorKind.UNSUPPORTED,
+                "system shared memory is for clients that connect by TCP: those of a unix socket cannot be told apart",
+            )
+        process = process_at(address)
+        if process is None:
+            return Owner(address=address)
+        owner = Owner(process.pid, process.started, process.uid)
+        with self._lock:
+            self._known[peer] = owner, process
+        return owner
+
+    def watch(self, owner: Owner) -> None:
+        """Say when an owner is gone; harmless when repeated."""
+        with self._lock:
+            if owner in self._watched or self._closed:
+                return
+            self._watched[owner] = _pidfd(owner)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="shm-owners", daemon=True)
+                self._thread.start()
+        os.write(self._alarm, b"\0")
+
+    def close(self) -> None:
+        """Watch no more."""
+        with self._lock:
+            self._closed = True
+            thread = self._thread
+        os.write(self._alarm, b"\0")
+        if thread is not None:
+            thread.join()
+        for pidfd in self._watched.values():
+            if pidfd >= 0:
+                os.close(pidfd)
+        os.close(self._wakeup)
+        os.close(self._alarm)
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                if self._closed:
+                    return
+                watched = dict(self._watched)
+            poll = select.poll()
+            poll.register(self._wakeup, select.POLLIN)
+            for pidfd in watched.values():
+                if pidfd >= 0:
+                    poll.register(pidfd, select.POLLIN)
+            by_connection = any(pidfd < 0 for pidfd in watched.values())
+            ready = {fd for fd, _ in poll.poll(_POLL_MS if by_connection else None)}
+            if self._wakeup in ready:
+                os.read(self._wakeup, 4096)
+            connected = remote_ends() if by_connection else set()
+            for owner, pidfd in watched.items():
+                if pidfd in ready or (pidfd < 0 and not _lives(owner, connected)):
+                    self._end(owner)
+
+    def _end(self, owner: Owner) -> None:
+        with self._lock:
+            pidfd = self._watched.pop(owner)
+            self._known = {peer: known for peer, known in self._known.items() if known[0] != owner}
+        if pidfd >= 0:
+            os.close(pidfd)
+        _log.info("a client with shared memory is gone", pid=owner.pid)
+        self._gone(owner)
+
+
+def _lives(owner: Owner, connected: set[Address]) -> bool:
+    if owner.address is None:  # a process that had ended before it could be watched
+        return bool(owner.started) and started(owner.pid) == owner.started
+    return owner.address in connected
+
+
+def _pidfd(owner: Owner) -> int:
+    """Watches the very process: one that ended meanwhile, and whose number is another's now, is told by its start."""
+    if not owner.pid:
+        return -1
+    try:
+        pidfd = os.pidfd_open(owner.pid)
+    except OSError:
+        return -1
+    if started(owner.pid) == owner.started:
+        return pidfd
+    os.close(pidfd)
+    return -1

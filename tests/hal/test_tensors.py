@@ -1,0 +1,84 @@
+"""What a user gives and gets, and what lies in memory."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from nnhal.extensions.onnx import operand_code
+from nnhal.memory import MappedPool, create_ashmem, open_pool
+from nnhal.tensors import Tensor, lay_out, stored_inputs, stored_type
+from nnhal.types import OperandType
+
+
+def tensor_of(code: int, dimensions: tuple[int, ...], element_type: Any, scalar: bool = False) -> Tensor:
+    """A tensor ``x``."""
+    element = None if element_type is None else np.dtype(element_type)
+    stored = stored_type(code, element)
+    return Tensor("x", code, dimensions, prod(dimensions) * stored.itemsize, 0.0, 0, element, stored, scalar)
+
+
+def test_a_scalar_lies_in_one_element_and_comes_back_as_a_scalar() -> None:
+    tensor = tensor_of(operand_code(7), (1,), np.int64, scalar=True)
+    stored = tensor.array(np.array(5))
+    assert stored.shape == (1,)
+    assert tensor.value(stored).shape == ()
+
+
+def test_booleans_are_bytes() -> None:
+    tensor = tensor_of(OperandType.TENSOR_BOOL8, (2,), np.bool_)
+    stored = tensor.array(np.array([True, False]))
+    assert stored.dtype == np.uint8
+    np.testing.assert_array_equal(tensor.value(stored), np.array([True, False]))
+
+
+def test_64_bit_integers_in_32_bits_must_fit() -> None:
+    tensor = tensor_of(OperandType.TENSOR_INT32, (1,), np.int64)
+    assert tensor.array(np.array([7])).dtype == np.int32
+    assert tensor.value(np.array([7], np.int32)).dtype == np.int64
+    with pytest.raises(ValueError, match="do not fit int32"):
+        tensor.array(np.array([2**40]))
+
+
+def test_strings_are_the_bytes_of_a_message() -> None:
+    tensor = tensor_of(operand_code(8), (0,), None)
+    value = np.array(["a", "bc"], object)
+    stored = tensor.array(value)
+    assert stored.dtype == np.uint8
+    np.testing.assert_array_equal(tensor.value(stored), value)
+
+
+def test_element_types_that_numpy_has_not_keep_their_bits() -> None:
+    tensor = tensor_of(operand_code(16), (3,), ml_dtypes.bfloat16)
+    value = np.array([1, 2.5, -3]).astype(tensor.stored)
+    assert tensor.stored.itemsize == 2
+    np.testing.assert_array_equal(tensor.value(tensor.array(value)), value)
+
+
+def test_what_lies_in_memory_as_it_is_given_is_not_copied() -> None:
+    given = np.ones((2, 3), np.float32)
+    assert tensor_of(OperandType.TENSOR_FLOAT32, (2, 3), np.float32).array(given) is given
+
+
+def test_what_does_not_fit_is_refused_with_what_was_expected() -> None:
+    tensor = tensor_of(OperandType.TENSOR_FLOAT32, (2, 3), np.float32)
+    with pytest.raises(ValueError, match=r"input 'x' is float32 \[2, 2\], expected float32 \[2, 3\]"):
+        tensor.array(np.zeros((2, 2), np.float32))
+    with pytest.raises(ValueError, match=r"got inputs \['z'\], expected \['x'\]"):
+        stored_inputs([tensor], {"z": np.zeros(1)})
+
+
+def test_tensors_lie_in_a_pool_one_after_the_other_and_aligned() -> None:
+    locations, size = lay_out({"x": 8, "y": 65, "z": 4})
+    assert [location.offset for location in locations.values()] == [0, 64, 192]
+    assert size == 256
+    pool = open_pool(create_ashmem(size), writable=True)
+    assert isinstance(pool, MappedPool)
+    view = tensor_of(OperandType.TENSOR_FLOAT32, (2,), np.float32).view(pool, locations["x"].offset, (2,))
+    view[...] = [1, 2]
+    assert pool.read(0, 8).view(np.float32).tolist() == [1, 2]
+    assert tensor_of(OperandType.TENSOR_FLOAT32, (0,), np.float32).view(pool, 192, (0,)).shape == (0,)

@@ -1,0 +1,52 @@
+"""A model in two steps on two device processes, as the observers of its requests see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from onnx import helper
+
+from nnhal.endpoint import Endpoint
+from nnhal_service.frontends import import_model
+from nnhal_service.partition import Options, Pin
+from nnhal_service.runtime import Fleet, LoadedModel, prepare
+from nnhal_service.serving import InferenceRequest, Observer, ServedModel, ServingConfig
+from tests.support.onnx_models import onnx_model, random
+
+Serve = Callable[..., ServedModel]
+
+
+@pytest.fixture
+def fleet(cpu_acc: Endpoint, cpu_ref: Endpoint) -> Iterator[Fleet]:
+    """Two devices."""
+    both = Fleet({"cpu_acc": cpu_acc, "cpu_ref": cpu_ref})
+    yield both
+    both.close()
+
+
+@pytest.fixture
+def serve(fleet: Fleet) -> Iterator[Serve]:
+    """Serves y = tanh(relu(x)), of n x 3: the first step on cpu_acc and the second on cpu_ref."""
+    with ExitStack() as stack:
+
+        def start(
+            observers: Sequence[Observer] = (), config: ServingConfig | None = None, name: str = "m", **more: Any
+        ) -> ServedModel:
+            nodes = [helper.make_node("Relu", ["x"], ["h"]), helper.make_node("Tanh", ["h"], ["y"])]
+            model = onnx_model(nodes, {"x": more.pop("shape", (2, 3))}, ["y"])
+            options = Options(pins=(Pin("op:RELU", "cpu_acc"), Pin("op:TANH", "cpu_ref")))
+            loaded = LoadedModel(prepare(import_model(model.SerializeToString()), fleet, (), options))
+            stack.callback(loaded.close)
+            served = ServedModel(name, "1", loaded, config or ServingConfig(), observers, **more)
+            stack.callback(served.close)
+            return served
+
+        yield start
+
+
+def infer(served: ServedModel, request_id: str = "", rows: int = 2) -> None:
+    """Run it once."""
+    served.infer(InferenceRequest({"x": random(rows, 3)}, id=request_id)).release()

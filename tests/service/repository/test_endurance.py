@@ -1,0 +1,54 @@
+"""Loading and unloading, again and again, on a device process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nnhal.endpoint import Endpoint
+from nnhal.remote import RemoteDevice
+from nnhal_service.repository import ControlMode, Opener, Repository, RepositoryOptions
+from nnhal_service.runtime import Fleet
+from nnhal_service.serving import InferenceRequest, ServedModel
+from tests.support.repositories import numbers, onnx_file, write
+from tests.support.resources import resident_bytes, resources_of, threads_of
+from tests.support.waiting import settled
+
+ROUNDS = 200
+SLACK_BYTES = 4 << 20
+"""What an allocator may keep of 200 models, of which each would leave some 100 KiB."""
+
+
+@pytest.mark.slow
+def test_200_loads_and_unloads_leave_descriptors_mappings_and_memory_as_they_were(
+    cpu_ref: Endpoint, tmp_path: Path
+) -> None:
+    write(tmp_path, "m", {"1/model.onnx": onnx_file(), "config.pbtxt": "max_batch_size: 4 dynamic_batching {}"})
+    fleet = Fleet({"cpu_ref": cpu_ref})
+    with RemoteDevice(cpu_ref, "test") as device:
+        processes = (os.getpid(), device.pid)
+    options = RepositoryOptions((tmp_path,), ControlMode.EXPLICIT)
+    with Repository(options, Opener(fleet, ServedModel).open) as repository:
+
+        def rounds(count: int) -> None:
+            for _ in range(count):
+                repository.load("m")
+                with repository.model("m") as lease:
+                    lease.model.infer(InferenceRequest({"x": numbers()})).release()
+                repository.unload("m")
+
+        def seen(look: Callable[[int], object]) -> list[object]:
+            return settled(lambda: [look(pid) for pid in processes])
+
+        rounds(ROUNDS // 4)  # what is made once is there
+        descriptors, threads = seen(resources_of), seen(threads_of)
+        memory = [resident_bytes(pid) for pid in processes]
+        rounds(ROUNDS)
+        assert seen(resources_of) == descriptors
+        assert seen(threads_of) == threads
+        for pid, before in zip(processes, memory, strict=True):
+            assert resident_bytes(pid) < before + SLACK_BYTES
+    fleet.close()

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import pytest
+
+from nnhal.inference import model_config_pb2 as wire
+from nnhal.types import ExecutionPreference
+from nnhal_service.partition import Fallback, Options, Pin, Strategy
+from nnhal_service.repository.parameters import Placement, placement_of
+from nnhal_service.serving.errors import ErrorKind, ServingError
+
+
+def placed(**parameters: str) -> Placement:
+    config = wire.ModelConfig()
+    for key, value in parameters.items():
+        config.parameters[f"nnhal.{key}"].string_value = value
+    return placement_of(config)
+
+
+def test_nothing_said_is_every_device_least_time_and_caching() -> None:
+    placement = placed()
+    assert placement.devices == ()
+    assert placement.options == Options()
+    assert len(placement.cache_token) == 32
+
+
+def test_every_key_is_honoured() -> None:
+    placement = placed(
+        devices="cpu_acc, ethos_n",
+        placement="name:/backbone/*=ethos_n; op:SOFTMAX=cpu_acc\nname:a=b=cpu_acc",
+        partitioner="nnapi",
+        fallback="deny",
+        min_nodes_per_partition="3",
+        preference="low_power",
+        cache_token="ab" * 32,
+    )
+    assert placement.devices == ("cpu_acc", "ethos_n")
+    assert placement.cache_token == bytes.fromhex("ab" * 32)
+    assert placement.options == Options(
+        Strategy.NNAPI,
+        (Pin("name:/backbone/*", "ethos_n"), Pin("op:SOFTMAX", "cpu_acc"), Pin("name:a=b", "cpu_acc")),
+        3,
+        Fallback.DENY,
+        ExecutionPreference.LOW_POWER,
+    )
+
+
+def test_caching_can_be_switched_off() -> None:
+    assert placed(caching="off").cache_token == b""
+    assert placed(caching="on").cache_token == placed().cache_token
+
+
+def test_keys_of_others_are_theirs() -> None:
+    config = wire.ModelConfig()
+    config.parameters["EXECUTION_ENV_PATH"].string_value = "/somewhere"
+    assert placement_of(config) == Placement()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("device", "cpu_acc", "parameter nnhal.device is not known, expected nnhal.cache_token, nnhal.caching"),
+        ("devices", " , ", "nnhal.devices names none"),
+        ("partitioner", "best", "nnhal.partitioner is 'best', expected one of least_time, nnapi, cpu_only"),
+        ("fallback", "maybe", "nnhal.fallback is 'maybe', expected one of allow, warn, deny"),
+        ("preference", "fast", "nnhal.preference is 'fast', expected one of low_power"),
+        ("min_nodes_per_partition", "0", "is '0', expected a number from 1 on"),
+        ("min_nodes_per_partition", "two", "is 'two', expected a number from 1 on"),
+        ("placement", "conv=npu", "has 'conv=npu', expected name:GLOB=DEVICE or op:TYPE=DEVICE"),
+        ("placement", "op:CONV_2D", "has 'op:CONV_2D', expected"),
+        ("caching", "perhaps", "nnhal.caching is 'perhaps', expected one of on, true, off, false"),
+        ("cache_token", "abc", "nnhal.cache_token is 'abc', expected 64 hexadecimal digits"),
+    ],
+)
+def test_a_value_of_no_use_is_an_error_that_says_what_is_expected(key: str, value: str, message: str) -> None:
+    with pytest.raises(ServingError, match=message) as caught:
+        placed(**{key: value})
+    assert caught.value.kind == ErrorKind.INVALID_ARGUMENT

@@ -1,0 +1,203 @@
+"""Plans of several steps that fail: which steps run again, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnhal.errors import HalError
+from nnhal.memory import create_ashmem, open_pool
+from nnhal.types import DataLocation, ErrorStatus, Model, Operand, OperandType, OperationType
+from nnhal_service.partition import Fallback
+from nnhal_service.runtime import LoadedModel, TensorBinding
+from tests.support.buffers import Buffer
+from tests.support.picky import CPU, Bound, Loader, Picky, always, serving
+from tests.support.subgraphs import I32, INT32, Program, branches
+
+F32 = OperandType.TENSOR_FLOAT32
+ADD, MUL, SQRT, TANH, WHILE = (
+    OperationType.ADD,
+    OperationType.MUL,
+    OperationType.SQRT,
+    OperationType.TANH,
+    OperationType.WHILE,
+)
+GENERAL_FAILURE = ErrorStatus.GENERAL_FAILURE
+
+
+def add_mul_tanh() -> Model:
+    """tanh(2 * x * x), in three steps where each operation has a device of its own."""
+    program = Program()
+    main = program.graph()
+    x, none = main.input((2,), F32), main.constant(0, INT32)
+    doubled = main.operation(ADD, [x, x, none], Operand(F32, (2,)))
+    product = main.operation(MUL, [doubled, x, none], Operand(F32, (2,)))
+    main.returns(main.operation(TANH, [product], Operand(F32, (2,))))
+    return program.model()
+
+
+X = np.array([0.5, -0.25], np.float32)
+EXPECTED = pytest.approx([float(value) for value in np.tanh(2 * X * X)], abs=1e-6)
+
+
+@pytest.fixture
+def devices() -> list[Picky]:
+    """One for each of the operations, and the CPU."""
+    return [Picky("add", (ADD,)), Picky("mul", (MUL,)), Picky("tanh", (TANH,)), Picky(CPU, ratio=1.0)]
+
+
+@pytest.fixture
+def load(short_path: Path, devices: list[Picky]) -> Iterator[Loader]:
+    with serving(short_path, *devices) as loader:
+        yield loader
+
+
+def runs(devices: list[Picky]) -> list[int]:
+    return [device.runs for device in devices]
+
+
+@pytest.mark.contract("FB-03")
+@pytest.mark.parametrize("victim", [0, 1, 2])
+@pytest.mark.parametrize("status", [GENERAL_FAILURE, ErrorStatus.MISSED_DEADLINE_PERSISTENT])
+def test_the_cpu_runs_the_step_that_failed_and_the_run_goes_on_behind_it(
+    load: Loader, devices: list[Picky], victim: int, status: ErrorStatus
+) -> None:
+    bound = Bound(load(add_mul_tanh()), [X], [2])
+    devices[victim].fails = always(status)
+    report = bound.run()
+    assert bound.outputs() == [EXPECTED]
+    assert report.fell_back
+    assert runs(devices) == [1, 1, 1, 1]
+    names = ["add", "mul", "tanh"]
+    names[victim] = CPU
+    assert [(step.step, step.device) for step in report.steps] == list(enumerate(names))
+
+
+def test_what_has_run_beside_the_step_that_failed_does_not_run_again(load: Loader, devices: list[Picky]) -> None:
+    """tanh(2x) is computed while 2x * x fails; both are outputs."""
+    program = Program()
+    main = program.graph()
+    x, none = main.input((2,), F32), main.constant(0, INT32)
+    doubled = main.operation(ADD, [x, x, none], Operand(F32, (2,)))
+    product = main.operation(MUL, [doubled, x, none], Operand(F32, (2,)))
+    main.returns(product, main.operation(TANH, [doubled], Operand(F32, (2,))))
+    bound = Bound(load(program.model()), [X], [2, 2])
+    devices[1].fails = always()
+    report = bound.run()
+    assert bound.outputs() == [pytest.approx(list(2 * X * X)), pytest.approx(list(np.tanh(2 * X)), abs=1e-6)]
+    assert runs(devices) == [1, 1, 1, 1]
+    assert sorted(step.device for step in report.steps) == ["add", CPU, "tanh"]
+
+
+def test_the_next_run_is_tried_on_the_devices_again(load: Loader, devices: list[Picky]) -> None:
+    bound = Bound(load(add_mul_tanh()), [X], [2])
+    devices[1].fails = always()
+    assert bound.run().fell_back
+    devices[1].fails = lambda: ErrorStatus.NONE
+    report = bound.run()
+    assert not report.fell_back
+    assert [step.device for step in report.steps] == ["add", "mul", "tanh"]
+    assert bound.outputs() == [EXPECTED]
+
+
+@pytest.mark.contract("FB-04")
+def test_where_the_cpu_fails_too_it_runs_the_whole_model(load: Loader, devices: list[Picky]) -> None:
+    bound = Bound(load(add_mul_tanh()), [X], [2])
+    cpu = devices[3]
+    devices[1].fails = always()
+    cpu.fails = lambda: GENERAL_FAILURE if cpu.runs == 1 else ErrorStatus.NONE
+    report = bound.run()
+    assert bound.outputs() == [EXPECTED]
+    assert runs(devices) == [1, 1, 0, 2]
+    assert [step.device for step in report.steps] == [CPU]
+    assert report.fell_back
+    assert {entry.destination for entry in report.ledger} <= {CPU, ""}
+
+
+def test_where_nothing_helps_the_error_says_what_was_tried(load: Loader, devices: list[Picky]) -> None:
+    bound = Bound(load(add_mul_tanh()), [X], [2])
+    devices[1].fails = always(ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT)
+    devices[3].fails = always()
+    with pytest.raises(HalError, match=r"mul was told to; and without the device: .*cpu_ref was told to") as caught:
+        bound.run()
+    assert caught.value.status == GENERAL_FAILURE
+    assert runs(devices) == [1, 1, 0, 2]
+
+
+@pytest.mark.contract("FB-05")
+def test_a_step_of_the_cpus_own_that_fails_has_it_run_the_whole_model(short_path: Path) -> None:
+    add, cpu = Picky("add", (ADD,)), Picky(CPU, ratio=1.0)
+    with serving(short_path, add, cpu) as load:
+        bound = Bound(load(add_mul_tanh()), [X], [2])
+        cpu.fails = lambda: GENERAL_FAILURE if cpu.runs == 1 else ErrorStatus.NONE
+        report = bound.run()
+        assert bound.outputs() == [EXPECTED]
+        assert (add.runs, cpu.runs) == (1, 2)
+        assert [step.device for step in report.steps] == [CPU]
+        assert report.fell_back
+
+
+@pytest.mark.contract("FB-10")
+def test_without_fallback_there_is_none_of_either_kind(load: Loader, devices: list[Picky]) -> None:
+    bound = Bound(load(add_mul_tanh(), Fallback.DENY), [X], [2])
+    devices[1].fails = always(ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT)
+    with pytest.raises(HalError) as caught:
+        bound.run()
+    assert caught.value.status == ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT
+    assert devices[3].runs == 0
+
+
+def loop_then_sqrt() -> Model:
+    """while i < n: i = i + n; and the square root of something else."""
+    program = Program()
+    main, compare, advance = (program.graph() for _ in range(3))
+    compare.returns(compare.less(compare.input(), compare.input()))
+    advance.returns(advance.add(advance.input(), advance.input()))
+    inputs = [main.reference(compare), main.reference(advance), main.input(), main.input()]
+    loop = main.operation(WHILE, inputs, Operand(I32, (1,)))
+    main.returns(loop, main.operation(SQRT, [main.input((2,), F32)], Operand(F32, (2,))))
+    return program.model()
+
+
+@pytest.mark.contract("FB-08")
+def test_falling_back_behind_a_loop_does_not_enter_it_again(short_path: Path) -> None:
+    sqrt, cpu = Picky("sqrt", (SQRT,)), Picky(CPU, ratio=1.0)
+    with serving(short_path, sqrt, cpu) as load:
+        prepared = load(loop_then_sqrt())
+        assert prepared.plan.walk is not None
+        assert prepared.plan.walk.layout() == ["WHILE", CPU, "GOTO", CPU, "GOTO", "sqrt"]
+        bound = Bound(prepared, [np.array([9], np.int32), np.array([3], np.int32), X * X], [1, 2])
+        sqrt.fails = always()
+        report = bound.run()
+        assert bound.outputs() == [[9], pytest.approx([0.5, 0.25])]
+        assert [(step.step, step.device) for step in report.steps] == [(0, CPU), (2, CPU)]
+        assert (sqrt.runs, cpu.runs) == (1, 2)
+        assert report.fell_back
+
+
+@pytest.mark.contract("FB-06")
+def test_a_failure_of_what_drives_the_plan_has_the_whole_model_run_on_the_cpu(short_path: Path) -> None:
+    npu, cpu = Picky("npu", (ADD,)), Picky(CPU, ratio=1.0)
+    with serving(short_path, npu, cpu) as load:
+        prepared = load(branches())
+        condition = Buffer("npu", np.array([1], np.uint8))
+        condition.unreadable = 1
+        memory = create_ashmem(16)
+        mapped = open_pool(memory, writable=True)
+        mapped.write(0, np.array([7, 5], np.int32).view(np.uint8))
+        context = LoadedModel(prepared).bind(
+            [
+                TensorBinding("in0", memory=condition),
+                TensorBinding("in1", DataLocation(0, 0, 4)),
+                TensorBinding("in2", DataLocation(0, 4, 4)),
+            ],
+            [TensorBinding("out0", DataLocation(0, 8, 4))],
+            [memory],
+        )
+        report = context.run()
+        assert mapped.read(8, 4).view(np.int32).tolist() == [12]
+        assert report.fell_back
+        assert (npu.runs, cpu.runs) == (0, 1)

@@ -1,0 +1,54 @@
+"""Devices that die or stop while they are asked about a model: it is loaded without them."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from nnhal.endpoint import Endpoint
+from nnhal_service.frontends import import_model
+from nnhal_service.partition import Options, Strategy
+from nnhal_service.runtime import Fleet, prepare
+from tests.support.scripted import scripted_process
+from tests.support.waiting import wait_until
+
+QUESTIONS = ["Backend.Describe", "Backend.ExplainSupport", "Backend.EstimateCosts"]
+
+
+def model() -> bytes:
+    """y = tanh(x)."""
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 8]) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("Tanh", ["x"], ["y"], name="tanh")], "g", values[:1], values[1:])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return bytes(onnx.ModelProto.SerializeToString(proto))
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_device_that_dies_of_a_question_is_left_out(short_path: Path, cpu_ref: Endpoint, question: str) -> None:
+    with ExitStack() as stack:
+        process, npu = stack.enter_context(scripted_process(short_path / "npu", dies_at=question))
+        fleet = stack.enter_context(closing(Fleet({"npu": npu, "cpu_ref": cpu_ref})))
+        prepared = prepare(import_model(model()), fleet, (), Options(Strategy.NNAPI))
+        stack.callback(prepared.release)
+        assert process.wait() == -signal.SIGKILL
+        assert [step.device for step in prepared.plan.steps] == ["cpu_ref"]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_device_that_stops_at_a_question_is_left_out_until_it_goes_on(
+    short_path: Path, cpu_ref: Endpoint, question: str
+) -> None:
+    with ExitStack() as stack:
+        process, npu = stack.enter_context(scripted_process(short_path / "npu", stops_at=question))
+        fleet = stack.enter_context(closing(Fleet({"npu": npu, "cpu_ref": cpu_ref}, patience=1.0)))
+        prepared = prepare(import_model(model()), fleet, (), Options(Strategy.NNAPI))
+        stack.callback(prepared.release)
+        assert [step.device for step in prepared.plan.steps] == ["cpu_ref"]
+        assert [member.name for member in fleet.available()] == ["cpu_ref"]
+        process.send_signal(signal.SIGCONT)
+        wait_until(lambda: len(fleet.available()) == 2, "the device is used again")

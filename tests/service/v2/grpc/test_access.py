@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+
+import grpc
+import pytest
+from google.protobuf.message import Message
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from nnhal.inference import grpc_service_pb2 as wire
+from nnhal_service.access import Guard, read_tokens
+from nnhal_service.v2.grpc import GrpcFront, GuardInterceptor, InferenceServicer
+from tests.support.v2 import (
+    SERVER,
+    FakeLog,
+    FakeModel,
+    FakeRepository,
+    FakeTrace,
+    call,
+    floats,
+    raw_request,
+    streamed_in_bytes,
+)
+
+CI, BOSS = (("authorization", f"Bearer {name}") for name in ("for-ci", "for-the-boss"))
+ENTRY = '[[token]]\nname = "{}"\nrole = "{}"\nsha256 = "{}"\n'
+
+
+@pytest.fixture
+def channel(short_path: Path) -> Iterator[grpc.Channel]:
+    """To a server that has one token for inference and one for everything."""
+    tokens = short_path / "tokens.toml"
+    roles = {"for-ci": "infer", "for-the-boss": "admin"}
+    tokens.write_text(
+        "".join(ENTRY.format(name, role, sha256(name.encode()).hexdigest()) for name, role in roles.items())
+    )
+    repository = FakeRepository(FakeModel())
+    servicer = InferenceServicer(SERVER, repository, FakeTrace(), FakeLog())
+    address = f"unix:{short_path / 'v2.sock'}"
+    interceptor = GuardInterceptor(Guard(read_tokens(tokens)))
+    with (
+        GrpcFront([address], servicer, repository, interceptors=[interceptor]),
+        grpc.insecure_channel(address) as channel,
+    ):
+        yield channel
+
+
+def refused(channel: grpc.Channel, name: str, request: Message, *metadata: tuple[str, str]) -> grpc.StatusCode:
+    with pytest.raises(grpc.RpcError) as got:
+        call(channel, name, request, metadata)
+    return got.value.code()
+
+
+def test_anybody_may_ask_whether_the_server_lives(channel: grpc.Channel) -> None:
+    assert call(channel, "ServerLive", wire.ServerLiveRequest()) == wire.ServerLiveResponse(live=True)
+    stub = health_pb2_grpc.HealthStub(channel)
+    assert stub.Check(health_pb2.HealthCheckRequest(), timeout=30).status == health_pb2.HealthCheckResponse.SERVING
+
+
+def test_inference_needs_a_token(channel: grpc.Channel) -> None:
+    request = raw_request(x=floats(1))
+    assert refused(channel, "ModelInfer", request) == grpc.StatusCode.UNAUTHENTICATED
+    other = ("authorization", "Bearer other")
+    assert refused(channel, "ModelInfer", request, other) == grpc.StatusCode.UNAUTHENTICATED
+    for token in (CI, BOSS):
+        assert call(channel, "ModelInfer", request, (token,)) != wire.ModelInferResponse()
+
+
+def test_changes_need_a_token_of_an_admin(channel: grpc.Channel) -> None:
+    request = wire.RepositoryModelUnloadRequest(model_name="echo")
+    assert refused(channel, "RepositoryModelUnload", request, CI) == grpc.StatusCode.PERMISSION_DENIED
+    assert call(channel, "RepositoryModelUnload", request, (BOSS,)) == wire.RepositoryModelUnloadResponse()
+
+
+def test_a_stream_needs_a_token(channel: grpc.Channel) -> None:
+    data = raw_request(x=floats(1)).SerializeToString()
+    with pytest.raises(grpc.RpcError) as got:
+        list(streamed_in_bytes(channel)(iter([data]), timeout=30, wait_for_ready=True))
+    assert got.value.code() == grpc.StatusCode.UNAUTHENTICATED
+    answers = streamed_in_bytes(channel)(iter([data, data]), timeout=30, metadata=(CI,))
+    assert len(list(answers)) == 2
+
+
+def test_a_call_that_there_is_not_is_unimplemented(channel: grpc.Channel) -> None:
+    with pytest.raises(grpc.RpcError) as got:
+        channel.unary_unary("/inference.GRPCInferenceService/Other", bytes, bytes)(b"", timeout=30)
+    assert got.value.code() == grpc.StatusCode.UNIMPLEMENTED

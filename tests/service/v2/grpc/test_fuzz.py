@@ -1,0 +1,156 @@
+"""Random messages for every call: each is answered, or refused with a status that means something."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import numpy as np
+import pytest
+from google.protobuf.message_factory import GetMessageClass
+
+from nnhal.inference import grpc_service_pb2 as wire
+from nnhal.inference.datatypes import DATATYPES
+from tests.support.random_messages import fill
+from tests.support.v2 import SERVICE, FakeModel, call, in_bytes, infer, raw_request
+from tests.support.v2_front import Served, serving
+
+WORDS = [
+    *("echo", "x", "1", "a", "config", "file:1/model.onnx", "unload_dependents", "log_info", "trace_level"),
+    *("priority", "timeout", "sequence_id", "triton_x", "classification", "binary_data"),
+    *("shared_memory_region", "shared_memory_byte_size", "shared_memory_offset", *DATATYPES),
+]
+ANSWERS = {
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.NOT_FOUND,
+    grpc.StatusCode.ALREADY_EXISTS,
+    grpc.StatusCode.UNIMPLEMENTED,
+}
+FIELDS = {
+    **dict.fromkeys(("INT8", "INT16", "INT32"), "int_contents"),
+    **dict.fromkeys(("UINT8", "UINT16", "UINT32"), "uint_contents"),
+    "BOOL": "bool_contents",
+    "INT64": "int64_contents",
+    "UINT64": "uint64_contents",
+    "FP32": "fp32_contents",
+    "FP64": "fp64_contents",
+    "BYTES": "bytes_contents",
+}
+ROUNDS = 150
+UNARY = [method.name for method in SERVICE.methods if not method.client_streaming]
+
+
+@pytest.fixture
+def labelled(short_path: Path) -> Iterator[Served]:
+    """A model with labels, so that classification has some."""
+    with serving(short_path, FakeModel(labels={"x": ("cat",)})) as front:
+        yield front
+
+
+def random_request(source: random.Random) -> wire.ModelInferRequest:
+    """One that is right but for one or two things, if any."""
+    request = wire.ModelInferRequest(model_name="echo", id=source.choice(WORDS))
+    raw = source.random() < 0.5
+    for name in source.choice((("x",), ("x", "y"))):
+        tensor = request.inputs.add(name=name, datatype=source.choice(list(DATATYPES)), shape=[source.randint(0, 2)])
+        count = tensor.shape[0]
+        if raw:
+            size = DATATYPES[tensor.datatype].item_size or 4
+            request.raw_input_contents.append(bytes(count * size))
+        elif tensor.datatype in FIELDS:
+            element = b"a" if tensor.datatype == "BYTES" else 1
+            getattr(tensor.contents, FIELDS[tensor.datatype]).extend([element] * count)
+    for _ in range(source.choice((0, 1, 1, 2))):
+        disturb(request, source)
+    return request
+
+
+def disturb(request: wire.ModelInferRequest, source: random.Random) -> None:
+    """Change one thing of a request."""
+    tensor = source.choice(request.inputs)
+    match source.randrange(8):
+        case 0:
+            tensor.shape[:] = source.choice(([], [1], [2, 1], [0], [-1], [2**62, 2**62], [0, 2**62, 2**62], [1] * 70))
+        case 1:
+            tensor.datatype = source.choice(WORDS)
+        case 2:
+            fill(tensor.contents, source, WORDS)
+        case 3:
+            fill(tensor.parameters[source.choice(WORDS)], source, WORDS)
+        case 4:
+            fill(request.parameters[source.choice(WORDS)], source, WORDS)
+        case 5:
+            fill(request.outputs.add(name=source.choice(("x", "y"))), source, ["x", *WORDS])
+        case 6:
+            output = request.outputs.add(name="x")
+            output.parameters["classification"].int64_param = source.choice((1, 2, 2**63 - 1))
+        case _:
+            request.raw_input_contents.append(source.randbytes(source.randint(0, 9)))
+
+
+def refusals(served: Served, name: str, requests: Iterator[bytes]) -> set[grpc.StatusCode]:
+    """The statuses that a call ends with."""
+    method = in_bytes(served.channel, name)
+    statuses = set()
+    for data in requests:
+        try:
+            method(data, timeout=30, wait_for_ready=True)
+        except grpc.RpcError as error:
+            statuses.add(error.code())
+            assert error.details()
+    return statuses
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_random_messages_are_answered_or_refused(labelled: Served, name: str) -> None:
+    source = random.Random(name)
+    kind = GetMessageClass(SERVICE.methods_by_name[name].input_type)
+
+    def messages() -> Iterator[bytes]:
+        for _ in range(ROUNDS):
+            message = kind()
+            fill(message, source, WORDS)
+            yield message.SerializeToString()
+
+    assert refusals(labelled, name, messages()) <= ANSWERS
+    assert call(labelled.channel, "ServerLive", wire.ServerLiveRequest()) == wire.ServerLiveResponse(live=True)
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_damaged_messages_are_answered_or_refused(labelled: Served, name: str) -> None:
+    source = random.Random(name)
+    kind = GetMessageClass(SERVICE.methods_by_name[name].input_type)
+
+    def messages() -> Iterator[bytes]:
+        for _ in range(ROUNDS):
+            message = kind()
+            fill(message, source, WORDS)
+            data = bytearray(message.SerializeToString() or b"\x08")
+            for _ in range(3):
+                data[source.randrange(len(data))] = source.randrange(256)
+            yield bytes(data[: source.randint(1, len(data))])
+
+    assert refusals(labelled, name, messages()) <= ANSWERS
+
+
+def test_requests_that_are_nearly_right_are_answered_or_refused(labelled: Served) -> None:
+    source = random.Random(6)
+    requests = (random_request(source).SerializeToString() for _ in range(1500))
+    assert refusals(labelled, "ModelInfer", requests) <= ANSWERS
+    assert len(labelled.model.requests) > 200
+    assert infer(labelled.channel, raw_request(x=np.zeros(3, np.float32))).outputs
+
+
+def test_a_stream_of_such_requests_is_answered_one_by_one(labelled: Served) -> None:
+    source = random.Random(7)
+    requests = [random_request(source) for _ in range(300)]
+    method = labelled.channel.stream_stream(
+        f"/{SERVICE.full_name}/ModelStreamInfer",
+        wire.ModelInferRequest.SerializeToString,
+        wire.ModelStreamInferResponse.FromString,
+    )
+    answers = list(method(iter(requests), timeout=60, wait_for_ready=True))
+    assert [answer.infer_response.id for answer in answers] == [request.id for request in requests]
+    assert all(answer.error_message != "the call failed; the log of the server says why" for answer in answers)

@@ -1,0 +1,214 @@
+"""What is around the service: addresses, health, reflection, limits, interceptors."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from nnhal.arrays import Array
+from nnhal.inference import grpc_service_pb2 as wire
+from nnhal_service.serving.request import InferenceRequest
+from nnhal_service.v2.grpc import GrpcFront, InferenceServicer, Limits
+from tests.support.v2 import (
+    SERVER,
+    FakeLog,
+    FakeModel,
+    FakeRepository,
+    FakeTrace,
+    call,
+    floats,
+    in_bytes,
+    infer,
+    raw_request,
+)
+from tests.support.v2_front import Served, serving
+
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+UNKNOWN = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
+
+
+class Guard(grpc.ServerInterceptor):  # type: ignore[type-arg] # it takes none at run time
+    """Lets nobody in."""
+
+    def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler[Any, Any] | None],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler[Any, Any]:
+        def refuse(request: bytes, context: grpc.ServicerContext) -> bytes:
+            context.abort(grpc.StatusCode.UNAUTHENTICATED, "who are you?")
+
+        return grpc.unary_unary_rpc_method_handler(refuse)
+
+
+def servicer(repository: FakeRepository) -> InferenceServicer:
+    return InferenceServicer(SERVER, repository, FakeTrace(), FakeLog())
+
+
+def status(served: Served, service: str) -> health_pb2.HealthCheckResponse.ServingStatus:
+    stub = health_pb2_grpc.HealthStub(served.channel)
+    request = health_pb2.HealthCheckRequest(service=service)
+    response: health_pb2.HealthCheckResponse = stub.Check(request, timeout=30, wait_for_ready=True)
+    return response.status
+
+
+@pytest.mark.parametrize("service", ["", "inference.GRPCInferenceService"])
+def test_health_is_that_of_the_repository(served: Served, service: str) -> None:
+    assert status(served, service) == SERVING
+    served.repository.is_up = False
+    assert status(served, service) == NOT_SERVING
+
+
+def test_each_model_has_a_health_of_its_own(served: Served) -> None:
+    assert status(served, "nnhal.model.echo") == SERVING
+    assert status(served, "nnhal.model.absent") == NOT_SERVING
+    with pytest.raises(grpc.RpcError) as got:
+        status(served, "nnhal.model.other")
+    assert got.value.code() == grpc.StatusCode.NOT_FOUND
+
+
+def test_a_model_that_has_gone_has_no_health(served: Served) -> None:
+    assert status(served, "nnhal.model.echo") == SERVING
+    del served.repository.models["echo"]
+    with pytest.raises(grpc.RpcError) as got:
+        status(served, "nnhal.model.echo")
+    assert got.value.code() == grpc.StatusCode.NOT_FOUND
+
+
+def test_health_can_be_watched(served: Served) -> None:
+    stub = health_pb2_grpc.HealthStub(served.channel)
+    request = health_pb2.HealthCheckRequest(service="nnhal.model.echo")
+    watched = stub.Watch(request, timeout=30, wait_for_ready=True)
+    assert next(watched).status == SERVING
+    model = served.repository.models.pop("echo")
+    served.front.health.refresh()
+    assert next(watched).status == UNKNOWN
+    served.repository.models["echo"] = model
+    served.front.health.refresh()
+    assert next(watched).status == SERVING
+    watched.cancel()
+
+
+def test_a_client_without_the_protos_finds_the_service(served: Served) -> None:
+    stub = reflection_pb2_grpc.ServerReflectionStub(served.channel)
+    asked = [
+        reflection_pb2.ServerReflectionRequest(list_services=""),
+        reflection_pb2.ServerReflectionRequest(file_containing_symbol="inference.GRPCInferenceService"),
+        reflection_pb2.ServerReflectionRequest(file_containing_symbol="grpc.health.v1.Health"),
+    ]
+    names, files, health = stub.ServerReflectionInfo(iter(asked), timeout=30, wait_for_ready=True)
+    assert {service.name for service in names.list_services_response.service} == {
+        *("inference.GRPCInferenceService", "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"),
+    }
+    pool = DescriptorPool()
+    written = [FileDescriptorProto.FromString(file) for file in files.file_descriptor_response.file_descriptor_proto]
+    for file in sorted(written, key=lambda file: len(file.dependency)):
+        pool.Add(file)
+    assert len(pool.FindServiceByName("inference.GRPCInferenceService").methods) == 20
+    assert health.file_descriptor_response.file_descriptor_proto
+
+
+def test_ports_are_chosen_where_none_is_given(short_path: Path) -> None:
+    repository = FakeRepository(FakeModel())
+    addresses = ["127.0.0.1:0", f"unix:{short_path / 'v2.sock'}"]
+    with GrpcFront(addresses, servicer(repository), repository) as front:
+        assert front.addresses[1] == addresses[1]
+        for address in front.addresses:
+            with grpc.insecure_channel(address) as channel:
+                infer(channel, raw_request(x=floats(1)))
+    assert not (short_path / "v2.sock").exists()
+
+
+def test_an_address_in_use_is_refused(short_path: Path) -> None:
+    repository = FakeRepository(FakeModel())
+    with GrpcFront(["127.0.0.1:0", f"unix:{short_path / 'v2.sock'}"], servicer(repository), repository) as front:
+        for address in front.addresses:
+            with pytest.raises(OSError, match=r"cannot listen at|another process is serving at"):
+                GrpcFront([address], servicer(repository), repository)
+
+
+def test_messages_are_as_large_as_the_limit_says(short_path: Path) -> None:
+    with serving(short_path, FakeModel(), Limits(message_bytes=100_000)) as served:
+        infer(served.channel, raw_request(x=floats(*[1] * 20_000)))
+        with pytest.raises(grpc.RpcError, match="larger than max") as got:
+            infer(served.channel, raw_request(x=floats(*[1] * 30_000)))
+        assert got.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+def test_calls_beyond_those_that_may_wait_are_refused(short_path: Path) -> None:
+    begun, end = threading.Semaphore(0), threading.Event()
+
+    def wait(request: InferenceRequest) -> dict[str, Array]:
+        begun.release()
+        end.wait(30)
+        return dict(request.inputs)
+
+    data = raw_request(x=floats(1)).SerializeToString()
+    with serving(short_path, FakeModel(wait), Limits(calls=1, streams=1, waiting=0)) as served:
+        method = in_bytes(served.channel, "ModelInfer")
+        held = [method.future(data, timeout=30, wait_for_ready=True) for _ in range(2)]
+        assert all(begun.acquire(timeout=30) for _ in held)
+        with pytest.raises(grpc.RpcError) as got:
+            method(data, timeout=30)
+        assert got.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+        end.set()
+        assert all(future.result() for future in held)
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
+def test_tls_is_as_the_caller_says(short_path: Path) -> None:
+    key, certificate = short_path / "key.pem", short_path / "certificate.pem"
+    names = ("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost")
+    make = ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    subprocess.run([*make, *names, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    credentials = grpc.ssl_server_credentials([(key.read_bytes(), certificate.read_bytes())])
+    repository = FakeRepository(FakeModel())
+    with GrpcFront(["localhost:0"], servicer(repository), repository, credentials=credentials) as front:
+        trusted = grpc.ssl_channel_credentials(certificate.read_bytes())
+        with grpc.secure_channel(front.addresses[0], trusted) as channel:
+            assert infer(channel, raw_request(x=floats(1))).outputs
+        with grpc.insecure_channel(front.addresses[0]) as channel, pytest.raises(grpc.RpcError):
+            in_bytes(channel, "ServerLive")(b"", timeout=30)
+
+
+def test_the_callers_interceptors_decide_who_comes_in(short_path: Path) -> None:
+    repository = FakeRepository(FakeModel())
+    address = f"unix:{short_path / 'v2.sock'}"
+    with (
+        GrpcFront([address], servicer(repository), repository, interceptors=[Guard()]),
+        grpc.insecure_channel(address) as channel,
+        pytest.raises(grpc.RpcError, match="who are you") as got,
+    ):
+        call(channel, "ServerLive", wire.ServerLiveRequest())
+    assert got.value.code() == grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_a_call_that_runs_when_the_front_is_left_comes_to_its_end(short_path: Path) -> None:
+    begun, leaving = threading.Event(), threading.Event()
+
+    def wait(request: InferenceRequest) -> dict[str, Array]:
+        begun.set()
+        leaving.wait(30)
+        return dict(request.inputs)
+
+    with serving(short_path, FakeModel(wait)) as served:
+        method = in_bytes(served.channel, "ModelInfer")
+        future = method.future(raw_request(x=floats(1)).SerializeToString(), timeout=30, wait_for_ready=True)
+        assert begun.wait(30)
+        leaver = threading.Thread(target=served.front.__exit__, args=(None, None, None))
+        leaver.start()
+        leaving.set()
+        assert future.result()
+        leaver.join()

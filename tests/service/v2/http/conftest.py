@@ -1,0 +1,49 @@
+"""A front over HTTP, with fakes behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import httpx
+import pytest
+
+from nnhal_service.access import Guard, Listener
+from nnhal_service.v2.http import HttpServer, create_app
+from nnhal_service.v2.http.services import Services
+from tests.support.v2 import SERVER, FakeLog, FakeMemory, FakeModel, FakeRepository, FakeTrace
+
+MAX_BYTES = 1 << 20
+
+
+@dataclass
+class Served:
+    """A front, what is behind it, and a client."""
+
+    client: httpx.Client
+    repository: FakeRepository
+    model: FakeModel
+    memory: FakeMemory
+    trace: FakeTrace
+    log: FakeLog
+
+
+@contextmanager
+def serving(model: FakeModel, guard: Guard | None = None) -> Iterator[Served]:
+    repository, memory, trace, log = FakeRepository(model), FakeMemory(), FakeTrace(), FakeLog()
+    with ExitStack() as stack:
+        workers = stack.enter_context(ThreadPoolExecutor(4))
+        services = Services(SERVER, repository, trace, log, guard or Guard(), workers, MAX_BYTES, memory)
+        server = stack.enter_context(HttpServer(Listener("127.0.0.1", 0), create_app(services)))
+        url = f"http://{server.listener.address}"
+        client = stack.enter_context(httpx.Client(base_url=url, headers={"Accept-Encoding": ""}))
+        yield Served(client, repository, model, memory, trace, log)
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    """One model, which gives its inputs back."""
+    with serving(FakeModel()) as front:
+        yield front

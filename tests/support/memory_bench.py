@@ -1,0 +1,80 @@
+"""Scripted devices of which models are made to use the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Protocol
+
+import onnx
+from onnx import TensorProto, helper
+
+from nnhal.endpoint import Endpoint
+from nnhal.v1 import backend_pb2
+from nnhal_service.frontends import import_model
+from nnhal_service.frontends.imported import ImportedModel
+from nnhal_service.partition import Fallback, Options, Pin, Strategy
+from nnhal_service.runtime import Fleet, PreparedPlan, prepare
+from tests.support.scripted import Call, OnBurst, Script, ScriptedDevice
+
+Pins = Mapping[str, str]
+
+
+def supports_all(request: Any, call: Call) -> backend_pb2.ExplainSupportResponse:
+    operations = [backend_pb2.OperationSupport(supported=True) for _ in request.model.main.operations]
+    return backend_pb2.ExplainSupportResponse(operations=operations)
+
+
+def three_steps(dimensions: list[int | str | None] | None = None) -> bytes:
+    """t = p + q; u = t - r; y = u * s. t is an output too."""
+    shape = [1, 8] if dimensions is None else dimensions
+    values = {name: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "pqrsty"}
+    nodes = [
+        helper.make_node("Add", ["p", "q"], ["t"], name="add"),
+        helper.make_node("Sub", ["t", "r"], ["u"], name="sub"),
+        helper.make_node("Mul", ["u", "s"], ["y"], name="mul"),
+    ]
+    graph = helper.make_graph(nodes, "g", [values[n] for n in "pqrs"], [values[n] for n in "ty"])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return bytes(onnx.ModelProto.SerializeToString(proto))
+
+
+class Bench:
+    """Scripted devices a, b and c, which follow one script, and cpu_ref."""
+
+    def __init__(
+        self, directory: Path, cpu_ref: Endpoint, stack: ExitStack, script: Script, on_burst: OnBurst | None = None
+    ) -> None:
+        answers = {"Backend.ExplainSupport": supports_all, **script}
+        self.devices = {
+            name: stack.enter_context(ScriptedDevice(Endpoint(directory / name), answers, on_burst)) for name in "abc"
+        }
+        self._fleet = Fleet({"cpu_ref": cpu_ref, **{name: d.endpoint for name, d in self.devices.items()}})
+        self._stack = stack
+        stack.callback(self._fleet.close)
+
+    def load(
+        self,
+        pins: Pins,
+        fallback: Fallback = Fallback.ALLOW,
+        dimensions: list[int | str | None] | None = None,
+        imported: ImportedModel | None = None,
+    ) -> PreparedPlan:
+        """The three steps, or another model, where they are pinned to."""
+        options = Options(Strategy.NNAPI, tuple(Pin(match, to) for match, to in pins.items()), fallback=fallback)
+        prepared = prepare(imported or import_model(three_steps(dimensions)), self._fleet, (), options)
+        self._stack.callback(prepared.release)
+        return prepared
+
+    def allocations(self) -> dict[str, int]:
+        """How often each device was asked for memory."""
+        return {name: count for name, d in self.devices.items() if (count := d.count("Device.Allocate"))}
+
+
+class Start(Protocol):
+    """Starts the devices with a script, and what answers on their bursts."""
+
+    def __call__(self, script: Script, on_burst: OnBurst | None = None) -> Bench:
+        """The devices, which serve as long as the test runs."""
+        ...

@@ -1,0 +1,48 @@
+"""A client of the framework that holds memory of devices: ``python -m tests.support.memory_keeper FRAMEWORK MODEL``.
+
+It fills a buffer for every input of the model and binds them, says so with a line, and waits to be killed.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from nnhal_client import connect
+
+
+@contextmanager
+def memory_keeper(framework: Path, model: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Such a client, which has everything; killed with the context, if not before."""
+    command = [sys.executable, "-m", __name__, str(framework), str(model)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"holding\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def main() -> None:
+    """Hold memory until standard input ends."""
+    with connect(Path(sys.argv[1])) as session:
+        model = session.load(sys.argv[2], devices=["cpu_ref"])
+        memories = {tensor.name: session.allocate([model.input_role(tensor.name)]) for tensor in model.inputs}
+        for tensor in model.inputs:
+            memories[tensor.name].copy_from(np.zeros(tensor.dimensions, np.float32))
+        memories["spare"] = session.allocate([model.output_role(model.outputs[0].name)])
+        model.bind(memories={name: memory for name, memory in memories.items() if name != "spare"})
+        print("holding", flush=True)
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()

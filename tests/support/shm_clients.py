@@ -1,0 +1,73 @@
+"""Clients with shared memory that live until they are killed: ``python -m tests.support.shm_clients ADDRESS KEY``.
+
+One registers the file KEY in /dev/shm as ``mine`` over gRPC, says so, and then runs ``echo_fp32`` with it for ever.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+import tritonclient.grpc
+import tritonclient.utils.shared_memory as shm
+
+ROWS = 4
+BYTES = 16 * ROWS
+"""Of its input; the region has as many again for the output."""
+
+
+class ShmClient:
+    """One such process. Use as a context."""
+
+    def __init__(self, address: str, key: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", __name__, address, key],
+            stdout=subprocess.PIPE,
+            cwd=Path(__file__).parents[2],
+        )
+
+    def wait_until_registered(self) -> None:
+        """Wait for what it says."""
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == b"registered\n"
+
+    def kill(self) -> None:
+        """With SIGKILL."""
+        self._process.kill()
+        self._process.wait()
+
+    def __enter__(self) -> ShmClient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+        with self._process:
+            pass
+
+
+def main() -> None:
+    """Work until killed."""
+    address, key = sys.argv[1:]
+    region = shm.create_shared_memory_region("mine", key, 2 * BYTES)
+    given = np.arange(4 * ROWS, dtype=np.float32).reshape(ROWS, 4)
+    shm.set_shared_memory_region(region, [given])
+    client = tritonclient.grpc.InferenceServerClient(address)
+    client.register_system_shared_memory("mine", key, 2 * BYTES)
+    print("registered", flush=True)
+    tensor = tritonclient.grpc.InferInput("x", [ROWS, 4], "FP32")
+    tensor.set_shared_memory("mine", BYTES)
+    wanted = tritonclient.grpc.InferRequestedOutput("y")
+    wanted.set_shared_memory("mine", BYTES, BYTES)
+    while True:
+        client.infer("echo_fp32", [tensor], outputs=[wanted])
+        if not (shm.get_contents_as_numpy(region, np.float32, [ROWS, 4], BYTES) == given).all():
+            sys.exit("another's numbers")
+
+
+if __name__ == "__main__":
+    main()

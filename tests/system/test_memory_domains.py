@@ -1,0 +1,362 @@
+"""Memory that devices own, as a client of the library sees it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from nnhal.arrays import Array
+from nnhal.errors import HalError
+from nnhal.memory import create_ashmem, create_blob, open_pool
+from nnhal.remote import RemoteDevice
+from nnhal.types import ErrorStatus
+from nnhal.v1 import framework_pb2 as wire
+from nnhal_client import Binding, DomainMemory, Framework, MemoryRole, Model, connect
+from nnhal_client.up import DEFAULT_TOPOLOGY, Testbed
+from tests.support.memory_keeper import memory_keeper
+from tests.support.resources import resources_of
+from tests.support.waiting import wait_for_death, wait_until
+
+X = np.linspace(-2, 2, 64, dtype=np.float32).reshape(1, 64)
+ZEROS = np.zeros((1, 64), np.float32)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """y = tanh(x + z)."""
+    return save(tmp_path / "sum.onnx", [1, 64])
+
+
+def save(file: Path, shape: list[int | str]) -> Path:
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xzy"]
+    nodes = [
+        helper.make_node("Add", ["x", "z"], ["s"], name="sum"),
+        helper.make_node("Tanh", ["s"], ["y"], name="tanh"),
+    ]
+    graph = helper.make_graph(nodes, "g", values[:2], values[2:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), file)
+    return file
+
+
+@pytest.fixture
+def devices(testbed: Testbed) -> Iterator[dict[str, RemoteDevice]]:
+    """Sessions with the devices, to see what they hold."""
+    with RemoteDevice(testbed.endpoint("cpu_ref")) as ref, RemoteDevice(testbed.endpoint("cpu_acc")) as acc:
+        yield {"cpu_ref": ref, "cpu_acc": acc}
+
+
+def content(memory: DomainMemory, like: Array = X) -> Array:
+    values = np.empty_like(like)
+    memory.copy_to(values)
+    return values
+
+
+def refused(status: ErrorStatus, words: str) -> pytest.RaisesExc[HalError]:
+    return pytest.raises(HalError, match=words, check=lambda error: error.status == status)
+
+
+@pytest.mark.contract("MR-11")
+def test_values_go_from_the_host_over_two_devices_and_back(framework: Framework, path: Path) -> None:
+    memories = []
+    for device in ("cpu_ref", "cpu_acc"):
+        model = framework.load(path, devices=[device])
+        memories.append(framework.allocate([model.input_role("x")]))
+    first, second = memories
+    assert (first.device, first.host, second.device, second.host) == ("cpu_ref", None, "cpu_acc", None)
+    first.copy_from(X)
+    second.copy_from(first)
+    np.testing.assert_array_equal(content(second), X)
+    blob = create_blob(X.nbytes)
+    first.copy_from(ZEROS)
+    second.copy_to(first)
+    first.copy_to(blob)
+    np.testing.assert_array_equal(open_pool(blob, writable=False).read(0, X.nbytes).view(np.float32), X[0])
+
+
+@pytest.mark.contract("MR-09", "MR-11")
+def test_memory_of_two_devices_is_the_hosts(framework: Framework, path: Path) -> None:
+    roles = [framework.load(path, devices=[device]).input_role("x") for device in ("cpu_ref", "cpu_acc")]
+    memory = framework.allocate(roles)
+    assert memory.device == ""
+    assert memory.host is not None
+    memory.copy_from(X)
+    np.testing.assert_array_equal(content(memory), X)
+    seen = open_pool(memory.host, writable=False).read(0, X.nbytes)
+    np.testing.assert_array_equal(seen.view(np.float32), X[0])
+
+
+@pytest.mark.contract("MR-07", "MR-09")
+def test_memory_of_two_devices_is_nobodys_where_a_model_denies_fallback(framework: Framework, path: Path) -> None:
+    first = framework.load(path, devices=["cpu_ref"])
+    second = framework.load(path, devices=["cpu_acc"], fallback="deny")
+    with refused(ErrorStatus.GENERAL_FAILURE, "used on cpu_acc, cpu_ref, expected one device"):
+        framework.allocate([first.input_role("x"), second.input_role("x")])
+
+
+@pytest.mark.contract("MR-12")
+def test_a_copy_that_cannot_be_made_leaves_no_values(framework: Framework, path: Path) -> None:
+    model = framework.load(path, devices=["cpu_ref"])
+    memory, empty = (framework.allocate([model.input_role(name)]) for name in "xz")
+    with refused(ErrorStatus.INVALID_ARGUMENT, "uninitialised"):
+        content(memory)
+    for source in (empty, X[:, :32], np.zeros((2, 64), np.float32), create_ashmem(4)):
+        memory.copy_from(X)
+        np.testing.assert_array_equal(content(memory), X)
+        with refused(ErrorStatus.INVALID_ARGUMENT, "uninitialised|bytes, expected 256"):
+            memory.copy_from(source)
+        with refused(ErrorStatus.INVALID_ARGUMENT, "uninitialised"):
+            content(memory)
+    memory.copy_from(X)
+    with refused(ErrorStatus.INVALID_ARGUMENT, "a destination of 128 bytes, expected 256"):
+        content(memory, X[:, :32])
+    np.testing.assert_array_equal(content(memory), X)
+
+
+def test_what_is_no_memory_cannot_be_copied_or_freed(framework: Framework, path: Path) -> None:
+    model = framework.load(path, devices=["cpu_ref"])
+    memory = framework.allocate([model.input_role("x")])
+    binding = model.bind()
+    for handle in (memory.handle + 100, -1, 0):
+        with refused(ErrorStatus.INVALID_ARGUMENT, f"memory {handle} does not exist"):
+            framework.calls.call(framework.stub.FreeMemory, wire.FreeMemoryRequest(memory=handle))
+    ends = wire.CopyMemoryRequest(source=wire.MemoryEnd(memory=memory.handle))
+    with refused(ErrorStatus.INVALID_ARGUMENT, "without a destination"):
+        framework.calls.call(framework.stub.CopyMemory, ends)
+    memory.close()
+    memory.close()
+    with refused(ErrorStatus.INVALID_ARGUMENT, f"memory {memory.handle} does not exist in this session, or was"):
+        memory.copy_from(X)
+    binding.close()
+    with pytest.raises(ValueError, match=r"no output 'x'; there are \['y'\]"):
+        model.output_role("x")
+
+
+def test_memory_of_another_session_is_none(testbed: Testbed, framework: Framework, path: Path) -> None:
+    memory = framework.allocate([framework.load(path, devices=["cpu_ref"]).input_role("x")])
+    with connect(testbed.framework) as other:
+        model = other.load(path, devices=["cpu_ref"])
+        with refused(ErrorStatus.INVALID_ARGUMENT, f"memory {memory.handle} does not exist in this session"):
+            model.bind(memories={"x": memory})
+
+
+@pytest.mark.contract("MR-14")
+def test_memory_is_bound_for_its_roles_and_whole(framework: Framework, path: Path) -> None:
+    model, twin = (framework.load(path, devices=["cpu_ref"]) for _ in range(2))
+    memory = framework.allocate([model.input_role("x")])
+    for bound, name in ((model, "z"), (model, "y"), (twin, "x")):
+        with refused(ErrorStatus.INVALID_ARGUMENT, "the memory was not allocated for"):
+            bound.bind(memories={name: memory})
+    with pytest.raises(ValueError, match=r"got memory for \['w'\], expected some of"):
+        model.bind(memories={"w": memory})
+
+
+def test_memory_goes_when_it_is_freed_and_nothing_uses_it_any_more(
+    framework: Framework, devices: dict[str, RemoteDevice], path: Path
+) -> None:
+    device = devices["cpu_ref"]
+    before = device.usage().buffers
+    model = framework.load(path, devices=["cpu_ref"])
+    with framework.allocate([model.input_role("x")]) as memory:
+        assert device.usage().buffers == before + 1
+        memory.copy_from(X)
+        binding = model.bind(memories={"x": memory})
+    assert device.usage().buffers == before + 1
+    binding.inputs["z"][...] = ZEROS
+    binding.run()
+    np.testing.assert_allclose(binding.outputs["y"], np.tanh(X), atol=1e-6)
+    binding.close()
+    assert device.usage().buffers == before
+
+
+def test_a_client_that_is_killed_leaves_no_memory(
+    testbed: Testbed, framework: Framework, devices: dict[str, RemoteDevice], path: Path
+) -> None:
+    framework.load(path, devices=["cpu_ref"]).run({"x": X, "z": X})
+    device, pid = devices["cpu_ref"], testbed.pid("framework")
+    before, resources = device.usage(), resources_of(pid)
+    with memory_keeper(testbed.framework, path) as client:
+        assert device.usage().buffers == before.buffers + 3
+        client.kill()
+        wait_until(lambda: device.usage().buffers == before.buffers, "buffers are released")
+        wait_until(lambda: device.usage().buffer_bytes == before.buffer_bytes, "their memory is given back")
+        wait_until(lambda: resources_of(pid).within(resources), "the framework has let go of everything")
+
+
+@pytest.mark.slow
+def test_memory_of_a_device_that_died_says_so_and_all_else_goes_on(short_path: Path, path: Path) -> None:
+    with Testbed(DEFAULT_TOPOLOGY, short_path) as bed, connect(bed.framework) as session:
+        model = session.load(path, devices=["cpu_acc", "cpu_ref"], pins={"op:ADD": "cpu_acc", "op:TANH": "cpu_acc"})
+        memory = session.allocate([model.input_role("x")])
+        assert memory.device == "cpu_acc"
+        memory.copy_from(X)
+        victim = bed.pid("cpu_acc")
+        os.kill(victim, signal.SIGKILL)
+        wait_for_death(victim)
+        for use in (lambda: content(memory), lambda: memory.copy_from(X)):
+            with refused(ErrorStatus.DEVICE_UNAVAILABLE, "device cpu_acc's own, and is gone with the device's process"):
+                use()
+        memory.close()
+        np.testing.assert_allclose(model.run({"x": X, "z": ZEROS})["y"], np.tanh(X), atol=1e-6)
+
+
+@pytest.mark.slow
+def test_memory_of_a_process_that_came_back_is_not_taken_for_that_of_the_one_that_died(
+    short_path: Path, path: Path
+) -> None:
+    with Testbed(DEFAULT_TOPOLOGY, short_path) as bed, connect(bed.framework) as session:
+        model = session.load(path, devices=["cpu_acc", "cpu_ref"], pins={"op:ADD": "cpu_acc", "op:TANH": "cpu_acc"})
+        lost = [session.allocate([role]) for role in (model.input_role("x"), model.output_role("y"))]
+        lost[0].copy_from(X)
+        bindings = [model.bind(memories={name: memory}) for name, memory in zip("xy", lost, strict=True)]
+        victim = bed.pid("cpu_acc")
+        os.kill(victim, signal.SIGKILL)
+        wait_for_death(victim)
+        wait_until(lambda: all(device.available for device in session.devices()), "the device is back")
+        # Its buffers are counted from 1 again.
+        found = [session.allocate([role]) for role in (model.input_role("x"), model.output_role("y"))]
+        assert [memory.device for memory in found] == ["cpu_acc", "cpu_acc"]
+        for memory in found:
+            memory.copy_from(ZEROS)
+        for binding, memory, name in zip(bindings, lost, "xy", strict=True):
+            with refused(ErrorStatus.DEVICE_UNAVAILABLE, "device cpu_acc's own, and is gone"):
+                binding.run()
+            with refused(ErrorStatus.DEVICE_UNAVAILABLE, "device cpu_acc's own, and is gone"):
+                model.bind(memories={name: memory})
+        for memory in found:
+            np.testing.assert_array_equal(content(memory), ZEROS)
+
+
+@pytest.mark.contract("MR-05")
+@pytest.mark.parametrize("device", ["cpu_ref", "cpu_acc"])
+def test_values_stay_on_the_device_from_run_to_run(
+    framework: Framework, devices: dict[str, RemoteDevice], path: Path, device: str
+) -> None:
+    model = framework.load(path, devices=[device])
+    even = framework.allocate([model.input_role("x"), model.output_role("y")])
+    odd = framework.allocate([model.input_role("x"), model.output_role("y")])
+    assert (even.device, odd.device) == (device, device)
+    there = model.bind(memories={"x": even, "y": odd})
+    back = model.bind(memories={"x": odd, "y": even})
+    assert (set(there.inputs), set(there.outputs)) == ({"z"}, set())
+    even.copy_from(X)
+    copied = devices[device].usage().buffer_copied_bytes
+    expected = X
+    for binding in (there, back, there):
+        binding.fill({"z": X})
+        binding.run()
+        expected = np.tanh(expected + X)
+    assert devices[device].usage().buffer_copied_bytes == copied
+    np.testing.assert_allclose(content(odd), expected, atol=1e-6)
+
+
+def test_the_hosts_memory_is_used_in_the_same_way(framework: Framework, path: Path) -> None:
+    pins = {"op:ADD": "cpu_acc", "op:TANH": "cpu_ref"}
+    model = framework.load(path, pins=pins)
+    memory = framework.allocate([model.input_role("x"), model.output_role("y")])
+    assert memory.device == ""
+    written = model.bind(memories={"y": memory})
+    with refused(ErrorStatus.INVALID_ARGUMENT, "uninitialised"):
+        content(memory)
+    written.fill({"x": X, "z": ZEROS})
+    written.run()
+    np.testing.assert_allclose(content(memory), np.tanh(X), atol=1e-6)
+    read = model.bind(memories={"x": memory})
+    read.fill({"z": X})
+    read.run()
+    np.testing.assert_allclose(read.outputs["y"], np.tanh(np.tanh(X) + X), atol=1e-6)
+
+
+@pytest.mark.contract("MR-15")
+@pytest.mark.parametrize("pins", [{}, {"op:ADD": "cpu_acc", "op:TANH": "cpu_ref"}], ids=["device", "host"])
+def test_memory_without_values_is_no_input_and_no_device_is_asked(
+    framework: Framework, devices: dict[str, RemoteDevice], path: Path, pins: dict[str, str]
+) -> None:
+    model = framework.load(path, devices=[] if pins else ["cpu_ref"], pins=pins)
+    memory = framework.allocate([model.input_role("x"), model.output_role("y")])
+    binding = model.bind(memories={"x": memory})
+    binding.fill({"z": ZEROS})
+    before = [device.usage().executions_ended for device in devices.values()]
+    with refused(ErrorStatus.GENERAL_FAILURE, "uninitialised"):
+        binding.run()
+    assert [device.usage().executions_ended for device in devices.values()] == before
+    memory.copy_from(X)
+    binding.run()
+    np.testing.assert_allclose(binding.outputs["y"], np.tanh(X), atol=1e-6)
+
+
+@pytest.mark.contract("MR-10", "MR-15")
+def test_an_output_of_unknown_dimensions_is_an_input_of_those_that_it_turned_out_to_have(
+    framework: Framework, tmp_path: Path
+) -> None:
+    model = framework.load(save(tmp_path / "open.onnx", ["n", 64]), devices=["cpu_ref"])
+    memory = framework.allocate([model.output_role("y"), model.input_role("x")])
+    assert memory.device == "cpu_ref"
+    twice = np.concatenate([X, X])
+    with model_binding(model, {"y": memory}, {"x": (2, 64), "z": (2, 64)}) as binding:
+        binding.fill({"x": twice, "z": twice})
+        binding.run()
+    np.testing.assert_allclose(content(memory, twice), np.tanh(2 * twice), atol=1e-6)
+    with model_binding(model, {"x": memory}, {"x": (1, 64), "z": (1, 64)}) as binding:
+        binding.fill({"z": X})
+        with refused(ErrorStatus.INVALID_ARGUMENT, r"\[2, 64\]"):
+            binding.run()
+    with model_binding(model, {"x": memory}, {"x": (2, 64), "z": (2, 64)}) as binding:
+        binding.fill({"z": twice})
+        binding.run()
+        np.testing.assert_allclose(binding.outputs["y"], np.tanh(np.tanh(2 * twice) + twice), atol=1e-6)
+
+
+@contextmanager
+def model_binding(
+    model: Model, memories: dict[str, DomainMemory], dimensions: dict[str, tuple[int, ...]]
+) -> Iterator[Binding]:
+    binding = model.bind(memories=memories, dimensions={**dimensions, "y": dimensions["z"]})
+    yield binding
+    binding.close()
+
+
+def test_values_of_an_extension_lie_on_the_host(framework: Framework, tmp_path: Path) -> None:
+    values = [helper.make_tensor_value_info(name, TensorProto.DOUBLE, [1, 64]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Sinh", ["x"], ["y"], name="sinh")], "g", values[:1], values[1:])
+    file = tmp_path / "double.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), file)
+    model = framework.load(file)
+    memories = {name: framework.allocate([role]) for name, role in roles_of(model).items()}
+    assert [memory.device for memory in memories.values()] == ["", ""]
+    x = X.astype(np.float64)
+    memories["x"].copy_from(x)
+    model.bind(memories=memories).run()
+    np.testing.assert_allclose(content(memories["y"], x), np.sinh(x))
+
+
+def roles_of(model: Model) -> dict[str, MemoryRole]:
+    return {"x": model.input_role("x"), "y": model.output_role("y")}
+
+
+def test_memory_is_copied_while_runs_write_it(framework: Framework, path: Path) -> None:
+    model = framework.load(path, devices=["cpu_ref"])
+    memory = framework.allocate([model.output_role("y")])
+    binding = model.bind(memories={"y": memory})
+    binding.fill({"x": X, "z": ZEROS})
+    binding.run()
+
+    def copy() -> Array:
+        for _ in range(50):
+            values = content(memory)
+        return values
+
+    with ThreadPoolExecutor(2) as pool:
+        copies = [pool.submit(copy) for _ in range(2)]
+        for _ in range(50):
+            binding.run()
+        for done in copies:
+            np.testing.assert_allclose(done.result(), np.tanh(X), atol=1e-6)

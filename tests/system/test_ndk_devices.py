@@ -1,0 +1,338 @@
+"""Devices, what they would take, and compilations for devices that an application names, through the NDK's API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nnhal.codec import capabilities_to_wire, extensions_to_wire
+from nnhal.endpoint import Endpoint
+from nnhal.operations._types import B8, F32, FLOAT32
+from nnhal.types import (
+    Capabilities,
+    DeviceType,
+    ErrorStatus,
+    ExecutionPreference,
+    Extension,
+    ExtensionNameAndPrefix,
+    Model,
+    Operand,
+    OperandLifeTime,
+    OperandPerformance,
+    Operation,
+    OperationType,
+    PerformanceInfo,
+    Priority,
+    Subgraph,
+)
+from nnhal.types.layout import Dimensions
+from nnhal.v1 import device_pb2, types_pb2
+from nnhal_client import Framework
+from nnhal_client.ndk import (
+    REFERENCE,
+    Compilation,
+    Execution,
+    ResultCode,
+    devices,
+    supported_operations,
+)
+from tests.support.models import Recipe
+from tests.support.ndk import Floors, floor_model, framework_over, named, refused
+from tests.support.scripted import LAUNCHED, VERSION, Call, Script, ScriptedDevice, notified, preparing
+from tests.support.subgraphs import Program
+
+FAST = PerformanceInfo(0.5, 0.5)
+CAPABILITIES = Capabilities(FAST, FAST, (OperandPerformance(F32, FAST), OperandPerformance(B8, FAST)), FAST, FAST)
+CONTROL_FLOW = (OperationType.IF, OperationType.WHILE)
+HINTS = Extension("com.acme.hints", ())
+
+
+def takes(*types: OperationType) -> Script:
+    """A device that supports these operations only."""
+    return answering(lambda code: code in types)
+
+
+def takes_all_but(*types: OperationType) -> Script:
+    """A device that supports all others."""
+    return answering(lambda code: code not in types)
+
+
+def answering(supports: Callable[[int], bool]) -> Script:
+    def supported(request: Any, call: Call) -> device_pb2.GetSupportedOperationsResponse:
+        answers = [supports(operation.type) for operation in request.model.main.operations]
+        return device_pb2.GetSupportedOperationsResponse(supported=answers)
+
+    capabilities = device_pb2.GetCapabilitiesResponse(capabilities=capabilities_to_wire(CAPABILITIES))
+    return {"Device.GetSupportedOperations": supported, "Device.GetCapabilities": capabilities}
+
+
+Over = Callable[..., Framework]
+"""A framework over cpu_ref and scripted devices, which are kept in ``scripted``, by name."""
+
+
+@pytest.fixture
+def scripted() -> dict[str, ScriptedDevice]:
+    """The scripted devices of the test."""
+    return {}
+
+
+@pytest.fixture
+def over(cpu_ref: Endpoint, short_path: Path, scripted: dict[str, ScriptedDevice]) -> Iterator[Over]:
+    """Starts devices and a framework."""
+    with ExitStack() as stack:
+
+        def start(**scripts: Script) -> Framework:
+            endpoints = {"cpu_ref": cpu_ref}
+            for name, script in scripts.items():
+                device = ScriptedDevice(Endpoint(short_path / name), script)
+                scripted[name] = stack.enter_context(device)
+                endpoints[name] = scripted[name].endpoint
+            return stack.enter_context(framework_over(short_path, endpoints))
+
+        yield start
+
+
+def chain(*types: OperationType) -> Model:
+    """Operations one after the other; those of two inputs get the model's input as the second."""
+    recipe = Recipe()
+    first = value = recipe.input(F32, (4,))
+    (none,) = recipe.integers(0)
+    for code in types:
+        more = {OperationType.ADD: [first, none], OperationType.MUL: [first, none], OperationType.MAXIMUM: [first]}
+        value = recipe.operation(code, [value, *more.get(code, [])], Operand(F32, (4,)))
+    return recipe.build(value).model
+
+
+def backwards(model: Model) -> Model:
+    """The model with its operations listed from the last to the first."""
+    return replace(model, main=replace(model.main, operations=model.main.operations[::-1]))
+
+
+def with_loops(*shapes: Dimensions) -> Model:
+    """A RELU, and a WHILE for each of the shapes of what goes round in it, for as long as a flag says."""
+    program = Program()
+    main = program.graph()
+    outputs = [main.operation(OperationType.RELU, [main.input((4,), F32)], Operand(F32, (4,)))]
+    for shape in shapes:
+        condition, body = program.graph(), program.graph()
+        condition.input(shape, F32)
+        condition.returns(
+            condition.operation(OperationType.LOGICAL_NOT, [condition.input((1,), B8)], Operand(B8, (1,)))
+        )
+        rounds, flag = body.input(shape, F32), body.input((1,), B8)
+        body.returns(
+            body.operation(OperationType.RELU, [rounds], Operand(F32, shape)),
+            body.operation(OperationType.LOGICAL_NOT, [flag], Operand(B8, (1,))),
+        )
+        loop = [main.reference(condition), main.reference(body), main.input(shape, F32), main.input((1,), B8)]
+        outputs.append(main.operation(OperationType.WHILE, loop, Operand(F32, shape), Operand(B8, (1,))))
+    main.returns(*outputs)
+    return program.resolved().model
+
+
+@pytest.mark.contract("IC-01")
+def test_devices_are_listed_as_registered_with_the_cpu_last(over: Over) -> None:
+    framework = over(
+        npu={
+            "Device.GetSupportedExtensions": device_pb2.GetSupportedExtensionsResponse(
+                extensions=extensions_to_wire([HINTS])
+            )
+        },
+        gpu={"Device.GetType": device_pb2.GetTypeResponse(type=types_pb2.DEVICE_TYPE_GPU)},
+    )
+    npu, gpu, cpu = devices(framework)
+    assert (npu.name, npu.version, npu.type, npu.feature_level) == ("npu", VERSION, DeviceType.ACCELERATOR, 8)
+    assert (gpu.name, gpu.version, gpu.type, gpu.feature_level) == ("gpu", VERSION, DeviceType.GPU, 8)
+    assert (cpu.name, cpu.type, cpu.feature_level) == ("nnapi-reference", DeviceType.CPU, 8)
+    assert (npu.extensions, gpu.extensions) == ((HINTS,), ())
+
+
+@pytest.mark.contract("IC-03", "IC-04")
+def test_support_is_told_in_the_order_of_the_application(over: Over) -> None:
+    framework = over(npu=takes_all_but(OperationType.MAXIMUM))
+    npu = named(framework, "npu")
+    model = chain(OperationType.ADD, OperationType.MAXIMUM)
+    assert supported_operations(framework, model, npu) == [True, False]
+    assert supported_operations(framework, backwards(model), npu) == [False, True]
+
+
+@pytest.mark.contract("IC-03")
+def test_of_several_devices_one_that_takes_it_is_enough(over: Over) -> None:
+    framework = over(
+        npu=takes(OperationType.ADD),
+        gpu=takes(OperationType.MUL),
+        broken={"Device.GetSupportedOperations": device_pb2.GetSupportedOperationsResponse(supported=[True])},
+    )
+    model = chain(OperationType.ADD, OperationType.MUL, OperationType.MAXIMUM)
+    assert supported_operations(framework, model, named(framework, "npu")) == [True, False, False]
+    assert supported_operations(framework, model, named(framework, "npu", "gpu", "broken")) == [True, True, False]
+    assert supported_operations(framework, model, named(framework, REFERENCE)) == [True] * 3
+    assert supported_operations(framework, model, named(framework, "broken")) == [False] * 3
+    refused(ResultCode.BAD_DATA, lambda: supported_operations(framework, model, []))
+    refused(ResultCode.BAD_DATA, lambda: supported_operations(framework, model, named(framework, "npu", "npu")))
+
+
+@pytest.mark.contract("IC-05", "IC-06", "IC-07", "PT-26")
+def test_control_flow_is_offered_unless_a_subgraph_is_of_unknown_rank(over: Over) -> None:
+    framework = over(npu=takes_all_but(*CONTROL_FLOW), gpu=takes_all_but())
+    npu, gpu, cpu = (named(framework, name) for name in ("npu", "gpu", REFERENCE))
+    assert supported_operations(framework, with_loops((4,)), npu) == [True, False]
+    assert supported_operations(framework, with_loops((4,)), gpu) == [True, True]
+    assert supported_operations(framework, with_loops((4,), ()), npu) == [True, False, False]
+    assert supported_operations(framework, with_loops((4,), ()), gpu) == [False, False, False]
+    assert supported_operations(framework, with_loops((4,), ()), cpu) == [True, True, True]
+
+
+@pytest.mark.contract("PT-26")
+def test_a_model_that_cannot_be_offered_to_a_device_runs_on_the_cpu(over: Over) -> None:
+    framework = over(gpu=takes_all_but())
+    with Compilation(framework, with_loops((4,))) as offered:
+        offered.finish()
+        assert set(offered.loaded.steps) == {"gpu"}
+    with Compilation(framework, with_loops((4,), ())) as not_offered:
+        not_offered.finish()
+        assert set(not_offered.loaded.steps) == {"cpu_ref"}
+
+
+def test_operations_may_be_listed_in_any_order(over: Over) -> None:
+    framework, result = over(), np.zeros(4, np.float32)
+    model = backwards(chain(OperationType.ADD, OperationType.MUL, OperationType.FLOOR))
+    with Compilation(framework, model) as compilation:
+        compilation.finish()
+        with Execution(compilation) as execution:
+            execution.set_input(0, np.array([0.5, 1.0, 1.5, 2.0], np.float32))
+            execution.set_output(0, result)
+            execution.compute()
+    np.testing.assert_array_equal(result, [0, 2, 4, 8])
+
+
+@pytest.mark.contract("IC-08", "FB-10")
+def test_a_named_device_without_an_operation_is_not_helped(over: Over, scripted: dict[str, ScriptedDevice]) -> None:
+    framework = over(npu=takes(OperationType.ADD))
+    with Compilation(framework, chain(OperationType.ADD, OperationType.MUL), named(framework, "npu")) as compilation:
+        refused(ResultCode.BAD_DATA, compilation.finish, "MUL")
+        refused(ResultCode.BAD_STATE, compilation.finish)
+        refused(ResultCode.BAD_STATE, lambda: Execution(compilation))
+    assert scripted["npu"].count("Device.PrepareModelWithConfig") == 0
+
+
+@pytest.mark.contract("IC-09")
+def test_named_devices_share_a_model(over: Over) -> None:
+    framework = over(npu=takes(OperationType.ADD), gpu=takes(OperationType.MUL))
+    both = named(framework, "npu", "gpu")
+    with Compilation(framework, chain(OperationType.ADD, OperationType.MUL), both) as compilation:
+        compilation.finish()
+        assert compilation.loaded.steps == ("npu", "gpu")
+
+
+@pytest.mark.contract("IC-13")
+@pytest.mark.parametrize("count", [None, 2], ids=["none named", "two named"])
+def test_timing_timeouts_and_hints_are_for_one_named_device(over: Over, count: int | None) -> None:
+    framework = over(npu=answering(lambda _: True), gpu=answering(lambda _: True))
+    chosen = named(framework, "npu", "gpu") if count else None
+    with Compilation(framework, floor_model(), chosen) as compilation:
+        refused(ResultCode.BAD_DATA, lambda: compilation.set_timeout(1))
+        refused(ResultCode.BAD_DATA, lambda: compilation.add_extension_attribute(HINTS.name, 1, b""))
+        compilation.finish()
+        with Execution(compilation) as execution:
+            refused(ResultCode.BAD_DATA, lambda: execution.set_measure_timing(True))
+            refused(ResultCode.BAD_DATA, lambda: execution.set_timeout(1))
+            refused(ResultCode.BAD_DATA, lambda: execution.add_extension_attribute(HINTS.name, 1, b""))
+            execution.set_input(0, np.zeros(1, np.float32))
+            execution.set_output(0, np.zeros(1, np.float32))
+            refused(ResultCode.BAD_DATA, lambda: execution.start_compute_with_dependencies(duration_ns=1))
+    refused(ResultCode.BAD_DATA, lambda: Compilation(framework, floor_model(), []))
+
+
+def test_what_is_set_reaches_the_device(over: Over, scripted: dict[str, ScriptedDevice]) -> None:
+    floors = Floors()
+    extensions = device_pb2.GetSupportedExtensionsResponse(extensions=extensions_to_wire([HINTS]))
+    framework = over(npu={**floors.script, "Device.GetSupportedExtensions": extensions})
+    with Compilation(framework, floor_model(), named(framework, "npu")) as compilation:
+        compilation.set_preference(ExecutionPreference.LOW_POWER)
+        compilation.set_priority(Priority.HIGH)
+        compilation.set_timeout(10**13)
+        compilation.add_extension_attribute(HINTS.name, 7, b"seven")
+        refused(ResultCode.BAD_DATA, lambda: compilation.add_extension_attribute(HINTS.name, 7, b"again"))
+        refused(ResultCode.BAD_DATA, lambda: compilation.add_extension_attribute("com.acme.others", 7, b""))
+        refused(ResultCode.BAD_DATA, lambda: compilation.add_extension_attribute(HINTS.name, 1 << 16, b""))
+        compilation.finish()
+        refused(ResultCode.BAD_STATE, lambda: compilation.set_priority(Priority.LOW))
+        refused(ResultCode.BAD_STATE, lambda: compilation.add_extension_attribute(HINTS.name, 8, b""))
+        with Execution(compilation) as execution:
+            execution.add_extension_attribute(HINTS.name, 9, b"nine")
+            execution.set_input(0, np.zeros(1, np.float32))
+            execution.set_output(0, np.zeros(1, np.float32))
+            execution.compute()
+    (prepared,) = scripted["npu"].requests("Device.PrepareModelWithConfig")
+    config = prepared.config
+    assert (config.preference, config.priority) == (ExecutionPreference.LOW_POWER, Priority.HIGH)
+    assert config.deadline_ns > 0
+    assert [(hint.token, hint.value) for hint in config.compilation_hints] == [(0x10007, b"seven")]
+    assert [(entry.name, entry.prefix) for entry in config.extension_name_to_prefix] == [(HINTS.name, 1)]
+    (created,) = scripted["npu"].requests("PreparedModel.CreateReusableExecution")
+    assert [(hint.token, hint.value) for hint in created.config.execution_hints] == [(0x10009, b"nine")]
+    assert [(entry.name, entry.prefix) for entry in created.config.extension_name_to_prefix] == [(HINTS.name, 1)]
+
+
+@pytest.mark.contract("IC-14")
+def test_a_timeout_of_0_is_none(over: Over, scripted: dict[str, ScriptedDevice]) -> None:
+    framework = over(npu={})
+    with Compilation(framework, floor_model(), named(framework, "npu")) as compilation:
+        refused(ResultCode.BAD_DATA, lambda: compilation.set_timeout(-1))
+        compilation.set_timeout(0)
+        compilation.finish()
+    (prepared,) = scripted["npu"].requests("Device.PrepareModelWithConfig")
+    assert prepared.config.deadline_ns == -1
+
+
+@pytest.mark.contract("IC-16")
+@pytest.mark.parametrize(("axis", "seen"), [(-1, 2), (0, 3)])
+def test_devices_do_not_see_defaults_at_the_end(
+    over: Over, scripted: dict[str, ScriptedDevice], axis: int, seen: int
+) -> None:
+    recipe = Recipe()
+    inputs = [recipe.input(F32, (2, 2)), recipe.constant(FLOAT32, 1.0), *recipe.integers(axis)]
+    model = recipe.build(recipe.operation(OperationType.SOFTMAX, inputs, Operand(F32, (2, 2)))).model
+    framework = over(npu={})
+    npu = named(framework, "npu")
+    assert supported_operations(framework, model, npu) == [True]
+    with Compilation(framework, model, npu) as compilation:
+        compilation.finish()
+    for method in ("Device.GetSupportedOperations", "Device.PrepareModelWithConfig"):
+        for request in scripted["npu"].requests(method):
+            assert [len(operation.inputs) for operation in request.model.main.operations] == [seen]
+
+
+def vendor_model() -> Model:
+    """One operation of an extension."""
+    operands = (
+        Operand(F32, (4,), lifetime=OperandLifeTime.SUBGRAPH_INPUT),
+        Operand(F32, (4,), lifetime=OperandLifeTime.SUBGRAPH_OUTPUT),
+    )
+    graph = Subgraph(operands, (Operation(0x10001, (0,), (1,)),), (0,), (1,))
+    return Model(graph, extension_name_to_prefix=(ExtensionNameAndPrefix("com.acme.vendor", 1),))
+
+
+@pytest.mark.contract("PT-14", "FB-11")
+@pytest.mark.parametrize("status", [ErrorStatus.GENERAL_FAILURE, ErrorStatus.DEVICE_UNAVAILABLE])
+def test_a_vendor_operation_that_cannot_be_prepared_is_an_error(
+    over: Over, scripted: dict[str, ScriptedDevice], status: ErrorStatus
+) -> None:
+    framework = over(npu={"Device.PrepareModelWithConfig": preparing(LAUNCHED, notified(status, message="as told"))})
+    with Compilation(framework, vendor_model()) as compilation:
+        refused(ResultCode.from_status(status), compilation.finish, "as told")
+        refused(ResultCode.BAD_STATE, lambda: Execution(compilation))
+    assert scripted["npu"].count("Device.PrepareModelWithConfig") == 1
+
+
+@pytest.mark.contract("PT-13")
+def test_a_vendor_operation_that_nobody_has_is_bad_data(over: Over) -> None:
+    with Compilation(over(npu=answering(lambda _: False)), vendor_model()) as compilation:
+        refused(ResultCode.BAD_DATA, compilation.finish)

@@ -1,0 +1,20 @@
+"""What docs/ndk.md shows, run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from nnhal_client.up import Testbed
+
+PAGE = Path(__file__).parents[2] / "docs/ndk.md"
+
+
+def test_the_page_prints_what_it_says(testbed: Testbed, capsys: pytest.CaptureFixture[str]) -> None:
+    text = PAGE.read_text()
+    (source,) = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    (printed,) = re.findall(r"^It prints `(.*)`\.$", text, re.MULTILINE)
+    exec(source.replace("/tmp/nnhal/framework", str(testbed.framework)), {})
+    assert capsys.readouterr().out.strip().splitlines()[-1] == printed.strip()

@@ -1,0 +1,36 @@
+"""One framework that serves the protocol, and unmodified clients of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import tritonclient.grpc
+import tritonclient.http
+
+from tests.support.front_door import Devices, Served, devices, front_door
+from tests.support.served_models import write_models
+from tests.support.tritonclients import Triton
+
+
+@pytest.fixture(scope="session")
+def device_processes() -> Iterator[Devices]:
+    """cpu_acc and cpu_ref, for all frameworks."""
+    with devices() as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A framework with all the models, where clients may have shared memory."""
+    repository = write_models(tmp_path_factory.mktemp("repository"))
+    with front_door(device_processes, repository, "--allow-client-shm") as process:
+        yield process
+
+
+@pytest.fixture(params=["grpc", "http"])
+def triton(request: pytest.FixtureRequest, served: Served) -> Iterator[Triton]:
+    """tritonclient, of each protocol."""
+    api = {"grpc": tritonclient.grpc, "http": tritonclient.http}[request.param]
+    with Triton(request.param, api, getattr(served, request.param)) as client:
+        yield client
