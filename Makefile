@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install demo run check test contract coverage bench proto demo-models clean
+.PHONY: help install demo run check test contract coverage peers bench proto demo-models clean
 help:  ## List the verbs
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
@@ -42,6 +42,15 @@ coverage: $(VENV)/.dev  ## Run the tests and report what they do not reach
 	$(BIN)/python -m coverage run --source hal,devices,service,client -m pytest
 	$(BIN)/python -m coverage report --skip-covered --omit '*/v1/*,*_pb2.py'
 
+PEERS ?= .peers
+$(PEERS)/kserve/.made:
+	$(PYTHON) -m venv $(PEERS)/kserve
+	$(PEERS)/kserve/bin/python -m pip install --quiet 'kserve==0.21.0'
+	@touch $@
+
+peers: $(VENV)/.dev $(PEERS)/kserve/.made  ## Run KServe's client, which takes 450 MB, against a live server
+	NNHAL_KSERVE=$(abspath $(PEERS))/kserve/bin/python $(BIN)/python -m pytest tests/system/v2/test_kserve.py
+
 bench: $(VENV)/.run  ## What a hop between processes costs
 	$(BIN)/nnhal bench hop
 
@@ -60,4 +69,4 @@ demo-models: $(VENV)/.dev  ## Train the networks that the demo ships
 	$(BIN)/python examples/digits/train.py
 
 clean:  ## Remove what the other verbs made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(PEERS) .mypy_cache .ruff_cache .pytest_cache

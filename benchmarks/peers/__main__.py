@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -37,20 +38,38 @@ from nnhal_client.bench.serve.server import serving
 _SIZES = tuple(4 << 10 << 2 * step for step in range(7))
 """Bytes, of V2 with shared memory against V2 with bytes: 4 KiB to 16 MiB."""
 _MODELS = (TINY, CNN, LARGE)
+_ATTEMPTS = 2
+"""On a busy machine pytriton's processes may miss one another when they start."""
 
 
 def main() -> int:
     """Measure and print; 1 where an aim is missed."""
     arguments = _parser().parse_args()
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
 
     def say(line: str) -> None:
         console.print(line, markup=False)
 
     started = {"date": datetime.now(UTC).isoformat(timespec="seconds"), **machine()}
+    started |= {"seconds": arguments.seconds, "rounds": arguments.rounds}
+    results: list[Result] = []
+    try:
+        for measured in _measured(arguments, say):
+            results += measured
+            if arguments.json:
+                arguments.json.write_text(json.dumps(_report(started, results, arguments.sizes), indent=1))
+    except KeyboardInterrupt:
+        say("interrupted: what there is by now")
+    found = ratios(results, arguments.sizes)
+    _show(results, found)
+    return int(any(ratio.is_met is False for ratio in found))
+
+
+def _measured(arguments: argparse.Namespace, say: Say) -> Iterator[list[Result]]:
+    """The results of one model at one concurrency after the other."""
     files = {TINY: rectifier(1 << 10), CNN: cnn(), LARGE: rectifier(16 << 20)}
     passing = {pass_through(size): rectifier(size) for size in arguments.sizes}
-    results: list[Result] = []
+    seconds, rounds = arguments.seconds, arguments.rounds
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nnhal-peers-")))
         nnhal = stack.enter_context(serving({**files, **passing}, arguments.instances))
@@ -60,22 +79,15 @@ def main() -> int:
             for name, addresses in peers.items():
                 contenders.update(peer_contenders(name, addresses, model))
             for concurrency in arguments.concurrency:
-                results += run_rounds(model, contenders, concurrency, arguments.seconds, arguments.rounds, say)
+                yield run_rounds(model, contenders, concurrency, seconds, rounds, say)
         for model in passing:
             both = {name: t for name, t in nnhal_contenders(nnhal, model).items() if name in (V2_BYTES, V2_SHARED)}
-            results += run_rounds(model, both, 1, arguments.seconds, arguments.rounds, say)
-    found = ratios(results, arguments.sizes)
-    _show(results, found)
-    if arguments.json:
-        report = {
-            **started,
-            "load_at_end": os.getloadavg()[0],
-            "seconds": arguments.seconds,
-            "rounds": arguments.rounds,
-        }
-        report |= {"results": [asdict(r) for r in results], "ratios": [{**asdict(r), "met": r.is_met} for r in found]}
-        arguments.json.write_text(json.dumps(report, indent=1))
-    return int(any(ratio.is_met is False for ratio in found))
+            yield run_rounds(model, both, 1, seconds, rounds, say)
+
+
+def _report(started: Mapping[str, object], results: list[Result], sizes: tuple[int, ...]) -> dict[str, object]:
+    found = [{**asdict(ratio), "met": ratio.is_met} for ratio in ratios(results, sizes)]
+    return {**started, "load_at_end": os.getloadavg()[0], "results": [asdict(r) for r in results], "ratios": found}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -105,12 +117,15 @@ def _peers(
         onnx.save(files[name], paths[name])
     found: dict[str, Addresses] = {}
     for name in arguments.peers:
-        try:
-            peer = installed(name, environments_directory())
-            found[name] = stack.enter_context(peer_server(peer, paths, arguments.instances, directory))
-            say(f"{name} serves")
-        except PeerError as error:
-            say(f"{name} is left out: {error}")
+        for attempt in range(_ATTEMPTS):
+            try:
+                peer = installed(name, environments_directory())
+                server = peer_server(peer, paths, arguments.instances, directory / f"{attempt}")
+                found[name] = stack.enter_context(server)
+                say(f"{name} serves")
+                break
+            except PeerError as error:
+                say(f"{name} is {'tried again' if attempt + 1 < _ATTEMPTS else 'left out'}: {error}")
     return found
 
 

@@ -14,8 +14,8 @@ NATIVE, NATIVE_COPIED = "nnhal native, in place", "nnhal native, copied"
 V2_BYTES, V2_SHARED = "nnhal gRPC, bytes", "nnhal gRPC, shared memory"
 HTTP_BYTES, HTTP_SHARED = "nnhal HTTP, bytes", "nnhal HTTP, shared memory"
 TRITON = "Triton"
+_NAMES = {Transport.GRPC: "gRPC", Transport.HTTP: "HTTP"}
 MLSERVER, KSERVE = "MLServer gRPC", "KServe gRPC"
-_SHAPES = {CNN: (1, 3, 224, 224), LARGE: (1, 4 << 20), TINY: (1, 256)}
 
 
 def pass_through(size: int) -> str:
@@ -42,11 +42,13 @@ def peer_contenders(peer: str, addresses: Addresses, model: str) -> Mapping[str,
     """A peer: Triton over each of its transports, the others over gRPC, which is the faster one of theirs."""
     if peer == "pytriton":
         return {
-            f"{TRITON} {kind}, {'shared memory' if shared else 'bytes'}": Target(
-                kind, addresses.grpc if kind is Transport.GRPC else addresses.http, model, shared_memory=shared
+            f"{TRITON} {_NAMES[kind]}, {'shared memory' if shared else 'bytes'}": Target(
+                kind,
+                addresses.grpc if kind is Transport.GRPC else addresses.http,
+                model,
+                shared_memory=shared,
             )
             for kind in (Transport.GRPC, Transport.HTTP)
             for shared in (False, True)
         }
-    name, shapes = (MLSERVER, {"x": _SHAPES[model]}) if peer == "mlserver" else (KSERVE, {})
-    return {name: Target(Transport.GRPC, addresses.grpc, model, shapes=shapes)}
+    return {MLSERVER if peer == "mlserver" else KSERVE: Target(Transport.GRPC, addresses.grpc, model)}

@@ -43,7 +43,7 @@ def installed(name: str, directory: Path) -> Peer:
             venv.create(directory / name, with_pip=True)
             command = [str(python), "-m", "pip", "install", "--quiet", *REQUIREMENTS[name]]
             subprocess.run(command, check=True, stdout=sys.stderr)
-        except (OSError, subprocess.CalledProcessError) as error:
+        except (OSError, ValueError, subprocess.CalledProcessError) as error:
             raise PeerError(f"{', '.join(REQUIREMENTS[name])} cannot be installed in {directory}: {error}") from error
         if not _can_import(python, name):
             raise PeerError(f"{name} is installed in {directory} and cannot be imported")

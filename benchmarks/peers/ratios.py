@@ -26,12 +26,16 @@ _KIB_256 = 256 << 10
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Requests per second of one over those of another. ``aim`` is the least that is wanted, None where nothing is."""
+    """Requests per second of one over those of another. ``aim`` is the least that is wanted, None where nothing is.
+
+    ``p50`` is the same of the median latencies, the other's over the one's: a busy machine disturbs it less.
+    """
 
     model: str
     concurrency: int
     what: str
     ratio: float
+    p50: float
     aim: float | None
 
     @property
@@ -44,28 +48,28 @@ def ratios(results: Sequence[Result], sizes: Sequence[int]) -> list[Ratio]:
     """All that the results allow."""
     found = []
     for model, concurrency in dict.fromkeys((result.model, result.concurrency) for result in results):
-        rates = {r.contender: r.rate for r in results if (r.model, r.concurrency) == (model, concurrency)}
+        own = {r.contender: r for r in results if (r.model, r.concurrency) == (model, concurrency)}
         found += [
-            Ratio(model, concurrency, what, over / under, aim)
-            for what, over, under, aim in _pairs(model, concurrency, rates, sizes)
+            Ratio(model, concurrency, what, over.rate / under.rate, under.p50_us / over.p50_us, aim)
+            for what, over, under, aim in _pairs(model, concurrency, own, sizes)
         ]
     return found
 
 
 def _pairs(
-    model: str, concurrency: int, rates: dict[str, float], sizes: Sequence[int]
-) -> Iterator[tuple[str, float, float, float | None]]:
-    native, plain, shared = (rates.get(name) for name in (NATIVE, V2_BYTES, V2_SHARED))
-    tritons = {name: rate for name, rate in rates.items() if name.startswith(TRITON)}
+    model: str, concurrency: int, own: dict[str, Result], sizes: Sequence[int]
+) -> Iterator[tuple[str, Result, Result, float | None]]:
+    native, plain, shared = (own.get(name) for name in (NATIVE, V2_BYTES, V2_SHARED))
+    tritons = [result for name, result in own.items() if name.startswith(TRITON)]
     if native is not None and tritons:
-        fastest = max(tritons, key=lambda name: tritons[name])
-        yield f"native over Triton's fastest ({fastest})", native, tritons[fastest], _AIMS.get(model)
-    if native is not None and FLOOR in rates:
+        fastest = max(tritons, key=lambda result: result.rate)
+        yield f"native over Triton's fastest ({fastest.contender})", native, fastest, _AIMS.get(model)
+    if native is not None and FLOOR in own:
         aim = 1 / 1.15 if model == LARGE and concurrency == 1 else None
-        yield "native over ONNX Runtime in process", native, rates[FLOOR], aim
+        yield "native over ONNX Runtime in process", native, own[FLOOR], aim
     for peer in (MLSERVER, KSERVE):
-        if plain is not None and peer in rates:
-            yield f"V2 gRPC bytes over {peer}", plain, rates[peer], 1.0
+        if plain is not None and peer in own:
+            yield f"V2 gRPC bytes over {peer}", plain, own[peer], 1.0
     if plain is not None and shared is not None:
         size = next((size for size in sizes if pass_through(size) == model), 16 << 20 if model == LARGE else 0)
         yield "V2 gRPC shared memory over bytes", shared, plain, 1.0 if size >= _KIB_256 else None

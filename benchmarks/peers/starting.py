@@ -7,11 +7,14 @@ import os
 import signal
 import socket
 import subprocess
+import sysconfig
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import onnx
 
 from benchmarks.peers.environments import Peer, PeerError
 from nnhal.inference import grpc_service_pb2 as wire
@@ -37,13 +40,12 @@ def peer_server(peer: Peer, models: Mapping[str, Path], instances: int, director
     """A peer that serves models until the context ends. Raises PeerError; what it says is in DIRECTORY/NAME.log."""
     grpc_port, http_port, metrics_port = _free_ports(3)
     folder = directory / peer.name
-    folder.mkdir()
+    folder.mkdir(parents=True)
     command = _command(peer, models, instances, folder, grpc_port, http_port, metrics_port)
     log = directory / f"{peer.name}.log"
     with log.open("wb") as output:
-        environment = {**os.environ, "PYTHONPATH": str(_PROGRAMS), "PATH": f"{peer.python.parent}:{os.environ['PATH']}"}
         process = subprocess.Popen(
-            command, cwd=folder, stdout=output, stderr=output, env=environment, start_new_session=True
+            command, cwd=folder, stdout=output, stderr=output, env=_environment(peer), start_new_session=True
         )
     try:
         addresses = Addresses(f"127.0.0.1:{grpc_port}", f"127.0.0.1:{http_port}")
@@ -51,6 +53,17 @@ def peer_server(peer: Peer, models: Mapping[str, Path], instances: int, director
         yield addresses
     finally:
         _end(process)
+
+
+def _environment(peer: Peer) -> dict[str, str]:
+    """Triton's Python backend has to find the libpython of the environment's own interpreter, and no older one."""
+    libraries = [str(sysconfig.get_config_var("LIBDIR")), os.environ.get("LD_LIBRARY_PATH", "")]
+    return {
+        **os.environ,
+        "PYTHONPATH": str(_PROGRAMS),
+        "PATH": f"{peer.python.parent}:{os.environ['PATH']}",
+        "LD_LIBRARY_PATH": ":".join(filter(None, libraries)),
+    }
 
 
 def _command(
@@ -80,16 +93,21 @@ def _command(
 
 
 def _mlserver_model(folder: Path, name: str, path: Path) -> None:
-    tensor = {"datatype": "FP32", "shape": [-1]}
+    graph = onnx.load(path).graph
     settings = {
         "name": name,
         "implementation": "mlserver_runtime.OnnxModel",
         "parameters": {"uri": str(path), "extra": {"in_thread": name == "cnn"}},
-        "inputs": [{"name": "x", **tensor}],
-        "outputs": [{"name": "y", **tensor}],
+        "inputs": [_described(tensor) for tensor in graph.input],
+        "outputs": [_described(tensor) for tensor in graph.output],
     }
     (folder / name).mkdir()
     (folder / name / "model-settings.json").write_text(json.dumps(settings))
+
+
+def _described(tensor: onnx.ValueInfoProto) -> dict[str, object]:
+    shape = [axis.dim_value for axis in tensor.type.tensor_type.shape.dim]
+    return {"name": tensor.name, "datatype": "FP32", "shape": shape}
 
 
 def _await_models(process: subprocess.Popen[bytes], address: str, models: list[str], log: Path) -> None:
@@ -115,16 +133,15 @@ def _is_ready(connection: GrpcConnection, model: str) -> bool:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """The process and what it started: politely, then by force."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, number)
-        except ProcessLookupError:
-            return
-        try:
-            process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            continue
+    """The process, politely, so that it ends its own; then by force what is left of them, and what they leave."""
+    process.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_STOP_SECONDS)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for path in Path("/dev/shm").glob(f"pytrtion{process.pid}-*"):  # pytriton's own spelling
+        path.unlink(missing_ok=True)
 
 
 def _free_ports(count: int) -> list[int]:

@@ -204,7 +204,10 @@ def connect(directory: str | os.PathLike[str]) -> Framework:
 
 
 class Model:
-    """A loaded model, or one of the server's repository; that has a ``version``."""
+    """A loaded model, or one of the server's repository; that has a ``version``.
+
+    ``session_name`` is by what the framework knows it in this session, and ``MemoryRole`` speaks of it.
+    """
 
     transport: Literal["native"] = "native"
     """How tensors travel: not at all, they lie in memory that client and devices share."""
@@ -220,6 +223,7 @@ class Model:
         self._calls = calls
         self._stub = stub
         self._opened = opened
+        self._reopened = 0
         self._binding: Binding | None = None
         self._known: dict[str, Dimensions] = {}
         self._describe(answer)
@@ -227,7 +231,8 @@ class Model:
     def _describe(self, answer: wire.ModelInfo | wire.OpenModelResponse) -> None:
         info = answer.model if isinstance(answer, wire.OpenModelResponse) else answer
         self.version = answer.version if isinstance(answer, wire.OpenModelResponse) else ""
-        self.name = info.name
+        self.session_name = info.name
+        self.name = info.name if self._opened is None else self._opened.model
         self.inputs = tuple(tensor_from_wire(tensor) for tensor in info.inputs)
         self.outputs = tuple(tensor_from_wire(tensor) for tensor in info.outputs)
         self.placements = tuple(Placement(tuple(p.nodes), p.operation, p.device, p.step) for p in info.placements)
@@ -236,7 +241,7 @@ class Model:
 
     def explain(self) -> Explanation:
         """Why it lies on its devices as it does, and what each edge costs."""
-        answer = self._calls.call(self._stub.ExplainModel, wire.ExplainModelRequest(name=self.name))
+        answer = self._calls.call(self._stub.ExplainModel, wire.ExplainModelRequest(name=self.session_name))
         return explanation_from_wire(answer.explanation)
 
     def bind(
@@ -257,11 +262,11 @@ class Model:
 
     def input_role(self, name: str, probability: float = 1.0) -> MemoryRole:
         """Memory's use as an input. Raises ValueError where there is none of that name."""
-        return MemoryRole(self.name, False, _index(self.inputs, name, "input"), probability)
+        return MemoryRole(self.session_name, False, _index(self.inputs, name, "input"), probability)
 
     def output_role(self, name: str, probability: float = 1.0) -> MemoryRole:
         """Memory's use as an output. Raises ValueError where there is none of that name."""
-        return MemoryRole(self.name, True, _index(self.outputs, name, "output"), probability)
+        return MemoryRole(self.session_name, True, _index(self.outputs, name, "output"), probability)
 
     def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
         """One inference: copies the inputs into shared memory, runs, and returns copies of the outputs.
@@ -291,9 +296,14 @@ class Model:
         """Open it again after the server has unloaded it. Raises HalError where it has not loaded it anew."""
         if self._opened is None:
             raise ValueError(f"model {self.name!r} is none of the server's repository")
+        self._reopened += 1
+        request = wire.OpenModelRequest()
+        request.CopyFrom(self._opened)
+        request.name += f".{self._reopened}"
+        answer = self._calls.call(self._stub.OpenModel, request)
         self.unload()
         self._known.clear()
-        self._describe(self._calls.call(self._stub.OpenModel, self._opened))
+        self._describe(answer)
 
     def _run(self, inputs: Mapping[str, Value], measure_timing: bool) -> tuple[dict[str, Value], RunReport]:
         arrays = stored_inputs(self.inputs, inputs)
@@ -330,7 +340,7 @@ class Model:
     def unload(self) -> None:
         """Release it in the framework and on the devices."""
         self._forget()
-        self._calls.release(self._stub.UnloadModel, wire.UnloadModelRequest(name=self.name))
+        self._calls.release(self._stub.UnloadModel, wire.UnloadModelRequest(name=self.session_name))
 
 
 class Binding:
@@ -379,7 +389,7 @@ class Binding:
         self.inputs = {t.name: self._view(t, self.dimensions[t.name]) for t in inputs}
         self.outputs = {t.name: self._view(t, (0,) if t.is_open else t.dimensions) for t in outputs}
         request = wire.BindRequest(
-            model=model.name,
+            model=model.session_name,
             inputs=[self._bound(t, self.dimensions[t.name] if t.is_open else ()) for t in model.inputs],
             outputs=[self._bound(tensor, ()) for tensor in model.outputs],
             pools=[memory_to_wire(self._memory, calls.issue)],

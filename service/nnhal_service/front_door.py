@@ -1,30 +1,42 @@
-"""The protocol's fronts and what is behind them: the repository, shared memory, access."""
+"""The protocol's fronts and what is behind them: the repository, shared memory, access, metrics and traces."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 
 import structlog
 
-from nnhal_service.access import Guard, Listener, Rate, RateLimits, Tls, read_tokens, require_safe
-from nnhal_service.repository import Opener, Repository, RepositoryOptions
+from nnhal_service.access import Tls
+from nnhal_service.front_settings import guard_of, listener_of, repository_options, tls_of, trace_start
+from nnhal_service.observability import (
+    Metrics,
+    RequestLog,
+    RuntimeLogSettings,
+    Tracer,
+    metrics_app,
+    metrics_options,
+    open_exporter,
+)
+from nnhal_service.repository import Opener, Repository
 from nnhal_service.runtime import Fleet, LoadedModel
-from nnhal_service.serving import ServedModel
+from nnhal_service.serving import Observer, ServedModel
 from nnhal_service.serving.config import ServingConfig
+from nnhal_service.serving.errors import ServingError
 from nnhal_service.settings import ServiceSettings
 from nnhal_service.v2.backend import ServerDescription
 from nnhal_service.v2.grpc import GrpcFront, InferenceServicer, Limits
 from nnhal_service.v2.grpc.access import GuardInterceptor
 from nnhal_service.v2.grpc.health import ModelHealth
 from nnhal_service.v2.http import HttpServer, create_app
+from nnhal_service.v2.http.access import GuardMiddleware
 from nnhal_service.v2.http.services import Services
 from nnhal_service.v2.repository import ServedRepository
-from nnhal_service.v2.settings import StoredLogSettings, StoredTraceSettings
 from nnhal_service.v2.shared_memory import SystemSharedMemory
 
 _EXTENSIONS = (
@@ -49,34 +61,29 @@ _log = structlog.get_logger(__name__)
 class FrontDoor:
     """Serves a repository's models. Use as a context: entering loads what is to be loaded and serves, leaving ends it.
 
-    ``repository`` is for other fronts of the process.
+    ``repository`` is for other fronts of the process; ``addresses`` are where each protocol is served.
     """
 
-    def __init__(self, directory: Path, fleet: Fleet, settings: ServiceSettings) -> None:
-        """``directory`` is the endpoint's; gRPC is served at a socket there too.
+    def __init__(
+        self, directory: Path, fleet: Fleet, settings: ServiceSettings, sessions: Callable[[], int] = lambda: 0
+    ) -> None:
+        """``directory`` is the endpoint's: gRPC is served at a socket there too. ``sessions`` counts native clients.
 
-        Raises ValueError for settings that do not go together or are not safe, OSError for an address or file that
-        cannot be used.
+        Raises ValueError or ServingError for settings that do not go together or are not safe, OSError for an address
+        or file that cannot be used.
         """
         self._settings = settings
-        tls = _tls(settings)
-        tokens = read_tokens(settings.tokens) if settings.tokens is not None else None
-        self.repository: Repository[ServedModel] = Repository(
-            _repository_options(settings), Opener(fleet, self._serve, settings.cache_directory).open, self._changed
-        )
+        self._directory = directory
+        self._tls: Tls | None = tls_of(settings)
+        self._guard = guard_of(settings)
         self._health: ModelHealth | None = None
-        self._guard = Guard(tokens, RateLimits(_rate(settings)))
-        self._undo = ExitStack()
-        try:
-            self._fronts = self._build(directory, tls)
-        except BaseException:
-            self._undo.close()
-            raise
-
-    @property
-    def addresses(self) -> Mapping[str, str]:
-        """Where each protocol is served, with the ports that were chosen."""
-        return self._addresses
+        self.addresses: dict[str, str] = {}
+        opener = Opener(fleet, self._serve, settings.cache_directory)
+        self.repository: Repository[ServedModel] = Repository(repository_options(settings), opener.open, self._changed)
+        with ExitStack() as undo:
+            self._observe(fleet, sessions, undo)
+            self._fronts = self._build(undo)
+            self._undo = undo.pop_all()
 
     def __enter__(self) -> FrontDoor:
         with ExitStack() as undo:
@@ -86,7 +93,7 @@ class FrontDoor:
             undo.callback(self.repository.close)
             self.repository.start()
             self._undo = undo.pop_all()
-        _log.info("serving models", **self._addresses)
+        _log.info("serving models", **self.addresses)
         return self
 
     def __exit__(
@@ -94,77 +101,79 @@ class FrontDoor:
     ) -> None:
         self._undo.close()
 
-    def _build(self, directory: Path, tls: Tls | None) -> list[GrpcFront | HttpServer]:
+    def _observe(self, fleet: Fleet, sessions: Callable[[], int], undo: ExitStack) -> None:
+        settings = self._settings
+        self._metrics = Metrics(self._models, fleet, metrics_options(settings.metrics_config), sessions)
+        undo.callback(self._metrics.close)
+        directory = Path(settings.trace_directory) if settings.trace_directory else None
+        start = trace_start(settings.trace_config)
+        self._tracer = Tracer(self.repository.is_ready, directory, start, open_exporter(os.environ))
+        undo.callback(self._tracer.close)
+        self._log_settings = RuntimeLogSettings(settings.log_level)
+        self._observers: list[Observer] = [self._metrics, self._tracer, RequestLog(self._log_settings)]
+
+    def _build(self, undo: ExitStack) -> list[GrpcFront | HttpServer]:
         settings = self._settings
         memory = SystemSharedMemory(settings.client_shm_regions) if settings.allow_client_shm else None
-        extensions = (*_EXTENSIONS, _SHARED_MEMORY) if memory else _EXTENSIONS
-        if memory:
-            self._undo.callback(memory.close)
-        server = ServerDescription("nnhal", version("nnhal"), extensions)
-        models = ServedRepository(self.repository)
-        trace = StoredTraceSettings(self.repository.is_ready, lambda *_: None)
-        log = StoredLogSettings(lambda *_: None)
+        if memory is not None:
+            undo.callback(memory.close)
+        server = ServerDescription(
+            "nnhal", version("nnhal"), (*_EXTENSIONS, _SHARED_MEMORY) if memory is not None else _EXTENSIONS
+        )
         fronts: list[GrpcFront | HttpServer] = []
-        self._addresses: dict[str, str] = {}
         if settings.allow_grpc:
-            listener = self._listener(settings.grpc_host, settings.grpc_port)
-            grpc = GrpcFront(
-                [listener.address, f"unix:{directory / _SOCKET}"],
-                InferenceServicer(server, models, trace, log, memory, native_directory=str(directory.resolve())),
-                models,
-                Limits(settings.inference_threads, message_bytes=settings.grpc_max_message_size),
-                tls.grpc_credentials() if tls else None,
-                [GuardInterceptor(self._guard)],
-            )
-            self._health = grpc.health
-            self._addresses["grpc"] = grpc.addresses[0]
-            fronts.append(grpc)
+            fronts.append(self._grpc(server, memory))
         if settings.allow_http:
-            workers = self._undo.enter_context(ThreadPoolExecutor(settings.inference_threads, "v2-http"))
-            services = Services(server, models, trace, log, self._guard, workers, settings.http_max_input_size, memory)
-            http = HttpServer(self._listener(settings.http_host, settings.http_port), create_app(services), tls)
-            self._addresses["http"] = http.listener.address
-            fronts.append(http)
+            fronts.append(self._http(server, memory, undo))
+        if settings.allow_metrics:
+            listener = listener_of(settings, settings.metrics_host, settings.metrics_port)
+            metrics = HttpServer(listener, GuardMiddleware(metrics_app(self._metrics), self._guard), self._tls)
+            self.addresses["metrics"] = metrics.listener.address
+            fronts.append(metrics)
         return fronts
 
-    def _listener(self, host: str, port: int) -> Listener:
-        settings, listener = self._settings, Listener(host, port)
-        has_tls = settings.tls_certificate is not None
-        require_safe(listener, has_tls, settings.tokens is not None, settings.insecure)
-        return listener
+    def _grpc(self, server: ServerDescription, memory: SystemSharedMemory | None) -> GrpcFront:
+        settings, models, directory = self._settings, ServedRepository(self.repository), self._directory
+        front = GrpcFront(
+            [listener_of(settings, settings.grpc_host, settings.grpc_port).address, f"unix:{directory / _SOCKET}"],
+            InferenceServicer(
+                server, models, self._tracer, self._log_settings, memory, native_directory=str(directory.resolve())
+            ),
+            models,
+            Limits(settings.inference_threads, message_bytes=settings.grpc_max_message_size),
+            self._tls.grpc_credentials() if self._tls else None,
+            [GuardInterceptor(self._guard)],
+        )
+        self._health = front.health
+        self.addresses["grpc"] = front.addresses[0]
+        return front
+
+    def _http(self, server: ServerDescription, memory: SystemSharedMemory | None, undo: ExitStack) -> HttpServer:
+        settings = self._settings
+        services = Services(
+            server,
+            ServedRepository(self.repository),
+            self._tracer,
+            self._log_settings,
+            self._guard,
+            undo.enter_context(ThreadPoolExecutor(settings.inference_threads, "v2-http")),
+            settings.http_max_input_size,
+            memory,
+        )
+        listener = listener_of(settings, settings.http_host, settings.http_port)
+        front = HttpServer(listener, create_app(services), self._tls)
+        self.addresses["http"] = front.listener.address
+        return front
+
+    def _models(self) -> Iterator[ServedModel]:
+        """What is served; what is unloaded meanwhile is passed over."""
+        for row in self.repository.index(ready=True):
+            with suppress(ServingError), self.repository.model(row.name, row.version) as lease:
+                yield lease.model
 
     def _changed(self) -> None:
         if self._health is not None:
             self._health.refresh()
 
     def _serve(self, name: str, number: str, loaded: LoadedModel, config: ServingConfig) -> ServedModel:
-        return ServedModel(name, number, loaded, config)
-
-
-def _repository_options(settings: ServiceSettings) -> RepositoryOptions:
-    return RepositoryOptions(
-        tuple(path.resolve() for path in settings.model_repository),
-        settings.model_control_mode,
-        settings.load_model,
-        settings.repository_poll_secs,
-        settings.strict_readiness,
-        settings.exit_on_error,
-        settings.model_config_name,
-    )
-
-
-def _tls(settings: ServiceSettings) -> Tls | None:
-    """Raises ValueError or OSError."""
-    certificate, key, authority = settings.tls_certificate, settings.tls_key, settings.tls_client_authority
-    if certificate is None and key is None and authority is None:
-        return None
-    if certificate is None or key is None:
-        raise ValueError("--tls-certificate and --tls-key go together, and --tls-client-authority needs both")
-    tls = Tls(certificate, key, authority)
-    tls.require_usable()
-    return tls
-
-
-def _rate(settings: ServiceSettings) -> Rate | None:
-    limit = settings.rate_limit
-    return Rate(limit, max(1, round(limit))) if limit else None
+        return ServedModel(name, number, loaded, config, self._observers)

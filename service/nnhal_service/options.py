@@ -77,7 +77,16 @@ def _add_fronts(group: argparse._ArgumentGroup) -> None:
         "--inference-threads", metavar="N", help="requests that each front serves at a time (default 16)"
     )
     _add_flag(group, "--allow-client-shm", "let clients register files in /dev/shm (default false)")
+    group.add_argument(
+        "--metrics-config",
+        metavar="KEY=VALUE",
+        action="append",
+        help="summary_latencies=true and so on; see docs/observability.md",
+    )
     group.add_argument("--trace-directory", metavar="DIR", help="where trace files are written (default nowhere)")
+    group.add_argument(
+        "--trace-config", metavar="KEY=VALUE", action="append", help="level=TIMESTAMPS, rate=1 and so on"
+    )
 
 
 def _add_access(group: argparse._ArgumentGroup) -> None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from nnhal.endpoint import Endpoint
 from nnhal.link import Limits
 from nnhal.serving import ServerProcess
 from nnhal.v1 import framework_pb2, framework_pb2_grpc
-from nnhal_service.front_door import FrontDoor
 from nnhal_service.native.client import Client, Clients
 from nnhal_service.native.servicer import FrameworkServicer
 from nnhal_service.runtime import Fleet
 from nnhal_service.settings import ServiceSettings
+
+if TYPE_CHECKING:
+    from nnhal_service.front_door import FrontDoor
 
 
 class FrameworkProcess:
@@ -29,7 +32,12 @@ class FrameworkProcess:
         limits = Limits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
         fleet = Fleet(devices)
         endpoint.create()
-        self._front_door = FrontDoor(endpoint.directory, fleet, settings) if settings.model_repository else None
+        self._front_door: FrontDoor | None = None
+        if settings.model_repository:
+            # Servers of HTTP and metrics take a third of what a start takes, and most starts do without.
+            from nnhal_service.front_door import FrontDoor
+
+            self._front_door = FrontDoor(endpoint.directory, fleet, settings, lambda: len(clients.all()))
         self._native = ServerProcess(endpoint, clients.opened, limits, settings.rpc_threads, settings.allowed_uids)
         models = self._front_door.repository if self._front_door else None
         servicer = FrameworkServicer(fleet, clients, settings.cache_directory, models)

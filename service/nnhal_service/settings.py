@@ -86,5 +86,11 @@ class ServiceSettings(ProcessSettings):
     insecure: bool = False
     """Listen where other hosts come without TLS and tokens."""
 
+    metrics_config: tuple[str, ...] = ()
+    """``summary_latencies=true`` and so on."""
+
     trace_directory: str = ""
     """Where trace files are written; empty for nowhere."""
+
+    trace_config: tuple[str, ...] = ()
+    """``level=TIMESTAMPS``, ``rate=1`` and so on."""

@@ -27,7 +27,7 @@ from nnhal.endpoint import Endpoint
 from nnhal_devices.__main__ import main as serve
 from nnhal_devices.driver import Control, DriverOptions
 from nnhal_devices.registry import create_driver
-from tests.support.waiting import wait_for_death, wait_until
+from tests.support.waiting import stop, wait_for_death, wait_until
 
 Stage = Literal["prepare", "execute"]
 _PAUSE = Event()
@@ -67,7 +67,7 @@ class Nursery:
     @contextmanager
     def stopped(self, name: str) -> Iterator[None]:
         """Keep a device from doing anything, with its sockets open, until the context ends."""
-        os.kill(self.pids[name], signal.SIGSTOP)
+        stop(self.pids[name])
         try:
             yield
         finally:

@@ -35,6 +35,7 @@ def write_models(repository: Path) -> Path:
     config = "version_policy { all {} }"
     write(repository, "pair", {"1/model.onnx": pair, "3/model.onnx": pair, "config.pbtxt": config})
     labelled = 'max_batch_size: 4 output { name: "y" data_type: TYPE_FP32 dims: 4 label_filename: "labels.txt" }'
+    files: dict[str, bytes | str]
     files = {"1/model.onnx": onnx_file("Relu", ("n", 4)), "config.pbtxt": labelled, "labels.txt": "\n".join(LABELS)}
     write(repository, "classes", files)
     write(repository, "powers", {"1/model.onnx": _powers_file()})
@@ -50,7 +51,9 @@ def identity_file(datatype: str) -> bytes:
     """y = x, of shape [n, 4]."""
     code = _ELEMENT_TYPES[datatype]
     value = helper.make_tensor_value_info
-    return _file([helper.make_node("Identity", ["x"], ["y"])], [value("x", code, ["n", 4])], [value("y", code, ["n", 4])])
+    return _file(
+        [helper.make_node("Identity", ["x"], ["y"])], [value("x", code, ["n", 4])], [value("y", code, ["n", 4])]
+    )
 
 
 def sample(datatype: str, rows: int = 2) -> Array:

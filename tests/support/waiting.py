@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -44,3 +46,14 @@ def wait_for_death(pid: int, seconds: float = 30.0) -> None:
             raise AssertionError(f"process {pid} still runs after {seconds} s")
     finally:
         os.close(handle)
+
+
+def stop(pid: int) -> None:
+    """Keep a process from doing anything. One of its threads has the others stop, which takes as long as it is busy."""
+    os.kill(pid, signal.SIGSTOP)
+    threads = Path(f"/proc/{pid}/task")
+    wait_until(lambda: all(_state(thread) == "T" for thread in threads.iterdir()), f"process {pid} has stopped")
+
+
+def _state(thread: Path) -> str:
+    return (thread / "stat").read_text().rpartition(")")[2].split()[0]

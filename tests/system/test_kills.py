@@ -156,6 +156,18 @@ def test_a_device_that_is_killed_while_it_prepares_what_only_it_may_have_is_name
     assert [error for client in clients for error in client.errors] == []
 
 
+@pytest.mark.slow
+@pytest.mark.contract("FB-11")
+def test_the_cpu_is_waited_for_where_it_is_killed_while_it_prepares(relay: Relay) -> None:
+    with connect(relay.framework) as session, ThreadPoolExecutor(1) as pool:
+        with relay.nursery.holding("cpu_ref", "prepare") as reached:
+            loading = pool.submit(session.load, relay.path, ["cpu_ref"])
+            reached()
+            relay.nursery.kill("cpu_ref")
+        relay.nursery.start("cpu_ref")
+        relay.check(loading.result(), 7)
+
+
 class Holdings:
     """What a process holds when nobody uses it."""
 
@@ -239,6 +251,25 @@ def test_a_run_whose_device_is_stopped_ends_by_its_deadline(relay: Relay, victim
         # The run goes on when its device does, and then ends.
         wait_until(lambda: runs(binding), "the binding can be used again")
         np.testing.assert_allclose(result(binding.outputs), relay.answers[5], rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.slow
+def test_a_model_can_be_unloaded_while_a_run_of_it_is_on_a_device_that_is_stopped(relay: Relay) -> None:
+    victim = "gpu_acc"
+    with connect(relay.framework) as session:
+        model = relay.load(session, "allow")
+        binding = model.bind()
+        binding.inputs["x"][...] = feed(5)
+        binding.run()
+        with relay.nursery.stopped(victim):
+            with pytest.raises(HalError) as caught:
+                binding.run(deadline_ns=time.clock_gettime_ns(time.CLOCK_BOOTTIME) + 100_000_000)
+            assert caught.value.status in MISSED
+            model.unload()
+            relay.check(session.load(relay.path, devices=["cpu_ref"]), 6)
+        with RemoteDevice(relay.nursery.endpoint(victim)) as device:
+            wait_until(lambda: device.usage().executions == 0, f"{victim} has nothing left of the run")
+        relay.check(relay.load(session, "allow"), 7)
 
 
 def runs(binding: Binding) -> bool:

@@ -12,7 +12,7 @@ import onnxruntime
 from numpy.typing import NDArray
 from pytriton.model_config import ModelConfig, Tensor
 from pytriton.proxy.types import Request
-from pytriton.triton import Triton, TritonConfig
+from pytriton.triton import Triton, TritonConfig, TritonSecurityConfig
 
 _Infer = Callable[[list[Request]], list[dict[str, NDArray[np.float32]]]]
 
@@ -34,6 +34,7 @@ def _infer(session: onnxruntime.InferenceSession) -> _Infer:
 def main() -> None:
     """Serve until SIGTERM."""
     grpc_port, http_port, instances = map(int, sys.argv[1:4])
+    security = TritonSecurityConfig(restricted_endpoints=[])  # shared memory is for all
     config = TritonConfig(
         grpc_port=grpc_port,
         http_port=http_port,
@@ -43,7 +44,7 @@ def main() -> None:
     )
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as workspace,
-        Triton(config=config, workspace=Path(workspace) / "triton") as triton,
+        Triton(config=config, security_config=security, workspace=Path(workspace) / "triton") as triton,
     ):
         for argument in sys.argv[4:]:
             name, _, path = argument.partition("=")

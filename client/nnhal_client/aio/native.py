@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Literal
 
+from nnhal.arrays import Array
 from nnhal.errors import HalError
 from nnhal.extensions.values import Value
 from nnhal.tensors import stored_inputs
@@ -74,37 +75,34 @@ class AsyncModel:
         """One inference. Raises as ``Model.run``. What is cancelled leaves all else as it is."""
         arrays = stored_inputs(self.blocking.inputs, inputs)
         given = {tensor.name: arrays[tensor.name].shape for tensor in self.blocking.inputs if tensor.is_open}
-        is_new = False
+        generation = self._generation
+        try:
+            return await self._run(arrays, given)
+        except HalError as error:
+            if not self.blocking.can_reopen or not await self._reopened_since(generation, error):
+                raise
+        return await self._run(arrays, given)
+
+    async def _run(self, arrays: Mapping[str, Array], given: Mapping[str, Dimensions]) -> dict[str, Value]:
+        """One inference; outputs that turn out larger than their memory get more, and another run."""
         while True:
             await self._turns.acquire()
             runner = await self._take(given)
             try:
                 runner.binding.fill(arrays)
-            except BaseException:
-                self._give_back(runner)
-                raise
-            generation = runner.generation
-            try:
                 await runner.run(partial(self._give_back, runner))
             except asyncio.CancelledError:
-                raise  # given back when the run has ended
+                raise  # it is given back when the run has ended
             except OutputTooSmallError as error:
-                has_learnt = not error.dimensions.items() <= self._known.items()
+                self._discard(runner)
+                if error.dimensions.items() <= self._known.items():
+                    raise  # it had as much memory as it asked for
                 self._known.update(error.dimensions)
-                self._discard(runner)
-                if not has_learnt:
-                    raise
-            except HalError as error:
-                self._discard(runner)
-                if is_new or error.status != ErrorStatus.DEVICE_UNAVAILABLE or not self.blocking.can_reopen:
-                    raise
-                is_new = True
-                await self._reopen(generation)
             except BaseException:
                 self._discard(runner)
                 raise
             else:
-                outputs = {t.name: t.value(runner.binding.outputs[t.name]) for t in self.blocking.outputs}
+                outputs = {t.name: t.value(runner.binding.outputs[t.name]) for t in self.outputs}
                 self._give_back(runner)
                 return outputs
 
@@ -145,16 +143,23 @@ class AsyncModel:
         else:
             self._give_back(Runner(binding.result(), generation))
 
-    async def _reopen(self, generation: int) -> None:
-        """Open the model again where the server has unloaded it, once for all runs that have noticed."""
+    async def _reopened_since(self, generation: int, error: HalError) -> bool:
+        """Whether the model is another opening by now; it is opened again where the server has unloaded it.
+
+        Of all the runs that have noticed, one does that. Raises HalError where it is not loaded any more.
+        """
         async with self._opening:
-            if self._generation == generation:
-                await asyncio.to_thread(self.blocking.reopen)
-                self._generation += 1
-                self.inputs, self.outputs = self.blocking.inputs, self.blocking.outputs
-                idle, self._idle = self._idle, []
-                for runner in idle:
-                    self._close(runner)
+            if self._generation != generation:
+                return True
+            if error.status != ErrorStatus.DEVICE_UNAVAILABLE:
+                return False
+            await asyncio.to_thread(self.blocking.reopen)
+            self._generation += 1
+            self.inputs, self.outputs = self.blocking.inputs, self.blocking.outputs
+            idle, self._idle = self._idle, []
+            for runner in idle:
+                self._close(runner)
+            return True
 
     def _give_back(self, runner: Runner) -> None:
         """Keep it for the next run."""

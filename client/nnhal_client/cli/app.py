@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from nnhal.errors import DeadObjectError, NnhalError
-from nnhal_client.cli import bench, conformance, demo, explain, processes, run, stress
+from nnhal_client.cli import bench, conformance, demo, doctor, explain, processes, run, stress
 
 app = typer.Typer(
     name="nnhal",
@@ -24,6 +24,7 @@ app.command("run")(run.run)
 app.command("explain")(explain.explain)
 app.command("conformance")(conformance.conformance)
 app.command("stress")(stress.stress)
+app.command("doctor")(doctor.doctor)
 app.command("up")(processes.up)
 app.command("serve", context_settings=processes.PASS_THROUGH, add_help_option=False)(processes.serve)
 app.command("device", context_settings=processes.PASS_THROUGH, add_help_option=False)(processes.device)
@@ -50,7 +51,7 @@ def main() -> None:
     try:
         app()
     except (NnhalError, OSError, ValueError) as error:
-        console = Console(stderr=True, soft_wrap=True, highlight=False)
+        console = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
         console.print(f"nnhal: {_describe(error)}", markup=False)
         hint = _hint(error)
         if hint:

@@ -28,7 +28,7 @@ def serve(
     transport: Annotated[
         str, typer.Option("-i", "--protocol", help="grpc, http, native or in_process; several with commas.")
     ] = "",
-    concurrency: Annotated[str, typer.Option("--concurrency-range", help="START:END:STEP.")] = "1",
+    concurrency: Annotated[str, typer.Option("--concurrency-range", help="First, last and step, as 1:8:1.")] = "1",
     batch: Annotated[int, typer.Option("-b", "--batch-size", min=1)] = 1,
     shape: Annotated[list[str] | None, typer.Option(help="INPUT:1,3,224,224 for an input with open axes.")] = None,
     input_data: Annotated[str, typer.Option(help="zero, random, or a JSON file.")] = "random",
@@ -38,6 +38,7 @@ def serve(
     output_bytes: Annotated[
         int, typer.Option("--output-shared-memory-size", help="Room for outputs of unknown size.", min=1)
     ] = 102_400,
+    header: Annotated[list[str] | None, typer.Option("-H", help="NAME:VALUE to send with every request.")] = None,
     interval: Annotated[int, typer.Option("-p", "--measurement-interval", help="Milliseconds.", min=10)] = 5000,
     percentile: Annotated[
         int | None, typer.Option(help="What has to be stable; the mean without it.", min=1, max=99)
@@ -57,6 +58,7 @@ def serve(
     shared = _choice("--shared-memory", shared_memory or ("none" if url else "both"), _SHARED)
     transports = _transports(transport, (Transport.GRPC,) if url else _ALL)
     shapes = dict(map(_shape, shape or ()))
+    headers = dict(map(_header, header or ()))
     settings = Settings(interval, percentile, stability, max_trials)
     if csv_file is not None and len(transports) * len(shared) > 1:
         raise ValueError("-f has columns for one transport: say which with -i and --shared-memory")
@@ -69,10 +71,9 @@ def serve(
         for kind in transports:
             for is_shared in shared if kind is not Transport.IN_PROCESS else (False,):
                 target = Target(
-                    kind, urls[kind], names[kind], version, batch, shapes, input_data, is_shared, output_bytes
+                    kind, urls[kind], names[kind], version, batch, shapes, input_data, is_shared, output_bytes, headers
                 )
-                own = _measured(target, levels, settings, quiet=as_json_)
-                measurements += own
+                measurements += _measured(target, levels, settings, quiet=as_json_)
     if csv_file is not None:
         with csv_file.open("w") as file:
             write_csv(file, measurements)
@@ -142,6 +143,13 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
     if not name or not all(axis.strip().isdigit() for axis in axes):
         raise ValueError(f"--shape {text!r}: expected INPUT:1,3,224,224")
     return name, tuple(map(int, axes))
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition(":")
+    if not name.strip() or not separator:
+        raise ValueError(f"-H {text!r}: expected NAME:VALUE")
+    return name.strip(), value.strip()
 
 
 def _print(lines: Iterator[str]) -> None:

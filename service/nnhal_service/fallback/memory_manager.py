@@ -52,10 +52,10 @@ class FallbackMemoryManager:
                 self._allocated -= 1
             raise
 
-    def release(self, memory: FallbackMemory) -> None:
-        """Give an instance back."""
+    def release(self, memory: FallbackMemory, is_done: bool = True) -> None:
+        """Give an instance back. Unless all devices are done with it, nobody gets it again."""
         with self._lock:
-            if self._free is None:
+            if self._free is None or not is_done:
                 self._allocated -= 1
             else:
                 self._free.append(memory)

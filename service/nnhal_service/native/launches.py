@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import grpc
 
-from nnhal.errors import DeadObjectError, HalError, invalid_argument
+from nnhal.errors import HalError, TransportError, invalid_argument
 from nnhal.fence import Fence
 from nnhal.rpc import answers
 from nnhal.types import ErrorStatus, Timing
@@ -29,7 +29,7 @@ class LaunchServicer:
         fences = [_fence(client, number) for number in request.wait_for_descriptor_ids]
         try:
             launched = binding.context.launch(fences, request.deadline_ns, request.duration_ns)
-        except DeadObjectError as error:
+        except TransportError as error:
             raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, str(error)) from error
         handle = client.add(launched)
         return wire.LaunchRunResponse(

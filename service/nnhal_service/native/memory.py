@@ -32,7 +32,7 @@ class MemoryServicer:
         """See framework.proto."""
         client = self._clients.of(context)
         roles = [
-            ModelRole(client.model(role.model).prepared, role.is_output, role.index, role.probability)
+            ModelRole(client.model(role.model).original, role.is_output, role.index, role.probability)
             for role in request.roles
         ]
         memory = allocate(roles, tuple(request.dimensions))
@@ -77,7 +77,7 @@ def bindings_from_wire(
 
     Raises INVALID_ARGUMENT where there is no such memory, it was allocated for other uses, or has a location too.
     """
-    prepared = model.prepared
+    prepared = model.original
     tensors = prepared.imported.outputs if is_output else prepared.imported.inputs
     indexes = {tensor.name: index for index, tensor in enumerate(tensors)}
     bindings = []

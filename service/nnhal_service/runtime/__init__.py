@@ -6,7 +6,8 @@ from nnhal_service.runtime.context import ExecutionContext
 from nnhal_service.runtime.fleet import Fleet, FleetMember
 from nnhal_service.runtime.loaded_model import LoadedModel
 from nnhal_service.runtime.loading import load_model
-from nnhal_service.runtime.prepared_plan import PreparedPlan, prepare
+from nnhal_service.runtime.planning import prepare
+from nnhal_service.runtime.prepared_plan import PreparedPlan
 from nnhal_service.runtime.reports import LedgerEntry, OutputReport, OutputTooSmallError, RunReport, StepReport
 
 __all__ = [

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nnhal.errors import invalid_argument
-from nnhal.types import DataLocation
+from nnhal.types import DataLocation, ExecutionConfig, Memory
 from nnhal.types.layout import Dimensions
 from nnhal.types.memory import NOWHERE
 from nnhal_service.frontends.imported import ImportedTensor
@@ -25,6 +25,21 @@ class TensorBinding:
     dimensions: Dimensions = ()
     memory: DomainMemory | None = None
     omitted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bindings:
+    """What a client has tied a model to: inputs and outputs by operand of main, and how it is to run.
+
+    ``missed`` is told the devices that were gone in a run; ``released`` is called before executions are.
+    """
+
+    inputs: Mapping[int, TensorBinding]
+    outputs: Mapping[int, TensorBinding]
+    pools: Sequence[Memory]
+    config: ExecutionConfig
+    missed: Callable[[frozenset[str]], None]
+    released: Callable[[], None]
 
 
 def bindings_of(

@@ -110,6 +110,7 @@ class Engine:
         for burst in self._bursts.values():
             burst.close()
         self._bursts.clear()
+        self._first = None  # its frames hold the memory
 
     def _begin(self, error: NnhalError | None) -> None:
         self._values.reset()

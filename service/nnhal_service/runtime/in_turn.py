@@ -14,10 +14,14 @@ from nnhal_service.runtime.reports import OutputReport, OutputTooSmallError, Ste
 class InTurn:
     """See Steps."""
 
-    def __init__(self, steps: Sequence[BoundStep]) -> None:
-        """Raises HalError where a device refuses, TransportError where one is gone."""
+    def __init__(self, steps: Sequence[BoundStep], measure: bool) -> None:
+        """Where nobody measures a single step, it is not reported.
+
+        Raises HalError where a device refuses, TransportError where one is gone.
+        """
         self._steps: list[tuple[BoundStep, RemoteBurst]] = []
         self._reports: list[StepReport] = []
+        self._reports_steps = measure or len(steps) > 1
         try:
             for step in steps:
                 self._steps.append((step, step.part.prepared.configure_execution_burst()))
@@ -28,7 +32,7 @@ class InTurn:
     @property
     def socket_bytes(self) -> int:
         """See Steps."""
-        return sum(burst.socket_bytes for _, burst in self._steps)
+        return sum([burst.socket_bytes for _, burst in self._steps])
 
     @property
     def done(self) -> Sequence[StepReport]:
@@ -38,10 +42,23 @@ class InTurn:
     def run(self, deadline_ns: int) -> tuple[list[StepReport], list[OutputReport]]:
         """See Steps."""
         outputs: list[OutputReport] = []
-        self._reports = []
+        reports = self._reports = []
         for number, (step, burst) in enumerate(self._steps):
-            self._reports.append(_run(number, step, burst, deadline_ns, outputs))
-        return self._reports, outputs
+            started = time.perf_counter_ns()
+            outcome = burst.run(step.execution, deadline_ns)
+            ended = time.perf_counter_ns()
+            result = outcome.result
+            if result.output_shapes:
+                outputs += [
+                    OutputReport(name, shape.dimensions, shape.is_sufficient)
+                    for name, shape in zip(step.outputs, result.output_shapes, strict=False)
+                    if name
+                ]
+            if not result.output_sufficient_size:
+                raise OutputTooSmallError(step.device, outputs)
+            if self._reports_steps:
+                reports.append(step_report(number, step.device, ended - started, outcome))
+        return reports, outputs
 
     def close(self) -> None:
         """See Steps."""
@@ -63,19 +80,3 @@ def step_report(number: int, device: str, duration_ns: int, outcome: BurstOutcom
         *outcome.span,
         outcome.copies,
     )
-
-
-def _run(number: int, step: BoundStep, burst: RemoteBurst, deadline_ns: int, outputs: list[OutputReport]) -> StepReport:
-    """Run a step, and add what was said of those outputs that have names."""
-    started = time.perf_counter_ns()
-    outcome = burst.run(step.execution, deadline_ns)
-    ended = time.perf_counter_ns()
-    if outcome.result.output_shapes:
-        outputs += [
-            OutputReport(name, shape.dimensions, shape.is_sufficient)
-            for name, shape in zip(step.outputs, outcome.result.output_shapes, strict=False)
-            if name
-        ]
-    if not outcome.result.output_sufficient_size:
-        raise OutputTooSmallError(step.device, outputs)
-    return step_report(number, step.device, ended - started, outcome)

@@ -12,7 +12,7 @@ from nnhal_service.partition import Options, PlacementError
 from nnhal_service.runtime.compilation_cache import CacheDirectory
 from nnhal_service.runtime.fleet import Fleet
 from nnhal_service.runtime.loaded_model import LoadedModel
-from nnhal_service.runtime.prepared_plan import prepare
+from nnhal_service.runtime.planning import prepare
 
 
 def load_model(

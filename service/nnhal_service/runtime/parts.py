@@ -32,17 +32,19 @@ class Parts:
 
     def __init__(self, parts: Sequence[Part], prepare: PrepareStep, stand_in: str) -> None:
         """``stand_in`` is the device that takes the place of one that fails, empty where none may."""
-        self._parts = list(parts)
+        self._parts: dict[int | None, Part] = dict(enumerate(parts))
+        self._stand_ins: dict[int | None, Part] = {}
         self._prepare = prepare
         self._stand_in = stand_in
         self._lock = threading.Lock()
-        self._stand_ins: dict[int | None, Part] = {}
+        self._preparing: dict[tuple[bool, int | None], threading.Lock] = {}
+        self._released = False
 
     def __len__(self) -> int:
         return len(self._parts)
 
     def __iter__(self) -> Iterator[Part]:
-        return iter(list(self._parts))
+        return iter(list(self._parts.values()))
 
     def __getitem__(self, number: int) -> Part:
         return self._parts[number]
@@ -61,11 +63,10 @@ class Parts:
         part = self._parts[number]
         if not part.member.remote.gone:
             return part
-        with self._lock:
+        with self._one_at_a_time(False, number):
             part = self._parts[number]
             if part.member.remote.gone:
-                part = self._prepare(part.member.name, number)
-                self._parts[number] = part
+                part = self._keep(self._parts, number, self._prepare(part.member.name, number))
             return part
 
     def stand_in(self, number: int | None) -> Part:
@@ -75,16 +76,31 @@ class Parts:
         """
         if not self._stand_in:
             raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "no other device may take the step")
-        with self._lock:
+        with self._one_at_a_time(True, number):
             part = self._stand_ins.get(number)
             if part is None or part.member.remote.gone:
-                part = self._prepare(self._stand_in, number)
-                self._stand_ins[number] = part
+                part = self._keep(self._stand_ins, number, self._prepare(self._stand_in, number))
             return part
 
     def release(self) -> None:
-        """Give them up on their devices."""
+        """Give them up on their devices; one that is being prepared, when it is."""
         with self._lock:
-            for part in (*self._parts, *self._stand_ins.values()):
-                part.prepared.release()
+            self._released = True
+            parts = [*self._parts.values(), *self._stand_ins.values()]
             self._stand_ins.clear()
+        for part in parts:
+            part.prepared.release()
+
+    def _one_at_a_time(self, is_stand_in: bool, number: int | None) -> threading.Lock:
+        """Held while a part is prepared; who needs another one does not wait for it."""
+        with self._lock:
+            return self._preparing.setdefault((is_stand_in, number), threading.Lock())
+
+    def _keep(self, place: dict[int | None, Part], number: int | None, part: Part) -> Part:
+        """Keep a part. Raises DEVICE_UNAVAILABLE, and gives it up, where all have been released."""
+        with self._lock:
+            if not self._released:
+                place[number] = part
+                return part
+        part.prepared.release()
+        raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the model has been unloaded")

@@ -20,30 +20,43 @@ _log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 
-def run_punctually(run: Callable[[int], T], deadline_ns: int) -> T:
+class StillRunningError(HalError):
+    """MISSED_DEADLINE_TRANSIENT: the run goes on, and what it uses is in use until it ends."""
+
+    def __init__(self) -> None:
+        message = (
+            f"the run has not ended {_GRACE_SECONDS} s after its deadline: a device has stopped, or keeps to none; "
+            "the binding and its memory are in use until it ends"
+        )
+        super().__init__(ErrorStatus.MISSED_DEADLINE_TRANSIENT, message)
+
+
+def run_punctually(run: Callable[[int], T], deadline_ns: int, late: Callable[[T], object] = lambda _: None) -> T:
     """Call ``run`` with its deadline, an instant of CLOCK_BOOTTIME; wait for it little longer than that.
 
-    Raises as ``run``, and MISSED_DEADLINE_TRANSIENT where it has not ended. It then goes on without its caller, since
-    devices may still use its memory.
+    Raises as ``run``, and StillRunningError where it has not ended. It then goes on without its caller, since devices
+    may still use its memory; ``late`` is called with what comes of it.
     """
     if deadline_ns == NO_DEADLINE:
         return run(deadline_ns)
     outcome: Future[T] = Future()
 
-    def work() -> None:
+    def work(outcome: Future[T]) -> None:
         try:
             outcome.set_result(run(deadline_ns))
         except BaseException as error:  # it is the caller's
             outcome.set_exception(error)
+            del outcome
 
-    threading.Thread(target=work, name="run", daemon=True).start()
+    threading.Thread(target=work, args=(outcome,), name="run", daemon=True).start()
     left = (deadline_ns - time.clock_gettime_ns(time.CLOCK_BOOTTIME)) / 1e9
     try:
         return outcome.result(min(max(0.0, left) + _GRACE_SECONDS, _LONGEST_WAIT_SECONDS))
     except TimeoutError:
         _log.warning("a run has not ended by its deadline; it goes on without its client")
-        message = (
-            f"the run has not ended {_GRACE_SECONDS} s after its deadline: a device has stopped, or keeps to none; "
-            "the binding and its memory are in use until it ends"
-        )
-        raise HalError(ErrorStatus.MISSED_DEADLINE_TRANSIENT, message) from None
+        outcome.add_done_callback(lambda done: late(done.result()) if done.exception() is None else None)
+        raise StillRunningError from None
+    finally:
+        # Neither here nor in ``work`` may a frame hold what holds the error that holds the frame: a run's memory would
+        # then be kept until Python looks for circles.
+        del outcome

@@ -65,8 +65,8 @@ class RunReport:
     """What a run took.
 
     ``socket_bytes`` went to devices and back; ``steps`` and ``ledger`` are empty unless the context measures.
-    ``outputs`` are those of which a device has said anything. ``started_ns`` is an instant of CLOCK_BOOTTIME.
-    ``fell_back`` says that a device stood in for one that failed, or that the whole model ran on the CPU.
+    ``outputs`` are those of which a device has said anything. ``started_ns`` is an instant of CLOCK_BOOTTIME, -1 unless
+    it measures. ``fell_back`` says that a device stood in for one that failed, or that the whole model ran on the CPU.
     """
 
     duration_ns: int

@@ -14,7 +14,8 @@ from nnhal.arrays import Array
 from nnhal.errors import HalError, NnhalError, general_failure
 from nnhal.extensions.values import PADDING_BYTES, padded, strings_from_bytes, value_to_bytes
 from nnhal.types import NO_DEADLINE, ErrorStatus
-from nnhal_service.runtime import OutputTooSmallError, RunReport
+from nnhal_service.runtime import OutputTooSmallError, PreparedPlan, RunReport
+from nnhal_service.runtime.punctual import StillRunningError
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.failures import serving_error
 from nnhal_service.serving.instance import Instance, InstancePool
@@ -31,10 +32,11 @@ _OF_ALL = frozenset({ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_D
 class Ran(NamedTuple):
     """An execution that has succeeded, the same for all requests of its batch.
 
-    ``filled_bytes`` were copied into its memory; ``planned_copies`` are what devices copy, and ``planned_edges`` what
-    passes, by plan.
+    It was by the plan ``prepared``. ``filled_bytes`` were copied into its memory; ``planned_copies`` are what devices
+    copy, and ``planned_edges`` what passes, by plan.
     """
 
+    prepared: PreparedPlan
     report: RunReport
     batch_size: int
     filled_bytes: int
@@ -100,7 +102,8 @@ class Execution:
             for inference in live:
                 inference.reached_device = True
                 inference.error = serving_error(self._name, error)
-                inference.error.__cause__ = error
+                # Its frames hold the instance and the batch, which would not be free until Python looks for circles.
+                inference.error.__cause__ = error.with_traceback(None)
 
     def _is_live(self, inference: Inference) -> bool:
         """Whether a request is still wanted."""
@@ -115,23 +118,28 @@ class Execution:
         started = time.monotonic_ns()
         columns = self._columns(batch)
         measure = any(inference.is_measured for inference in batch)
-        instance = self._instances.take(tuple([_shape(parts) for parts in columns]), measure)
+        deadline_ns = _deadline(batch)
+        instance = self._instances.take(tuple([_shape(parts) for parts in columns]), measure, deadline_ns)
         try:
             while True:
                 _fill(instance, columns)
                 running = time.monotonic_ns()
                 try:
-                    report = instance.run(_deadline(batch))
+                    report = instance.run(deadline_ns)
                     break
                 except OutputTooSmallError as error:
-                    instance = self._instances.replace(instance, error)
+                    instance = self._instances.replace(instance, error, deadline_ns)
             ended = time.monotonic_ns()
             self._hand_out(batch, instance)
+        except StillRunningError:
+            instance.abandon()
+            raise
         except BaseException:
             self._instances.give_back(instance)
             raise
         size = _size(batch)
         ran = Ran(
+            instance.prepared,
             report,
             size,
             instance.filled_bytes,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 from nnhal.arrays import Array
 from nnhal.memory import MappedPool, create_ashmem, create_blob, open_pool
 from nnhal.memory.arena import round_up
 from nnhal.tensors import ALIGNMENT, GUESS, Tensor, lay_out
-from nnhal.types import Memory
+from nnhal.types import NO_DEADLINE, Memory
 from nnhal.types.layout import Dimensions
 from nnhal_service.fallback import Side
 from nnhal_service.fallback.edges import ALLOCATED, ASHMEM
@@ -17,9 +18,11 @@ from nnhal_service.runtime import (
     LoadedModel,
     OutputReport,
     OutputTooSmallError,
+    PreparedPlan,
     RunReport,
     TensorBinding,
 )
+from nnhal_service.runtime.punctual import run_punctually
 from nnhal_service.serving.planned import planned_edges
 
 Shapes = tuple[Dimensions, ...]
@@ -80,15 +83,16 @@ class Instance:
             [memory],
             measure,
         )
-        operands = [tensor.operand for tensor in (*loaded.prepared.imported.inputs, *loaded.prepared.imported.outputs)]
-        self.planned_edges = planned_edges(loaded.prepared, kind, dict(zip(operands, sizes.values(), strict=True)))
-        """What passes in a run, by plan."""
-        self.planned_copies = sum(edge.copied_bytes for edge in self.planned_edges)
-        """The bytes that devices copy in a run, by plan."""
+        imported = loaded.original.imported
+        operands = [tensor.operand for tensor in (*imported.inputs, *imported.outputs)]
+        self._kind, self._sizes = kind, dict(zip(operands, sizes.values(), strict=True))
+        self._note_plan(self._context.prepared)
 
     def run(self, deadline_ns: int) -> RunReport:
-        """Run it once. Raises as ExecutionContext.run does."""
-        report = self._context.run(deadline_ns)
+        """Run it once. Raises as ExecutionContext.run does, and as ``run_punctually``: it is to be abandoned then."""
+        report = run_punctually(self._context.run, deadline_ns)
+        if self._context.prepared is not self.prepared:
+            self._note_plan(self._context.prepared)
         for output in report.outputs:
             self._reported[output.name] = output.dimensions
         return report
@@ -104,6 +108,18 @@ class Instance:
     def close(self) -> None:
         """Release it on the devices, when a run in flight has ended. Views of its memory stay as they are."""
         self._loaded.unbind(self._context)
+
+    def abandon(self) -> None:
+        """Have it released when its run ends, which is in flight."""
+        self._loaded.unbind(self._context, 0)
+
+    def _note_plan(self, prepared: PreparedPlan) -> None:
+        self.prepared = prepared
+        """The plan of the last run."""
+        self.planned_edges = planned_edges(prepared, self._kind, self._sizes)
+        """What passes in a run, by plan."""
+        self.planned_copies = sum(edge.copied_bytes for edge in self.planned_edges)
+        """The bytes that devices copy in a run, by plan."""
 
 
 _OUTPUT = "output "
@@ -132,21 +148,27 @@ class InstancePool:
         self._has_batch = has_batch
         self._kept = kept
         self._measure = measure
-        self._kind, self._alignment = _memory_for(loaded.prepared.sides.values())
+        self._kind, self._alignment = _memory_for(loaded.original.sides.values())
         self._lock = threading.Lock()
         self._idle: list[Instance] = []
         self._closed = False
         self._room: dict[str, int] = {}
 
-    def take(self, shapes: Shapes, measure: bool = False) -> Instance:
-        """An instance that nobody else uses; one that measures where it is asked for. Raises as Instance does."""
+    def take(self, shapes: Shapes, measure: bool = False, deadline_ns: int = NO_DEADLINE) -> Instance:
+        """An instance that nobody else uses; one that measures where it is asked for.
+
+        Raises as Instance does, and as ``run_punctually``.
+        """
         measure = measure or self._measure
         with self._lock:
             for index in range(len(self._idle) - 1, -1, -1):
                 if self._idle[index].shapes == shapes and self._idle[index].measures == measure:
                     return self._idle.pop(index)
             room = {t.name: self._room_for(t, shapes) for t in self._outputs if t.is_open}
-        return Instance(self._loaded, self._inputs, self._outputs, shapes, room, self._kind, self._alignment, measure)
+        make = partial(
+            Instance, self._loaded, self._inputs, self._outputs, shapes, room, self._kind, self._alignment, measure
+        )
+        return run_punctually(lambda _: make(), deadline_ns, self.give_back)
 
     def give_back(self, instance: Instance) -> None:
         """Keep an instance for later, in place of the one that has not been used for longest."""
@@ -159,13 +181,13 @@ class InstancePool:
         if dropped is not None:
             dropped.close()
 
-    def replace(self, instance: Instance, error: OutputTooSmallError) -> Instance:
+    def replace(self, instance: Instance, error: OutputTooSmallError, deadline_ns: int = NO_DEADLINE) -> Instance:
         """An instance with more memory, after the outputs of a run did not fit. Raises the error where they should have
         fitted, else as ``take``; the instance is as it was then.
         """
         if not self._learn(instance, error.outputs):
             raise error
-        larger = self.take(instance.shapes, instance.measures)
+        larger = self.take(instance.shapes, instance.measures, deadline_ns)
         instance.close()
         return larger
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from nnhal_service.runtime import LoadedModel, RunReport
+from nnhal_service.runtime import LoadedModel, PreparedPlan, RunReport
 from nnhal_service.serving.batcher import Batcher
 from nnhal_service.serving.client_runs import ClientRuns
 from nnhal_service.serving.config import ServingConfig
@@ -54,7 +55,7 @@ class ServedModel:
         self.config = config
         self._loaded = loaded
         self._observers = tuple(observers)
-        self._signature = Signature(name, loaded.prepared, config.max_batch_size)
+        self._signature = Signature(name, loaded.original, config.max_batch_size)
         self._statistics = StatisticsRecorder()
         self._instances = InstancePool(
             loaded,
@@ -68,10 +69,7 @@ class ServedModel:
         self._batcher: Batcher[Inference] = Batcher(config, execution.run)
         self._has_batches = config.batching is not None and config.max_batch_size > 0
         self._client_runs = ClientRuns(config.max_batch_size > 0, self._statistics)
-        self._operations = [(step.device, len(step.operations)) for step in loaded.prepared.plan.steps]
-        self._devices = _counted(self._operations)
-        has_walk = loaded.prepared.plan.walk is not None
-        self._steps = () if has_walk else tuple(device for device, _ in self._operations)
+        self._placed = _Placed.by(loaded.original)
 
     @property
     def inputs(self) -> tuple[TensorDescription, ...]:
@@ -101,7 +99,7 @@ class ServedModel:
     @property
     def arena_bytes(self) -> int:
         """The memory of values between its steps, of all instances."""
-        return self._loaded.prepared.memory.allocated_bytes
+        return self._loaded.arena_bytes
 
     def statistics(self) -> ModelStatistics:
         """Everything since it was loaded."""
@@ -193,21 +191,22 @@ class ServedModel:
         steps = ran.report.steps
         if ran.report.fell_back and not steps:
             return {"nnhal_fell_back": True}
-        devices, copied = self._devices, ran.planned_copies
+        devices, copied = self._placed_by(ran.prepared).devices, ran.planned_copies
         if steps:
             copied = sum(step.copied_bytes for step in steps)
-            devices = self._measured_devices(ran.report)
+            devices = _measured_devices(self._placed_by(ran.prepared), ran.report)
         return {
             "nnhal_devices": devices,
             "nnhal_bytes_copied": ran.filled_bytes + copied,
             "nnhal_fell_back": ran.report.fell_back,
         }
 
-    def _measured_devices(self, report: RunReport) -> str:
-        places = {step.step: step.device for step in report.steps}
-        if report.fell_back and len(places) == 1:  # the whole model ran as one step
-            places = dict.fromkeys(range(len(self._operations)), *places.values())
-        return _counted((device, self._operations[number][1]) for number, device in places.items())
+    def _placed_by(self, prepared: PreparedPlan) -> _Placed:
+        """It changes when a device dies, or is back."""
+        placed = self._placed
+        if placed.prepared is not prepared:
+            placed = self._placed = _Placed.by(prepared)
+        return placed
 
     def _failed(
         self, request: InferenceRequest, inference: Inference | None, arrived: int, error: ServingError
@@ -223,13 +222,40 @@ class ServedModel:
             ran.batch_size, ran.run_started_ns - ran.input_started_ns, ran.run_ended_ns - ran.run_started_ns, output_ns
         )
         if self._observers:
-            executed = Executed(self.name, self.version, ran.batch_size, ran.report, self._steps, ran.planned_edges)
+            steps = self._placed_by(ran.prepared).steps
+            executed = Executed(self.name, self.version, ran.batch_size, ran.report, steps, ran.planned_edges)
             for observer in self._observers:
                 observer.executed(executed)
 
     def _tell(self, finished: Finished) -> None:
         for observer in self._observers:
             observer.finished(finished)
+
+
+class _Placed(NamedTuple):
+    """Where a plan has the operations of its steps: each with their number, and all of them by device.
+
+    ``steps`` are the devices of the steps, none where control flow is walked.
+    """
+
+    prepared: PreparedPlan
+    operations: Sequence[tuple[str, int]]
+    devices: str
+    steps: tuple[str, ...]
+
+    @classmethod
+    def by(cls, prepared: PreparedPlan) -> _Placed:
+        """Of a plan."""
+        operations = [(step.device, len(step.operations)) for step in prepared.plan.steps]
+        steps = () if prepared.plan.walk is not None else tuple(device for device, _ in operations)
+        return cls(prepared, operations, _counted(operations), steps)
+
+
+def _measured_devices(placed: _Placed, report: RunReport) -> str:
+    places = {step.step: step.device for step in report.steps}
+    if report.fell_back and len(places) == 1:  # the whole model ran as one step
+        places = dict.fromkeys(range(len(placed.operations)), *places.values())
+    return _counted((device, placed.operations[number][1]) for number, device in places.items())
 
 
 def _counted(operations: Iterable[tuple[str, int]]) -> str:

@@ -114,6 +114,15 @@ def test_fallback_memory_is_used_again_and_freed_when_the_network_is_unloaded() 
         manager.acquire()
 
 
+def test_fallback_memory_that_a_device_may_still_write_is_not_used_again() -> None:
+    found = values([Step("gpu", (0,), (1,)), Step("npu", (1,), (2,))], {0}, {2})
+    manager = FallbackMemoryManager(lay_out([value for value in found.values() if value.is_ours]))
+    memory = manager.acquire()
+    manager.release(memory, is_done=False)
+    assert manager.allocated_bytes == 0
+    assert manager.acquire() is not memory
+
+
 def test_a_device_that_imports_nothing_copies_everything() -> None:
     alone = Side("alone", frozenset(), frozenset())
     found = values_of([Step("alone", (0,), (1,))], {"alone": alone}, frozenset({0}), frozenset({1}), lambda _: 10)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
+import structlog
 from onnx import helper
 
 from nnhal.endpoint import Endpoint
+from nnhal.logs import LEVELS, configure_logs, show_logs
 from nnhal_service.frontends import import_model
 from nnhal_service.partition import Options, Pin
 from nnhal_service.runtime import Fleet, LoadedModel, prepare
@@ -47,6 +51,26 @@ def serve(fleet: Fleet) -> Iterator[Serve]:
         yield start
 
 
+@pytest.fixture
+def output() -> Iterator[io.StringIO]:
+    """What a process that logs JSON from warnings on has logged; logs are as they were afterwards."""
+    before, lines = structlog.get_config(), io.StringIO()
+    configure_logs("test", "warning", as_json=True)
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(lines), cache_logger_on_first_use=False)
+    yield lines
+    structlog.contextvars.clear_contextvars()
+    structlog.configure(**before)
+    show_logs(LEVELS)
+
+
 def infer(served: ServedModel, request_id: str = "", rows: int = 2) -> None:
     """Run it once."""
     served.infer(InferenceRequest({"x": random(rows, 3)}, id=request_id)).release()
+
+
+def taken(output: io.StringIO) -> list[dict[str, Any]]:
+    """The lines since the last time."""
+    lines = output.getvalue().splitlines()
+    output.seek(0)
+    output.truncate()
+    return [json.loads(line) for line in lines]

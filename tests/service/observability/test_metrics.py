@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import httpx
-import numpy as np
 import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -60,6 +59,12 @@ class Scrape:
         assert found is not None, f"no {name} with {key} in\n{self.text}"
         return found
 
+    def total(self, name: str, labels: Mapping[str, str]) -> float:
+        """Of all that have these labels, whatever others they have."""
+        found = [value for (known, of), value in self._samples.items() if known == name and labels.items() <= set(of)]
+        assert found, f"no {name} with {labels} in\n{self.text}"
+        return sum(found)
+
     def has(self, name: str) -> bool:
         return any(found == name for found, _ in self._samples)
 
@@ -86,7 +91,7 @@ def test_counters_have_the_names_and_the_type_that_dashboards_of_triton_know(ser
         assert f"# TYPE {name} counter" in lines
         assert any(line.startswith(f'{name}{{model="m"') for line in lines)
     assert "# TYPE nv_inference_pending_request_count gauge" in lines
-    assert not any(line.startswith("nv_") and "_total" in line.split("{")[0].split(" ")[0] for line in lines)
+    assert not any(line.startswith("nv_") and line.split("{")[0].split(" ")[0].endswith("_total") for line in lines)
 
 
 def test_counters_are_what_was_run(serve: Serve, fleet: Fleet) -> None:
@@ -137,26 +142,17 @@ def test_steps_and_edges_are_those_of_the_plan(serve: Serve, fleet: Fleet, measu
         for _ in range(4):
             infer(served)
         arena, scrape = served.arena_bytes, Scrape(metrics.render())
-    steps = [{"partition": "0", "device": "cpu_acc"}, {"partition": "1", "device": "cpu_ref"}]
-    assert [scrape.of("nnhal_partition_runs", **step) for step in steps] == [4, 4]
+    steps = [{**M, "partition": "0", "device": "cpu_acc"}, {**M, "partition": "1", "device": "cpu_ref"}]
+    assert [scrape.of("nnhal_partition_runs", step) for step in steps] == [4, 4]
     if measure:
-        assert [scrape.of("nnhal_partition_measured_runs", **step) for step in steps] == [4, 4]
-        assert all(scrape.of("nnhal_partition_device_seconds", **step) > 0 for step in steps)
+        assert [scrape.of("nnhal_partition_measured_runs", step) for step in steps] == [4, 4]
+        assert all(scrape.of("nnhal_partition_device_seconds", step) > 0 for step in steps)
     else:
         assert not scrape.has("nnhal_partition_measured_runs_total")
-    uses = {
-        (source, destination): [
-            sum(
-                scrape.of(name, source=source, destination=destination, strategy=strategy)
-                for strategy in ("DirectCompatibility", "ExportToTarget", "CopyToTarget")
-                if f'source="{source}",strategy="{strategy}"' in scrape.text
-                or f'destination="{destination}",model="m",source="{source}",strategy="{strategy}"' in scrape.text
-            )
-            for name in ("nnhal_edge_uses", "nnhal_edge_bytes", "nnhal_edge_copied_bytes")
-        ]
-        for source, destination in (("", "cpu_acc"), ("cpu_acc", "cpu_ref"), ("cpu_ref", ""))
-    }
-    assert uses == dict.fromkeys(uses, [4, 4 * X_BYTES, 0])
+    for source, destination in (("", "cpu_acc"), ("cpu_acc", "cpu_ref"), ("cpu_ref", "")):
+        edge = {"source": source, "destination": destination}
+        names = ("nnhal_edge_uses_total", "nnhal_edge_bytes_total", "nnhal_edge_copied_bytes_total")
+        assert [scrape.total(name, edge) for name in names] == [4, 4 * X_BYTES, 0]
     assert scrape.of("nnhal_pool_bytes", pool="arena") == arena > 0
     assert scrape.of("nnhal_fallback_runs") == 0
 
@@ -182,7 +178,7 @@ def test_histograms_and_summaries_are_there_when_they_are_asked_for(serve: Serve
         assert scrape.of(f"{summary}_count") == 5
         assert scrape.of(f"{summary}_sum") == pytest.approx(total)
         median, highest = scrape.of(summary, quantile="0.5"), scrape.of(summary, quantile="0.99")
-        assert 0 <= median <= highest and median + 2 * highest <= total + 1e-6 or kind == "queue"
+        assert 0 <= median <= highest <= total
     name = "nv_inference_request_duration_histogram_us"
     assert scrape.of(f"{name}_bucket", le="1.0") == 0
     assert scrape.of("nv_inference_first_response_histogram_ms_count") == 5
@@ -286,7 +282,12 @@ def test_prometheus_gets_them_over_http(serve: Serve, fleet: Fleet) -> None:
 
 def test_scrapes_and_requests_do_not_get_into_each_others_way(serve: Serve, fleet: Fleet) -> None:
     with metered(serve, fleet, MetricsOptions(histogram_latencies=True, summary_latencies=True)) as (served, metrics):
-        threads = [threading.Thread(target=lambda: [infer(served) for _ in range(50)]) for _ in range(3)]
+
+        def client() -> None:
+            for _ in range(50):
+                infer(served)
+
+        threads = [threading.Thread(target=client) for _ in range(3)]
         for thread in threads:
             thread.start()
         seen = [Scrape(metrics.render()).of("nv_inference_request_success") for _ in range(5)]
@@ -296,4 +297,4 @@ def test_scrapes_and_requests_do_not_get_into_each_others_way(serve: Serve, flee
     assert seen == sorted(seen)
     assert scrape.of("nv_inference_request_success") == 150
     assert scrape.of("nnhal_partition_runs", partition="1", device="cpu_ref") == 150
-    assert np.isclose(scrape.of("nv_inference_request_duration_histogram_us_count"), 150)
+    assert scrape.of("nv_inference_request_duration_histogram_us_count") == 150

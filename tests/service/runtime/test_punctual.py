@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
+import weakref
 from typing import NoReturn
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from nnhal.errors import HalError
 from nnhal.types import NO_DEADLINE, ErrorStatus
 from nnhal_service.runtime.punctual import run_punctually
+from tests.support.waiting import wait_until
 
 LATEST = (1 << 63) - 1
 
@@ -36,6 +39,28 @@ def test_what_a_run_raises_is_raised() -> None:
 
     with pytest.raises(HalError, match="GENERAL_FAILURE: no"):
         run_punctually(fail, LATEST)
+
+
+def test_what_a_run_that_fails_has_used_is_free_at_once() -> None:
+    class Memory:
+        """What a run uses."""
+
+    def used() -> weakref.ref[Memory]:
+        memory = Memory()
+
+        def fail(deadline_ns: int, memory: Memory = memory) -> NoReturn:
+            raise HalError(ErrorStatus.MISSED_DEADLINE_TRANSIENT, f"no time for {memory}")
+
+        with pytest.raises(HalError):
+            run_punctually(fail, LATEST)
+        return weakref.ref(memory)
+
+    gc.disable()
+    try:
+        memory = used()
+        wait_until(lambda: memory() is None, "the memory is free", 10)
+    finally:
+        gc.enable()
 
 
 @pytest.mark.contract("QS-05")

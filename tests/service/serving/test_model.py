@@ -22,6 +22,7 @@ from onnx import TensorProto, helper, numpy_helper
 from nnhal.arrays import Array
 from nnhal.endpoint import Endpoint
 from nnhal.memory import mapped_regions
+from nnhal.remote import RemoteDevice
 from nnhal_service.frontends import import_model
 from nnhal_service.partition import Options, Pin
 from nnhal_service.runtime import Fleet, LoadedModel, prepare
@@ -41,7 +42,7 @@ from tests.service.serving.conftest import Serve
 from tests.support.onnx_models import onnx_model, random
 from tests.support.processes import device_process
 from tests.support.resources import Resources, resources_of
-from tests.support.waiting import settled, wait_for_death
+from tests.support.waiting import settled, stop, wait_for_death, wait_until
 
 HOUR_NS = 3600 * 10**9
 
@@ -414,6 +415,28 @@ def test_another_device_stands_in_for_one_that_is_gone(short_path: Path, cpu_ref
             assert response.parameters["nnhal_fell_back"] is True
             assert response.parameters.get("nnhal_devices") == ("cpu_ref:1" if measure else None)
         served.close()
+        fleet.close()
+
+
+@pytest.mark.contract("QS-05")
+def test_a_request_ends_by_its_deadline_on_a_device_that_has_stopped(short_path: Path) -> None:
+    with device_process("cpu_acc", short_path) as (child, endpoint):
+        fleet = Fleet({"cpu_acc": endpoint})
+        loaded = LoadedModel(prepare(import_model(relu().SerializeToString()), fleet, (), Options()))
+        served = ServedModel("m", "1", loaded, ServingConfig())
+        infer(served, x=random(2, 3))
+        stop(child.pid)
+        try:
+            for _ in range(2):  # the first one runs, and there is no instance for the second one
+                deadline_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + 100_000_000
+                error = refused(served, InferenceRequest({"x": random(2, 3)}, deadline_ns=deadline_ns))
+                assert error.kind is ErrorKind.DEADLINE_EXCEEDED
+        finally:
+            os.kill(child.pid, signal.SIGCONT)
+        np.testing.assert_array_equal(infer(served, x=random(2, 3))["y"], np.maximum(random(2, 3), 0))
+        served.close()
+        with RemoteDevice(endpoint) as device:
+            wait_until(lambda: device.usage().executions == 0, "the device has nothing left")
         fleet.close()
 
 

@@ -119,7 +119,12 @@ CASES: dict[str, tuple[Call, str, str, str]] = {
         "404",
         "Unable to find system shared memory region: 'nobody'",
     ),
-    "a key that is no file": (register("r", "nobody"), "INTERNAL", "400", "Unable to open shared memory region: 'nobody'"),
+    "a key that is no file": (
+        register("r", "nobody"),
+        "INTERNAL",
+        "400",
+        "Unable to open shared memory region: 'nobody'",
+    ),
     "a key that leaves the folder": (register("r", "../null"), "INTERNAL", "400", "Unable to open"),
     "a reserved region": (
         register("triton_python_backend_shm_region_1", "k"),

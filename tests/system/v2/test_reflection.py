@@ -79,7 +79,9 @@ def test_health(channel: grpc.Channel, service: str) -> None:
 
 def test_health_of_what_there_is_not(channel: grpc.Channel) -> None:
     with pytest.raises(grpc.RpcError) as caught:
-        health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service="nnhal.model.nobody"), timeout=30)
+        health_pb2_grpc.HealthStub(channel).Check(
+            health_pb2.HealthCheckRequest(service="nnhal.model.nobody"), timeout=30
+        )
     assert caught.value.code() == grpc.StatusCode.NOT_FOUND
 
 

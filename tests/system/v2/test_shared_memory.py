@@ -123,7 +123,9 @@ def test_what_clients_grep_for(triton: Triton, region: Any, key: str) -> None:
     assert "Unable to open" in refusal(triton, register, "other", "../etc/passwd", 8)[1]
 
 
-def test_a_region_that_is_shortened_is_its_client_s_error_and_the_server_lives(triton: Triton, region: Any, key: str) -> None:
+def test_a_region_that_is_shortened_is_its_client_s_error_and_the_server_lives(
+    triton: Triton, region: Any, key: str
+) -> None:
     os.truncate(f"/dev/shm/{key}", 100)
     status, text = refusal(triton, infer, triton)
     assert status in ("INVALID_ARGUMENT", "400")

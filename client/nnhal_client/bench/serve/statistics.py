@@ -66,7 +66,7 @@ def statistics_of(target: Target) -> AbstractContextManager[Read]:
 @contextmanager
 def _over_grpc(target: Target, url: str) -> Iterator[Read]:
     request = wire.ModelStatisticsRequest(name=target.model, version=target.version)
-    with closing(GrpcConnection(url)) as connection:
+    with closing(GrpcConnection(url, target.headers)) as connection:
 
         def read() -> Statistics | None:
             try:
@@ -80,7 +80,7 @@ def _over_grpc(target: Target, url: str) -> Iterator[Read]:
 
 @contextmanager
 def _over_http(target: Target) -> Iterator[Read]:
-    with closing(HttpConnection(target.url)) as connection:
+    with closing(HttpConnection(target.url, target.headers)) as connection:
 
         def read() -> Statistics | None:
             try:

@@ -31,7 +31,8 @@ class Target:
     name in the server's repository; for the native client it may be a model's file, in process it has to be one.
     ``shared_memory`` puts tensors in files of /dev/shm; for the native client, whose tensors lie in shared memory
     anyway, it means that they are used where they are, and not copied in and out. ``data`` is ``zero``, ``random`` or
-    a file. ``output_bytes`` is the room for an output whose size is not known before.
+    a file. ``output_bytes`` is the room for an output whose size is not known before. ``headers`` go with
+    every request over gRPC (as metadata) and HTTP.
     """
 
     transport: Transport
@@ -43,6 +44,7 @@ class Target:
     data: str = "random"
     shared_memory: bool = False
     output_bytes: int = 102_400
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def title(self) -> str:

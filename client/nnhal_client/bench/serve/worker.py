@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import signal
 import sys
 import time
 from array import array
@@ -23,6 +24,7 @@ _WARM_UP_SECONDS = 1.0
 
 def main() -> int:
     """Serve windows until the input ends; 1 where a request fails."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent ends its workers itself
     answers = sys.stdout
     sys.stdout = sys.stderr  # what libraries print is no answer
     try:
@@ -51,17 +53,19 @@ def _warm_up(requests: Requests) -> None:
 
 
 def _measure(requests: Requests, start_ns: int, end_ns: int) -> dict[str, object]:
-    """Request after request from one instant to another; the last one that begins in time counts."""
+    """Request after request from one instant to another, one at least; the last one that begins in time counts."""
     latencies = array("q")
     requests.send_ns = requests.receive_ns = 0
     clock, infer, note = time.monotonic_ns, requests.infer, latencies.append
     time.sleep(max(0.0, (start_ns - clock()) / 1e9))
     begun = now = clock()
-    while now < end_ns:
+    while True:
         infer()
         answered = clock()
         note(answered - now)
         now = answered
+        if now >= end_ns:
+            break
     return {
         "latencies": base64.b64encode(latencies.tobytes()).decode(),
         "elapsed_ns": now - begun,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
@@ -15,17 +15,23 @@ _LEVEL = 1
 
 
 async def read_body(request: Request, max_bytes: int) -> bytes | bytearray:
-    """The body, decompressed. Raises INVALID_ARGUMENT where it is too long or is not what it is said to be."""
+    """The body, decompressed.
+
+    Raises INVALID_ARGUMENT where it is too long or is not what it is said to be, CANCELLED where it does not end.
+    """
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > max_bytes:
         raise _too_long(max_bytes)
     chunks = []
     size = 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > max_bytes:
-            raise _too_long(max_bytes)
-        chunks.append(chunk)
+    try:
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > max_bytes:
+                raise _too_long(max_bytes)
+            chunks.append(chunk)
+    except ClientDisconnect as error:
+        raise ServingError(ErrorKind.CANCELLED, "the client has left before the end of its body") from error
     body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
     return decompress(body, request.headers.get("content-encoding", ""), max_bytes)
 

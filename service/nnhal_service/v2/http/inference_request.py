@@ -21,6 +21,8 @@ _NS_PER_US = 1000
 _RESERVED_PREFIX = "triton_"
 _FLAGS = ("sequence_start", "sequence_end", BINARY_OUTPUT)
 _KNOWN = {"id", "parameters", "inputs", "outputs"}
+_SAID_BY_THE_PATH = {"model_name", "model_version"}
+"""KServe's client says it in the body too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ def call_from_body(body: bytes | bytearray, json_size: int | None, name: str, or
         raise refuse(f"Inference-Header-Content-Length is {json_size}, and the body has {len(body)} bytes")
     view = memoryview(body)
     header = _object(_parsed(view if json_size is None else view[:json_size]), "the request")
-    unknown = header.keys() - _KNOWN
+    unknown = header.keys() - _KNOWN - _SAID_BY_THE_PATH
     if unknown:
         raise refuse(f"the request has {sorted(unknown)}, expected only {', '.join(sorted(_KNOWN))}")
     binary = _Binary(view[len(body) if json_size is None else json_size :])

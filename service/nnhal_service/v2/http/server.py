@@ -35,6 +35,7 @@ class HttpServer:
             ws="none",
             lifespan="off",
             log_config=None,
+            log_level="error",  # a request that is none is the client's business
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=_GRACE_SECONDS,

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from nnhal.descriptor import Descriptor
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.v2.backend import Region
@@ -94,7 +96,7 @@ class SystemSharedMemory:
     def read(self, name: str, offset: int, byte_size: int, owner: str) -> memoryview:
         """See backend.SharedMemory."""
         with self._use(name, offset, byte_size, owner) as found:
-            contents = memoryview(bytearray(byte_size))
+            contents = np.empty(byte_size, np.uint8).data  # not cleared first: all of it is read over
             start, done = found.region.offset + offset, 0
             while done < byte_size:
                 count = os.preadv(found.descriptor.fileno(), [contents[done:]], start + done)

@@ -292,3 +292,9 @@ def test_tensors_may_lie_in_regions(served: Served) -> None:
     found, rest = answer(served.client.post(PATH, json=body))
     assert found["outputs"][0]["parameters"] == {**region, "shared_memory_offset": 16}
     assert (bytes(content[16:24]), rest) == (floats(3, 4).tobytes(), b"")
+
+
+def test_the_model_may_be_named_in_the_body_too(served: Served) -> None:
+    body = {"model_name": "echo", "model_version": "1", "inputs": [{**tensor("x", floats(1.5)), "data": [1.5]}]}
+    found, _ = answer(served.client.post(PATH, json=body))
+    assert found["outputs"][0]["data"] == [1.5]

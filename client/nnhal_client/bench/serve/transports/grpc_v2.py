@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import perf_counter_ns
+from types import MappingProxyType
 from typing import TypeVar
 
 import grpc
@@ -27,25 +28,27 @@ M = TypeVar("M", bound=Message)
 class GrpcConnection:
     """Calls to a server."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, headers: Mapping[str, str] = MappingProxyType({})) -> None:
         self._url = url
+        self._metadata = tuple((name.lower(), value) for name, value in headers.items())
         self._channel = grpc.insecure_channel(url, options=_OPTIONS)
 
     def call(self, method: str, request: Message, answer: type[M]) -> M:
         """One call. Raises BenchError with what the server says."""
         invoke = self._channel.unary_unary(_SERVICE + method, lambda message: message.SerializeToString(), bytes)
         try:
-            return answer.FromString(invoke(request, timeout=_SECONDS))
+            return answer.FromString(invoke(request, timeout=_SECONDS, metadata=self._metadata))
         except grpc.RpcError as error:
             raise BenchError(f"{self._url}: {method}: {_words(error)}") from error
 
     def inference(self) -> Callable[[bytes], bytes]:
         """ModelInfer, of a message's bytes. What it gives raises BenchError."""
         invoke = self._channel.unary_unary(_SERVICE + "ModelInfer", bytes, bytes)
+        metadata = self._metadata or None
 
         def infer(request: bytes) -> bytes:
             try:
-                answer: bytes = invoke(request)
+                answer: bytes = invoke(request, metadata=metadata)
                 return answer
             except grpc.RpcError as error:
                 raise BenchError(f"{self._url}: ModelInfer: {_words(error)}") from error
@@ -71,7 +74,7 @@ class GrpcRequests(Requests):
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
-        self._connection = GrpcConnection(target.url)
+        self._connection = GrpcConnection(target.url, target.headers)
         self._region = ""
         try:
             signature = self._connection.signature(target.model, target.version)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import select
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from nnhal_client.bench.serve.target import BenchError
@@ -35,15 +37,16 @@ class HttpAnswer:
 class HttpConnection:
     """One request at a time."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, headers: Mapping[str, str] = MappingProxyType({})) -> None:
         """``url`` is HOST:PORT, with or without ``http://``. Raises BenchError or OSError."""
         host, _, port = url.removeprefix("http://").rstrip("/").rpartition(":")
         if not host or not port.isdigit():
             raise BenchError(f"url {url!r}: expected HOST:PORT")
         self._url = url
         self._host = f"{host}:{port}"
-        self._socket = socket.create_connection((host.strip("[]"), int(port)), _SECONDS)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._address = (host.strip("[]"), int(port))
+        self._headers = [f"{name}: {value}" for name, value in headers.items()]
+        self._socket = self._connected()
         self._buffer = bytearray(1 << 16)
 
     def head(self, method: str, path: str, size: int, json_bytes: int | None = None) -> bytes:
@@ -52,10 +55,13 @@ class HttpConnection:
         lines.append(f"Content-Type: {'application/json' if json_bytes is None else 'application/octet-stream'}")
         if json_bytes is not None:
             lines.append(f"Inference-Header-Content-Length: {json_bytes}")
-        return "\r\n".join((*lines, "", "")).encode()
+        return "\r\n".join((*lines, *self._headers, "", "")).encode()
 
     def send(self, parts: Sequence[Raw]) -> None:
-        """Head and body. Raises OSError."""
+        """Head and body, over a new connection where the server has closed an idle one. Raises OSError."""
+        if self._is_closed():
+            self._socket.close()
+            self._socket = self._connected()
         if sum(map(len, parts)) <= _JOINED:
             self._socket.sendall(b"".join(parts))
         else:
@@ -88,6 +94,15 @@ class HttpConnection:
     def close(self) -> None:
         """End it."""
         self._socket.close()
+
+    def _connected(self) -> socket.socket:
+        connected = socket.create_connection(self._address, _SECONDS)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connected
+
+    def _is_closed(self) -> bool:
+        """Between requests there is nothing to be read but the end."""
+        return bool(select.select([self._socket], [], [], 0)[0])
 
     def _body(self, begun: bytes, size: int) -> memoryview:
         if len(self._buffer) < size:

@@ -25,7 +25,7 @@ class HttpRequests(Requests):
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
-        self._connection = HttpConnection(target.url)
+        self._connection = HttpConnection(target.url, target.headers)
         self._path = model_path(target.model, target.version)
         self._region = ""
         try:

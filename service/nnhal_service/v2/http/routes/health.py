@@ -7,9 +7,8 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
+from nnhal_service.v2.http.readiness import NOT_READY, readiness_status
 from nnhal_service.v2.http.services import Services
-
-_NOT_READY = 400
 
 
 def router_for(services: Services) -> APIRouter:
@@ -21,11 +20,11 @@ def router_for(services: Services) -> APIRouter:
         """Whether the server lives: it has answered."""
         return {"live": True}
 
-    @router.get("/v2/health/ready")
+    @router.get("/v2/health/ready", responses=NOT_READY)
     def ready() -> JSONResponse:
         """Whether what was to be served is ready: 200, else 400."""
         is_ready = services.repository.ready()
-        return JSONResponse({"ready": is_ready}, 200 if is_ready else _NOT_READY)
+        return JSONResponse({"ready": is_ready}, readiness_status(is_ready))
 
     @router.get("/v2")
     def metadata() -> dict[str, Any]:

@@ -16,6 +16,7 @@ from nnhal_service.v2.http.body import compressed, read_body
 from nnhal_service.v2.http.inference_request import Origin, call_from_body, call_from_raw
 from nnhal_service.v2.http.inference_response import answer_to
 from nnhal_service.v2.http.services import Services
+from nnhal_service.v2.http.statuses import response_for
 from nnhal_service.v2.tensors import refuse
 
 _JSON_SIZE = "Inference-Header-Content-Length"
@@ -106,12 +107,25 @@ async def _cancel_when_gone(request: Request, cancellation: Cancellation) -> Non
 def _answer(
     services: Services, request: Request, name: str, version: str, body: bytes | bytearray, origin: Origin
 ) -> Response:
-    json_size = _json_size(request)
-    with (
-        RequestScope(request.headers.get(TRACEPARENT, "")) as scope,
-        services.repository.model(name, version) as model,
-    ):
+    with RequestScope(request.headers.get(TRACEPARENT, "")) as scope:
         scope.name(name, "")
+        try:
+            return _run(services, request, name, version, body, origin, scope)
+        except Exception as error:  # here, where the log knows which request it is
+            return response_for(error, request.url.path)
+
+
+def _run(
+    services: Services,
+    request: Request,
+    name: str,
+    version: str,
+    body: bytes | bytearray,
+    origin: Origin,
+    scope: RequestScope,
+) -> Response:
+    json_size = _json_size(request)
+    with services.repository.model(name, version) as model:
         if json_size == 0:
             call = call_from_raw(body, model, name, origin)
         else:

@@ -10,9 +10,8 @@ from fastapi.responses import JSONResponse
 
 from nnhal_service.serving.description import TensorDescription
 from nnhal_service.v2.http.messages_json import message_to_json
+from nnhal_service.v2.http.readiness import NOT_READY, readiness_status
 from nnhal_service.v2.http.services import Services
-
-_NOT_READY = 400
 
 
 def router_for(services: Services) -> APIRouter:
@@ -38,12 +37,12 @@ def router_for(services: Services) -> APIRouter:
             "outputs": _tensors(found.outputs),
         }
 
-    @router.get("/v2/models/{model}/ready")
-    @router.get("/v2/models/{model}/versions/{version}/ready")
+    @router.get("/v2/models/{model}/ready", responses=NOT_READY)
+    @router.get("/v2/models/{model}/versions/{version}/ready", responses=NOT_READY)
     def ready(model: str, version: str = "") -> JSONResponse:
         """Whether a model is ready: 200, else 400."""
         is_ready = repository.is_ready(model, version)
-        return JSONResponse({"name": model, "ready": is_ready}, 200 if is_ready else _NOT_READY)
+        return JSONResponse({"name": model, "ready": is_ready}, readiness_status(is_ready))
 
     @router.get("/v2/models/{model}/config")
     @router.get("/v2/models/{model}/versions/{version}/config")

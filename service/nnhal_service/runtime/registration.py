@@ -1,0 +1,201 @@
+"""One device of the fleet: the process that answers to a name, and what the name was registered as."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+import structlog
+
+from nnhal.endpoint import Endpoint
+from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
+from nnhal.remote import DeviceIdentity, RemoteDevice
+from nnhal.types import Capabilities, DeviceType, ErrorStatus, Extension
+
+RETURN_SECONDS = 10.0
+"""How long after its death a device may be expected back."""
+_CLIENT_NAME = "nnhal-framework"
+_IMPATIENCE_SECONDS = 0.5
+"""What a caller waits for a device that has kept others waiting for long."""
+_LOOK_SECONDS = 0.05
+"""Between attempts to connect a device that nobody waits for."""
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FleetMember:
+    """A device that answers, and what it said of itself."""
+
+    name: str
+    remote: RemoteDevice
+    identity: DeviceIdentity
+
+    @property
+    def version(self) -> str:
+        """The driver and its version."""
+        return self.identity.version
+
+    @property
+    def type(self) -> DeviceType:
+        """What kind of processor it is."""
+        return self.identity.type
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Its performance figures."""
+        return self.identity.capabilities
+
+    @property
+    def extensions(self) -> tuple[Extension, ...]:
+        """The extensions that it knows."""
+        return self.identity.extensions
+
+
+class Registration:
+    """One name: the process that answers to it, or why that is refused, and what the name was registered as."""
+
+    def __init__(self, name: str, endpoint: Endpoint, getter_seconds: float, patience: float) -> None:
+        self._name = name
+        self._endpoint = endpoint
+        self._getter_seconds = getter_seconds
+        self._patience = patience
+        self._lock = threading.Lock()
+        self._closed = False
+        self._attempt: _Attempt | None = None
+        self._kept_waiting = False
+        self._remote: RemoteDevice | None = None
+        self._refusal = ""
+        self._identity: DeviceIdentity | None = None
+        self._died: float | None = None
+        self._looked = 0.0
+
+    @property
+    def may_return(self) -> bool:
+        """Whether it was there, and died lately."""
+        return self._died is not None and time.monotonic() - self._died < RETURN_SECONDS
+
+    def member(self) -> FleetMember:
+        """The device. Raises as ``Fleet.get``."""
+        with self._lock:
+            self._notice_death()
+            attempt = None if self._remote is not None else self._attempt or self._begin()
+            remote, refusal = self._remote, self._refusal
+        if attempt is not None:
+            remote, refusal = self._await(attempt)
+        if remote is None or refusal or self._identity is None:
+            raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, f"device {self._name!r} is refused: {refusal}")
+        return FleetMember(self._name, remote, self._identity)
+
+    def is_there(self) -> bool:
+        """See ``Fleet.is_there``."""
+        with self._lock:
+            self._notice_death()
+            now = time.monotonic()
+            if self._remote is None and self._attempt is None and not self._closed and now > self._looked:
+                self._looked = now + _LOOK_SECONDS
+                self._begin()
+            return self._remote is not None and not self._refusal
+
+    def close(self) -> None:
+        """End the session."""
+        with self._lock:
+            self._closed = True
+            self._disconnect()
+
+    def _notice_death(self) -> None:
+        if self._remote is not None and self._remote.gone:
+            _log.warning("a device is gone", device=self._name)
+            self._died = time.monotonic()
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        if self._remote is not None:
+            self._remote.close()
+        self._remote = None
+
+    def _begin(self) -> _Attempt:
+        """Begin to connect. There is one attempt at a time; the lock is held."""
+        attempt = self._attempt = _Attempt(time.monotonic(), Future())
+        threading.Thread(target=self._try, args=(attempt,), name=f"connect-{self._name}", daemon=True).start()
+        return attempt
+
+    def _await(self, attempt: _Attempt) -> tuple[RemoteDevice, str]:
+        """What comes of an attempt. Raises DEVICE_UNAVAILABLE where that takes too long."""
+        patience = _IMPATIENCE_SECONDS if self._kept_waiting else self._patience
+        try:
+            return attempt.outcome.result(max(0.0, attempt.started + patience - time.monotonic()))
+        except TimeoutError:
+            if not self._kept_waiting:
+                _log.warning("a device does not answer", device=self._name)
+            self._kept_waiting = True
+            message = f"device {self._name!r} is there and has not answered for {patience} s"
+            raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, message) from None
+
+    def _try(self, attempt: _Attempt) -> None:
+        """Make an attempt, and tell those who wait what came of it."""
+        try:
+            remote, refusal = self._connect()
+        except BaseException as error:
+            with self._lock:
+                self._attempt = None
+                self._kept_waiting = time.monotonic() - attempt.started > self._patience
+            attempt.outcome.set_exception(error)
+            return
+        with self._lock:
+            self._attempt, self._kept_waiting = None, False
+            if self._closed:
+                remote.close()
+            else:
+                self._remote, self._refusal = remote, refusal
+        attempt.outcome.set_result((remote, refusal))
+
+    def _connect(self) -> tuple[RemoteDevice, str]:
+        """Open a session; it stays open where the device is refused, so that its end is noticed."""
+        try:
+            remote = RemoteDevice(self._endpoint, _CLIENT_NAME, self._patience)
+        except DeadObjectError:
+            raise
+        except NnhalError as error:
+            _log.warning("a device refuses the framework", device=self._name, reason=str(error))
+            raise
+        try:
+            refusal = self._register(remote)
+        except BaseException:
+            remote.close()
+            raise
+        if refusal:
+            _log.warning("a device is refused", device=self._name, reason=refusal)
+        return remote, refusal
+
+    def _register(self, remote: RemoteDevice) -> str:
+        """Learn what a device is; the reason where it is to be refused.
+
+        Raises DeadObjectError where it dies, TransportError where it does not answer at all.
+        """
+        try:
+            identity = remote.identity(self._getter_seconds)
+        except DeadObjectError as error:
+            _log.warning("a device died while it was registered", device=self._name, reason=str(error))
+            raise
+        except NnhalError as error:
+            if isinstance(error, TransportError) and not remote.responds:
+                raise  # it has stopped, and may go on
+            return str(error)
+        self._identity = self._identity or identity
+        if identity == self._identity:
+            return ""
+        different = ", ".join(self._identity.differences(identity))
+        return (
+            f"it was registered as {self._identity.version!r}; what answers now is {identity.version!r} and differs in "
+            f"{different}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """To connect to a device: when it began, and the session that comes of it with the reason of a refusal."""
+
+    started: float
+    outcome: Future[tuple[RemoteDevice, str]]

@@ -1,0 +1,293 @@
+"""Devices that die and come back while models are loaded: which plan runs follow, and what becomes of the others."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnhal.endpoint import Endpoint
+from nnhal.errors import HalError, TransportError
+from nnhal.memory import create_ashmem, open_pool
+from nnhal.remote import RemoteDevice
+from nnhal.resolved import ResolvedModel
+from nnhal.types import DataLocation, ErrorStatus, Model, NetworkEvent, Operand, OperandType, OperationType
+from nnhal_devices.driver import PrepareOptions, Workload
+from nnhal_devices.host.process import host
+from nnhal_devices.host.settings import DeviceSettings
+from nnhal_service.native.explanation import explanation_to_wire
+from nnhal_service.partition import Fallback, Options, Pin, Strategy
+from nnhal_service.runtime import ExecutionContext, Fleet, LoadedModel, RunReport, TensorBinding, prepare
+from tests.support.picky import CPU, EVERYTHING, Picky, imported
+from tests.support.subgraphs import INT32, Program
+from tests.support.waiting import wait_until
+
+F32 = OperandType.TENSOR_FLOAT32
+NPU, ACC = "npu", "acc"
+X = np.array([0.5, -0.25], np.float32)
+EXPECTED = pytest.approx([float(value) for value in np.tanh(2 * X)], abs=1e-6)
+
+
+def add_tanh() -> Model:
+    """tanh(2x), in two steps where each operation has a device of its own."""
+    program = Program()
+    main = program.graph()
+    x = main.input((2,), F32)
+    doubled = main.operation(OperationType.ADD, [x, x, main.constant(0, INT32)], Operand(F32, (2,)))
+    main.returns(main.operation(OperationType.TANH, [doubled], Operand(F32, (2,))))
+    return program.model()
+
+
+class Told:
+    """A device's context: how often it was told of each event."""
+
+    def __init__(self) -> None:
+        self.events: Counter[NetworkEvent] = Counter()
+
+    def before_load_network(self, network: int) -> None:
+        self.events[NetworkEvent.BEFORE_LOAD] += 1
+
+    def after_load_network(self, network: int) -> None:
+        self.events[NetworkEvent.AFTER_LOAD] += 1
+
+    def before_unload_network(self, network: int) -> None:
+        self.events[NetworkEvent.BEFORE_UNLOAD] += 1
+
+    def after_unload_network(self, network: int) -> None:
+        self.events[NetworkEvent.AFTER_UNLOAD] += 1
+
+
+class Mortal(Picky):
+    """A driver whose process can be ended and started again. It prepares and runs only while its gates are open."""
+
+    def __init__(self, directory: Path, name: str, ratio: float) -> None:
+        takes = (OperationType.TANH,) if name == NPU else EVERYTHING
+        super().__init__(name, takes, ratio)
+        self.endpoint = Endpoint(directory / name)
+        self.told = Told()
+        self.backend = replace(self.backend, context=self.told)
+        self.may_prepare, self.prepares, self.may_run, self.runs_now = (threading.Event() for _ in range(4))
+        self.may_prepare.set()
+        self.may_run.set()
+        self.fails = self._run
+        self._process = ExitStack()
+
+    def prepare(self, model: ResolvedModel, options: PrepareOptions) -> Workload:
+        """See Driver."""
+        self.prepares.set()
+        assert self.may_prepare.wait(30)
+        return super().prepare(model, options)
+
+    def _run(self) -> ErrorStatus:
+        self.runs_now.set()
+        assert self.may_run.wait(30)
+        return ErrorStatus.NONE
+
+    def start(self) -> None:
+        """Serve, as a process that was started again does."""
+        self._process.enter_context(host(self, self.endpoint, DeviceSettings()))
+
+    def die(self) -> None:
+        """End every session."""
+        self._process.close()
+
+    def prepared_models(self) -> int:
+        """How many it holds."""
+        with RemoteDevice(self.endpoint) as device:
+            return device.usage().prepared_models
+
+
+class Site:
+    """npu takes TANH only, acc and the CPU everything: the plan is on acc and npu, and on acc alone without npu."""
+
+    def __init__(self, directory: Path, stack: ExitStack) -> None:
+        devices = [Mortal(directory, name, ratio) for name, ratio in ((NPU, 0.1), (ACC, 0.5), (CPU, 1.0))]
+        self.npu, self.acc, self.cpu = devices
+        for device in devices:
+            device.start()
+            stack.callback(device.die)
+        self._fleet = Fleet({device.name: device.endpoint for device in devices})
+        stack.callback(self._fleet.close)
+        self._stack = stack
+
+    def load(self, fallback: Fallback = Fallback.ALLOW, *pins: Pin) -> LoadedModel:
+        """The model by NNAPI's rule."""
+        options = Options(Strategy.NNAPI, pins, fallback=fallback)
+        loaded = LoadedModel(prepare(imported(add_tanh()), self._fleet, (), options))
+        self._stack.callback(loaded.close)
+        return loaded
+
+
+@pytest.fixture
+def site(short_path: Path) -> Iterator[Site]:
+    with ExitStack() as stack:
+        yield Site(short_path, stack)
+
+
+class Bound:
+    """A binding of the model."""
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        memory = create_ashmem(128)
+        self._pool = open_pool(memory, writable=True)
+        self._pool.write(0, X.view(np.uint8))
+        self.context: ExecutionContext = loaded.bind(
+            [TensorBinding("in0", DataLocation(0, 0, 8))],
+            [TensorBinding("out0", DataLocation(0, 64, 8))],
+            [memory],
+            measure_timing=True,
+        )
+
+    def run(self) -> RunReport:
+        """Run it, and see that the answer is right."""
+        self._pool.write(64, np.zeros(8, np.uint8))
+        report = self.context.run()
+        assert self._pool.read(64, 8).view(np.float32).tolist() == EXPECTED
+        return report
+
+    def devices(self) -> list[str]:
+        """Of the steps of a run that nobody had to stand in for; none of another run."""
+        report = self.run()
+        return [] if report.fell_back else [step.device for step in report.steps]
+
+    def wait_for(self, *devices: str) -> None:
+        """Run it until its steps are on these devices."""
+        wait_until(lambda: self.devices() == list(devices), f"runs are on {devices}")
+
+
+@pytest.mark.contract("FB-03", "FB-16")
+@pytest.mark.parametrize("pins", [(), (Pin("op:TANH", NPU),)])
+def test_runs_follow_a_plan_without_the_device_until_it_is_back(site: Site, pins: tuple[Pin, ...]) -> None:
+    loaded = site.load(Fallback.ALLOW, *pins)
+    one, other = Bound(loaded), Bound(loaded)
+    assert one.devices() == other.devices() == [ACC, NPU]
+    site.npu.die()
+    assert one.run().fell_back
+    for bound in (one, other):
+        bound.wait_for(ACC)
+    assert loaded.prepared.devices == {ACC}
+    assert loaded.original.devices == {ACC, NPU}
+    (refusal, *_) = explanation_to_wire(loaded.prepared).operations[1].refusals
+    assert (refusal.device, refusal.reason) == (NPU, "it is gone: the model is planned without it until it is back")
+    assert Bound(loaded).devices() == [ACC]
+    site.npu.start()
+    for bound in (one, other):
+        bound.wait_for(ACC, NPU)
+    assert loaded.prepared is loaded.original
+
+
+def test_a_plan_that_nobody_follows_any_more_is_released(site: Site) -> None:
+    loaded = site.load()
+    bound = Bound(loaded)
+    for _ in range(3):
+        site.npu.die()
+        bound.wait_for(ACC)
+        site.npu.start()
+        bound.wait_for(ACC, NPU)
+    wait_until(lambda: site.acc.prepared_models() == 1, "acc has its step of the first plan only")
+    loaded.close()
+    for device in (site.npu, site.acc, site.cpu):
+        assert device.prepared_models() == 0
+
+
+def test_runs_go_on_while_the_new_plan_is_prepared(site: Site) -> None:
+    loaded = site.load()
+    bound, other = Bound(loaded), Bound(loaded)
+    site.acc.may_prepare.clear()
+    site.npu.die()
+    site.acc.prepares.clear()
+    assert bound.run().fell_back
+    assert site.acc.prepares.wait(30)
+    for _ in range(3):
+        assert bound.run().fell_back
+        assert other.run().fell_back
+    site.acc.may_prepare.set()
+    bound.wait_for(ACC)
+
+
+def test_a_model_that_is_unloaded_while_it_is_planned_anew_leaves_nothing(site: Site) -> None:
+    loaded = site.load()
+    bound = Bound(loaded)
+    site.acc.may_prepare.clear()
+    site.npu.die()
+    site.acc.prepares.clear()
+    assert bound.run().fell_back
+    assert site.acc.prepares.wait(30)
+    loaded.close()
+    with pytest.raises(HalError, match="unloaded"):
+        bound.run()
+    site.acc.may_prepare.set()
+    wait_until(lambda: site.acc.prepared_models() == 0, "acc has nothing left")
+    wait_until(lambda: len(set(site.acc.told.events.values())) == 1, "acc was told of each event as often")
+
+
+@pytest.mark.contract("FB-10")
+def test_without_fallback_the_error_names_the_device_until_it_is_back(site: Site) -> None:
+    loaded = site.load(Fallback.DENY)
+    bound = Bound(loaded)
+    assert bound.devices() == [ACC, NPU]
+    site.npu.die()
+    for _ in range(3):
+        with pytest.raises(TransportError, match="the model needs npu, which is gone"):
+            bound.run()
+    assert loaded.prepared is loaded.original
+    site.npu.start()
+    assert bound.devices() == [ACC, NPU]
+
+
+def test_the_plan_follows_several_devices_that_come_and_go(site: Site) -> None:
+    bound = Bound(site.load())
+    assert bound.devices() == [ACC, NPU]
+    site.npu.die()
+    site.acc.die()
+    bound.run()
+    bound.wait_for(CPU)
+    site.acc.start()
+    bound.wait_for(ACC)
+    site.npu.start()
+    bound.wait_for(ACC, NPU)
+
+
+def test_devices_hear_once_of_a_network_that_they_stand_in_for_or_have_again(site: Site) -> None:
+    loaded = site.load()
+    bound, other = Bound(loaded), Bound(loaded)
+    site.acc.may_prepare.clear()  # there is no other plan
+    site.npu.die()
+    for _ in range(2):
+        assert bound.run().fell_back
+        assert other.run().fell_back
+    loading = {NetworkEvent.BEFORE_LOAD: 1, NetworkEvent.AFTER_LOAD: 1}
+    assert site.cpu.told.events == loading
+    site.npu.told.events.clear()
+    site.npu.start()
+    wait_until(lambda: bound.devices() == other.devices() == [ACC, NPU], "npu has its step again")
+    assert site.npu.told.events == loading
+    site.acc.may_prepare.set()
+    loaded.close()
+    unloading = {NetworkEvent.BEFORE_UNLOAD: 1, NetworkEvent.AFTER_UNLOAD: 1}
+    assert site.npu.told.events == site.cpu.told.events == loading | unloading
+
+
+def test_closing_does_not_wait_for_ever_and_gives_memory_to_nobody_while_a_run_goes_on(site: Site) -> None:
+    loaded = site.load()
+    bound = Bound(loaded)
+    arena = loaded.arena_bytes
+    assert arena > 0
+    site.npu.may_run.clear()
+    running = threading.Thread(target=bound.context.run)
+    running.start()
+    assert site.npu.runs_now.wait(30)
+    loaded.unbind(bound.context, drain_seconds=0)
+    other = Bound(loaded)
+    assert loaded.arena_bytes == 2 * arena
+    site.npu.may_run.set()
+    running.join(30)
+    assert Bound(loaded).devices() == [ACC, NPU]
+    assert loaded.arena_bytes == 2 * arena
+    assert other.devices() == [ACC, NPU]

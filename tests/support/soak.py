@@ -1,0 +1,252 @@
+"""A server under load: clients that behave, whose answers are all checked, and others that do what they should not.
+
+The latter are a process of their own: ``python -m tests.support.soak GRPC HTTP REPOSITORY PAUSE``.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import tritonclient.grpc
+import tritonclient.utils.shared_memory as shm
+from tritonclient.utils import InferenceServerException
+
+from tests.support.front_door import Served
+from tests.support.repositories import numbers, onnx_file, write
+from tests.support.shm_clients import ShmClient
+from tests.support.tritonclients import Triton, status_of
+
+WORKERS = 4
+SIDE = 96
+"""Of the matrices that ``powers`` gets from those who give up."""
+COMING = "comes_and_goes"
+_HTTP = b"POST /v2/models/tanh/infer HTTP/1.1\r\nHost: x\r\n"
+_PROTOCOL_ERRORS = {"INVALID_ARGUMENT", "NOT_FOUND", "UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"}
+"""What a client that misbehaves may be told."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a server is reached, and its repository."""
+
+    grpc: str
+    http: str
+    repository: Path
+
+
+Step = Callable[[Target, random.Random], None]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Of well-behaved clients: requests a second, and how long one takes, in milliseconds."""
+
+    rate: float
+    p50: float
+    p99: float
+
+
+def figures(latencies: list[float], seconds: float) -> Figures:
+    """From the seconds that each request took."""
+    ordered = np.sort(np.array(latencies)) * 1000
+    return Figures(len(ordered) / seconds, *(float(ordered[int(len(ordered) * part)]) for part in (0.5, 0.99)))
+
+
+def begin_anew(served: Served) -> None:
+    """Load the models again, and have each run once: how many instances they keep depends on what came before."""
+    given = {"tanh": np.zeros((1, 8), np.float32), "echo_fp32": np.zeros((4, 4), np.float32)}
+    given["powers"] = np.eye(SIDE, dtype=np.float32)
+    with _client(served) as client:
+        for model, array in given.items():
+            client.client.unload_model(model)
+            client.client.load_model(model)
+            client.infer(model, {"x": array})
+
+
+def run(served: Served, seconds: float, rate: float | None = None) -> Figures:
+    """Work with clients that behave: as fast as they can, or all together at a rate. Raises for a wrong answer."""
+    interval = WORKERS / rate if rate else 0.0
+    with ThreadPoolExecutor(WORKERS) as pool:
+        found = list(pool.map(lambda number: _behave(served, seconds, interval, number), range(WORKERS)))
+    return figures([latency for mine in found for latency in mine], seconds)
+
+
+def _behave(served: Served, seconds: float, interval: float, number: int) -> list[float]:
+    pause = threading.Event()
+    latencies: list[float] = []
+    with Triton("grpc", tritonclient.grpc, served.grpc) as client:
+        started = due = time.monotonic()
+        while (now := time.monotonic()) < started + seconds:
+            if due > now:
+                pause.wait(due - now)
+            due = max(due + interval, now)
+            given = np.add(numbers(), number + len(latencies) % 100, dtype=np.float32)
+            before = time.monotonic()
+            answer = client.infer("tanh", {"x": given}).as_numpy("y")
+            latencies.append(time.monotonic() - before)
+            if not np.allclose(answer, np.tanh(given), atol=1e-5):
+                raise AssertionError(f"a wrong answer to {given}: {answer}")
+    return latencies
+
+
+@contextmanager
+def misbehaving(served: Served, pause: float = 0.02) -> Iterator[None]:
+    """Others that misbehave, each again after a pause, until the context ends. Raises what none should have met."""
+    write(served.repository, COMING, {"1/model.onnx": onnx_file("Neg")})
+    words = [served.grpc, served.http, str(served.repository), str(pause)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", __name__, *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+    )
+    assert process.stdout is not None
+    with process:
+        assert process.stdout.readline() == b"begun\n"
+        try:
+            yield
+        finally:
+            _, said = process.communicate()
+    if process.returncode:
+        raise AssertionError(said.decode())
+
+
+def main() -> None:
+    """Misbehave until standard input ends."""
+    grpc, http, repository, pause = sys.argv[1:]
+    target, ending = Target(grpc, http, Path(repository)), threading.Event()
+
+    def go_on(step: Step) -> None:
+        source = random.Random(step.__name__)
+        try:
+            while not ending.wait(float(pause)):
+                step(target, source)
+        except BaseException:
+            ending.set()
+            raise
+
+    steps: tuple[Step, ...] = (
+        _send_garbage,
+        _ask_for_nonsense,
+        _give_up,
+        _shorten_a_region,
+        _die,
+        _load_and_unload,
+        _leave_a_stream,
+    )
+    with ThreadPoolExecutor(len(steps)) as pool:
+        work = [pool.submit(go_on, step) for step in steps]
+        print("begun", flush=True)
+        sys.stdin.read()
+        ending.set()
+    for step in work:
+        step.result()
+
+
+@contextmanager
+def _refused(*more: str) -> Iterator[None]:
+    try:
+        yield
+    except InferenceServerException as error:
+        if status_of(error) not in {*_PROTOCOL_ERRORS, *more}:
+            raise
+
+
+def _client(served: Served | Target) -> Triton:
+    return Triton("grpc", tritonclient.grpc, served.grpc)
+
+
+def _send_garbage(served: Target, source: random.Random) -> None:
+    """Bytes that are no request, and halves of requests, to both ports."""
+    with ExitStack() as stack:
+        for address in (served.http, served.grpc):
+            host, _, port = address.rpartition(":")
+            connection = stack.enter_context(socket.create_connection((host, int(port)), timeout=30))
+            half = source.choice((_HTTP, _HTTP + b"Content-Length: 100\r\n\r\n{", source.randbytes(200), b"PRI * HT"))
+            connection.sendall(half)
+            if source.random() < 0.5:  # leave with a reset
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def _ask_for_nonsense(served: Target, source: random.Random) -> None:
+    """Models that there are not, and shapes and types that models do not take."""
+    with _client(served) as client:
+        for _ in range(10):
+            model = source.choice(("nobody", "tanh", "pair", COMING))
+            given = np.zeros((source.randint(1, 12), source.randint(1, 12)), source.choice((np.float32, np.int8)))
+            with _refused():
+                client.infer(model, {"x": given})
+
+
+def _give_up(served: Target, source: random.Random) -> None:
+    """Requests that take long, with hardly any time for them."""
+    with _client(served) as client:
+        for _ in range(3):
+            with _refused():
+                client.infer(
+                    "powers", {"x": np.eye(SIDE, dtype=np.float32)}, client_timeout=source.uniform(0.001, 0.02)
+                )
+
+
+def _shorten_a_region(served: Target, source: random.Random) -> None:
+    """Shared memory that is cut off while it is used."""
+    key = f"nnhal_soak_{os.getpid()}_{source.getrandbits(32)}"
+    made = shm.create_shared_memory_region("mine", key, 128, create_only=True)
+    try:
+        with _client(served) as client:
+            client.client.register_system_shared_memory("mine", key, 128)
+            tensor = tritonclient.grpc.InferInput("x", [4, 4], "FP32")
+            tensor.set_shared_memory("mine", 64)
+            wanted = tritonclient.grpc.InferRequestedOutput("y")
+            wanted.set_shared_memory("mine", 64, 64)
+            for size in (128, 100, 0, 128):
+                os.truncate(f"/dev/shm/{key}", size)
+                with _refused():
+                    client.client.infer("echo_fp32", [tensor], outputs=[wanted])
+            client.client.unregister_system_shared_memory("mine")
+    finally:
+        shm.destroy_shared_memory_region(made)
+
+
+def _die(served: Target, source: random.Random) -> None:
+    """A process with shared memory and requests, killed."""
+    with ShmClient(served.grpc, f"nnhal_soak_{os.getpid()}_{source.getrandbits(32)}") as client:
+        client.wait_until_registered()
+
+
+def _load_and_unload(served: Target, source: random.Random) -> None:
+    """What an administrator does."""
+    with _client(served) as client:
+        client.client.load_model(COMING)
+        given = numbers()
+        if not np.array_equal(client.infer(COMING, {"x": given}).as_numpy("y"), -given):
+            raise AssertionError(f"a wrong answer of {COMING}")
+        client.client.unload_model(COMING)
+
+
+def _leave_a_stream(served: Target, source: random.Random) -> None:
+    """A stream that is left with requests in it."""
+    with _client(served) as client:
+        client.client.start_stream(lambda result, error: None)  # noqa: ARG005
+        for _ in range(source.randint(1, 20)):
+            with _refused():
+                client.client.async_stream_infer("tanh", client.inputs({"x": numbers()}))
+        client.client.stop_stream(cancel_requests=True)
+
+
+if __name__ == "__main__":
+    main()

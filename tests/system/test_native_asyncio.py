@@ -1,0 +1,199 @@
+"""The client for asyncio, natively and with bytes, against one server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnhal.arrays import Array
+from nnhal.errors import HalError, NnhalError
+from nnhal.inference import grpc_service_pb2 as wire
+from nnhal.remote import RemoteDevice
+from nnhal.types import ErrorStatus
+from nnhal_client import V2Server, aio
+from nnhal_client.aio import AsyncModel, AsyncV2Model
+from tests.support.front_door import Devices, Served, devices, front_door
+from tests.support.repositories import onnx_file, write
+from tests.support.waiting import wait_until
+
+CONCURRENCY = 3
+UNLOAD = "RepositoryModelUnload", wire.RepositoryModelUnloadResponse
+LOAD = "RepositoryModelLoad", wire.RepositoryModelLoadResponse
+AnyModel = AsyncModel | AsyncV2Model
+
+
+@pytest.fixture(scope="module")
+def device_processes() -> Iterator[Devices]:
+    """cpu_acc and cpu_ref."""
+    with devices() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server with ``tanh`` of one size, ``open`` of any, and ``slow``, which takes its time."""
+    repository = tmp_path_factory.mktemp("repository")
+    write(repository, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
+    write(repository, "open", {"1/model.onnx": onnx_file()})
+    write(repository, "slow", {"1/model.onnx": onnx_file(shape=(1, 1 << 22))})
+    with front_door(device_processes, repository) as process:
+        yield process
+
+
+@asynccontextmanager
+async def opened(served: Served, name: str, native: bool) -> AsyncIterator[AnyModel]:
+    """A model of the server, in a session of its own."""
+    async with aio.connect(served.grpc, native=native, concurrency=CONCURRENCY) as session:
+        model: AnyModel = await session.open(name)
+        assert model.transport == ("native" if native else "v2")
+        yield model
+
+
+def row(value: float) -> Array:
+    """Eight numbers."""
+    return np.full((1, 8), value, np.float32)
+
+
+async def check(model: AnyModel, value: float) -> None:
+    """See that a run gives what it should."""
+    outputs = await model.run({"x": row(value)})
+    np.testing.assert_allclose(np.asarray(outputs["y"]), np.tanh(row(value)), atol=1e-6)
+
+
+@pytest.mark.parametrize("native", [True, False], ids=["native", "v2"])
+class TestEither:
+    """What both transports have in common."""
+
+    def test_runs_at_one_time_have_their_own_results(self, served: Served, native: bool) -> None:
+        async def scenario() -> None:
+            async with opened(served, "tanh", native) as model:
+                for _ in range(5):
+                    await asyncio.gather(*(check(model, number / 10) for number in range(20)))
+
+        asyncio.run(scenario())
+
+    def test_runs_that_are_cancelled_leave_the_model_as_it_was(self, served: Served, native: bool) -> None:
+        async def scenario() -> None:
+            async with opened(served, "slow", native) as model:
+                x = np.ones((1, 1 << 22), np.float32)
+                for _ in range(3):
+                    tasks = [asyncio.ensure_future(model.run({"x": x})) for _ in range(2 * CONCURRENCY)]
+                    await asyncio.sleep(0)
+                    for task in tasks:
+                        task.cancel()
+                    ended = await asyncio.gather(*tasks, return_exceptions=True)
+                    assert all(isinstance(end, asyncio.CancelledError) for end in ended)
+                outputs = await asyncio.gather(*(model.run({"x": x * number}) for number in range(CONCURRENCY)))
+                for number, output in enumerate(outputs):
+                    np.testing.assert_allclose(np.asarray(output["y"])[0, :5], np.tanh(number), atol=1e-6)
+
+        asyncio.run(scenario())
+
+    def test_inputs_that_do_not_fit_are_refused_and_cost_nothing(self, served: Served, native: bool) -> None:
+        async def scenario() -> None:
+            async with opened(served, "tanh", native) as model:
+                for _ in range(2 * CONCURRENCY):
+                    with pytest.raises(ValueError, match=r"expected float32 \[1, 8\]"):
+                        await model.run({"x": np.zeros((2, 8), np.float32)})
+                await check(model, 0.5)
+
+        asyncio.run(scenario())
+
+    def test_open_dimensions_may_differ_from_run_to_run(self, served: Served, native: bool) -> None:
+        async def scenario() -> None:
+            async with opened(served, "open", native) as model:
+
+                async def check_rows(rows: int) -> None:
+                    x = np.random.default_rng(rows).standard_normal((rows, 8), np.float32)
+                    outputs = await model.run({"x": x})
+                    np.testing.assert_allclose(np.asarray(outputs["y"]), np.tanh(x), atol=1e-6)
+
+                await asyncio.gather(*(check_rows(rows % 5 + 1) for rows in range(25)))
+
+        asyncio.run(scenario())
+
+    def test_a_model_that_is_loaded_anew_goes_on(self, served: Served, native: bool) -> None:
+        async def scenario() -> None:
+            async with opened(served, "tanh", native) as model:
+                await asyncio.gather(*(check(model, 0.1) for _ in range(CONCURRENCY)))
+                with V2Server(served.grpc) as server:
+                    await asyncio.to_thread(server.call, UNLOAD, wire.RepositoryModelUnloadRequest(model_name="tanh"))
+                    try:
+                        with pytest.raises(HalError) as caught:
+                            await model.run({"x": row(1)})
+                        assert caught.value.status == ErrorStatus.DEVICE_UNAVAILABLE
+                    finally:
+                        load = wire.RepositoryModelLoadRequest(model_name="tanh")
+                        await asyncio.to_thread(server.call, LOAD, load)
+                await asyncio.gather(*(check(model, number / 10) for number in range(4 * CONCURRENCY)))
+
+        asyncio.run(scenario())
+
+    def test_a_session_that_is_closed_runs_nothing_more(self, served: Served, native: bool) -> None:
+        async def scenario() -> None:
+            async with opened(served, "tanh", native) as model:
+                await check(model, 0.5)
+            with pytest.raises(NnhalError):
+                await model.run({"x": row(1)})
+
+        asyncio.run(scenario())
+
+
+def test_native_runs_take_no_threads(served: Served) -> None:
+    async def scenario() -> None:
+        async with opened(served, "tanh", native=True) as model:
+            await asyncio.gather(*(check(model, 0.5) for _ in range(CONCURRENCY)))
+            before = {thread.ident for thread in threading.enumerate()}
+            for _ in range(20):
+                await asyncio.gather(*(check(model, 0.5) for _ in range(CONCURRENCY)))
+            assert {thread.ident for thread in threading.enumerate()} <= before
+
+    asyncio.run(scenario())
+
+
+def test_so_many_runs_have_so_many_bindings_and_no_more(served: Served, device_processes: Devices) -> None:
+    with RemoteDevice(device_processes.endpoints["cpu_acc"]) as device:
+        before = device.usage().executions
+
+        async def scenario() -> None:
+            async with opened(served, "tanh", native=True) as model:
+                await asyncio.gather(*(check(model, number / 100) for number in range(100)))
+                assert 0 < (await asyncio.to_thread(device.usage)).executions - before <= CONCURRENCY
+
+        asyncio.run(scenario())
+        wait_until(lambda: device.usage().executions == before, "the bindings are released")
+
+
+def test_a_model_file_can_be_loaded(served: Served, tmp_path: Path) -> None:
+    path = tmp_path / "tanh.onnx"
+    path.write_bytes(onnx_file(shape=(1, 8)))
+
+    async def scenario() -> None:
+        async with aio.connect(served.endpoint.directory) as session:
+            assert isinstance(session, aio.AsyncFramework)
+            await check(await session.load(path), 0.5)
+
+    asyncio.run(scenario())
+
+
+def test_a_device_that_dies_costs_a_fallback_and_no_run(tmp_path: Path) -> None:
+    repository = tmp_path
+    write(repository, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
+
+    async def scenario(own: Devices, other: Served) -> None:
+        async with opened(other, "tanh", native=True) as model:
+            await asyncio.gather(*(check(model, 0.5) for _ in range(CONCURRENCY)))
+            os.kill(own.pids["cpu_acc"], signal.SIGKILL)
+            for _ in range(3):
+                await asyncio.gather(*(check(model, 0.5) for _ in range(2 * CONCURRENCY)))
+
+    with devices() as own, front_door(own, repository) as other:
+        asyncio.run(scenario(own, other))

@@ -1,0 +1,91 @@
+"""A server that is used well and badly at once answers rightly, and keeps nothing of it.
+
+NNHAL_SOAK_SECONDS says how long; ``python -m benchmarks.soak`` reports times.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tritonclient.grpc
+
+from tests.support import soak
+from tests.support.caching import held_under
+from tests.support.front_door import Devices, Served, front_door
+from tests.support.repositories import numbers, onnx_file, write
+from tests.support.resources import Resources, resident_bytes, resources_of, threads_of
+from tests.support.served_models import write_models
+from tests.support.tritonclients import Triton
+from tests.support.waiting import settled
+
+SECONDS = float(os.environ.get("NNHAL_SOAK_SECONDS", "8"))
+WARM_UP = 6.0
+SLACK_BYTES = 48 << 20
+"""What allocators and pools of threads may keep, however long it takes."""
+SLACK_DESCRIPTORS = 48
+"""What runs that were given up may hold until Python looks for circles; there are hundreds of them."""
+ROUNDS = 200
+ROUNDS_SLACK_BYTES = 8 << 20
+"""What may be left of 200 models, of which each would leave some 100 KiB."""
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 + 2 * SECONDS)]
+
+
+@pytest.fixture
+def fresh(device_processes: Devices, tmp_path: Path) -> Iterator[Served]:
+    """A framework that nobody has used."""
+    with front_door(device_processes, write_models(tmp_path), "--allow-client-shm") as process:
+        yield process
+
+
+def held(pids: list[int]) -> list[Resources]:
+    """Descriptors and mappings, when nothing changes any more."""
+    return settled(lambda: [resources_of(pid) for pid in pids])
+
+
+def test_good_and_bad_clients_together_are_served_rightly_and_leave_nothing(
+    fresh: Served, device_processes: Devices
+) -> None:
+    pids = [fresh.pid, *device_processes.pids.values()]
+    with soak.misbehaving(fresh):
+        capacity = soak.run(fresh, WARM_UP).rate
+    soak.begin_anew(fresh)
+    before = held(pids)
+    memory = [resident_bytes(pid) for pid in pids]
+    with soak.misbehaving(fresh):
+        soak.run(fresh, SECONDS, 0.8 * capacity)
+    soak.begin_anew(fresh)
+    for now, then in zip(held(pids), before, strict=True):
+        assert now.memfd_mappings < then.memfd_mappings + SLACK_DESCRIPTORS
+        assert sum(now.descriptors.values()) < sum(then.descriptors.values()) + SLACK_DESCRIPTORS
+    assert held_under(Path("/dev/shm"), fresh.pid) == []
+    for pid, then_bytes in zip(pids, memory, strict=True):
+        assert resident_bytes(pid) < then_bytes + SLACK_BYTES
+
+
+def test_200_loads_and_unloads_over_the_protocol_leave_everything_as_it_was(
+    fresh: Served, device_processes: Devices
+) -> None:
+    write(fresh.repository, "m", {"1/model.onnx": onnx_file(), "config.pbtxt": "max_batch_size: 4 dynamic_batching {}"})
+    pids = [fresh.pid, *device_processes.pids.values()]
+    with Triton("grpc", tritonclient.grpc, fresh.grpc) as triton:
+
+        def rounds(count: int) -> None:
+            for _ in range(count):
+                triton.client.load_model("m")
+                answer = triton.infer("m", {"x": numbers()}).as_numpy("y")
+                np.testing.assert_allclose(answer, np.tanh(numbers()), atol=1e-5)
+                triton.client.unload_model("m")
+
+        rounds(ROUNDS // 4)  # what is made once is there
+        before, threads = held(pids), [threads_of(pid) for pid in pids]
+        memory = [resident_bytes(pid) for pid in pids]
+        rounds(ROUNDS)
+        assert held(pids) == before
+        assert [threads_of(pid) for pid in pids] == threads
+        for pid, then in zip(pids, memory, strict=True):
+            assert resident_bytes(pid) < then + ROUNDS_SLACK_BYTES
