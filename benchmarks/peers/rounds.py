@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ import numpy as np
 from nnhal_client.bench.serve import BenchError, Load, Target, Window
 
 Say = Callable[[str], None]
+_STEP = 5
+"""Each round begins so many contenders later: what comes after a busy one is not always the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +45,11 @@ def run_rounds(
             except BenchError as error:
                 say(f"{model}, concurrency {concurrency}: {name} is left out: {error}")
         for number in range(rounds):
-            for name, load in list(loads.items()):
+            names = deque(loads)
+            names.rotate(-number * _STEP)
+            for name in names:
                 try:
-                    windows[name].append(load.measure(seconds))
+                    windows[name].append(loads[name].measure(seconds))
                 except BenchError as error:
                     say(f"{model}, concurrency {concurrency}: {name} is left out: {error}")
                     del loads[name], windows[name]

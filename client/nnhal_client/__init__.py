@@ -7,9 +7,11 @@ with nnhal_client.connect("localhost:8001") as server:
 """
 
 from nnhal.tensors import Tensor
+from nnhal_client.binding import Binding
 from nnhal_client.connecting import connect
-from nnhal_client.framework import Binding, Framework, Model
+from nnhal_client.framework import Framework
 from nnhal_client.memory import DomainMemory, MemoryRole
+from nnhal_client.model import Model
 from nnhal_client.reports import LedgerEntry, RunReport, StepReport
 from nnhal_client.v2 import V2Model, V2Server
 

@@ -24,7 +24,8 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from nnhal.arrays import Array
 from nnhal.extensions.values import Value
-from nnhal_client.framework import Framework, Model, connect
+from nnhal_client.framework import Framework, connect
+from nnhal_client.model import Model
 from nnhal_client.up import DEFAULT_TOPOLOGY, Testbed
 
 DEVICES: Mapping[str, tuple[str, ...]] = {"CPU": ("cpu_acc", "cpu_ref")}

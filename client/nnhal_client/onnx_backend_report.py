@@ -25,7 +25,7 @@ from onnx.backend.test.runner import Runner
 
 from nnhal.errors import NnhalError
 from nnhal.extensions.onnx import NAME
-from nnhal_client.framework import Model
+from nnhal_client.model import Model
 from nnhal_client.onnx_backend import NnhalBackend
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")

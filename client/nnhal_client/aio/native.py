@@ -16,7 +16,9 @@ from nnhal.tensors import stored_inputs
 from nnhal.types import ErrorStatus
 from nnhal.types.layout import Dimensions
 from nnhal_client.aio.runner import Runner
-from nnhal_client.framework import Binding, Framework, Model, OutputTooSmallError
+from nnhal_client.binding import Binding, OutputTooSmallError
+from nnhal_client.framework import Framework
+from nnhal_client.model import Model
 
 
 class AsyncFramework:

@@ -8,8 +8,8 @@ from functools import partial
 
 from nnhal.errors import DeadObjectError, NnhalError
 from nnhal.link import Channel
+from nnhal_client.binding import Binding
 from nnhal_client.direct import Exchanges
-from nnhal_client.framework import Binding
 from nnhal_client.reports import RunReport
 
 _Advance = Callable[[Exchanges], tuple[Channel, bytes]]

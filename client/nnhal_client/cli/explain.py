@@ -20,7 +20,7 @@ from nnhal.trace import Trace
 from nnhal_client.cli.ephemeral import ephemeral_framework
 from nnhal_client.cli.run import pins_from
 from nnhal_client.explain import Measured, page, show
-from nnhal_client.framework import Model
+from nnhal_client.model import Model
 from nnhal_client.reports import RunReport
 from nnhal_client.trace import add_run
 from nnhal_client.up import DEFAULT_TOPOLOGY, DeviceEntry, Topology, read_topology

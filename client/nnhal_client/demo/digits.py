@@ -14,7 +14,8 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from nnhal.arrays import Array
-from nnhal_client.framework import Framework, Placement
+from nnhal_client.framework import Framework
+from nnhal_client.model import Placement
 
 INPUT = "image"
 MODELS = {"float32": "digits.onnx", "int8": "digits_int8.onnx"}

@@ -20,7 +20,7 @@ from nnhal.types.memory import NOWHERE
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc
 from nnhal_client.framework import Framework
-from nnhal_client.framework import Model as LoadedModel
+from nnhal_client.model import Model as LoadedModel
 from nnhal_client.ndk.arguments import Argument
 from nnhal_client.reports import RunReport, report_from_wire
 

@@ -9,7 +9,7 @@ from types import TracebackType
 from nnhal.errors import NnhalError
 from nnhal.types import CACHE_TOKEN_BYTES, ExecutionPreference, Model, Priority
 from nnhal_client.framework import Framework
-from nnhal_client.framework import Model as LoadedModel
+from nnhal_client.model import Model as LoadedModel
 from nnhal_client.ndk.consistency import Consistency
 from nnhal_client.ndk.devices import Device, framework_names
 from nnhal_client.ndk.durations import deadline_after, require_duration

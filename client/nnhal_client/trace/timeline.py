@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from nnhal.trace import Row, Trace
-from nnhal_client.framework import Placement
+from nnhal_client.model import Placement
 from nnhal_client.reports import LedgerEntry, RunReport, StepReport
 
 CLIENT, FRAMEWORK = "client", "framework"

@@ -239,7 +239,7 @@ class ExecutionContext:
             watcher.ran(self, duration)
         fell_back = bound.engine.fell_back
         if not self._measure:
-            return RunReport(duration, socket_bytes, (), tuple(outputs), fell_back=fell_back)
+            return RunReport(duration, socket_bytes, (), tuple(outputs) if outputs else (), (), -1, fell_back)
         ledger = ledger_of(bound.prepared, bound.lengths(), reports, bound.engine.ran_whole)
         return RunReport(duration, socket_bytes, tuple(reports), tuple(outputs), ledger, instant, fell_back)
 

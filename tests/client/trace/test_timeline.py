@@ -8,7 +8,7 @@ import pytest
 from nnhal.trace import Trace
 from nnhal.types import Copy
 from nnhal_client import LedgerEntry, RunReport, StepReport
-from nnhal_client.framework import Placement
+from nnhal_client.model import Placement
 from nnhal_client.trace import add_run
 
 PLACEMENTS = [Placement(("a", "b"), "CONV_2D", "npu", 0), Placement((), "ADD", "cpu", 1)]

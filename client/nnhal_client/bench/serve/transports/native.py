@@ -12,7 +12,9 @@ from nnhal_client.bench.serve.data import input_data
 from nnhal_client.bench.serve.signature import Signature, TensorSpec
 from nnhal_client.bench.serve.target import BenchError, Target
 from nnhal_client.bench.serve.transports.base import Requests
-from nnhal_client.framework import Binding, Model, connect
+from nnhal_client.binding import Binding
+from nnhal_client.framework import connect
+from nnhal_client.model import Model
 
 _NAMES = {kind.dtype: kind.name for kind in DATATYPES.values() if kind.item_size}
 
