@@ -6,13 +6,14 @@ with nnhal_client.connect("localhost:8001") as server:
     outputs = server.open("digits").run({"image": image})
 """
 
+from nnhal.reports import LedgerEntry, StepReport
 from nnhal.tensors import Tensor
 from nnhal_client.binding import Binding
 from nnhal_client.connecting import connect
 from nnhal_client.framework import Framework
 from nnhal_client.memory import DomainMemory, MemoryRole
 from nnhal_client.model import Model
-from nnhal_client.reports import LedgerEntry, RunReport, StepReport
+from nnhal_client.reports import RunReport
 from nnhal_client.v2 import V2Model, V2Server
 
 __all__ = [

@@ -5,49 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from nnhal.codec import copies_from_wire
-from nnhal.types import Copy
+from nnhal.codec.reports import ledger_entry_from_wire, step_report_from_wire
+from nnhal.reports import LedgerEntry, StepReport
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
-
-
-@dataclass(frozen=True, slots=True)
-class StepReport:
-    """What one step of a run took, nanoseconds and bytes.
-
-    ``step`` is its number in the plan. ``device`` ran it, which is another one than the plan's where that failed, from
-    ``started_ns`` to ``ended_ns``. ``copies`` say when its bytes were copied.
-    """
-
-    device: str
-    duration_ns: int
-    time_on_device_ns: int
-    time_in_driver_ns: int
-    copied_bytes: int
-    copy_duration_ns: int
-    step: int = 0
-    started_ns: int = -1
-    ended_ns: int = -1
-    copies: tuple[Copy, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerEntry:
-    """What became of one use of a value in a run: the bytes that were copied for it, and why.
-
-    A step of -1 is the client, whose name is empty. An entry without a value is what a device copied in one step beyond
-    the plan: more, or less where its ``copied_bytes`` are below 0. The sum over a ledger is what the devices report.
-    """
-
-    value: str
-    source_step: int
-    destination_step: int
-    source: str
-    destination: str
-    strategy: str
-    bytes: int
-    copied_bytes: int
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,36 +42,9 @@ def report_from_wire(message: wire.RunReport, called_ns: int = -1, answered_ns: 
     return RunReport(
         message.duration_ns,
         message.socket_bytes,
-        tuple(
-            StepReport(
-                s.device,
-                s.duration_ns,
-                s.time_on_device_ns,
-                s.time_in_driver_ns,
-                s.copied_bytes,
-                s.copy_duration_ns,
-                s.step,
-                s.started_ns,
-                s.ended_ns,
-                copies_from_wire(s.copies),
-            )
-            for s in message.steps
-        ),
+        tuple(step_report_from_wire(step) for step in message.steps),
         dimensions_from_wire(message),
-        tuple(
-            LedgerEntry(
-                e.value,
-                e.source_step,
-                e.destination_step,
-                e.source,
-                e.destination,
-                e.strategy,
-                e.bytes,
-                e.copied_bytes,
-                e.reason,
-            )
-            for e in message.ledger
-        ),
+        tuple(ledger_entry_from_wire(entry) for entry in message.ledger),
         message.started_ns,
         message.fell_back,
         called_ns,

@@ -15,10 +15,13 @@ class Resources:
     descriptors: dict[str, int]
     memfd_mappings: int
 
-    def within(self, other: Resources) -> bool:
-        """Whether there is no more of anything than in another."""
-        return self.memfd_mappings <= other.memfd_mappings and all(
-            count <= other.descriptors.get(kind, 0) for kind, count in self.descriptors.items()
+    def within(self, other: Resources, spare: int = 0) -> bool:
+        """Whether there is no more of anything than in another, or no more than so many ``spare`` ones.
+
+        A thread that waits for its next call may still hold what its last one was about.
+        """
+        return self.memfd_mappings <= other.memfd_mappings + spare and all(
+            count <= other.descriptors.get(kind, 0) + spare for kind, count in self.descriptors.items()
         )
 
 

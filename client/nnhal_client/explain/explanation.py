@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from nnhal.reports import LedgerEntry
 from nnhal.v1 import framework_pb2 as wire
-from nnhal_client.reports import LedgerEntry
 
 
 @dataclass(frozen=True, slots=True)

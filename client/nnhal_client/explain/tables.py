@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from nnhal.reports import LedgerEntry
 from nnhal_client.explain.explanation import Explanation
-from nnhal_client.reports import LedgerEntry
 
 
 def show(explanation: Explanation, console: Console) -> None:

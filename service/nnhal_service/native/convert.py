@@ -7,12 +7,13 @@ from dataclasses import replace
 from enum import IntEnum
 from typing import TypeVar
 
-from nnhal.codec import copies_to_wire
 from nnhal.codec.memory import location_from_wire
 from nnhal.codec.model import extension_names_from_wire
+from nnhal.codec.reports import ledger_entry_to_wire, step_report_to_wire
 from nnhal.codec.request import hints_from_wire
 from nnhal.errors import invalid_argument
 from nnhal.extensions import split_code
+from nnhal.reports import CLIENT_STEP
 from nnhal.types import CACHE_TOKEN_BYTES, ExecutionPreference, Hints, Operation, OperationType, Priority
 from nnhal.types.layout import is_extension
 from nnhal.v1 import framework_pb2 as wire
@@ -21,7 +22,6 @@ from nnhal_service.frontends import ModelFormat
 from nnhal_service.frontends.imported import ImportedTensor
 from nnhal_service.partition import Fallback, Options, Pin, Strategy
 from nnhal_service.runtime import (
-    LedgerEntry,
     OutputReport,
     OutputTooSmallError,
     PreparedPlan,
@@ -30,7 +30,6 @@ from nnhal_service.runtime import (
 )
 
 E = TypeVar("E", bound=IntEnum)
-_CLIENT_STEP = -1
 _STRATEGIES: dict[int, Strategy] = {
     wire.PARTITIONER_UNSPECIFIED: Strategy.LEAST_TIME,
     wire.PARTITIONER_LEAST_TIME: Strategy.LEAST_TIME,
@@ -169,41 +168,13 @@ def report_to_wire(report: RunReport) -> wire.RunReport:
         duration_ns=report.duration_ns,
         socket_bytes=report.socket_bytes,
         outputs=_outputs_to_wire(report.outputs),
-        steps=[
-            wire.StepReport(
-                device=step.device,
-                duration_ns=step.duration_ns,
-                time_on_device_ns=step.time_on_device_ns,
-                time_in_driver_ns=step.time_in_driver_ns,
-                copied_bytes=step.copied_bytes,
-                copy_duration_ns=step.copy_duration_ns,
-                step=step.step,
-                started_ns=step.started_ns,
-                ended_ns=step.ended_ns,
-                copies=copies_to_wire(step.copies),
-            )
-            for step in report.steps
-        ],
-        ledger=[_entry_to_wire(entry) for entry in report.ledger],
+        steps=[step_report_to_wire(step) for step in report.steps],
+        ledger=[ledger_entry_to_wire(entry) for entry in report.ledger],
         started_ns=report.started_ns,
         fell_back=report.fell_back,
     )
 
 
-def _entry_to_wire(entry: LedgerEntry) -> wire.LedgerEntry:
-    return wire.LedgerEntry(
-        value=entry.value,
-        source_step=step_to_wire(entry.source_step),
-        destination_step=step_to_wire(entry.destination_step),
-        source=entry.source,
-        destination=entry.destination,
-        strategy=entry.strategy,
-        bytes=entry.bytes,
-        copied_bytes=entry.copied_bytes,
-        reason=entry.reason,
-    )
-
-
 def step_to_wire(step: int | None) -> int:
     """A step's number; -1 for the client."""
-    return _CLIENT_STEP if step is None else step
+    return CLIENT_STEP if step is None else step

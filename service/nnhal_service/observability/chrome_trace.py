@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+from nnhal.reports import StepReport
+from nnhal.run_trace import add_steps
 from nnhal.trace import Row, Trace
 from nnhal_service.observability.request_trace import RequestTrace
-from nnhal_service.runtime import LedgerEntry, RunReport, StepReport
+from nnhal_service.runtime import RunReport
 
 FRAMEWORK = "framework"
-_Ends = tuple[tuple[Row, int], tuple[Row, int]]
-"""Where arrows to something end, and where those from it begin."""
 
 
 def chrome_trace(traces: Sequence[RequestTrace]) -> bytes:
@@ -70,42 +70,8 @@ def _add_run(trace: Trace, lanes: _Lanes, row: Row, request: RequestTrace, repor
     if request.timing is None:
         return
     begin, end = request.timing.run_started_ns, max(request.timing.run_started_ns, request.timing.run_ended_ns - 1)
-    ends: dict[int | None, _Ends] = {None: ((row, end), (row, begin))}
-    for step in report.steps:
-        if step.started_ns >= 0:
-            lane = lanes.row(step.device, step.started_ns, step.ended_ns)
-            _add_step(trace, lane, step)
-            ends.setdefault(step.step, ((lane, step.started_ns), (lane, max(step.started_ns, step.ended_ns - 1))))
-    for entry in report.ledger:
-        _add_entry(trace, entry, ends)
 
+    def lane(step: StepReport) -> Row:
+        return lanes.row(step.device, step.started_ns, step.ended_ns)
 
-def _add_step(trace: Trace, row: Row, step: StepReport) -> None:
-    details = {
-        "step": step.step,
-        "device": step.device,
-        "copied_bytes": step.copied_bytes,
-        "time_on_device_ns": step.time_on_device_ns,
-        "time_in_driver_ns": step.time_in_driver_ns,
-    }
-    trace.span(row, f"step {step.step}", step.started_ns, step.ended_ns, details)
-    for copy in step.copies:
-        what = "copy out" if copy.is_output else "copy in"
-        trace.span(row, what, copy.started_ns, copy.ended_ns, {"step": step.step, "bytes": copy.bytes})
-
-
-def _add_entry(trace: Trace, entry: LedgerEntry, ends: Mapping[int | None, _Ends]) -> None:
-    """An arrow for a use of a value; a mark for what was copied beyond the plan."""
-    source, destination = ends.get(entry.source_step), ends.get(entry.destination_step)
-    if source is None or destination is None:
-        return
-    details = {
-        "strategy": entry.strategy,
-        "bytes": entry.bytes,
-        "copied_bytes": entry.copied_bytes,
-        "reason": entry.reason,
-    }
-    if entry.value:
-        trace.flow(entry.value, source[1], destination[0], details)
-    else:
-        trace.instant(*source[1], "unplanned copy", details)
+    add_steps(trace, report.steps, report.ledger, lane, (row, begin), (row, end))

@@ -8,20 +8,18 @@ from nnhal_service.runtime.loaded_model import LoadedModel
 from nnhal_service.runtime.loading import load_model
 from nnhal_service.runtime.planning import prepare
 from nnhal_service.runtime.prepared_plan import PreparedPlan
-from nnhal_service.runtime.reports import LedgerEntry, OutputReport, OutputTooSmallError, RunReport, StepReport
+from nnhal_service.runtime.reports import OutputReport, OutputTooSmallError, RunReport
 
 __all__ = [
     "CacheDirectory",
     "ExecutionContext",
     "Fleet",
     "FleetMember",
-    "LedgerEntry",
     "LoadedModel",
     "OutputReport",
     "OutputTooSmallError",
     "PreparedPlan",
     "RunReport",
-    "StepReport",
     "TensorBinding",
     "load_model",
     "prepare",

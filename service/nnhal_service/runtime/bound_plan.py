@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
 from nnhal.remote import RemoteExecution
+from nnhal.reports import StepReport
 from nnhal.types import Request
 from nnhal.types.layout import combine
 from nnhal_service.fallback import FallbackMemoryManager
@@ -19,7 +20,7 @@ from nnhal_service.runtime.engine import Engine
 from nnhal_service.runtime.in_turn import InTurn
 from nnhal_service.runtime.passing import arena_of, passed_values
 from nnhal_service.runtime.prepared_plan import PreparedPlan
-from nnhal_service.runtime.reports import OutputReport, StepReport
+from nnhal_service.runtime.reports import OutputReport
 from nnhal_service.runtime.requests import pool_key, request_of
 from nnhal_service.runtime.slots import Place, Slot
 from nnhal_service.runtime.values import Values

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from nnhal.remote import RemoteExecution
+from nnhal.reports import StepReport
 from nnhal.types import ExecutionConfig, Request
 from nnhal_service.fallback import Side
 from nnhal_service.runtime.parts import Part
-from nnhal_service.runtime.reports import OutputReport, StepReport
+from nnhal_service.runtime.reports import OutputReport
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ from typing import NamedTuple
 from nnhal.errors import HalError, NnhalError, TransportError
 from nnhal.fence import Fence, FenceError, FenceState
 from nnhal.remote import RemoteLauncher
+from nnhal.reports import StepReport
 from nnhal.types import NO_DEADLINE, UNAVAILABLE_TIMING, ErrorStatus, Timing
 from nnhal_service.runtime.bound_step import BoundStep
-from nnhal_service.runtime.reports import OutputReport, StepReport
+from nnhal_service.runtime.reports import OutputReport
 
 MAX_FENCES = 16
 """What one launch may wait for."""

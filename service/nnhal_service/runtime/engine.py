@@ -15,12 +15,13 @@ import structlog
 
 from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
 from nnhal.remote import RemoteBurst
+from nnhal.reports import StepReport
 from nnhal.types import ErrorStatus, ExecutionConfig, OutputShape
 from nnhal_service.partition import Fallback, SourceOperand
 from nnhal_service.runtime.in_turn import step_report
 from nnhal_service.runtime.parts import Part
 from nnhal_service.runtime.prepared_plan import PreparedPlan
-from nnhal_service.runtime.reports import OutputReport, OutputTooSmallError, StepReport
+from nnhal_service.runtime.reports import OutputReport, OutputTooSmallError
 from nnhal_service.runtime.requests import request_of
 from nnhal_service.runtime.slots import Slot
 from nnhal_service.runtime.values import Values

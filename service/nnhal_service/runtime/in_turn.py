@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from nnhal.remote import RemoteBurst
 from nnhal.remote.burst import BurstOutcome
+from nnhal.reports import StepReport
 from nnhal_service.runtime.bound_step import BoundStep
-from nnhal_service.runtime.reports import OutputReport, OutputTooSmallError, StepReport
+from nnhal_service.runtime.reports import OutputReport, OutputTooSmallError
 
 
 class InTurn:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from nnhal.reports import CLIENT_STEP, LedgerEntry, StepReport
 from nnhal_service.fallback import CLIENT, Edge, Side, Value, connect
 from nnhal_service.partition import Plan, whole
 from nnhal_service.runtime.passing import passed_values
 from nnhal_service.runtime.prepared_plan import PreparedPlan
-from nnhal_service.runtime.reports import LedgerEntry, StepReport
 
 UNPLANNED = "Unplanned"
 """The strategy of an entry for what a device copied beyond the plan."""
@@ -67,8 +67,8 @@ def ledger(
             entries.append(
                 LedgerEntry(
                     name,
-                    value.writer,
-                    destination,
+                    CLIENT_STEP if value.writer is None else value.writer,
+                    CLIENT_STEP if destination is None else destination,
                     "" if value.writer is None else edge.source,
                     "" if destination is None else edge.destination,
                     edge.strategy.value,

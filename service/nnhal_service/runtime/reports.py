@@ -6,49 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nnhal.errors import HalError
-from nnhal.types import Copy, ErrorStatus
+from nnhal.reports import LedgerEntry, StepReport
+from nnhal.types import ErrorStatus
 from nnhal.types.layout import Dimensions
-
-
-@dataclass(frozen=True, slots=True)
-class StepReport:
-    """What one step of a run took, nanoseconds and bytes. Times that were not measured are -1.
-
-    ``device`` ran it, which is another one than the plan's where that failed. ``step`` is its number in the plan;
-    ``started_ns`` and ``ended_ns`` are instants of CLOCK_BOOTTIME. ``copies`` say when its
-    bytes were copied.
-    """
-
-    device: str
-    duration_ns: int
-    time_on_device_ns: int
-    time_in_driver_ns: int
-    copied_bytes: int
-    copy_duration_ns: int
-    step: int = 0
-    started_ns: int = -1
-    ended_ns: int = -1
-    copies: tuple[Copy, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerEntry:
-    """What became of one use of a value in a run: the bytes that were copied for it, and why.
-
-    ``source_step`` wrote it and ``destination_step`` read it; None is the client. ``source`` and ``destination`` are
-    the devices, empty for the client. An entry without a value is what a device copied beyond the plan in one step:
-    more, or less where its ``copied_bytes`` are below 0.
-    """
-
-    value: str
-    source_step: int | None
-    destination_step: int | None
-    source: str
-    destination: str
-    strategy: str
-    bytes: int
-    copied_bytes: int
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from nnhal.reports import CLIENT_STEP, LedgerEntry, StepReport
 from nnhal.types import Copy
 from nnhal_service.fallback import Side, values_of
-from nnhal_service.runtime import LedgerEntry, StepReport
 from nnhal_service.runtime.ledger import UNPLANNED, ledger
 
 ANY = frozenset({"ashmem", "hardware_buffer_blob", "mmap_fd"})
@@ -51,9 +51,9 @@ def test_each_use_of_a_value_has_an_entry() -> None:
     middle = "npu leaves it in hardware_buffer_blob, cpu imports that at multiples of 64"
     result = "cpu leaves it in ashmem, client imports that at multiples of 64"
     assert entries == (
-        LedgerEntry("image", None, 0, "", "npu", "CopyToTarget", 100, 100, image),
+        LedgerEntry("image", CLIENT_STEP, 0, "", "npu", "CopyToTarget", 100, 100, image),
         LedgerEntry("middle", 0, 1, "npu", "cpu", "ExportToTarget", 40, 0, middle),
-        LedgerEntry("operand 2", 1, None, "cpu", "", "ExportToTarget", 8, 0, result),
+        LedgerEntry("operand 2", 1, CLIENT_STEP, "cpu", "", "ExportToTarget", 8, 0, result),
     )
 
 

@@ -485,9 +485,10 @@ def test_models_that_come_and_go_leave_nothing_behind(short_path: Path) -> None:
         for _ in range(2):
             once()
         ours, theirs = held()
-        for _ in range(10):
+        rounds = 16
+        for _ in range(rounds):
             once()
         our_last, their_last = held()
         assert our_last.within(ours)
-        assert their_last.within(theirs)
+        assert their_last.within(theirs, spare=rounds // 2)
         fleet.close()

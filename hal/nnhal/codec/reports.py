@@ -1,0 +1,69 @@
+"""Reports of runs."""
+
+from __future__ import annotations
+
+from nnhal.codec.request import copies_from_wire, copies_to_wire
+from nnhal.reports import LedgerEntry, StepReport
+from nnhal.v1 import framework_pb2 as wire
+
+
+def step_report_to_wire(report: StepReport) -> wire.StepReport:
+    """Encode what a step took."""
+    return wire.StepReport(
+        device=report.device,
+        duration_ns=report.duration_ns,
+        time_on_device_ns=report.time_on_device_ns,
+        time_in_driver_ns=report.time_in_driver_ns,
+        copied_bytes=report.copied_bytes,
+        copy_duration_ns=report.copy_duration_ns,
+        step=report.step,
+        started_ns=report.started_ns,
+        ended_ns=report.ended_ns,
+        copies=copies_to_wire(report.copies),
+    )
+
+
+def step_report_from_wire(message: wire.StepReport) -> StepReport:
+    """Decode what a step took."""
+    return StepReport(
+        message.device,
+        message.duration_ns,
+        message.time_on_device_ns,
+        message.time_in_driver_ns,
+        message.copied_bytes,
+        message.copy_duration_ns,
+        message.step,
+        message.started_ns,
+        message.ended_ns,
+        copies_from_wire(message.copies),
+    )
+
+
+def ledger_entry_to_wire(entry: LedgerEntry) -> wire.LedgerEntry:
+    """Encode a use of a value."""
+    return wire.LedgerEntry(
+        value=entry.value,
+        source_step=entry.source_step,
+        destination_step=entry.destination_step,
+        source=entry.source,
+        destination=entry.destination,
+        strategy=entry.strategy,
+        bytes=entry.bytes,
+        copied_bytes=entry.copied_bytes,
+        reason=entry.reason,
+    )
+
+
+def ledger_entry_from_wire(message: wire.LedgerEntry) -> LedgerEntry:
+    """Decode a use of a value."""
+    return LedgerEntry(
+        message.value,
+        message.source_step,
+        message.destination_step,
+        message.source,
+        message.destination,
+        message.strategy,
+        message.bytes,
+        message.copied_bytes,
+        message.reason,
+    )
