@@ -6,7 +6,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from nnhal_service.access import Guard
 from nnhal_service.access.roles import role_for_path
-from nnhal_service.serving.errors import ServingError
+from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.v2.http.statuses import response_for
 from nnhal_service.v2.shared_memory.connections import peer_name
 
@@ -22,7 +22,8 @@ class GuardMiddleware:
         """One connection's request."""
         if scope["type"] == "http":
             try:
-                self._guard.admit(role_for_path(scope["path"]), _authorization(scope), peer_of(scope))
+                _require_own_page(scope)
+                self._guard.admit(role_for_path(scope["path"]), _header(scope, b"authorization"), peer_of(scope))
             except ServingError as error:
                 await response_for(error, scope["path"])(scope, receive, send)
                 return
@@ -35,6 +36,19 @@ def peer_of(scope: Scope) -> str:
     return peer_name(client[0], client[1]) if client else "unix:"
 
 
-def _authorization(scope: Scope) -> str:
-    found: bytes = next((value for key, value in scope["headers"] if key == b"authorization"), b"")
+def _require_own_page(scope: Scope) -> None:
+    """A browser on this host sends what any web page has it send, and says where the page is from.
+
+    Raises PERMISSION_DENIED where that is another server.
+    """
+    origin, host = _header(scope, b"origin"), _header(scope, b"host")
+    if origin and origin.partition("://")[2] != host:
+        message = (
+            f"a page of {origin[:80]} sent this request, expected one of this server or a client that is no browser"
+        )
+        raise ServingError(ErrorKind.PERMISSION_DENIED, message)
+
+
+def _header(scope: Scope, name: bytes) -> str:
+    found: bytes = next((value for key, value in scope["headers"] if key == name), b"")
     return found.decode("latin-1")

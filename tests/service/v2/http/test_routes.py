@@ -165,3 +165,12 @@ def test_the_guard_stands_before_every_route(tmp_path: Path) -> None:
         assert status("POST", "/v2/repository/models/m/unload", "ci-token") == 403
         assert status("POST", "/v2/repository/models/m/unload", "boss-token") == 200
         assert served.client.get("/v2").headers["WWW-Authenticate"] == "Bearer"
+
+
+def test_a_web_page_of_another_server_is_refused(served: Served) -> None:
+    path, host = "/v2/repository/models/m/unload", served.client.base_url.netloc.decode()
+    refused = served.client.post(path, headers={"Origin": "https://elsewhere.example"})
+    assert refused.status_code == 403
+    assert "https://elsewhere.example" in refused.json()["error"]
+    assert served.repository.calls == []
+    assert served.client.post(path, headers={"Origin": f"http://{host}"}).status_code == 200
