@@ -24,7 +24,7 @@ from nnhal_client import Binding, DomainMemory, Framework, MemoryRole, Model, co
 from nnhal_client.up import DEFAULT_TOPOLOGY, Testbed
 from tests.support.memory_keeper import memory_keeper
 from tests.support.resources import resources_of
-from tests.support.waiting import wait_for_death, wait_until
+from tests.support.waiting import settled, wait_for_death, wait_until
 
 X = np.linspace(-2, 2, 64, dtype=np.float32).reshape(1, 64)
 ZEROS = np.zeros((1, 64), np.float32)
@@ -163,7 +163,7 @@ def test_memory_goes_when_it_is_freed_and_nothing_uses_it_any_more(
     framework: Framework, devices: dict[str, RemoteDevice], path: Path
 ) -> None:
     device = devices["cpu_ref"]
-    before = device.usage().buffers
+    before = settled(lambda: device.usage().buffers)  # nobody waits for what is released
     model = framework.load(path, devices=["cpu_ref"])
     with framework.allocate([model.input_role("x")]) as memory:
         assert device.usage().buffers == before + 1
@@ -174,7 +174,7 @@ def test_memory_goes_when_it_is_freed_and_nothing_uses_it_any_more(
     binding.run()
     np.testing.assert_allclose(binding.outputs["y"], np.tanh(X), atol=1e-6)
     binding.close()
-    assert device.usage().buffers == before
+    wait_until(lambda: device.usage().buffers == before, "the buffer is released")
 
 
 def test_a_client_that_is_killed_leaves_no_memory(
@@ -182,6 +182,7 @@ def test_a_client_that_is_killed_leaves_no_memory(
 ) -> None:
     framework.load(path, devices=["cpu_ref"]).run({"x": X, "z": X})
     device, pid = devices["cpu_ref"], testbed.pid("framework")
+    settled(lambda: device.usage().buffers)
     before, resources = device.usage(), resources_of(pid)
     with memory_keeper(testbed.framework, path) as client:
         assert device.usage().buffers == before.buffers + 3

@@ -28,6 +28,8 @@ SLACK_BYTES = 48 << 20
 """What allocators and pools of threads may keep, however long it takes."""
 SLACK_DESCRIPTORS = 48
 """What runs that were given up may hold until Python looks for circles; there are hundreds of them."""
+SPARE_THREADS = 8
+"""What pools of threads may still come to, which make theirs when all others are busy."""
 ROUNDS = 200
 ROUNDS_SLACK_BYTES = 8 << 20
 """What may be left of 200 models, of which each would leave some 100 KiB."""
@@ -86,6 +88,7 @@ def test_200_loads_and_unloads_over_the_protocol_leave_everything_as_it_was(
         memory = [resident_bytes(pid) for pid in pids]
         rounds(ROUNDS)
         assert held(pids) == before
-        assert [threads_of(pid) for pid in pids] == threads
+        for pid, then_threads in zip(pids, threads, strict=True):
+            assert threads_of(pid) < then_threads + SPARE_THREADS
         for pid, then in zip(pids, memory, strict=True):
             assert resident_bytes(pid) < then + ROUNDS_SLACK_BYTES
