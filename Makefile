@@ -32,7 +32,7 @@ check: $(VENV)/.dev  ## Lint, type-check, and see that the generated code is wha
 	for made in $(VENV)/proto/nnhal/inference/*; do diff $$made hal/nnhal/inference || exit 1; done
 
 test: $(VENV)/.dev  ## Run the tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 contract: $(VENV)/.dev  ## Say for each row of the HAL's contract which test shows it
 	$(BIN)/python -m tests.contract
