@@ -142,7 +142,7 @@ class FrontDoor:
             models,
             Limits(settings.inference_threads, message_bytes=settings.grpc_max_message_size),
             self._tls.grpc_credentials() if self._tls else None,
-            [GuardInterceptor(self._guard)],
+            [GuardInterceptor(self._guard)] if self._guard.has_rules else [],
         )
         self._health = front.health
         self.addresses["grpc"] = front.addresses[0]

@@ -38,7 +38,7 @@ def guard_of(settings: ServiceSettings) -> Guard:
     """Raises TokenFileError."""
     tokens = read_tokens(settings.tokens) if settings.tokens is not None else None
     limit = settings.rate_limit
-    return Guard(tokens, RateLimits(Rate(limit, max(1, round(limit))) if limit else None))
+    return Guard(tokens, RateLimits(Rate(limit, max(1, round(limit)))) if limit else None)
 
 
 def listener_of(settings: ServiceSettings, host: str, port: int) -> Listener:

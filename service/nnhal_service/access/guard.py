@@ -16,7 +16,12 @@ class Guard:
     def __init__(self, tokens: Tokens | None = None, rates: RateLimits | None = None) -> None:
         """Without tokens everybody who reaches the server may do everything."""
         self._tokens = tokens
-        self._rates = rates or RateLimits(None)
+        self._rates = rates
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether it ever refuses anybody."""
+        return self._tokens is not None or self._rates is not None
 
     def admit(self, needed: Role, authorization: str, peer: str) -> Identity:
         """Who calls. ``authorization`` is the header, empty without one, and ``peer`` the address.
@@ -35,7 +40,7 @@ class Guard:
                 ErrorKind.PERMISSION_DENIED,
                 f"token '{identity.name}' has role {identity.role.name.lower()}, expected {needed.name.lower()}",
             )
-        if not self._rates.admit(identity.name or _host(peer)):
+        if self._rates is not None and not self._rates.admit(identity.name or _host(peer)):
             raise ServingError(ErrorKind.RESOURCE_EXHAUSTED, "too many requests; come again later")
         return identity
 

@@ -23,8 +23,7 @@ class Rate:
 class RateLimits:
     """Safe to use from several threads."""
 
-    def __init__(self, rate: Rate | None, clock: Callable[[], float] = time.monotonic) -> None:
-        """Without a rate nobody is limited."""
+    def __init__(self, rate: Rate, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = rate
         self._clock = clock
         self._lock = threading.Lock()
@@ -32,10 +31,7 @@ class RateLimits:
 
     def admit(self, client: str) -> bool:
         """Take one request out of a client's bucket; False where it is empty."""
-        rate = self._rate
-        if rate is None:
-            return True
-        now = self._clock()
+        rate, now = self._rate, self._clock()
         with self._lock:
             level, seen = self._buckets.pop(client, (float(rate.burst), now))
             level = min(rate.burst, level + (now - seen) * rate.per_second)

@@ -51,10 +51,11 @@ class Inference(Ticket):
     """A request as a ticket, and what came of it: its outputs and ``ran``, or an error.
 
     ``arrays`` are its inputs as they lie in memory; ``is_measured`` has the run report its steps. ``reached_device``
-    says whether a device had to do with an error.
+    says whether a device had to do with an error. ``run_deadline_ns`` is the HAL's deadline of its run, an instant of
+    CLOCK_BOOTTIME: the request's own, and no later than its timeout.
     """
 
-    __slots__ = ("arrays", "is_measured", "outputs", "ran", "reached_device", "release", "request")
+    __slots__ = ("arrays", "is_measured", "outputs", "ran", "reached_device", "release", "request", "run_deadline_ns")
 
     def __init__(
         self, request: InferenceRequest, arrays: Sequence[Array], size: int, key: Hashable, is_measured: bool = False
@@ -64,6 +65,10 @@ class Inference(Ticket):
             deadline = time.monotonic_ns() + request.deadline_ns - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         super().__init__(size, key, request.priority, request.timeout_ns, deadline)
         self.request = request
+        self.run_deadline_ns = request.deadline_ns
+        if request.timeout_ns:
+            timeout = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + request.timeout_ns
+            self.run_deadline_ns = timeout if deadline == NEVER else min(request.deadline_ns, timeout)
         self.is_measured = is_measured
         self.arrays = arrays
         self.outputs: dict[str, Array] = {}
@@ -227,8 +232,8 @@ class _Release:
 def _deadline(batch: Sequence[Inference]) -> int:
     """The latest of a batch; NO_DEADLINE where one has none."""
     if len(batch) == 1:
-        return batch[0].request.deadline_ns
-    deadlines = [inference.request.deadline_ns for inference in batch]
+        return batch[0].run_deadline_ns
+    deadlines = [inference.run_deadline_ns for inference in batch]
     return NO_DEADLINE if NO_DEADLINE in deadlines else max(deadlines)
 
 

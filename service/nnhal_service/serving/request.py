@@ -57,8 +57,8 @@ class InferenceRequest:
     ``inputs`` have the model's own element types and shapes, as the protocol has them (with the batch axis, where the
     model has one); arrays of BYTES have dtype object and hold bytes. They may be views of memory that stays as it is
     until the response has been released. ``outputs`` are those that are wanted, empty for all. ``priority`` 1 is the
-    highest, 0 the model's default. ``timeout_ns`` is what it may wait in the queue, 0 for the model's default;
-    ``deadline_ns`` an instant of CLOCK_BOOTTIME by which it must have ended.
+    highest, 0 the model's default. ``timeout_ns`` is what it may wait in the queue, 0 for the model's default,
+    and the deadline of its run too; ``deadline_ns`` is an instant of CLOCK_BOOTTIME by which it must have ended.
     """
 
     inputs: Mapping[str, Array]

@@ -23,6 +23,7 @@ from nnhal.arrays import Array
 from nnhal.endpoint import Endpoint
 from nnhal.memory import mapped_regions
 from nnhal.remote import RemoteDevice
+from nnhal.types import NO_DEADLINE
 from nnhal_service.frontends import import_model
 from nnhal_service.partition import Options, Pin
 from nnhal_service.runtime import Fleet, LoadedModel, prepare
@@ -419,7 +420,8 @@ def test_another_device_stands_in_for_one_that_is_gone(short_path: Path, cpu_ref
 
 
 @pytest.mark.contract("QS-05")
-def test_a_request_ends_by_its_deadline_on_a_device_that_has_stopped(short_path: Path) -> None:
+@pytest.mark.parametrize("by_timeout", [False, True])
+def test_a_request_ends_by_its_deadline_on_a_device_that_has_stopped(short_path: Path, by_timeout: bool) -> None:
     with device_process("cpu_acc", short_path) as (child, endpoint):
         fleet = Fleet({"cpu_acc": endpoint})
         loaded = LoadedModel(prepare(import_model(relu().SerializeToString()), fleet, (), Options()))
@@ -428,9 +430,12 @@ def test_a_request_ends_by_its_deadline_on_a_device_that_has_stopped(short_path:
         stop(child.pid)
         try:
             for _ in range(2):  # the first one runs, and there is no instance for the second one
-                deadline_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + 100_000_000
-                error = refused(served, InferenceRequest({"x": random(2, 3)}, deadline_ns=deadline_ns))
-                assert error.kind is ErrorKind.DEADLINE_EXCEEDED
+                tenth = 100_000_000
+                deadline_ns = NO_DEADLINE if by_timeout else time.clock_gettime_ns(time.CLOCK_BOOTTIME) + tenth
+                request = InferenceRequest(
+                    {"x": random(2, 3)}, timeout_ns=tenth if by_timeout else 0, deadline_ns=deadline_ns
+                )
+                assert refused(served, request).kind is ErrorKind.DEADLINE_EXCEEDED
         finally:
             os.kill(child.pid, signal.SIGCONT)
         np.testing.assert_array_equal(infer(served, x=random(2, 3))["y"], np.maximum(random(2, 3), 0))
