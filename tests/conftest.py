@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,12 @@ from tests.support.processes import device_process
 # The same examples each time, however slow the machine is at the moment.
 settings.register_profile("nnhal", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("nnhal")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_garbage() -> None:
+    """What earlier modules of this process have left in circles is gone before one that counts what there is."""
+    gc.collect()
 
 
 @pytest.fixture
