@@ -1,52 +1,68 @@
 """``python -m benchmarks.soak [SECONDS]``: what clients that misbehave cost those that behave.
 
-A framework over cpu_acc and cpu_ref, and clients of gRPC, all on this host: the capacity, then 80 % of it alone, then
-the same beside clients that die, send garbage, shorten their shared memory, give up, and load and unload models.
+A framework over cpu_acc and cpu_ref, and four clients: gRPC, gRPC with shared memory, HTTP and native. Their capacity
+together, then 80 % of it alone, then the same beside clients that die, send garbage, shorten their shared memory, give
+up, and load and unload models, then alone again. 1 where a p99 is more than twice its quiet value.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
+from tests.support import soak
 from tests.support.front_door import devices, front_door
-from tests.support.resources import resident_bytes
+from tests.support.resources import resident_bytes, resources_of
 from tests.support.served_models import write_models
-from tests.support.soak import Figures, misbehaving, run
 
 _LOAD = 0.8
+_LIMIT = 2.0
+_QUIET_SECONDS = 300.0
+"""At most."""
 _PAUSE = 1.0
 """Seconds: most of what bad clients do is to start processes, of which this host has the cost too."""
 
 
-def main() -> None:
-    """Print one line for each part, and what the processes have grown by."""
+def main() -> int:
+    """Print one line for each client in each part, and what the processes have grown by."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 20.0
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as folder,
         devices() as over,
         front_door(over, write_models(Path(folder)), "--allow-client-shm") as served,
     ):
-        print(f"{'clients':28}{'requests/s':>11}{'p50 ms':>9}{'p99 ms':>9}")
-        run(served, min(seconds, 5.0))  # what is made once is there
-        capacity = run(served, min(seconds, 10.0))
+        print(f"{'':26}{'client':16}{'requests/s':>11}{'p50 ms':>9}{'p99 ms':>9}", flush=True)
+        soak.run(served, min(seconds, 5.0))  # what is made once is there
+        capacity = soak.run(served, min(seconds, 20.0))
         _show("as fast as they can", capacity)
-        quiet = run(served, seconds, _LOAD * capacity.rate)
+        rates = {kind: _LOAD * figures.rate for kind, figures in capacity.items()}
+        quiet = soak.run(served, min(seconds, _QUIET_SECONDS), rates)
         _show(f"at {_LOAD:.0%} of that", quiet)
         pids = {"framework": served.pid, **over.pids}
-        before = {name: resident_bytes(pid) for name, pid in pids.items()}
-        with misbehaving(served, _PAUSE):
-            loud = run(served, seconds, _LOAD * capacity.rate)
+        before = {name: _held(pid) for name, pid in pids.items()}
+        with soak.misbehaving(served, _PAUSE):
+            loud = soak.run(served, seconds, rates)
         _show("the same beside bad ones", loud)
-        print(f"p99 is {loud.p99 / quiet.p99:.1f} times its quiet value")
+        _show("alone again", soak.run(served, min(seconds, _QUIET_SECONDS), rates))
         for name, pid in pids.items():
-            print(f"{name} grew by {(resident_bytes(pid) - before[name]) / 2**20:+.1f} MiB")
+            then, now = before[name], _held(pid)
+            print(f"{name}: {(now[0] - then[0]) / 2**20:+.1f} MiB, {now[1] - then[1]:+d} descriptors")
+    worst = soak.slowest(loud, quiet)
+    print(f"p99 is at most {worst:.2f} times its quiet value (limit {_LIMIT})")
+    return int(worst > _LIMIT)
 
 
-def _show(label: str, figures: Figures) -> None:
-    print(f"{label:28}{figures.rate:>11.0f}{figures.p50:>9.2f}{figures.p99:>9.2f}")
+def _held(pid: int) -> tuple[int, int]:
+    """Bytes in memory, and descriptors."""
+    return resident_bytes(pid), sum(resources_of(pid).descriptors.values())
+
+
+def _show(label: str, found: Mapping[str, soak.Figures]) -> None:
+    for kind, figures in found.items():
+        print(f"{label:26}{kind:16}{figures.rate:>11.0f}{figures.p50:>9.2f}{figures.p99:>9.2f}", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

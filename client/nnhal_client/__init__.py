@@ -14,7 +14,7 @@ from nnhal_client.framework import Framework
 from nnhal_client.memory import DomainMemory, MemoryRole
 from nnhal_client.model import Model
 from nnhal_client.reports import RunReport
-from nnhal_client.v2 import V2Model, V2Server
+from nnhal_client.v2 import V2Binding, V2Model, V2Server
 
 __all__ = [
     "Binding",
@@ -26,6 +26,7 @@ __all__ = [
     "RunReport",
     "StepReport",
     "Tensor",
+    "V2Binding",
     "V2Model",
     "V2Server",
     "connect",

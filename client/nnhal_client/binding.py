@@ -13,7 +13,7 @@ from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
 from nnhal.link import Channel, ChannelClosedError, ProtocolError
 from nnhal.memory import MappedPool, create_ashmem, open_pool
 from nnhal.remote.calls import Calls
-from nnhal.tensors import GUESS, Tensor, lay_out, mismatch
+from nnhal.tensors import GUESS, Tensor, lay_out
 from nnhal.types import NO_DEADLINE, ErrorStatus, Memory
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
@@ -21,6 +21,7 @@ from nnhal.v1 import framework_pb2_grpc
 from nnhal_client.direct import DirectBurst, Exchanges
 from nnhal_client.memory import DomainMemory
 from nnhal_client.reports import RunReport, dimensions_from_wire, report_from_wire
+from nnhal_client.tensors import fill, input_dimensions
 
 
 class OutputTooSmallError(HalError):
@@ -77,7 +78,7 @@ class Binding:
         self._open = [tensor for tensor in outputs if tensor.is_open]
         self.dimensions = {
             **{tensor.name: dimensions.get(tensor.name, tensor.dimensions) for tensor in model.inputs},
-            **{tensor.name: _input_dimensions(tensor, dimensions) for tensor in inputs},
+            **{tensor.name: input_dimensions(tensor, dimensions) for tensor in inputs},
             **{tensor.name: dimensions.get(tensor.name, tensor.dimensions) for tensor in model.outputs},
         }
         sizes = {
@@ -114,13 +115,7 @@ class Binding:
 
     def fill(self, inputs: Mapping[str, Array]) -> None:
         """Copy arrays into the inputs. Raises ValueError where names, element types or dimensions differ."""
-        if inputs.keys() != self.inputs.keys():
-            raise ValueError(f"got inputs {sorted(inputs)}, expected {sorted(self.inputs)}")
-        for name, view in self.inputs.items():
-            given = inputs[name]
-            if given.dtype != view.dtype or given.shape != view.shape:
-                raise ValueError(mismatch(name, given, view.dtype, view.shape))
-            view[...] = given
+        fill(self.inputs, inputs)
 
     def run(self, deadline_ns: int = NO_DEADLINE) -> RunReport:
         """Run it once. ``deadline_ns`` is an instant of CLOCK_BOOTTIME.
@@ -193,11 +188,3 @@ class Binding:
             return wire.TensorBinding(name=tensor.name, memory=memory.handle, dimensions=dimensions)
         location = location_to_wire(self._locations[tensor.name])
         return wire.TensorBinding(name=tensor.name, location=location, dimensions=dimensions)
-
-
-def _input_dimensions(tensor: Tensor, dimensions: Mapping[str, Dimensions]) -> Dimensions:
-    if not tensor.is_open:
-        return tensor.dimensions
-    if tensor.name not in dimensions:
-        raise ValueError(f"tensor {tensor.name!r} has dimensions {list(tensor.dimensions)}, expected all known")
-    return dimensions[tensor.name]

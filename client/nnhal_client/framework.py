@@ -26,6 +26,9 @@ from nnhal.v1 import framework_pb2_grpc, types_pb2
 from nnhal_client.memory import DomainMemory, MemoryRole
 from nnhal_client.model import Model
 
+_Partitioner = Literal["least_time", "nnapi", "cpu_only"]
+_Fallback = Literal["allow", "warn", "deny"]
+
 
 @dataclass(frozen=True, slots=True)
 class Device:
@@ -60,8 +63,8 @@ class Framework:
         path: str | os.PathLike[str],
         devices: Sequence[str] = (),
         pins: Mapping[str, str] | None = None,
-        partitioner: Literal["least_time", "nnapi", "cpu_only"] = "least_time",
-        fallback: Literal["allow", "warn", "deny"] = "allow",
+        partitioner: _Partitioner = "least_time",
+        fallback: _Fallback = "allow",
         min_nodes_per_partition: int = 1,
         cache_token: bytes = b"",
     ) -> Model:
@@ -74,19 +77,10 @@ class Framework:
 
         Raises OSError where the file cannot be opened, HalError where the model cannot be loaded.
         """
+        request = _load_request(devices, pins, partitioner, fallback, min_nodes_per_partition, cache_token)
         descriptor = Descriptor(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-        self._loaded += 1
-        request = wire.LoadModelRequest(
-            name=f"{Path(path).stem}-{self._loaded}",
-            descriptor_id=self._calls.issue(descriptor),
-            devices=devices,
-            pins=[wire.Pin(match=match, device=device) for match, device in (pins or {}).items()],
-            partitioner=wire.Partitioner.Value(f"PARTITIONER_{partitioner.upper()}"),
-            fallback=wire.Fallback.Value(f"FALLBACK_{fallback.upper()}"),
-            min_nodes_per_partition=min_nodes_per_partition,
-            cache_token=cache_token,
-        )
-        return Model(self._calls, self._stub, self._calls.call(self._stub.LoadModel, request).model)
+        request.descriptor_id = self._calls.issue(descriptor)
+        return self._load(Path(path).stem, request)
 
     def open(self, name: str, version: str = "") -> Model:
         """A model of the server's repository, the newest version that is ready where none is named.
@@ -103,8 +97,8 @@ class Framework:
         model: HalModel,
         devices: Sequence[str] = (),
         pins: Mapping[str, str] | None = None,
-        partitioner: Literal["least_time", "nnapi", "cpu_only"] = "least_time",
-        fallback: Literal["allow", "warn", "deny"] = "allow",
+        partitioner: _Partitioner = "least_time",
+        fallback: _Fallback = "allow",
         min_nodes_per_partition: int = 1,
         cache_token: bytes = b"",
         preference: ExecutionPreference = ExecutionPreference.FAST_SINGLE_ANSWER,
@@ -119,23 +113,14 @@ class Framework:
         all of them must have prepared their parts; ``hints`` are for them too. The rest as ``load``. Raises HalError
         where the model cannot be loaded.
         """
-        self._loaded += 1
-        request = wire.LoadModelRequest(
-            name=f"model-{self._loaded}",
-            model=model_to_wire(model, self._calls.issue),
-            devices=devices,
-            pins=[wire.Pin(match=match, device=device) for match, device in (pins or {}).items()],
-            partitioner=wire.Partitioner.Value(f"PARTITIONER_{partitioner.upper()}"),
-            fallback=wire.Fallback.Value(f"FALLBACK_{fallback.upper()}"),
-            min_nodes_per_partition=min_nodes_per_partition,
-            cache_token=cache_token,
-            preference=types_pb2.ExecutionPreference.ValueType(preference),
-            priority=types_pb2.Priority.ValueType(priority),
-            deadline_ns=deadline_ns,
-            hints=hints_to_wire(hints.values),
-            hint_extensions=extension_names_to_wire(hints.extension_names),
-        )
-        return Model(self._calls, self._stub, self._calls.call(self._stub.LoadModel, request).model)
+        request = _load_request(devices, pins, partitioner, fallback, min_nodes_per_partition, cache_token)
+        request.model.CopyFrom(model_to_wire(model, self._calls.issue))
+        request.preference = types_pb2.ExecutionPreference.ValueType(preference)
+        request.priority = types_pb2.Priority.ValueType(priority)
+        request.deadline_ns = deadline_ns
+        request.hints.extend(hints_to_wire(hints.values))
+        request.hint_extensions.extend(extension_names_to_wire(hints.extension_names))
+        return self._load("model", request)
 
     def allocate(self, roles: Sequence[MemoryRole], dimensions: Dimensions = ()) -> DomainMemory:
         """Memory for certain inputs and outputs of loaded models: a buffer of a device's own where one device alone
@@ -160,6 +145,12 @@ class Framework:
         """End the session."""
         self._calls.close()
 
+    def _load(self, stem: str, request: wire.LoadModelRequest) -> Model:
+        """Load what a request has, by a name that the session has for nothing else."""
+        self._loaded += 1
+        request.name = f"{stem}-{self._loaded}"
+        return Model(self._calls, self._stub, self._calls.call(self._stub.LoadModel, request).model)
+
     def __enter__(self) -> Framework:
         return self
 
@@ -167,6 +158,25 @@ class Framework:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _load_request(
+    devices: Sequence[str],
+    pins: Mapping[str, str] | None,
+    partitioner: _Partitioner,
+    fallback: _Fallback,
+    min_nodes_per_partition: int,
+    cache_token: bytes,
+) -> wire.LoadModelRequest:
+    """What loading a file and loading a model of the HAL have in common."""
+    return wire.LoadModelRequest(
+        devices=devices,
+        pins=[wire.Pin(match=match, device=device) for match, device in (pins or {}).items()],
+        partitioner=wire.Partitioner.Value(f"PARTITIONER_{partitioner.upper()}"),
+        fallback=wire.Fallback.Value(f"FALLBACK_{fallback.upper()}"),
+        min_nodes_per_partition=min_nodes_per_partition,
+        cache_token=cache_token,
+    )
 
 
 def connect(directory: str | os.PathLike[str]) -> Framework:

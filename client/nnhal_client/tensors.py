@@ -1,12 +1,16 @@
-"""The inputs and outputs of a model, as the framework describes them."""
+"""The inputs and outputs of a model, as the framework describes them, and the memory that they are bound to."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Protocol
+
+from nnhal.arrays import Array
 from nnhal.errors import TransportError
 from nnhal.extensions.onnx import element_type_named
-from nnhal.tensors import Tensor, stored_type
+from nnhal.tensors import Tensor, mismatch, stored_type
 from nnhal.types import OperandType
-from nnhal.types.layout import ELEMENT_TYPES
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions
 from nnhal.v1 import framework_pb2 as wire
 
 
@@ -26,3 +30,39 @@ def tensor_from_wire(message: wire.TensorInfo) -> Tensor:
         stored_type(message.type, element_type),
         message.scalar,
     )
+
+
+class Shaped(Protocol):
+    """A tensor with dimensions, some of which may be open."""
+
+    @property
+    def name(self) -> str:
+        """By what the model calls it."""
+
+    @property
+    def dimensions(self) -> Dimensions:
+        """0 where an axis is open."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its dimensions are not all known before a run."""
+
+
+def input_dimensions(tensor: Shaped, given: Mapping[str, Dimensions]) -> Dimensions:
+    """Those of an input: the model's, or what is given where they are open. Raises ValueError where nothing is."""
+    if not tensor.is_open:
+        return tensor.dimensions
+    if tensor.name not in given:
+        raise ValueError(f"tensor {tensor.name!r} has dimensions {list(tensor.dimensions)}, expected all known")
+    return given[tensor.name]
+
+
+def fill(views: Mapping[str, Array], inputs: Mapping[str, Array]) -> None:
+    """Copy arrays into the memory of inputs. Raises ValueError where names, element types or dimensions differ."""
+    if inputs.keys() != views.keys():
+        raise ValueError(f"got inputs {sorted(inputs)}, expected {sorted(views)}")
+    for name, view in views.items():
+        given = inputs[name]
+        if given.dtype != view.dtype or given.shape != view.shape:
+            raise ValueError(mismatch(name, given, view.dtype, view.shape))
+        view[...] = given

@@ -54,20 +54,47 @@ class Fence:
     @property
     def state(self) -> FenceState:
         """What it says at this moment."""
-        view = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, self.descriptor.fileno())
         try:
-            seen = view.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            seen = self._peek()
         except BlockingIOError:
             return FenceState.PENDING
         except OSError:  # a socket that nobody can ever write to
             return FenceState.ERROR
-        finally:
-            view.detach()
         return FenceState.SIGNALLED if seen else FenceState.ERROR
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait until it has signalled, ``timeout`` seconds at most. Raises FenceError or TimeoutError."""
         wait_for_all([self], NO_DEADLINE if timeout is None else _now_ns() + int(timeout * 1e9))
+
+    def give_up(self) -> None:
+        """Put it into error for all who wait for it, in any process, unless it has signalled.
+
+        What it stands for goes on: nothing begins that waits for it. Harmless when repeated.
+        """
+        view = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, self.descriptor.fileno())
+        try:
+            with contextlib.suppress(OSError):  # it is in error already
+                view.shutdown(socket.SHUT_RD)
+        finally:
+            view.detach()
+
+    def wait_for_end(self) -> None:
+        """Wait until it has signalled, or whoever owes the signal has failed; also where it has been given up."""
+        with contextlib.suppress(FenceError):
+            self.wait()
+        with contextlib.suppress(OSError):
+            if not self._peek():
+                poll = select.poll()
+                poll.register(self.fileno(), 0)  # that the other end is closed is reported in any case
+                poll.poll()
+
+    def _peek(self) -> bytes:
+        """The status, empty at the end of the stream. Raises OSError where there is neither."""
+        view = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, self.descriptor.fileno())
+        try:
+            return view.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        finally:
+            view.detach()
 
 
 class Signal:

@@ -13,7 +13,14 @@ from types import TracebackType
 import structlog
 
 from nnhal_service.access import Tls
-from nnhal_service.front_settings import guard_of, listener_of, repository_options, tls_of, trace_start
+from nnhal_service.front_settings import (
+    connection_limits,
+    guard_of,
+    listener_of,
+    repository_options,
+    tls_of,
+    trace_start,
+)
 from nnhal_service.observability import (
     Metrics,
     RequestLog,
@@ -25,7 +32,7 @@ from nnhal_service.observability import (
 )
 from nnhal_service.repository import Opener, Repository
 from nnhal_service.runtime import Fleet, LoadedModel
-from nnhal_service.serving import Observer, ServedModel
+from nnhal_service.serving import ClientModelUsage, Observer, ServedModel
 from nnhal_service.serving.config import ServingConfig
 from nnhal_service.serving.errors import ServingError
 from nnhal_service.settings import ServiceSettings
@@ -65,9 +72,15 @@ class FrontDoor:
     """
 
     def __init__(
-        self, directory: Path, fleet: Fleet, settings: ServiceSettings, sessions: Callable[[], int] = lambda: 0
+        self,
+        directory: Path,
+        fleet: Fleet,
+        settings: ServiceSettings,
+        sessions: Callable[[], int] = lambda: 0,
+        client_models: Callable[[], ClientModelUsage] = ClientModelUsage,
     ) -> None:
-        """``directory`` is the endpoint's: gRPC is served at a socket there too. ``sessions`` counts native clients.
+        """``directory`` is the endpoint's: gRPC is served at a socket there too. ``sessions`` counts native clients,
+        and ``client_models`` what has been run of models that they have loaded.
 
         Raises ValueError or ServingError for settings that do not go together or are not safe, OSError for an address
         or file that cannot be used.
@@ -81,7 +94,7 @@ class FrontDoor:
         opener = Opener(fleet, self._serve, settings.cache_directory)
         self.repository: Repository[ServedModel] = Repository(repository_options(settings), opener.open, self._changed)
         with ExitStack() as undo:
-            self._observe(fleet, sessions, undo)
+            self._observe(fleet, sessions, client_models, undo)
             self._fronts = self._build(undo)
             self._undo = undo.pop_all()
 
@@ -92,6 +105,7 @@ class FrontDoor:
                 undo.enter_context(front)
             undo.callback(self.repository.close)
             self.repository.start()
+            self._changed()
             self._undo = undo.pop_all()
         _log.info("serving models", **self.addresses)
         return self
@@ -101,9 +115,15 @@ class FrontDoor:
     ) -> None:
         self._undo.close()
 
-    def _observe(self, fleet: Fleet, sessions: Callable[[], int], undo: ExitStack) -> None:
+    def _observe(
+        self,
+        fleet: Fleet,
+        sessions: Callable[[], int],
+        client_models: Callable[[], ClientModelUsage],
+        undo: ExitStack,
+    ) -> None:
         settings = self._settings
-        self._metrics = Metrics(self._models, fleet, metrics_options(settings.metrics_config), sessions)
+        self._metrics = Metrics(self._models, fleet, metrics_options(settings.metrics_config), sessions, client_models)
         undo.callback(self._metrics.close)
         directory = Path(settings.trace_directory) if settings.trace_directory else None
         start = trace_start(settings.trace_config)
@@ -127,7 +147,8 @@ class FrontDoor:
             fronts.append(self._http(server, memory, undo))
         if settings.allow_metrics:
             listener = listener_of(settings, settings.metrics_host, settings.metrics_port)
-            metrics = HttpServer(listener, GuardMiddleware(metrics_app(self._metrics), self._guard), self._tls)
+            limits = connection_limits(settings)
+            metrics = HttpServer(listener, GuardMiddleware(metrics_app(self._metrics), self._guard), self._tls, limits)
             self.addresses["metrics"] = metrics.listener.address
             fronts.append(metrics)
         return fronts
@@ -161,7 +182,7 @@ class FrontDoor:
             memory,
         )
         listener = listener_of(settings, settings.http_host, settings.http_port)
-        front = HttpServer(listener, create_app(services), self._tls)
+        front = HttpServer(listener, create_app(services), self._tls, connection_limits(settings))
         self.addresses["http"] = front.listener.address
         return front
 
@@ -171,9 +192,9 @@ class FrontDoor:
             with suppress(ServingError), self.repository.model(row.name, row.version) as lease:
                 yield lease.model
 
-    def _changed(self) -> None:
+    def _changed(self, model: str = "") -> None:
         if self._health is not None:
-            self._health.refresh()
+            self._health.refresh(model)
 
     def _serve(self, name: str, number: str, loaded: LoadedModel, config: ServingConfig) -> ServedModel:
         return ServedModel(name, number, loaded, config, self._observers)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from nnhal_service.access import Guard, Listener, Rate, RateLimits, Tls, read_tokens, require_safe
 from nnhal_service.repository import RepositoryOptions
 from nnhal_service.settings import ServiceSettings
+from nnhal_service.v2.http import ConnectionLimits
 
 
 def repository_options(settings: ServiceSettings) -> RepositoryOptions:
@@ -37,8 +38,13 @@ def tls_of(settings: ServiceSettings) -> Tls | None:
 def guard_of(settings: ServiceSettings) -> Guard:
     """Raises TokenFileError."""
     tokens = read_tokens(settings.tokens) if settings.tokens is not None else None
+    return Guard(tokens, rates_of(settings))
+
+
+def rates_of(settings: ServiceSettings) -> RateLimits | None:
+    """How often clients may come; None where that is as often as they like."""
     limit = settings.rate_limit
-    return Guard(tokens, RateLimits(Rate(limit, max(1, round(limit)))) if limit else None)
+    return RateLimits(Rate(limit, max(1, round(limit)))) if limit else None
 
 
 def listener_of(settings: ServiceSettings, host: str, port: int) -> Listener:
@@ -46,6 +52,11 @@ def listener_of(settings: ServiceSettings, host: str, port: int) -> Listener:
     listener = Listener(host, port)
     require_safe(listener, settings.tls_certificate is not None, settings.tokens is not None, settings.insecure)
     return listener
+
+
+def connection_limits(settings: ServiceSettings) -> ConnectionLimits:
+    """Of each front over HTTP."""
+    return ConnectionLimits(settings.http_max_connections, settings.http_stalled_secs, settings.http_idle_secs)
 
 
 def trace_start(settings: Sequence[str]) -> Mapping[str, Sequence[str]]:

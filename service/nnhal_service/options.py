@@ -72,6 +72,11 @@ def _add_fronts(group: argparse._ArgumentGroup) -> None:
         group.add_argument(f"--{name}-host", metavar="ADDRESS", help="where it listens (default 127.0.0.1)")
         group.add_argument(f"--{name}-port", metavar="PORT", help=f"0 for any that is free (default {port})")
     group.add_argument("--http-max-input-size", metavar="BYTES", help="of a body (default 64 MiB)")
+    group.add_argument("--http-max-connections", metavar="N", help="at a time (default 1024)")
+    group.add_argument(
+        "--http-stalled-secs", metavar="S", help="for a head until it is whole, a body until it goes on (default 10)"
+    )
+    group.add_argument("--http-idle-secs", metavar="S", help="for a connection without a request (default 60)")
     group.add_argument("--grpc-max-message-size", metavar="BYTES", help="of a message (default 2 GiB)")
     group.add_argument(
         "--inference-threads", metavar="N", help="requests that each front serves at a time (default 16)"

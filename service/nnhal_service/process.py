@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -11,9 +13,12 @@ from nnhal.endpoint import Endpoint
 from nnhal.link import Limits
 from nnhal.serving import ServerProcess
 from nnhal.v1 import framework_pb2, framework_pb2_grpc
+from nnhal_service.front_settings import rates_of
 from nnhal_service.native.client import Client, Clients
 from nnhal_service.native.servicer import FrameworkServicer
 from nnhal_service.runtime import Fleet
+from nnhal_service.runtime.loaded_model import COUNT_SECONDS
+from nnhal_service.serving import ClientModelRuns, ClientModelUsage
 from nnhal_service.settings import ServiceSettings
 
 if TYPE_CHECKING:
@@ -28,19 +33,28 @@ class FrameworkProcess:
 
     def __init__(self, endpoint: Endpoint, devices: Mapping[str, Endpoint], settings: ServiceSettings) -> None:
         """Raises OSError or ValueError for an endpoint or settings of no use."""
-        clients = Clients(Client)
+        clients = Clients(partial(Client, rates=rates_of(settings)))
         limits = Limits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
         fleet = Fleet(devices)
+        runs = ClientModelRuns()
+
+        def usage() -> ClientModelUsage:
+            until = time.monotonic() + COUNT_SECONDS
+            for client in clients.all():
+                client.count_lent(until)
+            return runs.usage()
+
         endpoint.create()
         self._front_door: FrontDoor | None = None
         if settings.model_repository:
             # Servers of HTTP and metrics take a third of what a start takes, and most starts do without.
             from nnhal_service.front_door import FrontDoor
 
-            self._front_door = FrontDoor(endpoint.directory, fleet, settings, lambda: len(clients.all()))
+            self._front_door = FrontDoor(endpoint.directory, fleet, settings, lambda: len(clients.all()), usage)
         self._native = ServerProcess(endpoint, clients.opened, limits, settings.rpc_threads, settings.allowed_uids)
         models = self._front_door.repository if self._front_door else None
-        servicer = FrameworkServicer(fleet, clients, settings.cache_directory, models)
+        watcher = runs if self._front_door else None  # without metrics nobody asks what has been run
+        servicer = FrameworkServicer(fleet, clients, settings.cache_directory, models, watcher=watcher)
         framework_pb2_grpc.add_FrameworkServiceServicer_to_server(servicer, self._native.rpc)
         self._native.reflect([service.full_name for service in framework_pb2.DESCRIPTOR.services_by_name.values()])
         self.addresses = self._front_door.addresses if self._front_door else {}

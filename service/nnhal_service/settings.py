@@ -53,6 +53,13 @@ class ServiceSettings(ProcessSettings):
     http_max_input_size: int = Field(default=64 * _MEBIBYTE, gt=0)
     """Bytes of a body."""
 
+    http_max_connections: int = Field(default=1024, ge=1)
+    http_stalled_secs: float = Field(default=10.0, gt=0)
+    """How long a client may take for the head of a request, and for any progress of a body or a response."""
+
+    http_idle_secs: float = Field(default=60.0, gt=0)
+    """How long a connection stays open without a request."""
+
     allow_grpc: bool = True
     grpc_host: str = "127.0.0.1"
     grpc_port: int = Field(default=8001, ge=0, le=65535)

@@ -240,6 +240,55 @@ def test_waiting_is_given_up_when_it_is_cancelled(waiting: Waiting) -> None:
     os.close(cancelled)
 
 
+def test_a_fence_that_is_given_up_is_in_error_in_every_process_that_holds_it() -> None:
+    signal, fence = create_fence()
+    with program(WAITER, fence.fileno()) as process:
+        assert line(process) == "pending"
+        fence.give_up()
+        assert line(process) == "error"
+    signal.send()
+    fence.give_up()
+    assert fence.state is FenceState.ERROR
+    with pytest.raises(FenceError, match="fence 0 is in error"):
+        fence.wait()
+
+
+def test_a_fence_that_has_signalled_cannot_be_given_up() -> None:
+    signal, fence = create_fence()
+    signal.send()
+    fence.give_up()
+    fence.wait()
+    fence.wait_for_end()
+    assert fence.state is FenceState.SIGNALLED
+
+
+@pytest.mark.parametrize("given_up", [False, True])
+@pytest.mark.parametrize("end", [Signal.send, Signal.fail])
+def test_the_end_of_what_a_fence_stands_for_can_be_waited_for_whatever_it_says(
+    end: Callable[[Signal], None], given_up: bool
+) -> None:
+    signal, fence = create_fence()
+    if given_up:
+        fence.give_up()
+    with ThreadPoolExecutor() as pool:
+        waiter = pool.submit(fence.wait_for_end)
+        with pytest.raises(TimeoutError):
+            waiter.result(0.05)
+        end(signal)
+        waiter.result(30)
+
+
+def test_giving_up_while_another_waits_for_the_end_does_not_end_it() -> None:
+    signal, fence = create_fence()
+    with ThreadPoolExecutor() as pool:
+        waiter = pool.submit(fence.wait_for_end)
+        fence.give_up()
+        with pytest.raises(TimeoutError):
+            waiter.result(0.05)
+        signal.fail()
+        waiter.result(30)
+
+
 def memory() -> int:
     return os.memfd_create("test")
 
@@ -275,6 +324,8 @@ def test_a_socket_that_is_not_connected_is_a_fence_in_error(family: socket.Addre
         assert fence.state is FenceState.ERROR
         with pytest.raises(FenceError):
             fence.wait()
+        fence.give_up()
+        fence.wait_for_end()
 
 
 def shut_datagrams() -> socket.socket:

@@ -13,24 +13,29 @@ import pytest
 
 from nnhal.endpoint import Endpoint
 from nnhal.errors import HalError
+from nnhal.extensions.execution import NAME, priority_hints
 from nnhal.fence import FenceError
 from nnhal.remote import RemoteDevice
 from nnhal.types import (
     MAX_LOOP_TIMEOUT_NS,
     NO_DEADLINE,
+    NO_HINTS,
     UNAVAILABLE_TIMING,
     ErrorStatus,
     ExecutionConfig,
+    ExtensionNameAndPrefix,
     OperandType,
     OperationType,
     Priority,
+    TokenValuePair,
 )
 from nnhal.v1 import burst_pb2, device_pb2, types_pb2
 from nnhal_devices.host.clock import now_ns
 from tests.support.additions import addition_in_ashmem, addition_model
 from tests.support.caching import CachingDevice, broadcast_sum, chain, held_under
-from tests.support.entry_points import ENTRY_POINTS, PLAIN, EntryPoint, Target, synchronously
+from tests.support.entry_points import ALL_ENTRY_POINTS, ENTRY_POINTS, PLAIN, EntryPoint, Target, synchronously
 from tests.support.gates import PATIENT, Gate, gate_model
+from tests.support.refusals import INVALID, refusal
 from tests.support.waiting import wait_until
 from tests.support.wire import NO_TOKEN, WireDevice
 
@@ -43,6 +48,8 @@ SECONDS = 30
 MEASURED = ExecutionConfig(measure_timing=True)
 SLOW_ELEMENTS, SLOW_OPERATIONS = 1 << 18, 100
 """An execution that takes longer than 5 ms."""
+WITH_CONFIG = [name for name in ALL_ENTRY_POINTS if "config" in name or "reusable" in name]
+"""The ways to execute that take hints."""
 
 
 @pytest.fixture(params=["cpu_ref", "cpu_acc"])
@@ -258,6 +265,49 @@ def test_a_higher_priority_of_the_same_client_goes_first(
     assert not first.done()
     gates[0].open()
     first.result(SECONDS)
+
+
+def hinted(priority: Priority | None) -> ExecutionConfig:
+    """Of an execution of the gate's model with a priority of its own, or that of the model."""
+    hints = NO_HINTS if priority is None else priority_hints(priority)
+    return replace(PATIENT, execution_hints=hints.values, extension_name_to_prefix=hints.extension_names)
+
+
+@pytest.mark.parametrize(("earlier", "later"), [(None, Priority.HIGH), (Priority.LOW, None)])
+@pytest.mark.parametrize("entry", WITH_CONFIG)
+def test_an_execution_may_have_a_priority_other_than_its_models(
+    wire: WireDevice,
+    observer: Observer,
+    threads: ThreadPoolExecutor,
+    entry: str,
+    earlier: Priority | None,
+    later: Priority | None,
+) -> None:
+    prepared, run, gates = wire.prepare(gate_model()), ALL_ENTRY_POINTS[entry], (Gate(), Gate())
+    held = Occupied(Target(wire, prepared), threads)
+    wait_until(lambda: observer.waiting() == 0, "the worker is busy")
+    gates[1].open()
+    first = threads.submit(run, Target(wire, prepared), gates[0].request, hinted(earlier), NO_DEADLINE)
+    wait_until(lambda: observer.waiting() == 1, "the less urgent one waits")
+    second = threads.submit(run, Target(wire, prepared), gates[1].request, hinted(later), NO_DEADLINE)
+    wait_until(lambda: observer.waiting() == 2, "the more urgent one waits")
+    held.end()
+    second.result(SECONDS)  # were the other one running, nothing would end before its gate opens
+    assert not first.done()
+    gates[0].open()
+    first.result(SECONDS)
+
+
+@pytest.mark.parametrize("entry", WITH_CONFIG)
+def test_a_hint_that_is_no_priority_is_refused_and_that_of_another_extension_ignored(
+    wire: WireDevice, entry: str
+) -> None:
+    target, addition, run = Target(wire, wire.prepare(addition_model())), addition_in_ashmem(), ALL_ENTRY_POINTS[entry]
+    hint = TokenValuePair(priority_hints(Priority.HIGH).values[0].token, b"urgent")
+    names = [ExtensionNameAndPrefix(name, hint.token >> 16) for name in (NAME, "com.example.execution")]
+    ours, other = (ExecutionConfig(execution_hints=(hint,), extension_name_to_prefix=(name,)) for name in names)
+    addition.check(lambda: run(target, addition.request, other, NO_DEADLINE), 1, 2)
+    refusal(lambda: run(target, addition.request, ours, NO_DEADLINE), INVALID, "the hint for the priority")
 
 
 CANCELLED_OPERATIONS = 1500

@@ -5,8 +5,6 @@ It fills buffers, ties executions to them, launches one that waits for ever, and
 
 from __future__ import annotations
 
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,18 +12,15 @@ from nnhal.endpoint import Endpoint
 from nnhal.fence import create_fence
 from nnhal.remote import RemoteDevice
 from tests.support.device_memory import FLOAT32, adding, allocate, inside, memory_with, request_of
+from tests.support.holding import hold, holder
 
 BUFFERS = 5
 
 
 def hoard_and_die(endpoint: Endpoint) -> None:
     """Have such a client, and kill it when it has everything."""
-    arguments = [sys.executable, "-m", __name__, str(endpoint.directory)]
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]) as process:
-        assert process.stdout is not None
-        said = process.stdout.readline()
-        process.send_signal(signal.SIGKILL)
-    assert said == b"full\n"
+    with holder(__name__, str(endpoint.directory)) as process:
+        process.kill()
 
 
 def main() -> None:
@@ -42,8 +37,7 @@ def main() -> None:
     held = create_fence(), create_fence()
     launched = [prepared.execute_fenced(request_of(others[:2], [others[-1]]), [fence]) for _, fence in held]
     launched.append(execution.execute_fenced([held[0][1]]))
-    print("full", flush=True)
-    signal.pause()
+    hold()
 
 
 if __name__ == "__main__":

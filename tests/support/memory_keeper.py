@@ -7,28 +7,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
 
 from nnhal_client import connect
+from tests.support.holding import hold, holder
 
 
-@contextmanager
-def memory_keeper(framework: Path, model: Path) -> Iterator[subprocess.Popen[bytes]]:
+def memory_keeper(framework: Path, model: Path) -> AbstractContextManager[subprocess.Popen[bytes]]:
     """Such a client, which has everything; killed with the context, if not before."""
-    command = [sys.executable, "-m", __name__, str(framework), str(model)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]
-    ) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"holding\n"
-            yield process
-        finally:
-            process.kill()
+    return holder(__name__, str(framework), str(model))
 
 
 def main() -> None:
@@ -40,8 +30,7 @@ def main() -> None:
             memories[tensor.name].copy_from(np.zeros(tensor.dimensions, np.float32))
         memories["spare"] = session.allocate([model.output_role(model.outputs[0].name)])
         model.bind(memories={name: memory for name, memory in memories.items() if name != "spare"})
-        print("holding", flush=True)
-        sys.stdin.read()
+        hold()
 
 
 if __name__ == "__main__":

@@ -7,26 +7,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from nnhal_client import connect
+from tests.support.holding import hold, holder
 
 
-@contextmanager
-def native_holder(framework: Path, model: str) -> Iterator[subprocess.Popen[bytes]]:
+def native_holder(framework: Path, model: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
     """Such a client, which has everything; killed with the context, if not before."""
-    command = [sys.executable, "-m", __name__, str(framework), model]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]
-    ) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"holding\n"
-            yield process
-        finally:
-            process.kill()
+    return holder(__name__, str(framework), model)
 
 
 def main() -> None:
@@ -35,8 +25,7 @@ def main() -> None:
         model = session.open(sys.argv[2])
         for binding in [model.bind() for _ in range(4)]:
             binding.run()
-        print("holding", flush=True)
-        sys.stdin.read()
+        hold()
 
 
 if __name__ == "__main__":

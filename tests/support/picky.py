@@ -47,6 +47,7 @@ from nnhal_devices.host.settings import DeviceSettings
 from nnhal_service.frontends.imported import ImportedModel, ImportedTensor
 from nnhal_service.partition import Fallback, Options, Strategy
 from nnhal_service.runtime import Fleet, LoadedModel, PreparedPlan, RunReport, TensorBinding, prepare
+from nnhal_service.runtime.cancellation import Cancellation
 
 CPU = "cpu_ref"
 EVERYTHING = tuple(OperationType)
@@ -199,9 +200,9 @@ class Bound:
         for pool, array in zip(self._pools, inputs, strict=False):
             pool.write(0, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
 
-    def run(self) -> RunReport:
+    def run(self, cancellation: Cancellation | None = None) -> RunReport:
         """Run it."""
-        return self._context.run()
+        return self._context.run(cancellation=cancellation)
 
     def outputs(self) -> list[list[float]]:
         """The values of the outputs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +14,9 @@ from nnhal.inference import model_config_pb2 as wire
 from nnhal_service.repository import Opened
 from nnhal_service.repository.source import ModelSource
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.serving.request import InferenceRequest, InferenceResponse, RequestTiming
+from nnhal_service.serving.request import InferenceRequest
 from tests.support.onnx_models import onnx_model
 from tests.support.tflite_files import Spec, TfliteFile
-
-NO_TIMING = RequestTiming(0, 0, 0, 0, 0, 0)
 
 
 def onnx_file(operation: str = "Tanh", shape: tuple[str | int, ...] = ("n", 8)) -> bytes:
@@ -49,15 +47,14 @@ def numbers() -> Array:
 
 
 class StubModel:
-    """Answers with no outputs; says when it has been closed."""
+    """Runs nothing; says when it has been closed."""
 
     def __init__(self, content: bytes) -> None:
         self.content = content
         self.closed = threading.Event()
 
-    def infer(self, request: InferenceRequest) -> InferenceResponse:
-        """No outputs."""
-        return InferenceResponse("", "", {}, {}, NO_TIMING, lambda: None)
+    def warm_up(self, requests: Iterable[InferenceRequest]) -> None:
+        """Nothing to do."""
 
     def close(self) -> None:
         """Say so."""

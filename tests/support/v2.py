@@ -99,6 +99,11 @@ class FakeRepository:
         rows = [IndexEntry(name, "1", "READY", "") for name in self.models]
         return rows if ready_only else [*rows, IndexEntry("absent", "", "UNAVAILABLE", "not loaded")]
 
+    def known(self, name: str) -> list[IndexEntry]:
+        if name in self.models:
+            return [IndexEntry(name, "1", "READY", "")]
+        return [IndexEntry(name, "", "UNAVAILABLE", "unloaded")] if name == "unloaded" else []
+
     def load(self, name: str, parameters: Mapping[str, RepositoryParameter]) -> None:
         self.calls.append(("load", name, dict(parameters)))
 

@@ -10,6 +10,7 @@ import pytest
 
 from nnhal_client import Framework, connect
 from nnhal_client.up import DEFAULT_TOPOLOGY, Testbed
+from tests.support.front_door import Devices, devices
 
 
 @pytest.fixture(scope="module")
@@ -17,6 +18,13 @@ def testbed() -> Iterator[Testbed]:
     """cpu_acc, cpu_ref and a framework that a module's tests share."""
     with tempfile.TemporaryDirectory(prefix="nnhal-") as directory, Testbed(DEFAULT_TOPOLOGY, Path(directory)) as bed:
         yield bed
+
+
+@pytest.fixture(scope="session")
+def device_processes() -> Iterator[Devices]:
+    """cpu_acc and cpu_ref, for all frameworks that serve a repository."""
+    with devices() as started:
+        yield started
 
 
 @pytest.fixture

@@ -31,13 +31,6 @@ AnyModel = AsyncModel | AsyncV2Model
 
 
 @pytest.fixture(scope="module")
-def device_processes() -> Iterator[Devices]:
-    """cpu_acc and cpu_ref."""
-    with devices() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
 def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server with ``tanh`` of one size, ``open`` of any, and ``slow``, which takes its time."""
     repository = tmp_path_factory.mktemp("repository")

@@ -35,13 +35,6 @@ WORDS = ("once", "upon", "a", "time")
 
 
 @pytest.fixture(scope="module")
-def device_processes() -> Iterator[Devices]:
-    """cpu_acc and cpu_ref."""
-    with devices() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
 def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server with ``tanh`` of one step, ``wide`` with much data, and ``open`` whose dimensions are open."""
     repository = tmp_path_factory.mktemp("repository")

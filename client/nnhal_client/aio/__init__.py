@@ -7,8 +7,17 @@ async with aio.connect("localhost:8001") as server:
     outputs = await model.run({"image": image})
 """
 
+from nnhal_client.aio.binding import AsyncBinding, AsyncV2Binding
 from nnhal_client.aio.connecting import connect
 from nnhal_client.aio.native import AsyncFramework, AsyncModel
 from nnhal_client.aio.v2 import AsyncV2Model, AsyncV2Server
 
-__all__ = ["AsyncFramework", "AsyncModel", "AsyncV2Model", "AsyncV2Server", "connect"]
+__all__ = [
+    "AsyncBinding",
+    "AsyncFramework",
+    "AsyncModel",
+    "AsyncV2Binding",
+    "AsyncV2Model",
+    "AsyncV2Server",
+    "connect",
+]

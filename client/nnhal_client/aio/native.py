@@ -15,9 +15,11 @@ from nnhal.extensions.values import Value
 from nnhal.tensors import stored_inputs
 from nnhal.types import ErrorStatus
 from nnhal.types.layout import Dimensions
+from nnhal_client.aio.binding import AsyncBinding
 from nnhal_client.aio.runner import Runner
 from nnhal_client.binding import Binding, OutputTooSmallError
 from nnhal_client.framework import Framework
+from nnhal_client.memory import DomainMemory
 from nnhal_client.model import Model
 
 
@@ -108,6 +110,23 @@ class AsyncModel:
                 self._give_back(runner)
                 return outputs
 
+    async def bind(
+        self,
+        measure_timing: bool = False,
+        dimensions: Mapping[str, Dimensions] | None = None,
+        memories: Mapping[str, DomainMemory] | None = None,
+        direct: bool = True,
+    ) -> AsyncBinding:
+        """See Model. The binding is the caller's, and ends with the session at the latest."""
+        making = asyncio.ensure_future(
+            asyncio.to_thread(self.blocking.bind, measure_timing, dimensions, memories, direct)
+        )
+        try:
+            return AsyncBinding(await asyncio.shield(making))
+        except asyncio.CancelledError:
+            making.add_done_callback(_close_in_vain)
+            raise
+
     async def close(self) -> None:
         """Release its bindings; runs that are under way fail."""
         self._closed = True
@@ -186,3 +205,9 @@ class AsyncModel:
         closing = asyncio.ensure_future(asyncio.to_thread(runner.binding.close))
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
+
+
+def _close_in_vain(making: asyncio.Future[Binding]) -> None:
+    """A binding was made for a task that has been cancelled."""
+    if not making.cancelled() and making.exception() is None:
+        making.result().close()

@@ -8,6 +8,7 @@ from functools import partial
 
 from nnhal.errors import DeadObjectError, NnhalError
 from nnhal.link import Channel
+from nnhal.types import NO_DEADLINE
 from nnhal_client.binding import Binding
 from nnhal_client.direct import Exchanges
 from nnhal_client.reports import RunReport
@@ -29,7 +30,7 @@ class Runner:
         self._outcome: asyncio.Future[RunReport] | None = None
         self._abandoned: Callable[[], None] = lambda: None
 
-    async def run(self, abandoned: Callable[[], None]) -> RunReport:
+    async def run(self, abandoned: Callable[[], None], deadline_ns: int = NO_DEADLINE) -> RunReport:
         """One run. Raises as ``Binding.run``.
 
         Where the task is cancelled while it is under way, ``abandoned`` is called when it has ended.
@@ -37,7 +38,7 @@ class Runner:
         outcome: asyncio.Future[RunReport] = self._loop.create_future()
         self._outcome = outcome
         self._abandoned = abandoned
-        self._exchanges = self.binding.exchanges()
+        self._exchanges = self.binding.exchanges(deadline_ns)
         self._step(next)
         try:
             return await outcome

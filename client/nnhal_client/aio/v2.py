@@ -13,6 +13,10 @@ from grpc import aio
 from nnhal.errors import TransportError
 from nnhal.extensions.values import Value
 from nnhal.inference import grpc_service_pb2 as wire
+from nnhal.types.layout import Dimensions
+from nnhal_client.aio.binding import AsyncV2Binding
+from nnhal_client.memory import DomainMemory
+from nnhal_client.v2.binding import Signature
 from nnhal_client.v2.calls import INFER, MODEL_METADATA, OPTIONS, SERVICE, R, authorization, failure_of, serialized
 from nnhal_client.v2.messages import outputs_of, request_of, tensor_of
 
@@ -34,12 +38,12 @@ class AsyncV2Server:
         request = wire.ModelMetadataRequest(name=name, version=version)
         return AsyncV2Model(self, await self.call(MODEL_METADATA, request), version)
 
-    async def call(self, method: tuple[str, type[R]], request: Message) -> R:
+    async def call(self, method: tuple[str, type[R]], request: Message, timeout: float | None = None) -> R:
         """Call a method of the protocol. A task that is cancelled cancels its call."""
         name, kind = method
         try:
             stub = self._channel.unary_unary(SERVICE + name, serialized, kind.FromString)
-            return cast(R, await stub(request, metadata=self._metadata))
+            return cast(R, await stub(request, metadata=self._metadata, timeout=timeout))
         except aio.AioRpcError as error:
             raise failure_of(error, self.address) from error
         except aio.UsageError as error:  # what gRPC raises on a channel that has been closed
@@ -69,3 +73,14 @@ class AsyncV2Model:
         request = request_of(self.name, self._asked_version, {t.name: t for t in self.inputs}, inputs)
         async with self._turns:
             return outputs_of(await self._server.call(INFER, request))
+
+    async def bind(
+        self,
+        measure_timing: bool = False,
+        dimensions: Mapping[str, Dimensions] | None = None,
+        memories: Mapping[str, DomainMemory] | None = None,
+        direct: bool = True,
+    ) -> AsyncV2Binding:
+        """See V2Model."""
+        model = Signature(self.name, self._asked_version, self.inputs, self.outputs)
+        return AsyncV2Binding(self._server, self._turns, model, measure_timing, dimensions or {}, memories or {})

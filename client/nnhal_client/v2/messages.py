@@ -25,6 +25,11 @@ class V2Tensor:
     datatype: Datatype
 
     @property
+    def is_open(self) -> bool:
+        """Whether its dimensions are not all known before a run."""
+        return 0 in self.dimensions
+
+    @property
     def element_type(self) -> np.dtype[np.generic]:
         """numpy's type of an element."""
         return self.datatype.dtype

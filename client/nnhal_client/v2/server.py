@@ -12,6 +12,9 @@ from google.protobuf.message import Message
 from nnhal.errors import TransportError
 from nnhal.extensions.values import Value
 from nnhal.inference import grpc_service_pb2 as wire
+from nnhal.types.layout import Dimensions
+from nnhal_client.memory import DomainMemory
+from nnhal_client.v2.binding import Signature, V2Binding
 from nnhal_client.v2.calls import (
     CONNECT_SECONDS,
     INFER,
@@ -114,3 +117,21 @@ class V2Model:
         """
         request = request_of(self.name, self._asked_version, {t.name: t for t in self.inputs}, inputs)
         return outputs_of(self._server.call(INFER, request))
+
+    def bind(
+        self,
+        measure_timing: bool = False,
+        dimensions: Mapping[str, Dimensions] | None = None,
+        memories: Mapping[str, DomainMemory] | None = None,
+        direct: bool = True,
+    ) -> V2Binding:
+        """Memory for all inputs and outputs, as ``Model.bind`` has it, though runs send and copy what lies there.
+
+        ``direct`` changes nothing. Raises ValueError where an input's dimensions are missing or not the model's, and
+        for ``memories``: a server elsewhere uses none of this host.
+        """
+        model = Signature(self.name, self._asked_version, self.inputs, self.outputs)
+        return V2Binding(self._server, model, measure_timing, dimensions or {}, memories or {})
+
+    def unload(self) -> None:
+        """See ``Model.unload``: the session holds nothing of it."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from math import prod
 from typing import Protocol
 
 from nnhal.errors import HalError, general_failure, invalid_argument
+from nnhal.extensions.execution import hinted_priority
 from nnhal.resolved import ResolvedModel
 from nnhal.types import (
     DEFAULT_LOOP_TIMEOUT_NS,
@@ -38,7 +39,8 @@ from nnhal_devices.host.clock import now_ns, require_ahead
 from nnhal_devices.host.counters import Counters
 from nnhal_devices.host.device_memory import BufferUses
 from nnhal_devices.host.scheduler import Scheduler
-from nnhal_devices.host.staging import NO_STAGING, Staged, Staging, copy_in, copy_out
+from nnhal_devices.host.staging import NO_STAGING, Staging, copy_in, copy_out
+from nnhal_devices.host.tie import Tie
 
 SUCCESS = ExecutionResult()
 Conclude = Callable[[], tuple[ExecutionResult, Staging]]
@@ -62,22 +64,14 @@ class Prepared(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Tie:
-    """The arguments of a request, where they lie, and which of them are staged or in device memory."""
-
-    inputs: list[Argument]
-    outputs: list[Argument]
-    staged_inputs: Sequence[Staged]
-    staged_outputs: Sequence[Staged]
-    uses: BufferUses | None
-
-
 class BoundRequest:
     """A request tied to memory, ready to run any number of times, once at a time."""
 
     def __init__(self, prepared: Prepared, tie: Tie, config: ExecutionConfig) -> None:
+        """Raises INVALID_ARGUMENT where the config gives a priority that is none."""
+        hinted = hinted_priority(config)
         self.prepared = prepared
+        self._priority = prepared.priority if hinted is None else hinted
         self.uses = tie.uses
         self.measures = config.measure_timing
         self.launched: FencedExecution | None = None
@@ -133,7 +127,7 @@ class BoundRequest:
         prepared = self.prepared
         scheduler = prepared.scheduler
         try:
-            scheduler.enter(prepared.owner, prepared.priority, deadline_ns)
+            scheduler.enter(prepared.owner, self._priority, deadline_ns)
         except HalError:
             if self.uses is not None:
                 self.uses.spoil()

@@ -13,12 +13,13 @@ from nnhal.types.layout import Dimensions
 from nnhal.validation import validate_request
 from nnhal_devices.backend import MemoryManager, MemoryRules
 from nnhal_devices.driver import Argument, Workload
-from nnhal_devices.host.bound_request import BoundRequest, Tie
+from nnhal_devices.host.bound_request import BoundRequest
 from nnhal_devices.host.counters import Counters
 from nnhal_devices.host.device_memory import BufferUse, BufferUses, DeviceBuffer, Role, empty_argument
 from nnhal_devices.host.hints import validate_hints
 from nnhal_devices.host.scheduler import Scheduler
 from nnhal_devices.host.staging import Staged, locate
+from nnhal_devices.host.tie import Tie
 
 PoolOpener = Callable[[int, Memory, bool], Pool]
 """Opens a pool of a request: its index, what it is, and whether it is to be written."""

@@ -112,12 +112,6 @@ def raw_from_array(array: Array) -> bytes | memoryview:
     return flat.view(np.uint8).data
 
 
-def raw_size(array: Array) -> int:
-    """How many bytes ``raw_from_array`` gives. Raises TensorError."""
-    kind = datatype_of(array)
-    return len(raw_from_array(array)) if kind is BYTES else array.size * kind.item_size
-
-
 def _byte_strings(raw: Raw, count: int) -> Array:
     try:
         return decode_byte_strings(raw, count)

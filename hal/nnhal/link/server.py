@@ -33,9 +33,10 @@ _ACCEPT_PAUSE_SECONDS = 0.1
 class Session:
     """What one client owns. ``on_close`` callbacks run once, when the link closes, however it closes."""
 
-    def __init__(self, limits: Limits, pid: int) -> None:
+    def __init__(self, limits: Limits, pid: int, uid: int) -> None:
         self.token = secrets.token_hex(32)
         self.pid = pid
+        self.uid = uid
         self.descriptors = DescriptorTable(limits.descriptors_per_session)
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], None]] | None = []
@@ -124,13 +125,13 @@ class LinkServer:
                 _log.warning("link refused: too many", sessions=self.limits.sessions, pid=pid)
                 _refuse(connection, f"{self.limits.sessions} links are open, which is the limit")
             else:
-                self._open(connection, pid)
+                self._open(connection, pid, uid)
 
-    def _open(self, connection: socket.socket, pid: int) -> None:
+    def _open(self, connection: socket.socket, pid: int, uid: int) -> None:
         # A client that floods and never reads fills its own socket; then its link ends.
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(_SEND_SECONDS), 0))
         channel = Channel(connection, self.limits.message_bytes)
-        thread = threading.Thread(target=self._serve, args=(channel, pid), name=f"link-{pid}", daemon=True)
+        thread = threading.Thread(target=self._serve, args=(channel, pid, uid), name=f"link-{pid}", daemon=True)
         with self._lock:
             self._links[thread] = channel
         try:
@@ -141,8 +142,8 @@ class LinkServer:
             _log.warning("link refused: no thread", pid=pid, reason=str(error))
             _refuse(connection, str(error))
 
-    def _serve(self, channel: Channel, pid: int) -> None:
-        session = Session(self.limits, pid)
+    def _serve(self, channel: Channel, pid: int, uid: int) -> None:
+        session = Session(self.limits, pid, uid)
         try:
             self._greet(channel, session)
             self._opened(session)

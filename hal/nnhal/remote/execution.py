@@ -51,10 +51,10 @@ class RemoteExecution:
         message = wire.OpenRunChannelRequest(execution=self.handle)
         return self._calls.take(self._calls.call(self._stub.OpenRunChannel, message).channel_descriptor_id)
 
-    def run_channel_usage(self, close: bool = False) -> RunUsage:
-        """getRunChannelUsage: what has been run so; with ``close`` nothing more is."""
+    def run_channel_usage(self, close: bool = False, timeout: float | None = None) -> RunUsage:
+        """getRunChannelUsage: what has been run so; with ``close`` nothing more is. ``timeout`` is in seconds."""
         message = wire.GetRunChannelUsageRequest(execution=self.handle, close=close)
-        answer = self._calls.call(self._stub.GetRunChannelUsage, message)
+        answer = self._calls.call(self._stub.GetRunChannelUsage, message, timeout)
         return RunUsage(answer.runs, answer.failed_runs, answer.duration_ns)
 
     def release(self) -> None:

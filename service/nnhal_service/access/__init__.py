@@ -2,12 +2,13 @@
 
 from nnhal_service.access.guard import Guard
 from nnhal_service.access.listeners import Listener, require_safe
-from nnhal_service.access.rates import Rate, RateLimits
+from nnhal_service.access.rates import TOO_OFTEN, Rate, RateLimits
 from nnhal_service.access.roles import Role
 from nnhal_service.access.tls import Tls
 from nnhal_service.access.tokens import Identity, Tokens, read_tokens
 
 __all__ = [
+    "TOO_OFTEN",
     "Guard",
     "Identity",
     "Listener",

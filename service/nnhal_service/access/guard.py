@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnhal_service.access.rates import RateLimits
+from nnhal_service.access.rates import TOO_OFTEN, RateLimits
 from nnhal_service.access.roles import Role
 from nnhal_service.access.tokens import Identity, Tokens
 from nnhal_service.serving.errors import ErrorKind, ServingError
@@ -41,7 +41,7 @@ class Guard:
                 f"token '{identity.name}' has role {identity.role.name.lower()}, expected {needed.name.lower()}",
             )
         if self._rates is not None and not self._rates.admit(identity.name or _host(peer)):
-            raise ServingError(ErrorKind.RESOURCE_EXHAUSTED, "too many requests; come again later")
+            raise ServingError(ErrorKind.RESOURCE_EXHAUSTED, TOO_OFTEN)
         return identity
 
 

@@ -8,6 +8,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
+TOO_OFTEN = "too many requests; come again later"
+"""What a client is told whose bucket is empty."""
 _MAX_CLIENTS = 4096
 """Of how many clients buckets are kept; one that was forgotten begins with a full one."""
 

@@ -23,15 +23,16 @@ _MAX_ERROR_CHARACTERS = 2000
 
 def serve_binding(context: ExecutionContext, client: Client, channel: Channel) -> None:
     """Answer on a channel, in a thread of its own, until either side closes it."""
-    client.serve(channel, "binding", partial(_answer, context))
+    client.serve(channel, "binding", partial(_answer, context, client))
 
 
-def _answer(context: ExecutionContext, message: bytes) -> bytes:
+def _answer(context: ExecutionContext, client: Client, message: bytes) -> bytes:
     try:
         call = wire.RunCall.FromString(message)
     except DecodeError as error:
         raise ProtocolError(f"{len(message)} bytes that are no RunCall") from error
     try:
+        client.admit_run()
         report = run_punctually(context.run, call.deadline_ns)
         return wire.RunAnswer(report=report_to_wire(report)).SerializeToString()
     except OutputTooSmallError as error:

@@ -9,6 +9,7 @@ from nnhal.errors import HalError, invalid_argument
 from nnhal.link import Channel, Session
 from nnhal.sessions import Ownership, Sessions
 from nnhal.types import ErrorStatus
+from nnhal_service.access import TOO_OFTEN, RateLimits
 from nnhal_service.runtime import ExecutionContext, LoadedModel
 from nnhal_service.runtime.domains import AllocatedMemory, Memories
 
@@ -32,13 +33,26 @@ class Binding:
 class Client(Ownership):
     """A client of the framework."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, rates: RateLimits | None = None) -> None:
+        """``rates`` are for runs; each user of the host has one bucket, however many sessions."""
+        self._rates = rates
+        self._user = f"user {session.uid}"
         self._names = threading.Lock()
         self._models: dict[str, LoadedModel] | None = {}
         self.memories = Memories()
         # Runs after the base class has shut the channels down, since callbacks run last first.
         session.on_close(self._release)
         super().__init__(session)
+
+    @property
+    def is_rate_limited(self) -> bool:
+        """Whether its runs have to be asked for."""
+        return self._rates is not None
+
+    def admit_run(self) -> None:
+        """Ask for a run. Raises RESOURCE_EXHAUSTED_TRANSIENT where the client's user runs too often."""
+        if self._rates is not None and not self._rates.admit(self._user):
+            raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, TOO_OFTEN)
 
     def add_model(self, name: str, model: LoadedModel) -> None:
         """Know a model by a name, and release it with the session.
@@ -71,6 +85,13 @@ class Client(Ownership):
         with self._names:
             (self._models or {}).pop(name, None)
         return model
+
+    def count_lent(self, until: float) -> None:
+        """Have watchers know of what has been run of lent steps of models that it has loaded; see LoadedModel."""
+        with self._names:
+            models = [model for model in (self._models or {}).values() if not model.is_share]
+        for model in models:
+            model.count_lent(until)
 
     def add_memory(self, memory: AllocatedMemory) -> int:
         """Own memory and return its handle. Raises as ``add``, and gives it up then."""

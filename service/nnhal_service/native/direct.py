@@ -13,9 +13,10 @@ MAX_DIRECT_BURSTS = 64
 def lend(client: Client, binding: Binding, limit: int) -> wire.DirectBurst | None:
     """Give the client a burst to the device; None where plan, device or limit allow none, and the client does without.
 
+    Nor does a client have one whose runs have a rate: the framework learns of direct runs afterwards only.
     The device ends it with the binding: when that is released, its model unloaded, or the session over.
     """
-    if sum(other.context.is_lent for other in client.all(Binding)) >= limit:
+    if client.is_rate_limited or sum(other.context.is_lent for other in client.all(Binding)) >= limit:
         return None
     try:
         lent = binding.context.lend()

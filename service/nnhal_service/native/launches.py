@@ -27,6 +27,7 @@ class LaunchServicer:
         client = self._clients.of(context)
         binding = client.binding(request.binding)
         fences = [_fence(client, number) for number in request.wait_for_descriptor_ids]
+        client.admit_run()
         try:
             launched = binding.context.launch(fences, request.deadline_ns, request.duration_ns)
         except TransportError as error:

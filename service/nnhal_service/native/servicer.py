@@ -36,6 +36,7 @@ from nnhal_service.native.support import SupportServicer
 from nnhal_service.partition import PlacementError
 from nnhal_service.runtime import CacheDirectory, Fleet, LoadedModel, load_model, prepare
 from nnhal_service.runtime.punctual import run_punctually
+from nnhal_service.runtime.watcher import RunWatcher
 
 _FEATURE_LEVEL = 8
 """Of every device: the contract has this level only."""
@@ -55,12 +56,15 @@ class FrameworkServicer(
         cache_directory: str = "",
         models: ServedModels | None = None,
         direct_bursts: int = MAX_DIRECT_BURSTS,
+        watcher: RunWatcher | None = None,
     ) -> None:
         """``cache_directory`` is where compilations are kept, empty for nowhere. ``models`` are those of the
-        repository, where there is one. One client may have ``direct_bursts`` to devices at a time.
+        repository, where there is one. One client may have ``direct_bursts`` to devices at a time. The
+        ``watcher`` is told of runs of models that clients load.
         """
         self._models = models
         self._direct_bursts = direct_bursts
+        self._watcher = watcher
         self._fleet = fleet
         self._clients = clients
         self._cache_directory = cache_directory
@@ -80,6 +84,8 @@ class FrameworkServicer(
             model = self._load_hal_model(client, request)
         else:
             model = self._load(_read(client.descriptors.get(request.descriptor_id)), request)
+        if self._watcher is not None:
+            model.watch(self._watcher)
         client.add_model(request.name, model)
         return wire.LoadModelResponse(model=model_to_wire(request.name, model.prepared))
 
@@ -117,7 +123,9 @@ class FrameworkServicer(
     @answers
     def Run(self, request: wire.RunRequest, context: grpc.ServicerContext) -> wire.RunResponse:
         """See framework.proto."""
-        binding = self._clients.of(context).binding(request.binding)
+        client = self._clients.of(context)
+        binding = client.binding(request.binding)
+        client.admit_run()
         try:
             report = run_punctually(binding.context.run, request.deadline_ns)
             return wire.RunResponse(report=report_to_wire(report))

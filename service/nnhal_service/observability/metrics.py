@@ -13,13 +13,22 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from nnhal_service.observability.client_models import client_model_families
 from nnhal_service.observability.devices import DeviceUsages
 from nnhal_service.observability.durations import KINDS, LABELS, Durations, Key
 from nnhal_service.observability.host import Host
 from nnhal_service.observability.metrics_options import MetricsOptions
 from nnhal_service.observability.runs import Runs
 from nnhal_service.runtime import Fleet
-from nnhal_service.serving import DurationStatistics, Executed, Finished, InferenceRequest, ModelStatistics, ServedModel
+from nnhal_service.serving import (
+    ClientModelUsage,
+    DurationStatistics,
+    Executed,
+    Finished,
+    InferenceRequest,
+    ModelStatistics,
+    ServedModel,
+)
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BARE_COUNTER = re.compile(rb"^(# TYPE nv_\w+) untyped$", re.MULTILINE)
@@ -42,11 +51,15 @@ class Metrics(Collector):
         fleet: Fleet,
         options: MetricsOptions = _DEFAULTS,
         sessions: Callable[[], int] = lambda: 0,
+        client_models: Callable[[], ClientModelUsage] = ClientModelUsage,
     ) -> None:
-        """``models`` are those that are served, asked for at each scrape; ``sessions`` counts native clients."""
+        """``models`` are those that are served, asked for at each scrape; ``sessions`` counts native clients, and
+        ``client_models`` what has been run of models that they have loaded.
+        """
         self._models = models
         self._options = options
         self._sessions = sessions
+        self._client_models = client_models
         self._durations = Durations(options)
         self._has_durations = options.summary_latencies or options.histogram_latencies
         self._runs = Runs()
@@ -64,6 +77,8 @@ class Metrics(Collector):
     def executed(self, executed: Executed) -> None:
         """See Observer."""
         self._runs.record(executed)
+        if self._has_durations and executed.timing is not None:
+            self._durations.record((executed.model_name, executed.model_version), executed.timing)
 
     def finished(self, finished: Finished) -> None:
         """See Observer."""
@@ -96,6 +111,7 @@ class Metrics(Collector):
         yield from self._host.families()
         yield from self._runs.families(statistics)
         yield pools
+        yield from client_model_families(self._client_models())
         yield from self._devices.families()
         yield GaugeMetricFamily("nnhal_native_sessions", "Sessions of native clients", self._sessions())
 

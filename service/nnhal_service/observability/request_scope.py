@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from dataclasses import dataclass
-from functools import partial
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from structlog.contextvars import STRUCTLOG_KEY_PREFIX
 
@@ -59,7 +57,7 @@ class RequestScope:
 
     def __init__(self, traceparent: str = "") -> None:
         self._traceparent = traceparent
-        self._undo: list[Callable[[], None]] = []
+        self._undo: list[tuple[ContextVar[Any], Token[Any]]] = []
 
     def name(self, model: str, request_id: str) -> None:
         """Say which request it is; again when more is known."""
@@ -78,7 +76,8 @@ class RequestScope:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         while self._undo:
-            self._undo.pop()()
+            variable, token = self._undo.pop()
+            variable.reset(token)
 
     def _set(self, variable: ContextVar[T], value: T) -> None:
-        self._undo.append(partial(variable.reset, variable.set(value)))
+        self._undo.append((variable, variable.set(value)))

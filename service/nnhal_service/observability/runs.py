@@ -43,9 +43,9 @@ class Runs:
                 for entry in report.ledger:
                     model.edges[entry.source, entry.destination, entry.strategy].add(entry.bytes, entry.copied_bytes)
             elif not report.fell_back:
-                model.planned[executed.steps] += 1
+                model.planned[executed.steps] += executed.runs
                 for source, destination, strategy, size, copied in executed.edges:
-                    model.edges[source, destination, strategy].add(size, copied)
+                    model.edges[source, destination, strategy].add(size, copied, executed.runs)
 
     def families(self, served: Iterable[Key]) -> Iterator[Metric]:
         """All metrics of the models that are served; others are forgotten."""
@@ -70,10 +70,10 @@ class _Sums:
     first: int = 0
     second: int = 0
 
-    def add(self, first: int, second: int) -> None:
-        self.count += 1
-        self.first += first
-        self.second += second
+    def add(self, first: int, second: int, times: int = 1) -> None:
+        self.count += times
+        self.first += first * times
+        self.second += second * times
 
 
 class _Table(dict[tuple[int, str], _Sums]):

@@ -73,8 +73,7 @@ class Opener(Generic[S]):
         requests = warmup_requests(whole, inputs, source)
         served = self._serve(name, str(version), loaded, serving)
         undo.callback(served.close)
-        for request in requests:
-            served.infer(request).release()
+        served.warm_up(requests)
         return Opened(name, version, served, whole)
 
     def _require_devices(self, names: Sequence[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Generic, Protocol, TypeVar
@@ -14,7 +14,7 @@ from nnhal.inference import model_config_pb2 as wire
 from nnhal_service.repository.source import ModelSource
 from nnhal_service.runtime import LoadedModel
 from nnhal_service.serving.config import ServingConfig
-from nnhal_service.serving.request import InferenceRequest, InferenceResponse
+from nnhal_service.serving.request import InferenceRequest
 
 _log = structlog.get_logger(__name__)
 
@@ -22,8 +22,8 @@ _log = structlog.get_logger(__name__)
 class Servable(Protocol):
     """What the repository needs of a served model."""
 
-    def infer(self, request: InferenceRequest) -> InferenceResponse:
-        """Run a request. Raises ServingError."""
+    def warm_up(self, requests: Iterable[InferenceRequest]) -> None:
+        """Run requests before others come. Raises ServingError."""
 
     def close(self) -> None:
         """Finish what runs and release everything."""
@@ -54,12 +54,27 @@ Raises ServingError, and leaves nothing behind then.
 class Lease(Generic[S]):
     """A version that stays as it is while the lease is held. Use as a context, or release it; once is enough."""
 
+    __slots__ = ("_opened", "_release", "model")
+
     def __init__(self, opened: Opened[S], release: Callable[[], None]) -> None:
         self.model = opened.served
-        self.name = opened.name
-        self.version = str(opened.version)
-        self.config = opened.config
+        self._opened = opened
         self._release: Callable[[], None] | None = release
+
+    @property
+    def name(self) -> str:
+        """Of the model."""
+        return self._opened.name
+
+    @property
+    def version(self) -> str:
+        """As the protocol has it."""
+        return str(self._opened.version)
+
+    @property
+    def config(self) -> wire.ModelConfig:
+        """All of it."""
+        return self._opened.config
 
     def release(self) -> None:
         """Give it back; harmless when repeated."""
@@ -83,24 +98,28 @@ class ReadyVersion(Generic[S]):
         """``fingerprint`` is different where the version would have to be loaded again."""
         self._opened = opened
         self.fingerprint = fingerprint
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._ended = threading.Condition(self._lock)
+        self._closing = False
         self._leases = 0
 
     def lease(self) -> Lease[S]:
         """Hold it. Not once it is being closed: who hands out leases has to have forgotten it by then."""
-        with self._changed:
+        with self._lock:
             self._leases += 1
         return Lease(self._opened, self._release)
 
     def close(self, drain_seconds: float) -> None:
         """Wait for the leases to end, so long and no longer, and free everything."""
-        with self._changed:
-            if not self._changed.wait_for(lambda: self._leases == 0, drain_seconds):
+        with self._lock:
+            self._closing = True
+            if not self._ended.wait_for(lambda: self._leases == 0, drain_seconds):
                 name, version = self._opened.name, self._opened.version
                 _log.warning("a model is closed while requests hold it", model=name, version=version)
         self._opened.served.close()
 
     def _release(self) -> None:
-        with self._changed:
+        with self._lock:
             self._leases -= 1
-            self._changed.notify_all()
+            if self._closing:
+                self._ended.notify_all()

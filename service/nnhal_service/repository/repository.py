@@ -32,9 +32,9 @@ class Repository(Generic[S]):
     """
 
     def __init__(
-        self, options: RepositoryOptions, open_version: Open[S], changed: Callable[[], None] = lambda: None
+        self, options: RepositoryOptions, open_version: Open[S], changed: Callable[[str], None] = lambda _: None
     ) -> None:
-        """``changed`` is called whenever a model has been loaded, has failed to, or has been unloaded."""
+        """``changed`` is called with a model's name when it has been loaded, has failed to, or has been unloaded."""
         self._options = options
         self._changed = changed
         self._open_version = open_version
@@ -120,6 +120,11 @@ class Repository(Generic[S]):
                 rows += [ModelIndex(name, "", ModelState.UNAVAILABLE, "not loaded") for name in others]
         return sorted(rows, key=lambda row: row.name)
 
+    def known(self, name: str) -> list[ModelIndex]:
+        """The rows of one model that is loaded, was, or could not be. No file is read."""
+        entry = self._get(name)
+        return [] if entry is None else entry.index()
+
     def load(self, name: str, config: str | None = None, files: Mapping[str, bytes] | None = None) -> None:
         """Load a model, or load it again where its files have changed; it is ready when this returns.
 
@@ -177,7 +182,7 @@ class Repository(Generic[S]):
                 with self._slots:
                     old = self._replaced(entry, given, config)
             finally:
-                self._changed()
+                self._changed(name)
             self._close(entry, old)
 
     def _replaced(self, entry: Entry[S], given: ModelSource | None, config: str | None) -> dict[int, ReadyVersion[S]]:
@@ -240,12 +245,13 @@ class Repository(Generic[S]):
         """Unload a model whose folder is gone."""
         self._unload(name)
         self._entry(name).forget()
+        self._changed(name)
 
     def _close(self, entry: Entry[S], versions: Mapping[int, ReadyVersion[S]]) -> None:
         for ready in versions.values():
             ready.close(self._options.drain_seconds)
         entry.unloaded()
-        self._changed()
+        self._changed(entry.name)
 
     def _each(self, names: Iterable[str], action: Callable[[str], None]) -> None:
         """For all of them, several at a time."""
@@ -260,8 +266,7 @@ class Repository(Generic[S]):
             )
 
     def _get(self, name: str) -> Entry[S] | None:
-        with self._lock:
-            return self._entries.get(name)
+        return self._entries.get(name)
 
     def _entry(self, name: str) -> Entry[S]:
         with self._lock:

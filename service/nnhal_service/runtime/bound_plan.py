@@ -12,17 +12,19 @@ from nnhal.types import Request
 from nnhal.types.layout import combine
 from nnhal_service.fallback import FallbackMemoryManager
 from nnhal_service.partition import SourceOperand, Step
+from nnhal_service.runtime.accesses import accesses_of, dependencies
 from nnhal_service.runtime.binding import Bindings
 from nnhal_service.runtime.bound_step import BoundStep, Steps, bind_step
 from nnhal_service.runtime.bound_tensors import arena_slots, client_slots
-from nnhal_service.runtime.chained import MAX_FENCES, Access, Chained, dependencies
+from nnhal_service.runtime.cancellation import Cancellation, CancelledRunError, require_wanted
+from nnhal_service.runtime.chained import MAX_FENCES, Chained
 from nnhal_service.runtime.engine import Engine
 from nnhal_service.runtime.in_turn import InTurn
 from nnhal_service.runtime.passing import arena_of, passed_values
 from nnhal_service.runtime.prepared_plan import PreparedPlan
 from nnhal_service.runtime.reports import OutputReport
-from nnhal_service.runtime.requests import pool_key, request_of
-from nnhal_service.runtime.slots import Place, Slot
+from nnhal_service.runtime.requests import request_of
+from nnhal_service.runtime.slots import Slot
 from nnhal_service.runtime.values import Values
 
 Outcome = tuple[list[StepReport], list[OutputReport]]
@@ -58,16 +60,21 @@ class BoundPlan:
         steps, engine = self._steps, self.engine
         return engine.socket_bytes if steps is None or steps is engine else steps.socket_bytes + engine.socket_bytes
 
-    def run(self, deadline_ns: int) -> Outcome:
-        """Run the steps as they were bound, and in the engine where that fails. Raises HalError, or TransportError."""
+    def run(self, deadline_ns: int, cancellation: Cancellation | None = None) -> Outcome:
+        """Run the steps as they were bound, and in the engine where that fails.
+
+        Raises HalError, or TransportError; CancelledRunError where it is given up.
+        """
         engine, steps = self.engine, self._steps
         engine.fell_back = engine.ran_whole = False
         try:
             if steps is None:
                 steps = self.bind()
-            outcome = steps.run(deadline_ns)
+            outcome = steps.run(deadline_ns, cancellation)
+        except CancelledRunError:
+            raise
         except NnhalError as error:
-            return self._recover(deadline_ns, error, steps)
+            return self._recover(deadline_ns, error, steps, cancellation)
         if engine.fell_back:
             self._note_gone()
         return outcome
@@ -122,11 +129,14 @@ class BoundPlan:
         if self._manager is not self.prepared.memory:
             self._manager.close()
 
-    def _recover(self, deadline_ns: int, error: NnhalError, steps: Steps | None) -> Outcome:
+    def _recover(
+        self, deadline_ns: int, error: NnhalError, steps: Steps | None, cancellation: Cancellation | None
+    ) -> Outcome:
         """Go on with a run that failed, in the engine where that may be."""
         done = steps.done if steps is not None else None
         gone = self._note_gone()
         if steps is self.engine or not self.engine.may_resume(error):
+            require_wanted(cancellation)
             raise self._naming(error, gone)
         if isinstance(error, TransportError) and not gone and steps is not None:
             # It may have stopped in the middle of a step, and may write when it goes on.
@@ -134,7 +144,8 @@ class BoundPlan:
             self._give_memory_back(is_done=False)
             self._take_memory()
             done = None
-        return self.engine.resume(deadline_ns, error, done)
+        require_wanted(cancellation)
+        return self.engine.resume(deadline_ns, error, done, cancellation)
 
     def _note_gone(self) -> frozenset[str]:
         """The devices that are gone; what came back is bound anew at the next run."""
@@ -225,18 +236,11 @@ class BoundPlan:
     def _runner(self) -> Steps:
         """What runs the steps: chained by fences where there are several and the contract lets them be fenced."""
         if len(self._bound) > 1:
-            needs = dependencies([self._accesses(step) for step in self.prepared.plan.steps])
+            needs = dependencies([accesses_of(*self._slots_of(step)) for step in self.prepared.plan.steps])
             if max(map(len, needs)) <= MAX_FENCES:
                 shown = frozenset(value.first for value in self.prepared.values.values() if value.needs_sync)
                 return Chained(self._bound, needs, shown, self._measure)
         return InTurn(self._bound, self._measure)
-
-    def _accesses(self, step: Step) -> list[Access]:
-        inputs, outputs = self._slots_of(step)
-        return [
-            *(_access(slot.to_read(own=True), False) for slot in inputs if slot.has_value),
-            *(_access(slot.to_write(own=True), True) for slot in outputs),
-        ]
 
     def _unbind(self) -> None:
         self._bindings.released()
@@ -248,8 +252,3 @@ class BoundPlan:
         for step in self._bound:
             step.execution.release()
         self._bound.clear()
-
-
-def _access(place: Place, is_write: bool) -> Access:
-    """A device's own buffer is one thing, whatever its size."""
-    return Access(pool_key(place.pool), place.offset, place.offset + max(place.length, 1), is_write)

@@ -10,6 +10,7 @@ from nnhal.remote import RemoteExecution
 from nnhal.reports import StepReport
 from nnhal.types import ExecutionConfig, Request
 from nnhal_service.fallback import Side
+from nnhal_service.runtime.cancellation import Cancellation
 from nnhal_service.runtime.parts import Part
 from nnhal_service.runtime.reports import OutputReport
 
@@ -47,8 +48,13 @@ class Steps(Protocol):
         """After a run that failed, the steps that ended well, which need not run again; None where nobody knows."""
         ...
 
-    def run(self, deadline_ns: int) -> tuple[list[StepReport], list[OutputReport]]:
-        """Run all of them. Raises HalError, or TransportError where a device is gone."""
+    def run(
+        self, deadline_ns: int, cancellation: Cancellation | None = None
+    ) -> tuple[list[StepReport], list[OutputReport]]:
+        """Run all of them. Raises HalError, or TransportError where a device is gone.
+
+        Where the run is given up, CancelledRunError: the steps that had begun have ended, and no other will begin.
+        """
         ...
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from nnhal.errors import HalError, NnhalError, TransportError
@@ -12,48 +13,11 @@ from nnhal.remote import RemoteLauncher
 from nnhal.reports import StepReport
 from nnhal.types import NO_DEADLINE, UNAVAILABLE_TIMING, ErrorStatus, Timing
 from nnhal_service.runtime.bound_step import BoundStep
+from nnhal_service.runtime.cancellation import Cancellation, CancelledRunError, require_wanted
 from nnhal_service.runtime.reports import OutputReport
 
 MAX_FENCES = 16
 """What one launch may wait for."""
-
-
-class Access(NamedTuple):
-    """Bytes that a step reads or writes."""
-
-    pool: int
-    start: int
-    end: int
-    is_write: bool
-
-    def conflicts(self, other: Access) -> bool:
-        """Whether the order of the two matters."""
-        return (
-            self.pool == other.pool
-            and self.start < other.end
-            and other.start < self.end
-            and (self.is_write or other.is_write)
-        )
-
-
-def dependencies(steps: Sequence[Sequence[Access]]) -> list[tuple[int, ...]]:
-    """For each step the earlier ones that must have ended before it begins; without those that follow from the others.
-
-    Values that share bytes of an arena order their steps as much as a value that is passed.
-    """
-    ancestors: list[int] = []  # sets of steps as bits
-    found: list[tuple[int, ...]] = []
-    for number, accesses in enumerate(steps):
-        covered, direct = 0, []
-        for earlier in reversed(range(number)):
-            if covered >> earlier & 1:
-                continue
-            if any(mine.conflicts(theirs) for mine in accesses for theirs in steps[earlier]):
-                direct.append(earlier)
-                covered |= ancestors[earlier] | 1 << earlier
-        ancestors.append(covered)
-        found.append(tuple(reversed(direct)))
-    return found
 
 
 class Chained:
@@ -100,22 +64,24 @@ class Chained:
         """See Steps. A step that waited for one that failed has failed too, so that what others read is untouched."""
         return self._done
 
-    def run(self, deadline_ns: int) -> tuple[list[StepReport], list[OutputReport]]:
-        """See Steps."""
+    def run(
+        self, deadline_ns: int, cancellation: Cancellation | None = None
+    ) -> tuple[list[StepReport], list[OutputReport]]:
+        """See Steps. Where it is given up its fences are put into error, and no step begins that waits for one."""
         self._done = None
         launched: list[Launched] = []
+        if cancellation is None:
+            return self._run(launched, deadline_ns, None)
+        give_up = partial(_give_up, launched)
+        cancellation.on_cancel(give_up)
         try:
-            self.launch(launched, (), deadline_ns)
-        except HalError as error:
-            self.settle(launched)
-            cause = self._cause(len(launched))  # one that waits for what has failed is refused
-            if cause is None:
-                raise
-            raise cause from error
-        except BaseException:
-            self.settle(launched)
+            return self._run(launched, deadline_ns, cancellation)
+        except NnhalError as error:
+            if cancellation.cancelled and not isinstance(error, CancelledRunError):
+                raise CancelledRunError from error
             raise
-        return self.finish(launched)
+        finally:
+            cancellation.forget(give_up)
 
     def launch(
         self,
@@ -123,17 +89,21 @@ class Chained:
         fences: Sequence[Fence],
         deadline_ns: int = NO_DEADLINE,
         duration_ns: int = NO_DEADLINE,
+        cancellation: Cancellation | None = None,
     ) -> None:
         """Launch all steps, those without dependencies after ``fences``, of which there may be MAX_FENCES.
 
         A step may take ``duration_ns`` from the moment when the last fence that it waits for has signalled. What was
-        launched is in ``launched`` also where a device refuses. Raises HalError, or TransportError where one is gone.
+        launched is in ``launched`` also where a device refuses. Raises HalError, or TransportError where one is gone;
+        CancelledRunError where the run is given up before all are launched.
         """
         for number, (step, needs) in enumerate(self._steps):
+            require_wanted(cancellation)
             earlier = [launched[need] for need in needs]
             waited = [need.ended if need.device == step.device else need.visible for need in earlier]
             awaited = [fence for fence in waited if fence is not None] if needs else list(fences)
             launched.append(self._launch(number, step, awaited, deadline_ns, duration_ns))
+        require_wanted(cancellation)  # who gave it up may not have seen the last one
 
     def finish(self, launched: Sequence[Launched]) -> tuple[list[StepReport], list[OutputReport]]:
         """Wait until all that was launched has ended. Raises as ``run``."""
@@ -168,6 +138,26 @@ class Chained:
         info = self._launchers[step.device].info(step.execution)
         return info.timing_launched, info.timing_fenced
 
+    def _run(
+        self, launched: list[Launched], deadline_ns: int, cancellation: Cancellation | None
+    ) -> tuple[list[StepReport], list[OutputReport]]:
+        try:
+            self.launch(launched, (), deadline_ns, cancellation=cancellation)
+        except HalError as error:
+            self.settle(launched)
+            cause = self._cause(len(launched))  # one that waits for what has failed is refused
+            if cause is None:
+                raise
+            raise cause from error
+        except CancelledRunError:
+            _give_up(launched)
+            self.settle(launched)
+            raise
+        except BaseException:
+            self.settle(launched)
+            raise
+        return self.finish(launched)
+
     def _launch(
         self, number: int, step: BoundStep, waited: Sequence[Fence], deadline_ns: int, duration_ns: int
     ) -> Launched:
@@ -186,8 +176,8 @@ class Chained:
     def settle(self, launched: Sequence[Launched]) -> None:
         """Let everything end that was launched: it uses the memory of the run."""
         for launch in launched:
-            with contextlib.suppress(FenceError):
-                _wait(launch.ended)
+            if launch.ended is not None:
+                launch.ended.wait_for_end()
         for device in {step.device for step, _ in self._steps if step.is_asynchronous}:
             with contextlib.suppress(FenceError, NnhalError):
                 _wait(self._launchers[device].sync())
@@ -231,6 +221,14 @@ class Launched(NamedTuple):
     device: str
     ended: Fence | None
     visible: Fence | None
+
+
+def _give_up(launched: Sequence[Launched]) -> None:
+    """Have no launched step begin that waits for another one. In any thread, also while more are launched."""
+    for launch in tuple(launched):
+        for fence in (launch.ended, launch.visible):
+            if fence is not None:
+                fence.give_up()
 
 
 def _wait(fence: Fence | None) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
@@ -14,6 +13,7 @@ from nnhal.fence import Fence
 from nnhal.types import NO_DEADLINE, NO_HINTS, ErrorStatus, ExecutionConfig, Hints, Memory, RunUsage
 from nnhal_service.runtime.binding import Bindings, TensorBinding, bindings_of
 from nnhal_service.runtime.bound_plan import BoundPlan, Outcome
+from nnhal_service.runtime.cancellation import Cancellation
 from nnhal_service.runtime.chained import Launched
 from nnhal_service.runtime.current_plan import CurrentPlan
 from nnhal_service.runtime.direct import Lending, LentStep
@@ -23,6 +23,7 @@ from nnhal_service.runtime.prepared_plan import PreparedPlan
 from nnhal_service.runtime.reports import RunReport
 from nnhal_service.runtime.used_memory import UsedMemory
 from nnhal_service.runtime.watcher import RunWatcher
+from nnhal_service.runtime.weakly import weakly
 
 DRAIN_SECONDS = 5.0
 """What closing waits for a run in flight; one that goes on longer, on a device that has stopped, is left to itself."""
@@ -59,6 +60,7 @@ class ExecutionContext:
         self._lending = Lending()
         self._stays = any(binding.memory is not None for binding in (*inputs, *outputs))
         self._declined: PreparedPlan | None = None
+        self._lent_by: PreparedPlan | None = None
         imported = plans.original.imported
         self._bindings = Bindings(
             bindings_of(imported.inputs, inputs, "input"),
@@ -66,7 +68,7 @@ class ExecutionContext:
             pools,
             ExecutionConfig(measure_timing, loop_timeout_duration_ns, hints.values, hints.extension_names),
             plans.miss,
-            _weakly(self._lend_no_more),
+            weakly(self._lend_no_more),
         )
         self._bound = self._bind_to(plans.hold(self._stays))
         self._used = UsedMemory(self._bindings.inputs, self._bindings.outputs, self._bound.dimensions)
@@ -76,11 +78,14 @@ class ExecutionContext:
         """The plan of the last run, or of the next one where there was none."""
         return self._bound.prepared
 
-    def run(self, deadline_ns: int = NO_DEADLINE) -> RunReport:
-        """Run all steps. Raises HalError, or TransportError where a device is gone."""
+    def run(self, deadline_ns: int = NO_DEADLINE, cancellation: Cancellation | None = None) -> RunReport:
+        """Run all steps. Raises HalError, or TransportError where a device is gone.
+
+        Where it is given up, no other step begins, and CancelledRunError is raised when those that have begun end.
+        """
         self._enter()
         try:
-            return self._run(self._bound.run, deadline_ns)
+            return self._run(lambda deadline_ns: self._bound.run(deadline_ns, cancellation), deadline_ns)
         finally:
             self._leave()
 
@@ -108,18 +113,31 @@ class ExecutionContext:
         self._enter()
         try:
             execution = self._bound.lendable()
-            return None if execution is None or not self._used.is_empty else self._lending.lend(execution)
+            if execution is None or not self._used.is_empty:
+                return None
+            self._lent_by = self._bound.prepared
+            return self._lending.lend(execution)
         finally:
             self._leave()
+
+    @property
+    def lent_by(self) -> PreparedPlan:
+        """The plan whose only step is lent, or was last; that of the last run where none was."""
+        return self._lent_by or self.prepared
+
+    @property
+    def lengths(self) -> Mapping[int, int]:
+        """Bytes of the values that have a place of their own, by operand."""
+        return self._bound.lengths()
 
     @property
     def is_lent(self) -> bool:
         """Whether somebody has the only step."""
         return self._lending.is_lent
 
-    def count_lent(self) -> None:
-        """Have the watcher know of what has been run of a step that is lent."""
-        self._tell_lent(self._lending.take_usage())
+    def count_lent(self, seconds: float) -> None:
+        """Have the watcher know of what has been run of a step that is lent, if the device says so in time."""
+        self._tell_lent(self._lending.take_usage(seconds))
 
     @property
     def items(self) -> int:
@@ -235,13 +253,15 @@ class ExecutionContext:
         if not used.is_empty:
             used.note_written(outputs)
         duration, socket_bytes = time.perf_counter_ns() - started, bound.socket_bytes - before
-        if watcher is not None:
-            watcher.ran(self, duration)
         fell_back = bound.engine.fell_back
-        if not self._measure:
-            return RunReport(duration, socket_bytes, (), tuple(outputs) if outputs else (), (), -1, fell_back)
-        ledger = ledger_of(bound.prepared, bound.lengths(), reports, bound.engine.ran_whole)
-        return RunReport(duration, socket_bytes, tuple(reports), tuple(outputs), ledger, instant, fell_back)
+        if self._measure:
+            ledger = ledger_of(bound.prepared, bound.lengths(), reports, bound.engine.ran_whole)
+            report = RunReport(duration, socket_bytes, tuple(reports), tuple(outputs), ledger, instant, fell_back)
+        else:
+            report = RunReport(duration, socket_bytes, (), tuple(outputs) if outputs else (), (), -1, fell_back)
+        if watcher is not None:
+            watcher.ran(self, report)
+        return report
 
     def _lend_no_more(self) -> None:
         self._tell_lent(self._lending.end())
@@ -249,15 +269,3 @@ class ExecutionContext:
     def _tell_lent(self, usage: RunUsage) -> None:
         if self._watcher is not None and usage != RunUsage():
             self._watcher.lent(self, usage)
-
-
-def _weakly(method: Callable[[], None]) -> Callable[[], None]:
-    """A bound method that does not hold its object: memory in a circle is kept until Python looks for circles."""
-    weak = weakref.WeakMethod(method)
-
-    def call() -> None:
-        held = weak()
-        if held is not None:
-            held()
-
-    return call

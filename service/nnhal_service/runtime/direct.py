@@ -38,10 +38,10 @@ class Lending:
         """Whether somebody has it."""
         return self._execution is not None
 
-    def take_usage(self) -> RunUsage:
-        """What has been run since this was last called; nothing where the device does not say."""
+    def take_usage(self, seconds: float) -> RunUsage:
+        """What has been run since this was last called; nothing where the device does not say in so many seconds."""
         with self._lock:
-            return self._take(close=False)
+            return self._take(close=False, seconds=seconds)
 
     def end(self) -> RunUsage:
         """Lend it no more, before the execution is released; what has been run since ``take_usage``."""
@@ -50,12 +50,12 @@ class Lending:
             self._execution, self._counted = None, RunUsage()
             return usage
 
-    def _take(self, close: bool) -> RunUsage:
+    def _take(self, close: bool, seconds: float | None = None) -> RunUsage:
         if self._execution is None:
             return RunUsage()
         try:
-            usage = self._execution.run_channel_usage(close)
-        except NnhalError:  # the device is gone, and with it what it would say
+            usage = self._execution.run_channel_usage(close, seconds)
+        except NnhalError:  # the device is silent, or gone, and with it what it would say
             return RunUsage()
         before, self._counted = self._counted, usage
         return RunUsage(*(now - then for now, then in zip(usage, before, strict=True)))

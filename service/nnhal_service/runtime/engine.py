@@ -13,11 +13,13 @@ from collections.abc import Iterable, Sequence
 
 import structlog
 
-from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
+from nnhal.errors import HalError, NnhalError
 from nnhal.remote import RemoteBurst
 from nnhal.reports import StepReport
-from nnhal.types import ErrorStatus, ExecutionConfig, OutputShape
+from nnhal.types import ExecutionConfig, OutputShape
 from nnhal_service.partition import Fallback, SourceOperand
+from nnhal_service.runtime.cancellation import Cancellation, CancelledRunError, require_wanted
+from nnhal_service.runtime.failures import EmptyValueError, of_both
 from nnhal_service.runtime.in_turn import step_report
 from nnhal_service.runtime.parts import Part
 from nnhal_service.runtime.prepared_plan import PreparedPlan
@@ -28,14 +30,8 @@ from nnhal_service.runtime.values import Values
 from nnhal_service.runtime.walk import LoopTimeoutError, loop_timeout, walk
 
 _log = structlog.get_logger(__name__)
-
-
-class EmptyValueError(HalError):
-    """A value between steps has no elements, which no request can say."""
-
-    def __init__(self, device: str, dimensions: Sequence[int]) -> None:
-        message = f"the step on {device} has written {list(dimensions)} for another step, expected elements"
-        super().__init__(ErrorStatus.GENERAL_FAILURE, message)
+_FINAL = (OutputTooSmallError, LoopTimeoutError, CancelledRunError)
+"""Errors that no other device would help with."""
 
 
 class Engine:
@@ -56,6 +52,7 @@ class Engine:
         self._closed_bytes = 0
         self._outputs: dict[str, OutputReport] = {}
         self._first: NnhalError | None = None
+        self._cancellation: Cancellation | None = None
         self.fell_back = False
         self.ran_whole = False
 
@@ -71,9 +68,11 @@ class Engine:
         """See Steps. What failed here is not to be gone on with."""
         return None
 
-    def run(self, deadline_ns: int) -> tuple[list[StepReport], list[OutputReport]]:
+    def run(
+        self, deadline_ns: int, cancellation: Cancellation | None = None
+    ) -> tuple[list[StepReport], list[OutputReport]]:
         """See Steps."""
-        self._begin(None)
+        self._begin(None, cancellation)
         return self._follow(self._order(), [], deadline_ns, None)
 
     def may_resume(self, error: NnhalError) -> bool:
@@ -81,13 +80,17 @@ class Engine:
         return self._parts.may_fall_back and not isinstance(error, OutputTooSmallError)
 
     def resume(
-        self, deadline_ns: int, error: NnhalError, done: Sequence[StepReport] | None
+        self,
+        deadline_ns: int,
+        error: NnhalError,
+        done: Sequence[StepReport] | None,
+        cancellation: Cancellation | None = None,
     ) -> tuple[list[StepReport], list[OutputReport]]:
         """Go on with a run that has failed elsewhere. ``done`` are the steps that ended well, None where nobody knows.
 
         The first one of the others is the one that failed; where nobody knows, the run begins again. Raises as ``run``.
         """
-        self._begin(error)
+        self._begin(error, cancellation)
         if done is None:
             return self._follow(self._order(), [], deadline_ns, None)
         ended = {report.step for report in done}
@@ -104,7 +107,7 @@ class Engine:
         except OutputTooSmallError:
             raise
         except NnhalError as further:
-            raise _of_both(error, further) from further
+            raise of_both(error, further) from further
 
     def close(self) -> None:
         """See Steps."""
@@ -113,10 +116,11 @@ class Engine:
         self._bursts.clear()
         self._first = None  # its frames hold the memory
 
-    def _begin(self, error: NnhalError | None) -> None:
+    def _begin(self, error: NnhalError | None, cancellation: Cancellation | None = None) -> None:
         self._values.reset()
         self._outputs.clear()
         self._first = error
+        self._cancellation = cancellation
         self.fell_back = self.ran_whole = False
 
     def _order(self) -> Iterable[int]:
@@ -134,18 +138,18 @@ class Engine:
                 for number in numbers:
                     reports.append(self._step(number, deadline_ns, failed))
                     failed = None
-            except (OutputTooSmallError, LoopTimeoutError):
+            except _FINAL:
                 raise
             except NnhalError as error:
                 if not self._parts.may_fall_back or len(self._plan.steps) == 1:
                     raise
                 reports = [self._whole(deadline_ns, error)]
-        except (OutputTooSmallError, LoopTimeoutError):
+        except _FINAL:
             raise
         except NnhalError as error:
             if self._first in (None, error):
                 raise
-            raise _of_both(self._first, error) from error
+            raise of_both(self._first, error) from error
         return reports, list(self._outputs.values())
 
     def _step(self, number: int, deadline_ns: int, failed: NnhalError | None) -> StepReport:
@@ -153,7 +157,7 @@ class Engine:
         if failed is None or not isinstance(failed, HalError):  # a device that was gone may be back
             try:
                 return self._run_step(self._parts.living(number), number, True, deadline_ns)
-            except (OutputTooSmallError, EmptyValueError):
+            except (OutputTooSmallError, EmptyValueError, CancelledRunError):
                 raise
             except NnhalError as error:
                 failed = error
@@ -195,6 +199,7 @@ class Engine:
         deadline_ns: int,
     ) -> StepReport:
         """Run a step, again and again while the memory of a value between steps is too small."""
+        require_wanted(self._cancellation)
         burst, device = self._burst(part), part.member.name
         for slot in outputs:
             slot.forget()
@@ -240,17 +245,9 @@ class Engine:
         return self._bursts[part]
 
     def _note_fallback(self, what: str, reason: NnhalError, **details: object) -> None:
+        """Another device is about to stand in. Raises CancelledRunError where the run has been given up."""
+        require_wanted(self._cancellation)
         self._first = self._first or reason
         self.fell_back = True
         log = _log.warning if self._plan.fallback == Fallback.WARN else _log.info
         log(what, reason=str(reason), **details)
-
-
-def _of_both(first: NnhalError, further: NnhalError) -> NnhalError:
-    message = f"{first}; and without the device: {further}"
-    if isinstance(further, HalError):
-        return HalError(further.status, message)
-    if isinstance(first, HalError):
-        return HalError(first.status, message)
-    kind = DeadObjectError if isinstance(further, DeadObjectError) else TransportError
-    return kind(message)

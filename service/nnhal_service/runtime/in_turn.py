@@ -9,6 +9,7 @@ from nnhal.remote import RemoteBurst
 from nnhal.remote.burst import BurstOutcome
 from nnhal.reports import StepReport
 from nnhal_service.runtime.bound_step import BoundStep
+from nnhal_service.runtime.cancellation import Cancellation, require_wanted
 from nnhal_service.runtime.reports import OutputReport, OutputTooSmallError
 
 
@@ -42,11 +43,15 @@ class InTurn:
         """See Steps."""
         return self._reports
 
-    def run(self, deadline_ns: int) -> tuple[list[StepReport], list[OutputReport]]:
+    def run(
+        self, deadline_ns: int, cancellation: Cancellation | None = None
+    ) -> tuple[list[StepReport], list[OutputReport]]:
         """See Steps."""
         outputs: list[OutputReport] = []
         reports = self._reports = []
         for number, (step, burst) in enumerate(self._steps):
+            if number:
+                require_wanted(cancellation)
             started = time.perf_counter_ns() if self._reports_steps else 0
             outcome = burst.run(step.execution, deadline_ns)
             result = outcome.result

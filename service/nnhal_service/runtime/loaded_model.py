@@ -14,6 +14,9 @@ from nnhal_service.runtime.current_plan import CurrentPlan
 from nnhal_service.runtime.prepared_plan import PreparedPlan
 from nnhal_service.runtime.watcher import RunWatcher
 
+COUNT_SECONDS = 2.0
+"""What devices get to say what has been run of steps that are lent."""
+
 
 class LoadedModel:
     """A prepared plan with its execution contexts. Safe to use from several threads."""
@@ -55,14 +58,30 @@ class LoadedModel:
             self._shares.add(share)
         return share
 
-    def count_lent(self) -> None:
-        """Have watchers know of what has been run of steps that are lent."""
+    def watch(self, watcher: RunWatcher) -> None:
+        """Tell somebody of the runs of all that is bound from now on."""
+        self._watcher = watcher
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it is somebody else's too."""
+        return self._owner is not None
+
+    def count_lent(self, until: float | None = None) -> None:
+        """Have watchers know of what has been run of steps that are lent.
+
+        Devices may take until an instant of CLOCK_MONOTONIC, by default for two seconds, to say so; what they have
+        not said by then is counted the next time.
+        """
+        until = time.monotonic() + COUNT_SECONDS if until is None else until
         with self._lock:
             contexts, shares = list(self._contexts or ()), list(self._shares)
         for share in shares:
-            share.count_lent()
+            share.count_lent(until)
         for context in contexts:
-            context.count_lent()
+            seconds = until - time.monotonic()
+            if context.is_lent and seconds > 0:
+                context.count_lent(seconds)
 
     def bind(
         self,

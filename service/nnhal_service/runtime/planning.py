@@ -136,6 +136,7 @@ class ModelPlanner:
             announcements,
             self,
             frozenset(left_out),
+            options.priority,
         )
 
     def _preparing(self, plan: Plan, announcements: Announcements, deadline_ns: int) -> PrepareStep:

@@ -11,7 +11,7 @@ from nnhal.errors import invalid_argument
 from nnhal.extensions import size_in_bytes
 from nnhal.remote import DeviceDescription
 from nnhal.resolved import ResolvedModel, propagate_dimensions
-from nnhal.types import Subgraph
+from nnhal.types import Priority, Subgraph
 from nnhal.types.layout import Dimensions, combine, describe
 from nnhal_service.fallback import FallbackMemoryManager, Side, Values
 from nnhal_service.frontends.imported import ImportedModel
@@ -44,7 +44,8 @@ class PreparedPlan:
     ``dimensions`` are those of the operands of main as far as known, ``referenced_dimensions`` those of each referenced
     subgraph's; ``element_sizes`` are those of extension types, ``constants`` the arrays of each subgraph by operand,
     main first. ``values`` pass between steps and to and from the client; those that are the framework's and of known
-    size lie in ``memory``. ``planner`` has made the plan, without the devices that are ``left_out``.
+    size lie in ``memory``. ``planner`` has made the plan, without the devices that are ``left_out``; ``priority`` is
+    that of executions that have none of their own.
     """
 
     imported: ImportedModel
@@ -62,6 +63,7 @@ class PreparedPlan:
     announcements: Announcements
     planner: Planner
     left_out: frozenset[str]
+    priority: Priority
 
     @property
     def plan(self) -> Plan:

@@ -175,11 +175,6 @@ class GrowingSlot(Slot):
         self._memory: Memory | None = None
         self._capacity = 0
 
-    @property
-    def capacity(self) -> int:
-        """Bytes that there are."""
-        return self._capacity
-
     def to_read(self, own: bool) -> Place:
         """See Slot."""
         size = self.element.size(self.dimensions)

@@ -1,5 +1,6 @@
 """Served models: requests queue, are batched, and run on instances; with statistics of all of it."""
 
+from nnhal_service.serving.client_model_runs import ClientModelRuns, ClientModelUsage
 from nnhal_service.serving.config import Batching, QueuePolicy, ServingConfig, TimeoutAction
 from nnhal_service.serving.description import TensorDescription
 from nnhal_service.serving.errors import ErrorKind, ServingError
@@ -19,6 +20,8 @@ __all__ = [
     "BatchStatistics",
     "Batching",
     "Cancellation",
+    "ClientModelRuns",
+    "ClientModelUsage",
     "DurationStatistics",
     "ErrorKind",
     "Executed",

@@ -52,3 +52,10 @@ class ServingConfig:
     priority_queues: Mapping[int, QueuePolicy] = field(default_factory=dict)
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The names of classes, by output."""
+
+    @property
+    def default_level(self) -> int:
+        """The level of requests that ask for none, or for one that there is not; 0 without levels."""
+        if 1 <= self.default_priority <= self.priority_levels:
+            return self.default_priority
+        return self.priority_levels // 2 + 1 if self.priority_levels else 0

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Hashable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -13,15 +12,16 @@ from google.protobuf.message import DecodeError
 from nnhal.arrays import Array
 from nnhal.errors import HalError, NnhalError, general_failure
 from nnhal.extensions.values import PADDING_BYTES, padded, strings_from_bytes, value_to_bytes
-from nnhal.types import NO_DEADLINE, ErrorStatus
-from nnhal_service.runtime import OutputTooSmallError, PreparedPlan, RunReport
+from nnhal.types import ErrorStatus
+from nnhal_service.runtime import OutputTooSmallError
+from nnhal_service.runtime.cancellation import require_wanted
 from nnhal_service.runtime.punctual import StillRunningError
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.failures import serving_error
+from nnhal_service.serving.inference import Inference, Ran, cancellation_of, deadline_of, priority_of
 from nnhal_service.serving.instance import Instance, InstancePool
-from nnhal_service.serving.planned import PlannedEdge
-from nnhal_service.serving.queue import NEVER, Ticket
-from nnhal_service.serving.request import InferenceRequest
+from nnhal_service.serving.priorities import Priorities
+from nnhal_service.serving.queue import NEVER
 from nnhal_service.serving.signature import Signature
 
 _LEAST_VALUE_BYTES = 256
@@ -29,59 +29,16 @@ _OF_ALL = frozenset({ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_D
 """Failures that would be the same for each request of a batch."""
 
 
-class Ran(NamedTuple):
-    """An execution that has succeeded, the same for all requests of its batch.
-
-    It was by the plan ``prepared``. ``filled_bytes`` were copied into its memory; ``planned_copies`` are what devices
-    copy, and ``planned_edges`` what passes, by plan.
-    """
-
-    prepared: PreparedPlan
-    report: RunReport
-    batch_size: int
-    filled_bytes: int
-    planned_copies: int
-    planned_edges: tuple[PlannedEdge, ...]
-    input_started_ns: int
-    run_started_ns: int
-    run_ended_ns: int
-
-
-class Inference(Ticket):
-    """A request as a ticket, and what came of it: its outputs and ``ran``, or an error.
-
-    ``arrays`` are its inputs as they lie in memory; ``is_measured`` has the run report its steps. ``reached_device``
-    says whether a device had to do with an error. ``run_deadline_ns`` is the HAL's deadline of its run, an instant of
-    CLOCK_BOOTTIME: the request's own, and no later than its timeout.
-    """
-
-    __slots__ = ("arrays", "is_measured", "outputs", "ran", "reached_device", "release", "request", "run_deadline_ns")
-
-    def __init__(
-        self, request: InferenceRequest, arrays: Sequence[Array], size: int, key: Hashable, is_measured: bool = False
-    ) -> None:
-        deadline = NEVER
-        if request.deadline_ns != NO_DEADLINE:
-            deadline = time.monotonic_ns() + request.deadline_ns - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-        super().__init__(size, key, request.priority, request.timeout_ns, deadline)
-        self.request = request
-        self.run_deadline_ns = request.deadline_ns
-        if request.timeout_ns:
-            timeout = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + request.timeout_ns
-            self.run_deadline_ns = timeout if deadline == NEVER else min(request.deadline_ns, timeout)
-        self.is_measured = is_measured
-        self.arrays = arrays
-        self.outputs: dict[str, Array] = {}
-        self.ran: Ran | None = None
-        self.release: Callable[[], None] | None = None
-        self.reached_device = False
-
-
 class Execution:
     """Runs batches. Safe to use from several threads."""
 
     def __init__(
-        self, name: str, signature: Signature, instances: InstancePool, executed: Callable[[Ran, int], None]
+        self,
+        name: str,
+        signature: Signature,
+        instances: InstancePool,
+        priorities: Priorities,
+        executed: Callable[[Ran, int], None],
     ) -> None:
         """``executed`` is called after each run with what it was, and the nanoseconds of its output."""
         self._name = name
@@ -90,6 +47,7 @@ class Execution:
         self._output_index = signature.output_index
         self._has_values = any(served.is_value for served in signature.inputs)
         self._instances = instances
+        self._priorities = priorities
         self._executed = executed
 
     def run(self, batch: Sequence[Inference]) -> None:
@@ -123,16 +81,18 @@ class Execution:
         started = time.monotonic_ns()
         columns = self._columns(batch)
         measure = any(inference.is_measured for inference in batch)
-        deadline_ns = _deadline(batch)
-        instance = self._instances.take(tuple([_shape(parts) for parts in columns]), measure, deadline_ns)
+        deadline_ns, cancellation = deadline_of(batch), cancellation_of(batch)
+        shapes = tuple([_shape(parts) for parts in columns])
+        instance = self._instances.take(shapes, measure, priority_of(batch, self._priorities), deadline_ns)
         try:
             while True:
                 _fill(instance, columns)
                 running = time.monotonic_ns()
                 try:
-                    report = instance.run(deadline_ns)
+                    report = instance.run(deadline_ns, cancellation)
                     break
                 except OutputTooSmallError as error:
+                    require_wanted(cancellation)
                     instance = self._instances.replace(instance, error, deadline_ns)
             ended = time.monotonic_ns()
             self._hand_out(batch, instance)
@@ -227,14 +187,6 @@ class _Release:
         instance, self._instance = self._instance, None
         if instance is not None and (self._holders is None or self._holders.leave()):
             self._instances.give_back(instance)
-
-
-def _deadline(batch: Sequence[Inference]) -> int:
-    """The latest of a batch; NO_DEADLINE where one has none."""
-    if len(batch) == 1:
-        return batch[0].run_deadline_ns
-    deadlines = [inference.run_deadline_ns for inference in batch]
-    return NO_DEADLINE if NO_DEADLINE in deadlines else max(deadlines)
 
 
 def _size(batch: Sequence[Inference]) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from nnhal.errors import HalError, NnhalError
 from nnhal.types import ErrorStatus
+from nnhal_service.runtime.cancellation import CancelledRunError
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 _KINDS = {
@@ -24,6 +25,8 @@ def serving_error(name: str, error: NnhalError | OSError | MemoryError) -> Servi
     """What goes to the client, without paths. Raise it from the error, which has everything."""
     if isinstance(error, ServingError):
         return error
+    if isinstance(error, CancelledRunError):
+        return ServingError(ErrorKind.CANCELLED, "the request has been cancelled")
     if isinstance(error, HalError):
         kind = _KINDS.get(error.status, ErrorKind.INTERNAL)
         return ServingError(kind, f"model '{name}': {_PATH.sub(_hidden, error.message)}")

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from nnhal.arrays import Array
+from nnhal.extensions.execution import priority_hints
 from nnhal.memory import MappedPool, create_ashmem, create_blob, open_pool
 from nnhal.memory.arena import round_up
 from nnhal.tensors import ALIGNMENT, GUESS, Tensor, lay_out
-from nnhal.types import NO_DEADLINE, Memory
+from nnhal.types import NO_DEADLINE, NO_HINTS, Memory, Priority
 from nnhal.types.layout import Dimensions
 from nnhal_service.fallback import Side
 from nnhal_service.fallback.edges import ALLOCATED, ASHMEM
@@ -22,6 +23,7 @@ from nnhal_service.runtime import (
     RunReport,
     TensorBinding,
 )
+from nnhal_service.runtime.cancellation import Cancellation
 from nnhal_service.runtime.punctual import run_punctually
 from nnhal_service.serving.planned import planned_edges
 
@@ -45,15 +47,17 @@ class Instance:
         kind: str,
         alignment: int,
         measure: bool,
+        priority: Priority | None,
     ) -> None:
         """``room`` has the bytes for outputs of open dimensions; ``kind`` is that of the memory. ``measure`` has runs
-        report what their steps took.
+        report what their steps took. ``priority`` is that of its runs, None for the model's own.
 
         Raises HalError where a device refuses, TransportError where one is gone, OSError where there is no memory.
         """
         self.shapes = shapes
         self.room = room
         self.measures = measure
+        self.priority = priority
         self._loaded = loaded
         self._outputs = tuple(outputs)
         self._reported: dict[str, Dimensions] = {}
@@ -82,15 +86,16 @@ class Instance:
             [TensorBinding(t.name, locations[_OUTPUT + t.name]) for t in outputs],
             [memory],
             measure,
+            hints=NO_HINTS if priority is None else priority_hints(priority),
         )
         imported = loaded.original.imported
         operands = [tensor.operand for tensor in (*imported.inputs, *imported.outputs)]
         self._kind, self._sizes = kind, dict(zip(operands, sizes.values(), strict=True))
         self._note_plan(self._context.prepared)
 
-    def run(self, deadline_ns: int) -> RunReport:
+    def run(self, deadline_ns: int, cancellation: Cancellation | None = None) -> RunReport:
         """Run it once. Raises as ExecutionContext.run does, and as ``run_punctually``: it is to be abandoned then."""
-        report = run_punctually(self._context.run, deadline_ns)
+        report = run_punctually(lambda deadline_ns: self._context.run(deadline_ns, cancellation), deadline_ns)
         if self._context.prepared is not self.prepared:
             self._note_plan(self._context.prepared)
         for output in report.outputs:
@@ -154,19 +159,35 @@ class InstancePool:
         self._closed = False
         self._room: dict[str, int] = {}
 
-    def take(self, shapes: Shapes, measure: bool = False, deadline_ns: int = NO_DEADLINE) -> Instance:
-        """An instance that nobody else uses; one that measures where it is asked for.
+    def take(
+        self,
+        shapes: Shapes,
+        measure: bool = False,
+        priority: Priority | None = None,
+        deadline_ns: int = NO_DEADLINE,
+    ) -> Instance:
+        """An instance that nobody else uses; one that measures where it is asked for, and that runs with a priority.
 
         Raises as Instance does, and as ``run_punctually``.
         """
         measure = measure or self._measure
         with self._lock:
             for index in range(len(self._idle) - 1, -1, -1):
-                if self._idle[index].shapes == shapes and self._idle[index].measures == measure:
+                idle = self._idle[index]
+                if idle.shapes == shapes and idle.measures == measure and idle.priority is priority:
                     return self._idle.pop(index)
             room = {t.name: self._room_for(t, shapes) for t in self._outputs if t.is_open}
         make = partial(
-            Instance, self._loaded, self._inputs, self._outputs, shapes, room, self._kind, self._alignment, measure
+            Instance,
+            self._loaded,
+            self._inputs,
+            self._outputs,
+            shapes,
+            room,
+            self._kind,
+            self._alignment,
+            measure,
+            priority,
         )
         return run_punctually(lambda _: make(), deadline_ns, self.give_back)
 
@@ -187,7 +208,7 @@ class InstancePool:
         """
         if not self._learn(instance, error.outputs):
             raise error
-        larger = self.take(instance.shapes, instance.measures, deadline_ns)
+        larger = self.take(instance.shapes, instance.measures, instance.priority, deadline_ns)
         instance.close()
         return larger
 

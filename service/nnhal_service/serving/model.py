@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
-from nnhal_service.runtime import LoadedModel, PreparedPlan, RunReport
+from nnhal_service.runtime import LoadedModel, PreparedPlan
 from nnhal_service.serving.batcher import Batcher
 from nnhal_service.serving.client_runs import ClientRuns
 from nnhal_service.serving.config import ServingConfig
 from nnhal_service.serving.description import TensorDescription
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.serving.execution import Execution, Inference, Ran
+from nnhal_service.serving.execution import Execution
+from nnhal_service.serving.inference import Inference, Ran
 from nnhal_service.serving.instance import InstancePool
 from nnhal_service.serving.observer import Executed, FailureReason, Finished, Observer
+from nnhal_service.serving.placed import Placed
+from nnhal_service.serving.priorities import Priorities
 from nnhal_service.serving.request import InferenceRequest, InferenceResponse, Parameter, RequestTiming
 from nnhal_service.serving.signature import Signature
 from nnhal_service.serving.statistics import ModelStatistics, StatisticsRecorder
@@ -27,9 +28,10 @@ _LEAST_KEPT = 8
 class ServedModel:
     """A model, its queue and its instances. Safe to use from several threads.
 
-    The priority of a request orders the queue. On a device all executions of a model have one priority, that which the
-    model was prepared with. A run has the latest deadline of its batch; a request for which it ends too late fails. A
-    request that is given up leaves the queue at once; one that runs ends with its run.
+    The priority of a request orders the queue, and is that of its execution on devices (``Priorities``); a batch has
+    its most urgent. A run has the latest deadline of its batch; a request for which it ends too late fails. A request
+    that is given up leaves the queue at once; a run of which all requests are given up ends with the steps that have
+    begun, and no other one begins.
     """
 
     def __init__(
@@ -65,11 +67,12 @@ class ServedModel:
             max(_LEAST_KEPT, 2 * config.instances),
             measure,
         )
-        execution = Execution(name, self._signature, self._instances, self._executed)
+        priorities = Priorities(config, loaded.original.priority)
+        execution = Execution(name, self._signature, self._instances, priorities, self._executed)
         self._batcher: Batcher[Inference] = Batcher(config, execution.run)
         self._has_batches = config.batching is not None and config.max_batch_size > 0
-        self._client_runs = ClientRuns(config.max_batch_size > 0, self._statistics)
-        self._placed = _Placed.by(loaded.original)
+        self._client_runs = ClientRuns(name, version, config.max_batch_size > 0, self._statistics, self._observers)
+        self._placed = Placed.by(loaded.original)
 
     @property
     def inputs(self) -> tuple[TensorDescription, ...]:
@@ -129,6 +132,16 @@ class ServedModel:
         except ServingError as error:
             self._failed(request, inference, arrived, error)
             raise
+
+    def warm_up(self, requests: Iterable[InferenceRequest]) -> None:
+        """Run requests before others come; nobody counts them, nor is told. Raises as ``infer``."""
+        statistics, observers = self._statistics, self._observers
+        self._statistics, self._observers = StatisticsRecorder(), ()
+        try:
+            for request in requests:
+                self.infer(request).release()
+        finally:
+            self._statistics, self._observers = statistics, observers
 
     def open(self) -> LoadedModel:
         """The model for a client with memory of its own: his to close, and of no use once this one is closed.
@@ -194,18 +207,18 @@ class ServedModel:
         devices, copied = self._placed_by(ran.prepared).devices, ran.planned_copies
         if steps:
             copied = sum(step.copied_bytes for step in steps)
-            devices = _measured_devices(self._placed_by(ran.prepared), ran.report)
+            devices = self._placed_by(ran.prepared).devices_of(ran.report)
         return {
             "nnhal_devices": devices,
             "nnhal_bytes_copied": ran.filled_bytes + copied,
             "nnhal_fell_back": ran.report.fell_back,
         }
 
-    def _placed_by(self, prepared: PreparedPlan) -> _Placed:
+    def _placed_by(self, prepared: PreparedPlan) -> Placed:
         """It changes when a device dies, or is back."""
         placed = self._placed
         if placed.prepared is not prepared:
-            placed = self._placed = _Placed.by(prepared)
+            placed = self._placed = Placed.by(prepared)
         return placed
 
     def _failed(
@@ -230,40 +243,6 @@ class ServedModel:
     def _tell(self, finished: Finished) -> None:
         for observer in self._observers:
             observer.finished(finished)
-
-
-class _Placed(NamedTuple):
-    """Where a plan has the operations of its steps: each with their number, and all of them by device.
-
-    ``steps`` are the devices of the steps, none where control flow is walked.
-    """
-
-    prepared: PreparedPlan
-    operations: Sequence[tuple[str, int]]
-    devices: str
-    steps: tuple[str, ...]
-
-    @classmethod
-    def by(cls, prepared: PreparedPlan) -> _Placed:
-        """Of a plan."""
-        operations = [(step.device, len(step.operations)) for step in prepared.plan.steps]
-        steps = () if prepared.plan.walk is not None else tuple(device for device, _ in operations)
-        return cls(prepared, operations, _counted(operations), steps)
-
-
-def _measured_devices(placed: _Placed, report: RunReport) -> str:
-    places = {step.step: step.device for step in report.steps}
-    if report.fell_back and len(places) == 1:  # the whole model ran as one step
-        places = dict.fromkeys(range(len(placed.operations)), *places.values())
-    return _counted((device, placed.operations[number][1]) for number, device in places.items())
-
-
-def _counted(operations: Iterable[tuple[str, int]]) -> str:
-    """Operations by device, in the order of their first steps."""
-    counts: Counter[str] = Counter()
-    for device, count in operations:
-        counts[device] += count
-    return ",".join(f"{device}:{count}" for device, count in counts.items())
 
 
 def _reason(error: ServingError, inference: Inference | None) -> FailureReason:

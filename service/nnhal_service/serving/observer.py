@@ -54,7 +54,8 @@ class Executed:
     """A run of a model, of one request or of several.
 
     By plan it had ``steps``, the device of each, and ``edges``. There are no such steps where control flow decides
-    which of them run.
+    which of them run. ``runs`` are more than one where they were alike and have been counted elsewhere. One of a
+    client with memory of its own is a request too, that has no other sign; ``timing`` is that request's.
     """
 
     model_name: str
@@ -63,6 +64,8 @@ class Executed:
     report: RunReport
     steps: tuple[str, ...]
     edges: tuple[PlannedEdge, ...]
+    runs: int = 1
+    timing: RequestTiming | None = None
 
 
 class Observer(Protocol):
@@ -73,7 +76,7 @@ class Observer(Protocol):
         ...
 
     def executed(self, executed: Executed) -> None:
-        """A run has succeeded; in the thread of one of its requests."""
+        """A run has succeeded; in the thread of one of its requests, or of who asks what has been counted elsewhere."""
         ...
 
     def finished(self, finished: Finished) -> None:

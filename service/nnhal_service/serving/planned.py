@@ -19,6 +19,11 @@ class PlannedEdge(NamedTuple):
     copied_bytes: int
 
 
+def planned_steps(prepared: PreparedPlan) -> tuple[str, ...]:
+    """The device of each step; none where control flow decides which of them run."""
+    return () if prepared.plan.walk is not None else tuple(step.device for step in prepared.plan.steps)
+
+
 def planned_edges(prepared: PreparedPlan, kind: str, sizes: Mapping[int, int]) -> tuple[PlannedEdge, ...]:
     """An edge for each use of a value. Those of the model's inputs and outputs lie in memory of one kind.
 

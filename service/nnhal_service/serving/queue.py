@@ -115,7 +115,7 @@ class RequestQueue(Generic[T]):
         self._levels: dict[int, _Level[T]] = {
             level: _Level(config.priority_queues.get(level, config.queue)) for level in levels
         }
-        self._default = config.default_priority if config.default_priority in levels else levels[len(levels) // 2]
+        self._default = config.default_level
         self._batching = config.batching
         self._max_batch_size = config.max_batch_size if config.batching is not None else 0
         self._length = 0

@@ -103,6 +103,7 @@ class Signature:
                 + (_BATCH_NOTE if self._max_batch_size else "")
             )
         if served.is_value:
+            self._require_text(name, given)
             return given
         if not given.size:
             _refuse(
@@ -112,6 +113,21 @@ class Signature:
             return served.tensor.array(given)
         except ValueError as error:
             raise ServingError(ErrorKind.INVALID_ARGUMENT, f"{error} for model '{self._name}'") from error
+
+    def _require_text(self, name: str, given: Array) -> None:
+        """Strings of a model are UTF-8."""
+        elements = given.reshape(-1).tolist()
+        try:
+            b"\0".join(elements).decode()  # no sequence of bytes goes on beyond a zero
+        except UnicodeDecodeError:
+            for index, element in enumerate(elements):
+                try:
+                    element.decode()
+                except UnicodeDecodeError as error:
+                    _refuse(
+                        f"element {index} of input '{name}' for model '{self._name}' is no UTF-8 from byte "
+                        f"{error.start} on, expected strings"
+                    )
 
     def _batch_size(self, arrays: Sequence[Array]) -> int:
         for served, array in zip(self.inputs, arrays, strict=True):

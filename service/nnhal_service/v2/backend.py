@@ -102,6 +102,9 @@ class ModelRepository(Protocol):
     def index(self, ready_only: bool) -> Sequence[IndexEntry]:
         """What is in the repository."""
 
+    def known(self, name: str) -> Sequence[IndexEntry]:
+        """What the index has of one model that is loaded, was, or could not be. No file is read."""
+
     def load(self, name: str, parameters: Mapping[str, RepositoryParameter]) -> None:
         """Load a model, or load it again; returns when it is ready. ``config`` and ``file:…`` as in the protocol."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import TracebackType
 
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal.inference.model_config_pb2 import ModelConfig
-from nnhal_service.repository import Repository
+from nnhal_service.repository import Lease, ModelIndex, Repository
 from nnhal_service.serving import ServedModel
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.statistics import DurationStatistics, ModelStatistics
@@ -16,6 +16,23 @@ from nnhal_service.v2.backend import IndexEntry, ModelDescription, RepositoryPar
 
 Duration = wire.StatisticDuration
 _CONFIG = "config"
+
+
+class Held:
+    """The model of a lease, which ends with the context."""
+
+    __slots__ = ("_lease",)
+
+    def __init__(self, lease: Lease[ServedModel]) -> None:
+        self._lease = lease
+
+    def __enter__(self) -> ServedModel:
+        return self._lease.model
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lease.release()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +49,9 @@ class ServedRepository:
         """See backend.ModelRepository."""
         return self.repository.is_ready(name, version)
 
-    @contextmanager
-    def model(self, name: str, version: str) -> Iterator[ServedModel]:
+    def model(self, name: str, version: str) -> Held:
         """See backend.ModelRepository."""
-        with self.repository.model(name, version) as lease:
-            yield lease.model
+        return Held(self.repository.model(name, version))
 
     def description(self, name: str, version: str) -> ModelDescription:
         """See backend.ModelRepository."""
@@ -64,8 +79,11 @@ class ServedRepository:
 
     def index(self, ready_only: bool) -> Sequence[IndexEntry]:
         """See backend.ModelRepository."""
-        rows = self.repository.index(ready_only)
-        return [IndexEntry(row.name, row.version, row.state.value, row.reason) for row in rows]
+        return _entries(self.repository.index(ready_only))
+
+    def known(self, name: str) -> Sequence[IndexEntry]:
+        """See backend.ModelRepository."""
+        return _entries(self.repository.known(name))
 
     def load(self, name: str, parameters: Mapping[str, RepositoryParameter]) -> None:
         """See backend.ModelRepository."""
@@ -78,6 +96,10 @@ class ServedRepository:
     def unload(self, name: str, unload_dependents: bool) -> None:
         """See backend.ModelRepository."""
         self.repository.unload(name, unload_dependents)
+
+
+def _entries(rows: Sequence[ModelIndex]) -> list[IndexEntry]:
+    return [IndexEntry(row.name, row.version, row.state.value, row.reason) for row in rows]
 
 
 def _statistics_to_wire(name: str, version: str, statistics: ModelStatistics) -> wire.ModelStatistics:

@@ -40,6 +40,19 @@ def refuse(message: str) -> ServingError:
     return ServingError(ErrorKind.INVALID_ARGUMENT, message)
 
 
+def count(parameters: Mapping[str, Parameter], key: str, where: str = "") -> int:
+    """A parameter that counts something, 0 where it is not there. ``where`` begins what is said of one that does not.
+
+    Raises INVALID_ARGUMENT.
+    """
+    value = parameters.get(key, 0)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise refuse(f"{where}parameter '{key}' is {value!r}, expected an integer")
+    if value < 0:
+        raise refuse(f"{where}parameter '{key}' is {value}, expected 0 or more")
+    return value
+
+
 def region_part(parameters: Mapping[str, Parameter], what: str) -> RegionPart | None:
     """What the parameters of a tensor say of shared memory, None where they say nothing. Raises INVALID_ARGUMENT."""
     name = parameters.get(SHM_REGION)
@@ -52,14 +65,15 @@ def region_part(parameters: Mapping[str, Parameter], what: str) -> RegionPart | 
         raise refuse(f"{what}: parameter '{SHM_REGION}' is {name!r}, expected a string")
     if SHM_BYTE_SIZE not in parameters:
         raise refuse(f"{what} has parameter '{SHM_REGION}' without '{SHM_BYTE_SIZE}'")
-    return RegionPart(name, _count(parameters, SHM_OFFSET, what), _count(parameters, SHM_BYTE_SIZE, what))
+    where = f"{what}: "
+    return RegionPart(name, count(parameters, SHM_OFFSET, where), count(parameters, SHM_BYTE_SIZE, where))
 
 
 def wanted_output(name: str, parameters: Mapping[str, Parameter]) -> WantedOutput:
     """An output as it was asked for. Raises INVALID_ARGUMENT."""
     what = f"output '{name}'"
     part = region_part(parameters, what)
-    classes = _count(parameters, CLASSIFICATION, what)
+    classes = count(parameters, CLASSIFICATION, f"{what}: ")
     if classes and part:
         raise refuse(f"{what} cannot set both '{SHM_REGION}' and '{CLASSIFICATION}'")
     return WantedOutput(name, classes, part)
@@ -95,12 +109,3 @@ def enabled(memory: SharedMemory | None) -> SharedMemory:
     if memory is None:
         raise ServingError(ErrorKind.UNSUPPORTED, _DISABLED)
     return memory
-
-
-def _count(parameters: Mapping[str, Parameter], key: str, what: str) -> int:
-    value = parameters.get(key, 0)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise refuse(f"{what}: parameter '{key}' is {value!r}, expected an integer")
-    if value < 0:
-        raise refuse(f"{what}: parameter '{key}' is {value}, expected 0 or more")
-    return value

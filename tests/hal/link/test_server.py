@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import os
+import queue
 import socket
 import stat
+import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
@@ -22,6 +25,8 @@ from nnhal.v1 import link_pb2 as wire
 LIMITS = Limits(descriptors_per_session=40, sessions=3)
 SECONDS = 30
 HELLO = wire.LinkRequest(hello=wire.Hello(protocol_version=1)).SerializeToString()
+SOMEBODY = 65534
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of others")
 
 
 class Served:
@@ -37,6 +42,29 @@ class Served:
         event = threading.Event()
         session.on_close(event.set)
         return event
+
+
+GREETER = """
+import os, socket, sys
+os.setgroups([])
+os.setuid(int(sys.argv[3]))
+link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+link.connect(sys.argv[1])
+try:
+    link.send(bytes.fromhex(sys.argv[2]))
+except BrokenPipeError:
+    pass  # it has been answered before it has greeted
+sys.stdout.buffer.write(link.recv(65536))
+"""
+
+
+def greeting_by(uid: int, path: Path) -> wire.LinkReply:
+    """What a process of a user is answered when it greets; the files themselves let everybody in."""
+    path.parent.chmod(0o755)
+    path.chmod(0o666)
+    command = [sys.executable, "-I", "-S", "-c", GREETER, str(path), HELLO.hex(), str(uid)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, timeout=SECONDS, check=True)
+    return wire.LinkReply.FromString(done.stdout)
 
 
 @pytest.fixture
@@ -81,6 +109,7 @@ def test_every_link_is_a_session_of_its_own_with_a_token_that_cannot_be_guessed(
         assert len({first.session_token, second.session_token}) == 2
         assert len(bytes.fromhex(first.session_token)) == 32
         assert first.peer_pid == served.sessions[0].pid == os.getpid()
+        assert served.sessions[0].uid == os.getuid()
 
 
 def test_descriptors_that_are_put_arrive_in_order(served: Served) -> None:
@@ -150,7 +179,7 @@ def test_a_session_ends_with_its_link_and_no_other_does(served: Served) -> None:
 
 
 def test_callbacks_run_once_and_last_first_even_when_one_fails() -> None:
-    session = Session(LIMITS, pid=1)
+    session = Session(LIMITS, pid=1, uid=0)
     order: list[str] = []
 
     def failing() -> None:
@@ -169,7 +198,7 @@ def test_callbacks_run_once_and_last_first_even_when_one_fails() -> None:
 
 
 def test_a_closing_session_lets_go_of_its_descriptors_after_its_callbacks() -> None:
-    session = Session(LIMITS, pid=1)
+    session = Session(LIMITS, pid=1, uid=0)
     (number,) = session.descriptors.put([memfd()])
     alive = weakref.ref(session.descriptors.get(number))
     seen: list[object] = []
@@ -203,6 +232,21 @@ def test_closing_the_server_waits_for_nobody_who_never_said_hello(
 def test_a_server_that_was_never_started_can_be_closed(short_path: Path) -> None:
     LinkServer(short_path / "link.sock", lambda _: None).close()
     assert not (short_path / "link.sock").exists()
+
+
+@needs_root
+def test_a_link_of_another_user_is_refused_unless_it_may(served: Served, short_path: Path) -> None:
+    refusal = greeting_by(SOMEBODY, served.path).refusal
+    assert refusal.message == f"user {SOMEBODY} may not open links here"
+    assert not served.sessions
+    opened: queue.Queue[Session] = queue.Queue()
+    server = LinkServer(short_path / "open.sock", opened.put, LIMITS, allowed_uids=[SOMEBODY])
+    server.start()
+    try:
+        assert greeting_by(SOMEBODY, short_path / "open.sock").welcome.session_token
+        assert opened.get(timeout=SECONDS).uid == SOMEBODY
+    finally:
+        server.close()
 
 
 def test_one_link_too_many_is_refused_with_the_reason(served: Served) -> None:

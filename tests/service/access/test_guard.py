@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -11,19 +10,9 @@ from nnhal_service.access import Guard, Rate, RateLimits, Role, read_tokens
 from nnhal_service.access.roles import role_for_call, role_for_path
 from nnhal_service.access.tokens import TokenFileError
 from nnhal_service.serving.errors import ErrorKind, ServingError
+from tests.support.tokens import token_file
 
 PEER = "ipv4:127.0.0.1:4000"
-
-
-def token_file(folder: Path, **roles: str) -> Path:
-    """A file of tokens that are called as their names say: ``ci`` has the token ``ci-token``."""
-    entries = [
-        f'[[token]]\nname = "{name}"\nrole = "{role}"\nsha256 = "{sha256(f"{name}-token".encode()).hexdigest()}"\n'
-        for name, role in roles.items()
-    ]
-    path = folder / "tokens.toml"
-    path.write_text("".join(entries))
-    return path
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,6 @@ from pathlib import Path
 import httpx
 import psutil
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from nnhal.endpoint import Endpoint
 from nnhal_service.access import Listener
@@ -24,10 +23,10 @@ from nnhal_service.v2.http import HttpServer
 from tests.service.observability.conftest import Serve, infer
 from tests.support.onnx_models import random
 from tests.support.processes import device_process
+from tests.support.scrape import M, Scrape
 from tests.support.waiting import wait_for_death
 
 X_BYTES = 2 * 3 * 4
-M = {"model": "m", "version": "1"}
 TRITON_COUNTERS = (
     "nv_inference_request_success",
     "nv_inference_request_failure",
@@ -39,34 +38,6 @@ TRITON_COUNTERS = (
     "nv_inference_compute_infer_duration_us",
     "nv_inference_compute_output_duration_us",
 )
-
-
-class Scrape:
-    """What a scrape has found, by the names that are in the text."""
-
-    def __init__(self, text: bytes) -> None:
-        self.text = text.decode()
-        self._samples = {
-            (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-            for family in text_string_to_metric_families(self.text)
-            for sample in family.samples
-        }
-
-    def of(self, name: str, labels: Mapping[str, str] = M, **more: str) -> float:
-        """One value. Of a counter without the ending, the parser makes one with it."""
-        key = tuple(sorted({**labels, **more}.items()))
-        found = self._samples.get((name, key), self._samples.get((name + "_total", key)))
-        assert found is not None, f"no {name} with {key} in\n{self.text}"
-        return found
-
-    def total(self, name: str, labels: Mapping[str, str]) -> float:
-        """Of all that have these labels, whatever others they have."""
-        found = [value for (known, of), value in self._samples.items() if known == name and labels.items() <= set(of)]
-        assert found, f"no {name} with {labels} in\n{self.text}"
-        return sum(found)
-
-    def has(self, name: str) -> bool:
-        return any(found == name for found, _ in self._samples)
 
 
 @contextmanager

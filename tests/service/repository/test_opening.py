@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from nnhal_service.repository import ControlMode, Opened, Opener, Repository, Re
 from nnhal_service.repository import opening as opening_module
 from nnhal_service.repository.source import GivenSource
 from nnhal_service.runtime import Fleet, LoadedModel
-from nnhal_service.serving import ServedModel
+from nnhal_service.serving import Executed, Finished, ServedModel
 from nnhal_service.serving.config import ServingConfig
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.request import InferenceRequest
@@ -110,15 +111,40 @@ def test_a_model_runs_its_warm_up_before_it_is_there(opened: Open) -> None:
             requests.append(request)
             return response
 
+    class Untold:
+        """An observer that nobody tells anything."""
+
+        def began(self, model_name: str, model_version: str, request: InferenceRequest) -> bool:
+            raise AssertionError(f"told of {request}")
+
+        def executed(self, executed: Executed) -> None:
+            raise AssertionError(f"told of {executed}")
+
+        def finished(self, finished: Finished) -> None:
+            raise AssertionError(f"told of {finished}")
+
     model = opened(
         {"1/model.onnx": onnx_file(), "warmup/x": numbers().tobytes()},
         'max_batch_size: 4 model_warmup { name: "zeros" count: 2 batch_size: 4'
         ' inputs { key: "x" value { data_type: TYPE_FP32 dims: 8 zero_data: true } } }'
         ' model_warmup { inputs { key: "x" value { data_type: TYPE_FP32 dims: 8 input_data_file: "x" } } }',
-        serve=Watched,
+        serve=partial(Watched, observers=[Untold()]),
     )
     assert [request.inputs["x"].shape for request in requests] == [(4, 8), (4, 8), (1, 8)]
+    statistics = model.served.statistics()
+    assert (statistics.inference_count, statistics.execution_count, statistics.success.count) == (0, 0, 0)
+    assert not statistics.batches
+    with pytest.raises(AssertionError, match="told of"):
+        infer(model.served)
+
+
+def test_a_model_that_has_warmed_up_counts_what_comes_then(opened: Open) -> None:
+    model = opened(
+        {"1/model.onnx": onnx_file()},
+        'model_warmup { inputs { key: "x" value { data_type: TYPE_FP32 dims: [1, 8] zero_data: true } } }',
+    )
     assert infer(model.served) == pytest.approx(np.tanh(numbers())[0].tolist(), abs=1e-5)
+    assert model.served.statistics().execution_count == 1
 
 
 @pytest.mark.parametrize(

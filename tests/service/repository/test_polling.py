@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,28 @@ def test_models_that_come_are_loaded_and_those_that_go_unloaded(
     assert repository.index() == []
     assert opener.opened[0].closed.is_set()
     assert repository.ready
+
+
+def test_whoever_wants_to_know_is_told_of_the_model_that_has_changed_and_of_no_other(
+    tmp_path: Path, opener: StubOpener
+) -> None:
+    told: list[tuple[str, list[ModelState]]] = []
+
+    def tell(name: str) -> None:
+        told.append((name, [row.state for row in repository.known(name)]))
+
+    options = RepositoryOptions((tmp_path,), ControlMode.POLL, poll_seconds=86400.0)
+    repository = Repository(options, opener.open, tell)
+    write(tmp_path, "other", {"1/model.onnx": b"1"})
+    with repository:
+        assert told[-1] == ("other", [READY])
+        told.clear()
+        write(tmp_path, "m", {"1/model.onnx": b"1"})
+        assert repository.known("m") == []
+        repository.poll()
+        shutil.rmtree(tmp_path / "m")
+        repository.poll()
+        assert [states for states, _ in groupby(told)] == [("m", [READY]), ("m", [UNAVAILABLE]), ("m", [])]
 
 
 def test_a_new_version_takes_the_place_of_the_old_one(tmp_path: Path, polled: Polled, opener: StubOpener) -> None:

@@ -25,7 +25,6 @@ def test_it_takes_what_it_turned_out_to_need_and_a_fifth_more_and_keeps_that() -
     slot = GrowingSlot(F32, (0,))
     slot.to_write(own=True)
     assert slot.learn((10,))
-    assert slot.capacity == 48
     memory = slot.to_write(own=True).pool
     slot.written(own=True, dimensions=(10,))
     assert slot.to_read(own=True) == Place(memory, 0, 40)
@@ -38,7 +37,7 @@ def test_it_takes_what_it_turned_out_to_need_and_a_fifth_more_and_keeps_that() -
 def test_it_doubles_where_nobody_says_what_it_needs() -> None:
     slot = GrowingSlot(F32, ())
     slot.to_write(own=True)
-    assert [slot.learn((0, 2)) and slot.capacity for _ in range(3)] == [8, 16, 32]
+    assert [slot.learn((0, 2)) and slot.to_write(own=True).length for _ in range(3)] == [8, 16, 32]
 
 
 def test_nothing_is_learnt_from_a_need_that_is_met() -> None:

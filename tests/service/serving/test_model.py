@@ -153,8 +153,12 @@ def test_strings_are_bytes(serve: Serve) -> None:
 
 def test_strings_that_are_no_text_cost_nobody_else_anything(serve: Serve) -> None:
     served = serve(string_model())
-    error = refused(served, InferenceRequest({"x": strings(b"\xff\xfe")}))
-    assert error.kind in (ErrorKind.INVALID_ARGUMENT, ErrorKind.INTERNAL)
+    for values, index, start in (((b"\xff\xfe",), 0, 0), ((b"a", b"bc\xc3", b"\xa4"), 1, 2)):
+        error = refused(served, InferenceRequest({"x": strings(*values)}))
+        assert error.kind == ErrorKind.INVALID_ARGUMENT
+        assert error.message == (
+            f"element {index} of input 'x' for model 'm' is no UTF-8 from byte {start} on, expected strings"
+        )
     assert infer(served, x=strings(b"a"))["y"].tolist() == [b"a!"]
 
 

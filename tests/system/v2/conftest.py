@@ -8,16 +8,9 @@ import pytest
 import tritonclient.grpc
 import tritonclient.http
 
-from tests.support.front_door import Devices, Served, devices, front_door
+from tests.support.front_door import Devices, Served, front_door
 from tests.support.served_models import write_models
 from tests.support.tritonclients import Triton
-
-
-@pytest.fixture(scope="session")
-def device_processes() -> Iterator[Devices]:
-    """cpu_acc and cpu_ref, for all frameworks."""
-    with devices() as started:
-        yield started
 
 
 @pytest.fixture(scope="session")

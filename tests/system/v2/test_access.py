@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import queue
 import shutil
+import socket
 import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from hashlib import sha256
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,12 @@ import tritonclient.http
 from tritonclient.utils import InferenceServerException
 
 from tests.support.certificates import Pair, authority, signed
-from tests.support.front_door import Devices, Served, arguments, front_door
+from tests.support.front_door import Devices, Served, addresses, arguments, front_door
 from tests.support.repositories import numbers, onnx_file, write
+from tests.support.tokens import bearer, token_file
 from tests.support.tritonclients import Triton, input_of, status_of
 
 APIS = {"grpc": tritonclient.grpc, "http": tritonclient.http}
-ROLES = {"ci": "infer", "boss": "admin"}
 needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl")
 
 
@@ -44,24 +44,6 @@ def authorities(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Pair, P
     """A folder, and two authorities that do not know each other."""
     folder = tmp_path_factory.mktemp("certificates")
     return folder, authority(folder, "known"), authority(folder, "stranger")
-
-
-def tokens(folder: Path) -> Path:
-    """A file where ``ci`` has the token ``ci-token``."""
-    path = folder / "tokens.toml"
-    path.write_text(
-        "".join(
-            f'[[token]]\nname = "{name}"\nrole = "{role}"\nsha256 = "{sha256(f"{name}-token".encode()).hexdigest()}"\n'
-            for name, role in ROLES.items()
-        )
-    )
-    return path
-
-
-def bearer(name: str) -> dict[str, str]:
-    """The header of a token."""
-    key = "authorization"
-    return {key: f"Bearer {name}-token"}
 
 
 def infer(client: Any, api: Any, **options: Any) -> Any:
@@ -80,7 +62,10 @@ def refused(call: Callable[[], object]) -> str:
 def closed(device_processes: Devices, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server that wants tokens."""
     with front_door(
-        device_processes, repository, "--tokens", str(tokens(tmp_path_factory.mktemp("tokens")))
+        device_processes,
+        repository,
+        "--tokens",
+        str(token_file(tmp_path_factory.mktemp("tokens"), ci="infer", boss="admin")),
     ) as process:
         yield process
 
@@ -153,6 +138,21 @@ def test_whoever_calls_too_often_is_told_to_come_later(device_processes: Devices
                         statuses.append(status_of(error))
                 assert set(statuses) == {"RESOURCE_EXHAUSTED" if name == "grpc" else "429"}
                 assert triton.client.is_server_live()
+
+
+def test_whoever_begins_a_request_and_does_not_go_on_is_not_waited_for(
+    device_processes: Devices, repository: Path
+) -> None:
+    options = ("--http-stalled-secs", "0.5", "--http-idle-secs", "2", "--http-max-connections", "3")
+    with front_door(device_processes, repository, *options) as impatient, ExitStack() as stack:
+        for name in ("http", "metrics"):
+            host, _, port = addresses(impatient.child)[name].rpartition(":")
+            held = [stack.enter_context(socket.create_connection((host, int(port)), 60)) for _ in range(3)]
+            held[0].sendall(b"GET / HTTP/1.1\r\nHost:")
+            with socket.create_connection((host, int(port)), 60) as fourth:
+                assert fourth.recv(65536).startswith(b"HTTP/1.1 503 ")
+            assert held[0].recv(65536).startswith(b"HTTP/1.1 408 ")
+            assert held[1].recv(65536) == b""
 
 
 @needs_openssl

@@ -113,6 +113,12 @@ CASES: dict[str, tuple[Call, str, str, str]] = {
     "more bytes than the shape says": (with_shape([1, 4]), "INVALID_ARGUMENT", "400", "input 'x' for model 'tanh'"),
     "a negative axis": (with_shape([-1, 8]), "INVALID_ARGUMENT", "400", ""),
     "a shape beyond all memory": (with_shape([2**40, 2**40]), "INVALID_ARGUMENT", "400", ""),
+    "strings that are no UTF-8": (
+        infer("echo_bytes", x=np.array([[b"a", b"\xff", b"", b""]], object)),
+        "INVALID_ARGUMENT",
+        "400",
+        "element 1 of input 'x' for model 'echo_bytes' is no UTF-8 from byte 0 on, expected strings",
+    ),
     "an unknown region": (
         lambda triton: triton.client.get_system_shared_memory_status("nobody"),
         "NOT_FOUND",

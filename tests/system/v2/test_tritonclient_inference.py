@@ -103,8 +103,9 @@ def test_messages_may_be_compressed(triton: Triton, algorithm: str) -> None:
     np.testing.assert_array_equal(answer.as_numpy("y"), given)
 
 
-def test_priority_timeout_and_other_parameters_are_taken(triton: Triton) -> None:
-    answer = triton.infer("tanh", rows(2), priority=1, timeout=10_000_000, parameters={"note": "mine", "weight": 3})
+@pytest.mark.parametrize("timeout", [10_000_000, 2**63 - 1])
+def test_priority_timeout_and_other_parameters_are_taken(triton: Triton, timeout: int) -> None:
+    answer = triton.infer("tanh", rows(2), priority=1, timeout=timeout, parameters={"note": "mine", "weight": 3})
     np.testing.assert_allclose(answer.as_numpy("y"), np.tanh(rows(2)["x"]), atol=1e-5)
 
 

@@ -4,25 +4,37 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import grpc
 
-from nnhal.inference.grpc_service_pb2 import ModelInferRequest, ModelInferResponse, ModelStreamInferResponse
+from nnhal.inference.grpc_service_pb2 import ModelInferResponse, ModelStreamInferResponse
 from nnhal.types import NO_DEADLINE
 from nnhal_service.observability import TRACEPARENT, RequestScope
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.serving.request import Cancellation
+from nnhal_service.serving.request import Cancellation, Parameter
 from nnhal_service.v2.backend import ModelRepository, SharedMemory
-from nnhal_service.v2.grpc.codec import Client, request_from_wire, response_to_wire, wanted_outputs
+from nnhal_service.v2.grpc.requests import Client, Head, head_of, request_from_wire
+from nnhal_service.v2.grpc.responses import response_to_wire
 from nnhal_service.v2.grpc.statuses import abort, answer_for
-from nnhal_service.v2.grpc.wire import Raw, decode_request, encode_response, encode_stream_response
+from nnhal_service.v2.grpc.wire import CutRequest, Raw, cut_request, encode_response, encode_stream_response
 
-_FINAL_RESPONSE = "triton_final_response"
 _STATUS_HEADER = "triton_grpc_error"
 _NO_DEADLINE_SECONDS = 10.0**8
 """What is left where the client has set no deadline is more than this."""
 
-Encode = Callable[[ModelInferResponse, Sequence[Raw]], bytes]
+
+class _Form(NamedTuple):
+    """How responses are written, and what they say beside what the model says."""
+
+    encode: Callable[[bytes, str, Sequence[Raw]], bytes]
+    parameters: tuple[tuple[str, Parameter], ...] = ()
+
+
+_ALONE = _Form(encode_response)
+# Each request of a stream has one response, which is thereby the last.
+_IN_STREAM = _Form(encode_stream_response, (("triton_final_response", True),))
+_NOBODY = Client("", None)
 
 
 class _Call:
@@ -76,9 +88,10 @@ class Inference:
         arrived_ns = time.monotonic_ns()
         with RequestScope(_traceparent(context)) as scope:
             try:
-                message, raw = decode_request(data)
-                scope.name(message.model_name, message.id)
-                return self._run(message, raw, _Call(context), self._client(context), encode_response, arrived_ns)
+                cut = cut_request(data)
+                head = head_of(cut.head)
+                scope.name(head.model_name, cut.id)
+                return self._run(head, cut, _Call(context), self._client(context), _ALONE, arrived_ns)
             except Exception as error:
                 answer = answer_for(error, "ModelInfer")
         abort(context, answer)
@@ -92,10 +105,11 @@ class Inference:
             request_id = ""
             with RequestScope(traceparent) as scope:
                 try:
-                    message, raw = decode_request(data)
-                    request_id = message.id
-                    scope.name(message.model_name, request_id)
-                    answer = self._run(message, raw, call, client, _encode_final, arrived_ns)
+                    cut = cut_request(data)
+                    request_id = cut.id
+                    head = head_of(cut.head)
+                    scope.name(head.model_name, request_id)
+                    answer = self._run(head, cut, call, client, _IN_STREAM, arrived_ns)
                 except Exception as error:
                     refusal = answer_for(error, "ModelStreamInfer")
                     if by_status:
@@ -104,26 +118,26 @@ class Inference:
             yield answer
 
     def _client(self, context: grpc.ServicerContext) -> Client:
-        return Client(self._owner(context), self._memory)
+        return _NOBODY if self._memory is None else Client(self._owner(context), self._memory)
 
     def _run(
         self,
-        message: ModelInferRequest,
-        raw: Sequence[Raw],
+        head: Head,
+        cut: CutRequest,
         call: _Call,
         client: Client,
-        encode: Encode,
+        form: _Form,
         arrived_ns: int,
     ) -> bytes:
-        with self._repository.model(message.model_name, message.model_version) as model:
-            outputs = wanted_outputs(message) if message.outputs else ()
+        with self._repository.model(head.model_name, head.model_version) as model:
+            wanted = head.wanted()
             cancellation = call.begin()
             try:
                 deadline_ns = call.deadline_ns()
-                request = request_from_wire(message, raw, outputs, client, cancellation, deadline_ns, arrived_ns)
+                request = request_from_wire(wanted, cut.id, cut.raw, client, cancellation, deadline_ns, arrived_ns)
                 with model.infer(request) as response:
-                    answer, contents = response_to_wire(message.id, response, outputs, model, client)
-                    return encode(answer, contents)
+                    answer, raw = response_to_wire(response, wanted.outputs, model, client, form.parameters)
+                    return form.encode(answer, cut.id, raw)
             finally:
                 call.end()
 
@@ -131,12 +145,6 @@ class Inference:
 def _traceparent(context: grpc.ServicerContext) -> str:
     """The client's span, empty where it says none."""
     return next((str(value) for key, value in context.invocation_metadata() if key == TRACEPARENT), "")
-
-
-def _encode_final(message: ModelInferResponse, raw: Sequence[Raw]) -> bytes:
-    """Each request of a stream has one response, which is thereby the last."""
-    message.parameters[_FINAL_RESPONSE].bool_param = True
-    return encode_stream_response(message, raw)
 
 
 def _stream_refusal(request_id: str, error: ServingError) -> bytes:

@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Mapping
-from dataclasses import dataclass
+from collections.abc import ItemsView
 from typing import Protocol, cast
 
 from nnhal.inference.grpc_service_pb2 import InferParameter
 from nnhal_service.serving.request import Parameter
+from nnhal_service.v2 import parameters
+from nnhal_service.v2.parameters import PRIORITY, SEQUENCE_FLAGS, TIMEOUT, RequestParameters
 from nnhal_service.v2.tensors import refuse
 
-_RESERVED_PREFIX = "triton_"
 _EMPTY_FINAL_RESPONSE = "triton_enable_empty_final_response"
-_INTEGER, _BOOL, _STRING = ("int64_param", "uint64_param"), ("bool_param",), ("string_param",)
+_INTEGER, _BOOL = ("int64_param", "uint64_param"), ("bool_param",)
 _TYPES = {
-    "sequence_id": ("int64_param", "uint64_param", "string_param"),
-    "sequence_start": _BOOL,
-    "sequence_end": _BOOL,
-    "priority": _INTEGER,
-    "timeout": _INTEGER,
+    "sequence_id": (*_INTEGER, "string_param"),
+    **dict.fromkeys(SEQUENCE_FLAGS, _BOOL),
+    PRIORITY: _INTEGER,
+    TIMEOUT: _INTEGER,
     _EMPTY_FINAL_RESPONSE: _BOOL,
 }
 """The types of the parameters that the protocol has a meaning for."""
-_NS_PER_US = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class RequestParameters:
-    """Those of a request; ``others`` are for the model."""
-
-    priority: int
-    timeout_ns: int
-    others: Mapping[str, Parameter]
+_NONE = RequestParameters(0, 0, {})
 
 
 class ParameterMap(Protocol):
@@ -46,19 +36,8 @@ def request_parameters(message: ParameterMap) -> RequestParameters:
     """Raises INVALID_ARGUMENT for a reserved name, or a value of another type than its name demands."""
     if not len(message):
         return _NONE
-    priority = timeout = 0
-    others = {}
-    for key, parameter in message.items():
-        value = _value(key, parameter, _TYPES.get(key))
-        if key == "priority":
-            priority = _not_negative(key, cast(int, value))
-        elif key == "timeout":
-            timeout = _not_negative(key, cast(int, value))
-        elif not key.startswith(_RESERVED_PREFIX):
-            others[key] = value
-        elif key != _EMPTY_FINAL_RESPONSE:
-            raise refuse(f"parameter '{key}': names that begin with '{_RESERVED_PREFIX}' are reserved")
-    return RequestParameters(priority, timeout * _NS_PER_US, others)
+    given = {key: _value(key, parameter, _TYPES.get(key)) for key, parameter in message.items()}
+    return parameters.request_parameters(given, (_EMPTY_FINAL_RESPONSE,))
 
 
 def parameters_from_wire(message: ParameterMap) -> dict[str, Parameter]:
@@ -81,9 +60,6 @@ def set_parameter(message: InferParameter, value: Parameter) -> None:
         message.string_param = value
 
 
-_NONE = RequestParameters(0, 0, {})
-
-
 def _value(key: str, parameter: InferParameter, types: tuple[str, ...] | None) -> Parameter:
     choice = parameter.WhichOneof("parameter_choice")
     if choice is None:
@@ -91,9 +67,3 @@ def _value(key: str, parameter: InferParameter, types: tuple[str, ...] | None) -
     if types is not None and choice not in types:
         raise refuse(f"invalid value type for '{key}' parameter, expected {' or '.join(types)}, got {choice}")
     return cast(Parameter, getattr(parameter, choice))
-
-
-def _not_negative(key: str, value: int) -> int:
-    if value < 0:
-        raise refuse(f"parameter '{key}' is {value}, expected 0 or more")
-    return value

@@ -1,6 +1,7 @@
 """The Open Inference Protocol V2 over HTTP, with Triton's extensions."""
 
 from nnhal_service.v2.http.app import create_app
+from nnhal_service.v2.http.connections import ConnectionLimits
 from nnhal_service.v2.http.server import HttpServer
 
-__all__ = ["HttpServer", "create_app"]
+__all__ = ["ConnectionLimits", "HttpServer", "create_app"]

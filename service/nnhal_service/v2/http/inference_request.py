@@ -14,12 +14,10 @@ from nnhal.inference.datatypes import BYTES, TensorError, array_from_raw, dataty
 from nnhal_service.serving.request import Cancellation, InferenceRequest, Parameter
 from nnhal_service.v2.backend import Model, SharedMemory
 from nnhal_service.v2.http.tensors_json import array_from_json
-from nnhal_service.v2.tensors import WantedOutput, read_part, refuse, region_part, wanted_output
+from nnhal_service.v2.parameters import request_parameters
+from nnhal_service.v2.tensors import WantedOutput, count, read_part, refuse, region_part, wanted_output
 
 BINARY_SIZE, BINARY_DATA, BINARY_OUTPUT = "binary_data_size", "binary_data", "binary_data_output"
-_NS_PER_US = 1000
-_RESERVED_PREFIX = "triton_"
-_FLAGS = ("sequence_start", "sequence_end", BINARY_OUTPUT)
 _KNOWN = {"id", "parameters", "inputs", "outputs"}
 _SAID_BY_THE_PATH = {"model_name", "model_version"}
 """KServe's client says it in the body too."""
@@ -95,8 +93,9 @@ def call_from_body(body: bytes | bytearray, json_size: int | None, name: str, or
             raise refuse(f"input '{tensor_name}' is there more than once")
         inputs[tensor_name] = _input(tensor, tensor_name, name, binary, origin)
     binary.require_empty()
-    parameters = _parameters(header, "the request")
-    default = bool(parameters.get(BINARY_OUTPUT, False))
+    given = _parameters(header, "the request")
+    parameters = request_parameters(given, (BINARY_OUTPUT,))
+    default = bool(given.get(BINARY_OUTPUT, False))
     outputs = tuple(_wanted(_object(entry, "an output"), default) for entry in _list(header, "outputs"))
     if len({wanted.output.name for wanted in outputs}) != len(outputs):
         raise refuse("one of the outputs is there more than once")
@@ -104,9 +103,9 @@ def call_from_body(body: bytes | bytearray, json_size: int | None, name: str, or
         inputs,
         [wanted.output.name for wanted in outputs],
         _text(header, "id", "the request") if "id" in header else "",
-        _others(parameters),
-        _count(parameters, "priority"),
-        _count(parameters, "timeout") * _NS_PER_US,
+        parameters.others,
+        parameters.priority,
+        parameters.timeout_ns,
         cancellation=origin.cancellation,
         arrived_ns=origin.arrived_ns,
     )
@@ -144,7 +143,7 @@ def _input(tensor: Mapping[str, Any], name: str, model: str, binary: _Binary, or
         if part is not None:
             return array_from_raw(kind, shape, read_part(origin.memory, part, origin.peer))
         if size is not None:
-            return array_from_raw(kind, shape, binary.take(_count(parameters, BINARY_SIZE), what))
+            return array_from_raw(kind, shape, binary.take(count(parameters, BINARY_SIZE, f"{what}: "), what))
         return array_from_json(kind, shape, tensor["data"])
 
     return _at(name, model, array)
@@ -210,26 +209,6 @@ def _parameters(holder: Mapping[str, Any], what: str) -> Mapping[str, Parameter]
         if not isinstance(value, bool | int | float | str):
             raise refuse(f"parameter '{key}' of {what} is {_named(value)}, expected a boolean, number or string")
     return found
-
-
-def _count(parameters: Mapping[str, Parameter], key: str) -> int:
-    value = parameters.get(key, 0)
-    if type(value) is not int or not 0 <= value < 2**63:
-        raise refuse(f"parameter '{key}' is {value!r}, expected an integer of 0 or more")
-    return value
-
-
-def _others(parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
-    """What is for the model. Raises INVALID_ARGUMENT for a reserved name, or one whose value has the wrong type."""
-    others = {}
-    for key, value in parameters.items():
-        if key in _FLAGS and not isinstance(value, bool):
-            raise refuse(f"parameter '{key}' is {value!r}, expected true or false")
-        if key.startswith(_RESERVED_PREFIX):
-            raise refuse(f"parameter '{key}': names that begin with '{_RESERVED_PREFIX}' are reserved")
-        if key not in ("priority", "timeout", BINARY_OUTPUT):
-            others[key] = value
-    return others
 
 
 def _named(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import ssl
 import threading
@@ -11,6 +12,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from nnhal_service.access import Listener, Tls
+from nnhal_service.v2.http.connections import ConnectionLimits, protocol_with
 
 _GRACE_SECONDS = 2
 _BACKLOG = 2048
@@ -19,7 +21,9 @@ _BACKLOG = 2048
 class HttpServer:
     """Use as a context: entering serves, leaving ends what runs."""
 
-    def __init__(self, listener: Listener, app: ASGIApp, tls: Tls | None = None) -> None:
+    def __init__(
+        self, listener: Listener, app: ASGIApp, tls: Tls | None = None, limits: ConnectionLimits | None = None
+    ) -> None:
         """Raises OSError where the address cannot be listened at."""
         self._socket = socket.create_server(
             (listener.host, listener.port),
@@ -28,16 +32,18 @@ class HttpServer:
         )
         self.listener = Listener(listener.host, self._socket.getsockname()[1])
         """As it was given, with the port that was chosen."""
+        limits = limits or ConnectionLimits()
         config = uvicorn.Config(
             app,
             loop="uvloop",
-            http="httptools",
+            http=protocol_with(limits),
             ws="none",
             lifespan="off",
             log_config=None,
             log_level="error",  # a request that is none is the client's business
             access_log=False,
             server_header=False,
+            timeout_keep_alive=math.ceil(limits.idle_seconds),
             timeout_graceful_shutdown=_GRACE_SECONDS,
             ssl_certfile=tls.certificate if tls else None,
             ssl_keyfile=tls.key if tls else None,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.inference.datatypes import BYTES, Datatype, TensorError, element_count
+from nnhal.inference.datatypes import BYTES, Datatype, TensorError, element_count, reshaped
 
 _WITHOUT_JSON = ("FP16", "BF16")
 _MAX_DEPTH = 64
@@ -23,10 +23,7 @@ def array_from_json(kind: Datatype, shape: Sequence[int], data: object) -> Array
     count = element_count(shape)
     if array.size != count:
         raise TensorError(f"got {array.size} elements, expected {count} for shape {list(shape)}")
-    try:
-        return array.reshape(shape)
-    except ValueError as error:
-        raise TensorError(f"a shape of {len(shape)} axes is more than arrays have") from error
+    return reshaped(array, shape)
 
 
 def json_from_array(kind: Datatype, array: Array) -> Array | list[Any]:

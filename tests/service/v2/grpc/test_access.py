@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from hashlib import sha256
 from pathlib import Path
 
 import grpc
@@ -12,6 +11,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal_service.access import Guard, read_tokens
 from nnhal_service.v2.grpc import GrpcFront, GuardInterceptor, InferenceServicer
+from tests.support.tokens import bearer, token_file
 from tests.support.v2 import (
     SERVER,
     FakeLog,
@@ -24,18 +24,13 @@ from tests.support.v2 import (
     streamed_in_bytes,
 )
 
-CI, BOSS = (("authorization", f"Bearer {name}") for name in ("for-ci", "for-the-boss"))
-ENTRY = '[[token]]\nname = "{}"\nrole = "{}"\nsha256 = "{}"\n'
+(CI,), (BOSS,) = (bearer(name).items() for name in ("ci", "boss"))
 
 
 @pytest.fixture
 def channel(short_path: Path) -> Iterator[grpc.Channel]:
     """To a server that has one token for inference and one for everything."""
-    tokens = short_path / "tokens.toml"
-    roles = {"for-ci": "infer", "for-the-boss": "admin"}
-    tokens.write_text(
-        "".join(ENTRY.format(name, role, sha256(name.encode()).hexdigest()) for name, role in roles.items())
-    )
+    tokens = token_file(short_path, ci="infer", boss="admin")
     repository = FakeRepository(FakeModel())
     servicer = InferenceServicer(SERVER, repository, FakeTrace(), FakeLog())
     address = f"unix:{short_path / 'v2.sock'}"

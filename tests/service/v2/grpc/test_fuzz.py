@@ -90,6 +90,24 @@ def disturb(request: wire.ModelInferRequest, source: random.Random) -> None:
             request.raw_input_contents.append(source.randbytes(source.randint(0, 9)))
 
 
+def random_messages(name: str, source: random.Random) -> Iterator[bytes]:
+    """Requests of a call with random contents."""
+    kind = GetMessageClass(SERVICE.methods_by_name[name].input_type)
+    for _ in range(ROUNDS):
+        message = kind()
+        fill(message, source, WORDS)
+        yield message.SerializeToString()
+
+
+def damaged(messages: Iterator[bytes], source: random.Random) -> Iterator[bytes]:
+    """Parts of messages, with bytes that are others."""
+    for message in messages:
+        data = bytearray(message or b"\x08")
+        for _ in range(3):
+            data[source.randrange(len(data))] = source.randrange(256)
+        yield bytes(data[: source.randint(1, len(data))])
+
+
 def refusals(served: Served, name: str, requests: Iterator[bytes]) -> set[grpc.StatusCode]:
     """The statuses that a call ends with."""
     method = in_bytes(served.channel, name)
@@ -105,34 +123,14 @@ def refusals(served: Served, name: str, requests: Iterator[bytes]) -> set[grpc.S
 
 @pytest.mark.parametrize("name", UNARY)
 def test_random_messages_are_answered_or_refused(labelled: Served, name: str) -> None:
-    source = random.Random(name)
-    kind = GetMessageClass(SERVICE.methods_by_name[name].input_type)
-
-    def messages() -> Iterator[bytes]:
-        for _ in range(ROUNDS):
-            message = kind()
-            fill(message, source, WORDS)
-            yield message.SerializeToString()
-
-    assert refusals(labelled, name, messages()) <= ANSWERS
+    assert refusals(labelled, name, random_messages(name, random.Random(name))) <= ANSWERS
     assert call(labelled.channel, "ServerLive", wire.ServerLiveRequest()) == wire.ServerLiveResponse(live=True)
 
 
 @pytest.mark.parametrize("name", UNARY)
 def test_damaged_messages_are_answered_or_refused(labelled: Served, name: str) -> None:
     source = random.Random(name)
-    kind = GetMessageClass(SERVICE.methods_by_name[name].input_type)
-
-    def messages() -> Iterator[bytes]:
-        for _ in range(ROUNDS):
-            message = kind()
-            fill(message, source, WORDS)
-            data = bytearray(message.SerializeToString() or b"\x08")
-            for _ in range(3):
-                data[source.randrange(len(data))] = source.randrange(256)
-            yield bytes(data[: source.randint(1, len(data))])
-
-    assert refusals(labelled, name, messages()) <= ANSWERS
+    assert refusals(labelled, name, damaged(random_messages(name, source), source)) <= ANSWERS
 
 
 def test_requests_that_are_nearly_right_are_answered_or_refused(labelled: Served) -> None:

@@ -73,10 +73,29 @@ def test_health_is_that_of_the_repository(served: Served, service: str) -> None:
 
 def test_each_model_has_a_health_of_its_own(served: Served) -> None:
     assert status(served, "nnhal.model.echo") == SERVING
-    assert status(served, "nnhal.model.absent") == NOT_SERVING
+    assert status(served, "nnhal.model.unloaded") == NOT_SERVING
     with pytest.raises(grpc.RpcError) as got:
         status(served, "nnhal.model.other")
     assert got.value.code() == grpc.StatusCode.NOT_FOUND
+
+
+def test_to_ask_for_health_costs_no_look_at_the_repository_s_folders(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[bool] = []
+    monkeypatch.setattr(served.repository, "index", looked.append)
+    assert [status(served, service) for service in ("", "nnhal.model.echo")] == [SERVING, SERVING]
+    with pytest.raises(grpc.RpcError):
+        status(served, "nnhal.model.other")
+    assert looked == []
+
+
+def test_health_that_is_watched_first_is_that_of_the_moment(served: Served) -> None:
+    stub = health_pb2_grpc.HealthStub(served.channel)
+    for name, expected in (("echo", SERVING), ("unloaded", NOT_SERVING), ("other", UNKNOWN)):
+        watched = stub.Watch(health_pb2.HealthCheckRequest(service=f"nnhal.model.{name}"), timeout=30)
+        assert next(watched).status == expected
+        watched.cancel()
 
 
 def test_a_model_that_has_gone_has_no_health(served: Served) -> None:
@@ -93,10 +112,10 @@ def test_health_can_be_watched(served: Served) -> None:
     watched = stub.Watch(request, timeout=30, wait_for_ready=True)
     assert next(watched).status == SERVING
     model = served.repository.models.pop("echo")
-    served.front.health.refresh()
+    served.front.health.refresh("echo")
     assert next(watched).status == UNKNOWN
     served.repository.models["echo"] = model
-    served.front.health.refresh()
+    served.front.health.refresh("echo")
     assert next(watched).status == SERVING
     watched.cancel()
 

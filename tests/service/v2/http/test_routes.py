@@ -10,8 +10,8 @@ import pytest
 from nnhal.inference.grpc_service_pb2 import ModelStatistics
 from nnhal_service.access import Guard, read_tokens
 from nnhal_service.v2.http.messages_json import message_to_json
-from tests.service.access.test_guard import token_file
 from tests.service.v2.http.conftest import Served, serving
+from tests.support.tokens import token_file
 from tests.support.v2 import FakeModel
 
 

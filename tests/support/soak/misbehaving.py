@@ -1,6 +1,6 @@
-"""A server under load: clients that behave, whose answers are all checked, and others that do what they should not.
+"""``python -m tests.support.soak.misbehaving GRPC HTTP REPOSITORY PAUSE``: those who do what they should not.
 
-The latter are a process of their own: ``python -m tests.support.soak GRPC HTTP REPOSITORY PAUSE``.
+Until standard input ends each does it again after a pause. Exits with 1 where one meets what it should not have met.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ import os
 import random
 import socket
 import struct
-import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -24,14 +22,11 @@ import tritonclient.grpc
 import tritonclient.utils.shared_memory as shm
 from tritonclient.utils import InferenceServerException
 
-from tests.support.front_door import Served
-from tests.support.repositories import numbers, onnx_file, write
+from tests.support.repositories import numbers
 from tests.support.shm_clients import ShmClient
+from tests.support.soak.good_clients import SIDE
 from tests.support.tritonclients import Triton, status_of
 
-WORKERS = 4
-SIDE = 96
-"""Of the matrices that ``powers`` gets from those who give up."""
 COMING = "comes_and_goes"
 _HTTP = b"POST /v2/models/tanh/infer HTTP/1.1\r\nHost: x\r\n"
 _PROTOCOL_ERRORS = {"INVALID_ARGUMENT", "NOT_FOUND", "UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"}
@@ -48,81 +43,6 @@ class Target:
 
 
 Step = Callable[[Target, random.Random], None]
-
-
-@dataclass(frozen=True)
-class Figures:
-    """Of well-behaved clients: requests a second, and how long one takes, in milliseconds."""
-
-    rate: float
-    p50: float
-    p99: float
-
-
-def figures(latencies: list[float], seconds: float) -> Figures:
-    """From the seconds that each request took."""
-    ordered = np.sort(np.array(latencies)) * 1000
-    return Figures(len(ordered) / seconds, *(float(ordered[int(len(ordered) * part)]) for part in (0.5, 0.99)))
-
-
-def begin_anew(served: Served) -> None:
-    """Load the models again, and have each run once: how many instances they keep depends on what came before."""
-    given = {"tanh": np.zeros((1, 8), np.float32), "echo_fp32": np.zeros((4, 4), np.float32)}
-    given["powers"] = np.eye(SIDE, dtype=np.float32)
-    with _client(served) as client:
-        for model, array in given.items():
-            client.client.unload_model(model)
-            client.client.load_model(model)
-            client.infer(model, {"x": array})
-
-
-def run(served: Served, seconds: float, rate: float | None = None) -> Figures:
-    """Work with clients that behave: as fast as they can, or all together at a rate. Raises for a wrong answer."""
-    interval = WORKERS / rate if rate else 0.0
-    with ThreadPoolExecutor(WORKERS) as pool:
-        found = list(pool.map(lambda number: _behave(served, seconds, interval, number), range(WORKERS)))
-    return figures([latency for mine in found for latency in mine], seconds)
-
-
-def _behave(served: Served, seconds: float, interval: float, number: int) -> list[float]:
-    pause = threading.Event()
-    latencies: list[float] = []
-    with Triton("grpc", tritonclient.grpc, served.grpc) as client:
-        started = due = time.monotonic()
-        while (now := time.monotonic()) < started + seconds:
-            if due > now:
-                pause.wait(due - now)
-            due = max(due + interval, now)
-            given = np.add(numbers(), number + len(latencies) % 100, dtype=np.float32)
-            before = time.monotonic()
-            answer = client.infer("tanh", {"x": given}).as_numpy("y")
-            latencies.append(time.monotonic() - before)
-            if not np.allclose(answer, np.tanh(given), atol=1e-5):
-                raise AssertionError(f"a wrong answer to {given}: {answer}")
-    return latencies
-
-
-@contextmanager
-def misbehaving(served: Served, pause: float = 0.02) -> Iterator[None]:
-    """Others that misbehave, each again after a pause, until the context ends. Raises what none should have met."""
-    write(served.repository, COMING, {"1/model.onnx": onnx_file("Neg")})
-    words = [served.grpc, served.http, str(served.repository), str(pause)]
-    process = subprocess.Popen(
-        [sys.executable, "-m", __name__, *words],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=Path(__file__).parents[2],
-    )
-    assert process.stdout is not None
-    with process:
-        assert process.stdout.readline() == b"begun\n"
-        try:
-            yield
-        finally:
-            _, said = process.communicate()
-    if process.returncode:
-        raise AssertionError(said.decode())
 
 
 def main() -> None:
@@ -166,7 +86,7 @@ def _refused(*more: str) -> Iterator[None]:
             raise
 
 
-def _client(served: Served | Target) -> Triton:
+def _client(served: Target) -> Triton:
     return Triton("grpc", tritonclient.grpc, served.grpc)
 
 

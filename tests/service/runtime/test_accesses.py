@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnhal_service.runtime.chained import Access, dependencies
+from nnhal_service.runtime.accesses import Access, dependencies
 
 
 def reads(start: int, end: int, pool: int = 0) -> Access:

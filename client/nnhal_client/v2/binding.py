@@ -1,0 +1,131 @@
+"""A model of a server tied to memory of this process: what is written there is sent, and answers are copied there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from google.protobuf.message import Message
+
+from nnhal.arrays import Array
+from nnhal.errors import DeadObjectError, HalError, TransportError
+from nnhal.inference import grpc_service_pb2 as wire
+from nnhal.types import NO_DEADLINE, ErrorStatus
+from nnhal.types.layout import Dimensions
+from nnhal_client.reports import RunReport
+from nnhal_client.tensors import fill, input_dimensions
+from nnhal_client.v2.calls import INFER, R
+from nnhal_client.v2.messages import V2Tensor, outputs_of, request_of
+
+
+class Caller(Protocol):
+    """Calls methods of the protocol."""
+
+    def call(self, method: tuple[str, type[R]], request: Message, timeout: float | None = None) -> R:
+        """The answer; ``timeout`` is in seconds."""
+
+
+class Signature(NamedTuple):
+    """What is asked of a server: a model, the version that was named, and its tensors."""
+
+    name: str
+    version: str
+    inputs: Sequence[V2Tensor]
+    outputs: Sequence[V2Tensor]
+
+
+class BoundArrays:
+    """See Binding. Arrays have the model's own types, as in ``V2Model.run``."""
+
+    def __init__(
+        self,
+        model: Signature,
+        measure_timing: bool,
+        dimensions: Mapping[str, Dimensions],
+        memories: Mapping[str, object],
+    ) -> None:
+        """Raises ValueError where an input's dimensions are missing or not the model's, and for ``memories``: there is
+        none that a server elsewhere could use.
+        """
+        if memories:
+            raise ValueError(f"got memory for {sorted(memories)}, expected none: the session sends bytes")
+        self.measures = measure_timing
+        self.socket_bytes = 0
+        """Bytes of messages, both ways."""
+        self._model = model
+        self.dimensions = {
+            **{tensor.name: input_dimensions(tensor, dimensions) for tensor in model.inputs},
+            **{tensor.name: dimensions.get(tensor.name, tensor.dimensions) for tensor in model.outputs},
+        }
+        self.inputs: dict[str, Array] = {t.name: t.array(_blank(t, self.dimensions[t.name])) for t in model.inputs}
+        self.outputs: dict[str, Array] = {t.name: _blank(t, (0,) if t.is_open else t.dimensions) for t in model.outputs}
+        self._closed = False
+
+    def fill(self, inputs: Mapping[str, Array]) -> None:
+        """Copy arrays into the inputs. Raises ValueError where names, element types or dimensions differ."""
+        fill(self.inputs, inputs)
+
+    def _request(self) -> wire.ModelInferRequest:
+        if self._closed:
+            raise DeadObjectError(f"the binding of model {self._model.name!r} has been closed")
+        name, version, inputs, _ = self._model
+        return request_of(name, version, {tensor.name: tensor for tensor in inputs}, self.inputs)
+
+    def _take(self, request: wire.ModelInferRequest, response: wire.ModelInferResponse, started: int) -> RunReport:
+        """Copy outputs to where they belong. Raises TransportError where they are not the model's."""
+        answered = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        found = {name: np.asarray(value) for name, value in outputs_of(response).items()}
+        if found.keys() != self.outputs.keys():
+            raise TransportError(f"the answer has outputs {sorted(found)}, expected {sorted(self.outputs)}")
+        for name, array in found.items():
+            here = self.outputs[name]
+            if here.shape == array.shape and here.dtype == array.dtype:
+                here[...] = array
+            else:
+                self.outputs[name] = array.copy()
+        size = request.ByteSize() + response.ByteSize()
+        self.socket_bytes += size
+        dimensions = {name: array.shape for name, array in found.items()}
+        called, ended = (started, answered) if self.measures else (-1, -1)
+        return RunReport(answered - started, size, (), dimensions, called_ns=called, answered_ns=ended)
+
+
+class V2Binding(BoundArrays):
+    """See Binding. One run at a time. What the server's framework or devices took is not known: a report has the time
+    of the call, and no steps.
+    """
+
+    def __init__(
+        self,
+        caller: Caller,
+        model: Signature,
+        measure_timing: bool,
+        dimensions: Mapping[str, Dimensions],
+        memories: Mapping[str, object],
+    ) -> None:
+        super().__init__(model, measure_timing, dimensions, memories)
+        self._caller = caller
+
+    def run(self, deadline_ns: int = NO_DEADLINE) -> RunReport:
+        """Run it once. ``deadline_ns`` is an instant of CLOCK_BOOTTIME. Raises as every call."""
+        request, started = self._request(), time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        return self._take(request, self._caller.call(INFER, request, seconds_to(deadline_ns, started)), started)
+
+    def close(self) -> None:
+        """Run it no more. The arrays stay valid."""
+        self._closed = True
+
+
+def seconds_to(deadline_ns: int, now_ns: int) -> float | None:
+    """The time that is left for a call; None for any. Raises MISSED_DEADLINE_PERSISTENT where it is over."""
+    if deadline_ns == NO_DEADLINE:
+        return None
+    if deadline_ns <= now_ns:
+        raise HalError(ErrorStatus.MISSED_DEADLINE_PERSISTENT, "the deadline was over before the run began")
+    return (deadline_ns - now_ns) / 1e9
+
+
+def _blank(tensor: V2Tensor, dimensions: Dimensions) -> Array:
+    return np.full(dimensions, b"" if tensor.element_type.hasobject else 0, tensor.element_type)

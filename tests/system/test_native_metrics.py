@@ -1,0 +1,141 @@
+"""Metrics see what native clients run, also without the framework in between."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from nnhal.errors import HalError
+from nnhal_client import Framework, connect
+from tests.support.front_door import Devices, Served, addresses, devices, front_door
+from tests.support.repositories import onnx_file, write
+from tests.support.scrape import Scrape
+from tests.support.waiting import wait_until
+
+TANH = {"model": "tanh", "version": "1"}
+X_BYTES = 8 * 4
+LIVES = ("direct", "through the framework", "measured")
+
+
+@pytest.fixture(scope="module")
+def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server with a model of one step, and one of batches."""
+    repository = tmp_path_factory.mktemp("repository")
+    write(repository, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
+    write(repository, "batches", {"1/model.onnx": onnx_file(), "config.pbtxt": "max_batch_size: 8"})
+    with front_door(device_processes, repository, "--metrics-config", "histogram_latencies=true") as process:
+        yield process
+
+
+@pytest.fixture
+def framework(served: Served) -> Iterator[Framework]:
+    """A native session."""
+    with connect(served.endpoint.directory) as session:
+        yield session
+
+
+def scraped(served: Served) -> Scrape:
+    """The metrics of a server."""
+    return Scrape(httpx.get(f"http://{addresses(served.child)['metrics']}/metrics", timeout=60).content)
+
+
+@pytest.fixture
+def grown(served: Served) -> Callable[..., float]:
+    """By how much a metric has grown since the test began."""
+
+    before = scraped(served)
+
+    def since(name: str, **labels: str) -> float:
+        return scraped(served).sum(name, labels) - before.sum(name, labels)
+
+    return since
+
+
+@pytest.mark.parametrize(("direct", "measure"), [(True, False), (False, False), (False, True)], ids=LIVES)
+def test_every_run_of_a_model_of_the_repository_counts(
+    framework: Framework, grown: Callable[..., float], direct: bool, measure: bool
+) -> None:
+    binding = framework.open("tanh").bind(measure, direct=direct)
+    for _ in range(7):
+        assert binding.run().direct == direct
+    assert grown("nv_inference_request_success", **TANH) == 7
+    assert grown("nv_inference_count", **TANH) == 7
+    assert grown("nv_inference_exec_count", **TANH) == 7
+    assert grown("nv_inference_compute_infer_duration_us", **TANH) > 0
+    assert grown("nnhal_partition_runs_total", partition="0", device="cpu_acc", **TANH) == 7
+    assert grown("nnhal_partition_measured_runs_total", **TANH) == (7 if measure else 0)
+    assert grown("nnhal_edge_uses_total", source="", destination="cpu_acc", **TANH) == 7
+    assert grown("nnhal_edge_bytes_total", source="cpu_acc", destination="", **TANH) == 7 * X_BYTES
+    assert grown("nnhal_client_model_runs_total") == 0
+    # Of direct runs the device says how long they took all in all.
+    assert grown("nv_inference_request_duration_histogram_us_count", **TANH) == (0 if direct else 7)
+
+
+def test_runs_count_once_however_often_one_looks_and_when_the_binding_has_ended(
+    framework: Framework, grown: Callable[..., float]
+) -> None:
+    binding = framework.open("tanh").bind()
+    for number in range(1, 4):
+        binding.run()
+        assert grown("nnhal_partition_runs_total", **TANH) == number
+    binding.run()
+    binding.close()
+    assert grown("nnhal_partition_runs_total", **TANH) == 4
+    assert grown("nv_inference_count", **TANH) == 4
+
+
+def test_a_device_that_is_silent_says_later_what_has_been_run(tmp_path: Path) -> None:
+    write(tmp_path, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
+    with devices() as own, front_door(own, tmp_path) as served, connect(served.endpoint.directory) as session:
+        bindings = [session.open("tanh").bind() for _ in range(3)]
+        for binding in bindings:
+            assert binding.run().direct
+        os.kill(own.pids["cpu_acc"], signal.SIGSTOP)
+        try:
+            silent = scraped(served)
+        finally:
+            os.kill(own.pids["cpu_acc"], signal.SIGCONT)
+        assert silent.of("nnhal_device_up", {}, device="cpu_acc") == 0
+        assert silent.of("nv_inference_count", TANH) == 0
+
+        def all_are_counted() -> bool:
+            return scraped(served).of("nv_inference_count", TANH) == 3
+
+        wait_until(all_are_counted, "the device says what has been run")
+
+
+def test_a_batch_is_one_run_of_many_items(framework: Framework, grown: Callable[..., float]) -> None:
+    framework.open("batches").run({"x": np.zeros((5, 8), np.float32)})
+    assert grown("nv_inference_count", model="batches") == 5
+    assert grown("nnhal_partition_runs_total", model="batches") == 1
+    assert grown("nnhal_edge_bytes_total", model="batches", source="") == 5 * X_BYTES
+
+
+def test_models_that_clients_have_loaded_count_by_device(
+    framework: Framework, grown: Callable[..., float], tmp_path: Path
+) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(onnx_file(shape=(1, 8)))
+    model = framework.load(path, devices=["cpu_ref"])
+    direct, through = model.bind(), model.bind(direct=False)
+    for _ in range(4):
+        assert direct.run().direct
+    through.run()
+    model.bind(measure_timing=True).run()
+    with pytest.raises(HalError):
+        through.run(deadline_ns=1)
+    assert grown("nnhal_client_model_runs_total") == 6
+    assert grown("nnhal_client_model_failed_runs_total") == 1
+    assert grown("nnhal_client_model_seconds_total") > 0
+    assert grown("nnhal_client_model_partition_runs_total", device="cpu_ref") == 6
+    assert grown("nnhal_client_model_partition_runs_total", device="cpu_acc") == 0
+    direct.run()
+    model.unload()
+    assert grown("nnhal_client_model_runs_total") == 7
+    assert grown("nv_inference_count", **TANH) == 0

@@ -1,0 +1,75 @@
+"""A server's rate limit holds for native clients too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from nnhal.errors import HalError
+from nnhal.types import NO_DEADLINE, ErrorStatus
+from nnhal.v1 import framework_pb2 as wire
+from nnhal_client import Binding, Framework, connect
+from tests.support.front_door import Devices, front_door
+from tests.support.repositories import onnx_file, write
+
+ONCE = "0.0001"
+"""Runs a second: one now, and the next when the test is long over."""
+
+
+@pytest.fixture
+def limited(device_processes: Devices, tmp_path: Path) -> Iterator[Path]:
+    """The directory of a server on which a client may run once."""
+    write(tmp_path, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
+    with front_door(device_processes, tmp_path, "--rate-limit", ONCE) as served:
+        yield served.endpoint.directory
+
+
+def run_by_call(framework: Framework, binding: Binding) -> object:
+    """Over gRPC, where a run is a call like any other."""
+    request = wire.RunRequest(binding=binding._handle, deadline_ns=NO_DEADLINE)
+    return framework.calls.call(framework.stub.Run, request)
+
+
+def launch(framework: Framework, binding: Binding) -> object:
+    """Without waiting for it."""
+    request = wire.LaunchRunRequest(binding=binding._handle, deadline_ns=NO_DEADLINE, duration_ns=NO_DEADLINE)
+    return framework.calls.call(framework.stub.LaunchRun, request)
+
+
+def run(framework: Framework, binding: Binding) -> object:
+    """By the binding's channel."""
+    return binding.run()
+
+
+@pytest.mark.parametrize("way", [run, run_by_call, launch])
+def test_whoever_runs_too_often_is_told_to_come_later(
+    limited: Path, way: Callable[[Framework, Binding], object]
+) -> None:
+    with connect(limited) as session:
+        way(session, session.open("tanh").bind())
+        for next_way in (run, run_by_call, launch):
+            with connect(limited) as other, pytest.raises(HalError) as caught:
+                next_way(other, other.open("tanh").bind())
+            assert caught.value.status == ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
+            assert caught.value.message == "too many requests; come again later"
+
+
+def test_models_of_the_clients_own_are_limited_too(limited: Path, tmp_path: Path) -> None:
+    with connect(limited) as session:
+        binding = session.load(tmp_path / "tanh/1/model.onnx").bind()
+        assert not binding.run().direct
+        with pytest.raises(HalError, match="too many requests"):
+            binding.run()
+
+
+def test_a_client_with_a_rate_has_no_burst_of_its_own(limited: Path) -> None:
+    with connect(limited) as session:
+        assert not session.open("tanh").bind(direct=True).run().direct
+
+
+def test_without_a_limit_bursts_are_lent(device_processes: Devices, tmp_path: Path) -> None:
+    write(tmp_path, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
+    with front_door(device_processes, tmp_path) as served, connect(served.endpoint.directory) as session:
+        assert session.open("tanh").bind().run().direct
