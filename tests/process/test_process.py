@@ -209,3 +209,13 @@ def test_stopping_a_supervised_process_ends_it_cleanly(short_path: Path) -> None
         assert serves(endpoint)
         assert child.stop() == 0
         assert list(endpoint.directory.iterdir()) == []
+
+
+@pytest.mark.parametrize("driver", ["cpu_acc", "gpu_acc", "cpu_ref"])
+def test_no_file_is_opened_outside_of_the_endpoint(driver: str, short_path: Path) -> None:
+    """Libraries of devices report to nobody, and so keep nothing for that."""
+    with device_process(driver, short_path) as (child, endpoint), RemoteDevice(endpoint, "test") as device:
+        prepared, addition = device.prepare_model(addition_model()), addition_in_ashmem()
+        addition.check(lambda: prepared.execute(addition.request), 1, 2)
+        kinds = resources_of(child.pid).descriptors
+    assert [kind for kind in kinds if Path(kind).is_file()] == []

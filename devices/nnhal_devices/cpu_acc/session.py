@@ -61,7 +61,7 @@ def create_session(graph: Graph, threads: int, providers: Sequence[str] = CPU) -
     return Session(session, tuple(values.values()))
 
 
-# A device process reports to nobody, and leaves no files behind.
+# Some builds ask for it in this way only: a device process reports to nobody.
 onnxruntime.disable_telemetry_events()
 
 

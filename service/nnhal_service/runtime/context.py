@@ -17,6 +17,7 @@ from nnhal_service.runtime.cancellation import Cancellation
 from nnhal_service.runtime.chained import Launched
 from nnhal_service.runtime.current_plan import CurrentPlan
 from nnhal_service.runtime.direct import Lending, LentStep
+from nnhal_service.runtime.failures import let_go
 from nnhal_service.runtime.launched_run import LaunchedRun, Ways, launch_run
 from nnhal_service.runtime.ledger import ledger_of
 from nnhal_service.runtime.prepared_plan import PreparedPlan
@@ -245,7 +246,8 @@ class ExecutionContext:
         before = bound.socket_bytes
         try:
             reports, outputs = attempt(deadline_ns)
-        except BaseException:
+        except BaseException as error:
+            let_go(error)
             used.note_failed()
             if watcher is not None:
                 watcher.failed(self, time.perf_counter_ns() - started)

@@ -1,7 +1,8 @@
-"""Errors of runs that the engine drives."""
+"""Errors of runs."""
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
 
 from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
@@ -25,3 +26,17 @@ def of_both(first: NnhalError, further: NnhalError) -> NnhalError:
         return HalError(first.status, message)
     kind = DeadObjectError if isinstance(further, DeadObjectError) else TransportError
     return kind(message)
+
+
+def let_go(error: BaseException) -> None:
+    """Have the frames that an error has come through, and those of its causes, hold nothing any more.
+
+    One that is raised again in a function that was given it is held by that function's frame, which it holds itself:
+    with them the memory of the run would stay until Python looks for circles.
+    """
+    known: set[int] = set()
+    follow: BaseException | None = error
+    while follow is not None and id(follow) not in known:
+        known.add(id(follow))
+        traceback.clear_frames(follow.__traceback__)
+        follow = follow.__cause__ or follow.__context__

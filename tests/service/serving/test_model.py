@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -356,6 +357,33 @@ def test_a_closed_model_refuses_and_holds_nothing(serve: Serve) -> None:
     held.release()
     del held
     assert mapped_regions()[0] == regions
+
+
+@pytest.mark.parametrize("wanted", ["answered", "late", "given up"])
+def test_runs_that_fail_hold_nothing_of_a_closed_model(serve: Serve, wanted: str) -> None:
+    """Nothing of them waits for Python to look for circles."""
+    size = helper.make_node("Range", ["zero", "x", "one"], ["y"])
+    model = onnx_model([size], {"x": []}, ["y"], {"zero": np.float32(0), "one": np.float32(1)})
+    gc.collect()
+    gc.disable()
+    try:
+        regions, _ = mapped_regions()
+        served = serve(model)
+        cancellation = Cancellation()
+        deadline = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + 10**6 if wanted == "late" else NO_DEADLINE
+        if wanted == "given up":
+            threading.Timer(0.001, cancellation.cancel).start()
+        for count in (10, 10**4, 10**7):  # which no instance has room for at first
+            request = InferenceRequest(
+                {"x": np.array(count, np.float32)}, deadline_ns=deadline, cancellation=cancellation
+            )
+            with suppress(ServingError):
+                served.infer(request).release()
+        served.close()
+        del served
+        wait_until(lambda: mapped_regions()[0] == regions, "its memory is free")
+    finally:
+        gc.enable()
 
 
 def test_closing_waits_for_what_runs(serve: Serve) -> None:
