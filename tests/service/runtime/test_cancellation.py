@@ -4,37 +4,24 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from nnhal.arrays import Array
-from nnhal.types import ErrorStatus, Model, Operand, OperandType, OperationType
+from nnhal.types import ErrorStatus, Model, Operand
 from nnhal_service.partition import Fallback
 from nnhal_service.runtime.cancellation import CancelledRunError
 from nnhal_service.serving import Cancellation
-from tests.support.picky import CPU, Bound, Loader, Picky, serving
+from tests.support.picky import Bound, Loader, Picky
 from tests.support.resources import resources_of
 from tests.support.subgraphs import INT32, Program, counting_loop
+from tests.support.three_steps import ADD, EXPECTED, F32, MUL, TANH, X, add_mul_tanh, runs
 from tests.support.waiting import wait_until
 
-F32 = OperandType.TENSOR_FLOAT32
-ADD, MUL, TANH = OperationType.ADD, OperationType.MUL, OperationType.TANH
 NONE = ErrorStatus.NONE
-
-
-def chain() -> Model:
-    """tanh(2 * x * x), in three steps where each operation has a device of its own."""
-    program = Program()
-    main = program.graph()
-    x, none = main.input((2,), F32), main.constant(0, INT32)
-    doubled = main.operation(ADD, [x, x, none], Operand(F32, (2,)))
-    product = main.operation(MUL, [doubled, x, none], Operand(F32, (2,)))
-    main.returns(main.operation(TANH, [product], Operand(F32, (2,))))
-    return program.model()
 
 
 def branches() -> Model:
@@ -46,26 +33,6 @@ def branches() -> Model:
     square = main.operation(MUL, [x, x, none], Operand(F32, (2,)))
     main.returns(doubled, square, main.operation(TANH, [x], Operand(F32, (2,))))
     return program.model()
-
-
-X = np.array([0.5, -0.25], np.float32)
-EXPECTED = pytest.approx([float(value) for value in np.tanh(2 * X * X)], abs=1e-6)
-
-
-@pytest.fixture
-def devices() -> list[Picky]:
-    """One for each of the operations, and the CPU."""
-    return [Picky("add", (ADD,)), Picky("mul", (MUL,)), Picky("tanh", (TANH,)), Picky(CPU, ratio=1.0)]
-
-
-@pytest.fixture
-def load(short_path: Path, devices: list[Picky]) -> Iterator[Loader]:
-    with serving(short_path, *devices) as loader:
-        yield loader
-
-
-def runs(devices: list[Picky]) -> list[int]:
-    return [device.runs for device in devices]
 
 
 def giving_up(cancellation: Cancellation, status: ErrorStatus = NONE) -> Callable[[], ErrorStatus]:
@@ -96,7 +63,7 @@ def runner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 @pytest.mark.usefixtures("runner")
 @pytest.mark.parametrize("during", [0, 1])
 def test_no_step_begins_after_that_which_runs(load: Loader, devices: list[Picky], during: int) -> None:
-    bound = Bound(load(chain()), [X], [2])
+    bound = Bound(load(add_mul_tanh()), [X], [2])
     bound.run()
     for _ in range(3):
         before, cancellation = runs(devices), Cancellation()
@@ -114,7 +81,7 @@ def test_no_step_begins_after_that_which_runs(load: Loader, devices: list[Picky]
 def test_a_step_that_fails_when_nobody_wants_it_has_no_stand_in(
     load: Loader, devices: list[Picky], fallback: Fallback
 ) -> None:
-    bound, cancellation = Bound(load(chain(), fallback), [X], [2]), Cancellation()
+    bound, cancellation = Bound(load(add_mul_tanh(), fallback), [X], [2]), Cancellation()
     devices[1].fails = giving_up(cancellation, ErrorStatus.GENERAL_FAILURE)
     with pytest.raises(CancelledRunError):
         bound.run(cancellation)
@@ -165,7 +132,7 @@ def test_steps_beside_the_one_that_runs_have_ended_when_the_caller_is_told(load:
 
 @pytest.mark.usefixtures("runner")
 def test_a_run_that_was_given_up_before_runs_nothing_but_its_first_step(load: Loader, devices: list[Picky]) -> None:
-    bound, cancellation = Bound(load(chain()), [X], [2]), Cancellation()
+    bound, cancellation = Bound(load(add_mul_tanh()), [X], [2]), Cancellation()
     cancellation.cancel()
     with pytest.raises(CancelledRunError):
         bound.run(cancellation)
@@ -173,7 +140,7 @@ def test_a_run_that_was_given_up_before_runs_nothing_but_its_first_step(load: Lo
 
 
 def test_runs_that_are_given_up_at_any_moment_leave_the_binding_as_it_was(load: Loader, devices: list[Picky]) -> None:
-    bound = Bound(load(chain()), [X], [2])
+    bound = Bound(load(add_mul_tanh()), [X], [2])
     bound.run()
     held = resources_of(os.getpid())
     cancelled = 0

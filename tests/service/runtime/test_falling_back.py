@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,53 +9,16 @@ import pytest
 
 from nnhal.errors import HalError
 from nnhal.memory import create_ashmem, open_pool
-from nnhal.types import DataLocation, ErrorStatus, Model, Operand, OperandType, OperationType
+from nnhal.types import DataLocation, ErrorStatus, Model, Operand, OperationType
 from nnhal_service.partition import Fallback
 from nnhal_service.runtime import LoadedModel, TensorBinding
 from tests.support.buffers import Buffer
 from tests.support.picky import CPU, Bound, Loader, Picky, always, serving
 from tests.support.subgraphs import I32, INT32, Program, branches
+from tests.support.three_steps import ADD, EXPECTED, F32, MUL, TANH, X, add_mul_tanh, runs
 
-F32 = OperandType.TENSOR_FLOAT32
-ADD, MUL, SQRT, TANH, WHILE = (
-    OperationType.ADD,
-    OperationType.MUL,
-    OperationType.SQRT,
-    OperationType.TANH,
-    OperationType.WHILE,
-)
+SQRT, WHILE = OperationType.SQRT, OperationType.WHILE
 GENERAL_FAILURE = ErrorStatus.GENERAL_FAILURE
-
-
-def add_mul_tanh() -> Model:
-    """tanh(2 * x * x), in three steps where each operation has a device of its own."""
-    program = Program()
-    main = program.graph()
-    x, none = main.input((2,), F32), main.constant(0, INT32)
-    doubled = main.operation(ADD, [x, x, none], Operand(F32, (2,)))
-    product = main.operation(MUL, [doubled, x, none], Operand(F32, (2,)))
-    main.returns(main.operation(TANH, [product], Operand(F32, (2,))))
-    return program.model()
-
-
-X = np.array([0.5, -0.25], np.float32)
-EXPECTED = pytest.approx([float(value) for value in np.tanh(2 * X * X)], abs=1e-6)
-
-
-@pytest.fixture
-def devices() -> list[Picky]:
-    """One for each of the operations, and the CPU."""
-    return [Picky("add", (ADD,)), Picky("mul", (MUL,)), Picky("tanh", (TANH,)), Picky(CPU, ratio=1.0)]
-
-
-@pytest.fixture
-def load(short_path: Path, devices: list[Picky]) -> Iterator[Loader]:
-    with serving(short_path, *devices) as loader:
-        yield loader
-
-
-def runs(devices: list[Picky]) -> list[int]:
-    return [device.runs for device in devices]
 
 
 @pytest.mark.contract("FB-03")

@@ -160,20 +160,13 @@ class DeviceServicer(device_pb2_grpc.DeviceServiceServicer):
         yield wire.Preparation(launched=wire.Launched())
         try:
             prepared = _guarded(work)
-            if not context.is_active():
+            if not context.is_active():  # nobody would ever release it
                 return
-            client = self._clients.of(context)
-            handle = client.add(prepared)
+            handle = self._clients.of(context).add(prepared)
         except HalError as error:
             yield _failed(error)
             return
-        is_known = False
-        try:
-            yield wire.Preparation(notified=wire.Notified(prepared_model=handle))
-            is_known = True
-        finally:
-            if not is_known:  # the client has left before: nobody would ever release it
-                client.release(handle)
+        yield wire.Preparation(notified=wire.Notified(prepared_model=handle))
 
 
 def _cache_files(

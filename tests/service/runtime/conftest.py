@@ -1,0 +1,24 @@
+"""Devices of which each runs one operation of ``three_steps``, and what loads models over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.picky import Loader, Picky, serving
+from tests.support.three_steps import one_device_each
+
+
+@pytest.fixture
+def devices() -> list[Picky]:
+    """See ``one_device_each``."""
+    return one_device_each()
+
+
+@pytest.fixture
+def load(short_path: Path, devices: list[Picky]) -> Iterator[Loader]:
+    """Loads models over them."""
+    with serving(short_path, *devices) as loader:
+        yield loader
