@@ -12,7 +12,7 @@ from types import TracebackType
 
 import structlog
 
-from nnhal_service.access import Tls
+from nnhal_service.access import MemoryBudget, Tls
 from nnhal_service.front_settings import (
     connection_limits,
     guard_of,
@@ -89,6 +89,7 @@ class FrontDoor:
         self._directory = directory
         self._tls: Tls | None = tls_of(settings)
         self._guard = guard_of(settings)
+        self._budget = MemoryBudget(settings.request_memory)
         self._health: ModelHealth | None = None
         self.addresses: dict[str, str] = {}
         opener = Opener(fleet, self._serve, settings.cache_directory)
@@ -158,7 +159,13 @@ class FrontDoor:
         front = GrpcFront(
             [listener_of(settings, settings.grpc_host, settings.grpc_port).address, f"unix:{directory / _SOCKET}"],
             InferenceServicer(
-                server, models, self._tracer, self._log_settings, memory, native_directory=str(directory.resolve())
+                server,
+                models,
+                self._tracer,
+                self._log_settings,
+                memory,
+                native_directory=str(directory.resolve()),
+                budget=self._budget,
             ),
             models,
             Limits(settings.inference_threads, message_bytes=settings.grpc_max_message_size),
@@ -180,6 +187,7 @@ class FrontDoor:
             undo.enter_context(ThreadPoolExecutor(settings.inference_threads, "v2-http")),
             settings.http_max_input_size,
             memory,
+            self._budget,
         )
         listener = listener_of(settings, settings.http_host, settings.http_port)
         front = HttpServer(listener, create_app(services), self._tls, connection_limits(settings))

@@ -20,6 +20,7 @@ def repository_options(settings: ServiceSettings) -> RepositoryOptions:
         settings.strict_readiness,
         settings.exit_on_error,
         settings.model_config_name,
+        max_models=settings.max_models,
     )
 
 

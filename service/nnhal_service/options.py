@@ -60,6 +60,9 @@ def _add_models(group: argparse._ArgumentGroup) -> None:
         "--load-model", metavar="NAME", action="append", help="in mode explicit: load it at the start; '*' for all"
     )
     group.add_argument("--repository-poll-secs", metavar="S", help="in mode poll: how often to look (default 15)")
+    group.add_argument(
+        "--max-models", metavar="N", help="versions loaded at a time, and models of a native client (default 1024)"
+    )
     group.add_argument("--model-config-name", metavar="NAME", help="use configs/NAME.pbtxt where a model has it")
     _add_flag(group, "--strict-readiness", "be ready only when every model is (default true)")
     _add_flag(group, "--exit-on-error", "end where a model fails at the start (default true)")
@@ -80,6 +83,9 @@ def _add_fronts(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--grpc-max-message-size", metavar="BYTES", help="of a message (default 2 GiB)")
     group.add_argument(
         "--inference-threads", metavar="N", help="requests that each front serves at a time (default 16)"
+    )
+    group.add_argument(
+        "--request-memory", metavar="BYTES", help="that all requests hold at a time (default 4 GiB, 0 for no limit)"
     )
     _add_flag(group, "--allow-client-shm", "let clients register files in /dev/shm (default false)")
     group.add_argument(

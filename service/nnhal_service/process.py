@@ -33,7 +33,7 @@ class FrameworkProcess:
 
     def __init__(self, endpoint: Endpoint, devices: Mapping[str, Endpoint], settings: ServiceSettings) -> None:
         """Raises OSError or ValueError for an endpoint or settings of no use."""
-        clients = Clients(partial(Client, rates=rates_of(settings)))
+        clients = Clients(partial(Client, rates=rates_of(settings), max_models=settings.max_models))
         limits = Limits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
         fleet = Fleet(devices)
         runs = ClientModelRuns()

@@ -44,6 +44,9 @@ class ServiceSettings(ProcessSettings):
     exit_on_error: bool = True
     """A model that fails at the start ends the process."""
 
+    max_models: int = Field(default=1024, ge=0)
+    """Versions of models that the repository has loaded at a time, and models of one native client; 0 for no limit."""
+
     model_config_name: str = ""
     """Which of the models' other configurations to use."""
 
@@ -72,6 +75,9 @@ class ServiceSettings(ProcessSettings):
 
     inference_threads: int = Field(default=16, ge=1, le=256)
     """Requests that each front serves at a time."""
+
+    request_memory: int = Field(default=4096 * _MEBIBYTE, ge=0)
+    """Bytes that the requests of all clients hold at a time; 0 for no limit."""
 
     allow_client_shm: bool = False
     """Clients may register files in /dev/shm."""

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
+from typing import NoReturn
 
 import numpy as np
 import tritonclient.grpc
@@ -50,15 +52,14 @@ class ShmClient:
             pass
 
 
-def main() -> None:
-    """Work until killed."""
-    address, key = sys.argv[1:]
+def use_for_ever(address: str, key: str, registered: Callable[[], None]) -> NoReturn:
+    """Register and use a region; ``registered`` is called when it is. Exits with the words for a wrong answer."""
     region = shm.create_shared_memory_region("mine", key, 2 * BYTES)
     given = np.arange(4 * ROWS, dtype=np.float32).reshape(ROWS, 4)
     shm.set_shared_memory_region(region, [given])
     client = tritonclient.grpc.InferenceServerClient(address)
     client.register_system_shared_memory("mine", key, 2 * BYTES)
-    print("registered", flush=True)
+    registered()
     tensor = tritonclient.grpc.InferInput("x", [ROWS, 4], "FP32")
     tensor.set_shared_memory("mine", BYTES)
     wanted = tritonclient.grpc.InferRequestedOutput("y")
@@ -67,6 +68,12 @@ def main() -> None:
         client.infer("echo_fp32", [tensor], outputs=[wanted])
         if not (shm.get_contents_as_numpy(region, np.float32, [ROWS, 4], BYTES) == given).all():
             sys.exit("another's numbers")
+
+
+def main() -> None:
+    """Work until killed."""
+    address, key = sys.argv[1:]
+    use_for_ever(address, key, lambda: print("registered", flush=True))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import grpc
 
+from nnhal_service.access import MemoryBudget
 from nnhal_service.v2.grpc import GrpcFront, InferenceServicer, Limits
 from tests.support.v2 import SERVER, FakeLog, FakeMemory, FakeModel, FakeRepository, FakeTrace
 
@@ -34,11 +35,17 @@ def _owner(context: grpc.ServicerContext) -> str:
 
 
 @contextmanager
-def serving(directory: Path, model: FakeModel, limits: Limits = _LIMITS, memory: bool = True) -> Iterator[Served]:
+def serving(
+    directory: Path,
+    model: FakeModel,
+    limits: Limits = _LIMITS,
+    memory: bool = True,
+    budget: MemoryBudget | None = None,
+) -> Iterator[Served]:
     """Serve one model."""
     with ExitStack() as stack:
         repository, regions, trace, log = FakeRepository(model), FakeMemory(), FakeTrace(), FakeLog()
-        servicer = InferenceServicer(SERVER, repository, trace, log, regions if memory else None, _owner)
+        servicer = InferenceServicer(SERVER, repository, trace, log, regions if memory else None, _owner, budget=budget)
         address = f"unix:{directory / 'v2.sock'}"
         front = stack.enter_context(GrpcFront([address], servicer, repository, limits))
         channel = stack.enter_context(grpc.insecure_channel(address, options=_OPTIONS))

@@ -33,9 +33,12 @@ class Binding:
 class Client(Ownership):
     """A client of the framework."""
 
-    def __init__(self, session: Session, rates: RateLimits | None = None) -> None:
-        """``rates`` are for runs; each user of the host has one bucket, however many sessions."""
+    def __init__(self, session: Session, rates: RateLimits | None = None, max_models: int = 0) -> None:
+        """``rates`` are for runs; each user of the host has one bucket, however many sessions. ``max_models`` may be
+        loaded at a time, 0 for any number.
+        """
         self._rates = rates
+        self._max_models = max_models
         self._user = f"user {session.uid}"
         self._names = threading.Lock()
         self._models: dict[str, LoadedModel] | None = {}
@@ -57,18 +60,24 @@ class Client(Ownership):
     def add_model(self, name: str, model: LoadedModel) -> None:
         """Know a model by a name, and release it with the session.
 
-        Raises INVALID_ARGUMENT where the name is taken, DEVICE_UNAVAILABLE where the session ended while the model was
-        loaded; the model is then released at once.
+        Raises INVALID_ARGUMENT where the name is taken, RESOURCE_EXHAUSTED_TRANSIENT where it has too many already,
+        DEVICE_UNAVAILABLE where the session ended while the model was loaded; the model is then released at once.
         """
         with self._names:
             models = self._models
-            if models is not None and name not in models:
+            is_full = bool(self._max_models) and len(models or {}) >= self._max_models
+            if models is not None and name not in models and not is_full:
                 models[name] = model
                 return
         model.close()
         if models is None:
             raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the session is over")
-        invalid_argument(f"a model called {name!r} is loaded already in this session")
+        if name in models:
+            invalid_argument(f"a model called {name!r} is loaded already in this session")
+        raise HalError(
+            ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT,
+            f"the session has {self._max_models} models loaded, which is all that --max-models allows",
+        )
 
     def model(self, name: str) -> LoadedModel:
         """A loaded model. Raises INVALID_ARGUMENT."""

@@ -27,7 +27,7 @@ class RepositoryOptions:
     In ``strict`` mode the repository is ready only when every model is that it was to load. With ``exit_on_error``
     starting fails where one cannot be loaded. ``config_name`` is that of files in ``configs``, which go before
     ``config.pbtxt``. ``load_threads`` models are loaded at a time. A version that is unloaded or replaced has
-    ``drain_seconds`` to finish.
+    ``drain_seconds`` to finish. ``max_models`` versions of models may be loaded, 0 for any number.
     """
 
     paths: tuple[Path, ...] = ()
@@ -39,6 +39,7 @@ class RepositoryOptions:
     config_name: str = ""
     load_threads: int = 4
     drain_seconds: float = 30.0
+    max_models: int = 0
 
     def __post_init__(self) -> None:
         """Raises ValueError."""

@@ -16,6 +16,7 @@ from nnhal_service.repository.index import ModelIndex, ModelState
 from nnhal_service.repository.layout import Wanted, fingerprint_of, model_names, sources, the_source, wanted_of
 from nnhal_service.repository.names import require_model_name, version_of
 from nnhal_service.repository.options import ALL, ControlMode, RepositoryOptions
+from nnhal_service.repository.places import Places
 from nnhal_service.repository.ready import Lease, Open, ReadyVersion, S
 from nnhal_service.repository.source import GivenSource, ModelSource
 from nnhal_service.serving.errors import ErrorKind, ServingError
@@ -40,6 +41,7 @@ class Repository(Generic[S]):
         self._open_version = open_version
         self._lock = threading.Lock()
         self._entries: dict[str, Entry[S]] = {}
+        self._places = Places(options.max_models)
         self._slots = threading.BoundedSemaphore(options.load_threads)
         self._polling = threading.Lock()
         self._stopped = threading.Event()
@@ -130,7 +132,8 @@ class Repository(Generic[S]):
 
         ``config`` is a configuration in JSON that goes before that of the model's folder. ``files`` go before the whole
         folder: ``file:VERSION/NAME`` to their content. Raises ServingError: UNAVAILABLE where clients may not,
-        NOT_FOUND for a model that is in no repository, and others for what is wrong with it.
+        NOT_FOUND for a model that is in no repository, RESOURCE_EXHAUSTED where too much is loaded, and others for what
+        is wrong with it.
         """
         self._require_explicit()
         require_model_name(name)
@@ -179,11 +182,14 @@ class Repository(Generic[S]):
         entry = self._entry(name)
         with entry.changing:
             try:
-                with self._slots:
-                    old = self._replaced(entry, given, config)
+                try:
+                    with self._slots:
+                        old = self._replaced(entry, given, config)
+                finally:
+                    self._changed(name)
+                self._close(entry, old)
             finally:
-                self._changed(name)
-            self._close(entry, old)
+                self._places.keep(name, len(entry.ready))
 
     def _replaced(self, entry: Entry[S], given: ModelSource | None, config: str | None) -> dict[int, ReadyVersion[S]]:
         """Put what is wanted in the place of what serves, which is returned. Raises ServingError."""
@@ -194,11 +200,14 @@ class Repository(Generic[S]):
             entry.tried = None if given else fingerprint_of(sources(self._options.paths, name))
             wanted = self._wanted(name, given, config)
             versions = wanted.versions
+            self._places.take(name, len(versions))
             entry.loading(versions)
             old = entry.replace(self._opened(entry, wanted))
         except ServingError as error:
             _log.warning("a model cannot be loaded", model=name, reason=error.message)
             entry.failed(versions, error.message)
+            if error.kind == ErrorKind.RESOURCE_EXHAUSTED:
+                entry.tried = None  # there may be room for it when it is next looked at
             raise
         except Exception as error:
             # Whatever a file does to what reads it, the others go on, and the client is told nothing internal.
@@ -239,7 +248,10 @@ class Repository(Generic[S]):
     def _unload(self, name: str) -> None:
         entry = self._entry(name)
         with entry.changing:
-            self._close(entry, entry.replace({}))
+            try:
+                self._close(entry, entry.replace({}))
+            finally:
+                self._places.keep(name, 0)
 
     def _remove(self, name: str) -> None:
         """Unload a model whose folder is gone."""

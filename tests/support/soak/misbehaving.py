@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
@@ -23,11 +25,14 @@ import tritonclient.utils.shared_memory as shm
 from tritonclient.utils import InferenceServerException
 
 from tests.support.repositories import numbers
-from tests.support.shm_clients import ShmClient
+from tests.support.shm_clients import use_for_ever
 from tests.support.soak.good_clients import SIDE
 from tests.support.tritonclients import Triton, status_of
 
 COMING = "comes_and_goes"
+# Processes that die are made by one that has imported everything: else that would be most of what they cost this host.
+_FORKS = get_context("forkserver")
+_FORKS.set_forkserver_preload(["tests.support.shm_clients"])
 _HTTP = b"POST /v2/models/tanh/infer HTTP/1.1\r\nHost: x\r\n"
 _PROTOCOL_ERRORS = {"INVALID_ARGUMENT", "NOT_FOUND", "UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"}
 """What a client that misbehaves may be told."""
@@ -144,8 +149,21 @@ def _shorten_a_region(served: Target, source: random.Random) -> None:
 
 def _die(served: Target, source: random.Random) -> None:
     """A process with shared memory and requests, killed."""
-    with ShmClient(served.grpc, f"nnhal_soak_{os.getpid()}_{source.getrandbits(32)}") as client:
-        client.wait_until_registered()
+    key = f"nnhal_soak_{os.getpid()}_{source.getrandbits(32)}"
+    told, tell = _FORKS.Pipe(duplex=False)
+    with told, tell:
+        process = _FORKS.Process(target=_live, args=(served.grpc, key, tell))
+        process.start()
+        tell.close()
+        told.recv()
+        process.kill()
+        process.join()
+        process.close()
+    Path("/dev/shm", key).unlink()
+
+
+def _live(address: str, key: str, tell: Connection) -> None:
+    use_for_ever(address, key, lambda: tell.send("registered"))
 
 
 def _load_and_unload(served: Target, source: random.Random) -> None:

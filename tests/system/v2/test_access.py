@@ -235,6 +235,8 @@ def gets_in_by_http(secure: Served, context: ssl.SSLContext) -> bool:
         (("--tokens", "nothing.toml"), "nothing.toml"),
         (("--rate-limit", "-1"), "rate_limit"),
         (("--http-max-input-size", "0"), "http_max_input_size"),
+        (("--request-memory", "-1"), "request_memory"),
+        (("--max-models", "-1"), "max_models"),
         (("--allow-http=perhaps",), "expected true or false"),
         (("--http-host", "nowhere.invalid", "--insecure"), "nnhal serve: "),
     ],

@@ -10,6 +10,7 @@ import grpc
 
 from nnhal.inference.grpc_service_pb2 import ModelInferResponse, ModelStreamInferResponse
 from nnhal.types import NO_DEADLINE
+from nnhal_service.access import MemoryBudget
 from nnhal_service.observability import TRACEPARENT, RequestScope
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.request import Cancellation, Parameter
@@ -35,6 +36,7 @@ _ALONE = _Form(encode_response)
 # Each request of a stream has one response, which is thereby the last.
 _IN_STREAM = _Form(encode_stream_response, (("triton_final_response", True),))
 _NOBODY = Client("", None)
+_NO_REQUEST = CutRequest(b"", "", [])
 
 
 class _Call:
@@ -77,21 +79,27 @@ class Inference:
     """The two calls that run models. They take and give the bytes of messages; see ``wire``."""
 
     def __init__(
-        self, repository: ModelRepository, memory: SharedMemory | None, owner: Callable[[grpc.ServicerContext], str]
+        self,
+        repository: ModelRepository,
+        memory: SharedMemory | None,
+        owner: Callable[[grpc.ServicerContext], str],
+        budget: MemoryBudget,
     ) -> None:
         self._repository = repository
         self._memory = memory
         self._owner = owner
+        self._budget = budget
 
     def one(self, data: bytes, context: grpc.ServicerContext) -> bytes:
         """ModelInfer."""
         arrived_ns = time.monotonic_ns()
         with RequestScope(_traceparent(context)) as scope:
             try:
-                cut = cut_request(data)
-                head = head_of(cut.head)
-                scope.name(head.model_name, cut.id)
-                return self._run(head, cut, _Call(context), self._client(context), _ALONE, arrived_ns)
+                with self._budget.charge(len(data)):
+                    cut = cut_request(data)
+                    head = head_of(cut.head)
+                    scope.name(head.model_name, cut.id)
+                    return self._run(head, cut, _Call(context), self._client(context), _ALONE, arrived_ns)
             except Exception as error:
                 answer = answer_for(error, "ModelInfer")
         abort(context, answer)
@@ -105,16 +113,19 @@ class Inference:
             request_id = ""
             with RequestScope(traceparent) as scope:
                 try:
-                    cut = cut_request(data)
-                    request_id = cut.id
-                    head = head_of(cut.head)
-                    scope.name(head.model_name, request_id)
-                    answer = self._run(head, cut, call, client, _IN_STREAM, arrived_ns)
+                    with self._budget.charge(len(data)):
+                        cut = cut_request(data)
+                        request_id = cut.id
+                        head = head_of(cut.head)
+                        scope.name(head.model_name, request_id)
+                        answer = self._run(head, cut, call, client, _IN_STREAM, arrived_ns)
                 except Exception as error:
                     refusal = answer_for(error, "ModelStreamInfer")
                     if by_status:
                         abort(context, refusal)
                     answer = _stream_refusal(request_id, refusal)
+            # What is charged no more is held no more, however long the client takes for its next request.
+            data, cut = b"", _NO_REQUEST
             yield answer
 
     def _client(self, context: grpc.ServicerContext) -> Client:

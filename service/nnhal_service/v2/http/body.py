@@ -4,52 +4,65 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections.abc import Iterator
 
 from starlette.requests import ClientDisconnect, Request
 
+from nnhal_service.access import Charge
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 _WINDOW_BITS = {"gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 _LEVEL = 1
 """Speed before size: both ends are near."""
+_PIECE = 1 << 20
+"""Bytes that are decompressed before they are charged, at most."""
 
 
-async def read_body(request: Request, max_bytes: int) -> bytes | bytearray:
-    """The body, decompressed.
+async def read_body(request: Request, max_bytes: int, charge: Charge) -> bytes | bytearray:
+    """The body, decompressed. The charge grows with it.
 
-    Raises INVALID_ARGUMENT where it is too long or is not what it is said to be, CANCELLED where it does not end.
+    Raises INVALID_ARGUMENT where it is too long or is not what it is said to be, CANCELLED where it does not end, and
+    RESOURCE_EXHAUSTED where requests hold too much.
     """
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > max_bytes:
         raise _too_long(max_bytes)
-    chunks = []
-    size = 0
+    body: bytes | bytearray = b""
     try:
         async for chunk in request.stream():
-            size += len(chunk)
-            if size > max_bytes:
+            if len(body) + len(chunk) > max_bytes:
                 raise _too_long(max_bytes)
-            chunks.append(chunk)
+            charge.grow(len(chunk))
+            if not body:  # mostly it is the only one
+                body = chunk
+                continue
+            if not isinstance(body, bytearray):
+                body = bytearray(body)
+            body += chunk
     except ClientDisconnect as error:
         raise ServingError(ErrorKind.CANCELLED, "the client has left before the end of its body") from error
-    body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-    return decompress(body, request.headers.get("content-encoding", ""), max_bytes)
+    return decompress(body, request.headers.get("content-encoding", ""), max_bytes, charge)
 
 
-def decompress(body: bytes, encoding: str, max_bytes: int) -> bytes:
-    """Raises INVALID_ARGUMENT for an encoding that is not known, content that is not so encoded, or too much of it."""
+def decompress(body: bytes | bytearray, encoding: str, max_bytes: int, charge: Charge) -> bytes | bytearray:
+    """Raises INVALID_ARGUMENT for an encoding that is not known, content that is not so encoded, or too much of it, and
+    RESOURCE_EXHAUSTED where requests hold too much with it.
+    """
     encoding = encoding.strip().lower()
     if encoding in ("", "identity"):
         return body
     if encoding not in _WINDOW_BITS:
         raise _refuse(f"Content-Encoding {encoding!r}, expected one of identity, {', '.join(_WINDOW_BITS)}")
     decompressor = zlib.decompressobj(_WINDOW_BITS[encoding])
+    content = bytearray()
     try:
-        content = decompressor.decompress(body, max_bytes + 1)
+        for piece in _decompressed(body, decompressor):
+            if len(content) + len(piece) > max_bytes:
+                raise _too_long(max_bytes)
+            charge.grow(len(piece))
+            content += piece
     except zlib.error as error:
         raise _refuse(f"the body is not {encoding}: {error}") from error
-    if len(content) > max_bytes:
-        raise _too_long(max_bytes)
     if not decompressor.eof:
         raise _refuse(f"the body ends before its {encoding} does")
     return content
@@ -68,6 +81,19 @@ def compressed(content: bytes, accepted: str) -> tuple[bytes, str]:
         if name == "identity":
             break
     return content, ""
+
+
+def _decompressed(body: bytes | bytearray, decompressor: zlib._Decompress) -> Iterator[bytes]:
+    """In pieces, until the content or the body ends."""
+    view = memoryview(body)
+    for start in range(0, len(body), _PIECE):
+        rest: bytes | memoryview = view[start : start + _PIECE]
+        goes_on = True
+        while goes_on and not decompressor.eof:
+            piece = decompressor.decompress(rest, _PIECE)
+            yield piece
+            rest = decompressor.unconsumed_tail
+            goes_on = len(piece) == _PIECE or bool(rest)
 
 
 def _refuse(message: str) -> ServingError:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from nnhal_service.access import Guard
+from nnhal_service.access import Guard, MemoryBudget
 from nnhal_service.v2.backend import LogSettings, ModelRepository, ServerDescription, SharedMemory, TraceSettings
 
 
@@ -13,7 +13,8 @@ from nnhal_service.v2.backend import LogSettings, ModelRepository, ServerDescrip
 class Services:
     """All that is behind the front. Without ``memory`` clients may register none.
 
-    ``workers`` run inferences, as many at a time as it has threads; ``max_bytes`` is what a body may have.
+    ``workers`` run inferences, as many at a time as it has threads; ``max_bytes`` is what a body may have,
+    and ``budget`` what all of them have to share.
     """
 
     server: ServerDescription
@@ -24,3 +25,4 @@ class Services:
     workers: Executor
     max_bytes: int
     memory: SharedMemory | None = None
+    budget: MemoryBudget = field(default_factory=MemoryBudget)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from nnhal.inference.grpc_service_pb2 import ModelStatistics
 from nnhal_service.access import Guard, read_tokens
 from nnhal_service.v2.http.messages_json import message_to_json
-from tests.service.v2.http.conftest import Served, serving
+from tests.service.v2.http.conftest import MAX_BYTES, Served, serving
 from tests.support.tokens import token_file
 from tests.support.v2 import FakeModel
 
@@ -124,6 +125,16 @@ def test_bodies_that_are_wrong_say_what_was_expected(
     response = served.client.post(path, json=body)
     assert response.status_code == 400
     assert problem in response.json()["error"]
+
+
+def test_bodies_are_limited_and_may_be_compressed_as_those_of_inferences(served: Served) -> None:
+    path, body = "/v2/repository/models/m/load", b'{"parameters": {"config": "{}"}}'
+    response = served.client.post(path, content=body.ljust(MAX_BYTES + 1))
+    assert response.status_code == 400
+    assert response.json()["error"] == f"the body is longer than {MAX_BYTES} bytes, which --http-max-input-size allows"
+    assert served.repository.calls == []
+    packed = served.client.post(path, content=gzip.compress(body), headers={"Content-Encoding": "gzip"})
+    assert (packed.status_code, served.repository.calls) == (200, [("load", "m", {"config": "{}"})])
 
 
 def test_regions_are_registered_shown_and_forgotten(served: Served) -> None:

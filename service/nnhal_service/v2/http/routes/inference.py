@@ -80,18 +80,19 @@ def router_for(services: Services) -> APIRouter:
         """Run a model once."""
         cancellation = Cancellation()
         origin = Origin(peer_of(request.scope), services.memory, cancellation, time.monotonic_ns())
-        body = await read_body(request, services.max_bytes)
-        watch = asyncio.create_task(_cancel_when_gone(request, cancellation))
-        try:
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(
-                services.workers, _answer, services, request, model, version, body, origin
-            )
-        except asyncio.CancelledError:
-            cancellation.cancel()
-            raise
-        finally:
-            watch.cancel()
+        with services.budget.charge() as charge:
+            body = await read_body(request, services.max_bytes, charge)
+            watch = asyncio.create_task(_cancel_when_gone(request, cancellation))
+            try:
+                loop = asyncio.get_running_loop()
+                return await loop.run_in_executor(
+                    services.workers, _answer, services, request, model, version, body, origin
+                )
+            except asyncio.CancelledError:
+                cancellation.cancel()
+                raise
+            finally:
+                watch.cancel()
 
     return router
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Body
 from pydantic import BaseModel
 
 from nnhal_service.v2.backend import RepositoryParameter
-from nnhal_service.v2.http.json_route import JsonRoute
+from nnhal_service.v2.http.json_route import json_route
 from nnhal_service.v2.http.services import Services
 from nnhal_service.v2.tensors import refuse
 
@@ -34,7 +34,7 @@ class ParametersRequest(BaseModel):
 
 def router_for(services: Services) -> APIRouter:
     """``/v2/repository``."""
-    router = APIRouter(tags=["repository"], route_class=JsonRoute)
+    router = APIRouter(tags=["repository"], route_class=json_route(services))
 
     @router.post("/v2/repository/index")
     def index(request: Annotated[IndexRequest | None, Body()] = None) -> list[dict[str, str]]:

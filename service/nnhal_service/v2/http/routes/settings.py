@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body
 
 from nnhal_service.v2.backend import LogSetting
-from nnhal_service.v2.http.json_route import JsonRoute
+from nnhal_service.v2.http.json_route import json_route
 from nnhal_service.v2.http.services import Services
 from nnhal_service.v2.tensors import refuse
 
@@ -16,7 +16,7 @@ Settings = Annotated[dict[str, Any] | None, Body()]
 
 def router_for(services: Services) -> APIRouter:
     """``/v2/trace/setting``, ``/v2/models/…/trace/setting`` and ``/v2/logging``."""
-    router = APIRouter(tags=["settings"], route_class=JsonRoute)
+    router = APIRouter(tags=["settings"], route_class=json_route(services))
 
     @router.get("/v2/trace/setting")
     @router.get("/v2/models/{model}/trace/setting")

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.v2.backend import Region
 from nnhal_service.v2.http.access import peer_of
-from nnhal_service.v2.http.json_route import JsonRoute
+from nnhal_service.v2.http.json_route import json_route
 from nnhal_service.v2.http.services import Services
 from nnhal_service.v2.tensors import enabled, refuse
 
@@ -27,7 +27,7 @@ class RegisterRequest(BaseModel):
 
 def router_for(services: Services) -> APIRouter:
     """``/v2/systemsharedmemory`` and ``/v2/cudasharedmemory``."""
-    router = APIRouter(tags=["shared memory"], route_class=JsonRoute)
+    router = APIRouter(tags=["shared memory"], route_class=json_route(services))
 
     @router.get("/v2/systemsharedmemory/status")
     @router.get("/v2/systemsharedmemory/region/{region}/status")

@@ -1,0 +1,76 @@
+"""A budget of memory for what the requests of all clients hold at a time."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+
+from nnhal_service.serving.errors import ErrorKind, ServingError
+
+
+class MemoryBudget:
+    """Bytes that requests share. Safe to use from several threads."""
+
+    __slots__ = ("_held", "_limit", "_lock")
+
+    def __init__(self, limit: int = 0) -> None:
+        """``limit`` is in bytes; 0 for no limit."""
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._held = 0
+
+    @property
+    def held(self) -> int:
+        """Bytes that are charged now."""
+        return self._held
+
+    def charge(self, size: int = 0) -> Charge:
+        """Take bytes for one request, until the charge is released. Raises RESOURCE_EXHAUSTED where it has no more."""
+        self.take(size, 0)
+        return Charge(self, size)
+
+    def take(self, size: int, already: int) -> None:
+        """Take bytes for a request that has some ``already``. Raises RESOURCE_EXHAUSTED, and takes none then."""
+        with self._lock:
+            held = self._held + size
+            if held <= self._limit or not self._limit:
+                self._held = held
+                return
+        raise self._refusal(already + size, held - size - already)
+
+    def give_back(self, size: int) -> None:
+        """The opposite."""
+        with self._lock:
+            self._held -= size
+
+    def _refusal(self, size: int, others: int) -> ServingError:
+        beside = f" while others hold {others}" if size <= self._limit else ""
+        return ServingError(
+            ErrorKind.RESOURCE_EXHAUSTED,
+            f"the request holds {size} bytes or more{beside}; all together may hold {self._limit}, "
+            "which --request-memory allows",
+        )
+
+
+class Charge:
+    """What one request holds. Use as a context, which releases it, in one thread at a time."""
+
+    __slots__ = ("_budget", "_size")
+
+    def __init__(self, budget: MemoryBudget, size: int) -> None:
+        self._budget = budget
+        self._size = size
+
+    def grow(self, size: int) -> None:
+        """Take more bytes. Raises RESOURCE_EXHAUSTED, and keeps what it has then."""
+        self._budget.take(size, self._size)
+        self._size += size
+
+    def __enter__(self) -> Charge:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._budget.give_back(self._size)
+        self._size = 0
