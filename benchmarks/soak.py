@@ -19,7 +19,7 @@ from tests.support.served_models import write_models
 
 _LOAD = 0.8
 _LIMIT = 2.0
-_QUIET_SECONDS = 300.0
+_QUIET_SECONDS = 120.0
 """At most."""
 _PAUSE = 1.0
 """Seconds: most of what bad clients do is to start processes, of which this host has the cost too."""

@@ -4,10 +4,46 @@ from __future__ import annotations
 
 import sys
 
-from nnhal_service.grpc_core import configure_grpc
+import structlog
+from pydantic import ValidationError
+
+from nnhal.endpoint import Endpoint
+from nnhal.errors import NnhalError
+from nnhal.logs import configure_logs
+from nnhal.settings import describe_invalid
+from nnhal.supervision import Supervision
+from nnhal_service.options import options_of, parser
+from nnhal_service.process import FrameworkProcess
+from nnhal_service.settings import ServiceSettings
+
+
+def main() -> int:
+    """Serve until SIGTERM or SIGINT; 2 where the arguments are wrong, 1 where a model cannot be loaded."""
+    arguments = parser().parse_args()
+    supervision = Supervision(arguments.supervisor)
+    try:
+        settings = ServiceSettings(**options_of(arguments))
+        configure_logs("framework", settings.log_level, settings.log_json)
+        endpoint = Endpoint(arguments.endpoint.resolve(), "framework")
+        process = FrameworkProcess(endpoint, dict(arguments.devices), settings)
+    except ValidationError as error:
+        print(f"nnhal serve: {describe_invalid(error)}", file=sys.stderr)
+        return 2
+    except (OSError, ValueError, NnhalError) as error:
+        print(f"nnhal serve: {error}", file=sys.stderr)
+        return 2
+    try:
+        with process:
+            structlog.get_logger().info("serving", endpoint=str(arguments.endpoint), devices=len(arguments.devices))
+            for protocol, address in process.addresses.items():
+                print(f"{protocol}: {address}", file=sys.stderr)
+            supervision.ready()
+            supervision.wait()
+    except NnhalError as error:
+        print(f"nnhal serve: {error}", file=sys.stderr)
+        return 1
+    return 0
+
 
 if __name__ == "__main__":
-    configure_grpc()
-    from nnhal_service.command import main
-
     sys.exit(main())

@@ -78,6 +78,7 @@ class Instance:
             None if t.is_open else t.view(pool, offset, t.dimensions)
             for t, offset in zip(outputs, self._offsets, strict=True)
         ]
+        self._seen: list[Array | None] = [None] * len(self._fixed)
         self._context = loaded.bind(
             [
                 TensorBinding(t.name, locations[t.name], shape if t.is_open else ())
@@ -108,7 +109,10 @@ class Instance:
         if fixed is not None:
             return fixed
         tensor = self._outputs[index]
-        return tensor.view(self._pool, self._offsets[index], self._reported.get(tensor.name, (0,)))
+        dimensions, seen = self._reported.get(tensor.name, (0,)), self._seen[index]
+        if seen is None or seen.shape != dimensions:
+            seen = self._seen[index] = tensor.view(self._pool, self._offsets[index], dimensions)
+        return seen
 
     def close(self) -> None:
         """Release it on the devices, when a run in flight has ended. Views of its memory stay as they are."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
 
 from nnhal.arrays import Array
 from nnhal_service.runtime import RunReport
@@ -27,8 +27,7 @@ class FailureReason(Enum):
     """It is not what the model takes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(NamedTuple):
     """A request that has ended.
 
     ``batch_size`` is that of the execution that it was part of; its own where it did not run to the end, and 0 where
@@ -46,11 +45,10 @@ class Finished:
     reason: FailureReason | None
     arrived_ns: int
     ended_ns: int
-    outputs: Mapping[str, Array] = field(default_factory=dict)
+    outputs: Mapping[str, Array] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Executed:
+class Executed(NamedTuple):
     """A run of a model, of one request or of several.
 
     By plan it had ``steps``, the device of each, and ``edges``. There are no such steps where control flow decides

@@ -20,6 +20,8 @@ from tests.support.waiting import settled
 ROUNDS = 200
 SLACK_BYTES = 4 << 20
 """What an allocator may keep of 200 models, of which each would leave some 100 KiB."""
+SPARE_THREADS = 8
+"""What pools of threads may still come to, which make theirs when all others are busy."""
 
 
 @pytest.mark.slow
@@ -44,11 +46,13 @@ def test_200_loads_and_unloads_leave_descriptors_mappings_and_memory_as_they_wer
             return settled(lambda: [look(pid) for pid in processes])
 
         rounds(ROUNDS // 4)  # what is made once is there
-        descriptors, threads = seen(resources_of), seen(threads_of)
+        descriptors = seen(resources_of)
+        threads = [threads_of(pid) for pid in processes]
         memory = [resident_bytes(pid) for pid in processes]
         rounds(ROUNDS)
         assert seen(resources_of) == descriptors
-        assert seen(threads_of) == threads
+        for now, then in zip(map(threads_of, processes), threads, strict=True):
+            assert now < then + SPARE_THREADS
         for pid, before in zip(processes, memory, strict=True):
             assert resident_bytes(pid) < before + SLACK_BYTES
     fleet.close()
