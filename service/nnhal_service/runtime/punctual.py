@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import TypeVar
 
 import structlog
 
 from nnhal.errors import HalError
 from nnhal.types import NO_DEADLINE, ErrorStatus
+from nnhal.workers import Workers
 
 _GRACE_SECONDS = 0.5
 """What devices get to end a run themselves: they look at the clock between operations."""
 _LONGEST_WAIT_SECONDS = 1e6
+_MOST_RUNS = 4096
+"""With a deadline, at a time; others wait, and their deadlines go on."""
+_threads = Workers(_MOST_RUNS, "run")
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
@@ -39,24 +41,17 @@ def run_punctually(run: Callable[[int], T], deadline_ns: int, late: Callable[[T]
     """
     if deadline_ns == NO_DEADLINE:
         return run(deadline_ns)
-    outcome: Future[T] = Future()
-
-    def work(outcome: Future[T]) -> None:
-        try:
-            outcome.set_result(run(deadline_ns))
-        except BaseException as error:  # it is the caller's
-            outcome.set_exception(error)
-            del outcome
-
-    threading.Thread(target=work, args=(outcome,), name="run", daemon=True).start()
+    outcome = _threads.submit(run, deadline_ns)
     left = (deadline_ns - time.clock_gettime_ns(time.CLOCK_BOOTTIME)) / 1e9
     try:
         return outcome.result(min(max(0.0, left) + _GRACE_SECONDS, _LONGEST_WAIT_SECONDS))
     except TimeoutError:
+        if outcome.done():  # it is the run's own
+            raise
         _log.warning("a run has not ended by its deadline; it goes on without its client")
         outcome.add_done_callback(lambda done: late(done.result()) if done.exception() is None else None)
         raise StillRunningError from None
     finally:
-        # Neither here nor in ``work`` may a frame hold what holds the error that holds the frame: a run's memory would
-        # then be kept until Python looks for circles.
+        # This frame must not hold what holds the error that holds the frame: a run's memory would then be kept until
+        # Python looks for circles.
         del outcome
