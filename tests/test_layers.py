@@ -24,6 +24,10 @@ SERVICE_LAYERS = [
     {"frontends"},
 ]
 """From the top down. A layer may use those below it; what stands side by side does not use one another."""
+RUNTIME_ROOMS = ["run", "memory", "plan", "devices"]
+"""The rooms of the runtime, from the top down. A room may use those below it."""
+MAX_FLOORS = 6
+"""Of a room: the longest chain of its modules that import one another; a package within it counts as one."""
 NOT_DRIVERS = {"dynamic", "host"}
 NO_DRIVERS_BUSINESS = {"grpc", "socket", "nnhal_devices.host", "nnhal.link", "nnhal.v1"}
 
@@ -79,6 +83,24 @@ def layer_of(module: str) -> int | None:
     return next((number for number, layer in enumerate(SERVICE_LAYERS) if part in layer), None)
 
 
+def floors(folder: Path) -> int:
+    """How many floors a package has: the longest chain of its modules of which each imports the next."""
+    package = dotted(folder / "__init__.py")
+    uses: dict[str, set[str]] = {}
+    for path in modules_of(folder):
+        if path == folder / "__init__.py":
+            continue
+        room = package + "." + path.relative_to(folder).with_suffix("").parts[0]
+        used = {".".join(name.split(".")[: room.count(".") + 1]) for name in imports_of(path) if belongs(name, package)}
+        uses.setdefault(room, set()).update(used - {room})
+
+    def height(module: str, above: frozenset[str] = frozenset()) -> int:
+        assert module not in above, f"{module} imports itself, by way of {sorted(above)}"
+        return 1 + max((height(used, above | {module}) for used in uses[module] if used in uses), default=0)
+
+    return max(map(height, uses))
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_the_contract_knows_nobody_and_the_others_know_the_contract_only(package: str) -> None:
     modules = modules_of(PACKAGES[package])
@@ -103,6 +125,19 @@ def test_every_part_of_the_service_has_its_layer() -> None:
     folder = PACKAGES["nnhal_service"]
     parts = {path.name for path in folder.iterdir() if (path / "__init__.py").exists()}
     assert parts <= set().union(*SERVICE_LAYERS)
+
+
+def test_the_rooms_of_the_runtime_use_only_those_below_them() -> None:
+    folder = PACKAGES["nnhal_service"] / "runtime"
+    assert {path.name for path in folder.iterdir() if (path / "__init__.py").exists()} == set(RUNTIME_ROOMS)
+    for number, room in enumerate(RUNTIME_ROOMS):
+        above = {f"nnhal_service.runtime.{other}" for other in RUNTIME_ROOMS[:number]}
+        assert violations(modules_of(folder / room), above) == []
+
+
+@pytest.mark.parametrize("room", RUNTIME_ROOMS)
+def test_a_room_of_the_runtime_has_few_floors(room: str) -> None:
+    assert floors(PACKAGES["nnhal_service"] / "runtime" / room) <= MAX_FLOORS
 
 
 def test_front_ends_know_nothing_of_what_runs_their_models() -> None:

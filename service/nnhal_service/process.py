@@ -17,7 +17,7 @@ from nnhal_service.front_settings import rates_of
 from nnhal_service.native.client import Client, Clients
 from nnhal_service.native.servicer import FrameworkServicer
 from nnhal_service.runtime import Fleet
-from nnhal_service.runtime.loaded_model import COUNT_SECONDS
+from nnhal_service.runtime.run.loaded_model import COUNT_SECONDS
 from nnhal_service.serving import ClientModelRuns, ClientModelUsage
 from nnhal_service.settings import ServiceSettings
 
@@ -41,7 +41,7 @@ class FrameworkProcess:
         def usage() -> ClientModelUsage:
             until = time.monotonic() + COUNT_SECONDS
             for client in clients.all():
-                client.count_lent(until)
+                client.count_direct_runs(until)
             return runs.usage()
 
         endpoint.create()

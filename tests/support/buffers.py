@@ -29,24 +29,24 @@ class Buffer:
         return open_pool(self._content, writable=False).read(0, self._bytes).view(element)
 
     def to_host(self) -> Memory:
-        """See DomainMemory."""
+        """See BoundMemory."""
         if self.unreadable:
             self.unreadable -= 1
             raise HalError(ErrorStatus.GENERAL_FAILURE, "the buffer cannot be read")
         return self._content
 
     def from_host(self, memory: Memory, dimensions: Dimensions) -> None:
-        """See DomainMemory."""
+        """See BoundMemory."""
         values = open_pool(memory, writable=False).read(0, self._bytes)
         open_pool(self._content, writable=True).write(0, values)
         self.dimensions = dimensions
 
     def written(self, dimensions: Dimensions, succeeded: bool) -> None:
-        """See DomainMemory."""
+        """See BoundMemory."""
         self.notes.append((dimensions, succeeded))
 
     def require_readable(self, operand_dimensions: Dimensions) -> None:
-        """See DomainMemory."""
+        """See BoundMemory."""
 
     def require_alive(self) -> None:
-        """See DomainMemory."""
+        """See BoundMemory."""

@@ -47,7 +47,7 @@ from nnhal_devices.host.settings import DeviceSettings
 from nnhal_service.frontends.imported import ImportedModel, ImportedTensor
 from nnhal_service.partition import Fallback, Options, Strategy
 from nnhal_service.runtime import Fleet, LoadedModel, PreparedPlan, RunReport, TensorBinding, prepare
-from nnhal_service.runtime.cancellation import Cancellation
+from nnhal_service.runtime.run.cancellation import Cancellation
 
 CPU = "cpu_ref"
 EVERYTHING = tuple(OperationType)

@@ -15,7 +15,7 @@ from nnhal.v1 import types_pb2
 from nnhal_service.native.client import Client
 from nnhal_service.native.convert import insufficient_to_wire, report_to_wire
 from nnhal_service.runtime import ExecutionContext, OutputTooSmallError
-from nnhal_service.runtime.punctual import run_punctually
+from nnhal_service.runtime.run.deadlines import run_by_deadline
 
 _log = structlog.get_logger(__name__)
 _MAX_ERROR_CHARACTERS = 2000
@@ -33,7 +33,7 @@ def _answer(context: ExecutionContext, client: Client, message: bytes) -> bytes:
         raise ProtocolError(f"{len(message)} bytes that are no RunCall") from error
     try:
         client.admit_run()
-        report = run_punctually(context.run, call.deadline_ns)
+        report = run_by_deadline(context.run, call.deadline_ns)
         return wire.RunAnswer(report=report_to_wire(report)).SerializeToString()
     except OutputTooSmallError as error:
         return _refusal(error.status, error.message, insufficient_to_wire(error))

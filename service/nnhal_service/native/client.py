@@ -11,7 +11,7 @@ from nnhal.sessions import Ownership, Sessions
 from nnhal.types import ErrorStatus
 from nnhal_service.access import TOO_OFTEN, RateLimits
 from nnhal_service.runtime import ExecutionContext, LoadedModel
-from nnhal_service.runtime.domains import AllocatedMemory, Memories
+from nnhal_service.runtime.memory.domains import AllocatedMemory, Memories
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,12 +95,12 @@ class Client(Ownership):
             (self._models or {}).pop(name, None)
         return model
 
-    def count_lent(self, until: float) -> None:
+    def count_direct_runs(self, until: float) -> None:
         """Have watchers know of what has been run of lent steps of models that it has loaded; see LoadedModel."""
         with self._names:
             models = [model for model in (self._models or {}).values() if not model.is_share]
         for model in models:
-            model.count_lent(until)
+            model.count_direct_runs(until)
 
     def add_memory(self, memory: AllocatedMemory) -> int:
         """Own memory and return its handle. Raises as ``add``, and gives it up then."""

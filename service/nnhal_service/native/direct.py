@@ -16,10 +16,10 @@ def lend(client: Client, binding: Binding, limit: int) -> wire.DirectBurst | Non
     Nor does a client have one whose runs have a rate: the framework learns of direct runs afterwards only.
     The device ends it with the binding: when that is released, its model unloaded, or the session over.
     """
-    if client.is_rate_limited or sum(other.context.is_lent for other in client.all(Binding)) >= limit:
+    if client.is_rate_limited or sum(other.context.has_run_channel for other in client.all(Binding)) >= limit:
         return None
     try:
-        lent = binding.context.lend()
+        lent = binding.context.open_run_channel()
         if lent is None:
             return None
         number = client.descriptors.offer(lent.channel)

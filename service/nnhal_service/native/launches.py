@@ -13,7 +13,7 @@ from nnhal.v1 import request_pb2, types_pb2
 from nnhal_service.native.client import Client, Clients
 from nnhal_service.native.convert import insufficient_to_wire, report_to_wire
 from nnhal_service.runtime import OutputTooSmallError
-from nnhal_service.runtime.launched_run import Ending, LaunchedRun
+from nnhal_service.runtime.run.launched_run import Ending, LaunchedRun
 
 
 class LaunchServicer:

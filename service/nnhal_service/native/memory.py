@@ -17,7 +17,7 @@ from nnhal.v1 import framework_pb2 as wire
 from nnhal_service.native.client import Binding, Client, Clients
 from nnhal_service.native.convert import binding_from_wire
 from nnhal_service.runtime import LoadedModel, TensorBinding
-from nnhal_service.runtime.domains import AllocatedMemory, ModelRole, allocate
+from nnhal_service.runtime.memory.domains import AllocatedMemory, ModelRole, allocate
 
 
 class MemoryServicer:

@@ -35,8 +35,8 @@ from nnhal_service.native.models import ModelServicer, ServedModels
 from nnhal_service.native.support import SupportServicer
 from nnhal_service.partition import PlacementError
 from nnhal_service.runtime import CacheDirectory, Fleet, LoadedModel, load_model, prepare
-from nnhal_service.runtime.punctual import run_punctually
-from nnhal_service.runtime.watcher import RunWatcher
+from nnhal_service.runtime.run.deadlines import run_by_deadline
+from nnhal_service.runtime.run.reports import RunWatcher
 
 _FEATURE_LEVEL = 8
 """Of every device: the contract has this level only."""
@@ -127,7 +127,7 @@ class FrameworkServicer(
         binding = client.binding(request.binding)
         client.admit_run()
         try:
-            report = run_punctually(binding.context.run, request.deadline_ns)
+            report = run_by_deadline(binding.context.run, request.deadline_ns)
             return wire.RunResponse(report=report_to_wire(report))
         except TransportError as error:
             raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, str(error)) from error

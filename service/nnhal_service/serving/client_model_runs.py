@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from nnhal.types import RunUsage
 from nnhal_service.runtime import RunReport
-from nnhal_service.runtime.watcher import Context
+from nnhal_service.runtime.run.reports import Context
 from nnhal_service.serving.planned import planned_steps
 
 _FAILED = RunUsage(failed_runs=1)
@@ -44,9 +44,9 @@ class ClientModelRuns:
         """See RunWatcher."""
         self._count(_FAILED, ())
 
-    def lent(self, context: Context, usage: RunUsage) -> None:
+    def ran_directly(self, context: Context, usage: RunUsage) -> None:
         """See RunWatcher."""
-        self._count(usage, planned_steps(context.lent_by))
+        self._count(usage, planned_steps(context.direct_plan))
 
     def usage(self) -> ClientModelUsage:
         """Everything so far."""

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from nnhal.types import RunUsage
 from nnhal_service.fallback.edges import ASHMEM
 from nnhal_service.runtime import PreparedPlan, RunReport
-from nnhal_service.runtime.watcher import Context
+from nnhal_service.runtime.run.reports import Context
 from nnhal_service.serving.observer import Executed, FailureReason, Observer
 from nnhal_service.serving.planned import PlannedEdge, planned_edges, planned_steps
 from nnhal_service.serving.request import RequestTiming
@@ -63,11 +63,11 @@ class ClientRuns:
         """See RunWatcher."""
         self._recorder.failed(FailureReason.BACKEND, duration_ns)
 
-    def lent(self, context: Context, usage: RunUsage) -> None:
+    def ran_directly(self, context: Context, usage: RunUsage) -> None:
         """See RunWatcher."""
         self._recorder.counted(usage, self._size(context))
         if usage.runs:
-            self._tell(context, context.lent_by, RunReport(usage.duration_ns, 0), usage.runs)
+            self._tell(context, context.direct_plan, RunReport(usage.duration_ns, 0), usage.runs)
 
     def _tell(
         self,

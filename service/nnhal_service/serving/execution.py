@@ -14,8 +14,8 @@ from nnhal.errors import HalError, NnhalError, general_failure
 from nnhal.extensions.values import PADDING_BYTES, padded, strings_from_bytes, value_to_bytes
 from nnhal.types import ErrorStatus
 from nnhal_service.runtime import OutputTooSmallError
-from nnhal_service.runtime.cancellation import require_wanted
-from nnhal_service.runtime.punctual import StillRunningError
+from nnhal_service.runtime.run.cancellation import require_wanted
+from nnhal_service.runtime.run.deadlines import StillRunningError
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.failures import serving_error
 from nnhal_service.serving.inference import Inference, Ran, cancellation_of, deadline_of, priority_of

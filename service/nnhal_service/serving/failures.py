@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nnhal.errors import HalError, NnhalError
 from nnhal.types import ErrorStatus
-from nnhal_service.runtime.cancellation import CancelledRunError
+from nnhal_service.runtime.run.cancellation import CancelledRunError
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 _KINDS = {

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from nnhal.arrays import Array
 from nnhal.types import NO_DEADLINE, Priority
 from nnhal_service.runtime import PreparedPlan, RunReport
-from nnhal_service.runtime.cancellation import Cancellation
+from nnhal_service.runtime.run.cancellation import Cancellation
 from nnhal_service.serving.planned import PlannedEdge
 from nnhal_service.serving.priorities import Priorities
 from nnhal_service.serving.queue import NEVER, Ticket

@@ -23,8 +23,8 @@ from nnhal_service.runtime import (
     RunReport,
     TensorBinding,
 )
-from nnhal_service.runtime.cancellation import Cancellation
-from nnhal_service.runtime.punctual import run_punctually
+from nnhal_service.runtime.run.cancellation import Cancellation
+from nnhal_service.runtime.run.deadlines import run_by_deadline
 from nnhal_service.serving.planned import planned_edges
 
 Shapes = tuple[Dimensions, ...]
@@ -95,8 +95,8 @@ class Instance:
         self._note_plan(self._context.prepared)
 
     def run(self, deadline_ns: int, cancellation: Cancellation | None = None) -> RunReport:
-        """Run it once. Raises as ExecutionContext.run does, and as ``run_punctually``: it is to be abandoned then."""
-        report = run_punctually(lambda deadline_ns: self._context.run(deadline_ns, cancellation), deadline_ns)
+        """Run it once. Raises as ExecutionContext.run does, and as ``run_by_deadline``: it is to be abandoned then."""
+        report = run_by_deadline(lambda deadline_ns: self._context.run(deadline_ns, cancellation), deadline_ns)
         if self._context.prepared is not self.prepared:
             self._note_plan(self._context.prepared)
         for output in report.outputs:
@@ -172,7 +172,7 @@ class InstancePool:
     ) -> Instance:
         """An instance that nobody else uses; one that measures where it is asked for, and that runs with a priority.
 
-        Raises as Instance does, and as ``run_punctually``.
+        Raises as Instance does, and as ``run_by_deadline``.
         """
         measure = measure or self._measure
         with self._lock:
@@ -193,7 +193,7 @@ class InstancePool:
             measure,
             priority,
         )
-        return run_punctually(lambda _: make(), deadline_ns, self.give_back)
+        return run_by_deadline(lambda _: make(), deadline_ns, self.give_back)
 
     def give_back(self, instance: Instance) -> None:
         """Keep an instance for later, in place of the one that has not been used for longest."""

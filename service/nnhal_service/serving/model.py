@@ -106,7 +106,7 @@ class ServedModel:
 
     def statistics(self) -> ModelStatistics:
         """Everything since it was loaded."""
-        self._loaded.count_lent()
+        self._loaded.count_direct_runs()
         return self._statistics.snapshot(self._batcher.pending)
 
     def infer(self, request: InferenceRequest) -> InferenceResponse:

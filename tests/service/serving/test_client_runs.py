@@ -60,7 +60,7 @@ def test_each_run_is_a_request_and_an_execution(served: ServedModel, has_batches
     runs.ran(context, RunReport(1000, 0))
     runs.ran(context, RunReport(3000, 0))
     runs.failed(context, 500)
-    runs.lent(context, RunUsage(10, 2, 5000))
+    runs.ran_directly(context, RunUsage(10, 2, 5000))
     seen = recorder.snapshot(0)
     assert (seen.inference_count, seen.execution_count) == (12 * items, 12)
     assert (seen.success.count, seen.success.ns, seen.compute_infer.ns) == (12, 9000, 9000)
@@ -74,10 +74,10 @@ def test_each_run_is_a_request_and_an_execution(served: ServedModel, has_batches
 def test_what_was_lent_counts_when_it_is_known(served: ServedModel) -> None:
     recorder, model, noted = StatisticsRecorder(), served.open(), Noted()
     runs, context = ClientRuns("m", "1", False, recorder, [noted]), bound(model)
-    runs.lent(context, RunUsage(0, 2, 0))
+    runs.ran_directly(context, RunUsage(0, 2, 0))
     assert recorder.snapshot(0).last_inference_ms == 0
     assert not noted.runs
-    runs.lent(context, RunUsage(5, 1, 700))
+    runs.ran_directly(context, RunUsage(5, 1, 700))
     seen = recorder.snapshot(0)
     assert (seen.success.count, seen.success.ns) == (5, 700)
     assert seen.failures[FailureReason.BACKEND] == 3
@@ -115,7 +115,7 @@ def test_runs_of_models_that_clients_have_loaded_count_by_device(served: ServedM
     report = context.run()
     with pytest.raises(HalError):
         context.run(LONG_AGO_NS)
-    runs.lent(context, RunUsage(3, 1, 100))
+    runs.ran_directly(context, RunUsage(3, 1, 100))
     runs.ran(context, RunReport(7, 0, fell_back=True))
     usage = runs.usage()
     assert usage.runs == RunUsage(5, 2, report.duration_ns + 107)

@@ -1,0 +1,152 @@
+"""What a client binds to the inputs and outputs of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from nnhal.errors import general_failure, invalid_argument
+from nnhal.memory import validate_pool
+from nnhal.types import DataLocation, ExecutionConfig, Memory
+from nnhal.types.layout import Dimensions
+from nnhal.types.memory import NOWHERE
+from nnhal_service.fallback import FallbackMemory, FallbackMemoryManager
+from nnhal_service.frontends.imported import ImportedTensor
+from nnhal_service.runtime.memory.domains import BoundMemory
+from nnhal_service.runtime.memory.slots import DeviceSlot, Element, HostSlot, MemoryRange, OmittedSlot, Slot
+from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
+
+
+@dataclass(frozen=True, slots=True)
+class TensorBinding:
+    """Where one input or output of the model lies: the location's pool index is into the caller's pools.
+
+    ``memory`` takes the place of the location. ``omitted`` says that an optional input has no value.
+    """
+
+    name: str
+    location: DataLocation = NOWHERE
+    dimensions: Dimensions = ()
+    memory: BoundMemory | None = None
+    omitted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bindings:
+    """What a client has tied a model to: inputs and outputs by operand of main, and how it is to run.
+
+    ``missed`` is told the devices that were gone in a run; ``released`` is called before executions are.
+    """
+
+    inputs: Mapping[int, TensorBinding]
+    outputs: Mapping[int, TensorBinding]
+    pools: Sequence[Memory]
+    config: ExecutionConfig
+    missed: Callable[[frozenset[str]], None]
+    released: Callable[[], None]
+
+
+def bindings_of(
+    tensors: Sequence[ImportedTensor], bindings: Sequence[TensorBinding], what: str
+) -> dict[int, TensorBinding]:
+    """The bindings by operand of main. Raises INVALID_ARGUMENT unless every tensor has exactly one."""
+    given = {binding.name: binding for binding in bindings}
+    wanted = {tensor.name: tensor for tensor in tensors}
+    if given.keys() != wanted.keys() or len(given) != len(bindings):
+        invalid_argument(f"got {what}s {sorted(b.name for b in bindings)}, expected each of {sorted(wanted)} once")
+    return {tensor.operand: given[name] for name, tensor in wanted.items()}
+
+
+def client_slots(
+    prepared: PreparedPlan,
+    bindings: Mapping[int, TensorBinding],
+    pools: Sequence[Memory],
+    dimensions: Sequence[Dimensions],
+) -> dict[int, Slot]:
+    """Where the client's tensors lie, by operand of main; ``dimensions`` are those of main's operands as far as known.
+
+    Raises INVALID_ARGUMENT for a pool that is none, and an output that is left out.
+    """
+    outputs = {tensor.operand for tensor in prepared.imported.outputs}
+    slots: dict[int, Slot] = {}
+    for operand, binding in bindings.items():
+        declared = prepared.imported.model.main.operands[operand]
+        element = Element(declared.type, prepared.element_sizes)
+        is_output = operand in outputs
+        name = binding.name if is_output else ""
+        stated = binding.dimensions or (() if 0 in declared.dimensions else declared.dimensions)
+        if binding.omitted:
+            if is_output:
+                invalid_argument(f"output {binding.name} is left out, expected that of inputs only")
+            slots[operand] = OmittedSlot(element, stated)
+        elif binding.memory is not None:
+            if not is_output and not stated:
+                stated = binding.memory.dimensions
+            slots[operand] = _in_memory(element, stated, binding.memory, dimensions[operand], name)
+        else:
+            location = binding.location
+            if not 0 <= location.pool_index < len(pools):
+                invalid_argument(f"a binding lies in pool {location.pool_index} of {len(pools)}")
+            place = MemoryRange(pools[location.pool_index], location.offset, location.length, location.padding)
+            expected = () if element.size(stated) else dimensions[operand]
+            slots[operand] = HostSlot(element, stated, place, name, expected)
+    return slots
+
+
+def arena_slots(
+    prepared: PreparedPlan, manager: FallbackMemoryManager, memory: FallbackMemory, dimensions: Sequence[Dimensions]
+) -> dict[int, Slot]:
+    """Where the values between steps lie that have a place in an arena, by operand of main."""
+    slots: dict[int, Slot] = {}
+    for operand, place in manager.layout.placements.items():
+        element = Element(prepared.imported.model.main.operands[operand].type, prepared.element_sizes)
+        size = element.size(dimensions[operand])
+        slots[operand] = HostSlot(
+            element, dimensions[operand], MemoryRange(memory.pools[place.kind], place.offset, size)
+        )
+    return slots
+
+
+def _in_memory(element: Element, stated: Dimensions, memory: BoundMemory, expected: Dimensions, name: str) -> Slot:
+    if memory.device:
+        return DeviceSlot(element, stated, memory, name, expected)
+    pool = memory.pool
+    if isinstance(pool, int):
+        general_failure(f"memory of the host is token {pool}, expected memory that can be mapped")
+    size = element.size(stated) or element.size(expected) or validate_pool(pool, "the host's memory")
+    return HostSlot(element, stated, MemoryRange(pool, 0, size), name)
+
+
+class UsedMemory:
+    """Asked before a run, and told after it. ``dimensions`` are those of main's operands as far as known."""
+
+    def __init__(
+        self,
+        inputs: Mapping[int, TensorBinding],
+        outputs: Mapping[int, TensorBinding],
+        dimensions: Sequence[Dimensions],
+    ) -> None:
+        self._read = [(b.memory, b.dimensions or dimensions[n]) for n, b in inputs.items() if b.memory is not None]
+        self._written = [(b.name, b.memory, dimensions[n]) for n, b in outputs.items() if b.memory is not None]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is none."""
+        return not (self._read or self._written)
+
+    def require_usable(self) -> None:
+        """Before any device is called. Raises as ``BoundMemory.require_readable`` and ``require_alive``."""
+        for memory, dimensions in self._read:
+            memory.require_readable(dimensions)
+        for _, memory, _ in self._written:
+            memory.require_alive()
+
+    def note_written(self, reported: Mapping[str, Dimensions]) -> None:
+        """Note the end of a run that succeeded; ``reported`` has the dimensions that devices reported, by output."""
+        for name, memory, dimensions in self._written:
+            memory.written(reported.get(name, dimensions), True)
+
+    def note_failed(self) -> None:
+        """A run has failed: its outputs hold nothing that is of use."""
+        for _, memory, _ in self._written:
+            memory.written((), False)

@@ -1,0 +1,172 @@
+"""What memory is to be for: certain inputs and outputs of loaded models, and what they have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from nnhal.errors import invalid_argument
+from nnhal.extensions import size_in_bytes, split_code
+from nnhal.types import Operand, OperandType
+from nnhal.types.layout import Dimensions, combine, describe, fully_specified, is_extension, is_scalar
+from nnhal_service.partition import IfStep, LogicalStep, SourceOperand, Step, WhileStep
+from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelRole:
+    """One use of memory: an input or output of a loaded model. ``probability``, above 0 and at most 1, is a hint."""
+
+    prepared: PreparedPlan
+    is_output: bool
+    index: int
+    probability: float = 1.0
+
+    def __str__(self) -> str:
+        return f"{'output' if self.is_output else 'input'} {self.index}"
+
+    @property
+    def identity(self) -> tuple[int, bool, int]:
+        """Equal for the same use of the very same loaded model."""
+        return self.prepared.network, self.is_output, self.index
+
+    @property
+    def number(self) -> int:
+        """The operand's index in the main subgraph. Raises INVALID_ARGUMENT where the model has no such tensor."""
+        imported = self.prepared.imported
+        tensors = imported.outputs if self.is_output else imported.inputs
+        if not 0 <= self.index < len(tensors):
+            invalid_argument(f"a role of {self}, the model has {len(tensors)}")
+        return tensors[self.index].operand
+
+    @property
+    def operand(self) -> Operand:
+        """The operand. Raises as ``number``."""
+        return self.prepared.imported.model.main.operands[self.number]
+
+    @property
+    def dimensions(self) -> Dimensions:
+        """The operand's, as far as known. Raises as ``number``."""
+        return self.prepared.dimensions[self.number]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MemoryDescription:
+    """Roles that agree. ``dimensions`` are what they say together, 0 where an axis is open, empty where the rank is."""
+
+    roles: tuple[ModelRole, ...]
+    dimensions: Dimensions
+
+    @classmethod
+    def of(cls, roles: Sequence[ModelRole], dimensions: Dimensions = ()) -> MemoryDescription:
+        """Check the roles, and ``dimensions`` that narrow their operands'. Raises INVALID_ARGUMENT."""
+        if not roles:
+            invalid_argument("memory without a role, expected at least one")
+        if min(dimensions, default=0) < 0:
+            invalid_argument(f"dimensions {list(dimensions)}, expected none below 0")
+        first = roles[0]
+        if is_scalar(first.operand.type) and dimensions:
+            invalid_argument(f"dimensions {describe(dimensions)} for memory of a scalar")
+        seen = set()
+        combined = dimensions
+        for role in roles:
+            if role.identity in seen:
+                invalid_argument(f"{role} of the same model is given twice")
+            seen.add(role.identity)
+            if not 0 < role.probability <= 1:
+                invalid_argument(f"{role} has probability {role.probability}, expected above 0 and at most 1")
+            _require_like(role, first)
+            merged = combine(combined, role.dimensions)
+            if merged is None:
+                invalid_argument(
+                    f"{role} has dimensions {describe(role.dimensions)}, the memory would have {describe(combined)}"
+                )
+            combined = merged
+        return cls(tuple(roles), combined)
+
+    @property
+    def byte_size(self) -> int:
+        """Bytes of a value, 0 where they are not known yet."""
+        return self.size_of(self.dimensions)
+
+    def size_of(self, dimensions: Dimensions) -> int:
+        """Bytes of a value of these dimensions, 0 where they leave something open."""
+        role = self.roles[0]
+        return size_in_bytes(role.operand.type, dimensions, role.prepared.element_sizes)
+
+    def is_fixed(self, dimensions: Dimensions) -> bool:
+        """Whether dimensions leave nothing open."""
+        code = self.roles[0].operand.type
+        return fully_specified(code, dimensions) if not is_extension(code) else bool(dimensions) and 0 not in dimensions
+
+    def require_role(self, prepared: PreparedPlan, is_output: bool, index: int, dimensions: Dimensions = ()) -> None:
+        """Raise INVALID_ARGUMENT where memory for this is not for that use, or cannot have such dimensions."""
+        asked = ModelRole(prepared, is_output, index)
+        if asked.identity not in {role.identity for role in self.roles}:
+            invalid_argument(f"the memory was not allocated for {asked} of this model")
+        if combine(self.dimensions, dimensions) is None:
+            invalid_argument(
+                f"{asked} is bound with dimensions {describe(dimensions)}, its memory has {describe(self.dimensions)}"
+            )
+
+    def require_like(self, other: MemoryDescription) -> None:
+        """Raise INVALID_ARGUMENT where values cannot go from memory of another description to memory of this one."""
+        _require_like(other.roles[0], self.roles[0])
+
+
+def _require_like(role: ModelRole, first: ModelRole) -> None:
+    got, expected = _kind(role), _kind(first)
+    if got != expected:
+        invalid_argument(f"{role} is of type {got}, the memory's first role is of {expected}")
+    if is_extension(role.operand.type):
+        return
+    for name in ("scale", "zero_point", "extra_params"):
+        one, other = getattr(role.operand, name), getattr(first.operand, name)
+        if one != other:
+            invalid_argument(f"{role} has {name} {one}, the memory's first role has {other}")
+
+
+def _kind(role: ModelRole) -> str:
+    """The operand type by name: models may give one extension different prefixes."""
+    code = role.operand.type
+    if not is_extension(code):
+        return OperandType(code).name
+    prefix, number = split_code(code)
+    names = {entry.prefix: entry.name for entry in role.prepared.imported.model.extension_name_to_prefix}
+    return f"{names.get(prefix, prefix)} {number}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class StepRole:
+    """An input or output of a step's model. ``step`` is its number among the steps that devices run."""
+
+    step: int
+    is_output: bool
+    index: int
+
+
+def step_roles(steps: Sequence[LogicalStep]) -> Mapping[SourceOperand, frozenset[StepRole]]:
+    """The roles of every operand that has any, main being scope 0."""
+    roles: dict[SourceOperand, frozenset[StepRole]] = {}
+
+    def add(operand: SourceOperand, further: Iterable[StepRole]) -> None:
+        roles[operand] = roles.get(operand, frozenset()).union(further)
+
+    def add_those_of(outer: Sequence[SourceOperand], inner: Sequence[SourceOperand]) -> None:
+        for operand, stands_for in zip(outer, inner, strict=False):
+            add(operand, roles.get(stands_for, ()))
+
+    for number, executable in enumerate(step for step in steps if isinstance(step, Step)):
+        for is_output, operands in ((False, executable.inputs), (True, executable.outputs)):
+            for index, operand in enumerate(operands):
+                add(SourceOperand(executable.scope, operand), [StepRole(number, is_output, index)])
+    for step in reversed(steps):  # control flow comes before what is inside
+        if isinstance(step, IfStep):
+            for inputs, outputs in ((step.then_inputs, step.then_outputs), (step.else_inputs, step.else_outputs)):
+                add_those_of(step.inputs, inputs)
+                add_those_of(step.outputs, outputs)
+        elif isinstance(step, WhileStep):
+            for inputs in (step.condition_inputs, step.body_inputs):
+                add_those_of(step.inputs, inputs)
+                add_those_of(step.body_outputs, inputs)  # the next round's first inputs
+    return {operand: found for operand, found in roles.items() if found}

@@ -1,0 +1,88 @@
+"""The request of a step: its values, wherever they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from nnhal.types import DataLocation, Request, RequestArgument, RequestMemoryPool
+from nnhal.types.layout import is_scalar
+from nnhal_service.runtime.memory.slots import MemoryRange, Slot
+
+
+def request_of(inputs: Sequence[Slot], outputs: Sequence[Slot], own: bool) -> Request:
+    """The request of a step, with the pools that it uses and no others.
+
+    ``own`` says that the step runs where the plan has it. Raises as ``Slot.to_read`` and ``Slot.to_write``.
+    """
+    pools: dict[int, tuple[int, RequestMemoryPool]] = {}
+
+    def argument(slot: Slot, place: MemoryRange) -> RequestArgument:
+        index, _ = pools.setdefault(pool_key(place.pool), (len(pools), place.pool))
+        dimensions = () if is_scalar(slot.element.code) else slot.dimensions
+        return RequestArgument(DataLocation(index, place.offset, place.length, place.padding), dimensions)
+
+    return Request(
+        tuple(
+            argument(slot, slot.to_read(own)) if slot.has_value else RequestArgument(has_no_value=True)
+            for slot in inputs
+        ),
+        tuple(argument(slot, slot.to_write(own)) for slot in outputs),
+        tuple(pool for _, pool in pools.values()),
+    )
+
+
+def pool_key(pool: RequestMemoryPool) -> int:
+    """What tells one pool of a request from another: tokens by their value, which is above 0, memory by identity."""
+    return -pool if isinstance(pool, int) else id(pool)
+
+
+class Access(NamedTuple):
+    """Bytes that a step reads or writes."""
+
+    pool: int
+    start: int
+    end: int
+    is_write: bool
+
+    def conflicts(self, other: Access) -> bool:
+        """Whether the order of the two matters."""
+        return (
+            self.pool == other.pool
+            and self.start < other.end
+            and other.start < self.end
+            and (self.is_write or other.is_write)
+        )
+
+
+def dependencies(steps: Sequence[Sequence[Access]]) -> list[tuple[int, ...]]:
+    """For each step the earlier ones that must have ended before it begins; without those that follow from the others.
+
+    Values that share bytes of an arena order their steps as much as a value that is passed.
+    """
+    ancestors: list[int] = []  # sets of steps as bits
+    found: list[tuple[int, ...]] = []
+    for number, accesses in enumerate(steps):
+        covered, direct = 0, []
+        for earlier in reversed(range(number)):
+            if covered >> earlier & 1:
+                continue
+            if any(mine.conflicts(theirs) for mine in accesses for theirs in steps[earlier]):
+                direct.append(earlier)
+                covered |= ancestors[earlier] | 1 << earlier
+        ancestors.append(covered)
+        found.append(tuple(reversed(direct)))
+    return found
+
+
+def accesses_of(inputs: Sequence[Slot], outputs: Sequence[Slot]) -> list[Access]:
+    """What a step touches that reads and writes these where it runs as planned. Raises HalError, or TransportError."""
+    return [
+        *(_access(slot.to_read(own=True), False) for slot in inputs if slot.has_value),
+        *(_access(slot.to_write(own=True), True) for slot in outputs),
+    ]
+
+
+def _access(place: MemoryRange, is_write: bool) -> Access:
+    """A device's own buffer is one thing, whatever its size."""
+    return Access(pool_key(place.pool), place.offset, place.offset + max(place.length, 1), is_write)

@@ -1,0 +1,79 @@
+"""The values of one context: which slot each operand of a plan is in, as control flow hands them on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from nnhal.types import OperandLifeTime
+from nnhal.types.layout import Dimensions
+from nnhal_service.partition import SourceOperand
+from nnhal_service.runtime.memory.slots import Element, GrowingSlot, OmittedSlot, Slot
+from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
+
+_CONSTANT = (OperandLifeTime.CONSTANT_COPY, OperandLifeTime.CONSTANT_POOL)
+
+
+class Values:
+    """``bound`` are the slots of operands of main: the model's own, and those that lie in an arena. ``dimensions`` are
+    those of all operands of main as far as known.
+
+    All others come into being when they are first asked for, and keep their memory from one run to the next.
+    """
+
+    def __init__(self, prepared: PreparedPlan, dimensions: Sequence[Dimensions], bound: Mapping[int, Slot]) -> None:
+        walk = prepared.plan.walk
+        self._graphs = prepared.graphs
+        self._dimensions = (dimensions, *prepared.referenced_dimensions)
+        self._scopes = (0,) if walk is None else walk.scopes
+        self._constants = prepared.constants
+        self._element_sizes = prepared.element_sizes
+        self._bound = bound
+        self._own: dict[SourceOperand, Slot] = {}
+        self._turns: dict[tuple[int, SourceOperand], Slot] = {}
+        self._handed_on: dict[SourceOperand, Slot] = {}
+
+    def reset(self) -> None:
+        """A run begins: nothing is handed on yet."""
+        self._handed_on.clear()
+
+    def slot(self, operand: SourceOperand) -> Slot:
+        """Where an operand's value lies."""
+        found = self._handed_on.get(operand)
+        if found is None and operand.scope == 0:
+            found = self._bound.get(operand.operand)
+        if found is None:
+            found = self._own.get(operand)
+        if found is None:
+            found = self._own[operand] = self._make(operand)
+        return found
+
+    def slots(self, operands: Sequence[SourceOperand]) -> list[Slot]:
+        """As ``slot``, for several."""
+        return [self.slot(operand) for operand in operands]
+
+    def hand_on(self, slots: Sequence[Slot], operands: Sequence[SourceOperand]) -> None:
+        """Let operands of an inner scope be where values of the outer one are."""
+        self._handed_on.update(zip(operands, slots, strict=True))
+
+    def turns(self, operands: Sequence[SourceOperand], number: int) -> list[Slot]:
+        """Memory for the outputs of a loop's body, of which one round reads what the one before has written."""
+        keys = [(number % 2, operand) for operand in operands]
+        for key in keys:
+            if key not in self._turns:
+                self._turns[key] = self._make(key[1])
+        return [self._turns[key] for key in keys]
+
+    def _make(self, operand: SourceOperand) -> Slot:
+        subgraph, index = self._scopes[operand.scope], operand.operand
+        declared = self._graphs[subgraph].operands[index]
+        element = Element(declared.type, self._element_sizes)
+        if declared.lifetime == OperandLifeTime.NO_VALUE:
+            return OmittedSlot(element, ())
+        if declared.lifetime not in _CONSTANT:
+            return GrowingSlot(element, self._dimensions[subgraph][index])
+        slot = GrowingSlot(element, declared.dimensions)
+        value = np.ascontiguousarray(self._constants[subgraph][index])
+        slot.store(value.reshape(-1).view(np.uint8), declared.dimensions)
+        return slot

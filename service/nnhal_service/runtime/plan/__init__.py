@@ -1,0 +1,1 @@
+"""From an imported model to a plan whose steps are prepared on their devices."""

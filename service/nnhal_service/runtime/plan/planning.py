@@ -1,0 +1,202 @@
+"""Splits models over devices and prepares their steps, and does so again when devices come and go."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+import structlog
+
+from nnhal.errors import DeadObjectError, NnhalError
+from nnhal.types import NO_DEADLINE, Model
+from nnhal_service.fallback import FallbackMemoryManager
+from nnhal_service.frontends.imported import ImportedModel
+from nnhal_service.partition import (
+    Candidate,
+    Fallback,
+    Options,
+    Partitioning,
+    PlacementError,
+    Plan,
+    Strategy,
+    Task,
+    partition,
+    refine,
+    whole,
+)
+from nnhal_service.runtime.devices.fleet import Fleet, FleetMember
+from nnhal_service.runtime.plan.compilation_cache import CacheDirectory, PrepareConfig, prepare_part
+from nnhal_service.runtime.plan.parts import Announcements, Part, Parts, PrepareStep
+from nnhal_service.runtime.plan.prepared_plan import PreparedPlan, arena_of, passed_values
+from nnhal_service.runtime.plan.survey import optimised, survey_model
+
+_GONE = "it is gone: the model is planned without it until it is back"
+_networks = itertools.count(1)
+_log = structlog.get_logger(__name__)
+
+
+def prepare(
+    imported: ImportedModel,
+    fleet: Fleet,
+    devices: Sequence[str],
+    options: Options,
+    cache: CacheDirectory | None = None,
+) -> PreparedPlan:
+    """Split a model over devices and prepare each step; without a device that fails to, where that may be.
+
+    Compilations are kept in ``cache``, where there is one.
+
+    Raises PlacementError where an operation has no device, HalError where a device refuses, TransportError where one
+    is gone.
+    """
+    return ModelPlanner(imported, fleet, devices, options, cache).prepare()
+
+
+class ModelPlanner:
+    """See Planner. The devices are asked of the model once."""
+
+    def __init__(
+        self,
+        imported: ImportedModel,
+        fleet: Fleet,
+        devices: Sequence[str],
+        options: Options,
+        cache: CacheDirectory | None,
+    ) -> None:
+        """Raises as ``survey_model``."""
+        self._fleet = fleet
+        self._options = options
+        self._cache = cache
+        self._survey = survey_model(imported, fleet, devices)
+
+    @property
+    def may_replan(self) -> bool:
+        """See Planner."""
+        return self._options.fallback != Fallback.DENY
+
+    def is_there(self, device: str) -> bool:
+        """See Planner."""
+        return self._fleet.is_there(device)
+
+    def prepare(self, without: Collection[str] = ()) -> PreparedPlan:
+        """See Planner. Pins to devices that are to be left out are not kept."""
+        options = self._options
+        if without:  # a deadline was for the first time
+            pins = tuple(pin for pin in options.pins if pin.device not in without)
+            options = replace(options, pins=pins, deadline_ns=NO_DEADLINE)
+        reasons = dict.fromkeys(without, _GONE)
+        failed: dict[str, NnhalError] = {}
+        while True:
+            try:
+                return self._attempt(options, reasons)
+            except PlacementError:
+                if failed:
+                    raise next(iter(failed.values())) from None
+                raise
+            except _PreparationError as error:
+                if not self.may_replan or error.device in reasons or len(self._survey.members) == 1:
+                    raise error.reason from error
+                log = _log.warning if options.fallback == Fallback.WARN else _log.info
+                log("a device cannot prepare its part; it is left out", device=error.device, reason=str(error.reason))
+                failed[error.device] = error.reason
+                reasons[error.device] = f"it cannot prepare its part: {error.reason}"
+
+    def _attempt(self, options: Options, left_out: Mapping[str, str]) -> PreparedPlan:
+        """One attempt, without those for which there is a reason. Raises _PreparationError where another one fails."""
+        survey = self._survey
+        task, members = survey.task, survey.members
+        refined = refine(
+            [_without(candidate, left_out, task.model) for candidate in survey.candidates],
+            lambda candidates: _partition(task, candidates, options),
+            lambda step: optimised(members[step.device], step).failed,
+        )
+        plan = refined.partitioning.plan
+        values = passed_values(task.model, plan, survey.sides, task.dimensions, task.element_sizes)
+        network = next(_networks)
+        announcements = Announcements(network)
+        prepare_step = self._preparing(plan, announcements, NO_DEADLINE)
+        parts = self._prepare_all(plan, announcements, options.deadline_ns)
+        stand_in = options.cpu if self.may_replan and options.cpu in members else ""
+        return PreparedPlan(
+            survey.imported,
+            refined,
+            survey.descriptions,
+            Parts(parts, prepare_step, stand_in),
+            task.dimensions,
+            task.referenced,
+            task.element_sizes,
+            survey.constants,
+            survey.sides,
+            values,
+            FallbackMemoryManager(arena_of(plan, values)),
+            network,
+            announcements,
+            self,
+            frozenset(left_out),
+            options.priority,
+        )
+
+    def _preparing(self, plan: Plan, announcements: Announcements, deadline_ns: int) -> PrepareStep:
+        """What prepares the steps of a plan. The CPU is waited for, and once more where it dies meanwhile."""
+        task, options, hints = self._survey.task, self._options, self._options.hints
+        config = PrepareConfig(options.preference, options.priority, deadline_ns, hints.values, hints.extension_names)
+
+        def attempt(member: FleetMember, number: int | None) -> Part:
+            step = whole(task.model, member.name) if number is None else plan.steps[number]
+            with announcements.loading([member]):
+                of_several = number is not None and len(plan.steps) > 1
+                return Part(member, prepare_part(member, step, self._cache, of_several, config))
+
+        def prepare_step(device: str, number: int | None) -> Part:
+            if device != options.cpu or not self.may_replan:
+                return attempt(self._fleet.get(device), number)
+            member = self._fleet.awaited(device)
+            try:
+                return attempt(member, number)
+            except DeadObjectError:
+                return attempt(self._fleet.awaited(device, member), number)
+
+        return prepare_step
+
+    def _prepare_all(self, plan: Plan, announcements: Announcements, deadline_ns: int) -> list[Part]:
+        """A part for each step. Raises _PreparationError, when those that are prepared have been given up."""
+        prepare_step = self._preparing(plan, announcements, deadline_ns)
+        devices = dict.fromkeys(step.device for step in plan.steps)
+        parts: list[Part] = []
+        device = ""
+        try:
+            with announcements.loading([self._survey.members[name] for name in devices]):
+                for number, step in enumerate(plan.steps):
+                    device = step.device
+                    parts.append(prepare_step(device, number))
+        except NnhalError as error:
+            with announcements.unloading():
+                for part in parts:
+                    part.prepared.release()
+            raise _PreparationError(device, error) from error
+        return parts
+
+
+class _PreparationError(Exception):
+    """A device could not prepare its part of a plan."""
+
+    def __init__(self, device: str, reason: NnhalError) -> None:
+        super().__init__(device, reason)
+        self.device = device
+        self.reason = reason
+
+
+def _without(candidate: Candidate, left_out: Mapping[str, str], model: Model) -> Candidate:
+    if candidate.name not in left_out:
+        return candidate
+    for number, graph in enumerate((model.main, *model.referenced)):
+        candidate = candidate.refusing(dict.fromkeys(range(len(graph.operations)), left_out[candidate.name]), number)
+    return candidate
+
+
+def _partition(task: Task, candidates: Sequence[Candidate], options: Options) -> Partitioning:
+    """By least modelled time; by NNAPI's rule where a device has no cost model."""
+    if options.strategy == Strategy.LEAST_TIME and not all(candidate.operation_ns for candidate in candidates):
+        options = replace(options, strategy=Strategy.NNAPI)
+    return partition(task, candidates, options)

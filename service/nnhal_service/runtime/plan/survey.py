@@ -1,0 +1,120 @@
+"""What devices say of a model before it is split."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from nnhal.arrays import Array
+from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
+from nnhal.extensions import element_sizes
+from nnhal.memory import read_pools
+from nnhal.remote import DeviceDescription, OptimizationViews
+from nnhal.resolved import ResolvedModel, inline_constants, propagate_dimensions
+from nnhal.types import Model
+from nnhal_service.fallback import Side, edge_ns
+from nnhal_service.frontends.imported import ImportedModel
+from nnhal_service.partition import Candidate, Step, Task, as_main
+from nnhal_service.runtime.devices.fleet import Fleet, FleetMember
+
+_ALIGNMENT = 64
+"""Bytes; what the HAL recommends for arguments."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """A model, and what the devices said of it."""
+
+    task: Task
+    imported: ImportedModel
+    members: Mapping[str, FleetMember]
+    descriptions: Mapping[str, DeviceDescription | None]
+    sides: Mapping[str, Side]
+    candidates: Sequence[Candidate]
+    constants: Sequence[Mapping[int, Array]]
+
+
+def survey_model(imported: ImportedModel, fleet: Fleet, devices: Sequence[str]) -> Survey:
+    """Ask the named devices, all where none are named, of a model and of its subgraphs. One that is gone is left out.
+
+    Raises HalError where the model contradicts itself, LookupError for a device that the fleet does not know.
+    """
+    members: dict[str, FleetMember] = {}
+    descriptions: dict[str, DeviceDescription | None] = {}
+    for member in fleet.available(devices):
+        with contextlib.suppress(DeadObjectError):  # it is left out, as one that is not there
+            descriptions[member.name] = _describe(member)
+            members[member.name] = member
+    sides = {name: _side(name, description) for name, description in descriptions.items()}
+    constants = inline_constants(imported.model, read_pools(imported.model.pools))
+    resolved = ResolvedModel(imported.model, constants)
+    dimensions, *referenced = (propagate_dimensions(resolved, number) for number in range(len(resolved.subgraphs)))
+    sizes = element_sizes(imported.model, [e for member in members.values() for e in member.extensions])
+    task = Task(imported.model, imported.operation_nodes, dimensions, edge_ns(sides), sizes, referenced)
+    candidates = [_candidate(member, imported, sides[member.name]) for member in members.values()]
+    return Survey(task, imported, members, descriptions, sides, candidates, constants)
+
+
+def optimised(member: FleetMember, step: Step) -> OptimizationViews:
+    """What a device makes of a step; one without a backend runs it as it is, and so it is for one that has died."""
+    views: OptimizationViews | None = None
+    with contextlib.suppress(DeadObjectError):
+        views = _ask(lambda: member.remote.optimize_subgraph(step.model))
+    return views or OptimizationViews((), (), tuple(range(len(step.operations))))
+
+
+def _describe(member: FleetMember) -> DeviceDescription | None:
+    return _ask(member.remote.describe)
+
+
+def _ask(question: Callable[[], T]) -> T | None:
+    """What a backend answers; None from a device that has the HAL and nothing else. Raises DeadObjectError."""
+    try:
+        return question()
+    except DeadObjectError:
+        raise
+    except NnhalError:
+        return None
+
+
+def _side(name: str, description: DeviceDescription | None) -> Side:
+    """A device as one end of an edge; one without a backend takes what the HAL makes every device take."""
+    return Side(name, alignment=_ALIGNMENT) if description is None else Side.of(name, description)
+
+
+def _candidate(member: FleetMember, imported: ImportedModel, side: Side) -> Candidate:
+    """A device with what it refuses; one that cannot answer refuses everything."""
+    try:
+        refusals = _refusals(member, imported.model)
+        numbers = range(len(imported.model.referenced))
+        referenced = [_refusals(member, as_main(imported.model, number)) for number in numbers]
+        costs = _costs(member, imported)
+    except NnhalError as error:
+        operations = range(len(imported.model.main.operations))
+        return Candidate(member.name, member.capabilities, dict.fromkeys(operations, str(error)))
+    hop_ns = side.costs.hop_ns  # a sync is an edge's
+    return Candidate(member.name, member.capabilities, refusals, costs, hop_ns, referenced=referenced)
+
+
+def _refusals(member: FleetMember, model: Model) -> dict[int, str]:
+    """What a device does not support, and why, where it has a backend to say so. Raises as the questions do."""
+    try:
+        answers = member.remote.explain_support(model)
+    except (DeadObjectError, HalError):
+        raise
+    except TransportError:
+        supported = member.remote.supported_operations(model)
+        return {index: "it does not say why" for index, answer in enumerate(supported) if not answer}
+    return {
+        index: f"{answer.code}: got {answer.got}, allowed {answer.allowed}"
+        for index, answer in enumerate(answers)
+        if not answer.supported
+    }
+
+
+def _costs(member: FleetMember, imported: ImportedModel) -> list[float]:
+    """A device's modelled times, empty where it has none."""
+    return _ask(lambda: member.remote.estimate_costs(imported.model)) or []

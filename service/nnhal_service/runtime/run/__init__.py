@@ -1,0 +1,1 @@
+"""A loaded model that is bound to memory, and its runs."""

@@ -1,0 +1,250 @@
+"""A plan on one instance of its memory: for each step a reusable execution that is tied to it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
+from nnhal.remote import RemoteExecution
+from nnhal.reports import StepReport
+from nnhal.types import Request
+from nnhal.types.layout import combine
+from nnhal_service.fallback import FallbackMemoryManager
+from nnhal_service.partition import SourceOperand, Step
+from nnhal_service.runtime.memory.bindings import Bindings, arena_slots, client_slots
+from nnhal_service.runtime.memory.requests import accesses_of, dependencies, request_of
+from nnhal_service.runtime.memory.slots import Slot
+from nnhal_service.runtime.memory.values import Values
+from nnhal_service.runtime.plan.prepared_plan import PreparedPlan, arena_of, passed_values
+from nnhal_service.runtime.run.cancellation import Cancellation, CancelledRunError, require_wanted
+from nnhal_service.runtime.run.chained import MAX_FENCES, Chained
+from nnhal_service.runtime.run.engine import Engine
+from nnhal_service.runtime.run.reports import OutputReport
+from nnhal_service.runtime.run.steps import BoundStep, InTurn, Steps, bind_step
+
+Outcome = tuple[list[StepReport], list[OutputReport]]
+"""The steps that were run, where they are measured or not all of them were, and what was said of outputs."""
+
+
+class BoundPlan:
+    """Runs once at a time. Its ``engine`` runs the plan where its steps cannot be run as they were bound."""
+
+    def __init__(self, prepared: PreparedPlan, bindings: Bindings) -> None:
+        """Raises HalError where the bindings are not valid or a device refuses, TransportError where one is gone."""
+        self.prepared = prepared
+        self._bindings = bindings
+        self._measure = bindings.config.measure_timing
+        self._bound: list[BoundStep] = []
+        self._steps: Steps | None = None
+        self._alone: Chained | None = None
+        self._given = {**bindings.inputs, **bindings.outputs}
+        self.dimensions = prepared.dimensions_with({n: b.dimensions for n, b in self._given.items() if b.dimensions})
+        self._manager = self._memory_manager()
+        self._take_memory()
+        try:
+            self.bind()
+        except BaseException as error:
+            if not (isinstance(error, TransportError) and prepared.parts.may_fall_back):
+                self.close()
+                raise
+            bindings.missed(prepared.gone)
+
+    @property
+    def socket_bytes(self) -> int:
+        """Bytes that went to devices and back since the start."""
+        steps, engine = self._steps, self.engine
+        return engine.socket_bytes if steps is None or steps is engine else steps.socket_bytes + engine.socket_bytes
+
+    def run(self, deadline_ns: int, cancellation: Cancellation | None = None) -> Outcome:
+        """Run the steps as they were bound, and in the engine where that fails.
+
+        Raises HalError, or TransportError; CancelledRunError where it is given up.
+        """
+        engine, steps = self.engine, self._steps
+        engine.fell_back = engine.ran_whole = False
+        try:
+            if steps is None:
+                steps = self.bind()
+            outcome = steps.run(deadline_ns, cancellation)
+        except CancelledRunError:
+            raise
+        except NnhalError as error:
+            return self._recover(deadline_ns, error, steps, cancellation)
+        if engine.fell_back:
+            self._note_gone()
+        return outcome
+
+    def bind(self) -> Steps:
+        """What runs the steps on their own devices, bound anew where one came back. Raises as binding does."""
+        if self._steps is None:
+            if not self._requests:
+                self._steps = self.engine
+                return self.engine
+            try:
+                for number, (step, request) in enumerate(zip(self.prepared.plan.steps, self._requests, strict=True)):
+                    part = self.prepared.parts.living(number)
+                    names = [slot.name for slot in self._slots_of(step)[1]]
+                    side = self.prepared.sides[step.device]
+                    self._bound.append(bind_step(side, names, part, request, self._bindings.config))
+                self._steps = self._runner()
+            except BaseException:
+                self._unbind()
+                raise
+        return self._steps
+
+    def bind_for_launch(self) -> Chained | None:
+        """The steps as they can be launched; None where they cannot be fenced. Raises as ``bind``."""
+        steps: Steps | None = None
+        self._note_gone()
+        try:
+            steps = self.bind()
+        except NnhalError as error:
+            if not self.engine.may_resume(error):
+                raise self._naming(error, self._note_gone()) from error
+        return steps if isinstance(steps, Chained) else self._launcher(steps)
+
+    def direct_execution(self) -> RemoteExecution | None:
+        """The only step; None where there are several, or a run is more than that. Raises as ``bind``."""
+        if not isinstance(self.bind(), InTurn) or len(self._bound) != 1 or self._measure:
+            return None
+        (step,) = self.prepared.plan.steps
+        if not all(self._has_known_size(operand) for operand in step.outputs):
+            return None
+        return self._bound[0].execution
+
+    def lengths(self) -> dict[int, int]:
+        """Bytes of the values of main that have a place of their own, of the place itself where they are not known."""
+        places = {number: binding.location.length for number, binding in self._given.items()}
+        return {n: slot.element.size(slot.dimensions) or places.get(n, 0) for n, slot in self._slots.items()}
+
+    def close(self) -> None:
+        """Release it on the devices, and its memory. No run may be in flight."""
+        self._unbind()
+        self._give_memory_back()
+        if self._manager is not self.prepared.memory:
+            self._manager.close()
+
+    def _recover(
+        self, deadline_ns: int, error: NnhalError, steps: Steps | None, cancellation: Cancellation | None
+    ) -> Outcome:
+        """Go on with a run that failed, in the engine where that may be."""
+        done = steps.done if steps is not None else None
+        gone = self._note_gone()
+        if steps is self.engine or not self.engine.may_resume(error):
+            require_wanted(cancellation)
+            raise self._naming(error, gone)
+        if isinstance(error, TransportError) and not gone and steps is not None:
+            # It may have stopped in the middle of a step, and may write when it goes on.
+            self._unbind()
+            self._give_memory_back(is_done=False)
+            self._take_memory()
+            done = None
+        require_wanted(cancellation)
+        return self.engine.resume(deadline_ns, error, done, cancellation)
+
+    def _note_gone(self) -> frozenset[str]:
+        """The devices that are gone; what came back is bound anew at the next run."""
+        gone = self.prepared.gone
+        if gone:
+            self._unbind()
+            self._bindings.missed(gone)
+        return gone
+
+    def _naming(self, error: NnhalError, gone: frozenset[str]) -> NnhalError:
+        """The error of a run that cannot go on, with the devices that it would need."""
+        if not gone or isinstance(error, HalError):
+            return error
+        return DeadObjectError(f"the model needs {', '.join(sorted(gone))}, which is gone: {error}")
+
+    def _memory_manager(self) -> FallbackMemoryManager:
+        """The model's, or one for this binding alone, whose dimensions give more values a known size."""
+        prepared = self.prepared
+        if self.dimensions is prepared.dimensions:
+            return prepared.memory
+        model, plan = prepared.imported.model, prepared.plan
+        values = passed_values(model, plan, prepared.sides, self.dimensions, prepared.element_sizes)
+        return FallbackMemoryManager(arena_of(plan, values))
+
+    def _take_memory(self) -> None:
+        prepared, bindings = self.prepared, self._bindings
+        slots = client_slots(prepared, self._given, bindings.pools, self.dimensions)
+        self._memory = self._manager.acquire()
+        try:
+            self._slots = slots | arena_slots(prepared, self._manager, self._memory, self.dimensions)
+            self._values = Values(prepared, self.dimensions, self._slots)
+            self.engine = Engine(prepared, self._values, bindings.config)
+            self._requests = [self._request(step) for step in prepared.plan.steps] if self._is_static() else []
+        except BaseException:
+            self._manager.release(self._memory)
+            raise
+
+    def _give_memory_back(self, is_done: bool = True) -> None:
+        """``is_done`` says that no device writes it any more."""
+        self.engine.close()
+        self._manager.release(self._memory, is_done)
+
+    def _launcher(self, steps: Steps | None) -> Chained | None:
+        """What launches the only step, which else runs over a burst; None where the size of an output is open."""
+        stated = all(self._is_stated(operand) for operand in self._bindings.outputs)
+        if self._alone is None and stated and isinstance(steps, InTurn) and len(self._bound) == 1:
+            with suppress(NnhalError):  # a device without launches, or one that the run itself will miss
+                bound = replace(self._bound[0], is_asynchronous=False)
+                self._alone = Chained([bound], [()], frozenset(), self._measure)
+        return self._alone
+
+    def _is_static(self) -> bool:
+        """Whether all requests can be made beforehand: no control flow to walk, and all sizes known but of results.
+
+        The inputs of a single step count only where memory may tell their dimensions later.
+        """
+        plan = self.prepared.plan
+        if plan.walk is not None or not all(slot.has_room for slot in self._slots.values()):
+            return False
+        if len(plan.steps) == 1:
+            return all(
+                slot.element.size(slot.stated)
+                for number, slot in self._slots.items()
+                if number in self._bindings.inputs and self._bindings.inputs[number].memory is not None
+            )
+        return all(self._has_known_size(operand) for step in plan.steps for operand in step.outputs)
+
+    def _has_known_size(self, operand: int) -> bool:
+        slot = self._slots.get(operand)
+        if slot is None:
+            return False
+        return slot.element.size(combine(self.prepared.dimensions[operand], slot.stated) or ()) > 0
+
+    def _is_stated(self, operand: int) -> bool:
+        """Whether model and client themselves say what size an output has: a single step is the model as it is."""
+        slot, dimensions = self._slots[operand], self.prepared.imported.model.main.operands[operand].dimensions
+        return slot.element.size(combine(dimensions, slot.stated) or ()) > 0
+
+    def _slots_of(self, step: Step) -> tuple[list[Slot], list[Slot]]:
+        return (
+            self._values.slots([SourceOperand(0, operand) for operand in step.inputs]),
+            self._values.slots([SourceOperand(0, operand) for operand in step.outputs]),
+        )
+
+    def _request(self, step: Step) -> Request:
+        return request_of(*self._slots_of(step), own=True)
+
+    def _runner(self) -> Steps:
+        """What runs the steps: chained by fences where there are several and the contract lets them be fenced."""
+        if len(self._bound) > 1:
+            needs = dependencies([accesses_of(*self._slots_of(step)) for step in self.prepared.plan.steps])
+            if max(map(len, needs)) <= MAX_FENCES:
+                shown = frozenset(value.first for value in self.prepared.values.values() if value.needs_sync)
+                return Chained(self._bound, needs, shown, self._measure)
+        return InTurn(self._bound, self._measure)
+
+    def _unbind(self) -> None:
+        self._bindings.released()
+        if self._steps is not None and self._steps is not self.engine:
+            self._steps.close()
+        if self._alone is not None:
+            self._alone.close()
+        self._steps = self._alone = None
+        for step in self._bound:
+            step.execution.release()
+        self._bound.clear()

@@ -1,0 +1,236 @@
+"""Steps chained by fences: all are launched at once, and the devices run without the framework in between."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+from nnhal.errors import HalError, NnhalError, TransportError
+from nnhal.fence import Fence, FenceError, FenceState
+from nnhal.remote import RemoteLauncher
+from nnhal.reports import StepReport
+from nnhal.types import NO_DEADLINE, UNAVAILABLE_TIMING, ErrorStatus, Timing
+from nnhal_service.runtime.run.cancellation import Cancellation, CancelledRunError, require_wanted
+from nnhal_service.runtime.run.reports import OutputReport
+from nnhal_service.runtime.run.steps import BoundStep
+
+MAX_FENCES = 16
+"""What one launch may wait for."""
+
+
+class Chained:
+    """See Steps. The sizes of all outputs must be known."""
+
+    def __init__(
+        self,
+        steps: Sequence[BoundStep],
+        needs: Sequence[tuple[int, ...]],
+        shown: frozenset[int],
+        measure: bool,
+    ) -> None:
+        """``needs`` are the dependencies, ``shown`` those steps of asynchronous devices that must be synced.
+
+        Raises HalError where a device refuses, TransportError where one is gone.
+        """
+        self._steps = tuple(zip(steps, needs, strict=True))
+        used = {need for each in needs for need in each}
+        self._shown = shown | {
+            need
+            for step, each in self._steps
+            for need in each
+            if steps[need].is_asynchronous and steps[need].device != step.device
+        }
+        self._ends = tuple(sorted((set(range(len(steps))) - used) | self._shown))
+        self._measure = measure
+        self._done: list[StepReport] | None = None
+        self._launchers: dict[str, RemoteLauncher] = {}
+        try:
+            for step in steps:
+                if step.device not in self._launchers:
+                    self._launchers[step.device] = step.part.member.remote.open_launcher()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def socket_bytes(self) -> int:
+        """See Steps."""
+        return sum(launcher.socket_bytes for launcher in self._launchers.values())
+
+    @property
+    def done(self) -> Sequence[StepReport] | None:
+        """See Steps. A step that waited for one that failed has failed too, so that what others read is untouched."""
+        return self._done
+
+    def run(
+        self, deadline_ns: int, cancellation: Cancellation | None = None
+    ) -> tuple[list[StepReport], list[OutputReport]]:
+        """See Steps. Where it is given up its fences are put into error, and no step begins that waits for one."""
+        self._done = None
+        launched: list[Launched] = []
+        if cancellation is None:
+            return self._run(launched, deadline_ns, None)
+        give_up = partial(_give_up, launched)
+        cancellation.on_cancel(give_up)
+        try:
+            return self._run(launched, deadline_ns, cancellation)
+        except NnhalError as error:
+            if cancellation.cancelled and not isinstance(error, CancelledRunError):
+                raise CancelledRunError from error
+            raise
+        finally:
+            cancellation.forget(give_up)
+
+    def launch(
+        self,
+        launched: list[Launched],
+        fences: Sequence[Fence],
+        deadline_ns: int = NO_DEADLINE,
+        duration_ns: int = NO_DEADLINE,
+        cancellation: Cancellation | None = None,
+    ) -> None:
+        """Launch all steps, those without dependencies after ``fences``, of which there may be MAX_FENCES.
+
+        A step may take ``duration_ns`` from the moment when the last fence that it waits for has signalled. What was
+        launched is in ``launched`` also where a device refuses. Raises HalError, or TransportError where one is gone;
+        CancelledRunError where the run is given up before all are launched.
+        """
+        for number, (step, needs) in enumerate(self._steps):
+            require_wanted(cancellation)
+            earlier = [launched[need] for need in needs]
+            waited = [need.ended if need.device == step.device else need.visible for need in earlier]
+            awaited = [fence for fence in waited if fence is not None] if needs else list(fences)
+            launched.append(self._launch(number, step, awaited, deadline_ns, duration_ns))
+        require_wanted(cancellation)  # who gave it up may not have seen the last one
+
+    def finish(self, launched: Sequence[Launched]) -> tuple[list[StepReport], list[OutputReport]]:
+        """Wait until all that was launched has ended. Raises as ``run``."""
+        try:
+            for end in self._ends:
+                _wait(launched[end].visible)
+        except FenceError as error:
+            self.settle(launched)
+            raise self._cause(len(launched)) or TransportError(
+                f"a step failed, and no device says how: {error}"
+            ) from error
+        except BaseException:
+            self.settle(launched)
+            raise
+        return [self._report(number) for number in range(len(self._steps))] if self._measure else [], []
+
+    def has_failed(self, launched: Sequence[Launched]) -> bool:
+        """Whether a launched step is known to have failed: a device refuses what is to wait for it."""
+        fences = (fence for launch in launched for fence in (launch.ended, launch.visible) if fence is not None)
+        return any(fence.state is FenceState.ERROR for fence in fences)
+
+    def failure(self, launched: Sequence[Launched], error: NnhalError) -> NnhalError:
+        """Why a launched step has failed, when all have ended; ``error`` where no device says."""
+        self.settle(launched)
+        return self._cause(len(launched)) or error
+
+    def timings(self) -> tuple[Timing, Timing]:
+        """Of the last run, if there is one step and it was measured: from its launch, from the last awaited fence."""
+        if not self._measure or len(self._steps) > 1:
+            return UNAVAILABLE_TIMING, UNAVAILABLE_TIMING
+        ((step, _),) = self._steps
+        info = self._launchers[step.device].info(step.execution)
+        return info.timing_launched, info.timing_fenced
+
+    def _run(
+        self, launched: list[Launched], deadline_ns: int, cancellation: Cancellation | None
+    ) -> tuple[list[StepReport], list[OutputReport]]:
+        try:
+            self.launch(launched, (), deadline_ns, cancellation=cancellation)
+        except HalError as error:
+            self.settle(launched)
+            cause = self._cause(len(launched))  # one that waits for what has failed is refused
+            if cause is None:
+                raise
+            raise cause from error
+        except CancelledRunError:
+            _give_up(launched)
+            self.settle(launched)
+            raise
+        except BaseException:
+            self.settle(launched)
+            raise
+        return self.finish(launched)
+
+    def _launch(
+        self, number: int, step: BoundStep, waited: Sequence[Fence], deadline_ns: int, duration_ns: int
+    ) -> Launched:
+        """Launch a step; what it needs of its own device is in the same queue, what it needs of others must be seen."""
+        launcher = self._launchers[step.device]
+        ended = launcher.launch(step.execution, waited, deadline_ns, duration_ns, enqueue=step.is_asynchronous)
+        if number not in self._shown:
+            return Launched(step.device, ended, ended)
+        return Launched(step.device, ended, launcher.sync([ended] if ended is not None else []))
+
+    def close(self) -> None:
+        """See Steps."""
+        for launcher in self._launchers.values():
+            launcher.close()
+
+    def settle(self, launched: Sequence[Launched]) -> None:
+        """Let everything end that was launched: it uses the memory of the run."""
+        for launch in launched:
+            if launch.ended is not None:
+                launch.ended.wait_for_end()
+        for device in {step.device for step, _ in self._steps if step.is_asynchronous}:
+            with contextlib.suppress(FenceError, NnhalError):
+                _wait(self._launchers[device].sync())
+
+    def _cause(self, launched: int) -> HalError | None:
+        """The error of the first step that failed of those launched; those that waited for it have failed after it."""
+        infos = [self._launchers[step.device].info(step.execution) for step, _ in self._steps[:launched]]
+        ended = [info.status == ErrorStatus.NONE for info in infos]
+        if all(ended) and launched == len(self._steps):
+            return None
+        if all(ended[need] for (_, needs), well in zip(self._steps, ended, strict=False) if well for need in needs):
+            self._done = [self._report(number) for number, well in enumerate(ended) if well]
+        if all(ended):
+            return None
+        first = ended.index(False)
+        return HalError(infos[first].status, f"the step on {self._steps[first][0].device}: {infos[first].message}")
+
+    def _report(self, number: int) -> StepReport:
+        step, _ = self._steps[number]
+        info = self._launchers[step.device].info(step.execution)
+        timing = info.timing_fenced
+        return StepReport(
+            step.device,
+            timing.time_in_driver_ns,
+            timing.time_on_device_ns,
+            timing.time_in_driver_ns,
+            info.staged_bytes,
+            info.staging_ns,
+            number,
+            *info.span,
+            info.copies,
+        )
+
+
+class Launched(NamedTuple):
+    """A launched step: the fence of its end, and the one of its results being visible; None where that is so already.
+
+    On an asynchronous device a step has ended when it is in the queue.
+    """
+
+    device: str
+    ended: Fence | None
+    visible: Fence | None
+
+
+def _give_up(launched: Sequence[Launched]) -> None:
+    """Have no launched step begin that waits for another one. In any thread, also while more are launched."""
+    for launch in tuple(launched):
+        for fence in (launch.ended, launch.visible):
+            if fence is not None:
+                fence.give_up()
+
+
+def _wait(fence: Fence | None) -> None:
+    if fence is not None:
+        fence.wait()

@@ -1,0 +1,297 @@
+"""What a client has tied a loaded model to: it runs by the model's current plan."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+
+import structlog
+
+from nnhal.errors import HalError, NnhalError, general_failure
+from nnhal.fence import Fence
+from nnhal.types import NO_DEADLINE, NO_HINTS, ErrorStatus, ExecutionConfig, Hints, Memory, RunUsage
+from nnhal_service.runtime.memory.bindings import Bindings, TensorBinding, UsedMemory, bindings_of
+from nnhal_service.runtime.plan.active_plan import ActivePlan
+from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
+from nnhal_service.runtime.run.bound_plan import BoundPlan, Outcome
+from nnhal_service.runtime.run.cancellation import Cancellation
+from nnhal_service.runtime.run.chained import Launched
+from nnhal_service.runtime.run.launched_run import LaunchedRun, LaunchMethods, start_launched_run
+from nnhal_service.runtime.run.ledger import ledger_of
+from nnhal_service.runtime.run.reports import RunReport, RunWatcher
+from nnhal_service.runtime.run.run_channel import DirectRuns, RunChannelEnd
+
+DRAIN_SECONDS = 5.0
+"""What closing waits for a run in flight; one that goes on longer, on a device that has stopped, is left to itself."""
+_log = structlog.get_logger(__name__)
+
+
+class ExecutionContext:
+    """A loaded model tied to memory. Runs once at a time.
+
+    Where the model is planned anew, the next run is by the new plan, in the same memory of the client. What is bound to
+    memory of a domain stays with the plan that the model was loaded with, for which that was made.
+    """
+
+    def __init__(
+        self,
+        plans: ActivePlan,
+        inputs: Sequence[TensorBinding],
+        outputs: Sequence[TensorBinding],
+        pools: Sequence[Memory],
+        measure_timing: bool,
+        loop_timeout_duration_ns: int = -1,
+        hints: Hints = NO_HINTS,
+        watcher: RunWatcher | None = None,
+    ) -> None:
+        """``watcher`` is told of every run.
+
+        Raises HalError where the bindings are not valid or a device refuses, TransportError where one is gone.
+        """
+        self._busy = threading.Lock()
+        self._closing = self._closed = False
+        self._plans = plans
+        self._measure = measure_timing
+        self._watcher = watcher
+        self._direct_runs = DirectRuns()
+        self._stays = any(binding.memory is not None for binding in (*inputs, *outputs))
+        self._declined: PreparedPlan | None = None
+        self._direct_plan: PreparedPlan | None = None
+        imported = plans.original.imported
+        self._bindings = Bindings(
+            bindings_of(imported.inputs, inputs, "input"),
+            bindings_of(imported.outputs, outputs, "output"),
+            pools,
+            ExecutionConfig(measure_timing, loop_timeout_duration_ns, hints.values, hints.extension_names),
+            plans.miss,
+            _weakly(self._close_run_channel),
+        )
+        self._bound = self._bind_to(plans.hold(self._stays))
+        self._used = UsedMemory(self._bindings.inputs, self._bindings.outputs, self._bound.dimensions)
+
+    @property
+    def prepared(self) -> PreparedPlan:
+        """The plan of the last run, or of the next one where there was none."""
+        return self._bound.prepared
+
+    def run(self, deadline_ns: int = NO_DEADLINE, cancellation: Cancellation | None = None) -> RunReport:
+        """Run all steps. Raises HalError, or TransportError where a device is gone.
+
+        Where it is given up, no other step begins, and CancelledRunError is raised when those that have begun end.
+        """
+        self._enter()
+        try:
+            return self._run(lambda deadline_ns: self._bound.run(deadline_ns, cancellation), deadline_ns)
+        finally:
+            self._leave()
+
+    def launch(
+        self, fences: Sequence[Fence], deadline_ns: int = NO_DEADLINE, duration_ns: int = NO_DEADLINE
+    ) -> LaunchedRun:
+        """Launch a run, to begin when the fences have signalled and to take ``duration_ns`` at most from then on.
+
+        Raises as ``run`` where it cannot be launched and may not run on the CPU instead.
+        """
+        self._enter()
+        try:
+            ways = self._ways()
+        except BaseException:
+            self._leave()
+            raise
+        return start_launched_run(ways, fences, deadline_ns, duration_ns)
+
+    def open_run_channel(self) -> RunChannelEnd | None:
+        """Lend the only step to who is to run it by himself; None where there are several, or a run is more than that.
+
+        It is lent until the context is closed, or bound anew since its device came back or the model was planned anew.
+        Raises as ``run``.
+        """
+        self._enter()
+        try:
+            execution = self._bound.direct_execution()
+            if execution is None or not self._used.is_empty:
+                return None
+            self._direct_plan = self._bound.prepared
+            return self._direct_runs.open(execution)
+        finally:
+            self._leave()
+
+    @property
+    def direct_plan(self) -> PreparedPlan:
+        """The plan whose only step is lent, or was last; that of the last run where none was."""
+        return self._direct_plan or self.prepared
+
+    @property
+    def lengths(self) -> Mapping[int, int]:
+        """Bytes of the values that have a place of their own, by operand."""
+        return self._bound.lengths()
+
+    @property
+    def has_run_channel(self) -> bool:
+        """Whether somebody has the only step."""
+        return self._direct_runs.has_run_channel
+
+    def count_direct_runs(self, seconds: float) -> None:
+        """Have the watcher know of what has been run of a step that is lent, if the device says so in time."""
+        self._report_direct_runs(self._direct_runs.take_usage(seconds))
+
+    @property
+    def items(self) -> int:
+        """The length of the first input's first axis; 1 without one."""
+        for tensor in self._bound.prepared.imported.inputs[:1]:
+            return (*self._bound.dimensions[tensor.operand], 1)[0] or 1
+        return 1
+
+    def close(self, drain_seconds: float = DRAIN_SECONDS) -> None:
+        """Release it, when a run in flight has ended; harmless when repeated.
+
+        A run that has not ended in time releases it when it ends: until then devices may use its memory, which nobody
+        else gets.
+        """
+        self._closing = True
+        if self._busy.acquire(timeout=drain_seconds):
+            try:
+                self._close()
+            finally:
+                self._busy.release()
+        else:
+            _log.warning("a run goes on; what it uses is released when it ends")
+
+    def _enter(self) -> None:
+        """A run begins, by the current plan. Raises GENERAL_FAILURE where another one has not ended."""
+        if not self._busy.acquire(blocking=False):
+            general_failure("the binding runs already; one run at a time is allowed")
+        try:
+            if self._closing:
+                raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the model has been unloaded")
+            plans = self._plans
+            if plans.missing:
+                plans.look()
+            if plans.current is not self._bound.prepared and not self._stays:
+                self._follow()
+        except BaseException:
+            self._leave()
+            raise
+
+    def _leave(self) -> None:
+        """A run has ended, and nothing uses the memory any more."""
+        self._busy.release()
+        if self._closing and self._busy.acquire(blocking=False):
+            try:
+                self._close()
+            finally:
+                self._busy.release()
+
+    def _close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._bound.close()
+            self._plans.drop(self._bound.prepared)
+
+    def _follow(self) -> None:
+        """Bind the current plan in place of the one before, which stays where the current one cannot be bound."""
+        if self._plans.current is self._declined:
+            return
+        before, plan = self._bound, self._plans.hold()
+        try:
+            self._bound = self._bind_to(plan)
+        except (NnhalError, OSError) as error:
+            _log.warning("a binding stays with the plan before", reason=str(error))
+            self._declined = plan
+            return
+        before.close()
+        self._plans.drop(before.prepared)
+
+    def _bind_to(self, plan: PreparedPlan) -> BoundPlan:
+        """Takes over the hold on the plan."""
+        try:
+            return BoundPlan(plan, self._bindings)
+        except BaseException:
+            self._plans.drop(plan)
+            raise
+
+    def _ways(self) -> LaunchMethods:
+        """How a run can be launched. Memory that tells its dimensions only when it is used cannot be fenced."""
+        bound = self._bound
+        fenced = bound.bind_for_launch()
+        if not self._used.is_empty:
+            fenced = None
+
+        def finish(launched: Sequence[Launched]) -> Outcome:
+            bound.engine.fell_back = bound.engine.ran_whole = False
+            return fenced.finish(launched) if fenced is not None else ([], [])
+
+        def on_cpu(deadline_ns: int, error: NnhalError) -> RunReport:
+            return self._run(lambda deadline_ns: bound.engine.run_whole(deadline_ns, error), deadline_ns)
+
+        return LaunchMethods(
+            fenced,
+            lambda launched: self._run(lambda _: finish(launched)),
+            lambda deadline_ns: self._run(bound.run, deadline_ns),
+            on_cpu if bound.prepared.parts.may_fall_back else None,
+            self._leave,
+        )
+
+    def _run(self, attempt: Callable[[int], Outcome], deadline_ns: int = NO_DEADLINE) -> RunReport:
+        bound, used, watcher = self._bound, self._used, self._watcher
+        instant = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if self._measure else -1
+        started = time.perf_counter_ns()
+        if not used.is_empty:
+            used.require_usable()
+        before = bound.socket_bytes
+        try:
+            reports, outputs = attempt(deadline_ns)
+        except BaseException as error:
+            _release_frames(error)
+            used.note_failed()
+            if watcher is not None:
+                watcher.failed(self, time.perf_counter_ns() - started)
+            raise
+        if not used.is_empty:
+            used.note_written({output.name: output.dimensions for output in outputs})
+        duration, socket_bytes = time.perf_counter_ns() - started, bound.socket_bytes - before
+        fell_back = bound.engine.fell_back
+        if self._measure:
+            ledger = ledger_of(bound.prepared, bound.lengths(), reports, bound.engine.ran_whole)
+            report = RunReport(duration, socket_bytes, tuple(reports), tuple(outputs), ledger, instant, fell_back)
+        else:
+            report = RunReport(duration, socket_bytes, (), tuple(outputs) if outputs else (), (), -1, fell_back)
+        if watcher is not None:
+            watcher.ran(self, report)
+        return report
+
+    def _close_run_channel(self) -> None:
+        self._report_direct_runs(self._direct_runs.end())
+
+    def _report_direct_runs(self, usage: RunUsage) -> None:
+        if self._watcher is not None and usage != RunUsage():
+            self._watcher.ran_directly(self, usage)
+
+
+def _weakly(method: Callable[[], None]) -> Callable[[], None]:
+    """A call of a bound method that does not keep its object alive, which would be a reference cycle."""
+    weak = weakref.WeakMethod(method)
+
+    def call() -> None:
+        held = weak()
+        if held is not None:
+            held()
+
+    return call
+
+
+def _release_frames(error: BaseException) -> None:
+    """Clear the frames of an error and of its causes, so that they hold no memory of the run.
+
+    An error that a function has received and raises again is held by that function's frame, which the error holds: the
+    cycle would keep the memory of the run until the next garbage collection.
+    """
+    known: set[int] = set()
+    follow: BaseException | None = error
+    while follow is not None and id(follow) not in known:
+        known.add(id(follow))
+        traceback.clear_frames(follow.__traceback__)
+        follow = follow.__cause__ or follow.__context__

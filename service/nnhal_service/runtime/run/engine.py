@@ -1,0 +1,271 @@
+"""Runs the steps of a plan one after the other, wherever they can run.
+
+It walks control flow, finds out sizes that are not known, and falls back. A step that its own device cannot run is run
+once by the device that stands in, with the same values, and the run goes on with the next step (NNAPI's partial
+fallback). Where that fails as well, or the stand-in's own step does, or what drives the plan, the entire model runs on
+the stand-in; inputs are never modified, so that it can begin again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+
+import structlog
+
+from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
+from nnhal.remote import RemoteBurst
+from nnhal.reports import StepReport
+from nnhal.types import ErrorStatus, ExecutionConfig, OutputShape
+from nnhal_service.partition import Fallback, SourceOperand
+from nnhal_service.runtime.memory.requests import request_of
+from nnhal_service.runtime.memory.slots import Slot
+from nnhal_service.runtime.memory.values import Values
+from nnhal_service.runtime.plan.parts import Part
+from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
+from nnhal_service.runtime.run.cancellation import Cancellation, CancelledRunError, require_wanted
+from nnhal_service.runtime.run.reports import OutputReport, OutputTooSmallError
+from nnhal_service.runtime.run.steps import step_report
+from nnhal_service.runtime.run.walk import LoopTimeoutError, loop_timeout, walk
+
+_log = structlog.get_logger(__name__)
+_FINAL = (OutputTooSmallError, LoopTimeoutError, CancelledRunError)
+"""Errors that no other device would help with."""
+
+
+class EmptyValueError(HalError):
+    """A step has written a value without elements for another step, which no request can express."""
+
+    def __init__(self, device: str, dimensions: Sequence[int]) -> None:
+        message = f"the step on {device} has written {list(dimensions)} for another step, expected elements"
+        super().__init__(ErrorStatus.GENERAL_FAILURE, message)
+
+
+class Engine:
+    """See Steps. It falls back by itself, where it may. Runs once at a time.
+
+    ``fell_back`` says that in the last run a device stood in for another one, ``ran_whole`` that it ran all of it.
+    """
+
+    def __init__(self, prepared: PreparedPlan, values: Values, config: ExecutionConfig) -> None:
+        """Raises INVALID_ARGUMENT for a loop timeout that is none."""
+        self._prepared = prepared
+        self._parts = prepared.parts
+        self._plan = prepared.plan
+        self._values = values
+        self._config = config
+        self._loop_timeout_ns = loop_timeout(config.loop_timeout_duration_ns)
+        self._bursts: dict[Part, RemoteBurst] = {}
+        self._closed_bytes = 0
+        self._outputs: dict[str, OutputReport] = {}
+        self._first: NnhalError | None = None
+        self._cancellation: Cancellation | None = None
+        self.fell_back = False
+        self.ran_whole = False
+
+    @property
+    def socket_bytes(self) -> int:
+        """See Steps."""
+        if not self._bursts:  # it is asked at every run, and mostly has none
+            return self._closed_bytes
+        return self._closed_bytes + sum(burst.socket_bytes for burst in self._bursts.values())
+
+    @property
+    def done(self) -> Sequence[StepReport] | None:
+        """See Steps. What failed here is not to be gone on with."""
+        return None
+
+    def run(
+        self, deadline_ns: int, cancellation: Cancellation | None = None
+    ) -> tuple[list[StepReport], list[OutputReport]]:
+        """See Steps."""
+        self._begin(None, cancellation)
+        return self._follow(self._order(), [], deadline_ns, None)
+
+    def may_resume(self, error: NnhalError) -> bool:
+        """Whether a failed run may go on here: not where an output was too small, which any device would say."""
+        return self._parts.may_fall_back and not isinstance(error, OutputTooSmallError)
+
+    def resume(
+        self,
+        deadline_ns: int,
+        error: NnhalError,
+        done: Sequence[StepReport] | None,
+        cancellation: Cancellation | None = None,
+    ) -> tuple[list[StepReport], list[OutputReport]]:
+        """Go on with a run that has failed elsewhere. ``done`` are the steps that ended well, None where nobody knows.
+
+        The first one of the others is the one that failed; where nobody knows, the run begins again. Raises as ``run``.
+        """
+        self._begin(error, cancellation)
+        if done is None:
+            return self._follow(self._order(), [], deadline_ns, None)
+        ended = {report.step for report in done}
+        remaining = [number for number in range(len(self._plan.steps)) if number not in ended]
+        return self._follow(remaining, [*done], deadline_ns, error)
+
+    def run_whole(self, deadline_ns: int, error: NnhalError) -> tuple[list[StepReport], list[OutputReport]]:
+        """The entire model on the device that stands in, after an error elsewhere. Raises as ``run``."""
+        if len(self._plan.steps) == 1:
+            return self.resume(deadline_ns, error, ())
+        self._begin(error)
+        try:
+            return [self._whole(deadline_ns, error)], list(self._outputs.values())
+        except OutputTooSmallError:
+            raise
+        except NnhalError as further:
+            raise _of_both(error, further) from further
+
+    def close(self) -> None:
+        """See Steps."""
+        for burst in self._bursts.values():
+            burst.close()
+        self._bursts.clear()
+        self._first = None  # its frames hold the memory
+
+    def _begin(self, error: NnhalError | None, cancellation: Cancellation | None = None) -> None:
+        self._values.reset()
+        self._outputs.clear()
+        self._first = error
+        self._cancellation = cancellation
+        self.fell_back = self.ran_whole = False
+
+    def _order(self) -> Iterable[int]:
+        control_flow = self._plan.walk
+        if control_flow is None:
+            return range(len(self._plan.steps))
+        return walk(control_flow, self._values, self._loop_timeout_ns)
+
+    def _follow(
+        self, numbers: Iterable[int], reports: list[StepReport], deadline_ns: int, failed: NnhalError | None
+    ) -> tuple[list[StepReport], list[OutputReport]]:
+        """Run these steps, of which the first one has ``failed`` already where there is an error."""
+        try:
+            try:
+                for number in numbers:
+                    reports.append(self._step(number, deadline_ns, failed))
+                    failed = None
+            except _FINAL:
+                raise
+            except NnhalError as error:
+                if not self._parts.may_fall_back or len(self._plan.steps) == 1:
+                    raise
+                reports = [self._whole(deadline_ns, error)]
+        except _FINAL:
+            raise
+        except NnhalError as error:
+            if self._first in (None, error):
+                raise
+            raise _of_both(self._first, error) from error
+        return reports, list(self._outputs.values())
+
+    def _step(self, number: int, deadline_ns: int, failed: NnhalError | None) -> StepReport:
+        step = self._plan.steps[number]
+        if failed is None or not isinstance(failed, HalError):  # a device that was gone may be back
+            try:
+                return self._run_step(self._parts.living(number), number, True, deadline_ns)
+            except (OutputTooSmallError, EmptyValueError, CancelledRunError):
+                raise
+            except NnhalError as error:
+                failed = error
+        if not self._parts.may_stand_in_for(step.device):
+            raise failed
+        self._note_fallback("a device stands in", failed, step=number, device=step.device)
+        return self._run_step(self._parts.stand_in(number), number, False, deadline_ns)
+
+    def _run_step(self, part: Part, number: int, own: bool, deadline_ns: int) -> StepReport:
+        step = self._plan.steps[number]
+        inputs = self._values.slots([SourceOperand(step.scope, operand) for operand in step.inputs])
+        outputs = self._values.slots([SourceOperand(step.scope, operand) for operand in step.outputs])
+        passed_on = [
+            slot
+            for slot, operand in zip(outputs, step.outputs, strict=True)
+            if not slot.name or operand in step.downstream
+        ]
+        return self._execute(part, number, inputs, outputs, passed_on, own, deadline_ns)
+
+    def _whole(self, deadline_ns: int, error: NnhalError) -> StepReport:
+        """The entire model on the device that stands in."""
+        self._note_fallback("the whole model runs on one device", error)
+        self._values.reset()
+        self._outputs.clear()
+        self.ran_whole = True
+        graph = self._prepared.imported.model.main
+        inputs = self._values.slots([SourceOperand(0, operand) for operand in graph.input_indexes])
+        outputs = self._values.slots([SourceOperand(0, operand) for operand in graph.output_indexes])
+        return self._execute(self._parts.stand_in(None), 0, inputs, outputs, [], False, deadline_ns)
+
+    def _execute(
+        self,
+        part: Part,
+        number: int,
+        inputs: Sequence[Slot],
+        outputs: Sequence[Slot],
+        passed_on: Sequence[Slot],
+        own: bool,
+        deadline_ns: int,
+    ) -> StepReport:
+        """Run a step, again and again while the memory of a value between steps is too small."""
+        require_wanted(self._cancellation)
+        burst, device = self._burst(part), part.member.name
+        for slot in outputs:
+            slot.forget()
+        if not all(slot.has_room for slot in outputs):
+            raise OutputTooSmallError(
+                device, [OutputReport(slot.name, slot.expected, slot.has_room) for slot in outputs if slot.name]
+            )
+        started = time.perf_counter_ns()
+        while True:
+            request = request_of(inputs, outputs, own)
+            outcome = burst.execute(request, config=self._config, deadline_ns=deadline_ns)
+            shapes = outcome.result.output_shapes
+            self._outputs |= {
+                slot.name: OutputReport(slot.name, shape.dimensions, shape.is_sufficient)
+                for slot, shape in zip(outputs, shapes, strict=False)
+                if slot.name
+            }
+            if outcome.result.output_sufficient_size:
+                break
+            self._make_room(device, outputs, shapes)
+        ended = time.perf_counter_ns()
+        for slot, shape in zip(outputs, shapes or [OutputShape(())] * len(outputs), strict=True):
+            if slot in passed_on and 0 in shape.dimensions:
+                raise EmptyValueError(device, shape.dimensions)
+            slot.written(own, shape.dimensions)
+        return step_report(number, device, ended - started, outcome)
+
+    def _make_room(self, device: str, outputs: Sequence[Slot], shapes: Sequence[OutputShape]) -> None:
+        """For values that did not fit. Raises OutputTooSmallError where one is the client's, or nothing is learnt."""
+        short = [
+            (slot, shape.dimensions) for slot, shape in zip(outputs, shapes, strict=True) if not shape.is_sufficient
+        ]
+        grown = [not slot.name and slot.learn(dimensions) for slot, dimensions in short]
+        if any(slot.name for slot, _ in short) or not any(grown):
+            raise OutputTooSmallError(device, list(self._outputs.values()))
+
+    def _burst(self, part: Part) -> RemoteBurst:
+        if part not in self._bursts:
+            for stale in [known for known in self._bursts if known.prepared.gone]:
+                self._closed_bytes += self._bursts[stale].socket_bytes
+                self._bursts.pop(stale).close()
+            self._bursts[part] = part.prepared.configure_execution_burst()
+        return self._bursts[part]
+
+    def _note_fallback(self, what: str, reason: NnhalError, **details: object) -> None:
+        """Another device is about to stand in. Raises CancelledRunError where the run has been given up."""
+        require_wanted(self._cancellation)
+        self._first = self._first or reason
+        self.fell_back = True
+        log = _log.warning if self._plan.fallback == Fallback.WARN else _log.info
+        log(what, reason=str(reason), **details)
+
+
+def _of_both(first: NnhalError, further: NnhalError) -> NnhalError:
+    """The error of a run that failed, and failed again on the fallback device."""
+    message = f"{first}; and without the device: {further}"
+    if isinstance(further, HalError):
+        return HalError(further.status, message)
+    if isinstance(first, HalError):
+        return HalError(first.status, message)
+    kind = DeadObjectError if isinstance(further, DeadObjectError) else TransportError
+    return kind(message)

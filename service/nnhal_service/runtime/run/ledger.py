@@ -1,0 +1,114 @@
+"""The copy ledger of a run: what became of each use of a value, by the plan and by what the devices report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from nnhal.reports import CLIENT_STEP, LedgerEntry, StepReport
+from nnhal_service.fallback import CLIENT, Edge, Side, Value, connect
+from nnhal_service.partition import Plan, whole
+from nnhal_service.runtime.plan.prepared_plan import PreparedPlan, passed_values
+
+UNPLANNED = "Unplanned"
+"""The strategy of an entry for what a device copied beyond the plan."""
+
+
+def ledger_of(
+    prepared: PreparedPlan, lengths: Mapping[int, int], reports: Sequence[StepReport], as_one: bool = False
+) -> tuple[LedgerEntry, ...]:
+    """The ledger of one run of a plan. ``lengths`` are the bytes of its values, by operand, as far as known.
+
+    ``as_one`` says that the whole model was run as one step.
+    """
+    values, plan = prepared.values, prepared.plan
+    if as_one:
+        model = prepared.imported.model
+        plan = Plan((whole(model, reports[0].device),))
+        values = passed_values(model, plan, prepared.sides, prepared.dimensions, prepared.element_sizes)
+    return ledger(
+        values.values(),
+        prepared.imported.operand_names,
+        [step.device for step in plan.steps],
+        prepared.sides,
+        reports,
+        lengths,
+    )
+
+
+def ledger(
+    values: Iterable[Value],
+    names: Sequence[str],
+    planned: Sequence[str],
+    sides: Mapping[str, Side],
+    reports: Sequence[StepReport],
+    lengths: Mapping[int, int],
+) -> tuple[LedgerEntry, ...]:
+    """An entry for each use of a value, and one for each step whose device copied other bytes than follow from them.
+
+    ``names`` are those of the operands, ``planned`` the devices of the steps, ``sides`` all devices, ``lengths`` the
+    bytes of the memory that operands were bound to. Edges are those between the devices that did run the steps.
+    """
+    ran = Counter(report.step for report in reports)
+    devices = [*planned]
+    for report in reports:
+        devices[report.step] = report.device
+    entries: list[LedgerEntry] = []
+    foreseen: Counter[tuple[int | None, bool]] = Counter()
+    for value in values:
+        size = lengths.get(value.operand, 0) or value.size
+        name = names[value.operand] or f"operand {value.operand}"
+        for destination, edge in zip(value.destinations, _edges(value, size, devices, sides), strict=True):
+            copied_out = edge.copied_out * _times(value.writer, ran)
+            copied_in = edge.copied_in * _times(destination, ran)
+            foreseen[value.writer, True] += copied_out
+            foreseen[destination, False] += copied_in
+            entries.append(
+                LedgerEntry(
+                    name,
+                    CLIENT_STEP if value.writer is None else value.writer,
+                    CLIENT_STEP if destination is None else destination,
+                    "" if value.writer is None else edge.source,
+                    "" if destination is None else edge.destination,
+                    edge.strategy.value,
+                    size,
+                    copied_out + copied_in,
+                    edge.reason,
+                )
+            )
+    return (*entries, *_unplanned(foreseen, devices, reports))
+
+
+def _times(step: int | None, ran: Mapping[int, int]) -> int:
+    """How often a step was run: none at all in a branch that was not taken, several times in a loop."""
+    return 0 if step is None else ran.get(step, 0)
+
+
+def _edges(value: Value, size: int, devices: Sequence[str], sides: Mapping[str, Side]) -> list[Edge]:
+    def side(step: int | None) -> Side:
+        return CLIENT if step is None else sides[devices[step]]
+
+    return connect(side(value.writer), [side(step) for step in value.destinations], size, (value.kind,))
+
+
+def _unplanned(
+    foreseen: Mapping[tuple[int | None, bool], int], devices: Sequence[str], reports: Sequence[StepReport]
+) -> Iterator[LedgerEntry]:
+    copied: Counter[int] = Counter()
+    for report in reports:
+        copied[report.step] += report.copied_bytes
+    for step in sorted(copied):
+        copied_in, copied_out = foreseen.get((step, False), 0), foreseen.get((step, True), 0)
+        difference = copied[step] - copied_in - copied_out
+        if difference:
+            device = devices[step]
+            found = (
+                "not all of its arguments lie where it can use them"
+                if difference > 0
+                else "it uses where it lies what was to be copied"
+            )
+            reason = (
+                f"{device} reports {copied[step]} bytes copied in step {step}, by plan {copied_in} in and {copied_out} "
+                f"out: {found}"
+            )
+            yield LedgerEntry("", step, step, device, device, UNPLANNED, 0, difference, reason)

@@ -1,0 +1,386 @@
+"""Under which token and in which files compilations are kept, and what devices are asked."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import combinations, product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from nnhal.endpoint import Endpoint
+from nnhal.errors import HalError
+from nnhal.types import (
+    ErrorStatus,
+    ExecutionPreference,
+    Model,
+    NumberOfCacheFiles,
+    Operand,
+    OperandType,
+    OperationType,
+    Priority,
+    TokenValuePair,
+)
+from nnhal.v1 import backend_pb2, device_pb2, types_pb2
+from nnhal_service.frontends.imported import ImportedModel
+from nnhal_service.partition import Options, Pin, Step, interpret
+from nnhal_service.partition.split import split
+from nnhal_service.runtime import CacheDirectory, Fleet, prepare
+from nnhal_service.runtime.plan.compilation_cache import PrepareConfig, file_names, open_entry, token_of
+from tests.support.models import Recipe
+from tests.support.planning import chain_of, device
+from tests.support.refusals import refusal
+from tests.support.scripted import LAUNCHED, VERSION, Call, Script, ScriptedDevice, notified, preparing, refuse
+from tests.support.subgraphs import B8, I32, Program
+
+TOKEN = bytes(range(32))
+OTHER_TOKEN = bytes(range(1, 33))
+CONFIG = PrepareConfig(hints=(TokenValuePair(65536, b"a"), TokenValuePair(65537, b"b")))
+PREPARE, RESTORE = "Device.PrepareModelWithConfig", "Device.PrepareModelFromCache"
+
+
+def steps_of(model: Model, devices: Sequence[str]) -> tuple[Step, ...]:
+    """The steps of an assignment."""
+    return split(model, devices, [operand.dimensions for operand in model.main.operands]).steps
+
+
+PARTS = {"a whole model": None, "one step of several": steps_of(chain_of(2), "ab")[0]}
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """What a token stands for."""
+
+    part: Step | None
+    application: bytes = TOKEN
+    device: str = "d"
+    version: str = "v"
+    config: PrepareConfig = CONFIG
+
+    @property
+    def token(self) -> bytes:
+        """The token."""
+        return token_of(self.application, self.device, self.version, self.config, self.part)
+
+
+@pytest.fixture(params=PARTS)
+def compilation(request: pytest.FixtureRequest) -> Compilation:
+    """Of a whole model, and of a step of several."""
+    return Compilation(PARTS[request.param])
+
+
+def assert_all_differ(compilations: Sequence[Compilation]) -> None:
+    tokens = {each.token for each in compilations}
+    assert len(tokens) == len(compilations)
+    assert {len(token) for token in tokens} == {32}
+
+
+@pytest.mark.contract("RC-02", "RC-07")
+def test_devices_of_two_names_get_different_tokens(compilation: Compilation) -> None:
+    assert_all_differ([compilation, replace(compilation, device="e")])
+
+
+@pytest.mark.contract("RC-03", "RC-07")
+def test_devices_of_two_versions_get_different_tokens(compilation: Compilation) -> None:
+    assert_all_differ([compilation, replace(compilation, version="w")])
+
+
+def test_what_ends_the_name_and_what_begins_the_version_are_told_apart() -> None:
+    assert_all_differ([Compilation(None, device="ab", version="c"), Compilation(None, device="a", version="bc")])
+
+
+@pytest.mark.contract("RC-04", "RC-07")
+def test_each_preference_gives_another_token(compilation: Compilation) -> None:
+    configs = [replace(CONFIG, preference=preference) for preference in ExecutionPreference]
+    assert_all_differ([replace(compilation, config=config) for config in configs])
+
+
+@pytest.mark.contract("RC-05", "RC-07")
+def test_each_priority_gives_another_token(compilation: Compilation) -> None:
+    configs = [replace(CONFIG, priority=priority) for priority in Priority]
+    assert_all_differ([replace(compilation, config=config) for config in configs])
+
+
+@pytest.mark.contract("RC-06", "RC-07")
+def test_each_token_of_the_application_gives_another_one(compilation: Compilation) -> None:
+    assert_all_differ([compilation, replace(compilation, application=OTHER_TOKEN)])
+
+
+def test_hints_count_and_their_order_does_not(compilation: Compilation) -> None:
+    first, second = CONFIG.hints
+    moved = (replace(first, token=second.token), replace(second, token=first.token))
+    hints = [(), (first,), (second,), CONFIG.hints, moved, (replace(first, value=b"ab"),)]
+    assert_all_differ([replace(compilation, config=replace(CONFIG, hints=each)) for each in hints])
+    turned = replace(CONFIG, hints=(second, first))
+    assert replace(compilation, config=turned).token == compilation.token
+
+
+@pytest.mark.contract("RC-08")
+def test_two_partitions_of_one_model_on_one_device_get_different_tokens() -> None:
+    model = chain_of(3)
+    plans = [steps_of(model, devices) for devices in ("aab", "abb", "aba")]
+    parts = {step.operations: step for steps in plans for step in steps if step.device == "a"}
+    assert sorted(parts) == [(0,), (0, 1), (2,)]
+    assert_all_differ([Compilation(None), *(Compilation(part) for part in parts.values())])
+
+
+@pytest.mark.contract("RC-09")
+def test_the_same_operations_inside_then_and_else_get_different_tokens() -> None:
+    program = Program()
+    main, *cases = (program.graph() for _ in range(3))
+    for graph in cases:
+        graph.returns(graph.add(graph.input(), graph.input()))
+    inputs = [main.input(code=B8), *(main.reference(graph) for graph in cases), main.input(), main.input()]
+    main.returns(main.operation(OperationType.IF, inputs, Operand(I32, (1,))))
+    model = program.model()
+    npu = replace(device("npu", ratio=0.5), refusals={0: "no"}, referenced=({}, {}))
+    cpu = replace(device("cpu_ref"), referenced=({}, {}))
+    dimensions = [[operand.dimensions for operand in graph.operands] for graph in (model.main, *model.referenced)]
+    steps = [step for step in interpret(model, [()], [npu, cpu], dimensions).steps if isinstance(step, Step)]
+    assert [(step.device, step.operations) for step in steps] == [("npu", (0,))] * 2
+    assert_all_differ([Compilation(step) for step in steps])
+
+
+@pytest.mark.contract("RC-10")
+def test_the_same_gives_the_same_token_every_time(compilation: Compilation) -> None:
+    assert {replace(compilation).token for _ in range(10)} == {compilation.token}
+
+
+def test_a_file_is_called_by_the_token_its_kind_and_its_index() -> None:
+    names = file_names(bytes([0x01, 0xAF, *bytes(30)]), "2", 11)
+    assert names[0] == "BAPK" + 60 * "A" + "20"
+    assert names[10] == "BAPK" + 60 * "A" + "210"
+
+
+def test_files_and_their_directory_are_for_their_owner_only(tmp_path: Path) -> None:
+    directory = tmp_path / "cache"
+    _, is_complete = open_entry(directory, TOKEN, NumberOfCacheFiles(1, 2))
+    assert not is_complete
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    files = {path.name: stat.S_IMODE(path.stat().st_mode) for path in directory.iterdir()}
+    assert files == dict.fromkeys([*file_names(TOKEN, "1", 1), *file_names(TOKEN, "2", 2)], 0o600)
+    assert open_entry(directory, TOKEN, NumberOfCacheFiles(1, 2))[1]
+
+
+def needing(model: int, data: int) -> Script:
+    """A device that needs so many cache files."""
+    counts = types_pb2.NumberOfCacheFiles(num_model_cache=model, num_data_cache=data)
+    answer = device_pb2.GetNumberOfCacheFilesNeededResponse(number_of_cache_files=counts)
+    return {"Device.GetNumberOfCacheFilesNeeded": answer}
+
+
+def supports_all(request: Any, call: Call) -> backend_pb2.ExplainSupportResponse:
+    operations = [backend_pb2.OperationSupport(supported=True) for _ in request.model.main.operations]
+    return backend_pb2.ExplainSupportResponse(operations=operations)
+
+
+NO_BACKEND = refuse(HalError(ErrorStatus.GENERAL_FAILURE, "no backend"))
+SUPPORTING: Script = {
+    "Backend.Describe": NO_BACKEND,
+    "Backend.EstimateCosts": NO_BACKEND,
+    "Backend.ExplainSupport": supports_all,
+    "Backend.OptimizeSubgraph": NO_BACKEND,
+}
+
+
+class Testbed:
+    """Scripted devices of a fleet, and loads of one model on them."""
+
+    __test__ = False
+
+    def __init__(self, directory: Path, stack: ExitStack) -> None:
+        self.cache = directory / "cache"
+        self._directory = directory
+        self._stack = stack
+
+    def devices(self, *scripts: Script) -> list[ScriptedDevice]:
+        """Serve devices d0, d1 and so on."""
+        endpoints = {f"d{number}": Endpoint(self._directory / f"d{number}") for number in range(len(scripts))}
+        self.fleet = Fleet(endpoints)
+        self._stack.callback(self.fleet.close)
+        return [
+            self._stack.enter_context(ScriptedDevice(endpoint, {**SUPPORTING, **script}))
+            for endpoint, script in zip(endpoints.values(), scripts, strict=True)
+        ]
+
+    def load(self, token: bytes = TOKEN, split: bool = False) -> None:
+        """Prepare the model, in one step or with each of its operations on a device of its own."""
+        pins = (Pin("op:ADD", "d0"), Pin("op:MUL", "d1")) if split else ()
+        cache = CacheDirectory(self.cache, token) if token else None
+        prepared = prepare(two_operations(), self.fleet, (), Options(pins=pins), cache)
+        assert len(prepared.plan.steps) == (2 if split else 1)
+        prepared.release()
+
+    @property
+    def files(self) -> list[Path]:
+        """The files in the cache."""
+        return sorted(self.cache.iterdir()) if self.cache.exists() else []
+
+
+@pytest.fixture
+def testbed(short_path: Path) -> Iterator[Testbed]:
+    """Ends its devices with the test."""
+    with ExitStack() as stack:
+        yield Testbed(short_path, stack)
+
+
+def two_operations() -> ImportedModel:
+    """(x + x) * x."""
+    recipe = Recipe()
+    x = recipe.input(OperandType.TENSOR_FLOAT32, (4,))
+    (none,) = recipe.integers(0)
+    value = x
+    for code in (OperationType.ADD, OperationType.MUL):
+        value = recipe.operation(code, [value, x, none], Operand(OperandType.TENSOR_FLOAT32, (4,)))
+    model = recipe.build(value).model
+    return ImportedModel(model, (), (), (("add",), ("mul",)), (), ("",) * len(model.main.operands))
+
+
+def caches(requests: Sequence[device_pb2.PrepareModelWithConfigRequest]) -> list[tuple[int, int, bytes]]:
+    """How many files of each kind devices were given, and under which tokens."""
+    configs = [request.config for request in requests]
+    return [(len(config.model_cache), len(config.data_cache), config.cache_token) for config in configs]
+
+
+NO_CACHE = (0, 0, bytes(32))
+
+
+@pytest.mark.contract("RC-01")
+@pytest.mark.parametrize("split", [False, True], ids=["one step", "several steps"])
+def test_without_a_token_nothing_is_cached(testbed: Testbed, split: bool) -> None:
+    devices = testbed.devices(needing(1, 1), needing(1, 1))
+    for _ in range(2):
+        testbed.load(b"", split)
+    used = devices if split else [each for each in devices if each.count(PREPARE)]
+    assert [caches(each.requests(PREPARE)) for each in used] == [[NO_CACHE] * 2] * len(used)
+    assert sum(each.count(PREPARE) for each in devices) == (4 if split else 2)
+    assert [each.count(RESTORE) for each in devices] == [0, 0]
+    assert testbed.files == []
+
+
+@pytest.mark.contract("RC-11", "RC-15")
+@pytest.mark.parametrize(("model", "data"), list(product((0, 1, 32), repeat=2)))
+def test_without_files_a_model_is_prepared_and_kept_if_the_device_needs_any(
+    testbed: Testbed, model: int, data: int
+) -> None:
+    (scripted,) = testbed.devices(needing(model, data))
+    testbed.load()
+    token = token_of(TOKEN, "d0", VERSION, PrepareConfig(), None)
+    supported = (model, data) != (0, 0)
+    assert caches(scripted.requests(PREPARE)) == [(model, data, token) if supported else NO_CACHE]
+    assert scripted.count(RESTORE) == 0
+    assert [path.name for path in testbed.files] == sorted(file_names(token, "1", model) + file_names(token, "2", data))
+
+
+@pytest.mark.contract("RC-12")
+@pytest.mark.parametrize("split", [False, True], ids=["one step", "several steps"])
+def test_what_is_in_the_cache_is_not_prepared_again(testbed: Testbed, split: bool) -> None:
+    devices = testbed.devices(*[needing(2, 1)] * (2 if split else 1))
+    for _ in range(3):
+        testbed.load(split=split)
+    for each in devices:
+        (kept,) = caches(each.requests(PREPARE))
+        restored = [(len(r.model_cache), len(r.data_cache), r.token) for r in each.requests(RESTORE)]
+        assert restored == [kept] * 2
+    assert len(testbed.files) == 3 * len(devices)
+
+
+def test_a_step_of_several_is_not_taken_for_the_whole_model(testbed: Testbed) -> None:
+    devices = testbed.devices(needing(1, 1), needing(1, 1))
+    testbed.load()
+    testbed.load(split=True)
+    assert [each.count(RESTORE) for each in devices] == [0, 0]
+    tokens = [token for each in devices for _, _, token in caches(each.requests(PREPARE))]
+    assert all(first != second for first, second in combinations(tokens, 2))
+    assert len(tokens) == 3
+
+
+@pytest.mark.contract("RC-13")
+@pytest.mark.parametrize(
+    "status", [ErrorStatus.GENERAL_FAILURE, ErrorStatus.DEVICE_UNAVAILABLE, ErrorStatus.INVALID_ARGUMENT]
+)
+@pytest.mark.parametrize(
+    "fail",
+    [
+        pytest.param(lambda status: preparing(LAUNCHED, notified(status)), id="notified"),
+        pytest.param(lambda status: refuse(HalError(status, "no")), id="refused"),
+    ],
+)
+def test_what_cannot_be_read_from_the_cache_is_prepared_and_kept_again(
+    testbed: Testbed, status: ErrorStatus, fail: Callable[[ErrorStatus], Any]
+) -> None:
+    (scripted,) = testbed.devices({**needing(1, 1), RESTORE: fail(status)})
+    for _ in range(2):
+        testbed.load()
+    assert scripted.count(RESTORE) == 1
+    first, second = caches(scripted.requests(PREPARE))
+    assert first == second == (1, 1, scripted.requests(RESTORE)[0].token)
+
+
+@pytest.mark.contract("RC-14")
+def test_files_are_nothing_to_a_device_that_does_not_cache(testbed: Testbed) -> None:
+    (scripted,) = testbed.devices({})
+    token = token_of(TOKEN, "d0", VERSION, PrepareConfig(), None)
+    open_entry(testbed.cache, token, NumberOfCacheFiles(1, 1))
+    testbed.load()
+    assert scripted.count(RESTORE) == 0
+    assert caches(scripted.requests(PREPARE)) == [NO_CACHE]
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_a_set_of_which_a_file_is_missing_is_not_read(testbed: Testbed, missing: int) -> None:
+    (scripted,) = testbed.devices(needing(1, 1))
+    testbed.load()
+    testbed.files[missing].unlink()
+    testbed.load()
+    assert scripted.count(RESTORE) == 0
+    assert len(set(caches(scripted.requests(PREPARE)))) == 1
+    assert len(testbed.files) == 2
+
+
+def link_elsewhere(testbed: Testbed) -> None:
+    testbed.load()
+    file = testbed.files[0]
+    file.rename(testbed.cache / "elsewhere")
+    file.symlink_to("elsewhere")
+
+
+def no_directory(testbed: Testbed) -> None:
+    testbed.cache.write_text("a file")
+
+
+@pytest.mark.parametrize("spoil", [link_elsewhere, no_directory])
+def test_a_cache_that_cannot_be_opened_keeps_no_model_from_being_prepared(
+    testbed: Testbed, spoil: Callable[[Testbed], None]
+) -> None:
+    (scripted,) = testbed.devices(needing(1, 1))
+    spoil(testbed)
+    with capture_logs() as events:
+        testbed.load()
+    assert scripted.count(RESTORE) == 0
+    assert caches(scripted.requests(PREPARE))[-1] == NO_CACHE
+    warnings = [event["event"] for event in events if event["log_level"] == "warning"]
+    assert warnings == ["a compilation cannot be cached"]
+
+
+def test_a_model_imported_in_another_way_has_other_tokens() -> None:
+    cache = CacheDirectory(Path("cache"), TOKEN)
+    variant = cache.of_variant("as one")
+    assert variant == cache.of_variant("as one")
+    assert (variant.path, len(variant.token)) == (cache.path, len(TOKEN))
+    assert variant.token != TOKEN
+
+
+@pytest.mark.contract("RC-16")
+def test_a_device_is_taken_if_it_says_how_many_files_it_needs_and_they_are_not_too_many(testbed: Testbed) -> None:
+    pairs = list(product((0, 1, 32, 33), repeat=2))
+    unavailable = refuse(HalError(ErrorStatus.DEVICE_UNAVAILABLE, "not now"))
+    testbed.devices(*(needing(*pair) for pair in pairs), {"Device.GetNumberOfCacheFilesNeeded": unavailable})
+    taken = [int(member.name[1:]) for member in testbed.fleet.available()]
+    assert [pairs[number] for number in taken] == list(product((0, 1, 32), repeat=2))
+    refusal(lambda: testbed.fleet.get(f"d{len(pairs)}"), ErrorStatus.DEVICE_UNAVAILABLE, "not now")

@@ -1,0 +1,160 @@
+"""Runs that are given up while a step runs: no other one begins, nothing stands in, and the binding can run again."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from nnhal.arrays import Array
+from nnhal.types import ErrorStatus, Model, Operand
+from nnhal_service.partition import Fallback
+from nnhal_service.runtime.run.cancellation import CancelledRunError
+from nnhal_service.serving import Cancellation
+from tests.support.picky import Bound, Loader, Picky
+from tests.support.resources import resources_of
+from tests.support.subgraphs import INT32, Program, counting_loop
+from tests.support.three_steps import ADD, EXPECTED, F32, MUL, TANH, X, add_mul_tanh, runs
+from tests.support.waiting import wait_until
+
+NONE = ErrorStatus.NONE
+
+
+def branches() -> Model:
+    """2x, x * x and tanh(x): steps that do not wait for each other."""
+    program = Program()
+    main = program.graph()
+    x, none = main.input((2,), F32), main.constant(0, INT32)
+    doubled = main.operation(ADD, [x, x, none], Operand(F32, (2,)))
+    square = main.operation(MUL, [x, x, none], Operand(F32, (2,)))
+    main.returns(doubled, square, main.operation(TANH, [x], Operand(F32, (2,))))
+    return program.model()
+
+
+def giving_up(cancellation: Cancellation, status: ErrorStatus = NONE) -> Callable[[], ErrorStatus]:
+    """While a step runs its run is given up; then the step ends as it is told."""
+
+    def give_up() -> ErrorStatus:
+        cancellation.cancel()
+        return status
+
+    return give_up
+
+
+def i32(*values: int) -> Array:
+    return np.array(values, np.int32)
+
+
+@pytest.fixture(params=["chained", "in turn", "in the engine"])
+def runner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What runs the steps of a plan."""
+    name = str(request.param)
+    if name == "in turn":
+        monkeypatch.setattr("nnhal_service.runtime.run.bound_plan.MAX_FENCES", -1)
+    if name == "in the engine":
+        monkeypatch.setattr("nnhal_service.runtime.run.bound_plan.BoundPlan._is_static", lambda _: False)
+    return name
+
+
+@pytest.mark.usefixtures("runner")
+@pytest.mark.parametrize("during", [0, 1])
+def test_no_step_begins_after_that_which_runs(load: Loader, devices: list[Picky], during: int) -> None:
+    bound = Bound(load(add_mul_tanh()), [X], [2])
+    bound.run()
+    for _ in range(3):
+        before, cancellation = runs(devices), Cancellation()
+        devices[during].fails = giving_up(cancellation)
+        with pytest.raises(CancelledRunError, match="the run has been given up"):
+            bound.run(cancellation)
+        assert np.subtract(runs(devices), before).tolist() == [1, during, 0, 0]
+        devices[during].fails = lambda: NONE
+        assert not bound.run(Cancellation()).fell_back
+        assert bound.outputs() == [EXPECTED]
+
+
+@pytest.mark.usefixtures("runner")
+@pytest.mark.parametrize("fallback", [Fallback.ALLOW, Fallback.DENY])
+def test_a_step_that_fails_when_nobody_wants_it_has_no_stand_in(
+    load: Loader, devices: list[Picky], fallback: Fallback
+) -> None:
+    bound, cancellation = Bound(load(add_mul_tanh(), fallback), [X], [2]), Cancellation()
+    devices[1].fails = giving_up(cancellation, ErrorStatus.GENERAL_FAILURE)
+    with pytest.raises(CancelledRunError):
+        bound.run(cancellation)
+    assert runs(devices) == [1, 1, 0, 0]
+
+
+@pytest.mark.parametrize("fallback", [Fallback.ALLOW, Fallback.DENY])
+def test_a_walk_ends_between_its_rounds(load: Loader, devices: list[Picky], fallback: Fallback) -> None:
+    """The condition runs on the CPU, the body on the device for additions."""
+    add, cpu = devices[0], devices[3]
+    bound, cancellation = Bound(load(counting_loop(), fallback), [i32(-50_000), i32(1000)], [1]), Cancellation()
+    give_up = giving_up(cancellation)
+    add.fails = lambda: give_up() if add.runs == 5 else NONE
+    with pytest.raises(CancelledRunError):
+        bound.run(cancellation)
+    assert (add.runs, cpu.runs) == (5, 5)
+    bound.give(i32(0), i32(7))
+    bound.run()
+    assert bound.outputs() == [[7]]
+
+
+def test_steps_beside_the_one_that_runs_have_ended_when_the_caller_is_told(load: Loader, devices: list[Picky]) -> None:
+    """Their memory is the caller's again: a step that has begun is waited for, on whatever device."""
+    add, mul, tanh, _ = devices
+    bound, cancellation = Bound(load(branches()), [X], [2, 2, 2]), Cancellation()
+    begun, go_on = threading.Event(), threading.Event()
+
+    def hold() -> ErrorStatus:
+        begun.set()
+        assert go_on.wait(30)
+        return NONE
+
+    mul.fails = hold
+    with ThreadPoolExecutor() as threads:
+        run = threads.submit(bound.run, cancellation)
+        assert begun.wait(30)
+        cancellation.cancel()
+        assert not run.done()
+        go_on.set()
+        with pytest.raises(CancelledRunError):
+            run.result(30)
+    mul.fails = lambda: NONE
+    bound.run()
+    assert runs([mul]) == [2]
+    assert max(add.runs, tanh.runs) <= 2
+    assert bound.outputs()[0] == (2 * X).tolist()
+
+
+@pytest.mark.usefixtures("runner")
+def test_a_run_that_was_given_up_before_runs_nothing_but_its_first_step(load: Loader, devices: list[Picky]) -> None:
+    bound, cancellation = Bound(load(add_mul_tanh()), [X], [2]), Cancellation()
+    cancellation.cancel()
+    with pytest.raises(CancelledRunError):
+        bound.run(cancellation)
+    assert runs(devices)[1:] == [0, 0, 0]
+
+
+def test_runs_that_are_given_up_at_any_moment_leave_the_binding_as_it_was(load: Loader, devices: list[Picky]) -> None:
+    bound = Bound(load(add_mul_tanh()), [X], [2])
+    bound.run()
+    held = resources_of(os.getpid())
+    cancelled = 0
+    with ThreadPoolExecutor(1) as threads:
+        for _ in range(200):
+            cancellation = Cancellation()
+            giving = threads.submit(cancellation.cancel)
+            try:
+                bound.run(cancellation)
+            except CancelledRunError:
+                cancelled += 1
+            giving.result(30)
+        bound.run()
+    assert cancelled
+    assert bound.outputs() == [EXPECTED]
+    assert devices[3].runs == 0
+    wait_until(lambda: resources_of(os.getpid()).within(held), "nothing else is held")

@@ -1,0 +1,115 @@
+"""What the ledger makes of a plan and of what devices report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from nnhal.reports import CLIENT_STEP, LedgerEntry, StepReport
+from nnhal.types import Copy
+from nnhal_service.fallback import Side, values_of
+from nnhal_service.runtime.run.ledger import UNPLANNED, ledger
+
+ANY = frozenset({"ashmem", "hardware_buffer_blob", "mmap_fd"})
+BLOB = frozenset({"hardware_buffer_blob"})
+SIDES = {"cpu": Side("cpu", ANY, ANY, 64), "npu": Side("npu", BLOB, BLOB, 64)}
+SIZES = {0: 100, 1: 40, 2: 8}
+NAMES = ["image", "middle", ""]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A step, by its device and the operands that it reads and writes."""
+
+    device: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+CHAIN = (Stage("npu", (0,), (1,)), Stage("cpu", (1,), (2,)))
+
+
+def ran(number: int, device: str, copied: int = 0) -> StepReport:
+    """A step that was run."""
+    return StepReport(device, 1, 1, 1, copied, 1, number, 5, 6, (Copy(False, copied, 5, 6),) if copied else ())
+
+
+def ledger_of(
+    steps: Sequence[Stage],
+    reports: Sequence[StepReport],
+    lengths: Mapping[int, int] | None = None,
+    sides: Mapping[str, Side] = SIDES,
+) -> tuple[LedgerEntry, ...]:
+    """The ledger of a run of steps from operand 0 to operand 2."""
+    values = values_of(steps, sides, frozenset({0}), frozenset({2}), SIZES.__getitem__)
+    return ledger(values.values(), NAMES, [step.device for step in steps], sides, reports, lengths or {})
+
+
+def test_each_use_of_a_value_has_an_entry() -> None:
+    entries = ledger_of(CHAIN, [ran(0, "npu", 100), ran(1, "cpu")])
+    image = "it lies in ashmem, and npu imports hardware_buffer_blob only"
+    middle = "npu leaves it in hardware_buffer_blob, cpu imports that at multiples of 64"
+    result = "cpu leaves it in ashmem, client imports that at multiples of 64"
+    assert entries == (
+        LedgerEntry("image", CLIENT_STEP, 0, "", "npu", "CopyToTarget", 100, 100, image),
+        LedgerEntry("middle", 0, 1, "npu", "cpu", "ExportToTarget", 40, 0, middle),
+        LedgerEntry("operand 2", 1, CLIENT_STEP, "cpu", "", "ExportToTarget", 8, 0, result),
+    )
+
+
+def test_what_a_device_copied_beyond_the_plan_has_an_entry_of_its_own() -> None:
+    *planned, more, less = ledger_of(CHAIN, [ran(0, "npu", 60), ran(1, "cpu", 7)])
+    assert [entry.copied_bytes for entry in planned] == [100, 0, 0]
+    assert (more.strategy, more.value, more.source_step, more.destination_step) == (UNPLANNED, "", 0, 0)
+    assert more.copied_bytes == -40
+    assert more.reason == (
+        "npu reports 60 bytes copied in step 0, by plan 100 in and 0 out: it uses where it lies what was to be copied"
+    )
+    assert (less.strategy, less.source, less.copied_bytes) == (UNPLANNED, "cpu", 7)
+    assert less.reason.endswith("not all of its arguments lie where it can use them")
+
+
+def test_the_sum_is_always_what_the_devices_report() -> None:
+    for copied in [(100, 0), (0, 0), (60, 7), (500, 100)]:
+        entries = ledger_of(CHAIN, [ran(0, "npu", copied[0]), ran(1, "cpu", copied[1])])
+        assert sum(entry.copied_bytes for entry in entries) == sum(copied)
+
+
+def test_a_device_that_stands_in_has_its_own_edges() -> None:
+    entries = ledger_of(CHAIN, [ran(0, "cpu"), ran(1, "cpu")])
+    assert [(entry.source, entry.destination, entry.copied_bytes) for entry in entries] == [
+        ("", "cpu", 0),
+        ("cpu", "cpu", 0),
+        ("cpu", "", 0),
+    ]
+    assert [entry.strategy for entry in entries] == ["ExportToTarget", "DirectCompatibility", "ExportToTarget"]
+
+
+def test_sizes_that_the_plan_does_not_know_are_those_of_the_memory() -> None:
+    image, *_ = ledger_of(CHAIN, [ran(0, "npu", 300), ran(1, "cpu")], {0: 300})
+    assert (image.bytes, image.copied_bytes) == (300, 300)
+
+
+def test_a_step_in_a_loop_counts_as_often_as_it_was_run_and_one_in_no_branch_not_at_all() -> None:
+    looped = ledger_of(CHAIN, [ran(0, "npu", 100), ran(0, "npu", 100), ran(1, "cpu")])
+    assert [entry.copied_bytes for entry in looped] == [200, 0, 0]
+    skipped = ledger_of(CHAIN, [ran(1, "cpu")])
+    assert [entry.copied_bytes for entry in skipped] == [0, 0, 0]
+
+
+def test_what_a_device_leaves_once_is_copied_once_for_all_readers() -> None:
+    fork = (Stage("npu", (0,), (1, 2)), Stage("cpu", (2,), ()))
+    entries = ledger_of(fork, [ran(0, "npu", 108), ran(1, "cpu")])
+    assert [(entry.value, entry.copied_bytes) for entry in entries] == [
+        ("image", 100),
+        ("operand 2", 8),
+        ("operand 2", 0),
+    ]
+    assert entries[-1].reason.endswith("which it copies once for all readers")
+
+
+def test_a_device_copies_what_it_passes_itself_in_memory_that_it_cannot_use() -> None:
+    back = (Stage("npu", (0,), (2,)), Stage("npu", (2,), ()))
+    *_, again, out = ledger_of(back, [ran(0, "npu", 108), ran(1, "npu", 8)])
+    assert (again.source_step, again.destination_step, again.strategy) == (0, 1, "CopyToTarget")
+    assert (again.copied_bytes, out.copied_bytes) == (16, 0)
