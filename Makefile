@@ -39,7 +39,7 @@ contract: $(VENV)/.dev  ## Say for each row of the HAL's contract which test sho
 
 coverage: $(VENV)/.dev  ## Run the tests and report what they do not reach
 	$(BIN)/python -m pip install --quiet coverage
-	$(BIN)/python -m coverage run --source hal,devices,service,client -m pytest
+	$(BIN)/python -m coverage run --source hal,hosting,devices,service,client,tools -m pytest
 	$(BIN)/python -m coverage report --skip-covered --omit '*/v1/*,*_pb2.py'
 
 PEERS ?= .peers

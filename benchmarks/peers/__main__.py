@@ -33,7 +33,7 @@ from benchmarks.peers.ratios import Ratio, ratios
 from benchmarks.peers.rounds import Result, Say, run_rounds
 from benchmarks.peers.starting import Addresses, peer_server
 from benchmarks.peers.tables import ratio_table, result_table
-from nnhal_client.bench.serve.server import serving
+from nnhal_tools.bench.serve.server import serving
 
 _SIZES = tuple(4 << 10 << 2 * step for step in range(7))
 """Bytes, of V2 with shared memory against V2 with bytes: 4 KiB to 16 MiB."""

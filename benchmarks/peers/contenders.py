@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from benchmarks.peers.starting import Addresses
-from nnhal_client.bench.serve import Target, Transport
-from nnhal_client.bench.serve.server import Server
+from nnhal_tools.bench.serve import Target, Transport
+from nnhal_tools.bench.serve.server import Server
 
 TINY, CNN, LARGE = "tiny", "cnn", "large"
 FLOOR = "ONNX Runtime in process"

@@ -11,7 +11,7 @@ from statistics import median
 
 import numpy as np
 
-from nnhal_client.bench.serve import BenchError, Load, Target, Window
+from nnhal_tools.bench.serve import BenchError, Load, Target, Window
 
 Say = Callable[[str], None]
 _STEP = 5

@@ -18,8 +18,8 @@ import onnx
 
 from benchmarks.peers.environments import Peer, PeerError
 from nnhal.inference import grpc_service_pb2 as wire
-from nnhal_client.bench.serve import BenchError
-from nnhal_client.bench.serve.transports.grpc_v2 import GrpcConnection
+from nnhal_tools.bench.serve import BenchError
+from nnhal_tools.bench.serve.transports.grpc_v2 import GrpcConnection
 
 _PROGRAMS = Path(__file__).parent / "servers"
 _START_SECONDS = 90.0

@@ -15,7 +15,7 @@ from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc
 from nnhal_client.binding import Binding, OutputTooSmallError
-from nnhal_client.explain.explanation import Explanation, explanation_from_wire
+from nnhal_client.explanation import Explanation, explanation_from_wire
 from nnhal_client.memory import DomainMemory, MemoryRole
 from nnhal_client.reports import RunReport
 from nnhal_client.tensors import tensor_from_wire

@@ -10,14 +10,14 @@ import structlog
 from pydantic import ValidationError
 
 from nnhal.endpoint import Endpoint
-from nnhal.logs import configure_logs
-from nnhal.settings import describe_invalid
-from nnhal.supervision import Supervision, add_supervision_argument
 from nnhal_devices.driver import DriverOptions
 from nnhal_devices.dynamic import BackendError, register_backends
 from nnhal_devices.host.process import host
 from nnhal_devices.host.settings import DeviceSettings
 from nnhal_devices.registry import create_driver, driver_names, registry
+from nnhal_hosting.logs import configure_logs
+from nnhal_hosting.settings import describe_invalid
+from nnhal_hosting.supervision import Supervision, add_supervision_argument
 
 
 def main() -> int:

@@ -15,11 +15,11 @@ from typing import Any
 import structlog
 from pydantic import ValidationError
 
-from nnhal.settings import describe_invalid
 from nnhal_devices.driver import DriverOptions
 from nnhal_devices.dynamic import register_backends
 from nnhal_devices.host.settings import DeviceSettings
 from nnhal_devices.registry import BackendRegistry, registry
+from nnhal_hosting.settings import describe_invalid
 
 
 def main() -> int:

@@ -28,7 +28,7 @@ Labels = NDArray[np.int64]
 Gradients = Callable[[Floats], tuple[Floats, list[Floats]]]
 """From the gradient of a layer's output to those of its input and of its parameters."""
 
-OUTPUT = Path(__file__).parents[2] / "client" / "nnhal_client" / "demo" / "data"
+OUTPUT = Path(__file__).parents[2] / "tools" / "nnhal_tools" / "demo" / "data"
 SEED = 7
 HELD_OUT = 449  # a quarter of the 1797 images
 EPOCHS = 40

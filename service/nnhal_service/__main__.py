@@ -9,9 +9,9 @@ from pydantic import ValidationError
 
 from nnhal.endpoint import Endpoint
 from nnhal.errors import NnhalError
-from nnhal.logs import configure_logs
-from nnhal.settings import describe_invalid
-from nnhal.supervision import Supervision
+from nnhal_hosting.logs import configure_logs
+from nnhal_hosting.settings import describe_invalid
+from nnhal_hosting.supervision import Supervision
 from nnhal_service.options import options_of, parser
 from nnhal_service.process import FrameworkProcess
 from nnhal_service.settings import ServiceSettings

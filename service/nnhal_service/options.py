@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from nnhal.endpoint import Endpoint
-from nnhal.supervision import add_supervision_argument
+from nnhal_hosting.supervision import add_supervision_argument
 from nnhal_service.repository import ControlMode
 
 _TRUE, _FALSE = ("true", "1", "on"), ("false", "0", "off")

@@ -10,9 +10,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from nnhal.endpoint import Endpoint
-from nnhal.link import Limits
-from nnhal.serving import ServerProcess
 from nnhal.v1 import framework_pb2, framework_pb2_grpc
+from nnhal_hosting.descriptors import SessionLimits
+from nnhal_hosting.server import ServerProcess
 from nnhal_service.front_settings import rates_of
 from nnhal_service.native.client import Client, Clients
 from nnhal_service.native.servicer import FrameworkServicer
@@ -34,7 +34,7 @@ class FrameworkProcess:
     def __init__(self, endpoint: Endpoint, devices: Mapping[str, Endpoint], settings: ServiceSettings) -> None:
         """Raises OSError or ValueError for an endpoint or settings of no use."""
         clients = Clients(partial(Client, rates=rates_of(settings), max_models=settings.max_models))
-        limits = Limits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
+        limits = SessionLimits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
         fleet = Fleet(devices)
         runs = ClientModelRuns()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from nnhal.settings import ProcessSettings
+from nnhal_hosting.settings import ProcessSettings
 from nnhal_service.repository import ControlMode
 
 _MEBIBYTE = 1 << 20

@@ -13,7 +13,7 @@ from benchmarks.peers.environments import PeerError, installed
 from benchmarks.peers.models import cnn, rectifier
 from benchmarks.peers.ratios import ratios
 from benchmarks.peers.rounds import Result, run_rounds
-from nnhal_client.bench.serve import Target, Transport
+from nnhal_tools.bench.serve import Target, Transport
 
 
 def _result(contender: str, rate: float, model: str = TINY) -> Result:

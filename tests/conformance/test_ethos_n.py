@@ -10,9 +10,9 @@ import pytest
 
 from nnhal.remote import RemoteDevice
 from nnhal.resolved import ResolvedModel, inline_constants
-from nnhal_client.conformance.memory import MemoryChoice
-from nnhal_client.conformance.runner import Mode, Runner, Verdict
-from nnhal_client.conformance.vectors import Vector
+from nnhal_tools.conformance.memory import MemoryChoice
+from nnhal_tools.conformance.runner import Mode, Runner, Verdict
+from nnhal_tools.conformance.vectors import Vector
 from tests.support.coupling import has_signed_twin, signed_twin
 from tests.support.npu import is_taken
 from tests.support.processes import device_process

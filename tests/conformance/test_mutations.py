@@ -10,7 +10,7 @@ import pytest
 from nnhal.errors import HalError
 from nnhal.types import OperationType
 from nnhal.validation import validate_model
-from nnhal_client.conformance.vectors import Vector
+from nnhal_tools.conformance.vectors import Vector
 from tests.support.model_mutations import FAMILIES, still_valid
 from tests.support.refusals import INVALID
 from tests.support.vectors import NEEDS_VECTORS, Form, smallest_by_form

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from nnhal.remote import RemoteDevice
-from nnhal.supervision import Child
 from nnhal_devices.registry import driver_names
+from nnhal_hosting.supervision import Child
 from tests.support.additions import addition_in_ashmem, addition_model
 from tests.support.backends import EXTENSION_ID, EXTENSION_VERSION, build_extension, example, write_backend
 from tests.support.command import nnhal

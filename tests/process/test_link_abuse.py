@@ -14,12 +14,13 @@ import pytest
 from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
 from nnhal.errors import HalError, TransportError
-from nnhal.link import Limits, Link
+from nnhal.link import Link
 from nnhal.remote import RemoteDevice
 from nnhal.types import ErrorStatus
 from nnhal.v1 import backend_pb2
 from nnhal.v1 import link_pb2 as wire
 from nnhal.v1 import prepared_model_pb2 as prepared_pb2
+from nnhal_hosting.descriptors import SessionLimits
 from tests.support.additions import addition_model
 from tests.support.bystanders import Bystander, bystander
 from tests.support.processes import device_process
@@ -29,7 +30,7 @@ from tests.support.resources import resources_of
 from tests.support.waiting import wait_until
 from tests.support.wire import WireDevice
 
-LIMITS = Limits()
+LIMITS = SessionLimits()
 FULL = ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
 
 

@@ -16,8 +16,8 @@ import pytest
 from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError
 from nnhal.remote import RemoteDevice
-from nnhal.supervision import Child, StartError
 from nnhal_devices.registry import driver_names
+from nnhal_hosting.supervision import Child, StartError
 from tests.support.additions import addition_in_ashmem, addition_model
 from tests.support.processes import device_process
 from tests.support.raw_links import RawLink
@@ -177,7 +177,7 @@ def test_executions_end_with_a_dead_object_when_their_device_is_ended(short_path
 
 SUPERVISOR = """
 import signal, sys
-from nnhal.supervision import Child
+from nnhal_hosting.supervision import Child
 child = Child("nnhal_devices", ["null", "--endpoint", sys.argv[1]])
 child.wait_until_ready()
 print(child.pid, flush=True)

@@ -14,9 +14,9 @@ from nnhal.operations._types import F16, F32, FLOAT16, FLOAT32, I32, Q8A
 from nnhal.remote import RemoteDevice
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Operand, OperandType, OperationType
-from nnhal_client.conformance.memory import MemoryChoice
-from nnhal_client.conformance.runner import Mode, Runner, TestResult, Verdict
-from nnhal_client.conformance.vectors import Expectation, Vector
+from nnhal_tools.conformance.memory import MemoryChoice
+from nnhal_tools.conformance.runner import Mode, Runner, TestResult, Verdict
+from nnhal_tools.conformance.vectors import Expectation, Vector
 from tests.support.coupling import signed_twin
 from tests.support.models import Recipe
 

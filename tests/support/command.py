@@ -14,4 +14,4 @@ def nnhal(*arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[
 
 def command(arguments: Sequence[str]) -> list[str]:
     """The words that run the command with this very interpreter."""
-    return [sys.executable, "-c", "from nnhal_client.cli import main; main()", *arguments]
+    return [sys.executable, "-c", "from nnhal_tools.cli import main; main()", *arguments]

@@ -9,7 +9,7 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.operations._types import Q8A, Q8AS
 from nnhal.types import Model, Operand, OperandLifeTime, OperationType, Subgraph
-from nnhal_client.conformance.vectors import Vector
+from nnhal_tools.conformance.vectors import Vector
 
 _WITHOUT_TWIN = frozenset(
     {

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nnhal.endpoint import Endpoint
-from nnhal.supervision import Child
+from nnhal_hosting.supervision import Child
 from tests.support.processes import device_process
 from tests.support.waiting import wait_until
 

@@ -19,12 +19,12 @@ from nnhal.fence import Fence, FenceError, create_fence, wait_for_all
 from nnhal.link import channel_pair
 from nnhal.memory import open_pool
 from nnhal.operations._types import F32
-from nnhal.shifts import Work
-from nnhal.supervision import Child
 from nnhal.types import ErrorStatus, ExecutionConfig, Model, Operand, OperationType, Timing
 from nnhal.v1 import burst_pb2, execution_pb2, fenced_execution_callback_pb2, prepared_model_pb2, request_pb2, types_pb2
 from nnhal_client import Framework, connect
 from nnhal_client.ndk import Burst, Compilation, Device, Execution, NeuralNetworksError, ResultCode, devices, wait
+from nnhal_hosting.shifts import Work
+from nnhal_hosting.supervision import Child
 from tests.support.models import Recipe
 from tests.support.scripted import Call, Script
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from nnhal.endpoint import Endpoint
-from nnhal.supervision import Child
+from nnhal_hosting.supervision import Child
 
 
 @contextmanager

@@ -13,8 +13,8 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.errors import HalError
-from nnhal.supervision import Child
 from nnhal_client import Framework, Model, connect
+from nnhal_hosting.supervision import Child
 from tests.support.nursery import Nursery
 from tests.support.tflite_files import Spec, TfliteFile, floats, int8
 from tests.support.tflite_operators import integers

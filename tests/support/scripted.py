@@ -29,11 +29,8 @@ from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
 from nnhal.errors import HalError
 from nnhal.fence import Signal, create_fence
-from nnhal.link import Limits, channel_pair
+from nnhal.link import channel_pair
 from nnhal.remote import RemoteDevice
-from nnhal.rpc import abort
-from nnhal.serving import ServerProcess
-from nnhal.sessions import Ownership, Sessions
 from nnhal.types import (
     Capabilities,
     OperandPerformance,
@@ -51,6 +48,10 @@ from nnhal.v1 import (
     request_pb2,
     types_pb2,
 )
+from nnhal_hosting.descriptors import SessionLimits
+from nnhal_hosting.rpc import abort
+from nnhal_hosting.server import ServerProcess
+from nnhal_hosting.sessions import Ownership, Sessions
 
 VERSION = "scripted-1"
 CPU = PerformanceInfo(1.0, 1.0)
@@ -154,7 +155,7 @@ class ScriptedDevice:
         self.sessions = Sessions(Ownership)
         self._on_burst = on_burst or (lambda _: burst_pb2.BurstAnswer(result=SUCCESS))
         self._script = {**HEALTHY, **(script or {})}
-        self._process = ServerProcess(endpoint, self.sessions.opened, Limits(), rpc_threads=8)
+        self._process = ServerProcess(endpoint, self.sessions.opened, SessionLimits(), rpc_threads=8)
         for service in (s for file in _FILES for s in file.DESCRIPTOR.services_by_name.values()):
             short = service.name.removesuffix("Service")
             handlers = {method.name: self._handler(f"{short}.{method.name}", method) for method in service.methods}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nnhal.types import Model, Subgraph
-from nnhal_client.conformance.vectors import Vector, read_vectors
+from nnhal_tools.conformance.vectors import Vector, read_vectors
 
 _FOLDER = os.environ.get("NNHAL_CONFORMANCE", "")
 NEEDS_VECTORS = [

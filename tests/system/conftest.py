@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nnhal_client import Framework, connect
-from nnhal_client.up import DEFAULT_TOPOLOGY, Testbed
+from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
 from tests.support.front_door import Devices, devices
 
 

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from nnhal.types import ErrorStatus
 from nnhal_client import Framework, Model, connect
-from nnhal_client.up import DEFAULT_TOPOLOGY, DeviceEntry, Testbed, Topology
+from nnhal_tools.up import DEFAULT_TOPOLOGY, DeviceEntry, Testbed, Topology
 from tests.support.refusals import refusal
 
 TOKEN = bytes(range(32))

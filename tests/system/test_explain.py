@@ -14,7 +14,7 @@ import pytest
 from onnx import helper
 
 from nnhal_client import Framework, connect
-from nnhal_client.up import DeviceEntry, Testbed, Topology
+from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from tests.support.command import nnhal
 from tests.support.onnx_models import onnx_model, random
 

@@ -11,8 +11,8 @@ import pytest
 
 from nnhal.arrays import Array
 from nnhal_client import Framework, connect
-from nnhal_client.explain import Explanation
-from nnhal_client.up import DeviceEntry, Testbed, Topology
+from nnhal_tools.explain import Explanation
+from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from tests.support.tflite_files import Spec, TfliteFile, floats, int8
 from tests.support.tflite_operators import integers
 

@@ -16,7 +16,7 @@ from nnhal.errors import HalError
 from nnhal.remote import RemoteDevice
 from nnhal.types import ErrorStatus
 from nnhal_client import Framework, Model, connect
-from nnhal_client.up import DEFAULT_TOPOLOGY, Testbed
+from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
 from tests.support.waiting import wait_until
 
 

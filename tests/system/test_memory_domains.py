@@ -21,7 +21,7 @@ from nnhal.remote import RemoteDevice
 from nnhal.types import ErrorStatus
 from nnhal.v1 import framework_pb2 as wire
 from nnhal_client import Binding, DomainMemory, Framework, MemoryRole, Model, connect
-from nnhal_client.up import DEFAULT_TOPOLOGY, Testbed
+from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
 from tests.support.memory_keeper import memory_keeper
 from tests.support.resources import resources_of
 from tests.support.waiting import settled, wait_for_death, wait_until

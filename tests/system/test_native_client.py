@@ -19,8 +19,8 @@ from nnhal.inference.native import BOOT_ID, NATIVE_DIRECTORY
 from nnhal.remote import RemoteDevice
 from nnhal.types import ErrorStatus
 from nnhal_client import Framework, V2Server, connect
-from nnhal_client.up import DEFAULT_TOPOLOGY, Testbed
 from nnhal_service.serving import TensorDescription
+from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
 from tests.support.front_door import Devices, Served, devices, front_door
 from tests.support.native_holder import native_holder
 from tests.support.repositories import onnx_file, write

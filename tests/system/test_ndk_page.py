@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nnhal_client.up import Testbed
+from nnhal_tools.up import Testbed
 
 PAGE = Path(__file__).parents[2] / "docs/ndk.md"
 

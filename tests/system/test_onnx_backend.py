@@ -15,9 +15,9 @@ import pytest
 from onnx import helper
 from onnx.backend.test import BackendTest
 
-from nnhal_client import onnx_backend
-from nnhal_client.onnx_backend import NnhalBackend
-from nnhal_client.onnx_backend_report import EXTENSION, HAL, KNOWN_FAILURES, RANDOM, Outcome, light_tests, report
+from nnhal_tools import onnx_backend
+from nnhal_tools.onnx_backend import NnhalBackend
+from nnhal_tools.onnx_backend_report import EXTENSION, HAL, KNOWN_FAILURES, RANDOM, Outcome, light_tests, report
 
 _ALL = os.environ.get("NNHAL_ONNX_BACKEND") == "all"
 _CORE = (

@@ -19,7 +19,7 @@ from nnhal.errors import DeadObjectError, HalError
 from nnhal.remote import RemoteDevice
 from nnhal.types import ErrorStatus
 from nnhal_client import Framework, Model, connect
-from nnhal_client.up import DeviceEntry, Testbed, Topology
+from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from tests.support.waiting import wait_until
 
 DEVICES = ("gpu_acc", "cpu_acc", "cpu_ref")

@@ -17,11 +17,11 @@ from onnx import helper
 
 from nnhal.arrays import Array
 from nnhal.extensions.values import Value
-from nnhal.trace import Trace
 from nnhal_client import Framework, Model, RunReport, connect
-from nnhal_client.explain import Explanation
-from nnhal_client.trace import add_run
-from nnhal_client.up import DeviceEntry, Testbed, Topology
+from nnhal_hosting.trace import Trace
+from nnhal_tools.explain import Explanation
+from nnhal_tools.trace import add_run
+from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from tests.support.mobilenet import BODY, HEAD, LABELS, SIDE, MobileNet, image
 from tests.support.onnx_models import onnx_model
 

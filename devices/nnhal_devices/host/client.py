@@ -7,8 +7,6 @@ import threading
 
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError
-from nnhal.link import Session
-from nnhal.sessions import Ownership, Sessions
 from nnhal.types import ErrorStatus
 from nnhal_devices.backend import BackendContext
 from nnhal_devices.host.bound_request import BoundRequest
@@ -19,6 +17,8 @@ from nnhal_devices.host.fenced import LaunchCount
 from nnhal_devices.host.networks import Networks
 from nnhal_devices.host.prepared_model import PreparedModel
 from nnhal_devices.host.run_channel import RunChannel
+from nnhal_hosting.link_server import Session
+from nnhal_hosting.sessions import Ownership, Sessions
 
 
 class Client(Ownership):

@@ -11,12 +11,12 @@ import structlog
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, general_failure, invalid_argument
 from nnhal.fence import Fence, FenceError, FenceState, Signal, create_fence, wait_for_all
-from nnhal.rpc import defect
 from nnhal.types import NO_DEADLINE, ErrorStatus, FencedExecutionInfo, Timing
 from nnhal_devices.backend import CommandQueue
 from nnhal_devices.host.bound_request import BoundRequest, Conclude
 from nnhal_devices.host.callback import FencedExecution
 from nnhal_devices.host.clock import now_ns, require_ahead
+from nnhal_hosting.rpc import defect
 
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")

@@ -10,13 +10,13 @@ from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, general_failure
 from nnhal.fence import Fence
 from nnhal.link import ProtocolError, channel_pair
-from nnhal.rpc import defect
-from nnhal.shifts import Work
 from nnhal.v1 import execution_pb2 as wire
 from nnhal.v1 import types_pb2
 from nnhal_devices.host.callback import FencedExecution
 from nnhal_devices.host.client import Client
 from nnhal_devices.host.fenced import Launcher, fences_from
+from nnhal_hosting.rpc import defect
+from nnhal_hosting.shifts import Work
 
 _log = structlog.get_logger(__name__)
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from nnhal.endpoint import Endpoint
-from nnhal.link import Limits
-from nnhal.serving import ServerProcess
 from nnhal.v1 import (
     backend_pb2,
     backend_pb2_grpc,
@@ -32,6 +30,8 @@ from nnhal_devices.host.servicers.execution import ExecutionServicer
 from nnhal_devices.host.servicers.fenced_execution_callback import FencedExecutionCallbackServicer
 from nnhal_devices.host.servicers.prepared_model import PreparedModelServicer
 from nnhal_devices.host.settings import DeviceSettings
+from nnhal_hosting.descriptors import SessionLimits
+from nnhal_hosting.server import ServerProcess
 
 _FILES = (
     backend_pb2,
@@ -48,7 +48,7 @@ def host(driver: Driver, endpoint: Endpoint, settings: DeviceSettings) -> Server
     """The servers of a device process, to be entered. Raises OSError or ValueError for an endpoint of no use."""
     device = Device(driver, settings)
     clients = Clients(lambda session: Client(session, driver.backend.context))
-    limits = Limits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
+    limits = SessionLimits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
     process = ServerProcess(endpoint, clients.opened, limits, settings.rpc_threads, settings.allowed_uids)
     rpc = process.rpc
     device_pb2_grpc.add_DeviceServiceServicer_to_server(DeviceServicer(device, clients), rpc)

@@ -13,10 +13,10 @@ import structlog
 
 from nnhal.errors import HalError, invalid_argument
 from nnhal.link import Channel, ProtocolError, channel_pair
-from nnhal.sessions import Ownership
 from nnhal.types import ErrorStatus, RunUsage
 from nnhal_devices.host.bound_request import BoundRequest
 from nnhal_devices.host.burst_messages import encode_answer, encode_error, parse_call
+from nnhal_hosting.sessions import Ownership
 
 _log = structlog.get_logger(__name__)
 

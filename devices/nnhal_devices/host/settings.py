@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 from pydantic_settings import NoDecode, SettingsConfigDict
 
-from nnhal.settings import ProcessSettings
+from nnhal_hosting.settings import ProcessSettings
 
 
 def _divided(value: object) -> object:

@@ -6,9 +6,10 @@ import threading
 from dataclasses import dataclass
 
 from nnhal.errors import HalError, invalid_argument
-from nnhal.link import Channel, Session
-from nnhal.sessions import Ownership, Sessions
+from nnhal.link import Channel
 from nnhal.types import ErrorStatus
+from nnhal_hosting.link_server import Session
+from nnhal_hosting.sessions import Ownership, Sessions
 from nnhal_service.access import TOO_OFTEN, RateLimits
 from nnhal_service.runtime import ExecutionContext, LoadedModel
 from nnhal_service.runtime.memory.domains import AllocatedMemory, Memories

@@ -11,12 +11,12 @@ import numpy as np
 from nnhal.codec import Resolve, model_from_wire
 from nnhal.memory import read_pools
 from nnhal.resolved import ResolvedModel, inline_constants
-from nnhal.trailing import without_trailing_defaults
 from nnhal.types import Model, Subgraph
 from nnhal.types.layout import ELEMENT_TYPES
 from nnhal.v1 import model_pb2
 from nnhal.validation import validate_model
 from nnhal_service.frontends.imported import ImportedModel, ImportedTensor
+from nnhal_service.native.trailing import without_trailing_defaults
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ import grpc
 
 from nnhal.errors import HalError, TransportError, invalid_argument
 from nnhal.fence import Fence
-from nnhal.rpc import answers
 from nnhal.types import ErrorStatus, Timing
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import request_pb2, types_pb2
+from nnhal_hosting.rpc import answers
 from nnhal_service.native.client import Client, Clients
 from nnhal_service.native.convert import insufficient_to_wire, report_to_wire
 from nnhal_service.runtime import OutputTooSmallError

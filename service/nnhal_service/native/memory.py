@@ -10,10 +10,10 @@ import grpc
 
 from nnhal.codec import memory_from_wire, memory_to_wire
 from nnhal.errors import HalError, TransportError, invalid_argument
-from nnhal.rpc import answers
 from nnhal.types import ErrorStatus, Memory
 from nnhal.types.memory import NOWHERE
 from nnhal.v1 import framework_pb2 as wire
+from nnhal_hosting.rpc import answers
 from nnhal_service.native.client import Binding, Client, Clients
 from nnhal_service.native.convert import binding_from_wire
 from nnhal_service.runtime import LoadedModel, TensorBinding

@@ -7,9 +7,9 @@ from typing import Protocol
 import grpc
 
 from nnhal.errors import HalError, invalid_argument
-from nnhal.rpc import answers
 from nnhal.types import ErrorStatus
 from nnhal.v1 import framework_pb2 as wire
+from nnhal_hosting.rpc import answers
 from nnhal_service.native.client import Clients
 from nnhal_service.native.convert import model_to_wire
 from nnhal_service.repository import Lease

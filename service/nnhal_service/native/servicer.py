@@ -11,10 +11,10 @@ from nnhal.codec import extensions_to_wire, memory_from_wire
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, NnhalError, TransportError, invalid_argument
 from nnhal.link import channel_pair
-from nnhal.rpc import answers
 from nnhal.types import ErrorStatus
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc, types_pb2
+from nnhal_hosting.rpc import answers
 from nnhal_service.frontends.errors import FrontendError
 from nnhal_service.native.channel import serve_binding
 from nnhal_service.native.client import Binding, Client, Clients

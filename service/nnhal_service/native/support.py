@@ -5,9 +5,9 @@ from __future__ import annotations
 import grpc
 
 from nnhal.errors import NnhalError, invalid_argument
-from nnhal.rpc import answers
 from nnhal.types import Model
 from nnhal.v1 import framework_pb2 as wire
+from nnhal_hosting.rpc import answers
 from nnhal_service.native.client import Clients
 from nnhal_service.native.hal_model import hal_model_from_wire
 from nnhal_service.partition.support import CPU, cannot_be_offered

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 
 from nnhal.reports import StepReport
-from nnhal.run_trace import add_steps
-from nnhal.trace import Row, Trace
+from nnhal_hosting.run_trace import add_steps
+from nnhal_hosting.trace import Row, Trace
 from nnhal_service.observability.request_trace import RequestTrace
 from nnhal_service.runtime import RunReport
 

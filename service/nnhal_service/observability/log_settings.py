@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import structlog
 
-from nnhal.logs import levels_from, show_logs
+from nnhal_hosting.logs import levels_from, show_logs
 from nnhal_service.serving import ErrorKind, Executed, Finished, InferenceRequest, ServingError
 
 LogSetting = bool | int | str

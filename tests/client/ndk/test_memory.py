@@ -20,7 +20,7 @@ from nnhal_client.ndk.devices import devices
 from nnhal_client.ndk.execution import Execution
 from nnhal_client.ndk.memory import Memory, MemoryDesc
 from nnhal_client.ndk.result import NeuralNetworksError, ResultCode
-from nnhal_client.up import DEFAULT_TOPOLOGY, Testbed
+from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
 from tests.support.device_memory import FLOAT32, KINDS, OPEN, SHAPE, TWICE, Kind, adding
 from tests.support.models import Recipe
 

@@ -13,7 +13,7 @@ import structlog
 from onnx import helper
 
 from nnhal.endpoint import Endpoint
-from nnhal.logs import LEVELS, configure_logs, show_logs
+from nnhal_hosting.logs import LEVELS, configure_logs, show_logs
 from nnhal_service.frontends import import_model
 from nnhal_service.partition import Options, Pin
 from nnhal_service.runtime import Fleet, LoadedModel, prepare

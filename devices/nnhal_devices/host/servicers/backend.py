@@ -8,7 +8,6 @@ import grpc
 
 from nnhal.codec import model_from_wire
 from nnhal.memory import mapped_regions
-from nnhal.rpc import answers
 from nnhal.v1 import backend_pb2 as wire
 from nnhal.v1 import backend_pb2_grpc
 from nnhal_devices.backend import MemoryKind, TensorHandleFactory, tensor_handles_of
@@ -19,6 +18,7 @@ from nnhal_devices.host.client import Clients
 from nnhal_devices.host.device import Device
 from nnhal_devices.host.device_memory import DeviceBuffer
 from nnhal_devices.host.prepared_model import PreparedModel
+from nnhal_hosting.rpc import answers
 
 _KINDS = {
     MemoryKind.ASHMEM: wire.MEMORY_KIND_ASHMEM,

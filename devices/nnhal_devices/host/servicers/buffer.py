@@ -5,10 +5,10 @@ from __future__ import annotations
 import grpc
 
 from nnhal.codec import memory_from_wire
-from nnhal.rpc import answers
 from nnhal.v1 import buffer_pb2 as wire
 from nnhal.v1 import buffer_pb2_grpc
 from nnhal_devices.host.client import Clients
+from nnhal_hosting.rpc import answers
 
 
 class BufferServicer(buffer_pb2_grpc.BufferServiceServicer):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import grpc
 
 from nnhal.codec import config_from_wire, request_from_wire, result_to_wire
-from nnhal.rpc import answers
 from nnhal.types import ExecutionConfig
 from nnhal.v1 import burst_pb2 as wire
 from nnhal.v1 import burst_pb2_grpc, request_pb2
 from nnhal_devices.host.client import Clients
+from nnhal_hosting.rpc import answers
 
 
 class BurstServicer(burst_pb2_grpc.BurstServiceServicer):

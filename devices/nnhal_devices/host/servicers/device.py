@@ -12,7 +12,6 @@ from nnhal.codec import capabilities_to_wire, extensions_to_wire, model_from_wir
 from nnhal.codec.model import extension_names_from_wire
 from nnhal.codec.request import hints_from_wire
 from nnhal.errors import HalError
-from nnhal.rpc import abort, answers, defect
 from nnhal.types import BufferRole, ErrorStatus
 from nnhal.v1 import device_pb2 as wire
 from nnhal.v1 import device_pb2_grpc, model_pb2, types_pb2
@@ -20,6 +19,7 @@ from nnhal_devices.host.cache import CacheFiles
 from nnhal_devices.host.client import Client, Clients
 from nnhal_devices.host.device import Device, Preparation
 from nnhal_devices.host.prepared_model import PreparedModel
+from nnhal_hosting.rpc import abort, answers, defect
 
 _log = structlog.get_logger(__name__)
 R = TypeVar("R")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import grpc
 
 from nnhal.codec import result_to_wire
-from nnhal.rpc import answers
 from nnhal.v1 import execution_pb2 as wire
 from nnhal.v1 import execution_pb2_grpc
 from nnhal_devices.host.client import Clients
 from nnhal_devices.host.fenced import Launcher
 from nnhal_devices.host.launch_channel import serve_launches
 from nnhal_devices.host.servicers.launch import fences_of, launch
+from nnhal_hosting.rpc import answers
 
 
 class ExecutionServicer(execution_pb2_grpc.ExecutionServiceServicer):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import grpc
 
 from nnhal.codec import info_to_wire
-from nnhal.rpc import answers
 from nnhal.v1 import fenced_execution_callback_pb2 as wire
 from nnhal.v1 import fenced_execution_callback_pb2_grpc
 from nnhal_devices.host.client import Clients
+from nnhal_hosting.rpc import answers
 
 
 class FencedExecutionCallbackServicer(fenced_execution_callback_pb2_grpc.FencedExecutionCallbackServiceServicer):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import grpc
 
 from nnhal.codec import config_from_wire, request_from_wire, result_to_wire
-from nnhal.rpc import answers
 from nnhal.types import ExecutionConfig, ExecutionResult
 from nnhal.v1 import prepared_model_pb2 as wire
 from nnhal.v1 import prepared_model_pb2_grpc, request_pb2
@@ -14,6 +13,7 @@ from nnhal_devices.host.burst_channel import serve_burst
 from nnhal_devices.host.client import Client, Clients
 from nnhal_devices.host.fenced import Launcher
 from nnhal_devices.host.servicers.launch import fences_of, launch
+from nnhal_hosting.rpc import answers
 
 
 class PreparedModelServicer(prepared_model_pb2_grpc.PreparedModelServiceServicer):

@@ -18,7 +18,7 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2_grpc
 
-from nnhal.link.server import remove_stale_socket
+from nnhal_hosting.link_server import remove_stale_socket
 from nnhal_service.v2.backend import ModelRepository
 from nnhal_service.v2.grpc.handlers import generic_handler
 from nnhal_service.v2.grpc.health import ModelHealth

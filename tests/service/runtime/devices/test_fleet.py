@@ -21,10 +21,10 @@ from structlog.typing import EventDict
 from nnhal.codec import capabilities_to_wire
 from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, HalError, TransportError
-from nnhal.link import Limits
 from nnhal.remote import DeviceIdentity, RemoteDevice
 from nnhal.types import DeviceType, ErrorStatus, NumberOfCacheFiles
 from nnhal.v1 import device_pb2, types_pb2
+from nnhal_hosting.descriptors import SessionLimits
 from nnhal_service.runtime import Fleet
 from tests.support.additions import addition_model
 from tests.support.refusals import refusal
@@ -296,7 +296,9 @@ def test_a_device_that_lets_the_framework_not_in_is_not_registered(
     short_path: Path, stack: ExitStack, logged: list[EventDict]
 ) -> None:
     fleet = fleet_of(stack, short_path, {})
-    crowd = [stack.enter_context(RemoteDevice(Endpoint(short_path / "d0"), "crowd")) for _ in range(Limits().sessions)]
+    crowd = [
+        stack.enter_context(RemoteDevice(Endpoint(short_path / "d0"), "crowd")) for _ in range(SessionLimits().sessions)
+    ]
     assert answering(fleet) == []
     assert warnings_of(logged) == [("d0", "a device refuses the framework")]
     crowd[0].close()

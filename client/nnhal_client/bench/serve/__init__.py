@@ -1,7 +1,0 @@
-"""``nnhal bench serve``: latency and throughput of a served model, over each transport."""
-
-from nnhal_client.bench.serve.load import Load, Window, joined
-from nnhal_client.bench.serve.measurement import Measurement, Settings, measure
-from nnhal_client.bench.serve.target import BenchError, Target, Transport
-
-__all__ = ["BenchError", "Load", "Measurement", "Settings", "Target", "Transport", "Window", "joined", "measure"]

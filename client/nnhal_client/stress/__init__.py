@@ -1,6 +1,0 @@
-"""Random interleavings of everything that the HAL has, from sessions that die, with an oracle for every answer."""
-
-from nnhal_client.stress.report import Finding, StressReport
-from nnhal_client.stress.supervisor import run_stress
-
-__all__ = ["Finding", "StressReport", "run_stress"]

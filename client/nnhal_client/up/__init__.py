@@ -1,7 +1,0 @@
-"""A testbed on one host: device processes and a framework, from one topology file."""
-
-from nnhal_client.up.single import single_device
-from nnhal_client.up.testbed import Testbed
-from nnhal_client.up.topology import DEFAULT_TOPOLOGY, DeviceEntry, Topology, TopologyError, read_topology
-
-__all__ = ["DEFAULT_TOPOLOGY", "DeviceEntry", "Testbed", "Topology", "TopologyError", "read_topology", "single_device"]

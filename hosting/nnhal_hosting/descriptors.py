@@ -1,0 +1,88 @@
+"""Descriptors by id: what a session's client has put, and what waits for it to be taken."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from nnhal.descriptor import Descriptor
+from nnhal.errors import HalError, invalid_argument
+from nnhal.link.channel import MAX_DESCRIPTORS_PER_MESSAGE, MAX_MESSAGE_BYTES
+from nnhal.types import ErrorStatus
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLimits:
+    """What one session, and all of them together, may take."""
+
+    message_bytes: int = MAX_MESSAGE_BYTES
+    descriptors_per_message: int = MAX_DESCRIPTORS_PER_MESSAGE
+    descriptors_per_session: int = 256
+    sessions: int = 128
+
+
+class DescriptorTable:
+    """The descriptors of one session. Ids are never used twice. Safe to use from several threads."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._next = 1
+        self._put: dict[int, Descriptor] = {}
+        self._offered: dict[int, Descriptor] = {}
+
+    def __len__(self) -> int:
+        return len(self._put) + len(self._offered)
+
+    def put(self, descriptors: list[Descriptor]) -> list[int]:
+        """Take in descriptors from the client and return their ids. Raises RESOURCE_EXHAUSTED_TRANSIENT."""
+        with self._lock:
+            self._require_room(len(descriptors))
+            return [self._add(self._put, descriptor) for descriptor in descriptors]
+
+    def get(self, number: int) -> Descriptor:
+        """A descriptor that the client has put. Raises INVALID_ARGUMENT."""
+        with self._lock:
+            descriptor = self._put.get(number)
+        if descriptor is None:
+            invalid_argument(f"descriptor {number} was not put on this link, or was dropped")
+        return descriptor
+
+    def drop(self, numbers: list[int]) -> None:
+        """Forget descriptors that the client has put; unknown ids do no harm."""
+        with self._lock:
+            for number in numbers:
+                self._put.pop(number, None)
+
+    def offer(self, descriptor: Descriptor) -> int:
+        """Keep a descriptor until the client takes it, and return its id. Raises RESOURCE_EXHAUSTED_TRANSIENT."""
+        with self._lock:
+            self._require_room(1)
+            return self._add(self._offered, descriptor)
+
+    def take(self, number: int) -> Descriptor:
+        """Hand out a descriptor that was offered; it can be taken once. Raises INVALID_ARGUMENT."""
+        with self._lock:
+            descriptor = self._offered.pop(number, None)
+        if descriptor is None:
+            invalid_argument(f"descriptor {number} is not offered, or was taken already")
+        return descriptor
+
+    def close(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._put.clear()
+            self._offered.clear()
+
+    def _require_room(self, count: int) -> None:
+        if len(self) + count > self._limit:
+            raise HalError(
+                ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT,
+                f"the session holds {len(self)} descriptors and would take {count} more, at most {self._limit} "
+                "are allowed",
+            )
+
+    def _add(self, table: dict[int, Descriptor], descriptor: Descriptor) -> int:
+        number, self._next = self._next, self._next + 1
+        table[number] = descriptor
+        return number

@@ -1,0 +1,263 @@
+"""The serving end of links: one thread for each, and a session that ends with it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import socket
+import struct
+import threading
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+import structlog
+from google.protobuf.message import DecodeError
+
+from nnhal.descriptor import Descriptor
+from nnhal.errors import HalError
+from nnhal.link.channel import MAX_MESSAGE_BYTES, Channel, ChannelClosedError, ProtocolError, peer_credentials
+from nnhal.link.client import PROTOCOL_VERSION
+from nnhal.types import ErrorStatus
+from nnhal.v1 import link_pb2 as wire
+from nnhal.v1 import types_pb2
+from nnhal_hosting.descriptors import DescriptorTable, SessionLimits
+
+_log = structlog.get_logger(__name__)
+_SEND_SECONDS = 5.0
+_HELLO_SECONDS = 10.0
+_ACCEPT_PAUSE_SECONDS = 0.1
+"""How long to leave clients waiting when the process is out of descriptors."""
+
+
+class Session:
+    """What one client owns. ``on_close`` callbacks run once, when the link closes, however it closes."""
+
+    def __init__(self, limits: SessionLimits, pid: int, uid: int) -> None:
+        self.token = secrets.token_hex(32)
+        self.pid = pid
+        self.uid = uid
+        self.descriptors = DescriptorTable(limits.descriptors_per_session)
+        self._lock = threading.Lock()
+        self._callbacks: list[Callable[[], None]] | None = []
+
+    @property
+    def closed(self) -> bool:
+        """Whether the link is gone."""
+        return self._callbacks is None
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Have something run when the session ends; at once where it has ended already."""
+        with self._lock:
+            if self._callbacks is not None:
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def close(self) -> None:
+        """Run the callbacks, last first, and release the descriptors; harmless when repeated."""
+        with self._lock:
+            callbacks, self._callbacks = self._callbacks or [], None
+        for callback in reversed(callbacks):
+            try:
+                callback()
+            except Exception:
+                _log.exception("releasing a session failed", pid=self.pid)
+        self.descriptors.close()
+
+
+class LinkServer:
+    """Listens on ``path`` and opens a session for each client that may have one.
+
+    Only processes of this user, of root, or of ``allowed_uids`` may. ``opened`` is called with each new session.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        opened: Callable[[Session], None],
+        limits: SessionLimits | None = None,
+        allowed_uids: Collection[int] = (),
+    ) -> None:
+        self.limits = limits or SessionLimits()
+        self._opened = opened
+        self._allowed = {0, os.geteuid(), *allowed_uids}
+        self._lock = threading.Lock()
+        self._links: dict[threading.Thread, Channel] = {}
+        self._closing = threading.Event()
+        self._path = path
+        self._listener = _listen(path)
+        self._acceptor = threading.Thread(target=self._accept, name="link-acceptor", daemon=True)
+
+    def start(self) -> None:
+        """Begin to accept links."""
+        self._acceptor.start()
+
+    def close(self) -> None:
+        """Stop listening, close every link and wait until their sessions are released."""
+        self._closing.set()
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        if self._acceptor.ident is not None:
+            self._acceptor.join()
+        self._listener.close()
+        self._path.unlink(missing_ok=True)
+        with self._lock:
+            links = list(self._links.items())
+        for _, channel in links:
+            channel.shutdown()
+        for thread, _ in links:
+            thread.join()
+
+    def _accept(self) -> None:
+        while not self._closing.is_set():
+            try:
+                connection, _ = self._listener.accept()
+            except OSError as error:
+                if not self._closing.wait(_ACCEPT_PAUSE_SECONDS):
+                    _log.warning("cannot accept a link", reason=error.strerror)
+                continue
+            pid, uid = peer_credentials(connection)
+            if uid not in self._allowed:
+                _log.warning("link refused: foreign user", uid=uid, pid=pid)
+                _refuse(connection, f"user {uid} may not open links here")
+            elif len(self._links) >= self.limits.sessions:
+                _log.warning("link refused: too many", sessions=self.limits.sessions, pid=pid)
+                _refuse(connection, f"{self.limits.sessions} links are open, which is the limit")
+            else:
+                self._open(connection, pid, uid)
+
+    def _open(self, connection: socket.socket, pid: int, uid: int) -> None:
+        # A client that floods and never reads fills its own socket; then its link ends.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(_SEND_SECONDS), 0))
+        channel = Channel(connection, self.limits.message_bytes)
+        thread = threading.Thread(target=self._serve, args=(channel, pid, uid), name=f"link-{pid}", daemon=True)
+        with self._lock:
+            self._links[thread] = channel
+        try:
+            thread.start()
+        except RuntimeError as error:
+            with self._lock:
+                del self._links[thread]
+            _log.warning("link refused: no thread", pid=pid, reason=str(error))
+            _refuse(connection, str(error))
+
+    def _serve(self, channel: Channel, pid: int, uid: int) -> None:
+        session = Session(self.limits, pid, uid)
+        try:
+            self._greet(channel, session)
+            self._opened(session)
+            channel.send(self._welcome(session))
+            while True:
+                self._answer(channel, session)
+        except ChannelClosedError:
+            pass
+        except ProtocolError as error:
+            _log.warning("link ended: garbage", pid=pid, reason=str(error))
+            with contextlib.suppress(ChannelClosedError):
+                channel.send(_refusal(str(error), fatal=True))
+        finally:
+            session.close()
+            channel.close()
+            with self._lock:
+                del self._links[threading.current_thread()]
+
+    def _greet(self, channel: Channel, session: Session) -> None:
+        channel.set_timeout(_HELLO_SECONDS)
+        request, descriptors = _receive(channel)
+        if request.WhichOneof("request") != "hello" or descriptors:
+            raise ProtocolError("the first message of a link must be Hello")
+        if request.hello.protocol_version != PROTOCOL_VERSION:
+            raise ProtocolError(f"protocol version {request.hello.protocol_version}, expected {PROTOCOL_VERSION}")
+        channel.set_timeout(None)
+        _log.debug("link opened", pid=session.pid, client=request.hello.client_name[:64])
+
+    def _welcome(self, session: Session) -> bytes:
+        return wire.LinkReply(
+            welcome=wire.Welcome(
+                session_token=session.token,
+                max_message_bytes=self.limits.message_bytes,
+                max_descriptors_per_message=self.limits.descriptors_per_message,
+                max_descriptors_per_session=self.limits.descriptors_per_session,
+            )
+        ).SerializeToString()
+
+    def _answer(self, channel: Channel, session: Session) -> None:
+        request, descriptors = _receive(channel)
+        kind = request.WhichOneof("request")
+        expected = request.put.count if kind == "put" else 0
+        if len(descriptors) != expected:
+            raise ProtocolError(f"{len(descriptors)} descriptors came with a message that speaks of {expected}")
+        try:
+            reply, outgoing = self._handle(request, descriptors, session)
+        except HalError as error:
+            channel.send(_refusal(error.message, fatal=False, status=error.status))
+            return
+        channel.send(reply.SerializeToString(), outgoing)
+
+    def _handle(
+        self, request: wire.LinkRequest, descriptors: list[Descriptor], session: Session
+    ) -> tuple[wire.LinkReply, list[Descriptor]]:
+        match request.WhichOneof("request"):
+            case "put":
+                numbers = session.descriptors.put(descriptors)
+                return wire.LinkReply(put=wire.PutDone(descriptor_ids=numbers)), []
+            case "take":
+                taken = session.descriptors.take(request.take.descriptor_id)
+                return wire.LinkReply(take=wire.TakeDone()), [taken]
+            case "drop":
+                session.descriptors.drop(list(request.drop.descriptor_ids))
+                return wire.LinkReply(drop=wire.DropDone()), []
+            case kind:
+                raise ProtocolError(f"an unexpected message: {kind or 'empty'}")
+
+
+def _listen(path: Path) -> socket.socket:
+    remove_stale_socket(path, socket.SOCK_SEQPACKET)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        listener.bind(str(path))
+        listener.listen(16)
+    except OSError as error:
+        listener.close()
+        raise OSError(f"cannot listen at {path}: {error.strerror}") from error
+    return listener
+
+
+def _receive(channel: Channel) -> tuple[wire.LinkRequest, list[Descriptor]]:
+    message, descriptors = channel.receive_with_descriptors()
+    try:
+        return wire.LinkRequest.FromString(message), descriptors
+    except DecodeError as error:
+        raise ProtocolError(f"{len(message)} bytes that are no LinkRequest") from error
+
+
+def _refusal(message: str, fatal: bool, status: ErrorStatus = ErrorStatus.NONE) -> bytes:
+    refusal = wire.Refusal(message=message, fatal=fatal, status=types_pb2.ErrorStatus.ValueType(status))
+    return wire.LinkReply(refusal=refusal).SerializeToString()
+
+
+def _refuse(connection: socket.socket, message: str) -> None:
+    connection.setblocking(False)
+    with contextlib.suppress(OSError):
+        connection.send(_refusal(message, fatal=True))
+        connection.shutdown(socket.SHUT_RD)
+        connection.recv(MAX_MESSAGE_BYTES)  # a Hello left unread would reset the link before the refusal is seen
+    connection.close()
+
+
+def remove_stale_socket(path: Path, kind: socket.SocketKind) -> None:
+    """Remove a socket file that nobody listens on any more. Raises FileExistsError where somebody does."""
+    if not path.is_socket():
+        return
+    with socket.socket(socket.AF_UNIX, kind) as probe:
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink(missing_ok=True)
+            return
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise FileExistsError(f"something else is at {path}: {error.strerror}") from error
+    raise FileExistsError(f"another process is serving at {path}")

@@ -1,0 +1,63 @@
+"""A run's steps in a trace, with arrows for the values that passed between them.
+
+Everything is on one clock, CLOCK_BOOTTIME. A device's rows have when it really worked; what it says that it took, by a
+model where it has one, is among the details.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+
+from nnhal.reports import CLIENT_STEP, LedgerEntry, StepReport
+from nnhal_hosting.trace import Row, Trace
+
+Moment = tuple[Row, int]
+"""A row, and an instant in it."""
+_Ends = tuple[Moment, Moment]
+"""Where arrows to something end, and where those from it begin."""
+_TIMES = ("copied_bytes", "time_on_device_ns", "time_in_driver_ns")
+_PASSED = ("strategy", "bytes", "copied_bytes", "source_step", "destination_step", "reason")
+
+
+def add_steps(
+    trace: Trace,
+    steps: Sequence[StepReport],
+    ledger: Sequence[LedgerEntry],
+    row_of: Callable[[StepReport], Row],
+    called: Moment,
+    answered: Moment,
+    details_of: Callable[[StepReport], Mapping[str, object]] = lambda _: {},
+) -> None:
+    """Add what was measured of a run. ``called`` and ``answered`` are where arrows from and to the client begin and
+    end; ``details_of`` has more to say of a step.
+    """
+    ends: dict[int, _Ends] = {CLIENT_STEP: (answered, called)}
+    for step in steps:
+        if step.started_ns >= 0:
+            row = row_of(step)
+            _add_step(trace, row, step, details_of(step))
+            ends.setdefault(step.step, ((row, step.started_ns), (row, max(step.started_ns, step.ended_ns - 1))))
+    for entry in ledger:
+        _add_entry(trace, entry, ends)
+
+
+def _add_step(trace: Trace, row: Row, step: StepReport, more: Mapping[str, object]) -> None:
+    details = {"step": step.step, "device": step.device, **{name: getattr(step, name) for name in _TIMES}, **more}
+    trace.span(row, f"step {step.step}", step.started_ns, step.ended_ns, details)
+    for copy in step.copies:
+        what = "copy out" if copy.is_output else "copy in"
+        trace.span(row, what, copy.started_ns, copy.ended_ns, {"step": step.step, "bytes": copy.bytes})
+
+
+def _add_entry(trace: Trace, entry: LedgerEntry, ends: Mapping[int, _Ends]) -> None:
+    """An arrow for a use of a value; a mark for what was copied beyond the plan."""
+    source, destination = ends.get(entry.source_step), ends.get(entry.destination_step)
+    if source is None or destination is None:
+        return
+    known = asdict(entry)
+    details = {name: known[name] for name in _PASSED}
+    if entry.value:
+        trace.flow(entry.value, source[1], destination[0], details)
+    else:
+        trace.instant(*source[1], "unplanned copy", details)

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import os
+import weakref
+
+import pytest
+
+from nnhal.descriptor import Descriptor
+from nnhal.errors import HalError
+from nnhal.types import ErrorStatus
+from nnhal_hosting.descriptors import DescriptorTable
+
+
+def memfds(count: int) -> list[Descriptor]:
+    return [Descriptor(os.memfd_create("test")) for _ in range(count)]
+
+
+def test_a_descriptor_that_was_put_is_known_until_it_is_dropped() -> None:
+    table = DescriptorTable(8)
+    first, second = memfds(2)
+    numbers = table.put([first, second])
+    assert [table.get(number) for number in numbers] == [first, second]
+    assert table.get(numbers[0]) is first
+    table.drop([numbers[0]])
+    with pytest.raises(HalError, match=f"descriptor {numbers[0]} was not put on this link, or was dropped") as refusal:
+        table.get(numbers[0])
+    assert refusal.value.status == ErrorStatus.INVALID_ARGUMENT
+    assert table.get(numbers[1]) is second
+
+
+def test_a_dropped_descriptor_is_closed_when_nobody_else_uses_it() -> None:
+    table = DescriptorTable(8)
+    (number,) = table.put(memfds(1))
+    used = table.get(number)
+    alive = weakref.ref(used)
+    table.drop([number])
+    assert os.fstat(used.fileno())
+    del used
+    assert alive() is None
+
+
+def test_an_offered_descriptor_can_be_taken_once() -> None:
+    table = DescriptorTable(8)
+    (descriptor,) = memfds(1)
+    number = table.offer(descriptor)
+    assert table.take(number) is descriptor
+    with pytest.raises(HalError, match=f"descriptor {number} is not offered, or was taken already") as refusal:
+        table.take(number)
+    assert refusal.value.status == ErrorStatus.INVALID_ARGUMENT
+
+
+def test_what_was_put_cannot_be_taken_nor_what_is_offered_be_used() -> None:
+    table = DescriptorTable(8)
+    (put,) = table.put(memfds(1))
+    offered = table.offer(*memfds(1))
+    with pytest.raises(HalError, match=f"descriptor {put} is not offered"):
+        table.take(put)
+    with pytest.raises(HalError, match=f"descriptor {offered} was not put"):
+        table.get(offered)
+    table.drop([offered])
+    table.take(offered)
+
+
+def test_ids_are_never_used_twice() -> None:
+    table = DescriptorTable(2)
+    seen: list[int] = []
+    for _ in range(3):
+        put = table.put(memfds(1))
+        offered = table.offer(*memfds(1))
+        seen += [*put, offered]
+        table.drop(put)
+        table.take(offered)
+    assert min(seen) > 0
+    assert len(set(seen)) == len(seen)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2**64 - 1])
+def test_unknown_ids_are_refused_and_dropping_them_does_no_harm(number: int) -> None:
+    table = DescriptorTable(8)
+    table.drop([number, number])
+    with pytest.raises(HalError, match=f"descriptor {number} "):
+        table.get(number)
+    with pytest.raises(HalError, match=f"descriptor {number} "):
+        table.take(number)
+
+
+def test_put_and_offered_descriptors_share_one_limit() -> None:
+    table = DescriptorTable(3)
+    numbers = table.put(memfds(2))
+    table.offer(*memfds(1))
+    message = "the session holds 3 descriptors and would take 1 more, at most 3 are allowed"
+    with pytest.raises(HalError, match=message) as refusal:
+        table.offer(*memfds(1))
+    assert refusal.value.status == ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
+    table.drop(numbers[:1])
+    with pytest.raises(HalError, match="holds 2 descriptors and would take 2 more"):
+        table.put(memfds(2))
+    assert len(table) == 2
+    table.put(memfds(1))
+
+
+def test_closing_forgets_everything() -> None:
+    table = DescriptorTable(4)
+    descriptors = memfds(2)
+    alive = [weakref.ref(descriptor) for descriptor in descriptors]
+    table.put(descriptors[:1])
+    table.offer(descriptors[1])
+    descriptors.clear()
+    table.close()
+    assert len(table) == 0
+    assert [reference() for reference in alive] == [None, None]

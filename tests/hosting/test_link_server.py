@@ -1,0 +1,346 @@
+from __future__ import annotations
+
+import os
+import queue
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from nnhal.descriptor import Descriptor
+from nnhal.errors import DeadObjectError, HalError, TransportError
+from nnhal.link import Channel, ChannelClosedError, Link
+from nnhal.link.channel import MAX_MESSAGE_BYTES
+from nnhal.types import ErrorStatus
+from nnhal.v1 import link_pb2 as wire
+from nnhal_hosting.descriptors import SessionLimits
+from nnhal_hosting.link_server import LinkServer, Session, remove_stale_socket
+
+LIMITS = SessionLimits(descriptors_per_session=40, sessions=3)
+SECONDS = 30
+HELLO = wire.LinkRequest(hello=wire.Hello(protocol_version=1)).SerializeToString()
+SOMEBODY = 65534
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of others")
+
+
+class Served:
+    """A link server with the sessions that it has opened, in order."""
+
+    def __init__(self, path: Path) -> None:
+        self.sessions: list[Session] = []
+        self.path = path
+        self.server = LinkServer(path, self.sessions.append, LIMITS)
+
+    def ended(self, session: Session) -> threading.Event:
+        """Set when a session and everything that it owns has been released."""
+        event = threading.Event()
+        session.on_close(event.set)
+        return event
+
+
+GREETER = """
+import os, socket, sys
+os.setgroups([])
+os.setuid(int(sys.argv[3]))
+link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+link.connect(sys.argv[1])
+try:
+    link.send(bytes.fromhex(sys.argv[2]))
+except BrokenPipeError:
+    pass  # it has been answered before it has greeted
+sys.stdout.buffer.write(link.recv(65536))
+"""
+
+
+def greeting_by(uid: int, path: Path) -> wire.LinkReply:
+    """What a process of a user is answered when it greets; the files themselves let everybody in."""
+    path.parent.chmod(0o755)
+    path.chmod(0o666)
+    command = [sys.executable, "-I", "-S", "-c", GREETER, str(path), HELLO.hex(), str(uid)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, timeout=SECONDS, check=True)
+    return wire.LinkReply.FromString(done.stdout)
+
+
+@pytest.fixture
+def served(short_path: Path) -> Iterator[Served]:
+    served = Served(short_path / "link.sock")
+    served.server.start()
+    yield served
+    served.server.close()
+
+
+@contextmanager
+def raw_link(path: Path) -> Iterator[Channel]:
+    """A client that speaks no protocol of its own accord."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.connect(str(path))
+    channel = Channel(connection)
+    channel.set_timeout(SECONDS)
+    try:
+        yield channel
+    finally:
+        channel.close()
+
+
+def refusal_on(channel: Channel) -> wire.Refusal:
+    return wire.LinkReply.FromString(channel.receive()).refusal
+
+
+def memfd(content: bytes = b"") -> Descriptor:
+    descriptor = Descriptor(os.memfd_create("test"))
+    os.write(descriptor.fileno(), content)
+    return descriptor
+
+
+def inode(descriptor: Descriptor) -> int:
+    return os.fstat(descriptor.fileno()).st_ino
+
+
+def test_every_link_is_a_session_of_its_own_with_a_token_that_cannot_be_guessed(served: Served) -> None:
+    with Link(served.path) as first, Link(served.path) as second:
+        assert [session.token for session in served.sessions] == [first.session_token, second.session_token]
+        assert first.metadata == (("nnhal-session", first.session_token),)
+        assert len({first.session_token, second.session_token}) == 2
+        assert len(bytes.fromhex(first.session_token)) == 32
+        assert first.peer_pid == served.sessions[0].pid == os.getpid()
+        assert served.sessions[0].uid == os.getuid()
+
+
+def test_descriptors_that_are_put_arrive_in_order(served: Served) -> None:
+    descriptors = [memfd() for _ in range(35)]
+    with Link(served.path) as link:
+        numbers = link.put(descriptors)
+        table = served.sessions[0].descriptors
+        assert [inode(table.get(number)) for number in numbers] == [inode(d) for d in descriptors]
+
+
+def test_a_dropped_descriptor_is_closed_over_there(served: Served) -> None:
+    with Link(served.path) as link:
+        kept, dropped = link.put([memfd(), memfd()])
+        table = served.sessions[0].descriptors
+        alive = weakref.ref(table.get(dropped))
+        link.drop([dropped])
+        assert alive() is None
+        with pytest.raises(HalError, match=f"descriptor {dropped} was not put on this link, or was dropped"):
+            table.get(dropped)
+        table.get(kept)
+
+
+def test_a_descriptor_is_issued_once_and_dropped_when_it_is_gone_here(served: Served) -> None:
+    with Link(served.path) as link:
+        descriptor = memfd()
+        number = link.issue(descriptor)
+        assert link.issue(descriptor) == number
+        table = served.sessions[0].descriptors
+        assert len(table) == 1
+        del descriptor
+        other = memfd()
+        assert link.issue(other) != number
+        assert len(table) == 1
+
+
+def test_what_is_offered_can_be_taken_once(served: Served) -> None:
+    with Link(served.path) as link:
+        number = served.sessions[0].descriptors.offer(memfd(b"content"))
+        taken = link.take(number)
+        assert os.pread(taken.fileno(), 100, 0) == b"content"
+        with pytest.raises(HalError, match=f"descriptor {number} is not offered, or was taken already") as refusal:
+            link.take(number)
+        assert refusal.value.status == ErrorStatus.INVALID_ARGUMENT
+
+
+def test_a_refused_request_leaves_the_link_as_it_was(served: Served) -> None:
+    with Link(served.path) as link:
+        numbers = link.put([memfd() for _ in range(39)])
+        with pytest.raises(HalError, match="holds 39 descriptors and would take 2 more") as refusal:
+            link.put([memfd(), memfd()])
+        assert refusal.value.status == ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
+        link.drop(numbers)
+        link.put([memfd(), memfd()])
+        assert len(served.sessions[0].descriptors) == 2
+
+
+def test_a_session_ends_with_its_link_and_no_other_does(served: Served) -> None:
+    first, second = Link(served.path), Link(served.path)
+    first.put([memfd()])
+    ended = served.ended(served.sessions[0])
+    first.close()
+    assert ended.wait(SECONDS)
+    assert served.sessions[0].closed
+    assert not served.sessions[1].closed
+    second.put([memfd()])
+    second.close()
+
+
+def test_callbacks_run_once_and_last_first_even_when_one_fails() -> None:
+    session = Session(LIMITS, pid=1, uid=0)
+    order: list[str] = []
+
+    def failing() -> None:
+        order.append("failing")
+        raise ValueError("what a callback may raise")
+
+    session.on_close(lambda: order.append("first"))
+    session.on_close(failing)
+    session.on_close(lambda: order.append("last"))
+    assert not session.closed
+    session.close()
+    session.close()
+    assert order == ["last", "failing", "first"]
+    session.on_close(lambda: order.append("late"))
+    assert order[-1] == "late"
+
+
+def test_a_closing_session_lets_go_of_its_descriptors_after_its_callbacks() -> None:
+    session = Session(LIMITS, pid=1, uid=0)
+    (number,) = session.descriptors.put([memfd()])
+    alive = weakref.ref(session.descriptors.get(number))
+    seen: list[object] = []
+    session.on_close(lambda: seen.append(alive() is not None))
+    session.close()
+    assert seen == [True]
+    assert alive() is None
+
+
+def test_closing_the_server_ends_every_session_and_removes_the_socket(served: Served) -> None:
+    link = Link(served.path)
+    served.server.close()
+    assert served.sessions[0].closed
+    assert link.hung_up
+    assert not served.path.exists()
+    with pytest.raises(DeadObjectError):
+        link.put([memfd()])
+    with pytest.raises(DeadObjectError, match=f"no link at {served.path}: No such file"):
+        Link(served.path)
+
+
+def test_closing_the_server_waits_for_nobody_who_never_said_hello(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nnhal_hosting.link_server._HELLO_SECONDS", 1e6)
+    with raw_link(served.path) as silent, Link(served.path):  # once the second is open, the first has been accepted
+        served.server.close()
+        assert silent.hung_up
+
+
+def test_a_server_that_was_never_started_can_be_closed(short_path: Path) -> None:
+    LinkServer(short_path / "link.sock", lambda _: None).close()
+    assert not (short_path / "link.sock").exists()
+
+
+@needs_root
+def test_a_link_of_another_user_is_refused_unless_it_may(served: Served, short_path: Path) -> None:
+    refusal = greeting_by(SOMEBODY, served.path).refusal
+    assert refusal.message == f"user {SOMEBODY} may not open links here"
+    assert not served.sessions
+    opened: queue.Queue[Session] = queue.Queue()
+    server = LinkServer(short_path / "open.sock", opened.put, LIMITS, allowed_uids=[SOMEBODY])
+    server.start()
+    try:
+        assert greeting_by(SOMEBODY, short_path / "open.sock").welcome.session_token
+        assert opened.get(timeout=SECONDS).uid == SOMEBODY
+    finally:
+        server.close()
+
+
+def test_one_link_too_many_is_refused_with_the_reason(served: Served) -> None:
+    links = [Link(served.path) for _ in range(3)]
+    for _ in range(20):  # the refusal and the greeting cross in either order
+        with pytest.raises(TransportError, match="3 links are open, which is the limit") as refusal:
+            Link(served.path)
+        assert not isinstance(refusal.value, DeadObjectError)
+    assert len(served.sessions) == 3
+    for link in links:
+        link.close()
+
+
+@pytest.mark.parametrize(
+    ("first", "reason"),
+    [
+        (b"\xff" * 10, "10 bytes that are no LinkRequest"),
+        (wire.LinkRequest(put=wire.Put(count=0)).SerializeToString(), "the first message of a link must be Hello"),
+        (
+            wire.LinkRequest(hello=wire.Hello(protocol_version=2)).SerializeToString(),
+            "protocol version 2, expected 1",
+        ),
+        (b"x" * (MAX_MESSAGE_BYTES + 1), "a message of more than 65536 bytes"),
+    ],
+)
+def test_who_does_not_greet_properly_is_told_why_and_gets_no_session(served: Served, first: bytes, reason: str) -> None:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.connect(str(served.path))
+    connection.send(first)
+    channel = Channel(connection)
+    refusal = refusal_on(channel)
+    assert reason in refusal.message
+    assert refusal.fatal
+    with pytest.raises(ChannelClosedError):
+        channel.receive()
+    assert served.sessions == []
+    channel.close()
+
+
+@pytest.mark.parametrize(
+    ("request_", "sent", "reason"),
+    [
+        (wire.LinkRequest(put=wire.Put(count=2)), 1, "1 descriptors came with a message that speaks of 2"),
+        (wire.LinkRequest(put=wire.Put(count=1)), 3, "3 descriptors came with a message that speaks of 1"),
+        (wire.LinkRequest(take=wire.Take(descriptor_id=1)), 1, "1 descriptors came with a message that speaks of 0"),
+        (wire.LinkRequest(hello=wire.Hello(protocol_version=1)), 0, "an unexpected message: hello"),
+        (wire.LinkRequest(drop=wire.Drop(), hello=wire.Hello()), 0, "an unexpected message: hello"),
+    ],
+)
+def test_breaking_the_protocol_ends_the_session(
+    served: Served, request_: wire.LinkRequest, sent: int, reason: str
+) -> None:
+    with raw_link(served.path) as channel:
+        channel.send(HELLO)
+        channel.receive()
+        ended = served.ended(served.sessions[0])
+        channel.send(request_.SerializeToString(), [memfd() for _ in range(sent)])
+        refusal = refusal_on(channel)
+        assert refusal.message == reason
+        assert refusal.fatal
+        assert ended.wait(SECONDS)
+        assert len(served.sessions[0].descriptors) == 0
+
+
+def test_an_unknown_request_ends_the_session(served: Served) -> None:
+    with raw_link(served.path) as channel:
+        channel.send(HELLO)
+        channel.receive()
+        channel.send(b"\xf8\x07\x01")  # field 127, of a future version
+        refusal = refusal_on(channel)
+        assert (refusal.message, refusal.fatal) == ("an unexpected message: empty", True)
+
+
+def test_a_callback_for_new_sessions_runs_before_the_client_is_welcomed(short_path: Path) -> None:
+    owned: list[int] = []
+
+    def opened(session: Session) -> None:
+        owned.append(session.descriptors.offer(memfd(b"ready")))
+
+    server = LinkServer(short_path / "link.sock", opened)
+    server.start()
+    with Link(short_path / "link.sock") as link:
+        assert os.pread(link.take(owned[0]).fileno(), 10, 0) == b"ready"
+    server.close()
+
+
+def test_a_socket_that_nobody_serves_is_replaced_and_one_in_use_is_not(served: Served, short_path: Path) -> None:
+    stale = short_path / "stale.sock"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(str(stale))
+    remove_stale_socket(stale, socket.SOCK_SEQPACKET)
+    assert not stale.exists()
+    with pytest.raises(FileExistsError, match="another process is serving at"):
+        LinkServer(served.path, lambda _: None)
+    with Link(served.path):
+        assert stat.S_ISSOCK(served.path.stat().st_mode)

@@ -1,0 +1,124 @@
+"""What a plan expects of an execution, and what it finds wrong with one."""
+
+from __future__ import annotations
+
+from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from nnhal.types import ErrorStatus, ExecutionResult, OutputShape
+from nnhal_tools.stress.buffers import Buffer, Prepared
+from nnhal_tools.stress.outcomes import ANY, FAILURE, INVALID, MISSED, OK, Violation
+from nnhal_tools.stress.plan import Plan
+from nnhal_tools.stress.specimens import Specimen, create_specimens
+
+SUCCESS = ExecutionResult()
+OUTPUT = 2
+
+
+def specimen(name: str) -> Specimen:
+    return next(one for one in create_specimens(Random(1)) if one.name == name)
+
+
+def prepared(name: str = "add") -> Prepared:
+    return Prepared(specimen(name), cast(Any, None))
+
+
+def buffer(*roles: tuple[Prepared, int]) -> Buffer:
+    held, position = roles[0]
+    operand = held.specimen.operand(position)
+    return Buffer(cast(Any, SimpleNamespace(token=5)), operand.type, operand.dimensions, dict.fromkeys(roles))
+
+
+def compute(plan: Plan) -> None:
+    """Do what a device would do."""
+    slot = plan.slots[len(plan.specimen.inputs)]
+    assert plan.sample.expected is not None
+    plan.blocks[slot.block].write(slot.offset, plan.sample.expected.reshape(-1).view(np.uint8))
+
+
+def plans(name: str = "add") -> list[Plan]:
+    """In memory of every kind, divided in every way."""
+    return [Plan(prepared(name), Random(seed)) for seed in range(20)]
+
+
+def test_the_right_result_passes() -> None:
+    for plan in plans():
+        compute(plan)
+        plan.verify(SUCCESS)
+
+
+def test_an_output_that_was_not_written_is_found() -> None:
+    for plan in plans():
+        with pytest.raises(Violation, match="wrong output"):
+            plan.verify(SUCCESS)
+
+
+def test_a_byte_that_was_changed_elsewhere_is_found() -> None:
+    for plan in plans():
+        compute(plan)
+        slot = plan.slots[0]
+        plan.blocks[slot.block].write(slot.offset, np.array([1, 2, 3, 4], np.uint8))
+        with pytest.raises(Violation, match="4 bytes from byte"):
+            plan.verify(SUCCESS)
+        with pytest.raises(Violation, match="were changed"):
+            plan.verify_untouched()
+
+
+def test_what_is_said_of_outputs_must_be_right() -> None:
+    for plan in plans("add of open size"):
+        compute(plan)
+        dimensions = plan.specimen.dimensions(OUTPUT, plan.size)
+        plan.verify(ExecutionResult(True, (OutputShape(dimensions),)))
+        with pytest.raises(Violation, match="output shape"):
+            plan.verify(ExecutionResult(True, (OutputShape((plan.size + 1, 8)),)))
+        with pytest.raises(Violation, match="of this size"):
+            plan.verify(ExecutionResult(False, (OutputShape(dimensions, is_sufficient=False),)))
+
+
+def test_values_decide_how_an_execution_must_end() -> None:
+    random = Random(3)
+    ends = {frozenset(Plan(prepared("lookup"), random).expected()) for _ in range(40)}
+    assert ends == {OK, FAILURE}
+    ends = {frozenset(Plan(prepared("loop"), random).expected()) for _ in range(40)}
+    assert ends == {OK, MISSED}
+
+
+def test_a_buffer_must_be_filled_before_it_is_read_and_lose_its_content_when_a_write_fails() -> None:
+    held = prepared()
+    shared = buffer((held, 0), (held, OUTPUT))
+    reading, writing = (Plan(held, Random(1), {position: shared}) for position in (0, OUTPUT))
+    assert reading.expected() == FAILURE
+    assert writing.expected() == OK
+    writing.conclude(ErrorStatus.NONE, ran=True)
+    reading.look()
+    assert reading.expected() == OK
+    expected = writing.sample.expected
+    assert expected is not None
+    assert reading.sample.inputs[0] is expected
+    writing.conclude(ErrorStatus.GENERAL_FAILURE, ran=True)
+    assert reading.expected() == FAILURE
+
+
+def test_what_was_refused_leaves_a_buffer_in_doubt_and_a_race_makes_it_wild() -> None:
+    held = prepared()
+    shared = buffer((held, 0), (held, OUTPUT))
+    reading, writing = (Plan(held, Random(1), {position: shared}) for position in (0, OUTPUT))
+    writing.conclude(ErrorStatus.NONE, ran=True)
+    writing.conclude(ErrorStatus.MISSED_DEADLINE_TRANSIENT, ran=False)
+    assert reading.expected() == OK | FAILURE
+    reading.begin()
+    writing.conclude(ErrorStatus.NONE, ran=True)
+    reading.end(ErrorStatus.NONE)
+    assert reading.expected() == ANY
+
+
+def test_a_buffer_without_the_role_or_in_two_places_is_invalid() -> None:
+    held = prepared()
+    assert Plan(held, Random(1), {1: buffer((held, 0))}).expected() == INVALID
+    assert Plan(held, Random(1), {0: buffer((prepared(), 0))}).expected() == INVALID
+    both = buffer((held, 0), (held, OUTPUT))
+    assert Plan(held, Random(1), {0: both, OUTPUT: both}).expected() >= INVALID

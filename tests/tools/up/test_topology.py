@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nnhal_tools.up import DEFAULT_TOPOLOGY, DeviceEntry, TopologyError, read_topology
+
+ONE = '[[device]]\ndriver = "cpu_ref"\n'
+
+
+def written(directory: Path, text: str) -> Path:
+    path = directory / "testbed.toml"
+    path.write_text(text)
+    return path
+
+
+def test_devices_are_read_in_order_of_preference_with_their_defaults(tmp_path: Path) -> None:
+    text = '[[device]]\nname = "npu0"\ndriver = "ethos_n"\nworkers = 4\nthreads = 2\n' + ONE
+    topology = read_topology(written(tmp_path, text))
+    assert topology.device == (
+        DeviceEntry(driver="ethos_n", name="npu0", workers=4, threads=2),
+        DeviceEntry(driver="cpu_ref", workers=1, threads=1),
+    )
+    assert [entry.title for entry in topology.device] == ["npu0", "cpu_ref"]
+
+
+def test_one_driver_may_serve_several_devices_by_different_names(tmp_path: Path) -> None:
+    text = ONE + ONE + 'name = "other"\n'
+    assert [entry.title for entry in read_topology(written(tmp_path, text)).device] == ["cpu_ref", "other"]
+
+
+def test_without_a_file_there_are_two_devices() -> None:
+    assert [entry.title for entry in DEFAULT_TOPOLOGY.device] == ["cpu_acc", "cpu_ref"]
+
+
+def test_the_options_of_the_framework_are_those_of_its_command_line(tmp_path: Path) -> None:
+    text = ONE + '[framework]\nmodel_repository = ["/a", "/b"]\nhttp_port = 0\nallow_client_shm = true\n'
+    topology = read_topology(written(tmp_path, text))
+    options = ["--model-repository=/a", "--model-repository=/b", "--http-port=0", "--allow-client-shm=true"]
+    assert topology.framework_options == options
+    more = [*options[:2], "--model-repository=/c", *options[2:]]
+    assert topology.serving(Path("/c")).framework_options == more
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("", "device: Field required"),
+        ("device = []", "device: Tuple should have at least 1 item"),
+        ("[[device]]\n", "device.0.driver: Field required"),
+        (ONE + '[[device]]\ndriver = ""', "device.1.driver: String should match pattern"),
+        (ONE + "workers = 0", "device.0.workers: Input should be greater than or equal to 1"),
+        (ONE + "threads = 257", "device.0.threads: Input should be less than or equal to 256"),
+        (ONE + 'workers = "many"', "device.0.workers: Input should be a valid integer"),
+        (ONE + "worker = 1", "device.0.worker: Extra inputs are not permitted"),
+        ("devices = 3\n" + ONE, "devices: Extra inputs are not permitted"),
+        (ONE + ONE, "the file: Value error, device names ['cpu_ref', 'cpu_ref']: expected distinct ones"),
+        (ONE + 'name = "framework"', "the file: Value error, device names ['framework']: expected distinct ones"),
+        (ONE + "name = \n", "Invalid value (at line 3, column"),
+        (ONE + "[framework]\nendpoint = 'x'", "the file: Value error, framework has endpoint: expected only options"),
+        (ONE + "[framework]\n'--x' = 1", "framework.--x.[key]: String should match pattern"),
+    ],
+)
+def test_what_is_wrong_is_said_with_file_and_place(tmp_path: Path, text: str, place: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(TopologyError) as error:
+        read_topology(path)
+    assert str(error.value).startswith(f"{path}: {place}")
+
+
+@pytest.mark.parametrize("name", ["..", ".", ".hidden", "a/b", "/tmp", "a b", "-x", "naïve", ""])
+@pytest.mark.parametrize("field", ["driver", "name"])
+def test_a_name_is_good_for_a_directory(tmp_path: Path, field: str, name: str) -> None:
+    text = {"driver": "cpu_ref"} | {field: name}
+    path = written(tmp_path, "[[device]]\n" + "".join(f'{key} = "{value}"\n' for key, value in text.items()))
+    with pytest.raises(TopologyError, match=rf"device\.0\.{field}: String should match pattern"):
+        read_topology(path)
+
+
+def test_a_file_that_is_missing_or_no_text_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(TopologyError, match=r"none\.toml: No such file or directory"):
+        read_topology(tmp_path / "none.toml")
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(TopologyError, match=r"bytes\.toml: 'utf-8' codec can't decode"):
+        read_topology(tmp_path / "bytes.toml")

@@ -1,0 +1,79 @@
+"""What is sent: zeros, random values, or those of a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nnhal.arrays import Array
+from nnhal.inference.datatypes import BYTES, datatype
+from nnhal_tools.bench.serve.signature import Signature, TensorSpec
+from nnhal_tools.bench.serve.target import BenchError
+
+_SEED = 0
+_LETTERS = 8
+
+
+def input_data(signature: Signature, source: str) -> dict[str, Array]:
+    """An array for each input.
+
+    A file is perf_analyzer's: ``{"data": [{"INPUT": [values…] or {"content": [values…], "shape": […]}}]}``, with one
+    entry. Raises BenchError or OSError.
+    """
+    if source == "zero":
+        return {tensor.name: _zeros(tensor) for tensor in signature.inputs}
+    if source == "random":
+        generator = np.random.default_rng(_SEED)
+        return {tensor.name: _random(tensor, generator) for tensor in signature.inputs}
+    given = _entry(Path(source))
+    missing = [tensor.name for tensor in signature.inputs if tensor.name not in given]
+    if missing:
+        raise BenchError(f"{source}: got data for {sorted(given)}, expected {', '.join(missing)} too")
+    return {tensor.name: _from_json(tensor, given[tensor.name], source) for tensor in signature.inputs}
+
+
+def _zeros(tensor: TensorSpec) -> Array:
+    kind = datatype(tensor.datatype)
+    return np.full(tensor.shape, b"", object) if kind is BYTES else np.zeros(tensor.shape, kind.dtype)
+
+
+def _random(tensor: TensorSpec, generator: np.random.Generator) -> Array:
+    kind = datatype(tensor.datatype)
+    if kind is BYTES:
+        words = np.empty(tensor.shape, object)
+        words.reshape(-1)[:] = [generator.bytes(_LETTERS).hex()[:_LETTERS].encode() for _ in range(words.size)]
+        return words
+    if kind.dtype.kind in "iu":
+        return generator.integers(0, 127, tensor.shape).astype(kind.dtype)
+    if kind.dtype.kind == "b":
+        return generator.integers(0, 2, tensor.shape).astype(np.bool_)
+    return generator.random(tensor.shape, np.float32).astype(kind.dtype)
+
+
+def _entry(path: Path) -> dict[str, Any]:
+    try:
+        entries = json.loads(path.read_text())["data"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise BenchError(f'{path}: expected JSON with "data", a list of one object: {error}') from error
+    if not isinstance(entries, list) or len(entries) != 1 or not isinstance(entries[0], dict):
+        raise BenchError(f'{path}: "data" is {str(entries)[:60]}, expected a list of one object')
+    return entries[0]
+
+
+def _from_json(tensor: TensorSpec, given: Any, source: str) -> Array:
+    kind = datatype(tensor.datatype)
+    content = given.get("content") if isinstance(given, dict) else given
+    try:
+        if kind is BYTES:
+            words = [str(word).encode() for word in np.asarray(content).reshape(-1)]
+            values = np.empty(len(words), object)
+            values[:] = words
+            return values.reshape(tensor.shape)
+        return np.asarray(content).astype(kind.dtype).reshape(tensor.shape)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise BenchError(
+            f"{source}: input {tensor.name!r}: expected {tensor.datatype} of shape {list(tensor.shape)}: {error}"
+        ) from error

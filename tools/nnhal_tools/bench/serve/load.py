@@ -1,0 +1,144 @@
+"""Load on a server from processes of their own, each with one request under way."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnhal_tools.bench.serve.target import BenchError, Target
+
+_HEAD_START_NS = 20_000_000
+"""What all processes have to read when a window begins."""
+_STOP_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What one window saw, of all processes. ``latencies`` in nanoseconds; ``rate`` in requests per second."""
+
+    latencies: NDArray[np.int64]
+    rate: float
+    send_ns: float
+    receive_ns: float
+
+
+def joined(windows: list[Window]) -> Window:
+    """Several windows as one; the rate is their mean."""
+    return Window(
+        np.concatenate([window.latencies for window in windows]),
+        float(np.mean([window.rate for window in windows])),
+        sum(window.send_ns for window in windows),
+        sum(window.receive_ns for window in windows),
+    )
+
+
+class Load:
+    """So many load generators for one target. Use as a context; they stay connected between windows."""
+
+    def __init__(self, target: Target, concurrency: int) -> None:
+        """Start them, each with a warm connection. Raises BenchError where one cannot."""
+        self.target = target
+        self._workers = [_Worker(target) for _ in range(concurrency)]
+        try:
+            for worker in self._workers:
+                worker.answer()
+        except BaseException:
+            self.close()
+            raise
+
+    def measure(self, seconds: float) -> Window:
+        """Requests for so long. Raises BenchError where one fails."""
+        start = time.monotonic_ns() + _HEAD_START_NS
+        end = start + round(seconds * 1e9)
+        for worker in self._workers:
+            worker.tell({"start_ns": start, "end_ns": end})
+        answers = [worker.answer() for worker in self._workers]
+        latencies = [np.frombuffer(base64.b64decode(answer["latencies"]), np.int64) for answer in answers]
+        rates = (
+            len(own) / (answer["elapsed_ns"] / 1e9)
+            for own, answer in zip(latencies, answers, strict=True)
+            if answer["elapsed_ns"]
+        )
+        return Window(
+            np.concatenate(latencies),
+            sum(rates),
+            sum(answer["send_ns"] for answer in answers),
+            sum(answer["receive_ns"] for answer in answers),
+        )
+
+    def close(self) -> None:
+        """End the processes."""
+        for worker in self._workers:
+            worker.end()
+        for worker in self._workers:
+            worker.wait()
+
+    def __enter__(self) -> Load:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Worker:
+    """One process. Spawned, never forked: gRPC does not survive a fork."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "nnhal_tools.bench.serve.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        with suppress(BrokenPipeError):  # its answer says why, or that there is none
+            self._write(target.to_json())
+
+    def tell(self, window: dict[str, int]) -> None:
+        """Ask for a window."""
+        with suppress(BrokenPipeError):
+            self._write(json.dumps(window))
+
+    def answer(self) -> dict[str, Any]:
+        """Its next answer. Raises BenchError."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise BenchError(f"{self._target.title}: a load generator ended with status {self._process.wait()}")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise BenchError(f"{self._target.title}: {answer['error']}")
+        return answer
+
+    def end(self) -> None:
+        """Close its input, which ends it."""
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
+
+    def wait(self) -> None:
+        """Until it has ended; by force where that takes too long."""
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        try:
+            self._process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _write(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()

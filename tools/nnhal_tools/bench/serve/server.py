@@ -1,0 +1,88 @@
+"""A server with a small model, for a measurement without one of the user's own."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+from onnx import TensorProto, helper
+
+from nnhal.endpoint import Endpoint
+from nnhal_hosting.supervision import Child, StartError
+from nnhal_tools.bench.serve.target import Transport
+
+SMALL = "small"
+_FLOATS = 256
+_ANNOUNCED_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Where each transport finds it; ``models`` are the files, by the models' names."""
+
+    urls: Mapping[Transport, str]
+    models: Mapping[str, Path]
+
+
+def small_model() -> onnx.ModelProto:
+    """y = relu(x) of 1 KiB: what is measured is the way there and back."""
+    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, _FLOATS]) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], SMALL, tensors[:1], tensors[1:])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@contextmanager
+def serving(models: Mapping[str, onnx.ModelProto], instances: int = 1) -> Iterator[Server]:
+    """Models on cpu_acc, over every transport, until the context ends; each may run so many times at once.
+
+    Raises StartError.
+    """
+    with tempfile.TemporaryDirectory(prefix="nnhal-") as name, ExitStack() as stack:
+        root = Path(name)
+        files = {title: _write(root / "models" / title, model, instances) for title, model in models.items()}
+        device, framework = Endpoint(root / "device"), Endpoint(root / "framework", "framework")
+        acc = Child("nnhal_devices", ["cpu_acc", "--endpoint", str(device.directory), "--workers", str(instances)])
+        stack.callback(acc.stop)
+        acc.wait_until_ready()
+        service = Child(
+            "nnhal_service",
+            [
+                f"--endpoint={framework.directory}",
+                f"--device=cpu_acc={device.directory}",
+                f"--model-repository={root / 'models'}",
+                "--http-port=0",
+                "--grpc-port=0",
+                "--metrics-port=0",
+                "--allow-client-shm",
+                f"--http-max-input-size={1 << 30}",
+            ],
+        )
+        stack.callback(service.stop)
+        service.wait_until_ready()
+        urls = {transport: _announced(service, str(transport)) for transport in (Transport.GRPC, Transport.HTTP)}
+        yield Server({Transport.NATIVE: str(framework.directory), **urls}, files)
+
+
+def _write(folder: Path, model: onnx.ModelProto, instances: int) -> Path:
+    path = folder / "1" / "model.onnx"
+    path.parent.mkdir(parents=True)
+    onnx.save(model, path)
+    (folder / "config.pbtxt").write_text(f"instance_group {{ count: {instances} }}\n")
+    return path
+
+
+def _announced(service: Child, protocol: str) -> str:
+    """The address that it has printed. Raises StartError where there is none."""
+    deadline = time.monotonic() + _ANNOUNCED_SECONDS
+    while time.monotonic() < deadline:
+        found = re.search(rf"^{protocol}: (\S+)$", service.said(), re.MULTILINE)
+        if found:
+            return found[1]
+        time.sleep(0.01)  # it has been written, and is still to be read
+    raise StartError(f"the framework did not say where it serves {protocol}")

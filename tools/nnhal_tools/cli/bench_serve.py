@@ -1,0 +1,157 @@
+"""``nnhal bench serve``: what a served model gives over each transport, in perf_analyzer's form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from nnhal_tools.bench.serve import Measurement, Settings, Target, Transport, measure
+from nnhal_tools.bench.serve.report import as_json, measurement_lines, settings_lines, summary_lines, write_csv
+from nnhal_tools.bench.serve.server import SMALL, Server, serving, small_model
+
+_SHARED = {"none": (False,), "system": (True,), "both": (False, True)}
+T = TypeVar("T")
+_ALL = (Transport.NATIVE, Transport.GRPC, Transport.HTTP)
+
+
+def serve(
+    url: Annotated[
+        str, typer.Option("-u", "--url", help="HOST:PORT, or the framework's directory with -i native.")
+    ] = "",
+    model: Annotated[str, typer.Option("-m", "--model", help="The model's name; a file with -i native.")] = "",
+    version: Annotated[str, typer.Option("-x", "--model-version", help="The newest one without it.")] = "",
+    transport: Annotated[
+        str, typer.Option("-i", "--protocol", help="grpc, http, native or in_process; several with commas.")
+    ] = "",
+    concurrency: Annotated[str, typer.Option("--concurrency-range", help="First, last and step, as 1:8:1.")] = "1",
+    batch: Annotated[int, typer.Option("-b", "--batch-size", min=1)] = 1,
+    shape: Annotated[list[str] | None, typer.Option(help="INPUT:1,3,224,224 for an input with open axes.")] = None,
+    input_data: Annotated[str, typer.Option(help="zero, random, or a JSON file.")] = "random",
+    shared_memory: Annotated[
+        str, typer.Option(help="none, system or both; with -i native: copy tensors, leave them in place, both.")
+    ] = "",
+    output_bytes: Annotated[
+        int, typer.Option("--output-shared-memory-size", help="Room for outputs of unknown size.", min=1)
+    ] = 102_400,
+    header: Annotated[list[str] | None, typer.Option("-H", help="NAME:VALUE to send with every request.")] = None,
+    interval: Annotated[int, typer.Option("-p", "--measurement-interval", help="Milliseconds.", min=10)] = 5000,
+    percentile: Annotated[
+        int | None, typer.Option(help="What has to be stable; the mean without it.", min=1, max=99)
+    ] = None,
+    stability: Annotated[float, typer.Option("-s", "--stability-percentage", min=0.0)] = 10.0,
+    max_trials: Annotated[int, typer.Option("-r", "--max-trials", min=1)] = 10,
+    csv_file: Annotated[Path | None, typer.Option("-f", "--latency-report-file", help="Write CSV to it.")] = None,
+    as_json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Latency and throughput of a served model at given concurrencies.
+
+    Without -u, a server with a small model is started and measured over every transport, with and without shared
+    memory.
+    Each request under way is a process of its own.
+    """
+    levels = concurrencies(concurrency)
+    shared = _choice("--shared-memory", shared_memory or ("none" if url else "both"), _SHARED)
+    transports = _transports(transport, (Transport.GRPC,) if url else _ALL)
+    shapes = dict(map(_shape, shape or ()))
+    headers = dict(map(_header, header or ()))
+    settings = Settings(interval, percentile, stability, max_trials)
+    if csv_file is not None and len(transports) * len(shared) > 1:
+        raise ValueError("-f has columns for one transport: say which with -i and --shared-memory")
+    if url and not model:
+        raise ValueError("-u needs the name of a model: -m MODEL")
+    measurements: list[Measurement] = []
+    if not as_json_:
+        _print(settings_lines(settings, batch))
+    with _server(url, transports, model, levels[-1]) as (urls, names):
+        for kind in transports:
+            for is_shared in shared if kind is not Transport.IN_PROCESS else (False,):
+                target = Target(
+                    kind, urls[kind], names[kind], version, batch, shapes, input_data, is_shared, output_bytes, headers
+                )
+                measurements += _measured(target, levels, settings, quiet=as_json_)
+    if csv_file is not None:
+        with csv_file.open("w") as file:
+            write_csv(file, measurements)
+    if as_json_:
+        print(json.dumps(as_json(measurements, settings)))
+
+
+def concurrencies(text: str) -> list[int]:
+    """Of START, START:END or START:END:STEP, the end included. Raises ValueError."""
+    words = text.split(":")
+    if not 1 <= len(words) <= 3 or not all(word.isdigit() and int(word) > 0 for word in words):
+        raise ValueError(f"--concurrency-range {text!r}: expected START:END:STEP, numbers from 1 on")
+    start, end, step = (*map(int, words), *(int(words[0]), 1)[len(words) - 1 :])
+    if end < start:
+        raise ValueError(f"--concurrency-range {text!r}: the end is below the start")
+    return list(range(start, end + 1, step))
+
+
+def _measured(target: Target, levels: list[int], settings: Settings, quiet: bool) -> list[Measurement]:
+    if not quiet:
+        print(f"{target.title}: model {target.model}\n")
+    own = []
+    for level in levels:
+        own.append(measure(target, level, settings))
+        if not quiet:
+            _print(measurement_lines(own[-1]))
+    if not quiet:
+        _print(summary_lines(own, settings.percentile))
+    return own
+
+
+@contextmanager
+def _server(
+    url: str, transports: tuple[Transport, ...], model: str, instances: int
+) -> Iterator[tuple[Mapping[Transport, str], Mapping[Transport, str]]]:
+    """Where to connect for each transport, and what the model is called there."""
+    if url or transports == (Transport.IN_PROCESS,):
+        yield dict.fromkeys(Transport, url), dict.fromkeys(Transport, model)
+        return
+    if model:
+        raise ValueError(f"-m {model!r} needs a server: -u URL")
+    with serving({SMALL: small_model()}, min(instances, 4)) as server:
+        file = str(server.models[SMALL])
+        yield _urls(server), {**dict.fromkeys(Transport, SMALL), Transport.IN_PROCESS: file}
+
+
+def _urls(server: Server) -> Mapping[Transport, str]:
+    return {**server.urls, Transport.IN_PROCESS: ""}
+
+
+def _transports(text: str, otherwise: tuple[Transport, ...]) -> tuple[Transport, ...]:
+    if not text:
+        return otherwise
+    kinds = {str(kind): kind for kind in Transport}
+    return tuple(_choice("-i", word.strip(), kinds) for word in text.split(","))
+
+
+def _choice(option: str, word: str, choices: Mapping[str, T]) -> T:
+    if word not in choices:
+        raise ValueError(f"{option} {word!r}: expected {', '.join(choices)}")
+    return choices[word]
+
+
+def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+    name, _, numbers = text.rpartition(":")
+    axes = numbers.split(",")
+    if not name or not all(axis.strip().isdigit() for axis in axes):
+        raise ValueError(f"--shape {text!r}: expected INPUT:1,3,224,224")
+    return name, tuple(map(int, axes))
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition(":")
+    if not name.strip() or not separator:
+        raise ValueError(f"-H {text!r}: expected NAME:VALUE")
+    return name.strip(), value.strip()
+
+
+def _print(lines: Iterator[str]) -> None:
+    for line in lines:
+        print(line, flush=True)

@@ -1,0 +1,102 @@
+"""``nnhal conformance``: vectors against a device process."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from nnhal.endpoint import Endpoint
+from nnhal.remote import RemoteDevice
+from nnhal_tools.conformance.memory import MemoryChoice
+from nnhal_tools.conformance.runner import Mode, Runner, TestResult, Verdict
+from nnhal_tools.conformance.vectors import Vector, read_vectors
+from nnhal_tools.up import single_device
+
+_SHOWN = 20
+"""Failures that are printed; --json has them all."""
+
+
+def conformance(
+    paths: Annotated[list[Path], typer.Argument(help="Files of vectors (.jsonl, .jsonl.gz), or folders of them.")],
+    device: Annotated[str, typer.Option(help="A driver, which gets a process of its own, or a running device's DIR.")],
+    mode: Annotated[Mode, typer.Option(help="How each test is executed.")] = Mode.SYNC,
+    memory: Annotated[MemoryChoice, typer.Option(help="The kind of the pools.")] = MemoryChoice.ASHMEM,
+    filter_: Annotated[str, typer.Option("--filter", help="Only tests whose name matches this expression.")] = "",
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write every result to FILE.")] = None,
+) -> None:
+    """Run conformance vectors against a device process, over its socket and link.
+
+    A test passes when every output is within tolerance, or, where it must fail, when the device refuses it. 'Declined'
+    means that the device said beforehand that it does not support an operation. Exit status 1 on any failure.
+    """
+    console = Console(stderr=True)
+    pattern = re.compile(filter_)
+    with console.status("reading vectors"):
+        vectors = [vector for path in _files(paths) for vector in read_vectors(path) if pattern.search(vector.name)]
+    if not vectors:
+        raise ValueError(f"no test in {', '.join(map(str, paths))} matches {filter_!r}")
+    with _open(device) as remote:
+        results = _run(Runner(remote, mode, memory), vectors, console)
+    if json_file:
+        json_file.write_text(json.dumps([asdict(result) for result in results], indent=1))
+    _show(Console(), results)
+    if any(result.verdict == Verdict.FAILED for result in results):
+        raise typer.Exit(1)
+
+
+def _files(paths: Sequence[Path]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            yield from sorted([*path.glob("*.jsonl"), *path.glob("*.jsonl.gz")])
+        else:
+            yield path
+
+
+@contextmanager
+def _open(device: str) -> Iterator[RemoteDevice]:
+    """A session with a running device, or with a process of its own."""
+    if Endpoint(Path(device)).link.exists():
+        with RemoteDevice(Endpoint(Path(device).resolve()), "nnhal-conformance") as remote:
+            yield remote
+        return
+    with single_device(device, "nnhal-conformance") as remote:
+        yield remote
+
+
+def _run(runner: Runner, vectors: Sequence[Vector], console: Console) -> list[TestResult]:
+    results = []
+    with Progress(console=console) as progress:
+        task = progress.add_task("tests", total=len(vectors))
+        for vector in vectors:
+            results.append(runner.run(vector))
+            progress.advance(task)
+    return results
+
+
+def _show(console: Console, results: Sequence[TestResult]) -> None:
+    counts: dict[tuple[str, str], Counter[Verdict]] = {}
+    for result in results:
+        counts.setdefault((result.operation, result.type), Counter())[result.verdict] += 1
+    table = Table("operation", "type", *(verdict.value for verdict in Verdict))
+    for (operation, code), counted in sorted(counts.items()):
+        table.add_row(operation, code, *(str(counted[verdict] or "") for verdict in Verdict))
+    console.print(table)
+    failures = [result for result in results if result.verdict == Verdict.FAILED]
+    for failure in failures[:_SHOWN]:
+        console.print(f"{failure.name}: {failure.reason}", markup=False, highlight=False, soft_wrap=True)
+    if len(failures) > _SHOWN:
+        console.print(f"… and {len(failures) - _SHOWN} more failures")
+    total = Counter(result.verdict for result in results)
+    summary = ", ".join(f"{total[verdict]} {verdict.value}" for verdict in Verdict)
+    console.print(f"{len(results)} tests: {summary}", highlight=False)

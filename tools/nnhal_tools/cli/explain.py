@@ -1,0 +1,110 @@
+"""``nnhal explain``: why a model lies on its devices as it does, and what that costs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from enum import StrEnum
+from pathlib import Path
+from statistics import median
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from nnhal.arrays import Array
+from nnhal.tensors import Tensor
+from nnhal_client.model import Model
+from nnhal_client.reports import RunReport
+from nnhal_hosting.trace import Trace
+from nnhal_tools.cli.ephemeral import ephemeral_framework
+from nnhal_tools.cli.run import pins_from
+from nnhal_tools.explain import Measured, page, show
+from nnhal_tools.trace import add_run
+from nnhal_tools.up import DEFAULT_TOPOLOGY, DeviceEntry, Topology, read_topology
+
+
+class Partitioner(StrEnum):
+    """How a model is split."""
+
+    LEAST_TIME = "least_time"
+    NNAPI = "nnapi"
+    CPU_ONLY = "cpu_only"
+
+
+def explain(
+    model: Annotated[Path, typer.Argument(help="An ONNX or TFLite model.")],
+    devices: Annotated[str, typer.Option(help="Drivers, separated by commas, in order of preference.")] = "",
+    topology: Annotated[Path | None, typer.Option(help="A topology file (TOML) instead of --devices.")] = None,
+    pin: Annotated[
+        list[str] | None, typer.Option(help="name:GLOB=DEVICE or op:TYPE=DEVICE; may be given several times.")
+    ] = None,
+    partitioner: Annotated[
+        Partitioner, typer.Option(help="The plan of least modelled time, of NNAPI's rule, or all on the CPU.")
+    ] = Partitioner.LEAST_TIME,
+    runs: Annotated[int, typer.Option(help="Runs to measure, with random inputs; 0 for none.", min=0)] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    html: Annotated[Path | None, typer.Option("--html", help="Write a page with a picture to FILE.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option("--trace", help="Write the timeline of the measured runs to FILE, for Perfetto.")
+    ] = None,
+) -> None:
+    """Say of each operation where it runs and what every other device said, and of each edge what it costs and why."""
+    if trace and not runs:
+        raise ValueError("--trace needs runs: got --runs 0")
+    console = Console(stderr=True, soft_wrap=True)
+    with ephemeral_framework(_topology(devices, topology), console) as framework:
+        with console.status(f"preparing {model.name}"):
+            loaded = framework.load(model, pins=pins_from(pin or []), partitioner=partitioner.value)
+        explanation = loaded.explain()
+        reports = _run(loaded, runs)
+        if reports:
+            explanation = replace(explanation, measured=_measured(reports, len(loaded.steps)))
+    if trace:
+        timeline = Trace()
+        for number, report in enumerate(reports):
+            add_run(timeline, report, loaded.placements, f"{model.stem} {number}")
+        timeline.write(trace)
+    if html:
+        html.write_text(page(explanation, f"{model.name} on {', '.join(d.name for d in explanation.devices)}"))
+    if as_json:
+        print(json.dumps(asdict(explanation)))
+    else:
+        show(explanation, Console())
+
+
+def _topology(devices: str, path: Path | None) -> Topology:
+    if path:
+        return read_topology(path)
+    if not devices:
+        return DEFAULT_TOPOLOGY
+    return Topology(device=tuple(DeviceEntry(driver=name.strip()) for name in devices.split(",")))
+
+
+def _run(model: Model, runs: int) -> list[RunReport]:
+    inputs = {tensor.name: _some_value(tensor) for tensor in model.inputs} if runs else {}
+    return [model.run_with_report(inputs)[1] for _ in range(runs)]
+
+
+def _measured(reports: Sequence[RunReport], steps: int) -> Measured:
+    """Medians; those of a step over all the times that it was run."""
+    of_step = [[step for report in reports for step in report.steps if step.step == number] for number in range(steps)]
+    return Measured(
+        len(reports),
+        median(report.duration_ns for report in reports),
+        tuple(median([step.time_on_device_ns for step in taken] or [-1]) for taken in of_step),
+        tuple(median([step.time_in_driver_ns for step in taken] or [-1]) for taken in of_step),
+        tuple(median([step.copy_duration_ns for step in taken] or [-1]) for taken in of_step),
+        sum(step.copied_bytes for step in reports[-1].steps),
+        reports[-1].ledger,
+    )
+
+
+def _some_value(tensor: Tensor) -> Array:
+    """Numbers between 0 and 1; open axes are 1. Raises ValueError for what is no tensor of numbers."""
+    if tensor.element_type is None:
+        raise ValueError(f"input {tensor.name!r} is no tensor of numbers: say --runs 0")
+    shape = () if tensor.scalar else [axis or 1 for axis in tensor.dimensions]
+    return np.random.default_rng(0).random(shape).astype(tensor.element_type)

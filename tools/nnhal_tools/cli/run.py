@@ -1,0 +1,149 @@
+"""``nnhal run``: one inference, on processes of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from nnhal.arrays import Array
+from nnhal.extensions.values import Value
+from nnhal.tensors import Tensor
+from nnhal_client.model import Model
+from nnhal_client.reports import RunReport
+from nnhal_hosting.trace import Trace
+from nnhal_tools.cli.ephemeral import ephemeral_framework
+from nnhal_tools.explain import show_ledger
+from nnhal_tools.trace import add_run
+from nnhal_tools.up import DEFAULT_TOPOLOGY, read_topology
+
+_SHOWN = 10
+"""Values of an output that are printed."""
+
+
+def run(
+    model: Annotated[Path, typer.Argument(help="An ONNX or TFLite model.")],
+    inputs: Annotated[
+        list[str],
+        typer.Option("--input", "-i", help="FILE.npz, FILE.npy for a model of one input, or NAME=FILE.npy."),
+    ],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Save the outputs as FILE.npz.")] = None,
+    topology: Annotated[
+        Path | None, typer.Option(help="A topology file (TOML); cpu_acc and cpu_ref without one.")
+    ] = None,
+    pin: Annotated[
+        list[str] | None, typer.Option(help="name:GLOB=DEVICE or op:TYPE=DEVICE; may be given several times.")
+    ] = None,
+    ledger: Annotated[bool, typer.Option("--ledger", help="Show what was copied for each use of a value.")] = False,
+    trace: Annotated[
+        Path | None, typer.Option("--trace", help="Write the run's timeline to FILE, for Perfetto or chrome://tracing.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Run one inference: start devices and a framework, load MODEL, run it, show or save what comes out."""
+    console = Console(stderr=True, soft_wrap=True)
+    chosen = read_topology(topology) if topology else DEFAULT_TOPOLOGY
+    with ephemeral_framework(chosen, console) as framework:
+        with console.status(f"preparing {model.name}"):
+            loaded = framework.load(model, pins=pins_from(pin or []))
+        outputs, report = loaded.run_with_report(_read_inputs(inputs, loaded.inputs))
+        if output:
+            with output.open("wb") as file:
+                np.savez(file, **outputs)
+        if trace:
+            timeline = Trace()
+            add_run(timeline, report, loaded.placements, model.stem)
+            timeline.write(trace)
+        if as_json:
+            print(json.dumps(_as_dict(loaded, outputs, report)))
+        else:
+            _show(loaded, outputs, report, output)
+            if ledger:
+                show_ledger(report.ledger, Console())
+
+
+def pins_from(texts: Sequence[str]) -> dict[str, str]:
+    """Pins by what they match. Raises ValueError."""
+    pins = {}
+    for text in texts:
+        match, separator, device = text.rpartition("=")
+        if not separator:
+            raise ValueError(f"pin {text!r}: expected name:GLOB=DEVICE or op:TYPE=DEVICE")
+        pins[match] = device
+    return pins
+
+
+def _read_inputs(texts: Sequence[str], tensors: Sequence[Tensor]) -> dict[str, Array]:
+    """The arrays of the input files. Raises OSError or ValueError."""
+    arrays: dict[str, Array] = {}
+    for text in texts:
+        name, separator, path = text.partition("=")
+        if not separator:
+            name, path = "", text
+        loaded = np.load(path)
+        if isinstance(loaded, np.lib.npyio.NpzFile):
+            with loaded:
+                arrays.update({key: loaded[key] for key in loaded.files})
+        elif name:
+            arrays[name] = loaded
+        elif len(tensors) == 1:
+            arrays[tensors[0].name] = loaded
+        else:
+            raise ValueError(f"{path} holds one array, the model has inputs {[t.name for t in tensors]}: use NAME=FILE")
+    return arrays
+
+
+def _as_dict(model: Model, outputs: Mapping[str, Value], report: RunReport) -> dict[str, object]:
+    return {
+        "outputs": {name: np.asarray(value).tolist() for name, value in outputs.items()},
+        "placements": [
+            {"nodes": p.nodes, "operation": p.operation, "device": p.device, "step": p.step} for p in model.placements
+        ],
+        "steps": [
+            {
+                "step": step.step,
+                "device": step.device,
+                "duration_ns": step.duration_ns,
+                "time_on_device_ns": step.time_on_device_ns,
+                "copied_bytes": step.copied_bytes,
+                "started_ns": step.started_ns,
+                "ended_ns": step.ended_ns,
+            }
+            for step in report.steps
+        ],
+        "ledger": [asdict(entry) for entry in report.ledger],
+        "duration_ns": report.duration_ns,
+        "arena_bytes": model.arena_bytes,
+    }
+
+
+def _show(model: Model, outputs: Mapping[str, Value], report: RunReport, output: Path | None) -> None:
+    console = Console()
+    table = Table("step", "device", "operations", "on device", "copied")
+    for step in report.steps:
+        operations = sum(p.step == step.step for p in model.placements)
+        table.add_row(
+            str(step.step),
+            step.device,
+            str(operations),
+            f"{step.time_on_device_ns / 1e3:.0f} µs",
+            f"{step.copied_bytes} B",
+        )
+    console.print(table)
+    for name, value in outputs.items():
+        if not isinstance(value, np.ndarray):
+            console.print(f"{name}: {value}", markup=False, highlight=False)
+            continue
+        view: Array = value
+        values = np.array2string(view.reshape(-1)[:_SHOWN], precision=4, separator=" ")
+        more = f" … {view.size - _SHOWN} more" if view.size > _SHOWN else ""
+        console.print(f"{name} {view.dtype} {list(view.shape)}: {values}{more}", markup=False, highlight=False)
+    if output:
+        console.print(f"saved to {output}", markup=False, highlight=False)

@@ -1,0 +1,118 @@
+"""Classifying held-out handwritten digits through the framework, and what that took."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from importlib.resources.abc import Traversable
+from statistics import median
+from time import perf_counter_ns
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from nnhal.arrays import Array
+from nnhal_client.framework import Framework
+from nnhal_client.model import Placement
+
+INPUT = "image"
+MODELS = {"float32": "digits.onnx", "int8": "digits_int8.onnx"}
+HEAD_PINS = {
+    "float32": {"name:dense": "cpu_ref", "name:softmax": "cpu_ref"},
+    "int8": {"name:dense*": "cpu_ref", "name:softmax": "cpu_ref", "name:probabilities_*": "cpu_ref"},
+}
+"""The head of each network goes to the second device, so that values pass between processes."""
+
+
+def data(name: str) -> Traversable:
+    """A file that comes with the demo."""
+    return files("nnhal_tools.demo") / "data" / name
+
+
+@dataclass(frozen=True, slots=True)
+class Digits:
+    """Held-out images, [n, 1, 8, 8] float32, with what they show."""
+
+    images: NDArray[np.float32]
+    labels: NDArray[np.int64]
+
+
+def held_out() -> Digits:
+    """Digits that neither training nor calibration has seen."""
+    with as_file(data("digits_heldout.npz")) as path, np.load(path) as arrays:
+        return Digits(arrays["images"], arrays["labels"].astype(np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Where the median run spent its time, nanoseconds: on devices, copying, and between processes."""
+
+    total_ns: int
+    compute_ns: int
+    copy_ns: int
+
+    @property
+    def control_ns(self) -> int:
+        """What is neither compute nor copy."""
+        return self.total_ns - self.compute_ns - self.copy_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Classification:
+    """What came out. Bytes are those of one run: over sockets, copied, and in shared tensors."""
+
+    predictions: NDArray[np.int64]
+    probabilities: NDArray[np.float32]
+    placements: tuple[Placement, ...]
+    steps: tuple[str, ...]
+    latency: Latency
+    socket_bytes: int
+    copied_bytes: int
+    tensor_bytes: int
+
+
+def classify(
+    framework: Framework, kind: str, digits: Digits, pins: dict[str, str], advance: Callable[[], None]
+) -> Classification:
+    """Run one of MODELS over all digits. Raises HalError."""
+    with as_file(data(MODELS[kind])) as path:
+        model = framework.load(path, pins=pins)
+    binding = model.bind(measure_timing=True)
+    (output,) = binding.outputs.values()
+    probabilities = np.empty((len(digits.images), output.size), np.float32)
+    times: list[tuple[int, int, int]] = []
+    socket_bytes = copied_bytes = 0
+    for index, image in enumerate(digits.images):
+        binding.inputs[INPUT][...] = image
+        before = binding.socket_bytes
+        started = perf_counter_ns()
+        report = binding.run()
+        total = perf_counter_ns() - started
+        probabilities[index] = output.reshape(-1)
+        compute = sum(step.time_on_device_ns for step in report.steps)
+        times.append((total, compute, sum(step.copy_duration_ns for step in report.steps)))
+        socket_bytes = binding.socket_bytes - before + report.socket_bytes
+        copied_bytes += sum(step.copied_bytes for step in report.steps)
+        advance()
+    latency = Latency(*(int(median(column)) for column in zip(*times, strict=True)))
+    tensor_bytes = sum(view.nbytes for view in (*binding.inputs.values(), output)) + model.arena_bytes
+    predictions = probabilities.argmax(axis=1)
+    model.unload()
+    return Classification(
+        predictions,
+        probabilities,
+        model.placements,
+        model.steps,
+        latency,
+        socket_bytes,
+        copied_bytes,
+        tensor_bytes,
+    )
+
+
+def classify_alone(kind: str, digits: Digits) -> Array:
+    """The probabilities that ONNX Runtime gives in this process: what the demo compares itself with."""
+    session = onnxruntime.InferenceSession(data(MODELS[kind]).read_bytes(), providers=["CPUExecutionProvider"])
+    return np.concatenate([session.run(None, {INPUT: image[np.newaxis]})[0] for image in digits.images])

@@ -1,0 +1,131 @@
+"""The processes' directories, their sockets, and whether something answers there."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from nnhal_tools.doctor.finding import Finding, fail, ok, warn
+
+MAX_PATH_BYTES = 107
+"""What sockaddr_un has room for, without the terminating zero (unix(7))."""
+_LONGEST = "framework/inference.sock"
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_SECONDS = 2.0
+_CREDENTIALS = "iII"
+"""struct ucred: process, user, group."""
+_LINK = "link.sock"
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A socket that somebody listens on, and the process that does."""
+
+    path: Path
+    pid: int
+
+
+def check_directory(directory: Path) -> Iterator[Finding]:
+    """Whether it is there, for this user and nobody else, and short enough for sockets."""
+    size = len(os.fsencode(directory / _LONGEST))
+    if size > MAX_PATH_BYTES:
+        message = f"{directory}: a socket's path there has {size} bytes, {MAX_PATH_BYTES} are allowed"
+        yield fail("directory", message, "choose a shorter one with --directory or NNHAL_DIRECTORY")
+    try:
+        found = directory.stat()
+    except FileNotFoundError:
+        yield warn("directory", f"{directory} is not there", "'nnhal up' makes it; or name yours with --directory")
+        return
+    except OSError as error:
+        yield fail("directory", f"{directory}: {error.strerror}", "run as the user that started nnhal")
+        return
+    mode = stat.S_IMODE(found.st_mode)
+    if not stat.S_ISDIR(found.st_mode):
+        yield fail("directory", f"{directory} is no directory", "name another with --directory")
+    elif not os.access(directory, os.R_OK | os.X_OK):
+        yield fail(
+            "directory", f"{directory} has mode {mode:o} and another owner", "run as the user that started nnhal"
+        )
+    elif mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        yield warn(
+            "directory", f"{directory} has mode {mode:o}: others may replace its sockets", f"chmod 700 {directory}"
+        )
+    else:
+        yield ok("directory", f"{directory}, mode {mode:o}")
+
+
+def sockets_in(directory: Path) -> list[Path]:
+    """The sockets of all processes under a directory."""
+    try:
+        return sorted(path for path in directory.glob("*/*.sock") if path.is_socket())
+    except OSError:
+        return []
+
+
+def listener_of(path: Path) -> Listener | OSError:
+    """Who listens on a socket, or what is wrong with it."""
+    with socket.socket(socket.AF_UNIX, _kind(path)) as probe:
+        probe.settimeout(_SECONDS)
+        try:
+            probe.connect(str(path))
+            credentials = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(_CREDENTIALS))
+        except OSError as error:
+            return error
+    return Listener(path, struct.unpack(_CREDENTIALS, credentials)[0])
+
+
+def check_socket(path: Path, found: Listener | OSError) -> Finding:
+    """Whether a socket is alive, and of its user only."""
+    check = f"socket {path.parent.name}/{path.name}"
+    if isinstance(found, ConnectionRefusedError):
+        return warn(check, "stale: nobody listens, its process is gone", f"start the process again, or rm {path}")
+    if isinstance(found, OSError):
+        return fail(check, f"cannot be connected to: {found.strerror or found}", "run as the user that started nnhal")
+    try:
+        mode = stat.S_IMODE(path.parent.stat().st_mode)
+    except OSError as error:
+        return fail(check, f"{path.parent}: {error.strerror}", "run as the user that started nnhal")
+    if mode & _OTHERS:
+        return warn(check, f"process {found.pid}; others reach it, mode {mode:o}", f"chmod 700 {path.parent}")
+    return ok(check, f"process {found.pid} listens")
+
+
+def check_health(path: Path) -> Finding:
+    """What a process says over grpc.health.v1."""
+    check = f"health {path.parent.name}/{path.name}"
+    with grpc.insecure_channel(f"unix:{path}") as channel:
+        try:
+            answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=_SECONDS)
+        except grpc.RpcError as error:
+            code = getattr(error, "code", lambda: None)()
+            words = code.name if code is not None else str(error)
+            return fail(check, f"no answer: {words}", "see the process's log; start it again")
+    name = health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
+    if answer.status == health_pb2.HealthCheckResponse.SERVING:
+        return ok(check, name)
+    return fail(check, name, "see the process's log: it starts, ends, or a model has failed")
+
+
+def check_sockets(directory: Path) -> tuple[list[Finding], list[Listener]]:
+    """All sockets under a directory, and who listens on them."""
+    findings, listeners = [], []
+    for path in sockets_in(directory):
+        found = listener_of(path)
+        findings.append(check_socket(path, found))
+        if isinstance(found, Listener):
+            listeners.append(found)
+            if path.name != _LINK:
+                findings.append(check_health(path))
+    return findings, listeners
+
+
+def _kind(path: Path) -> socket.SocketKind:
+    return socket.SOCK_SEQPACKET if path.name == _LINK else socket.SOCK_STREAM

@@ -1,0 +1,55 @@
+"""What a device says of itself and of models."""
+
+from __future__ import annotations
+
+from nnhal.types import ErrorStatus
+from nnhal_tools.stress.actor import Actor
+from nnhal_tools.stress.broken import break_model
+from nnhal_tools.stress.outcomes import INVALID, ask, require
+
+
+def getters(actor: Actor) -> ErrorStatus:
+    """Everything that is static."""
+    device = actor.device
+    getter = actor.random.choice(
+        (
+            device.version,
+            device.device_type,
+            device.capabilities,
+            device.supported_extensions,
+            device.number_of_cache_files_needed,
+            device.describe,
+        )
+    )
+    actor.note(getter.__name__)
+    actor.same(getter.__name__, ask(getter, takes=False).value)
+    return ErrorStatus.NONE
+
+
+def usage(actor: Actor) -> ErrorStatus:
+    """What the process holds."""
+    answer = ask(actor.device.usage, takes=False).value
+    counts = {field.name: value for field, value in answer.ListFields()}
+    require(min(counts.values()) >= 0 and answer.sessions > 0, f"usage {counts}")
+    return ErrorStatus.NONE
+
+
+def support(actor: Actor) -> ErrorStatus:
+    """Which operations of a model the device can do, and why not the others."""
+    specimen = actor.random.choice(actor.specimens)
+    actor.note(specimen.name)
+    answers = ask(lambda: actor.device.supported_operations(specimen.model))
+    if answers:
+        actor.same(f"support of {specimen.name}", answers.value)
+        reasons = ask(lambda: actor.device.explain_support(specimen.model))
+        if reasons:
+            supported = [reason.supported for reason in reasons.value]
+            require(supported == answers.value, f"{supported} with reasons, {answers.value} without")
+    return answers.status
+
+
+def support_of_invalid(actor: Actor) -> ErrorStatus:
+    """The same of a model that is not valid."""
+    what, model = break_model(actor.random.choice(actor.specimens).model, actor.random)
+    actor.note(what)
+    return ask(lambda: actor.device.supported_operations(model), INVALID).status

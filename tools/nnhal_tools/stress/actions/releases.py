@@ -1,0 +1,26 @@
+"""Giving things up, in any order, and using them all the same."""
+
+from __future__ import annotations
+
+from nnhal.types import ErrorStatus
+from nnhal_tools.stress.actor import Actor
+from nnhal_tools.stress.outcomes import INVALID, ask
+
+
+def release(actor: Actor) -> ErrorStatus:
+    """Anything: what was made from a prepared model works without it."""
+    things = [*actor.prepared, *actor.buffers, *actor.executions, *actor.bursts]
+    if things:
+        thing = actor.random.choice(things)
+        actor.note(type(thing).__name__)
+        actor.release(thing)
+    return ErrorStatus.NONE
+
+
+def use_after_release(actor: Actor) -> ErrorStatus:
+    """What was given up is unknown."""
+    if not actor.released:
+        return release(actor)
+    call = actor.random.choice(actor.released)
+    actor.note(call)
+    return ask(call, INVALID).status

@@ -1,0 +1,231 @@
+"""One thread of a session: the objects that are its own, and what it does with them, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from random import Random
+from typing import TypeVar
+
+from nnhal.memory import create_ashmem
+from nnhal.remote import CompilationCache, RemoteDevice, RemoteLauncher
+from nnhal.types import BufferRole, ErrorStatus, ExecutionResult, Request
+from nnhal_tools.stress.buffers import Buffer, Prepared
+from nnhal_tools.stress.faults import Fault, Instant
+from nnhal_tools.stress.launches import Gate, Launch
+from nnhal_tools.stress.objects import Burst, Execution
+from nnhal_tools.stress.outcomes import INVALID, OK, REFUSED, Answer, ask, require
+from nnhal_tools.stress.plan import Plan
+from nnhal_tools.stress.specimens import Specimen
+
+T = TypeVar("T")
+_IN_BUFFERS = 0.4
+"""How often an argument lies in a buffer that it may lie in."""
+_MISUSE = 0.03
+MOST: Mapping[str, int] = {"prepared": 5, "buffers": 5, "executions": 4, "bursts": 3, "launches": 5}
+"""What one thread has at a time."""
+
+
+class Unavailable(Exception):  # noqa: N818 - allowed to happen
+    """Something that a step needs is not to be had at the moment, for a reason that is allowed."""
+
+    def __init__(self, status: ErrorStatus) -> None:
+        super().__init__(status.name)
+        self.status = status
+
+
+class Actor:
+    """What a thread holds. Its actions are functions of it; they raise Violation for what the contract forbids."""
+
+    def __init__(
+        self,
+        device: RemoteDevice,
+        specimens: Sequence[Specimen],
+        random: Random,
+        tell: Callable[[str], None],
+        synchronous: bool = False,
+    ) -> None:
+        """``synchronous`` is for a device that returns no fences: nothing may hold up what it launches."""
+        self.device = device
+        self.synchronous = synchronous
+        self.random = random
+        self.specimens = specimens
+        self.prepared: list[Prepared] = []
+        self.buffers: list[Buffer] = []
+        self.executions: list[Execution] = []
+        self.bursts: list[Burst] = []
+        self.launches: list[Launch] = []
+        self.gates: list[Gate] = []
+        self.caches: list[tuple[Specimen, CompilationCache]] = []
+        """Files that a compilation was saved to."""
+        self.released: list[Callable[[], object]] = []
+        """Calls of what was released: each is INVALID_ARGUMENT."""
+        self.facts: dict[str, object] = {}
+        """What the device has said that must always be the same."""
+        self._launcher: RemoteLauncher | None = None
+        self._tell = tell
+
+    def note(self, text: object) -> None:
+        """Tell the arguments of what is to be done."""
+        self._tell(str(text))
+
+    def forget(self) -> None:
+        """Let go of everything, after something whose consequences are not known."""
+        for held in (self.prepared, self.buffers, self.executions, self.bursts, self.launches, self.gates):
+            held.clear()
+        self.caches.clear()
+        self.released.clear()
+
+    def same(self, what: str, fact: T) -> T:
+        """A fact that must be the one that it was before. Raises Violation."""
+        require(self.facts.setdefault(what, fact) == fact, f"{what}: {fact}, was {self.facts[what]}")
+        return fact
+
+    def perhaps(self, probability: float) -> bool:
+        """True now and then."""
+        return self.random.random() < probability
+
+    def some(self, things: Sequence[T], make: Callable[[], T]) -> T:
+        """One of those that there are, or a new one."""
+        return self.random.choice(things) if things and self.perhaps(0.8) else make()
+
+    def supports(self, specimen: Specimen) -> bool:
+        """Whether the device says that it can do everything of a model."""
+        answers = self.get(ask(lambda: self.device.supported_operations(specimen.model)))
+        return all(self.same(f"support of {specimen.name}", answers))
+
+    def prepare(self, specimen: Specimen | None = None) -> Prepared:
+        """A new prepared model. Raises Unavailable."""
+        chosen = specimen or self.random.choice(self.specimens)
+        if not self.supports(chosen):
+            ask(lambda: self.device.prepare_model(chosen.model), OK | REFUSED)
+            chosen = self.specimens[0]
+        prepared = Prepared(chosen, self.get(ask(lambda: self.device.prepare_model(chosen.model))))
+        self.keep(self.prepared, prepared, MOST["prepared"])
+        return prepared
+
+    def some_prepared(self) -> Prepared:
+        """One that was prepared. Raises Unavailable."""
+        return self.some(self.prepared, self.prepare)
+
+    def execution(self) -> Execution:
+        """A new reusable execution. Raises Unavailable."""
+        plan = self.plan(self.some_prepared(), stated=self.perhaps(0.8))
+        self.note(plan)
+        allowed = OK | (plan.expected() & INVALID)  # what is wrong with buffers may be said now, or when it is executed
+        answer = ask(lambda: plan.prepared.remote.create_reusable_execution(plan.request, plan.config), allowed)
+        execution = Execution(plan, self.get(answer))
+        self.keep(self.executions, execution, MOST["executions"])
+        return execution
+
+    def some_execution(self) -> Execution:
+        """A reusable execution. Raises Unavailable."""
+        return self.some(self.executions, self.execution)
+
+    def burst(self) -> Burst:
+        """A new burst. Raises Unavailable."""
+        prepared = self.some_prepared()
+        burst = Burst(prepared, self.get(ask(prepared.remote.configure_execution_burst)), self.perhaps(0.6))
+        self.keep(self.bursts, burst, MOST["bursts"])
+        return burst
+
+    def launcher(self) -> RemoteLauncher:
+        """The thread's launch channel. Raises Unavailable."""
+        if self._launcher is None:
+            self._launcher = self.get(ask(self.device.open_launcher))
+        return self._launcher
+
+    def close_launcher(self) -> None:
+        """Close the launch channel."""
+        if self._launcher is not None:
+            self._launcher.close()
+        self._launcher = None
+
+    def plan(self, prepared: Prepared, tiny: bool = False, stated: bool = False) -> Plan:
+        """A new request; some of it may lie in device buffers that no launch uses."""
+        buffers: dict[int, Buffer] = {}
+        for position in range(len(prepared.specimen.inputs) + 1):
+            free = [b for b in self.buffers if b.has_role(prepared, position) and b not in buffers.values()]
+            usable = [buffer for buffer in free if not buffer.users]
+            if usable and self.perhaps(_IN_BUFFERS):
+                buffers[position] = self.random.choice(usable)
+        idle = [buffer for buffer in self.buffers if not buffer.users]
+        if idle and self.perhaps(_MISUSE):
+            buffers[self.random.randrange(len(prepared.specimen.inputs) + 1)] = self.random.choice(idle)
+        return Plan(prepared, self.random, buffers, tiny, stated)
+
+    def perform(
+        self, plan: Plan, call: Callable[[Request], ExecutionResult], deadline: Instant, fault: Fault | None = None
+    ) -> ErrorStatus:
+        """Execute a request, or the spoilt form of it, and check all that can be checked."""
+        plan.look()
+        expected = plan.sample.statuses
+        allowed = fault.before(deadline) if fault else deadline.after(plan.expected())
+        self.note(f"{plan}, {deadline}, {fault.name if fault else ''}")
+        answer = ask(lambda: call(fault.request if fault else plan.request), allowed)
+        if answer:
+            plan.verify(answer.value)
+        else:
+            plan.verify_untouched()
+        certain = not fault and not deadline.bounds and not deadline.invalid
+        plan.conclude(answer.status, ran=certain and answer.status in expected)
+        return answer.status
+
+    def keep(self, held: list[T], thing: T, most: int) -> None:
+        """Have one more, and let an old one go where there are too many. What is let go is released over there."""
+        held.append(thing)
+        if len(held) > most:
+            self.release(held[0])
+
+    def release(self, thing: object) -> None:
+        """Give something up over there. From then on it must be unknown."""
+        if isinstance(thing, Prepared):
+            self.prepared.remove(thing)
+            thing.remote.release()
+            thing.released = True
+            request = Plan(thing, self.random).request
+            self.bury(lambda: thing.remote.execute(request))
+            self.bury(thing.remote.configure_execution_burst)
+            self.bury(lambda: self.device.allocate([thing.remote], [BufferRole(0, 0)]))
+        elif isinstance(thing, Execution):
+            if thing.launch is not None and not thing.launch.settled:
+                self.settle(thing.launch)
+            self.executions.remove(thing)
+            thing.remote.release()
+            self.bury(thing.remote.execute)
+            self.bury(thing.remote.execute_fenced)
+        elif isinstance(thing, Burst):
+            self.bursts.remove(thing)
+            ask(thing.wire.release, takes=False)
+            self.bury(partial(thing.wire.release_memory_resource, 1))
+            thing.remote.close()
+        elif isinstance(thing, Buffer):
+            self.buffers.remove(thing)
+            thing.remote.release()
+            thing.released = True
+            self.bury(lambda: thing.remote.copy_to(create_ashmem(4)))
+            self.bury(lambda: thing.remote.copy_from(create_ashmem(4)))
+        elif isinstance(thing, Launch):
+            self.settle(thing)
+
+    def settle(self, launch: Launch) -> ErrorStatus:
+        """Wait for a launch, and check its end."""
+        self.note(f"settles {launch.plan}")
+        if launch.settled:
+            self.launches.remove(launch)
+            return ErrorStatus.NONE
+        status = launch.settle()
+        self.launches[:] = [other for other in self.launches if not other.settled]
+        self.gates[:] = [gate for gate in self.gates if gate.is_open]
+        return status
+
+    def bury(self, call: Callable[[], object]) -> None:
+        """Remember a call of something that was given up."""
+        self.released.append(call)
+        del self.released[:-12]
+
+    def get(self, answer: Answer[T]) -> T:
+        """What was asked for. Raises Unavailable."""
+        if not answer:
+            raise Unavailable(answer.status)
+        return answer.value

@@ -1,0 +1,144 @@
+"""A session's process, as its supervisor sees it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from random import Random
+
+from nnhal.endpoint import Endpoint
+from nnhal_tools.stress.messages import Ending, Event, Message, decode
+from nnhal_tools.stress.report import Finding, StressReport
+
+_THREADS = (2, 3)
+_KILLED = 0.5
+"""How many of the sessions are killed."""
+_LIFE_SECONDS = (0.02, 5.0)
+"""How long after it is ready a session is killed."""
+_STEPS = (20, 400)
+_CUT_OFF = "CUT OFF"
+
+
+@dataclass
+class _Doing:
+    """What a thread does at the moment."""
+
+    action: str = ""
+    step: int = 0
+    note: str = ""
+    heard_at: float = field(default_factory=time.monotonic)
+
+
+class Client:
+    """One process. Everything about it follows from its seed."""
+
+    def __init__(self, endpoint: Endpoint, seed: int, report: StressReport) -> None:
+        """Start it. Raises OSError."""
+        random = Random(seed)
+        self.seed = seed
+        self.killed = False
+        self._report = report
+        self._life = random.uniform(*_LIFE_SECONDS) if random.random() < _KILLED else None
+        self._ending = random.choice((Ending.RELEASE, Ending.RELEASE, Ending.CLOSE, Ending.EXIT))
+        self._kill_at: float | None = None
+        self._doing: dict[int, _Doing] = {}
+        self._ready = self._over = False
+        self._partial = b""
+        self.reader, writer = os.pipe2(os.O_CLOEXEC)
+        try:
+            arguments = {
+                "--seed": seed,
+                "--pipe": writer,
+                "--steps": random.randint(*_STEPS),
+                "--threads": random.choice(_THREADS),
+                "--ending": self._ending.value,
+            }
+            words = [str(word) for pair in arguments.items() for word in pair]
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "nnhal_tools.stress.session", str(endpoint.directory), *words],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[writer],
+            )
+        except BaseException:
+            os.close(self.reader)
+            raise
+        finally:
+            os.close(writer)
+        self.heard_at = time.monotonic()
+
+    def read(self) -> bool:
+        """Take in what it has to tell; False once it is gone."""
+        chunk = os.read(self.reader, 1 << 16)
+        self.heard_at = time.monotonic()
+        *lines, self._partial = (self._partial + chunk).split(b"\n")
+        for line in lines:
+            self._take(decode(line))
+        return bool(chunk)
+
+    def mind(self, hang_seconds: float) -> None:
+        """Kill it where its time has come, or where it makes no progress, which is a violation."""
+        now = time.monotonic()
+        if self._kill_at is not None and now >= self._kill_at:
+            self.kill()
+        busy = [doing.heard_at for doing in self._doing.values() if doing.action]
+        if now - min(busy, default=self.heard_at) > hang_seconds and not self.killed:
+            self._find_all(f"no progress for {hang_seconds:.0f} s")
+            self.kill()
+
+    def stop(self) -> None:
+        """Ask it to end. One that does not listen yet is killed."""
+        self._kill_at = None
+        if self._ready:
+            self._process.send_signal(signal.SIGTERM)
+        else:
+            self.kill()
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.killed = True
+        self._kill_at = None
+        self._process.kill()
+
+    def end(self) -> None:
+        """Note how it ended, once it is gone."""
+        os.close(self.reader)
+        status = self._process.wait()
+        for doing in self._doing.values():
+            if doing.action:
+                self._report.count(doing.action, _CUT_OFF)
+        asked_too_late = self._over and status == -signal.SIGTERM  # Python no longer listened
+        if not self.killed and not (self._over and status == 0) and not asked_too_late:
+            self._find_all(f"the session's process ended with status {status}")
+        self._report.endings["killed" if self.killed else self._ending.value] += 1
+
+    def _take(self, message: Message) -> None:
+        doing = self._doing.setdefault(message.thread, _Doing())
+        doing.heard_at = time.monotonic()
+        if message.event is Event.READY:
+            self._ready = True
+            if self._life is not None:
+                self._kill_at = time.monotonic() + self._life
+        elif message.event is Event.BEGIN:
+            self._doing[message.thread] = _Doing(message.text, message.step)
+        elif message.event is Event.NOTE:
+            doing.note = message.text
+        elif message.event is Event.END:
+            self._report.count(doing.action, message.text)
+            doing.action = ""
+        elif message.event is Event.VIOLATION:
+            self._find(message.thread, doing, message.text)
+        elif message.event is Event.OVER:
+            self._over = True
+
+    def _find_all(self, text: str) -> None:
+        """A violation of which nobody knows which thread it is of."""
+        threads = {number: doing for number, doing in self._doing.items() if doing.action} or {0: _Doing()}
+        for number, doing in threads.items():
+            self._find(number, doing, text)
+
+    def _find(self, thread: int, doing: _Doing, text: str) -> None:
+        self._report.findings.append(Finding(self.seed, thread, doing.step, doing.action, doing.note, text))

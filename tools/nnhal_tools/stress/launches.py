@@ -1,0 +1,137 @@
+"""Launched executions until they are settled, and the fences of this side that hold them up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from nnhal.errors import HalError
+from nnhal.fence import Fence, FenceError, FenceState, Signal
+from nnhal.types import ErrorStatus, FencedExecutionInfo
+from nnhal_tools.stress.faults import Instant
+from nnhal_tools.stress.outcomes import ANY, FAILURE, MISSED, OK, Statuses, Violation, ask, describe, require
+from nnhal_tools.stress.plan import Plan
+
+_SETTLE_SECONDS = 50.0
+
+
+@dataclass(eq=False)
+class Gate:
+    """A fence of this side."""
+
+    signal: Signal
+    fence: Fence
+    is_open: bool = True
+
+    def end(self, well: bool) -> None:
+        """Signal it, or fail it."""
+        self.is_open = False
+        if well:
+            self.signal.send()
+        else:
+            self.signal.fail()
+
+
+@dataclass(eq=False)
+class Launch:
+    """An execution that was launched with a plan, after others and behind gates."""
+
+    plan: Plan
+    fence: Fence | None
+    info: Callable[[], FencedExecutionInfo]
+    finish: Callable[[], object]
+    gates: Sequence[Gate]
+    earlier: Sequence[Launch]
+    deadline: Instant
+    duration: Instant
+    allowed: Statuses
+    settled: bool = False
+    succeeded: bool = False
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it cannot have ended: a gate is open, or an earlier launch is held, and nothing can have failed."""
+        if self._was_bounded or any(gate.fence.state is FenceState.ERROR for gate in self.gates):
+            return False
+        if not all(other.is_held or (other.settled and other.succeeded) for other in self.earlier):
+            return False
+        return any(gate.is_open for gate in self.gates) or any(other.is_held for other in self.earlier)
+
+    def inquire(self) -> ErrorStatus:
+        """Ask for its end before it is known: that may be refused only as long as its fence is pending."""
+        held, state = self.is_held, self._state()
+        try:
+            status = self.info().status
+        except HalError as error:
+            require(state is FenceState.PENDING, f"{error}, though its fence is {state.name}")
+            require(error.status in FAILURE, f"{error}; allowed: {describe(FAILURE)}")
+            return error.status
+        require(not held, f"{self.plan}: it ended with {status.name} before its fences have signalled")
+        return ErrorStatus.NONE
+
+    def settle(self) -> ErrorStatus:
+        """Wait for its end and check it: status, fence, answers and outputs. Raises Violation."""
+        for gate in self.gates:
+            if gate.is_open:
+                require(self._state() is not FenceState.SIGNALLED, "it signalled before what it waits for")
+                gate.end(well=True)
+        for other in self.earlier:
+            if not other.settled:
+                other.settle()
+        self.settled = True
+        self.succeeded = self._wait()
+        info = ask(self.info, takes=False).value
+        require(info == ask(self.info, takes=False).value, f"{self.plan}: two different answers about its end")
+        allowed = self._allowed()
+        require(
+            info.status in allowed,
+            f"{self.plan}: it ended with {info.status.name} ({info.message}); allowed: {describe(allowed)}",
+        )
+        require(self.succeeded == (info.status == ErrorStatus.NONE), f"{self.plan}: its fence says otherwise: {info}")
+        self._check_timing(info)
+        self.plan.end(info.status)
+        if self.succeeded:
+            self.plan.verify(None)
+        else:
+            self.plan.verify_untouched()
+        self.finish()
+        return info.status
+
+    @property
+    def _was_bounded(self) -> bool:
+        return self.deadline.bounds or self.duration.bounds
+
+    @property
+    def _was_failed(self) -> bool:
+        return any(gate.fence.state is FenceState.ERROR for gate in self.gates) or any(
+            not other.succeeded for other in self.earlier
+        )
+
+    def _state(self) -> FenceState:
+        return FenceState.SIGNALLED if self.fence is None else self.fence.state
+
+    def _allowed(self) -> Statuses:
+        extra = MISSED if self._was_bounded else frozenset()
+        # A deadline may end the wait before the fence that is waited for fails.
+        if any(buffer.raced for buffer in self.plan.uses.buffers):
+            extra |= ANY
+        return FAILURE | extra if self._was_failed else self.allowed | extra
+
+    def _wait(self) -> bool:
+        if self.fence is None:
+            return True
+        started = time.monotonic()
+        try:
+            self.fence.wait(_SETTLE_SECONDS)
+        except FenceError:
+            return False
+        except TimeoutError:
+            raise Violation(f"{self.plan}: no fence after {time.monotonic() - started:.0f} s") from None
+        return True
+
+    def _check_timing(self, info: FencedExecutionInfo) -> None:
+        measured = self.plan.config.measure_timing and info.status in OK
+        figures = (info.timing_launched, info.timing_fenced)
+        given = any(value != -1 for t in figures for value in (t.time_on_device_ns, t.time_in_driver_ns))
+        require(measured or not given, f"{self.plan}: {figures}, though nothing is to be measured")

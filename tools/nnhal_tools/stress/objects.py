@@ -1,0 +1,54 @@
+"""Reusable executions and bursts, with the requests that they are used for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import count
+
+from nnhal.remote import RemoteBurst, RemoteExecution
+from nnhal_tools.stress import wire
+from nnhal_tools.stress.buffers import Prepared
+from nnhal_tools.stress.launches import Launch
+from nnhal_tools.stress.plan import Plan
+
+
+@dataclass(eq=False)
+class Execution:
+    """A reusable execution, and its launch if it has one that was not settled."""
+
+    plan: Plan
+    remote: RemoteExecution
+    launch: Launch | None = None
+    on_channel: bool = False
+
+
+@dataclass(eq=False)
+class Burst:
+    """A burst with its requests. Its memory has tokens of its own, or those that the remote burst gives."""
+
+    prepared: Prepared
+    remote: RemoteBurst
+    named: bool
+    plans: list[Plan] = field(default_factory=list)
+    tokens: dict[int, int] = field(default_factory=dict)
+    """By the identity of blocks that it has."""
+    _numbers: count[int] = field(default_factory=count)
+
+    @property
+    def wire(self) -> wire.WireBurst:
+        """It without its channel."""
+        return wire.WireBurst(self.prepared.remote.calls, self.remote.handle)
+
+    def tokens_of(self, plan: Plan) -> list[int]:
+        """One for each pool of a request."""
+        for block in plan.blocks:
+            if id(block) not in self.tokens:
+                self.tokens[id(block)] = next(self._numbers)
+        known = [self.tokens[id(block)] for block in plan.blocks]
+        return known + [-1] * (len(plan.request.pools) - len(known))
+
+    def drop(self, plan: Plan) -> None:
+        """Never use a request again, nor the tokens of its memory."""
+        self.plans.remove(plan)
+        for block in plan.blocks:
+            self.tokens.pop(id(block), None)

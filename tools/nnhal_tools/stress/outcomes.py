@@ -1,0 +1,76 @@
+"""What may come back from a call, and what is a violation of the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Generic, TypeVar, cast
+
+from nnhal.errors import HalError
+from nnhal.types import ErrorStatus
+from nnhal_hosting.rpc import defect
+
+T = TypeVar("T")
+Statuses = frozenset[ErrorStatus]
+
+OK: Statuses = frozenset({ErrorStatus.NONE})
+INVALID: Statuses = frozenset({ErrorStatus.INVALID_ARGUMENT})
+FAILURE: Statuses = frozenset({ErrorStatus.GENERAL_FAILURE})
+MISSED: Statuses = frozenset({ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_DEADLINE_PERSISTENT})
+REFUSED = INVALID | FAILURE
+NOTHING: Statuses = frozenset()
+"""Where there cannot be room enough."""
+ANY = OK | REFUSED
+"""Where other threads use the same objects: whether they are busy, filled or released is not known."""
+_EXHAUSTED: Statuses = frozenset({ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT})
+_DEFECTS = (defect().message, "the driver failed; its log says why")
+
+
+class Violation(Exception):  # noqa: N818 - what was found, not what went wrong here
+    """Something that the contract forbids. The message says what came and what was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[T]):
+    """A status that is allowed, and with NONE what was returned."""
+
+    status: ErrorStatus
+    _value: T | None = None
+
+    @property
+    def value(self) -> T:
+        """What was returned. Only after NONE."""
+        assert self
+        return cast(T, self._value)
+
+    def __bool__(self) -> bool:
+        return self.status == ErrorStatus.NONE
+
+
+def ask(call: Callable[[], T], allowed: Collection[ErrorStatus] = OK, takes: bool = True) -> Answer[T]:
+    """Make a call. ``takes`` says whether it takes a resource, of which there may be no more.
+
+    Raises Violation where the status is none of those that are allowed, or stands for a defect of the device.
+    """
+    try:
+        value = call()
+    except HalError as error:
+        if error.message in _DEFECTS:
+            raise Violation(f"the device has a defect: {error}") from error
+        if error.status in allowed or (takes and error.status in _EXHAUSTED):
+            return Answer(error.status)
+        raise Violation(f"{error}; allowed: {describe(allowed)}") from error
+    if ErrorStatus.NONE not in allowed:
+        raise Violation(f"NONE; allowed: {describe(allowed)}")
+    return Answer(ErrorStatus.NONE, value)
+
+
+def require(condition: bool, what: str) -> None:
+    """Raise Violation where something does not hold."""
+    if not condition:
+        raise Violation(what)
+
+
+def describe(statuses: Collection[ErrorStatus]) -> str:
+    """Names of statuses."""
+    return ", ".join(status.name for status in sorted(statuses))

@@ -1,0 +1,57 @@
+"""What the threads of a session share: any of them may use, replace or release it at any moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from nnhal.remote import CompilationCache, RemoteBuffer, RemoteBurst, RemoteDevice, RemoteExecution, RemoteLauncher
+from nnhal.types import BufferRole
+from nnhal_tools.stress.buffers import Prepared
+from nnhal_tools.stress.memory import new_file
+from nnhal_tools.stress.plan import Plan
+from nnhal_tools.stress.specimens import Specimen
+
+
+@dataclass
+class Shared:
+    """One object of each kind, for a model that every device has. The request's inputs never change."""
+
+    plan: Plan
+    execution: RemoteExecution
+    burst: RemoteBurst
+    launcher: RemoteLauncher
+    buffer: RemoteBuffer
+    cache: CompilationCache
+    synchronous: bool
+    """Whether the device returns no fences."""
+
+    @property
+    def prepared(self) -> Prepared:
+        """The prepared model."""
+        return self.plan.prepared
+
+
+def share(device: RemoteDevice, specimen: Specimen, random: Random) -> Shared:
+    """New objects of every kind. Raises HalError."""
+    files = device.number_of_cache_files_needed()
+    cache = CompilationCache(
+        tuple(new_file() for _ in range(files.num_model_cache)),
+        tuple(new_file() for _ in range(files.num_data_cache)),
+        random.randbytes(32),
+    )
+    prepared = Prepared(specimen, device.prepare_model(specimen.model, cache=cache))
+    plan = Plan(prepared, random)
+    execution = prepared.remote.create_reusable_execution(plan.request, plan.config)
+    started = execution.execute_fenced()
+    if started.fence is not None:
+        started.fence.wait()
+    return Shared(
+        plan,
+        execution,
+        prepared.remote.configure_execution_burst(),
+        device.open_launcher(),
+        device.allocate([prepared.remote], [BufferRole(0, 0)], [BufferRole(0, 0)]),
+        cache,
+        started.fence is None,
+    )

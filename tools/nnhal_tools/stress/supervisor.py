@@ -1,0 +1,146 @@
+"""Running sessions against a device, killing some of them, and seeing what is left."""
+
+from __future__ import annotations
+
+import itertools
+import selectors
+import time
+from collections.abc import Callable, Iterator
+from random import Random
+
+from nnhal.errors import NnhalError
+from nnhal.remote import RemoteDevice
+from nnhal_tools.stress.buffers import Prepared
+from nnhal_tools.stress.client import Client
+from nnhal_tools.stress.holdings import holdings_of, leftovers, resident_bytes
+from nnhal_tools.stress.outcomes import Violation
+from nnhal_tools.stress.plan import Plan
+from nnhal_tools.stress.report import Finding, StressReport
+from nnhal_tools.stress.specimens import create_specimens
+
+HANG_SECONDS = 60.0
+_CLEAN_SECONDS = 20.0
+"""What a device may take until it has released what the last session had."""
+_WARM_UP = 0.3
+"""The part of the time after which the device's memory should grow no more."""
+RESIDENT_GROWTH_BYTES = 48 << 20
+"""Threads that stay and free memory that allocators keep; not what any object leaves behind each time."""
+_TICK_SECONDS = 0.02
+
+
+def run_stress(
+    device: RemoteDevice,
+    name: str,
+    seconds: float,
+    sessions: int,
+    seed: int,
+    progress: Callable[[StressReport, float], None] = lambda *_: None,
+) -> StressReport:
+    """Run ``sessions`` at a time for ``seconds``, some killed and others in their place.
+
+    ``device`` is a session of the caller's own; nobody else may use the device meanwhile. Raises OSError where the
+    device's process may not be looked at.
+    """
+    report = StressReport(name, seed)
+    started = time.monotonic()
+    _execute_once(device, report, "a first execution")
+    if report.findings:
+        return report
+    before = holdings_of(device)
+    seeds = _seeds(seed)
+
+    def phase(until: float) -> bool:
+        """Run and clean up; False where there is no use in going on."""
+        _Phase(device, sessions, seeds, report).run(until, lambda: progress(report, time.monotonic() - started))
+        if _answers(device, report):
+            report.leftovers = leftovers(device, before, _CLEAN_SECONDS)
+            return not report.leftovers
+        return False
+
+    if phase(started + _WARM_UP * seconds):
+        resident = resident_bytes(device)
+        if phase(started + seconds):
+            report.resident_growth_bytes = resident_bytes(device) - resident
+            if report.resident_growth_bytes > RESIDENT_GROWTH_BYTES:
+                report.leftovers = [f"{report.resident_growth_bytes >> 20} MiB more in RAM than after the warm-up"]
+            _execute_once(device, report, "a last execution")
+    report.seconds = time.monotonic() - started
+    return report
+
+
+class _Phase:
+    """Sessions until some moment, and then their ends."""
+
+    def __init__(self, device: RemoteDevice, sessions: int, seeds: Iterator[int], report: StressReport) -> None:
+        self._device = device
+        self._sessions = sessions
+        self._seeds = seeds
+        self._report = report
+        self._selector = selectors.DefaultSelector()
+        self._clients: set[Client] = set()
+
+    def run(self, until: float, tick: Callable[[], None]) -> None:
+        """Run to the end. Ends at once where the device dies."""
+        with self._selector:
+            try:
+                while time.monotonic() < until and not self._device.gone:
+                    while len(self._clients) < self._sessions:
+                        self._start()
+                    self._listen()
+                    tick()
+                self._end(tick)
+            finally:
+                for client in self._clients:
+                    client.kill()
+                    client.end()
+
+    def _start(self) -> None:
+        client = Client(self._device.endpoint, next(self._seeds), self._report)
+        self._clients.add(client)
+        self._selector.register(client.reader, selectors.EVENT_READ, client)
+
+    def _listen(self) -> None:
+        for key, _ in self._selector.select(_TICK_SECONDS):
+            client: Client = key.data
+            if not client.read():
+                self._selector.unregister(client.reader)
+                self._clients.remove(client)
+                client.end()
+        for client in self._clients:
+            client.mind(HANG_SECONDS)
+
+    def _end(self, tick: Callable[[], None]) -> None:
+        """Ask the sessions to end, and wait until they have. One that hangs is found and killed."""
+        for client in self._clients:
+            client.stop()
+        while self._clients:
+            self._listen()
+            tick()
+
+
+def _seeds(seed: int) -> Iterator[int]:
+    random = Random(seed)
+    return (random.getrandbits(48) for _ in itertools.count())
+
+
+def _answers(device: RemoteDevice, report: StressReport) -> bool:
+    """Whether the device is alive and answers; it is a violation where it does not."""
+    try:
+        device.identity(_CLEAN_SECONDS)
+    except NnhalError as error:
+        report.findings.append(Finding(report.seed, 0, 0, "when the sessions were over", "", str(error)))
+        return False
+    return True
+
+
+def _execute_once(device: RemoteDevice, report: StressReport, what: str) -> None:
+    """A plain execution, which must work."""
+    random = Random(0)
+    specimen = create_specimens(random)[0]
+    try:
+        prepared = Prepared(specimen, device.prepare_model(specimen.model))
+        plan = Plan(prepared, random)
+        plan.verify(prepared.remote.execute(plan.request, plan.config))
+        prepared.remote.release()
+    except (NnhalError, Violation) as error:
+        report.findings.append(Finding(report.seed, 0, 0, what, specimen.name, str(error)))

@@ -1,0 +1,26 @@
+"""One device process for as long as something needs it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from nnhal.endpoint import Endpoint
+from nnhal.remote import RemoteDevice
+from nnhal_hosting.supervision import Child
+
+
+@contextmanager
+def single_device(driver: str, client_name: str) -> Iterator[RemoteDevice]:
+    """A session with a process of a driver, which ends with the context. Raises StartError."""
+    with tempfile.TemporaryDirectory(prefix="nnhal-") as directory:
+        endpoint = Endpoint(Path(directory) / "device")
+        child = Child("nnhal_devices", [driver, "--endpoint", str(endpoint.directory)])
+        try:
+            child.wait_until_ready()
+            with RemoteDevice(endpoint, client_name) as remote:
+                yield remote
+        finally:
+            child.stop()
