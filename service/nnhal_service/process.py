@@ -35,7 +35,7 @@ class FrameworkProcess:
         """Raises OSError or ValueError for an endpoint or settings of no use."""
         clients = Clients(partial(Client, rates=rates_of(settings), max_models=settings.max_models))
         limits = SessionLimits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
-        fleet = Fleet(devices)
+        fleet = self._fleet = Fleet(devices)
         runs = ClientModelRuns()
 
         def usage() -> ClientModelUsage:
@@ -62,6 +62,7 @@ class FrameworkProcess:
 
     def __enter__(self) -> FrameworkProcess:
         with ExitStack() as undo:
+            undo.callback(self._fleet.close)
             undo.enter_context(self._native)
             if self._front_door is not None:
                 undo.enter_context(self._front_door)

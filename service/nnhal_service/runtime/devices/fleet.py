@@ -1,4 +1,4 @@
-"""The devices that the framework knows."""
+"""The fleet: the devices that the framework knows, by name."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _log = structlog.get_logger(__name__)
 
 
 class Fleet:
-    """Devices by name, in order of preference. Connects when a device is first needed, and again when it came back.
+    """Devices by name, in order of preference. A device is connected when it is first needed, and when it comes back.
 
-    A device is registered when it is connected: it says what it is, and a process that fails to, takes too long, or
-    answers against the rules is refused as long as it runs. What a name was first registered as holds for the life of
-    the fleet: a process of another identity that comes up under the name is refused too, since plans were made for the
-    first one. Starting what was registered, or the framework anew, ends that. Other devices are not affected.
+    A device is registered when it is connected: the process says what it is, and one that fails to, takes too long, or
+    breaks the rules is refused as long as it runs. The first identity under a name holds for the life of the fleet: a
+    process with another identity is refused, since plans were made for the first one, until the registered device or
+    the framework is started again. Other devices are not affected.
 
-    A process that is there and does not answer, as one that was stopped, costs a caller ``patience``, and those that
-    follow less: it is connected in a thread of its own, which goes on when the process does.
+    A process that does not answer, for example because it was stopped, costs a caller ``patience``, and later callers
+    less: it is connected in a thread of its own, which continues when the process does.
 
     Safe to use from several threads.
     """
@@ -42,8 +42,8 @@ class Fleet:
         getter_seconds: float = _GETTER_SECONDS,
         patience: float = _PATIENCE_SECONDS,
     ) -> None:
-        """``getter_seconds`` is what a device may take for each thing that it says of itself, ``patience`` how long it
-        may be silent.
+        """``getter_seconds`` is how long a device may take to answer each question about itself, ``patience`` how long
+        it may be silent.
         """
         self._entries = {
             name: Registration(name, endpoint, getter_seconds, patience) for name, endpoint in endpoints.items()
@@ -51,13 +51,13 @@ class Fleet:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All devices, whether they answer or not."""
+        """The names of all devices, whether they answer or not."""
         return tuple(self._entries)
 
     def get(self, name: str) -> FleetMember:
-        """A device.
+        """The device of that name.
 
-        Raises DeadObjectError where it is not there, DEVICE_UNAVAILABLE where it is refused or does not answer, and
+        Raises DeadObjectError if it is not there, DEVICE_UNAVAILABLE if it is refused or does not answer, and
         LookupError for an unknown name.
         """
         if name not in self._entries:
@@ -65,9 +65,9 @@ class Fleet:
         return self._entries[name].member()
 
     def awaited(self, name: str, dead: FleetMember | None = None) -> FleetMember:
-        """A device; one that has died lately is waited for, since somebody may start it again. Raises as ``get``.
+        """The device of that name; one that has died recently is awaited, since it may be restarted. Raises as ``get``.
 
-        ``dead`` is known to be so from a call, which may be before its session is seen to have ended.
+        ``dead`` has failed in a call as a dead process does, perhaps before the end of its session was noticed.
         """
         until = time.monotonic() + RETURN_SECONDS
         while True:
@@ -81,11 +81,11 @@ class Fleet:
             _never.wait(_RETURN_PAUSE_SECONDS)
 
     def is_there(self, name: str) -> bool:
-        """Whether a device is connected at this moment, without waiting; one that is not is connected meanwhile."""
+        """Whether a device is connected at this moment. Does not wait, but starts to connect one that is not."""
         return self._entries[name].is_there()
 
     def available(self, names: Sequence[str] = ()) -> list[FleetMember]:
-        """Those of the named devices that answer at this moment, in the order given; of all where none are named."""
+        """The named devices, or all if none are named, that answer at this moment, in the order given."""
         members = []
         for name in names or self.names:
             with suppress(NnhalError):

@@ -1,4 +1,4 @@
-"""One device of the fleet: the process that answers to a name, and what the name was registered as."""
+"""One device of the fleet: the process behind a name, and the identity that the name was registered with."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from nnhal.remote import DeviceIdentity, RemoteDevice
 from nnhal.types import Capabilities, DeviceType, ErrorStatus, Extension
 
 RETURN_SECONDS = 10.0
-"""How long after its death a device may be expected back."""
+"""How long after its death a device is expected back."""
 _CLIENT_NAME = "nnhal-framework"
 _IMPATIENCE_SECONDS = 0.5
-"""What a caller waits for a device that has kept others waiting for long."""
+"""How long a caller waits for a device that has exceeded the patience of another caller."""
 _LOOK_SECONDS = 0.05
-"""Between attempts to connect a device that nobody waits for."""
+"""Between attempts to connect a device that no caller waits for."""
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class FleetMember:
-    """A device that answers, and what it said of itself."""
+    """A device that answers, with its identity."""
 
     name: str
     remote: RemoteDevice
@@ -39,22 +39,22 @@ class FleetMember:
 
     @property
     def type(self) -> DeviceType:
-        """What kind of processor it is."""
+        """The kind of processor."""
         return self.identity.type
 
     @property
     def capabilities(self) -> Capabilities:
-        """Its performance figures."""
+        """The performance figures."""
         return self.identity.capabilities
 
     @property
     def extensions(self) -> tuple[Extension, ...]:
-        """The extensions that it knows."""
+        """The extensions that it supports."""
         return self.identity.extensions
 
 
 class Registration:
-    """One name: the process that answers to it, or why that is refused, and what the name was registered as."""
+    """One name: the process behind it, or why that is refused, and the identity that was registered."""
 
     def __init__(self, name: str, endpoint: Endpoint, getter_seconds: float, patience: float) -> None:
         self._name = name
@@ -73,11 +73,11 @@ class Registration:
 
     @property
     def may_return(self) -> bool:
-        """Whether it was there, and died lately."""
+        """Whether it died recently."""
         return self._died is not None and time.monotonic() - self._died < RETURN_SECONDS
 
     def member(self) -> FleetMember:
-        """The device. Raises as ``Fleet.get``."""
+        """The device. Raises as ``Fleet.get`` does."""
         with self._lock:
             self._notice_death()
             attempt = None if self._remote is not None else self._attempt or self._begin()
@@ -89,7 +89,7 @@ class Registration:
         return FleetMember(self._name, remote, self._identity)
 
     def is_there(self) -> bool:
-        """See ``Fleet.is_there``."""
+        """As ``Fleet.is_there``."""
         with self._lock:
             self._notice_death()
             now = time.monotonic()
@@ -116,13 +116,13 @@ class Registration:
         self._remote = None
 
     def _begin(self) -> _Attempt:
-        """Begin to connect. There is one attempt at a time; the lock is held."""
+        """Start to connect. There is one attempt at a time; the lock is held."""
         attempt = self._attempt = _Attempt(time.monotonic(), Future())
         threading.Thread(target=self._try, args=(attempt,), name=f"connect-{self._name}", daemon=True).start()
         return attempt
 
     def _await(self, attempt: _Attempt) -> tuple[RemoteDevice, str]:
-        """What comes of an attempt. Raises DEVICE_UNAVAILABLE where that takes too long."""
+        """The outcome of an attempt. Raises DEVICE_UNAVAILABLE if it takes too long."""
         patience = _IMPATIENCE_SECONDS if self._kept_waiting else self._patience
         try:
             return attempt.outcome.result(max(0.0, attempt.started + patience - time.monotonic()))
@@ -130,11 +130,11 @@ class Registration:
             if not self._kept_waiting:
                 _log.warning("a device does not answer", device=self._name)
             self._kept_waiting = True
-            message = f"device {self._name!r} is there and has not answered for {patience} s"
+            message = f"device {self._name!r} has not answered for {patience} s"
             raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, message) from None
 
     def _try(self, attempt: _Attempt) -> None:
-        """Make an attempt, and tell those who wait what came of it."""
+        """Make an attempt, and hand its outcome to those who wait."""
         try:
             remote, refusal = self._connect()
         except BaseException as error:
@@ -152,7 +152,7 @@ class Registration:
         attempt.outcome.set_result((remote, refusal))
 
     def _connect(self) -> tuple[RemoteDevice, str]:
-        """Open a session; it stays open where the device is refused, so that its end is noticed."""
+        """Open a session. It stays open if the device is refused, so that its end is noticed."""
         try:
             remote = RemoteDevice(self._endpoint, _CLIENT_NAME, self._patience)
         except DeadObjectError:
@@ -170,9 +170,9 @@ class Registration:
         return remote, refusal
 
     def _register(self, remote: RemoteDevice) -> str:
-        """Learn what a device is; the reason where it is to be refused.
+        """Learn a device's identity; returns the reason if it is to be refused, else an empty string.
 
-        Raises DeadObjectError where it dies, TransportError where it does not answer at all.
+        Raises DeadObjectError if it dies, TransportError if it does not answer at all.
         """
         try:
             identity = remote.identity(self._getter_seconds)
@@ -181,21 +181,21 @@ class Registration:
             raise
         except NnhalError as error:
             if isinstance(error, TransportError) and not remote.responds:
-                raise  # it has stopped, and may go on
+                raise  # it has stopped, and may continue
             return str(error)
         self._identity = self._identity or identity
         if identity == self._identity:
             return ""
         different = ", ".join(self._identity.differences(identity))
         return (
-            f"it was registered as {self._identity.version!r}; what answers now is {identity.version!r} and differs in "
-            f"{different}"
+            f"it was registered as {self._identity.version!r}; the process there now is {identity.version!r} and "
+            f"differs in {different}"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """To connect to a device: when it began, and the session that comes of it with the reason of a refusal."""
+    """An attempt to connect: when it started, and the session that it yields with the reason of a refusal."""
 
     started: float
     outcome: Future[tuple[RemoteDevice, str]]

@@ -1,4 +1,4 @@
-"""What a client binds to the inputs and outputs of a model."""
+"""What a client binds to the inputs and outputs of a model, and the slots that follow."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 
 @dataclass(frozen=True, slots=True)
 class TensorBinding:
-    """Where one input or output of the model lies: the location's pool index is into the caller's pools.
+    """The memory of one input or output of the model: a location, whose pool index refers to the caller's pools.
 
-    ``memory`` takes the place of the location. ``omitted`` says that an optional input has no value.
+    ``memory`` replaces the location. ``omitted`` says that an optional input has no value.
     """
 
     name: str
@@ -33,23 +33,24 @@ class TensorBinding:
 
 @dataclass(frozen=True, slots=True)
 class Bindings:
-    """What a client has tied a model to: inputs and outputs by operand of main, and how it is to run.
-
-    ``missed`` is told the devices that were gone in a run; ``released`` is called before executions are.
-    """
+    """What a client has bound a model to, and how it is to run."""
 
     inputs: Mapping[int, TensorBinding]
+    """By operand of main."""
     outputs: Mapping[int, TensorBinding]
+    """By operand of main."""
     pools: Sequence[Memory]
     config: ExecutionConfig
     missed: Callable[[frozenset[str]], None]
+    """Called with the devices that were gone in a run."""
     released: Callable[[], None]
+    """Called before executions are released."""
 
 
 def bindings_of(
     tensors: Sequence[ImportedTensor], bindings: Sequence[TensorBinding], what: str
 ) -> dict[int, TensorBinding]:
-    """The bindings by operand of main. Raises INVALID_ARGUMENT unless every tensor has exactly one."""
+    """The bindings by operand of main. Raises INVALID_ARGUMENT unless each tensor has exactly one."""
     given = {binding.name: binding for binding in bindings}
     wanted = {tensor.name: tensor for tensor in tensors}
     if given.keys() != wanted.keys() or len(given) != len(bindings):
@@ -63,9 +64,9 @@ def client_slots(
     pools: Sequence[Memory],
     dimensions: Sequence[Dimensions],
 ) -> dict[int, Slot]:
-    """Where the client's tensors lie, by operand of main; ``dimensions`` are those of main's operands as far as known.
+    """The slots of the client's tensors, by operand of main; ``dimensions`` are those of main's operands.
 
-    Raises INVALID_ARGUMENT for a pool that is none, and an output that is left out.
+    Raises INVALID_ARGUMENT for an unknown pool, and for an output that is omitted.
     """
     outputs = {tensor.operand for tensor in prepared.imported.outputs}
     slots: dict[int, Slot] = {}
@@ -77,7 +78,7 @@ def client_slots(
         stated = binding.dimensions or (() if 0 in declared.dimensions else declared.dimensions)
         if binding.omitted:
             if is_output:
-                invalid_argument(f"output {binding.name} is left out, expected that of inputs only")
+                invalid_argument(f"output {binding.name} is omitted; only an input may be")
             slots[operand] = OmittedSlot(element, stated)
         elif binding.memory is not None:
             if not is_output and not stated:
@@ -96,7 +97,7 @@ def client_slots(
 def arena_slots(
     prepared: PreparedPlan, manager: FallbackMemoryManager, memory: FallbackMemory, dimensions: Sequence[Dimensions]
 ) -> dict[int, Slot]:
-    """Where the values between steps lie that have a place in an arena, by operand of main."""
+    """The slots of the values between steps that are in an arena, by operand of main."""
     slots: dict[int, Slot] = {}
     for operand, place in manager.layout.placements.items():
         element = Element(prepared.imported.model.main.operands[operand].type, prepared.element_sizes)
@@ -118,7 +119,7 @@ def _in_memory(element: Element, stated: Dimensions, memory: BoundMemory, expect
 
 
 class UsedMemory:
-    """Asked before a run, and told after it. ``dimensions`` are those of main's operands as far as known."""
+    """The memory of domains that a context reads and writes: checked before a run, and noted after it."""
 
     def __init__(
         self,
@@ -135,7 +136,7 @@ class UsedMemory:
         return not (self._read or self._written)
 
     def require_usable(self) -> None:
-        """Before any device is called. Raises as ``BoundMemory.require_readable`` and ``require_alive``."""
+        """Check it before any device is called. Raises as ``BoundMemory.require_readable`` and ``require_alive`` do."""
         for memory, dimensions in self._read:
             memory.require_readable(dimensions)
         for _, memory, _ in self._written:
@@ -147,6 +148,6 @@ class UsedMemory:
             memory.written(reported.get(name, dimensions), True)
 
     def note_failed(self) -> None:
-        """A run has failed: its outputs hold nothing that is of use."""
+        """Note the end of a run that failed: its outputs are uninitialised."""
         for _, memory, _ in self._written:
             memory.written((), False)

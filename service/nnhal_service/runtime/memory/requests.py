@@ -1,4 +1,4 @@
-"""The request of a step: its values, wherever they lie."""
+"""The request of a step, and the order of steps that share memory."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from nnhal_service.runtime.memory.slots import MemoryRange, Slot
 
 
 def request_of(inputs: Sequence[Slot], outputs: Sequence[Slot], own: bool) -> Request:
-    """The request of a step, with the pools that it uses and no others.
+    """The request of a step, with only the pools that it uses.
 
-    ``own`` says that the step runs where the plan has it. Raises as ``Slot.to_read`` and ``Slot.to_write``.
+    ``own`` says that the step runs on its own device. Raises as ``Slot.to_read`` and ``Slot.to_write`` do.
     """
     pools: dict[int, tuple[int, RequestMemoryPool]] = {}
 
@@ -33,7 +33,7 @@ def request_of(inputs: Sequence[Slot], outputs: Sequence[Slot], own: bool) -> Re
 
 
 def pool_key(pool: RequestMemoryPool) -> int:
-    """What tells one pool of a request from another: tokens by their value, which is above 0, memory by identity."""
+    """A key that distinguishes the pools of a request: the token, which is above 0, or the memory's identity."""
     return -pool if isinstance(pool, int) else id(pool)
 
 
@@ -56,9 +56,9 @@ class Access(NamedTuple):
 
 
 def dependencies(steps: Sequence[Sequence[Access]]) -> list[tuple[int, ...]]:
-    """For each step the earlier ones that must have ended before it begins; without those that follow from the others.
+    """For each step the earlier steps that must end before it begins, without those that other dependencies imply.
 
-    Values that share bytes of an arena order their steps as much as a value that is passed.
+    Values that share bytes of an arena order their steps just as a value that is passed does.
     """
     ancestors: list[int] = []  # sets of steps as bits
     found: list[tuple[int, ...]] = []
@@ -76,7 +76,7 @@ def dependencies(steps: Sequence[Sequence[Access]]) -> list[tuple[int, ...]]:
 
 
 def accesses_of(inputs: Sequence[Slot], outputs: Sequence[Slot]) -> list[Access]:
-    """What a step touches that reads and writes these where it runs as planned. Raises HalError, or TransportError."""
+    """What a step touches that reads and writes these slots on its own device. Raises HalError or TransportError."""
     return [
         *(_access(slot.to_read(own=True), False) for slot in inputs if slot.has_value),
         *(_access(slot.to_write(own=True), True) for slot in outputs),
@@ -84,5 +84,5 @@ def accesses_of(inputs: Sequence[Slot], outputs: Sequence[Slot]) -> list[Access]
 
 
 def _access(place: MemoryRange, is_write: bool) -> Access:
-    """A device's own buffer is one thing, whatever its size."""
+    """The bytes of one value. A device's own buffer counts as a whole, whatever its size."""
     return Access(pool_key(place.pool), place.offset, place.offset + max(place.length, 1), is_write)

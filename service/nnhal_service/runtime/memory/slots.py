@@ -1,4 +1,4 @@
-"""Where the values of a context lie, and what is known of their dimensions."""
+"""Slots: where the values of a context lie, and what is known of their dimensions."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from nnhal.types.layout import MAX_OPERAND_BYTES, Dimensions, combine, describe
 from nnhal_service.runtime.memory.domains import BoundMemory
 
 _WASTE = 5
-"""A buffer that grows takes a fifth more than it has to, so that the next run finds it large enough."""
+"""A buffer grows by a fifth more than it must, so that it is large enough for the next run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """An operand's type; ``sizes`` are those of extension types."""
+    """The element type of an operand; ``sizes`` has those of extension types."""
 
     code: int
     sizes: Mapping[int, int]
 
     def size(self, dimensions: Dimensions) -> int:
-        """Bytes of a value; 0 where something is unknown."""
+        """Bytes of a value; 0 if a dimension is unknown."""
         return size_in_bytes(self.code, dimensions, self.sizes)
 
     @property
@@ -37,7 +37,7 @@ class Element:
 
 
 class MemoryRange(NamedTuple):
-    """A range of memory, in bytes; all of it where it is a device's own."""
+    """A range of memory, in bytes; a device's own buffer is used as a whole."""
 
     pool: RequestMemoryPool
     offset: int = 0
@@ -48,9 +48,9 @@ class MemoryRange(NamedTuple):
 class Slot(ABC):
     """Where one value lies.
 
-    ``stated`` are the dimensions that model and binding say, ``dimensions`` those of the value as far as known.
-    ``expected`` are those that model and binding leave open and the model's inputs make it have, where it is the
-    client's. ``name`` is that of the model's output, empty for all else.
+    ``stated`` are the dimensions that model and binding give, ``dimensions`` those of the current value. ``expected``
+    are, for a value of the client, those that follow from the model's inputs if model and binding leave some unknown.
+    ``name`` is the name of the model's output; empty for every other value.
     """
 
     def __init__(self, element: Element, stated: Dimensions, name: str = "", expected: Dimensions = ()) -> None:
@@ -63,32 +63,32 @@ class Slot(ABC):
 
     @property
     def has_value(self) -> bool:
-        """Whether there is anything; else the input is omitted."""
+        """Whether there is a value; otherwise the input is omitted."""
         return True
 
     @property
     def has_room(self) -> bool:
-        """Whether the value may fit, by what is known before it is there."""
+        """Whether the value may fit, by what is known before it is written."""
         return True
 
     @abstractmethod
     def to_read(self, own: bool) -> MemoryRange:
-        """Where the value is. ``own``: the step runs where the plan has it. Raises HalError, or TransportError."""
+        """Where the value is. ``own``: the step runs on its own device. Raises HalError or TransportError."""
 
     @abstractmethod
     def to_write(self, own: bool) -> MemoryRange:
-        """Where the value is to go. Raises as ``to_read``."""
+        """Where the value is to be written. Raises as ``to_read`` does."""
 
     def forget(self) -> None:
-        """The value is written anew: what was learnt of it does not hold any more."""
+        """Forget what was learnt of the value; it is about to be written again."""
         self.dimensions = self.stated
 
     def learn(self, dimensions: Dimensions) -> bool:
-        """Make room for a value that did not fit, of dimensions as far as known; whether there is more than before."""
+        """Grow for a value that did not fit; returns whether there is more room than before."""
         return False
 
     def written(self, own: bool, dimensions: Dimensions) -> None:
-        """A step has written it, with these dimensions where it said any. Raises HalError where they cannot be."""
+        """Note that a step has written it, with the dimensions that it reported. Raises HalError if they contradict."""
         known = combine(self.stated, dimensions) if 0 not in dimensions else dimensions
         if known is None:
             general_failure(
@@ -97,12 +97,12 @@ class Slot(ABC):
         self.dimensions = known
 
     def read(self) -> Bytes:
-        """A copy of the value, for the runtime itself. Raises as ``to_read``."""
+        """A copy of the value, for the framework itself. Raises as ``to_read`` does."""
         place = self.to_read(own=False)
         return self._open(place.pool).read(place.offset, place.length)
 
     def store(self, value: Bytes, dimensions: Dimensions) -> bool:
-        """Write the value, by the runtime itself; whether there is room for it. Raises as ``to_write``."""
+        """Write the value, by the framework itself; returns whether it fits. Raises as ``to_write`` does."""
         self.forget()
         self.dimensions = dimensions
         place = self.to_write(own=False)
@@ -113,7 +113,7 @@ class Slot(ABC):
         return True
 
     def _open(self, memory: RequestMemoryPool, writable: bool = False) -> Pool:
-        """Memory to be used here; it is mapped once."""
+        """Map memory in this process; it is mapped once."""
         if isinstance(memory, int):
             general_failure("a device's own memory is used on the host")
         key, pool = self._opened or (None, None)
@@ -124,7 +124,7 @@ class Slot(ABC):
 
 
 class HostSlot(Slot):
-    """A range of memory that is there already: the client's, or of an arena."""
+    """A range of memory that exists already: the client's, or in an arena."""
 
     def __init__(
         self, element: Element, stated: Dimensions, place: MemoryRange, name: str = "", expected: Dimensions = ()
@@ -134,18 +134,15 @@ class HostSlot(Slot):
 
     @property
     def has_room(self) -> bool:
-        """See Slot."""
         return self.element.size(self.expected) <= self._place.length
 
     def to_read(self, own: bool) -> MemoryRange:
-        """See Slot."""
         size = self.element.size(self.dimensions) if self.dimensions != self.stated else 0
         if size > self._place.length:
             general_failure(f"a value takes {size} bytes, and its memory has {self._place.length}")
         return self._place._replace(length=size, padding=0) if size else self._place
 
     def to_write(self, own: bool) -> MemoryRange:
-        """See Slot."""
         size = self.element.size(self.expected)
         return self._place._replace(length=size) if 0 < size < self._place.length else self._place
 
@@ -155,20 +152,17 @@ class OmittedSlot(Slot):
 
     @property
     def has_value(self) -> bool:
-        """See Slot."""
         return False
 
     def to_read(self, own: bool) -> MemoryRange:
-        """See Slot."""
         general_failure("a value that is needed has been omitted")
 
     def to_write(self, own: bool) -> MemoryRange:
-        """See Slot."""
         return self.to_read(own)
 
 
 class GrowingSlot(Slot):
-    """Memory of the framework's own, as much as turns out to be needed. It is kept from one run to the next."""
+    """Memory of the framework that grows as needed, and is kept from one run to the next."""
 
     def __init__(self, element: Element, stated: Dimensions) -> None:
         super().__init__(element, stated)
@@ -176,20 +170,18 @@ class GrowingSlot(Slot):
         self._capacity = 0
 
     def to_read(self, own: bool) -> MemoryRange:
-        """See Slot."""
         size = self.element.size(self.dimensions)
         if self._memory is None or size > self._capacity:
             general_failure(f"a value takes {size} bytes, and its memory has {self._capacity}")
         return MemoryRange(self._memory, 0, size or self._capacity)
 
     def to_write(self, own: bool) -> MemoryRange:
-        """See Slot."""
         size = self.element.size(self.dimensions)
         memory = self._at_least(size or self.element.least)
         return MemoryRange(memory, 0, size or self._capacity)
 
     def learn(self, dimensions: Dimensions) -> bool:
-        """See Slot. Twice as much where the dimensions do not say."""
+        """Grow; to twice the size if the dimensions do not determine it."""
         needed = self.element.size(dimensions) or 2 * self._capacity
         if not self._capacity < needed <= MAX_OPERAND_BYTES:
             return False
@@ -197,7 +189,6 @@ class GrowingSlot(Slot):
         return True
 
     def store(self, value: Bytes, dimensions: Dimensions) -> bool:
-        """See Slot."""
         self._at_least(len(value))
         return super().store(value, dimensions)
 
@@ -208,7 +199,7 @@ class GrowingSlot(Slot):
 
 
 class DeviceSlot(Slot):
-    """A device's own buffer, which only the steps of the plan can use; for all else the value lies on the host."""
+    """A device's own buffer, which only the plan's steps on that device can use; others get a copy on the host."""
 
     def __init__(
         self, element: Element, stated: Dimensions, memory: BoundMemory, name: str = "", expected: Dimensions = ()
@@ -218,28 +209,26 @@ class DeviceSlot(Slot):
         self._staged: Memory | None = None
 
     def to_read(self, own: bool) -> MemoryRange:
-        """See Slot."""
         if own:
             return MemoryRange(self._memory.pool)
         memory = self._memory.to_host()
         return MemoryRange(memory, 0, self.element.size(combine(self._memory.dimensions, self.dimensions) or ()))
 
     def to_write(self, own: bool) -> MemoryRange:
-        """See Slot. Raises GENERAL_FAILURE where the host does not know how much memory it takes."""
+        """Where the value is to be written. Raises GENERAL_FAILURE if its size on the host is unknown."""
         if own:
             return MemoryRange(self._memory.pool)
         dimensions = combine(self.expected, self.dimensions) or ()
         size = self.element.size(dimensions)
         if not size:
             general_failure(
-                f"a buffer of {self._memory.device} has dimensions {describe(dimensions)}, and is to be written on "
-                "another device: expected all known"
+                f"a buffer of {self._memory.device} has dimensions {describe(dimensions)} and is to be written by "
+                "another device: expected all dimensions to be known"
             )
         self._staged = create_ashmem(size)
         return MemoryRange(self._staged, 0, size)
 
     def written(self, own: bool, dimensions: Dimensions) -> None:
-        """See Slot."""
         super().written(own, dimensions)
         known = combine(self.expected, self.dimensions) or self.dimensions
         if own:

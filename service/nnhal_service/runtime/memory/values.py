@@ -1,4 +1,4 @@
-"""The values of one context: which slot each operand of a plan is in, as control flow hands them on."""
+"""The values of one context: the slot of each operand of a plan, as control flow passes values on."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _CONSTANT = (OperandLifeTime.CONSTANT_COPY, OperandLifeTime.CONSTANT_POOL)
 
 
 class Values:
-    """``bound`` are the slots of operands of main: the model's own, and those that lie in an arena. ``dimensions`` are
-    those of all operands of main as far as known.
+    """``bound`` are the slots of operands of main that have memory: the client's, and those in an arena.
 
-    All others come into being when they are first asked for, and keep their memory from one run to the next.
+    ``dimensions`` are those of all operands of main. The other slots are made when they are first asked for, and keep
+    their memory from one run to the next.
     """
 
     def __init__(self, prepared: PreparedPlan, dimensions: Sequence[Dimensions], bound: Mapping[int, Slot]) -> None:
@@ -35,11 +35,11 @@ class Values:
         self._handed_on: dict[SourceOperand, Slot] = {}
 
     def reset(self) -> None:
-        """A run begins: nothing is handed on yet."""
+        """Begin a run: no value has been passed on yet."""
         self._handed_on.clear()
 
     def slot(self, operand: SourceOperand) -> Slot:
-        """Where an operand's value lies."""
+        """The slot of an operand's value."""
         found = self._handed_on.get(operand)
         if found is None and operand.scope == 0:
             found = self._bound.get(operand.operand)
@@ -50,15 +50,15 @@ class Values:
         return found
 
     def slots(self, operands: Sequence[SourceOperand]) -> list[Slot]:
-        """As ``slot``, for several."""
+        """The slots of several operands."""
         return [self.slot(operand) for operand in operands]
 
     def hand_on(self, slots: Sequence[Slot], operands: Sequence[SourceOperand]) -> None:
-        """Let operands of an inner scope be where values of the outer one are."""
+        """Pass values of an outer scope on to operands of an inner one, which then share their slots."""
         self._handed_on.update(zip(operands, slots, strict=True))
 
     def turns(self, operands: Sequence[SourceOperand], number: int) -> list[Slot]:
-        """Memory for the outputs of a loop's body, of which one round reads what the one before has written."""
+        """Slots for the outputs of a loop's body, in two sets: a round reads what the round before has written."""
         keys = [(number % 2, operand) for operand in operands]
         for key in keys:
             if key not in self._turns:

@@ -1,4 +1,4 @@
-"""Which plan a loaded model runs by, as devices come and go."""
+"""The plan that a loaded model runs by, which follows the devices as they come and go."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ from nnhal_service.partition import PlacementError
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 
 _LOOK_SECONDS = 0.05
-"""Between two looks for devices that are missing."""
+"""Between two checks for missing devices."""
 _LONGEST_PAUSE_SECONDS = 5.0
-"""Before what came back and could not be used is tried again: twice as long each time, up to this."""
+"""The longest pause before a device that came back but could not be used is tried again; pauses double."""
 _log = structlog.get_logger(__name__)
 
 
 class ActivePlan:
-    """``current`` is the plan that the model was loaded with, ``original``, or one without the devices that are gone,
-    which are ``missing``. Both may be read at any time.
+    """``current`` is the plan that the model was loaded with (``original``), or one without the ``missing`` devices.
 
-    Runs that meet a dead device say so, and go on by themselves; a thread, one at a time, prepares a plan without it.
-    While devices are missing, runs look for them, and when they are back the original's parts are prepared again. Other
-    plans are released when nobody holds them. No lock is held while anything is prepared. Safe to use from several
-    threads.
+    A run that meets a dead device reports it and falls back on its own; one thread at a time then prepares a plan
+    without the device. While devices are missing, runs check for them, and when they are back the original's parts are
+    prepared again. Other plans are released when no context holds them. No lock is held during a preparation.
+    ``current`` and ``missing`` may be read at any time. Safe to use from several threads.
     """
 
     def __init__(self, original: PreparedPlan) -> None:
@@ -37,14 +36,14 @@ class ActivePlan:
         self._lock = threading.Lock()
         self._users: Counter[PreparedPlan] = Counter()
         self.missing: frozenset[str] = frozenset()
-        self._answered: frozenset[str] = frozenset()  # what ``current`` is the answer to
+        self._answered: frozenset[str] = frozenset()  # the missing devices that ``current`` was made for
         self._is_working = False
         self._closed = False
         self._look_at = 0.0
         self._pause = _LOOK_SECONDS
 
     def hold(self, is_original: bool = False) -> PreparedPlan:
-        """The current plan, or the original one, until it is dropped. Raises DEVICE_UNAVAILABLE once unloaded."""
+        """Hold the current plan, or the original, until ``drop``. Raises DEVICE_UNAVAILABLE once unloaded."""
         with self._lock:
             if self._closed:
                 raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the model has been unloaded")
@@ -53,22 +52,22 @@ class ActivePlan:
             return plan
 
     def drop(self, plan: PreparedPlan) -> None:
-        """Hold a plan no more."""
+        """Release a hold on a plan."""
         with self._lock:
             self._users[plan] -= 1
             is_unused = self._is_unused(plan)
-        if is_unused:  # in a run, which is not to wait for a device that has stopped
+        if is_unused:  # this may be in a run, which must not wait for a device that has stopped
             threading.Thread(target=plan.release, name="release-plan", daemon=True).start()
 
     def miss(self, devices: Collection[str]) -> None:
-        """Devices were gone in a run. Returns at once."""
+        """Note that devices were gone in a run. Returns at once."""
         if devices and self.original.planner.may_replan:
             with self._lock:
                 self.missing = self.missing.union(devices)
                 self._begin()
 
     def look(self) -> None:
-        """See whether missing devices are back, at the start of a run. Returns at once."""
+        """Check whether missing devices are back; called at the start of a run. Returns at once."""
         now = time.monotonic()
         if now < self._look_at:
             return
@@ -80,7 +79,7 @@ class ActivePlan:
                 self._begin()
 
     def close(self) -> None:
-        """Release the plans; one that is being prepared, when it is. Harmless when repeated."""
+        """Release the plans, and one that is being prepared when it is ready. Harmless if repeated."""
         with self._lock:
             if self._closed:
                 return
@@ -89,7 +88,7 @@ class ActivePlan:
             plan.release()
 
     def _begin(self) -> None:
-        """Have the plan follow the devices; the lock is held."""
+        """Start the thread that follows the devices, if it is needed; the lock is held."""
         if not self._is_working and not self._closed and self.missing != self._answered:
             self._is_working = True
             threading.Thread(target=self._follow, name="re-plan", daemon=True).start()
@@ -103,7 +102,7 @@ class ActivePlan:
                     return
             plan, answered = self._plan_without(missing)
             with self._lock:
-                # What died meanwhile is still missing, and so is what came back and is of no use.
+                # Devices that died meanwhile are still missing, and so are those that came back but cannot be used.
                 self.missing = (self.missing - missing) | (self.missing & answered) | (answered - missing)
                 unwanted = plan
                 if not self._closed:
@@ -113,7 +112,7 @@ class ActivePlan:
                 unwanted.release()
 
     def _plan_without(self, missing: frozenset[str]) -> tuple[PreparedPlan, frozenset[str]]:
-        """The plan while these devices are missing, and which are, as far as it is known by then."""
+        """The plan to use while these devices are missing, and the devices that it was made without."""
         original = self.original
         if original.gone and not missing.isdisjoint(original.devices):
             return self._substitute(missing)
@@ -121,26 +120,26 @@ class ActivePlan:
             for number in range(len(original.parts)):
                 original.parts.living(number)
         except NnhalError as error:
-            _log.info("a device is back and cannot be used yet", reason=str(error))
+            _log.info("a device is back but cannot be used yet", reason=str(error))
             self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
             return self.current, self._answered | missing
         if self.current is not original:
-            _log.info("the model runs by its first plan again")
+            _log.info("the model runs by its original plan again")
         self._pause = _LOOK_SECONDS
         return original, missing - original.devices
 
     def _substitute(self, missing: frozenset[str]) -> tuple[PreparedPlan, frozenset[str]]:
-        """A plan without these devices; the current one, which falls back in each run, where there is none."""
+        """A plan without these devices; the current one, which falls back in each run, if there is none."""
         planner, original = self.original.planner, self.original
         try:
             plan = planner.prepare(missing)
         except (NnhalError, PlacementError) as error:
             _log.info("the model cannot be planned without a device", missing=sorted(missing), reason=str(error))
             return self.current, missing
-        if not original.gone:  # runs have had its parts prepared again meanwhile
+        if not original.gone:  # its parts have been prepared again meanwhile
             plan.release()
             return original, missing - original.devices
-        _log.info("the model is planned anew", missing=sorted(missing))
+        _log.info("the model is re-planned", missing=sorted(missing))
         return plan, missing.union(device for device in plan.left_out if not planner.is_there(device))
 
     def _is_unused(self, plan: PreparedPlan) -> bool:

@@ -1,8 +1,7 @@
-"""Compilation caching: which files a step's compilation is kept in, and preparing a step with them.
+"""Compilation caching: the files that hold the compilation of a step, and preparing a step with them.
 
-The application gives 32 bytes that stand for its model. A device is given others, which also stand for the device, for
-what was asked of it, and for the part of the model that the step is. Nothing is ever removed from the directory: that
-is for whoever has set it.
+The application's token is 32 bytes that identify its model. A device receives another token, which also identifies the
+device, the options of the preparation, and the step. Files are never removed; the owner of the directory may do that.
 """
 
 from __future__ import annotations
@@ -36,23 +35,23 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CacheDirectory:
-    """Where compilations are kept, and the application's token: 32 bytes for the model that it loads."""
+    """The directory of compilations, and the application's token: 32 bytes that identify its model."""
 
     path: Path
     token: bytes
 
     def of_variant(self, name: str) -> CacheDirectory:
-        """For what the token alone does not tell apart: another model, or one whose operations have other numbers."""
+        """The same directory with another token, for a model that the application's token does not distinguish."""
         return replace(self, token=_digest([self.token, name.encode()]))
 
     def of_content(self, content: bytes) -> CacheDirectory:
-        """For a model file, or what else makes a model: those who share the directory may share tokens too."""
+        """The same directory with a token that covers the model file: other users of it may choose equal tokens."""
         return self.of_variant(sha256(content).hexdigest())
 
 
 @dataclass(frozen=True, slots=True)
 class PrepareConfig:
-    """What is asked of a device besides the model."""
+    """The options of a preparation."""
 
     preference: ExecutionPreference = ExecutionPreference.FAST_SINGLE_ANSWER
     priority: Priority = Priority.MEDIUM
@@ -68,10 +67,10 @@ def prepare_part(
     of_several: bool,
     config: PrepareConfig = PrepareConfig(),
 ) -> RemotePreparedModel:
-    """A step on a device: from the cache where it can be, else prepared, and kept if there is a cache.
+    """Prepare a step on a device: from the cache if possible, else from the model, which fills the cache.
 
-    ``of_several`` says whether the plan has other steps. No problem with the cache is one of the preparation. Raises as
-    ``RemoteDevice.prepare_model``.
+    ``of_several`` says whether the plan has other steps. A problem with the cache never fails the preparation. Raises
+    as ``RemoteDevice.prepare_model`` does.
     """
     remote, needed = member.remote, member.identity.cache_files
     entry, is_complete = CompilationCache(), False
@@ -85,7 +84,7 @@ def prepare_part(
         try:
             return remote.prepare_model_from_cache(entry, config.deadline_ns)
         except NnhalError as error:
-            _log.info("a compilation in the cache is of no use", device=member.name, reason=str(error))
+            _log.info("a cached compilation cannot be used", device=member.name, reason=str(error))
     return remote.prepare_model(
         step.model,
         config.preference,
@@ -98,7 +97,7 @@ def prepare_part(
 
 
 def token_of(application: bytes, device: str, version: str, config: PrepareConfig, part: Step | None) -> bytes:
-    """The token of a compilation, 32 bytes. ``part`` is a step of several, None where the step is the whole model."""
+    """The token of a compilation, 32 bytes. ``part`` is one of several steps, None if the step is the whole model."""
     hints = sorted((hint.token, hint.value) for hint in config.hints)
     numbers = [(part.scope, operation) for part in ([] if part is None else [part]) for operation in part.operations]
     return _digest(
@@ -123,7 +122,7 @@ def file_names(token: bytes, kind: str, count: int) -> list[str]:
 
 
 def open_entry(directory: Path, token: bytes, needed: NumberOfCacheFiles) -> tuple[CompilationCache, bool]:
-    """The files of an entry, and whether all were there; those that were not are made, as is the directory.
+    """Open the files of an entry, and say whether all existed; missing files and directories are created.
 
     Raises OSError.
     """
@@ -146,7 +145,7 @@ def _encoded(numbers: Sequence[int]) -> Iterator[bytes]:
 
 
 def _digest(fields: Sequence[bytes]) -> bytes:
-    """Over the fields with their lengths: the same only where all of them are."""
+    """A digest of the fields and their lengths, so that it is equal only if every field is."""
     digest = sha256()
     for field in fields:
         digest.update(len(field).to_bytes(8, "little"))

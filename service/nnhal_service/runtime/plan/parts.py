@@ -1,4 +1,4 @@
-"""The steps of a plan on devices: prepared, prepared again on a device that came back, or on the CPU in its place."""
+"""The parts of a plan: its steps, prepared on their own devices or on the fallback device."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nnhal_service.runtime.devices.fleet import FleetMember
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A step, prepared."""
+    """A step that is prepared on a device."""
 
     member: FleetMember
     prepared: RemotePreparedModel
@@ -24,19 +24,19 @@ class Part:
 PrepareStep = Callable[[str, int | None], Part]
 """Prepares a step, by number, on a device; without a number the whole model.
 
-Raises HalError, or TransportError where it is gone.
+Raises HalError, or TransportError if the device is gone.
 """
 
 
 class Parts:
     """One part for each step. Safe to use from several threads."""
 
-    def __init__(self, parts: Sequence[Part], prepare: PrepareStep, stand_in: str) -> None:
-        """``stand_in`` is the device that takes the place of one that fails, empty where none may."""
+    def __init__(self, parts: Sequence[Part], prepare: PrepareStep, fallback: str) -> None:
+        """``fallback`` is the device that replaces one that fails; empty if none may."""
         self._parts: dict[int | None, Part] = dict(enumerate(parts))
-        self._stand_ins: dict[int | None, Part] = {}
+        self._fallback_parts: dict[int | None, Part] = {}
         self._prepare = prepare
-        self._stand_in = stand_in
+        self._fallback_device = fallback
         self._lock = threading.Lock()
         self._preparing: dict[tuple[bool, int | None], threading.Lock] = {}
         self._released = False
@@ -52,15 +52,15 @@ class Parts:
 
     @property
     def may_fall_back(self) -> bool:
-        """Whether another device may take the place of one that fails."""
-        return bool(self._stand_in)
+        """Whether another device may replace one that fails."""
+        return bool(self._fallback_device)
 
-    def may_stand_in_for(self, device: str) -> bool:
-        """Whether another device may take the place of this one."""
-        return self._stand_in not in ("", device)
+    def may_replace(self, device: str) -> bool:
+        """Whether another device may replace this one."""
+        return self._fallback_device not in ("", device)
 
     def living(self, number: int) -> Part:
-        """A step on its own device, prepared again where that came back. Raises as preparing does."""
+        """The part of a step on its own device, prepared again if the device came back. Raises as preparing does."""
         part = self._parts[number]
         if not part.member.remote.gone:
             return part
@@ -70,35 +70,35 @@ class Parts:
                 part = self._keep(self._parts, number, self._prepare(part.member.name, number))
             return part
 
-    def stand_in(self, number: int | None) -> Part:
-        """A step on the device that stands in, or the whole model without a number.
+    def on_fallback(self, number: int | None) -> Part:
+        """The part of a step on the fallback device; of the whole model without a number.
 
-        Raises as preparing does, DEVICE_UNAVAILABLE where none may.
+        Raises as preparing does, and DEVICE_UNAVAILABLE if there is no fallback device.
         """
-        if not self._stand_in:
-            raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "no other device may take the step")
+        if not self._fallback_device:
+            raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "no other device may run the step")
         with self._one_at_a_time(True, number):
-            part = self._stand_ins.get(number)
+            part = self._fallback_parts.get(number)
             if part is None or part.member.remote.gone:
-                part = self._keep(self._stand_ins, number, self._prepare(self._stand_in, number))
+                part = self._keep(self._fallback_parts, number, self._prepare(self._fallback_device, number))
             return part
 
     def release(self) -> None:
-        """Give them up on their devices; one that is being prepared, when it is."""
+        """Release all parts on their devices, and one that is being prepared when it is ready."""
         with self._lock:
             self._released = True
-            parts = [*self._parts.values(), *self._stand_ins.values()]
-            self._stand_ins.clear()
+            parts = [*self._parts.values(), *self._fallback_parts.values()]
+            self._fallback_parts.clear()
         for part in parts:
             part.prepared.release()
 
-    def _one_at_a_time(self, is_stand_in: bool, number: int | None) -> threading.Lock:
-        """Held while a part is prepared; who needs another one does not wait for it."""
+    def _one_at_a_time(self, is_fallback: bool, number: int | None) -> threading.Lock:
+        """A lock for the preparation of one part; other parts do not wait for it."""
         with self._lock:
-            return self._preparing.setdefault((is_stand_in, number), threading.Lock())
+            return self._preparing.setdefault((is_fallback, number), threading.Lock())
 
     def _keep(self, place: dict[int | None, Part], number: int | None, part: Part) -> Part:
-        """Keep a part. Raises DEVICE_UNAVAILABLE, and gives it up, where all have been released."""
+        """Keep a part. Raises DEVICE_UNAVAILABLE, and releases it, if all parts have been released."""
         with self._lock:
             if not self._released:
                 place[number] = part
@@ -108,9 +108,9 @@ class Parts:
 
 
 class Announcements:
-    """Each session hears of each event once. Safe to use from several threads.
+    """Tells devices that a network is loaded and unloaded: each session once for each event.
 
-    A device that came back has a session of its own; one that does not want to know is no problem.
+    A device that came back has a new session; one that refuses the notice is ignored. Safe to use from several threads.
     """
 
     def __init__(self, network: int) -> None:
@@ -121,7 +121,7 @@ class Announcements:
 
     @contextlib.contextmanager
     def loading(self, members: Iterable[FleetMember]) -> Iterator[None]:
-        """Around the preparation of parts on these devices."""
+        """Announce the preparation of parts on these devices, before and after it."""
         with self._lock:
             self._told = {remote for remote in self._told if not remote.gone}
             new = list(dict.fromkeys(member.remote for member in members if member.remote not in self._told))
@@ -133,13 +133,13 @@ class Announcements:
             yield
         finally:
             self._tell(new, NetworkEvent.AFTER_LOAD)
-            if is_late:  # nobody else tells them, and what has been prepared is of no use
+            if is_late:  # the model is unloaded already: these devices hear of that here
                 self._tell(new, NetworkEvent.BEFORE_UNLOAD)
                 self._tell(new, NetworkEvent.AFTER_UNLOAD)
 
     @contextlib.contextmanager
     def unloading(self) -> Iterator[None]:
-        """Around the release of all parts."""
+        """Announce the release of all parts, before and after it."""
         with self._lock:
             told, self._told, self._is_over = self._told, set(), True
         self._tell(told, NetworkEvent.BEFORE_UNLOAD)

@@ -1,4 +1,4 @@
-"""Splits models over devices and prepares their steps, and does so again when devices come and go."""
+"""Splits models over devices and prepares their steps; again when devices come and go."""
 
 from __future__ import annotations
 
@@ -43,18 +43,16 @@ def prepare(
     options: Options,
     cache: CacheDirectory | None = None,
 ) -> PreparedPlan:
-    """Split a model over devices and prepare each step; without a device that fails to, where that may be.
+    """Split a model over devices and prepare each step; a device that cannot is left out, if fallback is allowed.
 
-    Compilations are kept in ``cache``, where there is one.
-
-    Raises PlacementError where an operation has no device, HalError where a device refuses, TransportError where one
-    is gone.
+    Compilations are cached in ``cache``, if given. Raises PlacementError if an operation has no device, HalError if a
+    device refuses, and TransportError if one is gone.
     """
     return ModelPlanner(imported, fleet, devices, options, cache).prepare()
 
 
 class ModelPlanner:
-    """See Planner. The devices are asked of the model once."""
+    """A Planner that asks the devices about the model once."""
 
     def __init__(
         self,
@@ -64,7 +62,7 @@ class ModelPlanner:
         options: Options,
         cache: CacheDirectory | None,
     ) -> None:
-        """Raises as ``survey_model``."""
+        """Raises as ``survey_model`` does."""
         self._fleet = fleet
         self._options = options
         self._cache = cache
@@ -72,17 +70,15 @@ class ModelPlanner:
 
     @property
     def may_replan(self) -> bool:
-        """See Planner."""
         return self._options.fallback != Fallback.DENY
 
     def is_there(self, device: str) -> bool:
-        """See Planner."""
         return self._fleet.is_there(device)
 
     def prepare(self, without: Collection[str] = ()) -> PreparedPlan:
-        """See Planner. Pins to devices that are to be left out are not kept."""
+        """Split the model over all other devices; pins to devices that are left out are dropped."""
         options = self._options
-        if without:  # a deadline was for the first time
+        if without:  # a deadline was for the first preparation
             pins = tuple(pin for pin in options.pins if pin.device not in without)
             options = replace(options, pins=pins, deadline_ns=NO_DEADLINE)
         reasons = dict.fromkeys(without, _GONE)
@@ -103,7 +99,7 @@ class ModelPlanner:
                 reasons[error.device] = f"it cannot prepare its part: {error.reason}"
 
     def _attempt(self, options: Options, left_out: Mapping[str, str]) -> PreparedPlan:
-        """One attempt, without those for which there is a reason. Raises _PreparationError where another one fails."""
+        """Plan and prepare without the devices that are ``left_out``. Raises _PreparationError if another fails."""
         survey = self._survey
         task, members = survey.task, survey.members
         refined = refine(
@@ -117,12 +113,12 @@ class ModelPlanner:
         announcements = Announcements(network)
         prepare_step = self._preparing(plan, announcements, NO_DEADLINE)
         parts = self._prepare_all(plan, announcements, options.deadline_ns)
-        stand_in = options.cpu if self.may_replan and options.cpu in members else ""
+        fallback = options.cpu if self.may_replan and options.cpu in members else ""
         return PreparedPlan(
             survey.imported,
             refined,
             survey.descriptions,
-            Parts(parts, prepare_step, stand_in),
+            Parts(parts, prepare_step, fallback),
             task.dimensions,
             task.referenced,
             task.element_sizes,
@@ -138,7 +134,7 @@ class ModelPlanner:
         )
 
     def _preparing(self, plan: Plan, announcements: Announcements, deadline_ns: int) -> PrepareStep:
-        """What prepares the steps of a plan. The CPU is waited for, and once more where it dies meanwhile."""
+        """A function that prepares the steps of a plan. It waits for the fallback device if that has died."""
         task, options, hints = self._survey.task, self._options, self._options.hints
         config = PrepareConfig(options.preference, options.priority, deadline_ns, hints.values, hints.extension_names)
 
@@ -160,7 +156,7 @@ class ModelPlanner:
         return prepare_step
 
     def _prepare_all(self, plan: Plan, announcements: Announcements, deadline_ns: int) -> list[Part]:
-        """A part for each step. Raises _PreparationError, when those that are prepared have been given up."""
+        """Prepare a part for each step. Raises _PreparationError, after releasing the parts that were prepared."""
         prepare_step = self._preparing(plan, announcements, deadline_ns)
         devices = dict.fromkeys(step.device for step in plan.steps)
         parts: list[Part] = []
@@ -196,7 +192,7 @@ def _without(candidate: Candidate, left_out: Mapping[str, str], model: Model) ->
 
 
 def _partition(task: Task, candidates: Sequence[Candidate], options: Options) -> Partitioning:
-    """By least modelled time; by NNAPI's rule where a device has no cost model."""
+    """Partition by least modelled time; by NNAPI's rule if a device has no cost model."""
     if options.strategy == Strategy.LEAST_TIME and not all(candidate.operation_ns for candidate in candidates):
         options = replace(options, strategy=Strategy.NNAPI)
     return partition(task, candidates, options)

@@ -20,49 +20,55 @@ from nnhal_service.runtime.plan.parts import Announcements, Parts
 
 
 class Planner(Protocol):
-    """Plans a model again when its devices come and go. Safe to use from several threads."""
+    """Plans a model, and plans it again when its devices come and go. Safe to use from several threads."""
 
     @property
     def may_replan(self) -> bool:
-        """Whether other devices may take the place of one that is gone."""
+        """Whether other devices may replace one that is gone."""
         ...
 
     def is_there(self, device: str) -> bool:
-        """Whether a device is connected; see ``Fleet.is_there``."""
+        """Whether a device is connected, as ``Fleet.is_there`` says."""
         ...
 
     def prepare(self, without: Collection[str] = ()) -> PreparedPlan:
-        """Split the model over the other devices and prepare each step. Raises as ``planning.prepare``."""
+        """Split the model over all other devices and prepare each step. Raises as ``planning.prepare`` does."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreparedPlan:
-    """One part for each step.
-
-    ``dimensions`` are those of the operands of main as far as known, ``referenced_dimensions`` those of each referenced
-    subgraph's; ``element_sizes`` are those of extension types, ``constants`` the arrays of each subgraph by operand,
-    main first. ``values`` pass between steps and to and from the client; those that are the framework's and of known
-    size lie in ``memory``. ``planner`` has made the plan, without the devices that are ``left_out``; ``priority`` is
-    that of executions that have none of their own.
-    """
+    """A plan with a part for each step."""
 
     imported: ImportedModel
     refined: Refined
+    """The partitioning, after devices have optimised their steps."""
     descriptions: Mapping[str, DeviceDescription | None]
+    """What each device says of its backend; None without one."""
     parts: Parts
     dimensions: Sequence[Dimensions]
+    """Of the operands of main; 0 for an unknown extent."""
     referenced_dimensions: Sequence[Sequence[Dimensions]]
+    """Of the operands of each referenced subgraph."""
     element_sizes: Mapping[int, int]
+    """Bytes of an element, by extension operand type."""
     constants: Sequence[Mapping[int, Array]]
+    """The constants of each subgraph by operand, main first."""
     sides: Mapping[str, Side]
+    """Each device as one end of an edge."""
     values: Values
+    """The values that pass between steps, and to and from the client."""
     memory: FallbackMemoryManager
+    """The arenas for those values that belong to the framework and have a known size."""
     network: int
+    """The network's number in announcements to devices."""
     announcements: Announcements
     planner: Planner
+    """What made the plan."""
     left_out: frozenset[str]
+    """Devices that were not to be used."""
     priority: Priority
+    """Of executions that have no priority of their own."""
 
     @property
     def plan(self) -> Plan:
@@ -71,12 +77,12 @@ class PreparedPlan:
 
     @property
     def devices(self) -> frozenset[str]:
-        """Those of its steps."""
+        """The devices of the steps."""
         return frozenset(step.device for step in self.plan.steps)
 
     @property
     def gone(self) -> frozenset[str]:
-        """The devices whose parts have died with them."""
+        """The devices that have died, and their parts with them."""
         return frozenset(part.member.name for part in self.parts if part.member.remote.gone)
 
     @property
@@ -85,14 +91,14 @@ class PreparedPlan:
         return (self.imported.model.main, *self.imported.model.referenced)
 
     def byte_size(self, operand: int) -> int:
-        """Bytes of an operand of the source model; 0 where they are not known."""
+        """Bytes of an operand of the source model; 0 if unknown."""
         code = self.imported.model.main.operands[operand].type
         return size_in_bytes(code, self.dimensions[operand], self.element_sizes)
 
     def dimensions_with(self, bound: Mapping[int, Dimensions]) -> Sequence[Dimensions]:
-        """The dimensions of the operands of main where a client binds these.
+        """The dimensions of the operands of main if a client binds operands with the dimensions ``bound``.
 
-        Raises INVALID_ARGUMENT where they contradict the model's.
+        Raises INVALID_ARGUMENT if they contradict the model's.
         """
         model = self.imported.model
         operands = list(model.main.operands)
@@ -111,7 +117,7 @@ class PreparedPlan:
         return propagate_dimensions(ResolvedModel(refined, tuple(self.constants)))
 
     def release(self) -> None:
-        """Give up the parts on their devices, and the memory."""
+        """Release the parts on their devices, and the memory."""
         with self.announcements.unloading():
             self.parts.release()
             self.memory.close()
@@ -124,9 +130,9 @@ def passed_values(
     dimensions: Sequence[Dimensions],
     element_sizes: Mapping[int, int],
 ) -> Values:
-    """The values of a plan, of size 0 where ``dimensions``, those of main's operands, do not tell it.
+    """The values of a plan; their size is 0 if the ``dimensions`` of main's operands do not determine it.
 
-    Where the runtime walks control flow, those that pass between steps within main, and between these and the client.
+    In a compound plan, those that pass between steps of main, and between these and the client.
     """
     graph = model.main
 
@@ -138,9 +144,9 @@ def passed_values(
 
 
 def arena_of(plan: Plan, values: Values) -> FallbackLayout:
-    """Where the values lie that are the framework's and have a known size.
+    """The layout of the values that belong to the framework and have a known size.
 
-    In a walk of control flow none do: a loop comes by a step more than once, so that no value has a last reader.
+    It is empty for a compound plan: a loop may run a step more than once, so that no value has a last reader.
     """
     ours = [value for value in values.values() if value.is_ours and value.size]
     return lay_out(ours if plan.walk is None else [])

@@ -1,4 +1,4 @@
-"""A plan on one instance of its memory: for each step a reusable execution that is tied to it."""
+"""A plan that is bound to one instance of its memory: a reusable execution for each step."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from nnhal_service.runtime.run.reports import OutputReport
 from nnhal_service.runtime.run.steps import BoundStep, InTurn, Steps, bind_step
 
 Outcome = tuple[list[StepReport], list[OutputReport]]
-"""The steps that were run, where they are measured or not all of them were, and what was said of outputs."""
+"""Reports of the steps, if they are measured or only some of them ran, and reports of outputs."""
 
 
 class BoundPlan:
-    """Runs once at a time. Its ``engine`` runs the plan where its steps cannot be run as they were bound."""
+    """Runs once at a time. Its ``engine`` runs the plan if its steps cannot run as they were bound."""
 
     def __init__(self, prepared: PreparedPlan, bindings: Bindings) -> None:
-        """Raises HalError where the bindings are not valid or a device refuses, TransportError where one is gone."""
+        """Raises HalError if the bindings are not valid or a device refuses, TransportError if one is gone."""
         self.prepared = prepared
         self._bindings = bindings
         self._measure = bindings.config.measure_timing
@@ -52,14 +52,14 @@ class BoundPlan:
 
     @property
     def socket_bytes(self) -> int:
-        """Bytes that went to devices and back since the start."""
+        """Bytes that went to devices and back so far."""
         steps, engine = self._steps, self.engine
         return engine.socket_bytes if steps is None or steps is engine else steps.socket_bytes + engine.socket_bytes
 
     def run(self, deadline_ns: int, cancellation: Cancellation | None = None) -> Outcome:
-        """Run the steps as they were bound, and in the engine where that fails.
+        """Run the steps as they were bound, and in the engine if that fails.
 
-        Raises HalError, or TransportError; CancelledRunError where it is given up.
+        Raises HalError, TransportError, and CancelledRunError if the run is cancelled.
         """
         engine, steps = self.engine, self._steps
         engine.fell_back = engine.ran_whole = False
@@ -76,7 +76,7 @@ class BoundPlan:
         return outcome
 
     def bind(self) -> Steps:
-        """What runs the steps on their own devices, bound anew where one came back. Raises as binding does."""
+        """The steps on their own devices, bound again if a device came back. Raises as binding does."""
         if self._steps is None:
             if not self._requests:
                 self._steps = self.engine
@@ -94,7 +94,7 @@ class BoundPlan:
         return self._steps
 
     def bind_for_launch(self) -> Chained | None:
-        """The steps as they can be launched; None where they cannot be fenced. Raises as ``bind``."""
+        """The steps as they can be launched; None if they cannot be fenced. Raises as ``bind`` does."""
         steps: Steps | None = None
         self._note_gone()
         try:
@@ -105,7 +105,7 @@ class BoundPlan:
         return steps if isinstance(steps, Chained) else self._launcher(steps)
 
     def direct_execution(self) -> RemoteExecution | None:
-        """The only step; None where there are several, or a run is more than that. Raises as ``bind``."""
+        """The execution of the only step; None if there are several, or a run is more than it."""
         if not isinstance(self.bind(), InTurn) or len(self._bound) != 1 or self._measure:
             return None
         (step,) = self.prepared.plan.steps
@@ -114,12 +114,12 @@ class BoundPlan:
         return self._bound[0].execution
 
     def lengths(self) -> dict[int, int]:
-        """Bytes of the values of main that have a place of their own, of the place itself where they are not known."""
+        """Bytes of the values of main that have memory of their own; of that memory if a size is not known."""
         places = {number: binding.location.length for number, binding in self._given.items()}
         return {n: slot.element.size(slot.dimensions) or places.get(n, 0) for n, slot in self._slots.items()}
 
     def close(self) -> None:
-        """Release it on the devices, and its memory. No run may be in flight."""
+        """Release the executions and the memory. No run may be in flight."""
         self._unbind()
         self._give_memory_back()
         if self._manager is not self.prepared.memory:
@@ -128,14 +128,14 @@ class BoundPlan:
     def _recover(
         self, deadline_ns: int, error: NnhalError, steps: Steps | None, cancellation: Cancellation | None
     ) -> Outcome:
-        """Go on with a run that failed, in the engine where that may be."""
+        """Resume a failed run in the engine, if that is allowed."""
         done = steps.done if steps is not None else None
         gone = self._note_gone()
         if steps is self.engine or not self.engine.may_resume(error):
             require_wanted(cancellation)
             raise self._naming(error, gone)
         if isinstance(error, TransportError) and not gone and steps is not None:
-            # It may have stopped in the middle of a step, and may write when it goes on.
+            # The device may have stopped in the middle of a step, and may write when it continues.
             self._unbind()
             self._give_memory_back(is_done=False)
             self._take_memory()
@@ -144,7 +144,7 @@ class BoundPlan:
         return self.engine.resume(deadline_ns, error, done, cancellation)
 
     def _note_gone(self) -> frozenset[str]:
-        """The devices that are gone; what came back is bound anew at the next run."""
+        """The devices that are gone; their steps are bound again at the next run after they come back."""
         gone = self.prepared.gone
         if gone:
             self._unbind()
@@ -152,13 +152,13 @@ class BoundPlan:
         return gone
 
     def _naming(self, error: NnhalError, gone: frozenset[str]) -> NnhalError:
-        """The error of a run that cannot go on, with the devices that it would need."""
+        """The error of a run that cannot be resumed, with the devices that it needs."""
         if not gone or isinstance(error, HalError):
             return error
         return DeadObjectError(f"the model needs {', '.join(sorted(gone))}, which is gone: {error}")
 
     def _memory_manager(self) -> FallbackMemoryManager:
-        """The model's, or one for this binding alone, whose dimensions give more values a known size."""
+        """The model's manager, or one for this binding, whose dimensions give more values a known size."""
         prepared = self.prepared
         if self.dimensions is prepared.dimensions:
             return prepared.memory
@@ -180,23 +180,23 @@ class BoundPlan:
             raise
 
     def _give_memory_back(self, is_done: bool = True) -> None:
-        """``is_done`` says that no device writes it any more."""
+        """``is_done`` says that no device writes to it any more."""
         self.engine.close()
         self._manager.release(self._memory, is_done)
 
     def _launcher(self, steps: Steps | None) -> Chained | None:
-        """What launches the only step, which else runs over a burst; None where the size of an output is open."""
+        """The launcher of the only step, which otherwise runs over a burst; None if an output's size is unknown."""
         stated = all(self._is_stated(operand) for operand in self._bindings.outputs)
         if self._alone is None and stated and isinstance(steps, InTurn) and len(self._bound) == 1:
-            with suppress(NnhalError):  # a device without launches, or one that the run itself will miss
+            with suppress(NnhalError):  # a device without launches, or one whose loss the run itself will notice
                 bound = replace(self._bound[0], is_asynchronous=False)
                 self._alone = Chained([bound], [()], frozenset(), self._measure)
         return self._alone
 
     def _is_static(self) -> bool:
-        """Whether all requests can be made beforehand: no control flow to walk, and all sizes known but of results.
+        """Whether all requests can be made in advance: no control flow to walk, and all sizes known but the results'.
 
-        The inputs of a single step count only where memory may tell their dimensions later.
+        The inputs of a single step count only if the memory that they lie in determines their dimensions later.
         """
         plan = self.prepared.plan
         if plan.walk is not None or not all(slot.has_room for slot in self._slots.values()):
@@ -216,7 +216,7 @@ class BoundPlan:
         return slot.element.size(combine(self.prepared.dimensions[operand], slot.stated) or ()) > 0
 
     def _is_stated(self, operand: int) -> bool:
-        """Whether model and client themselves say what size an output has: a single step is the model as it is."""
+        """Whether model and client themselves determine the size of an output; a single step is the model as it is."""
         slot, dimensions = self._slots[operand], self.prepared.imported.model.main.operands[operand].dimensions
         return slot.element.size(combine(dimensions, slot.stated) or ()) > 0
 
@@ -230,7 +230,7 @@ class BoundPlan:
         return request_of(*self._slots_of(step), own=True)
 
     def _runner(self) -> Steps:
-        """What runs the steps: chained by fences where there are several and the contract lets them be fenced."""
+        """The steps, chained by fences if there are several and the contract allows fences, else in turn."""
         if len(self._bound) > 1:
             needs = dependencies([accesses_of(*self._slots_of(step)) for step in self.prepared.plan.steps])
             if max(map(len, needs)) <= MAX_FENCES:

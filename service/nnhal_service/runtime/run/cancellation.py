@@ -1,4 +1,4 @@
-"""Runs that are given up: they end at the next boundary between two steps."""
+"""Cancellation of runs: a cancelled run ends at the next boundary between two steps."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from nnhal.errors import NnhalError
 
 
 class Cancellation(Protocol):
-    """Whether a run is not wanted any more. Safe to use from several threads."""
+    """Whether the caller of a run has cancelled it. Safe to use from several threads."""
 
     @property
     def cancelled(self) -> bool:
-        """Whether it is not; that does not change back."""
+        """Whether it has; once true, it stays true."""
         ...
 
     def on_cancel(self, callback: Callable[[], None]) -> None:
-        """Call back, in any thread, when it is given up; at once where it has been."""
+        """Call ``callback``, in any thread, when the run is cancelled; at once if it has been."""
         ...
 
     def forget(self, callback: Callable[[], None]) -> None:
-        """Do not call back any more; harmless where that has happened."""
+        """Withdraw ``callback``; harmless if it has been called."""
         ...
 
 
 class CancelledRunError(NnhalError):
-    """A run was given up: what had begun of it has ended, and nothing else will begin. No device has failed."""
+    """A run was cancelled: the steps that had begun have ended, and no other begins. No device has failed."""
 
     def __init__(self) -> None:
-        super().__init__("the run has been given up")
+        super().__init__("the run has been cancelled")
 
 
 def require_wanted(cancellation: Cancellation | None) -> None:
-    """Raise CancelledRunError where a run has been given up; to be called before a step begins."""
+    """Raise CancelledRunError if the run has been cancelled; to be called before a step begins."""
     if cancellation is not None and cancellation.cancelled:
         raise CancelledRunError

@@ -1,4 +1,4 @@
-"""Steps chained by fences: all are launched at once, and the devices run without the framework in between."""
+"""Chained steps: all are launched at once, ordered by fences, and the devices run without the framework in between."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from nnhal_service.runtime.run.reports import OutputReport
 from nnhal_service.runtime.run.steps import BoundStep
 
 MAX_FENCES = 16
-"""What one launch may wait for."""
+"""How many fences one launch may wait for."""
 
 
 class Chained:
-    """See Steps. The sizes of all outputs must be known."""
+    """Steps that are launched together, with fences between them. The sizes of all outputs must be known."""
 
     def __init__(
         self,
@@ -30,9 +30,9 @@ class Chained:
         shown: frozenset[int],
         measure: bool,
     ) -> None:
-        """``needs`` are the dependencies, ``shown`` those steps of asynchronous devices that must be synced.
+        """``needs`` are the dependencies of each step, ``shown`` the steps of asynchronous devices that must be synced.
 
-        Raises HalError where a device refuses, TransportError where one is gone.
+        Raises HalError if a device refuses, TransportError if one is gone.
         """
         self._steps = tuple(zip(steps, needs, strict=True))
         used = {need for each in needs for need in each}
@@ -56,24 +56,23 @@ class Chained:
 
     @property
     def socket_bytes(self) -> int:
-        """See Steps."""
         return sum(launcher.socket_bytes for launcher in self._launchers.values())
 
     @property
     def done(self) -> Sequence[StepReport] | None:
-        """See Steps. A step that waited for one that failed has failed too, so that what others read is untouched."""
+        """The steps that succeeded. One that waited for a failed step has failed too, so no input was overwritten."""
         return self._done
 
     def run(
         self, deadline_ns: int, cancellation: Cancellation | None = None
     ) -> tuple[list[StepReport], list[OutputReport]]:
-        """See Steps. Where it is given up its fences are put into error, and no step begins that waits for one."""
+        """Run all steps. A cancellation puts their fences into error, so that no step begins that waits for one."""
         self._done = None
         launched: list[Launched] = []
         if cancellation is None:
             return self._run(launched, deadline_ns, None)
-        give_up = partial(_give_up, launched)
-        cancellation.on_cancel(give_up)
+        abort = partial(_abort, launched)
+        cancellation.on_cancel(abort)
         try:
             return self._run(launched, deadline_ns, cancellation)
         except NnhalError as error:
@@ -81,7 +80,7 @@ class Chained:
                 raise CancelledRunError from error
             raise
         finally:
-            cancellation.forget(give_up)
+            cancellation.forget(abort)
 
     def launch(
         self,
@@ -93,9 +92,9 @@ class Chained:
     ) -> None:
         """Launch all steps, those without dependencies after ``fences``, of which there may be MAX_FENCES.
 
-        A step may take ``duration_ns`` from the moment when the last fence that it waits for has signalled. What was
-        launched is in ``launched`` also where a device refuses. Raises HalError, or TransportError where one is gone;
-        CancelledRunError where the run is given up before all are launched.
+        A step may take ``duration_ns`` from the moment when the last fence that it waits for has signalled. Steps that
+        were launched are in ``launched`` even if a device refuses. Raises HalError, TransportError if a device is
+        gone, and CancelledRunError if the run is cancelled before all are launched.
         """
         for number, (step, needs) in enumerate(self._steps):
             require_wanted(cancellation)
@@ -103,17 +102,17 @@ class Chained:
             waited = [need.ended if need.device == step.device else need.visible for need in earlier]
             awaited = [fence for fence in waited if fence is not None] if needs else list(fences)
             launched.append(self._launch(number, step, awaited, deadline_ns, duration_ns))
-        require_wanted(cancellation)  # who gave it up may not have seen the last one
+        require_wanted(cancellation)  # a cancellation may have missed the last fence
 
     def finish(self, launched: Sequence[Launched]) -> tuple[list[StepReport], list[OutputReport]]:
-        """Wait until all that was launched has ended. Raises as ``run``."""
+        """Wait until all launched steps have ended. Raises as ``run`` does."""
         try:
             for end in self._ends:
                 _wait(launched[end].visible)
         except FenceError as error:
             self.settle(launched)
             raise self._cause(len(launched)) or TransportError(
-                f"a step failed, and no device says how: {error}"
+                f"a step failed, and no device says why: {error}"
             ) from error
         except BaseException:
             self.settle(launched)
@@ -121,17 +120,17 @@ class Chained:
         return [self._report(number) for number in range(len(self._steps))] if self._measure else [], []
 
     def has_failed(self, launched: Sequence[Launched]) -> bool:
-        """Whether a launched step is known to have failed: a device refuses what is to wait for it."""
+        """Whether a launched step is known to have failed; a device then refuses steps that wait for it."""
         fences = (fence for launch in launched for fence in (launch.ended, launch.visible) if fence is not None)
         return any(fence.state is FenceState.ERROR for fence in fences)
 
     def failure(self, launched: Sequence[Launched], error: NnhalError) -> NnhalError:
-        """Why a launched step has failed, when all have ended; ``error`` where no device says."""
+        """Why a launched step failed, once all have ended; ``error`` if no device says."""
         self.settle(launched)
         return self._cause(len(launched)) or error
 
     def timings(self) -> tuple[Timing, Timing]:
-        """Of the last run, if there is one step and it was measured: from its launch, from the last awaited fence."""
+        """Timings of the last run from its launch and from the last awaited fence, if it was one measured step."""
         if not self._measure or len(self._steps) > 1:
             return UNAVAILABLE_TIMING, UNAVAILABLE_TIMING
         ((step, _),) = self._steps
@@ -145,12 +144,12 @@ class Chained:
             self.launch(launched, (), deadline_ns, cancellation=cancellation)
         except HalError as error:
             self.settle(launched)
-            cause = self._cause(len(launched))  # one that waits for what has failed is refused
+            cause = self._cause(len(launched))  # a step that waits for a failed one is refused
             if cause is None:
                 raise
             raise cause from error
         except CancelledRunError:
-            _give_up(launched)
+            _abort(launched)
             self.settle(launched)
             raise
         except BaseException:
@@ -161,7 +160,7 @@ class Chained:
     def _launch(
         self, number: int, step: BoundStep, waited: Sequence[Fence], deadline_ns: int, duration_ns: int
     ) -> Launched:
-        """Launch a step; what it needs of its own device is in the same queue, what it needs of others must be seen."""
+        """Launch a step. On its own device the queue orders it; results of other devices must be visible first."""
         launcher = self._launchers[step.device]
         ended = launcher.launch(step.execution, waited, deadline_ns, duration_ns, enqueue=step.is_asynchronous)
         if number not in self._shown:
@@ -169,12 +168,11 @@ class Chained:
         return Launched(step.device, ended, launcher.sync([ended] if ended is not None else []))
 
     def close(self) -> None:
-        """See Steps."""
         for launcher in self._launchers.values():
             launcher.close()
 
     def settle(self, launched: Sequence[Launched]) -> None:
-        """Let everything end that was launched: it uses the memory of the run."""
+        """Wait until every launched step has ended, since they use the memory of the run."""
         for launch in launched:
             if launch.ended is not None:
                 launch.ended.wait_for_end()
@@ -183,7 +181,7 @@ class Chained:
                 _wait(self._launchers[device].sync())
 
     def _cause(self, launched: int) -> HalError | None:
-        """The error of the first step that failed of those launched; those that waited for it have failed after it."""
+        """The error of the first launched step that failed; those that waited for it have failed because of it."""
         infos = [self._launchers[step.device].info(step.execution) for step, _ in self._steps[:launched]]
         ended = [info.status == ErrorStatus.NONE for info in infos]
         if all(ended) and launched == len(self._steps):
@@ -213,9 +211,9 @@ class Chained:
 
 
 class Launched(NamedTuple):
-    """A launched step: the fence of its end, and the one of its results being visible; None where that is so already.
+    """A launched step: the fence of its end, and that of its results being visible; None if that has happened.
 
-    On an asynchronous device a step has ended when it is in the queue.
+    On an asynchronous device a step ends when it is in the queue.
     """
 
     device: str
@@ -223,8 +221,8 @@ class Launched(NamedTuple):
     visible: Fence | None
 
 
-def _give_up(launched: Sequence[Launched]) -> None:
-    """Have no launched step begin that waits for another one. In any thread, also while more are launched."""
+def _abort(launched: Sequence[Launched]) -> None:
+    """Put the fences of launched steps into error. May be called in any thread, also while more are launched."""
     for launch in tuple(launched):
         for fence in (launch.ended, launch.visible):
             if fence is not None:

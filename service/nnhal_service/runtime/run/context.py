@@ -1,4 +1,4 @@
-"""What a client has tied a loaded model to: it runs by the model's current plan."""
+"""A loaded model that is bound to memory, and its runs by the plan that is in force."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from nnhal_service.runtime.run.reports import RunReport, RunWatcher
 from nnhal_service.runtime.run.run_channel import DirectRuns, RunChannelEnd
 
 DRAIN_SECONDS = 5.0
-"""What closing waits for a run in flight; one that goes on longer, on a device that has stopped, is left to itself."""
+"""How long closing waits for a run in flight. A longer one releases the context at its end."""
 _log = structlog.get_logger(__name__)
 
 
 class ExecutionContext:
-    """A loaded model tied to memory. Runs once at a time.
+    """A loaded model that is bound to memory. It runs once at a time.
 
-    Where the model is planned anew, the next run is by the new plan, in the same memory of the client. What is bound to
-    memory of a domain stays with the plan that the model was loaded with, for which that was made.
+    After re-planning, the next run is by the new plan, in the same memory of the client. A context that is bound to
+    memory of a domain stays with the plan that the model was loaded with, since that memory was allocated for it.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class ExecutionContext:
     ) -> None:
         """``watcher`` is told of every run.
 
-        Raises HalError where the bindings are not valid or a device refuses, TransportError where one is gone.
+        Raises HalError if the bindings are not valid or a device refuses, TransportError if one is gone.
         """
         self._busy = threading.Lock()
         self._closing = self._closed = False
@@ -74,13 +74,13 @@ class ExecutionContext:
 
     @property
     def prepared(self) -> PreparedPlan:
-        """The plan of the last run, or of the next one where there was none."""
+        """The plan of the last run, or of the next one before the first."""
         return self._bound.prepared
 
     def run(self, deadline_ns: int = NO_DEADLINE, cancellation: Cancellation | None = None) -> RunReport:
-        """Run all steps. Raises HalError, or TransportError where a device is gone.
+        """Run all steps. Raises HalError, or TransportError if a device is gone.
 
-        Where it is given up, no other step begins, and CancelledRunError is raised when those that have begun end.
+        After a cancellation no other step begins, and CancelledRunError is raised when those that have begun end.
         """
         self._enter()
         try:
@@ -91,9 +91,9 @@ class ExecutionContext:
     def launch(
         self, fences: Sequence[Fence], deadline_ns: int = NO_DEADLINE, duration_ns: int = NO_DEADLINE
     ) -> LaunchedRun:
-        """Launch a run, to begin when the fences have signalled and to take ``duration_ns`` at most from then on.
+        """Launch a run that begins when the fences have signalled and may take ``duration_ns`` from then on.
 
-        Raises as ``run`` where it cannot be launched and may not run on the CPU instead.
+        Raises as ``run`` does if it cannot be launched and may not run on the CPU instead.
         """
         self._enter()
         try:
@@ -104,10 +104,10 @@ class ExecutionContext:
         return start_launched_run(ways, fences, deadline_ns, duration_ns)
 
     def open_run_channel(self) -> RunChannelEnd | None:
-        """Lend the only step to who is to run it by himself; None where there are several, or a run is more than that.
+        """Open a run channel to the only step; None if there are several steps, or a run is more than its step.
 
-        It is lent until the context is closed, or bound anew since its device came back or the model was planned anew.
-        Raises as ``run``.
+        It stays open until the context is closed, or bound again after its device came back or after re-planning.
+        Raises as ``run`` does.
         """
         self._enter()
         try:
@@ -121,35 +121,34 @@ class ExecutionContext:
 
     @property
     def direct_plan(self) -> PreparedPlan:
-        """The plan whose only step is lent, or was last; that of the last run where none was."""
+        """The plan behind the latest run channel; that of the last run if there was no channel."""
         return self._direct_plan or self.prepared
 
     @property
     def lengths(self) -> Mapping[int, int]:
-        """Bytes of the values that have a place of their own, by operand."""
+        """Bytes of the values that have memory of their own, by operand."""
         return self._bound.lengths()
 
     @property
     def has_run_channel(self) -> bool:
-        """Whether somebody has the only step."""
-        return self._direct_runs.has_run_channel
+        """Whether a run channel is open."""
+        return self._direct_runs.is_open
 
     def count_direct_runs(self, seconds: float) -> None:
-        """Have the watcher know of what has been run of a step that is lent, if the device says so in time."""
+        """Report direct runs to the watcher, if the device says within ``seconds`` how many there were."""
         self._report_direct_runs(self._direct_runs.take_usage(seconds))
 
     @property
     def items(self) -> int:
-        """The length of the first input's first axis; 1 without one."""
+        """The length of the first input's first axis; 1 if it has none."""
         for tensor in self._bound.prepared.imported.inputs[:1]:
             return (*self._bound.dimensions[tensor.operand], 1)[0] or 1
         return 1
 
     def close(self, drain_seconds: float = DRAIN_SECONDS) -> None:
-        """Release it, when a run in flight has ended; harmless when repeated.
+        """Release it when a run in flight has ended; harmless if repeated.
 
-        A run that has not ended in time releases it when it ends: until then devices may use its memory, which nobody
-        else gets.
+        A run that has not ended within ``drain_seconds`` releases it at its end: until then devices may use its memory.
         """
         self._closing = True
         if self._busy.acquire(timeout=drain_seconds):
@@ -158,12 +157,12 @@ class ExecutionContext:
             finally:
                 self._busy.release()
         else:
-            _log.warning("a run goes on; what it uses is released when it ends")
+            _log.warning("a run has not ended; what it uses is released when it ends")
 
     def _enter(self) -> None:
-        """A run begins, by the current plan. Raises GENERAL_FAILURE where another one has not ended."""
+        """Begin a run, by the plan in force. Raises GENERAL_FAILURE if another run has not ended."""
         if not self._busy.acquire(blocking=False):
-            general_failure("the binding runs already; one run at a time is allowed")
+            general_failure("the binding is running already; one run at a time is allowed")
         try:
             if self._closing:
                 raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the model has been unloaded")
@@ -177,7 +176,7 @@ class ExecutionContext:
             raise
 
     def _leave(self) -> None:
-        """A run has ended, and nothing uses the memory any more."""
+        """End a run; nothing uses its memory any more."""
         self._busy.release()
         if self._closing and self._busy.acquire(blocking=False):
             try:
@@ -192,21 +191,21 @@ class ExecutionContext:
             self._plans.drop(self._bound.prepared)
 
     def _follow(self) -> None:
-        """Bind the current plan in place of the one before, which stays where the current one cannot be bound."""
+        """Bind the plan in force in place of the last one, which stays bound if that fails."""
         if self._plans.current is self._declined:
             return
         before, plan = self._bound, self._plans.hold()
         try:
             self._bound = self._bind_to(plan)
         except (NnhalError, OSError) as error:
-            _log.warning("a binding stays with the plan before", reason=str(error))
+            _log.warning("a binding stays with its last plan", reason=str(error))
             self._declined = plan
             return
         before.close()
         self._plans.drop(before.prepared)
 
     def _bind_to(self, plan: PreparedPlan) -> BoundPlan:
-        """Takes over the hold on the plan."""
+        """Bind a plan that the caller holds; the hold passes on to what is returned."""
         try:
             return BoundPlan(plan, self._bindings)
         except BaseException:
@@ -214,7 +213,7 @@ class ExecutionContext:
             raise
 
     def _ways(self) -> LaunchMethods:
-        """How a run can be launched. Memory that tells its dimensions only when it is used cannot be fenced."""
+        """How a run can be launched. Memory whose dimensions are known only when it is used cannot be fenced."""
         bound = self._bound
         fenced = bound.bind_for_launch()
         if not self._used.is_empty:
@@ -264,7 +263,7 @@ class ExecutionContext:
         return report
 
     def _close_run_channel(self) -> None:
-        self._report_direct_runs(self._direct_runs.end())
+        self._report_direct_runs(self._direct_runs.close())
 
     def _report_direct_runs(self, usage: RunUsage) -> None:
         if self._watcher is not None and usage != RunUsage():

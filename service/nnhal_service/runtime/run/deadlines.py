@@ -1,4 +1,4 @@
-"""Runs whose caller is told by the deadline, whatever their devices do."""
+"""Runs with a deadline: the caller gets an answer soon after it, whatever the devices do."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from nnhal.types import NO_DEADLINE, ErrorStatus
 from nnhal_service.runtime.run.workers import Workers
 
 _GRACE_SECONDS = 0.5
-"""What devices get to end a run themselves: they look at the clock between operations."""
+"""How long after its deadline a device may take to end a run itself; it looks at the clock between operations."""
 _LONGEST_WAIT_SECONDS = 1e6
 _MOST_RUNS = 4096
-"""With a deadline, at a time; others wait, and their deadlines go on."""
+"""Runs with a deadline at a time; others wait while their deadlines approach."""
 _threads = Workers(_MOST_RUNS, "run")
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 
 class StillRunningError(HalError):
-    """MISSED_DEADLINE_TRANSIENT: the run goes on, and what it uses is in use until it ends."""
+    """MISSED_DEADLINE_TRANSIENT: the run continues, and its binding and memory are in use until it ends."""
 
     def __init__(self) -> None:
         message = (
-            f"the run has not ended {_GRACE_SECONDS} s after its deadline: a device has stopped, or keeps to none; "
+            f"the run has not ended {_GRACE_SECONDS} s after its deadline: a device has stopped, or ignores deadlines; "
             "the binding and its memory are in use until it ends"
         )
         super().__init__(ErrorStatus.MISSED_DEADLINE_TRANSIENT, message)
 
 
 def run_by_deadline(run: Callable[[int], T], deadline_ns: int, late: Callable[[T], object] = lambda _: None) -> T:
-    """Call ``run`` with its deadline, an instant of CLOCK_BOOTTIME; wait for it little longer than that.
+    """Call ``run`` with its deadline, an instant of CLOCK_BOOTTIME, and wait for it slightly longer than that.
 
-    Raises as ``run``, and StillRunningError where it has not ended. It then goes on without its caller, since devices
-    may still use its memory; ``late`` is called with what comes of it.
+    Raises as ``run`` does, and StillRunningError if it has not ended. It then continues without its caller, since
+    devices may still use its memory; ``late`` is called with its result.
     """
     if deadline_ns == NO_DEADLINE:
         return run(deadline_ns)
@@ -46,12 +46,12 @@ def run_by_deadline(run: Callable[[int], T], deadline_ns: int, late: Callable[[T
     try:
         return outcome.result(min(max(0.0, left) + _GRACE_SECONDS, _LONGEST_WAIT_SECONDS))
     except TimeoutError:
-        if outcome.done():  # it is the run's own
+        if outcome.done():  # the run itself raised it
             raise
-        _log.warning("a run has not ended by its deadline; it goes on without its client")
+        _log.warning("a run has not ended by its deadline; it continues without its client")
         outcome.add_done_callback(lambda done: late(done.result()) if done.exception() is None else None)
         raise StillRunningError from None
     finally:
-        # This frame must not hold what holds the error that holds the frame: a run's memory would then be kept until
-        # Python looks for circles.
+        # The future holds the error, and the error this frame: without this, a reference cycle would keep the run's
+        # memory alive until the next garbage collection.
         del outcome

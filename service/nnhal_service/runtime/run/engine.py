@@ -1,9 +1,9 @@
-"""Runs the steps of a plan one after the other, wherever they can run.
+"""Runs the steps of a plan one after the other, on any device that can run them.
 
-It walks control flow, finds out sizes that are not known, and falls back. A step that its own device cannot run is run
-once by the device that stands in, with the same values, and the run goes on with the next step (NNAPI's partial
-fallback). Where that fails as well, or the stand-in's own step does, or what drives the plan, the entire model runs on
-the stand-in; inputs are never modified, so that it can begin again.
+The engine walks control flow, learns unknown sizes, and falls back. A step that its own device cannot run is run once
+by the fallback device, with the same values, and the run continues with the next step (NNAPI's partial fallback). If
+that fails too, or a step of the fallback device itself, the whole model runs on the fallback device; inputs are never
+modified, so that a run can start again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from nnhal_service.runtime.run.walk import LoopTimeoutError, loop_timeout, walk
 
 _log = structlog.get_logger(__name__)
 _FINAL = (OutputTooSmallError, LoopTimeoutError, CancelledRunError)
-"""Errors that no other device would help with."""
+"""Errors that another device could not avoid."""
 
 
 class EmptyValueError(HalError):
@@ -42,13 +42,13 @@ class EmptyValueError(HalError):
 
 
 class Engine:
-    """See Steps. It falls back by itself, where it may. Runs once at a time.
+    """Steps that run one after the other and fall back if that is allowed. Runs once at a time.
 
-    ``fell_back`` says that in the last run a device stood in for another one, ``ran_whole`` that it ran all of it.
+    ``fell_back`` says that the fallback device ran a step of the last run, ``ran_whole`` that it ran the whole model.
     """
 
     def __init__(self, prepared: PreparedPlan, values: Values, config: ExecutionConfig) -> None:
-        """Raises INVALID_ARGUMENT for a loop timeout that is none."""
+        """Raises INVALID_ARGUMENT if the loop timeout is not valid."""
         self._prepared = prepared
         self._parts = prepared.parts
         self._plan = prepared.plan
@@ -65,25 +65,23 @@ class Engine:
 
     @property
     def socket_bytes(self) -> int:
-        """See Steps."""
-        if not self._bursts:  # it is asked at every run, and mostly has none
+        if not self._bursts:  # every run asks, and mostly there are none
             return self._closed_bytes
         return self._closed_bytes + sum(burst.socket_bytes for burst in self._bursts.values())
 
     @property
     def done(self) -> Sequence[StepReport] | None:
-        """See Steps. What failed here is not to be gone on with."""
+        """None: a run that failed here is not resumed."""
         return None
 
     def run(
         self, deadline_ns: int, cancellation: Cancellation | None = None
     ) -> tuple[list[StepReport], list[OutputReport]]:
-        """See Steps."""
         self._begin(None, cancellation)
         return self._follow(self._order(), [], deadline_ns, None)
 
     def may_resume(self, error: NnhalError) -> bool:
-        """Whether a failed run may go on here: not where an output was too small, which any device would say."""
+        """Whether a failed run may be resumed here. An output that is too small would be so on any device."""
         return self._parts.may_fall_back and not isinstance(error, OutputTooSmallError)
 
     def resume(
@@ -93,9 +91,9 @@ class Engine:
         done: Sequence[StepReport] | None,
         cancellation: Cancellation | None = None,
     ) -> tuple[list[StepReport], list[OutputReport]]:
-        """Go on with a run that has failed elsewhere. ``done`` are the steps that ended well, None where nobody knows.
+        """Resume a run that failed elsewhere. ``done`` are the steps that succeeded; the first of the others failed.
 
-        The first one of the others is the one that failed; where nobody knows, the run begins again. Raises as ``run``.
+        With None, for unknown, the run starts again. Raises as ``run`` does.
         """
         self._begin(error, cancellation)
         if done is None:
@@ -105,7 +103,7 @@ class Engine:
         return self._follow(remaining, [*done], deadline_ns, error)
 
     def run_whole(self, deadline_ns: int, error: NnhalError) -> tuple[list[StepReport], list[OutputReport]]:
-        """The entire model on the device that stands in, after an error elsewhere. Raises as ``run``."""
+        """Run the whole model on the fallback device after an error elsewhere. Raises as ``run`` does."""
         if len(self._plan.steps) == 1:
             return self.resume(deadline_ns, error, ())
         self._begin(error)
@@ -117,7 +115,6 @@ class Engine:
             raise _of_both(error, further) from further
 
     def close(self) -> None:
-        """See Steps."""
         for burst in self._bursts.values():
             burst.close()
         self._bursts.clear()
@@ -139,7 +136,7 @@ class Engine:
     def _follow(
         self, numbers: Iterable[int], reports: list[StepReport], deadline_ns: int, failed: NnhalError | None
     ) -> tuple[list[StepReport], list[OutputReport]]:
-        """Run these steps, of which the first one has ``failed`` already where there is an error."""
+        """Run these steps; the first has ``failed`` on its own device if there is an error."""
         try:
             try:
                 for number in numbers:
@@ -161,17 +158,17 @@ class Engine:
 
     def _step(self, number: int, deadline_ns: int, failed: NnhalError | None) -> StepReport:
         step = self._plan.steps[number]
-        if failed is None or not isinstance(failed, HalError):  # a device that was gone may be back
+        if failed is None or not isinstance(failed, HalError):  # a device that was gone may have come back
             try:
                 return self._run_step(self._parts.living(number), number, True, deadline_ns)
             except (OutputTooSmallError, EmptyValueError, CancelledRunError):
                 raise
             except NnhalError as error:
                 failed = error
-        if not self._parts.may_stand_in_for(step.device):
+        if not self._parts.may_replace(step.device):
             raise failed
-        self._note_fallback("a device stands in", failed, step=number, device=step.device)
-        return self._run_step(self._parts.stand_in(number), number, False, deadline_ns)
+        self._note_fallback("a step runs on the fallback device", failed, step=number, device=step.device)
+        return self._run_step(self._parts.on_fallback(number), number, False, deadline_ns)
 
     def _run_step(self, part: Part, number: int, own: bool, deadline_ns: int) -> StepReport:
         step = self._plan.steps[number]
@@ -185,15 +182,15 @@ class Engine:
         return self._execute(part, number, inputs, outputs, passed_on, own, deadline_ns)
 
     def _whole(self, deadline_ns: int, error: NnhalError) -> StepReport:
-        """The entire model on the device that stands in."""
-        self._note_fallback("the whole model runs on one device", error)
+        """Run the whole model on the fallback device."""
+        self._note_fallback("the whole model runs on the fallback device", error)
         self._values.reset()
         self._outputs.clear()
         self.ran_whole = True
         graph = self._prepared.imported.model.main
         inputs = self._values.slots([SourceOperand(0, operand) for operand in graph.input_indexes])
         outputs = self._values.slots([SourceOperand(0, operand) for operand in graph.output_indexes])
-        return self._execute(self._parts.stand_in(None), 0, inputs, outputs, [], False, deadline_ns)
+        return self._execute(self._parts.on_fallback(None), 0, inputs, outputs, [], False, deadline_ns)
 
     def _execute(
         self,
@@ -205,7 +202,7 @@ class Engine:
         own: bool,
         deadline_ns: int,
     ) -> StepReport:
-        """Run a step, again and again while the memory of a value between steps is too small."""
+        """Run a step, and again as long as the memory of a value between steps is too small."""
         require_wanted(self._cancellation)
         burst, device = self._burst(part), part.member.name
         for slot in outputs:
@@ -235,7 +232,7 @@ class Engine:
         return step_report(number, device, ended - started, outcome)
 
     def _make_room(self, device: str, outputs: Sequence[Slot], shapes: Sequence[OutputShape]) -> None:
-        """For values that did not fit. Raises OutputTooSmallError where one is the client's, or nothing is learnt."""
+        """Grow the memory of values that did not fit. Raises OutputTooSmallError if none can or one is the client's."""
         short = [
             (slot, shape.dimensions) for slot, shape in zip(outputs, shapes, strict=True) if not shape.is_sufficient
         ]
@@ -252,7 +249,7 @@ class Engine:
         return self._bursts[part]
 
     def _note_fallback(self, what: str, reason: NnhalError, **details: object) -> None:
-        """Another device is about to stand in. Raises CancelledRunError where the run has been given up."""
+        """Note that the fallback device takes over. Raises CancelledRunError if the run has been cancelled."""
         require_wanted(self._cancellation)
         self._first = self._first or reason
         self.fell_back = True

@@ -1,8 +1,8 @@
-"""Runs that are launched: they begin when fences have signalled, and say by a fence of their own when they have ended.
+"""Launched runs: they begin when fences have signalled, and signal a fence of their own at the end.
 
-Steps that can be fenced are launched at once on their devices, which await the fences themselves. Where one cannot be
-launched, the run waits for the caller's fences and the whole model runs on the CPU, if that may be; after the launch
-nothing falls back. Where the plan cannot be fenced, a thread waits and runs it like any other.
+Steps that can be fenced are launched at once on their devices, which wait for the fences themselves. If one cannot be
+launched, the run waits for the caller's fences and then runs the whole model on the CPU, if fallback is allowed; after
+the launch nothing falls back. If the plan cannot be fenced, a thread waits for the fences and runs it as usual.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a launched run ended: with a report or an error. ``timing_launched`` is from the launch to the end,
-    ``timing_fenced`` from the last awaited fence, both where the plan has one step and the binding measures."""
+    """How a launched run ended: with a report or an error.
+
+    ``timing_launched`` is from the launch to the end, ``timing_fenced`` from the last awaited fence; both are
+    available only if the plan has one step and the binding measures.
+    """
 
     report: RunReport | None = None
     error: NnhalError | None = None
@@ -36,22 +39,22 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class LaunchMethods:
-    """The ways in which a bound plan can be launched.
-
-    ``fenced`` are its steps on their devices, None where they cannot be fenced; ``finish`` waits for what it launched.
-    ``run`` is a run like any other, up to a deadline. ``on_cpu`` runs the whole model on the CPU after an error, None
-    where it may not. ``ended`` is called once, when nothing of the run uses the plan's memory any more.
-    """
+    """The methods by which a bound plan can be launched."""
 
     fenced: Chained | None
+    """The steps on their devices; None if they cannot be fenced."""
     finish: Callable[[Sequence[Launched]], RunReport]
+    """Waits for the steps that ``fenced`` launched."""
     run: Callable[[int], RunReport]
+    """Runs the plan as usual, up to a deadline."""
     on_cpu: Callable[[int, NnhalError], RunReport] | None
+    """Runs the whole model on the CPU after an error; None if fallback is not allowed."""
     ended: Callable[[], None]
+    """Called once, when the run no longer uses the plan's memory."""
 
 
 class LaunchedRun:
-    """A run that was launched. ``fence`` signals its end, and is in error where it failed."""
+    """A run that was launched. ``fence`` signals its end, and is in error if it failed."""
 
     def __init__(self) -> None:
         self._signal, self.fence = create_fence()
@@ -59,13 +62,13 @@ class LaunchedRun:
 
     @property
     def ending(self) -> Ending:
-        """How it ended. Raises GENERAL_FAILURE until it has."""
+        """How the run ended. Raises GENERAL_FAILURE before its end."""
         if self._ending is None:
             general_failure("the run has not ended yet")
         return self._ending
 
     def end(self, ending: Ending) -> None:
-        """Say how it ended."""
+        """Note how the run ended, and signal its fence."""
         self._ending = ending
         if ending.error is None:
             self._signal.send()
@@ -76,10 +79,10 @@ class LaunchedRun:
 def start_launched_run(
     ways: LaunchMethods, fences: Sequence[Fence], deadline_ns: int = NO_DEADLINE, duration_ns: int = NO_DEADLINE
 ) -> LaunchedRun:
-    """Launch a run, to begin when the fences have signalled and to take ``duration_ns`` at most from then on.
+    """Launch a run that begins when the fences have signalled and may take ``duration_ns`` from then on.
 
-    Raises HalError or TransportError where a device does not take its launch and the CPU may not stand in; what was
-    launched before is then waited for.
+    Raises HalError or TransportError if a device refuses its launch and the CPU may not take over; the steps that were
+    launched before are then waited for.
     """
     try:
         run = LaunchedRun()
@@ -95,7 +98,7 @@ def start_launched_run(
         fenced.launch(launched, fences, deadline_ns, duration_ns)
     except NnhalError as error:
         refusal, on_cpu = error, ways.on_cpu
-        if fenced.has_failed(launched):  # it is no failure of the launch
+        if fenced.has_failed(launched):  # a step failed, not the launch
             _in_thread(run, ways, lambda: Ending(error=fenced.failure(launched, refusal)))
             return run
 
@@ -111,19 +114,19 @@ def start_launched_run(
             raise
         return run
     except BaseException:
-        _in_thread(run, ways, lambda: _given_up(fenced, launched))
+        _in_thread(run, ways, lambda: _abandoned(fenced, launched))
         raise
     _in_thread(run, ways, lambda: Ending(ways.finish(launched), None, *fenced.timings()))
     return run
 
 
-def _given_up(fenced: Chained, launched: Sequence[Launched]) -> Ending:
+def _abandoned(fenced: Chained, launched: Sequence[Launched]) -> Ending:
     fenced.settle(launched)
-    return Ending(error=HalError(ErrorStatus.GENERAL_FAILURE, "the launch was given up"))
+    return Ending(error=HalError(ErrorStatus.GENERAL_FAILURE, "the launch was abandoned"))
 
 
 def _plain(report: RunReport) -> Ending:
-    """The end of a run that awaited nothing: both times are those of its only step."""
+    """The end of a run without fences: both timings are those of its only step."""
     if len(report.steps) != 1:
         return Ending(report)
     timing = Timing(report.steps[0].time_on_device_ns, report.steps[0].time_in_driver_ns)
@@ -131,7 +134,7 @@ def _plain(report: RunReport) -> Ending:
 
 
 def _begin(fences: Sequence[Fence], deadline_ns: int, duration_ns: int) -> int:
-    """Wait for the fences; the deadline of what begins then."""
+    """Wait for the fences; return the deadline of the run that begins now."""
     try:
         wait_for_all(fences, deadline_ns)
     except FenceError as error:
@@ -145,7 +148,7 @@ def _begin(fences: Sequence[Fence], deadline_ns: int, duration_ns: int) -> int:
 
 
 def _in_thread(run: LaunchedRun, ways: LaunchMethods, work: Callable[[], Ending]) -> None:
-    """Do the rest of a run in a thread of its own, and say how it ended."""
+    """Do the rest of a run in a thread of its own, and note how it ended."""
 
     def to_the_end() -> None:
         try:

@@ -1,4 +1,4 @@
-"""The copy ledger of a run: what became of each use of a value, by the plan and by what the devices report."""
+"""The copy ledger of a run: how each use of a value was served, by the plan and by what the devices report."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from nnhal_service.partition import Plan, whole
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan, passed_values
 
 UNPLANNED = "Unplanned"
-"""The strategy of an entry for what a device copied beyond the plan."""
+"""The strategy of an entry for bytes that a device copied beyond the plan."""
 
 
 def ledger_of(
     prepared: PreparedPlan, lengths: Mapping[int, int], reports: Sequence[StepReport], as_one: bool = False
 ) -> tuple[LedgerEntry, ...]:
-    """The ledger of one run of a plan. ``lengths`` are the bytes of its values, by operand, as far as known.
+    """The ledger of one run of a plan. ``lengths`` are the known sizes of its values in bytes, by operand.
 
-    ``as_one`` says that the whole model was run as one step.
+    ``as_one`` says that the whole model ran as one step.
     """
     values, plan = prepared.values, prepared.plan
     if as_one:
@@ -44,10 +44,10 @@ def ledger(
     reports: Sequence[StepReport],
     lengths: Mapping[int, int],
 ) -> tuple[LedgerEntry, ...]:
-    """An entry for each use of a value, and one for each step whose device copied other bytes than follow from them.
+    """An entry for each use of a value, and one for each step whose device copied more or fewer bytes than planned.
 
-    ``names`` are those of the operands, ``planned`` the devices of the steps, ``sides`` all devices, ``lengths`` the
-    bytes of the memory that operands were bound to. Edges are those between the devices that did run the steps.
+    ``names`` are the operands' names, ``planned`` the devices of the steps, ``sides`` all devices, ``lengths`` the
+    bytes of the memory that operands were bound to. Edges connect the devices that really ran the steps.
     """
     ran = Counter(report.step for report in reports)
     devices = [*planned]
@@ -80,7 +80,7 @@ def ledger(
 
 
 def _times(step: int | None, ran: Mapping[int, int]) -> int:
-    """How often a step was run: none at all in a branch that was not taken, several times in a loop."""
+    """How often a step ran: never in a branch that was not taken, several times in a loop."""
     return 0 if step is None else ran.get(step, 0)
 
 
@@ -103,9 +103,9 @@ def _unplanned(
         if difference:
             device = devices[step]
             found = (
-                "not all of its arguments lie where it can use them"
+                "some of its arguments are not in memory that it can use in place"
                 if difference > 0
-                else "it uses where it lies what was to be copied"
+                else "it uses in place what the plan would copy"
             )
             reason = (
                 f"{device} reports {copied[step]} bytes copied in step {step}, by plan {copied_in} in and {copied_out} "

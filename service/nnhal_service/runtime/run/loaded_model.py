@@ -1,4 +1,4 @@
-"""A model that is ready to be bound to memory, and what has been bound."""
+"""Loading a model file on devices, and the loaded model with the contexts that are bound to it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from nnhal_service.runtime.run.context import DRAIN_SECONDS, ExecutionContext
 from nnhal_service.runtime.run.reports import RunWatcher
 
 COUNT_SECONDS = 2.0
-"""What devices get to say what has been run of steps that are lent."""
+"""How long devices may take, together, to say how much was run directly."""
 
 
 class LoadedModel:
-    """A prepared plan with its execution contexts. Safe to use from several threads."""
+    """A model that is prepared on devices, with its contexts. Safe to use from several threads."""
 
     def __init__(self, prepared: PreparedPlan, plans: ActivePlan | None = None) -> None:
-        """``plans`` are the plan as its owner has it, where this is a share."""
+        """``plans`` is given for a share: the owner's."""
         self._plans = ActivePlan(prepared) if plans is None else plans
         self._lock = threading.Lock()
         self._contexts: set[ExecutionContext] | None = set()
@@ -39,23 +39,23 @@ class LoadedModel:
 
     @property
     def prepared(self) -> PreparedPlan:
-        """The plan that new runs follow: while devices are gone, mostly one without them."""
+        """The plan that new runs follow; while devices are gone, usually one without them."""
         return self._plans.current
 
     @property
     def original(self) -> PreparedPlan:
-        """The plan that it was loaded with, which is there until it is closed."""
+        """The plan that the model was loaded with; it stays until the model is closed."""
         return self._plans.original
 
     @property
     def arena_bytes(self) -> int:
-        """The memory of values between steps that is allocated."""
+        """Allocated bytes of the values between steps."""
         return sum(plan.memory.allocated_bytes for plan in {self.prepared, self.original})
 
     def share(self, watcher: RunWatcher) -> LoadedModel:
-        """The same model for somebody else, whose runs the watcher is told of: his until he or this one is closed.
+        """The same model for another user, whose runs are reported to ``watcher``; closing this model closes it.
 
-        Raises DEVICE_UNAVAILABLE where this one has been closed.
+        Raises DEVICE_UNAVAILABLE if this one has been closed.
         """
         share = LoadedModel(self.original, self._plans)
         share._owner, share._watcher = self, watcher
@@ -66,19 +66,19 @@ class LoadedModel:
         return share
 
     def watch(self, watcher: RunWatcher) -> None:
-        """Tell somebody of the runs of all that is bound from now on."""
+        """Report the runs of everything that is bound from now on to ``watcher``."""
         self._watcher = watcher
 
     @property
     def is_share(self) -> bool:
-        """Whether it is somebody else's too."""
+        """Whether it is a share of another loaded model."""
         return self._owner is not None
 
     def count_direct_runs(self, until: float | None = None) -> None:
-        """Have watchers know of what has been run of steps that are lent.
+        """Report direct runs to the watchers.
 
-        Devices may take until an instant of CLOCK_MONOTONIC, by default for two seconds, to say so; what they have
-        not said by then is counted the next time.
+        Devices may answer until an instant of CLOCK_MONOTONIC, by default for COUNT_SECONDS; what they have not
+        reported by then is counted the next time.
         """
         until = time.monotonic() + COUNT_SECONDS if until is None else until
         with self._lock:
@@ -99,9 +99,10 @@ class LoadedModel:
         loop_timeout_duration_ns: int = -1,
         hints: Hints = NO_HINTS,
     ) -> ExecutionContext:
-        """Tie it to memory. One activation of a WHILE may take so long: -1 is the default, more than the maximum that.
+        """Bind the model to memory.
 
-        Raises HalError, or TransportError where a device is gone.
+        ``loop_timeout_duration_ns`` bounds one activation of a WHILE: -1 is the default, and the HAL's maximum holds.
+        Raises HalError, or TransportError if a device is gone.
         """
         context = ExecutionContext(
             self._plans, inputs, outputs, pools, measure_timing, loop_timeout_duration_ns, hints, self._watcher
@@ -114,16 +115,16 @@ class LoadedModel:
         raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the model has been unloaded")
 
     def unbind(self, context: ExecutionContext, drain_seconds: float = DRAIN_SECONDS) -> None:
-        """Close a context, when a run in flight has ended, or goes on for too long; see ExecutionContext.close."""
+        """Close a context when its run in flight has ended, or takes too long; see ExecutionContext.close."""
         context.close(drain_seconds)
         with self._lock:
             if self._contexts is not None:
                 self._contexts.discard(context)
 
     def close(self) -> None:
-        """Close all contexts and shares, when the runs in flight have ended or go on for too long; release the parts.
+        """Close all contexts and shares when their runs have ended or take too long, and release the parts.
 
-        Harmless when repeated. The parts of a share are its owner's.
+        Harmless if repeated. The parts of a share belong to its owner and stay.
         """
         self._close(time.monotonic() + DRAIN_SECONDS)
 
@@ -152,11 +153,11 @@ def load_model(
     format: ModelFormat | None = None,  # noqa: A002 - the proto's word
     cache: CacheDirectory | None = None,
 ) -> LoadedModel:
-    """Import a model file and prepare it on the named devices, all where none are named.
+    """Import a model file and prepare it on the named devices, or on all if none are named.
 
-    Without a format the content tells it. Compilations are kept in ``cache``, where there is one; models with other
-    content have other entries there, whatever the token. Raises FrontendError, PlacementError, HalError,
-    TransportError where a device is gone, and LookupError for one that the fleet does not know.
+    Without ``format`` the content decides. Compilations are cached in ``cache``, in entries that depend on the content
+    as well as on the token. Raises FrontendError, PlacementError, HalError, TransportError if a device is gone, and
+    LookupError for a device that the fleet does not know.
     """
     if cache is not None:
         cache = cache.of_content(content)
@@ -168,7 +169,7 @@ def load_model(
     try:
         return prepared(imported, cache)
     except (HalError, PlacementError):
-        # What its parts cannot be, a model with operations of the extension may be as a whole.
+        # A model with operations of the extension may run as a whole even if its parts cannot.
         if not imported.model.extension_name_to_prefix:
             raise
         whole = import_model(content, format, as_one=True)

@@ -1,4 +1,4 @@
-"""What a run says of itself."""
+"""What is reported of runs, and to whom."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 
 @dataclass(frozen=True, slots=True)
 class OutputReport:
-    """What a device has said of an output: its dimensions, and whether it fitted its memory."""
+    """A device's report of an output: its dimensions, and whether it fitted its memory."""
 
     name: str
     dimensions: Dimensions
@@ -24,20 +24,22 @@ class OutputReport:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """What a run took.
-
-    ``socket_bytes`` went to devices and back; ``steps`` and ``ledger`` are empty unless the context measures.
-    ``outputs`` are those of which a device has said anything. ``started_ns`` is an instant of CLOCK_BOOTTIME, -1 unless
-    it measures. ``fell_back`` says that a device stood in for one that failed, or that the whole model ran on the CPU.
-    """
+    """The report of a run that succeeded."""
 
     duration_ns: int
+    """From the call to the answer."""
     socket_bytes: int
+    """Bytes that went to devices and back."""
     steps: tuple[StepReport, ...] = ()
+    """One for each step that ran; empty unless the context measures."""
     outputs: tuple[OutputReport, ...] = ()
+    """Those outputs that a device has reported."""
     ledger: tuple[LedgerEntry, ...] = ()
+    """What was copied, and why; empty unless the context measures."""
     started_ns: int = -1
+    """An instant of CLOCK_BOOTTIME; -1 unless the context measures."""
     fell_back: bool = False
+    """Whether another device ran a step whose own device failed, or the whole model ran on the CPU."""
 
 
 class OutputTooSmallError(HalError):
@@ -50,11 +52,11 @@ class OutputTooSmallError(HalError):
 
 
 class Context(Protocol):
-    """What there is to know of a context."""
+    """What a watcher may ask of the context that ran."""
 
     @property
     def items(self) -> int:
-        """The length of the first input's first axis; 1 without one."""
+        """The length of the first input's first axis; 1 if it has none."""
 
     @property
     def prepared(self) -> PreparedPlan:
@@ -62,15 +64,15 @@ class Context(Protocol):
 
     @property
     def direct_plan(self) -> PreparedPlan:
-        """The plan whose only step is lent, or was last; that of the last run where none was."""
+        """The plan behind the latest run channel; that of the last run if there was no channel."""
 
     @property
     def lengths(self) -> Mapping[int, int]:
-        """Bytes of the values that have a place of their own, by operand."""
+        """Bytes of the values that have memory of their own, by operand."""
 
 
 class RunWatcher(Protocol):
-    """Is told of runs, in their threads. It should be quick, and must not raise."""
+    """Is called after each run, in the run's thread. It must be quick and must not raise."""
 
     def ran(self, context: Context, report: RunReport) -> None:
         """A run has succeeded."""
@@ -79,4 +81,4 @@ class RunWatcher(Protocol):
         """A run has failed."""
 
     def ran_directly(self, context: Context, usage: RunUsage) -> None:
-        """So much has been run of a step that is lent since this was last said."""
+        """The client has run so much over the run channel since the last call."""

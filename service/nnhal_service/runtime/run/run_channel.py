@@ -1,4 +1,4 @@
-"""DirectRuns the only step of a plan: a client runs it on the device by itself, and the framework counts it."""
+"""Direct runs: a client runs a plan's only step on the device itself; the framework counts them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from nnhal.types import RunUsage
 
 
 class RunChannelEnd(NamedTuple):
-    """The end of a run channel, and what a call on it must name."""
+    """The client's end of a run channel, and the handle of the execution that a call on it must name."""
 
     channel: Descriptor
     execution: int
 
 
 class DirectRuns:
-    """What of one context is lent. Safe to use from several threads."""
+    """The run channel of one context, and how much was run over it. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -27,24 +27,24 @@ class DirectRuns:
         self._counted = RunUsage()
 
     def open(self, execution: RemoteExecution) -> RunChannelEnd:
-        """Let somebody else run an execution, in place of who could before. Raises HalError, or TransportError."""
+        """Open a run channel to an execution; it replaces an earlier one. Raises HalError or TransportError."""
         channel = execution.open_run_channel()
         with self._lock:
             self._execution = execution
         return RunChannelEnd(channel, execution.handle)
 
     @property
-    def has_run_channel(self) -> bool:
-        """Whether somebody has it."""
+    def is_open(self) -> bool:
+        """Whether a run channel is open."""
         return self._execution is not None
 
     def take_usage(self, seconds: float) -> RunUsage:
-        """What has been run since this was last called; nothing where the device does not say in so many seconds."""
+        """What was run since the last call; nothing if the device does not answer within ``seconds``."""
         with self._lock:
             return self._take(close=False, seconds=seconds)
 
-    def end(self) -> RunUsage:
-        """Lend it no more, before the execution is released; what has been run since ``take_usage``."""
+    def close(self) -> RunUsage:
+        """Close the channel, before its execution is released; return what was run since ``take_usage``."""
         with self._lock:
             usage = self._take(close=True)
             self._execution, self._counted = None, RunUsage()
@@ -55,7 +55,7 @@ class DirectRuns:
             return RunUsage()
         try:
             usage = self._execution.run_channel_usage(close, seconds)
-        except NnhalError:  # the device is silent, or gone, and with it what it would say
+        except NnhalError:  # the device does not answer or is gone, and its count with it
             return RunUsage()
         before, self._counted = self._counted, usage
         return RunUsage(*(now - then for now, then in zip(usage, before, strict=True)))

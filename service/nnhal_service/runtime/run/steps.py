@@ -1,4 +1,4 @@
-"""A step of a plan, tied to memory: one reusable execution."""
+"""The steps of a plan, each bound to memory as one reusable execution, and running them in turn."""
 
 from __future__ import annotations
 
@@ -19,58 +19,58 @@ from nnhal_service.runtime.run.reports import OutputReport, OutputTooSmallError
 
 @dataclass(frozen=True, slots=True)
 class BoundStep:
-    """``outputs`` has the names of those outputs of the step that are the model's, empty for the others.
-
-    ``is_asynchronous``: the device shows its results only when it is synced.
-    """
+    """A step whose values have their memory."""
 
     device: str
     is_asynchronous: bool
+    """Whether the device's results are visible only after a sync."""
     part: Part
     execution: RemoteExecution
     outputs: Sequence[str]
+    """The names of those outputs that are the model's; empty strings for the others."""
 
 
 def bind_step(side: Side, outputs: Sequence[str], part: Part, request: Request, config: ExecutionConfig) -> BoundStep:
-    """Tie a step to memory. Raises HalError where the device refuses, TransportError where it is gone."""
+    """Bind a step to memory. Raises HalError if the device refuses, TransportError if it is gone."""
     execution = part.prepared.create_reusable_execution(request, config)
     return BoundStep(side.name, side.is_asynchronous, part, execution, outputs)
 
 
 class Steps(Protocol):
-    """The steps of a plan, ready to run one after the other or as far as possible at once. They run once at a time."""
+    """The bound steps of a plan, ready to run: one run at a time."""
 
     @property
     def socket_bytes(self) -> int:
-        """Bytes that went to devices and back since the start."""
+        """Bytes that went to devices and back so far."""
         ...
 
     @property
     def done(self) -> Sequence[StepReport] | None:
-        """After a run that failed, the steps that ended well, which need not run again; None where nobody knows."""
+        """After a failed run, the steps that succeeded and need not run again; None if that is unknown."""
         ...
 
     def run(
         self, deadline_ns: int, cancellation: Cancellation | None = None
     ) -> tuple[list[StepReport], list[OutputReport]]:
-        """Run all of them. Raises HalError, or TransportError where a device is gone.
+        """Run all steps.
 
-        Where the run is given up, CancelledRunError: the steps that had begun have ended, and no other will begin.
+        Raises HalError, TransportError if a device is gone, and CancelledRunError if the run was cancelled: the steps
+        that had begun have ended, and no other begins.
         """
         ...
 
     def close(self) -> None:
-        """Release what runs them."""
+        """Release the bursts or launchers that run them."""
         ...
 
 
 class InTurn:
-    """See Steps."""
+    """Steps that run one after the other, each over a burst: for a single step, and if fences would be too many."""
 
     def __init__(self, steps: Sequence[BoundStep], measure: bool) -> None:
-        """Where nobody measures a single step, it is not reported.
+        """A single step is reported only with ``measure``.
 
-        Raises HalError where a device refuses, TransportError where one is gone.
+        Raises HalError if a device refuses, TransportError if one is gone.
         """
         self._steps: list[tuple[BoundStep, RemoteBurst]] = []
         self._reports: list[StepReport] = []
@@ -84,20 +84,17 @@ class InTurn:
 
     @property
     def socket_bytes(self) -> int:
-        """See Steps."""
-        if len(self._steps) == 1:  # it is asked at every run
+        if len(self._steps) == 1:  # every run asks for it
             return self._steps[0][1].socket_bytes
         return sum(burst.socket_bytes for _, burst in self._steps)
 
     @property
     def done(self) -> Sequence[StepReport]:
-        """See Steps."""
         return self._reports
 
     def run(
         self, deadline_ns: int, cancellation: Cancellation | None = None
     ) -> tuple[list[StepReport], list[OutputReport]]:
-        """See Steps."""
         outputs: list[OutputReport] = []
         reports = self._reports = []
         for number, (step, burst) in enumerate(self._steps):
@@ -119,13 +116,12 @@ class InTurn:
         return reports, outputs
 
     def close(self) -> None:
-        """See Steps."""
         for _, burst in self._steps:
             burst.close()
 
 
 def step_report(number: int, device: str, duration_ns: int, outcome: BurstOutcome) -> StepReport:
-    """What is to be said of step ``number`` of a plan, which a device ran over a burst."""
+    """The report of step ``number`` of a plan, which a device ran over a burst."""
     timing = outcome.result.timing
     return StepReport(
         device,

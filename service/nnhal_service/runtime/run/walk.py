@@ -1,4 +1,4 @@
-"""Walking a plan's control flow: which step comes next, and what is handed on to it."""
+"""Walking the control flow of a plan: which step comes next, and which values it receives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RUNTIME = "the framework"
 
 
 class LoopTimeoutError(HalError):
-    """A loop that the runtime walks takes too long. No other device is tried for that."""
+    """A loop that the framework walks took too long. No other device is tried, since none would be faster."""
 
     def __init__(self, timeout_ns: int) -> None:
         message = f"a loop that the framework walks took more than {timeout_ns} ns"
@@ -24,7 +24,7 @@ class LoopTimeoutError(HalError):
 
 
 def loop_timeout(duration_ns: int) -> int:
-    """What one activation of WHILE may take where so much was asked for: -1 is the default, no more than the maximum.
+    """How long one activation of WHILE may take, in nanoseconds: the default for -1, at most the HAL's maximum.
 
     Raises INVALID_ARGUMENT.
     """
@@ -34,10 +34,10 @@ def loop_timeout(duration_ns: int) -> int:
 
 
 def walk(plan: LogicalPlan, values: Values, loop_timeout_ns: int) -> Iterator[int]:
-    """The steps that devices run, by their number among these, in the order in which they are to be run.
+    """Yield the steps that devices are to run, in order, by their number among the plan's device steps.
 
-    What a step is to read has been handed on when it comes, and it must have run when the next one is asked for. Raises
-    LoopTimeoutError, OutputTooSmallError, and as reading memory does.
+    The values that a step reads have been passed on when it is yielded, and it must have run before the next one is
+    asked for. Raises LoopTimeoutError, OutputTooSmallError, and as reading memory does.
     """
     numbers: dict[int, int] = {}
     for index, step in enumerate(plan.steps):
@@ -63,7 +63,7 @@ def walk(plan: LogicalPlan, values: Values, loop_timeout_ns: int) -> Iterator[in
 
 
 def _choose(step: IfStep, values: Values) -> int:
-    """Enter a branch: it reads and writes the values of IF itself. The index of its first step."""
+    """Enter a branch, which reads and writes the values of the IF itself. Returns the index of its first step."""
     if _is_true(values.slot(step.condition)):
         inner_inputs, inner_outputs, index = step.then_inputs, step.then_outputs, step.then_step
     else:
@@ -86,7 +86,7 @@ class _Loop:
         self._decides = False
 
     def advance(self) -> int:
-        """Go on behind the condition, or to the condition of the next round. The index of the next step."""
+        """Go from the condition to the body or exit, or to the next round's condition; the next step's index."""
         step = self._step
         if not self._decides:
             self._decides = True
@@ -106,7 +106,7 @@ class _Loop:
         return step.body_step
 
     def _leave(self) -> None:
-        """The first values are the results."""
+        """Store the first of the current values as the outputs of the WHILE."""
         outputs = self._values.slots(self._step.outputs)
         for source, destination in zip(self._current, outputs, strict=False):
             if not destination.store(source.read(), source.dimensions):

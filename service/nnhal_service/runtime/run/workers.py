@@ -1,8 +1,7 @@
-"""Threads that are kept for the next work.
+"""A pool of threads for runs with a deadline.
 
-The one that rested last is used next, since the processor still knows what it works with; and they are daemons: what
-has stopped for ever, such as a call to a device that is frozen, does not keep the process from ending. Threads of
-concurrent.futures are taken in any order, and waited for at the exit.
+Unlike those of concurrent.futures, the thread that became idle last is used next, since its caches are warm, and the
+threads are daemons: a call that never returns, such as one to a frozen device, does not keep the process from ending.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ Work = Callable[[], object]
 
 
 class Workers(Executor):
-    """An executor of up to ``most`` threads, made when they are needed. Safe to use from several threads."""
+    """An executor of up to ``most`` threads, started when they are needed. Safe to use from several threads."""
 
     def __init__(self, most: int, name: str) -> None:
-        """``name`` begins the threads' names."""
+        """``name`` is the prefix of the threads' names."""
         self._most = most
         self._name = name
         self._lock = threading.Lock()
@@ -33,13 +32,13 @@ class Workers(Executor):
         self._closed = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """See Executor. Raises RuntimeError once it is shut down."""
+        """Run a call in a thread of the pool. Raises RuntimeError if the pool has been shut down."""
         future: Future[T] = Future()
         self.start(partial(_fulfil, future, partial(fn, *args, **kwargs)))
         return future
 
     def start(self, work: Work) -> None:
-        """Do something that raises nothing; it waits while all threads work. Raises RuntimeError as ``submit``."""
+        """Run ``work``, which must not raise; it waits while all threads are busy. Raises as ``submit`` does."""
         with self._lock:
             if self._closed:
                 raise RuntimeError(f"the threads {self._name!r} have been shut down")
@@ -58,7 +57,7 @@ class Workers(Executor):
             self._threads.append(thread)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """See Executor. What waits is still done, or with ``cancel_futures`` dropped."""
+        """Shut the pool down. Work that waits is still done, or dropped with ``cancel_futures``."""
         with self._lock:
             self._closed = True
             if cancel_futures:
@@ -73,7 +72,7 @@ class Workers(Executor):
     def _run(self, worker: _Worker) -> None:
         while (work := worker.work) is not None:
             work()
-            # What is at rest holds nothing of what it has done.
+            # An idle thread holds nothing of what it has done.
             work = worker.work = None
             with self._lock:
                 if self._waiting:
@@ -92,14 +91,14 @@ def _fulfil(future: Future[T], work: Callable[[], T]) -> None:
         result = work()
     except BaseException as error:
         future.set_exception(error)
-        # The error holds this frame, which must not hold what holds the error.
+        # The error holds this frame, which must not hold the future: it holds the error.
         del future, work
     else:
         future.set_result(result)
 
 
 class _Worker:
-    """A thread's next work, none at the end; ``rest`` is held while it has none."""
+    """A thread's next work, None at the end; ``rest`` is locked while the thread is idle."""
 
     __slots__ = ("rest", "work")
 

@@ -257,7 +257,7 @@ def test_a_device_that_came_back_as_another_one_is_refused_until_what_was_regist
     fleet.get("d0")
     kill(process)
     with ScriptedDevice(endpoint, OTHERS[what]) as other:
-        words = f"is refused: it was registered as 'scripted-1'; what answers now .* differs in {what}"
+        words = f"is refused: it was registered as 'scripted-1'; the process there now .* differs in {what}"
         for _ in range(2):
             refusal(lambda: fleet.get("d0"), UNAVAILABLE, words)
         assert fleet.available() == []
@@ -331,7 +331,7 @@ def test_a_device_that_is_stopped_before_it_is_connected_is_left_out_until_it_go
     with stopped(process):
         for _ in range(3):
             assert answering(fleet) == ["d1"]
-        refusal(lambda: fleet.get("d0"), UNAVAILABLE, "device 'd0' is there and has not answered")
+        refusal(lambda: fleet.get("d0"), UNAVAILABLE, "device 'd0' has not answered")
     wait_until(lambda: answering(fleet) == ["d0", "d1"], "the device is used again")
     assert warnings_of(logged) == [("d0", "a device does not answer")]
     assert fleet.get("d0").remote.pid == process.pid
@@ -393,7 +393,7 @@ def test_callers_do_not_wait_one_after_the_other_for_a_device_that_is_stopped(
         done, _ = wait(asked, timeout=30)
     assert len(done) == callers
     for outcome in asked:
-        refusal(outcome.result, UNAVAILABLE, "device 'd0' is there and has not answered")
+        refusal(outcome.result, UNAVAILABLE, "device 'd0' has not answered")
 
 
 def test_a_device_that_was_killed_is_waited_for_where_it_may_be_started_again(

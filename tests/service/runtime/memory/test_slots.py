@@ -107,6 +107,6 @@ def test_a_devices_buffer_goes_through_the_host_for_all_else() -> None:
 @pytest.mark.contract("FB-14")
 def test_a_devices_buffer_of_unknown_dimensions_cannot_be_written_elsewhere() -> None:
     slot = DeviceSlot(F32, (), Buffer("npu", np.zeros(2, np.float32)), "y", (0,))
-    with pytest.raises(HalError, match=r"of npu has dimensions \[\?\].*expected all known") as caught:
+    with pytest.raises(HalError, match=r"of npu has dimensions \[\?\].*expected all dimensions to be known") as caught:
         slot.to_write(own=False)
     assert caught.value.status == ErrorStatus.GENERAL_FAILURE

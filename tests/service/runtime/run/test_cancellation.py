@@ -1,4 +1,4 @@
-"""Runs that are given up while a step runs: no other one begins, nothing stands in, and the binding can run again."""
+"""Runs that are cancelled while a step runs: no other begins, nothing falls back, and the binding can run again."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_no_step_begins_after_that_which_runs(load: Loader, devices: list[Picky]
     for _ in range(3):
         before, cancellation = runs(devices), Cancellation()
         devices[during].fails = giving_up(cancellation)
-        with pytest.raises(CancelledRunError, match="the run has been given up"):
+        with pytest.raises(CancelledRunError, match="the run has been cancelled"):
             bound.run(cancellation)
         assert np.subtract(runs(devices), before).tolist() == [1, during, 0, 0]
         devices[during].fails = lambda: NONE

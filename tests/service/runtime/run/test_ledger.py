@@ -63,10 +63,10 @@ def test_what_a_device_copied_beyond_the_plan_has_an_entry_of_its_own() -> None:
     assert (more.strategy, more.value, more.source_step, more.destination_step) == (UNPLANNED, "", 0, 0)
     assert more.copied_bytes == -40
     assert more.reason == (
-        "npu reports 60 bytes copied in step 0, by plan 100 in and 0 out: it uses where it lies what was to be copied"
+        "npu reports 60 bytes copied in step 0, by plan 100 in and 0 out: it uses in place what the plan would copy"
     )
     assert (less.strategy, less.source, less.copied_bytes) == (UNPLANNED, "cpu", 7)
-    assert less.reason.endswith("not all of its arguments lie where it can use them")
+    assert less.reason.endswith("some of its arguments are not in memory that it can use in place")
 
 
 def test_the_sum_is_always_what_the_devices_report() -> None:

@@ -1,4 +1,4 @@
-"""Where memory for certain roles comes from: the one device that uses it, or else the host."""
+"""Allocating memory for roles: on the one device that uses it, or else on the host."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _log = structlog.get_logger(__name__)
 def allocate(roles: Sequence[ModelRole], dimensions: Dimensions = ()) -> AllocatedMemory:
     """Memory for inputs and outputs of loaded models (contract rows MR-05 to MR-10).
 
-    A device's own buffer where all the steps that use it are on that device and it has one to give. Otherwise memory of
-    the host, unless its size is not known, or a model may not fall back.
+    It is a device's own buffer if all the steps that use it are on that device and the device grants one. Otherwise it
+    is host memory, unless its size is unknown or a model denies fallback.
 
-    Raises INVALID_ARGUMENT where the roles do not agree, GENERAL_FAILURE where there is no such memory.
+    Raises INVALID_ARGUMENT if the roles do not agree, GENERAL_FAILURE if no memory can be allocated.
     """
     description = MemoryDescription.of(roles, dimensions)
     try:
@@ -32,16 +32,17 @@ def allocate(roles: Sequence[ModelRole], dimensions: Dimensions = ()) -> Allocat
     except NnhalError as error:
         reason = str(error)
     if any(role.prepared.plan.fallback == Fallback.DENY for role in roles):
-        general_failure(f"no device's memory, and a model denies any other: {reason}")
+        general_failure(f"no device can allocate the memory, and a model denies host memory: {reason}")
     size = description.byte_size
     if size == 0:
-        general_failure(f"no device's memory, and of dimensions {describe(description.dimensions)} no other: {reason}")
-    _log.info("memory lies on the host", bytes=size, reason=reason)
+        unknown = describe(description.dimensions)
+        general_failure(f"no device can allocate the memory, and the host cannot for dimensions {unknown}: {reason}")
+    _log.info("memory is allocated on the host", bytes=size, reason=reason)
     return AllocatedMemory(description, HostStorage(host_memory(size)))
 
 
 def _on_device(description: MemoryDescription) -> BufferStorage:
-    """A buffer of the one device that uses it. Raises HalError, or TransportError where the device is gone."""
+    """A buffer of the one device that uses it. Raises HalError, or TransportError if the device is gone."""
     uses = {role: _steps_of(role) for role in description.roles}
     devices = sorted({device for steps in uses.values() for device in steps.values()})
     if len(devices) != 1:
@@ -60,7 +61,7 @@ def _on_device(description: MemoryDescription) -> BufferStorage:
 
 
 def _steps_of(role: ModelRole) -> Mapping[StepRole, str]:
-    """What a role is in the steps of the model's plan, with the device of each."""
+    """A role's uses in the steps of the model's plan, with the device of each."""
     plan = role.prepared.plan
     steps = plan.steps if plan.walk is None else plan.walk.steps
     found = step_roles(steps).get(SourceOperand(0, role.number), frozenset())

@@ -1,4 +1,4 @@
-"""Memory that was allocated for certain roles, and the state that it is in."""
+"""Memory that was allocated for roles, with its state, and the memory that a session keeps."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _EMPTY = "the memory is uninitialised: nothing was copied or written to it yet, 
 
 
 class AllocatedMemory:
-    """A BoundMemory. Safe to use from several threads: what a race leaves undefined is the data only.
+    """A BoundMemory. Safe to use from several threads: a race leaves only the data undefined.
 
-    It holds no values at first. It does when values were copied to it or a run has written it, and no more when that
-    fails. Its dimensions are then those of the values; what is written next may have any that its description allows.
+    It is uninitialised until values are copied to it or a run writes it, and again when that fails. Its dimensions are
+    then those of the values; the next values may have any dimensions that its description allows.
     """
 
     def __init__(self, description: MemoryDescription, storage: Storage) -> None:
@@ -33,34 +33,31 @@ class AllocatedMemory:
 
     @property
     def device(self) -> str:
-        """See BoundMemory."""
         return self._storage.device
 
     @property
     def pool(self) -> RequestMemoryPool:
-        """See BoundMemory."""
         return self._storage.pool
 
     @property
     def host(self) -> Memory | None:
-        """Where it lies, where that is the host's memory."""
+        """The host memory that it is; None for a device's buffer."""
         return self._storage.memory if isinstance(self._storage, HostStorage) else None
 
     @property
     def dimensions(self) -> Dimensions:
-        """See BoundMemory."""
         return self._dimensions
 
     @property
     def closed(self) -> bool:
-        """Whether it was given up."""
+        """Whether it has been freed."""
         return self._closed
 
     def copy_from(self, source: Memory) -> None:
-        """Take all values from memory of a client, which has as many bytes as they.
+        """Copy all values from a client's memory of the same size.
 
-        Raises INVALID_ARGUMENT where it has not, or the dimensions are not known beforehand. Raises HalError, or
-        TransportError where the device is gone, where copying fails. Whatever fails, no values are held afterwards.
+        Raises INVALID_ARGUMENT if the sizes differ or the dimensions are unknown, and HalError or TransportError if
+        copying fails. After any failure the memory is uninitialised.
         """
         with self._filling(()) as dimensions:
             size = self.description.size_of(dimensions)
@@ -68,9 +65,9 @@ class AllocatedMemory:
             self._storage.copy_from(source, size, dimensions)
 
     def copy_to(self, destination: Memory) -> None:
-        """Copy all values to memory of a client, which has as many bytes as they. The state stays as it is.
+        """Copy all values to a client's memory of the same size. The state does not change.
 
-        Raises as ``copy_from``, and INVALID_ARGUMENT where no values are held.
+        Raises as ``copy_from`` does, and INVALID_ARGUMENT if the memory is uninitialised.
         """
         dimensions = self._held()
         size = self.description.size_of(dimensions)
@@ -78,7 +75,7 @@ class AllocatedMemory:
         self._storage.copy_to(destination, size)
 
     def copy_from_other(self, other: AllocatedMemory) -> None:
-        """Take all values from other memory; from one device to another by way of the host. Raises as both copies."""
+        """Copy all values from other memory; between devices through the host. Raises as both copies do."""
         if other is self:
             self._held()
             return
@@ -89,17 +86,16 @@ class AllocatedMemory:
             self._storage.copy_from(other._storage.to_host(size), size, dimensions)
 
     def require_alive(self) -> None:
-        """See BoundMemory."""
         self._storage.require_alive()
 
     def to_host(self) -> Memory:
-        """See BoundMemory. Raises GENERAL_FAILURE where no values are held."""
+        """The values in host memory. Raises GENERAL_FAILURE if the memory is uninitialised."""
         if not self._holds_values:
             general_failure(_EMPTY)
         return self._storage.to_host(self.description.size_of(self._dimensions))
 
     def from_host(self, memory: Memory, dimensions: Dimensions) -> None:
-        """See BoundMemory. ``memory`` has as many bytes as the values. No values are held where it fails."""
+        """Take values that another device wrote to ``memory``. After a failure it is uninitialised."""
         with self._filling(dimensions) as known:
             size = self.description.size_of(known)
             _require_size(validate_pool(memory, "the source"), size, "source", known)
@@ -107,7 +103,6 @@ class AllocatedMemory:
                 self._storage.copy_from(memory, size, known)
 
     def written(self, dimensions: Dimensions, succeeded: bool) -> None:
-        """See BoundMemory."""
         known = combine(self.description.dimensions, dimensions)
         if succeeded and known is not None and self.description.is_fixed(known):
             self._become(known)
@@ -115,7 +110,6 @@ class AllocatedMemory:
             self._empty()
 
     def require_readable(self, operand_dimensions: Dimensions) -> None:
-        """See BoundMemory."""
         self._storage.require_alive()
         with self._lock:
             dimensions, holds_values = self._dimensions, self._holds_values
@@ -128,7 +122,7 @@ class AllocatedMemory:
             )
 
     def close(self) -> None:
-        """Give it up; harmless when repeated."""
+        """Free it; harmless if repeated."""
         with self._lock:
             closed, self._closed = self._closed, True
         if not closed:
@@ -137,13 +131,13 @@ class AllocatedMemory:
 
     @contextmanager
     def _filling(self, dimensions: Dimensions) -> Generator[Dimensions]:
-        """Values of these dimensions are put in; yields all of the dimensions. Whatever fails, none are held then."""
+        """Fill it with values of these dimensions; yields all dimensions. After any failure it is uninitialised."""
         try:
             known = combine(self.description.dimensions, dimensions)
             if known is None or not self.description.is_fixed(known):
                 invalid_argument(
                     f"values of dimensions {describe(dimensions)} for memory of {describe(self.description.dimensions)}"
-                    ", expected the like, and all known"
+                    ", expected dimensions that agree and are all known"
                 )
             yield known
         except BaseException:
@@ -152,7 +146,7 @@ class AllocatedMemory:
         self._become(known)
 
     def _held(self) -> Dimensions:
-        """The dimensions of the values that are to be copied. Raises INVALID_ARGUMENT where there are none."""
+        """The dimensions of the values that it holds. Raises INVALID_ARGUMENT if it is uninitialised."""
         with self._lock:
             if self._holds_values:
                 return self._dimensions
@@ -174,9 +168,9 @@ def _require_size(available: int, size: int, what: str, dimensions: Dimensions) 
 
 
 class Memories:
-    """The memory of one session: each is kept as long as anybody needs it, and no longer than the session.
+    """The memory of one session. Each is kept as long as it has a user, and at most until the session ends.
 
-    Whoever needs it is known by identity. Safe to use from several threads.
+    Users are told apart by identity. Safe to use from several threads.
     """
 
     def __init__(self) -> None:
@@ -186,8 +180,8 @@ class Memories:
     def keep(self, memory: AllocatedMemory, user: object) -> None:
         """Keep memory for a user.
 
-        Raises INVALID_ARGUMENT where it was given up meanwhile; DEVICE_UNAVAILABLE where the session is over, and gives
-        it up.
+        Raises INVALID_ARGUMENT if it has been freed meanwhile, and DEVICE_UNAVAILABLE, after freeing it, if the session
+        is over.
         """
         with self._lock:
             if self._users is not None and not memory.closed:
@@ -200,7 +194,7 @@ class Memories:
         invalid_argument("the memory has been freed")
 
     def drop(self, user: object) -> None:
-        """A user needs no memory any more; harmless when repeated."""
+        """Note that a user needs its memory no longer; harmless if repeated."""
         unused: list[AllocatedMemory] = []
         with self._lock:
             for memory, users in list((self._users or {}).items()):
@@ -212,7 +206,7 @@ class Memories:
             memory.close()
 
     def close(self) -> None:
-        """The session is over: give up all of it; harmless when repeated."""
+        """End the session and free all of its memory; harmless if repeated."""
         with self._lock:
             users, self._users = self._users or {}, None
         for memory in users:

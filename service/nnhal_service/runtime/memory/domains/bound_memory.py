@@ -9,7 +9,7 @@ from nnhal.types.layout import Dimensions
 
 
 class BoundMemory(Protocol):
-    """A device's own buffer, or shared memory of the host. Safe to use from several threads."""
+    """Memory that a binding names: a device's own buffer, or shared host memory. Safe to use from several threads."""
 
     @property
     def device(self) -> str:
@@ -18,36 +18,34 @@ class BoundMemory(Protocol):
 
     @property
     def pool(self) -> RequestMemoryPool:
-        """What a request of that device refers to: the buffer's token, or the host's memory. Raises as
-        ``require_alive``.
-        """
+        """The buffer's token or the host's memory, for a request of that device. Raises as ``require_alive`` does."""
         ...
 
     @property
     def dimensions(self) -> Dimensions:
-        """As far as known by now."""
+        """The dimensions of its values; 0 for an unknown extent."""
         ...
 
     def require_alive(self) -> None:
-        """Raise DeadObjectError where the device's process is gone, and the memory with it.
+        """Raise DeadObjectError if the device's process is gone, and the memory with it.
 
-        It never comes back; its token may be another memory's by then.
+        It never comes back, and a new process may use its token for other memory.
         """
         ...
 
     def to_host(self) -> Memory:
         """Its values in host memory, for a run on another device: the memory itself, or a copy of the buffer.
 
-        Raises HalError, or TransportError where the device is gone.
+        Raises HalError, or TransportError if the device is gone.
         """
         ...
 
     def from_host(self, memory: Memory, dimensions: Dimensions) -> None:
-        """Take values that another device wrote. Raises as ``to_host``."""
+        """Take values that another device wrote. Raises as ``to_host`` does."""
         ...
 
     def written(self, dimensions: Dimensions, succeeded: bool) -> None:
-        """Note that a run has written it: what it holds now, or that it holds nothing that is of use."""
+        """Note that a run has written it: the dimensions of its values, or that it failed and holds none."""
         ...
 
     def require_readable(self, operand_dimensions: Dimensions) -> None:

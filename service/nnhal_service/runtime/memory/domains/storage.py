@@ -1,4 +1,4 @@
-"""Where the values of memory lie: in a device's own buffer, or in memory of the host."""
+"""The storage behind allocated memory: a device's own buffer, or shared memory of the host."""
 
 from __future__ import annotations
 
@@ -15,48 +15,48 @@ _LARGEST_BLOB = 2**31 - 1
 
 
 class Storage(Protocol):
-    """Holds values and knows nothing of their state. Safe to use from several threads.
+    """Bytes without a state. Safe to use from several threads.
 
-    Methods raise HalError, and TransportError where a device is gone.
+    Methods raise HalError, and TransportError if a device is gone.
     """
 
     @property
     def device(self) -> str:
-        """Whose it is; empty for the host's."""
+        """The device that owns it; empty for the host's memory."""
         ...
 
     @property
     def pool(self) -> RequestMemoryPool:
-        """What a request refers to."""
+        """The token or memory that a request names."""
         ...
 
     def require_alive(self) -> None:
-        """Raise DeadObjectError where it is gone with its device."""
+        """Raise DeadObjectError if it is gone with its device."""
         ...
 
     def copy_from(self, source: Memory, size: int, dimensions: Dimensions) -> None:
-        """Take all values from host memory of as many bytes."""
+        """Copy ``size`` bytes from host memory of that size."""
         ...
 
     def copy_to(self, destination: Memory, size: int) -> None:
-        """Copy all values to host memory of as many bytes."""
+        """Copy ``size`` bytes to host memory of that size."""
         ...
 
     def to_host(self, size: int) -> Memory:
-        """The values in host memory: in place, or a copy."""
+        """The values in host memory, in place or as a copy."""
         ...
 
     def release(self) -> None:
-        """Give it up; harmless when repeated."""
+        """Release it; harmless if repeated."""
         ...
 
 
 def host_memory(size: int) -> Memory:
-    """Memory that every device takes: a BLOB, or ashmem where that cannot be as large. Raises GENERAL_FAILURE."""
+    """Memory that every device takes: a BLOB, or ashmem if a BLOB cannot be that large. Raises GENERAL_FAILURE."""
     try:
         return create_blob(size) if size <= _LARGEST_BLOB else create_ashmem(size)
     except (OSError, ValueError, OverflowError) as error:
-        general_failure(f"{size} bytes of shared memory are not to be had: {error}")
+        general_failure(f"cannot allocate {size} bytes of shared memory: {error}")
 
 
 class HostStorage:
@@ -69,22 +69,19 @@ class HostStorage:
         self.memory = memory
 
     def require_alive(self) -> None:
-        """See Storage."""
+        """Nothing to check: the framework owns the memory."""
 
     def copy_from(self, source: Memory, size: int, dimensions: Dimensions) -> None:
-        """See Storage."""
         _copy(source, self.memory, size)
 
     def copy_to(self, destination: Memory, size: int) -> None:
-        """See Storage."""
         _copy(self.memory, destination, size)
 
     def to_host(self, size: int) -> Memory:
-        """See Storage."""
         return self.memory
 
     def release(self) -> None:
-        """See Storage."""
+        """Nothing to do: the memory goes with its last user."""
 
 
 class BufferStorage:
@@ -96,39 +93,34 @@ class BufferStorage:
 
     @property
     def pool(self) -> RequestMemoryPool:
-        """See Storage. Raises as ``require_alive``: another process may give the same token to another buffer."""
+        """The token. Raises as ``require_alive``: a new process may give the same token to another buffer."""
         self.require_alive()
         return self._buffer.token
 
     def require_alive(self) -> None:
-        """See Storage."""
         if self._buffer.gone:
             raise DeadObjectError(f"the memory was device {self.device}'s own, and is gone with the device's process")
 
     def copy_from(self, source: Memory, size: int, dimensions: Dimensions) -> None:
-        """See Storage."""
         self.require_alive()
         self._buffer.copy_from(source, dimensions)
 
     def copy_to(self, destination: Memory, size: int) -> None:
-        """See Storage."""
         self.require_alive()
         self._buffer.copy_to(destination)
 
     def to_host(self, size: int) -> Memory:
-        """See Storage."""
         memory = host_memory(size)
         self.copy_to(memory, size)
         return memory
 
     def release(self) -> None:
-        """See Storage."""
         if not self._buffer.gone:
             self._buffer.release()
 
 
 def _copy(source: Memory, destination: Memory, size: int) -> None:
-    """From host memory to host memory. Nothing is written where not all of the source can be read."""
+    """Copy between host memories. Nothing is written if not all of the source can be read."""
     pool = open_pool(source, writable=False)
     data = pool.read(0, size) if isinstance(pool, FilePool) else pool.view(0, size)
     open_pool(destination, writable=True).write(0, data)

@@ -71,7 +71,7 @@ def test_memory_of_one_device_is_nobodys_where_the_device_has_none_and_no_other_
     start: Start, script: dict[str, Any]
 ) -> None:
     bench = start(script)
-    with pytest.raises(HalError, match="no device's memory, and a model denies any other") as error:
+    with pytest.raises(HalError, match="no device can allocate the memory, and a model denies host memory") as error:
         allocate([entry(bench.load(TOGETHER, Fallback.DENY), P)])
     assert error.value.status == ErrorStatus.GENERAL_FAILURE
     assert bench.allocations() == {"a": 1}
@@ -130,7 +130,7 @@ def test_memory_of_unknown_size_is_a_devices_own(start: Start) -> None:
 def test_memory_of_unknown_size_is_never_the_hosts(start: Start, script: dict[str, Any]) -> None:
     bench = start(script)
     prepared = bench.load(TOGETHER, dimensions=[None, 8])
-    with pytest.raises(HalError, match=r"of dimensions \[\?, 8\] no other") as error:
+    with pytest.raises(HalError, match=r"host cannot for dimensions \[\?, 8\]") as error:
         allocate([result(prepared, Y)])
     assert error.value.status == ErrorStatus.GENERAL_FAILURE
     assert allocate([result(prepared, Y)], (2, 8)).device == ""

@@ -105,7 +105,11 @@ def test_memory_of_other_dimensions_is_no_source(start: Start) -> None:
 def test_open_dimensions_are_learnt_from_a_run_and_not_from_a_copy(start: Start) -> None:
     bench = start({})
     memory = allocate([ModelRole(bench.load(TOGETHER, dimensions=[None, 8]), True, 1)])
-    refused(ErrorStatus.INVALID_ARGUMENT, "expected the like, and all known", lambda: memory.copy_from(filled()))
+    refused(
+        ErrorStatus.INVALID_ARGUMENT,
+        "expected dimensions that agree and are all known",
+        lambda: memory.copy_from(filled()),
+    )
     memory.written((3, 8), succeeded=True)
     assert memory.dimensions == (3, 8)
     memory.require_readable((0, 8))

@@ -115,7 +115,7 @@ def test_an_output_in_device_memory_of_unknown_shape_cannot_fall_back(start: Sta
         [TensorBinding("y", memory=y)],
         [create_ashmem(64)],
     )
-    with pytest.raises(HalError, match="to be written on another device: expected all known") as error:
+    with pytest.raises(HalError, match="to be written by another device: expected all dimensions to be known") as error:
         context.run()
     assert error.value.status == ErrorStatus.GENERAL_FAILURE
     model.unbind(context)
