@@ -28,14 +28,14 @@ def runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
     """A session with each device."""
     endpoint: Endpoint = request.getfixturevalue(request.param)
     with RemoteDevice(endpoint, "test") as device:
-        yield Runner(device, Mode.SYNC, MemoryChoice.ASHMEM)
+        yield Runner(device, [(Mode.SYNC, MemoryChoice.ASHMEM)])
 
 
 @pytest.mark.contract("EX-16")
 def test_both_are_right_or_both_are_declined(runner: Runner, vectors: list[Vector]) -> None:
     passed = 0
     for vector in vectors:
-        unsigned, signed = runner.run(vector), runner.run(signed_twin(vector))
+        (unsigned,), (signed,) = runner.run(vector), runner.run(signed_twin(vector))
         both = f"{vector.name}: {unsigned.verdict} {unsigned.reason}; signed: {signed.verdict} {signed.reason}"
         assert unsigned.verdict == signed.verdict != Verdict.FAILED, both
         passed += unsigned.verdict == Verdict.PASSED

@@ -41,20 +41,10 @@ def test_a_device_fails_none_and_does_not_decline_too_much(tmp_path: Path, drive
 
 
 @pytest.mark.contract("EX-01", "EX-05", "EX-10", "EX-12", "EX-14", "EX-17")
-@pytest.mark.parametrize(
-    ("mode", "memory"),
-    [
-        ("sync", "mmap_fd"),
-        ("sync", "token"),
-        ("burst", "ashmem"),
-        ("burst", "token"),
-        ("reusable", "hardware_buffer_blob"),
-        ("reusable", "token"),
-        ("fenced", "ashmem"),
-        ("fenced", "token"),
-    ],
-)
-def test_every_mode_and_memory_kind_gives_the_same(tmp_path: Path, mode: str, memory: str) -> None:
-    counts = verdicts(tmp_path, "--device", "cpu_ref", "--mode", mode, "--memory", memory, "--filter", _SOME)
+@pytest.mark.parametrize("memory", ["ashmem", "mmap_fd", "hardware_buffer_blob", "token"])
+def test_every_mode_and_memory_kind_gives_the_same(tmp_path: Path, memory: str) -> None:
+    modes = ("sync", "burst", "reusable", "fenced")
+    chosen = [argument for mode in modes for argument in ("--mode", mode)]
+    counts = verdicts(tmp_path, "--device", "cpu_ref", *chosen, "--memory", memory, "--filter", _SOME)
     assert set(counts) == {"passed"}
-    assert counts["passed"] > 300
+    assert counts["passed"] > 300 * len(modes)

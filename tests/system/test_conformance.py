@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -43,19 +44,36 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("mode", ["sync", "burst", "reusable", "fenced"])
-@pytest.mark.parametrize("memory", ["ashmem", "mmap_fd", "hardware_buffer_blob", "token"])
-def test_right_answers_pass(folder: Path, mode: str, memory: str) -> None:
-    done = nnhal("conformance", str(folder), "--device", "cpu_ref", "--mode", mode, "--memory", memory)
+def test_right_answers_pass(folder: Path) -> None:
+    done = nnhal("conformance", str(folder), "--device", "cpu_ref")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 tests: 2 passed, 0 failed, 0 declined" in done.stdout
+
+
+def test_each_test_is_executed_in_every_mode_over_every_memory(folder: Path) -> None:
+    modes, memories = ("sync", "burst", "reusable", "fenced"), ("ashmem", "mmap_fd", "hardware_buffer_blob", "token")
+    ways = [f"--mode={mode}" for mode in modes] + [f"--memory={memory}" for memory in memories]
+    results = folder / "results.json"
+    done = nnhal("conformance", str(folder), "--device", "cpu_ref", *ways, "--json", str(results))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "32 tests: 32 passed, 0 failed, 0 declined" in done.stdout
+    passed = {(r["name"], r["mode"], r["memory"]) for r in json.loads(results.read_text()) if r["verdict"] == "passed"}
+    assert passed == set(product(("right", "also_right"), modes, memories))
+
+
+def test_a_wrong_answer_is_found_in_each_way(folder: Path) -> None:
+    (folder / "c.jsonl").write_text(json.dumps(vector("wrong", [0.0, 3.0])) + "\n")
+    done = nnhal("conformance", str(folder), "--device", "cpu_ref", "--filter", "wrong", "--mode=sync", "--mode=burst")
+    assert done.returncode == 1
+    assert "wrong, sync over ashmem: output 0" in done.stdout
+    assert "wrong, burst over ashmem: output 0" in done.stdout
 
 
 def test_a_wrong_answer_fails_and_says_what_came(folder: Path) -> None:
     (folder / "c.jsonl").write_text(json.dumps(vector("wrong", [0.0, 3.0])) + "\n")
     done = nnhal("conformance", str(folder), "--device", "cpu_ref")
     assert done.returncode == 1
-    assert "wrong: output 0: 1 of 2 values are wrong: [1] 2 for 3" in done.stdout
+    assert "wrong, sync over ashmem: output 0: 1 of 2 values are wrong: [1] 2 for 3" in done.stdout
 
 
 def test_what_must_be_refused_and_is_not_fails(folder: Path) -> None:

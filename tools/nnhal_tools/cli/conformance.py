@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import Annotated
 
@@ -30,15 +31,19 @@ _SHOWN = 20
 def conformance(
     paths: Annotated[list[Path], typer.Argument(help="Files of vectors (.jsonl, .jsonl.gz), or folders of them.")],
     device: Annotated[str, typer.Option(help="A driver, which gets a process of its own, or a running device's DIR.")],
-    mode: Annotated[Mode, typer.Option(help="How each test is executed.")] = Mode.SYNC,
-    memory: Annotated[MemoryChoice, typer.Option(help="The kind of the pools.")] = MemoryChoice.ASHMEM,
+    mode: Annotated[list[Mode] | None, typer.Option(help="How each test is executed: 'sync' unless given.")] = None,
+    memory: Annotated[
+        list[MemoryChoice] | None, typer.Option(help="The kind of the pools: 'ashmem' unless given.")
+    ] = None,
     filter_: Annotated[str, typer.Option("--filter", help="Only tests whose name matches this expression.")] = "",
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every result to FILE.")] = None,
 ) -> None:
     """Run conformance vectors against a device process, over its socket and link.
 
-    A test passes when every output is within tolerance, or, where it must fail, when the device refuses it. 'Declined'
-    means that the device said beforehand that it does not support an operation. Exit status 1 on any failure.
+    A test passes if every output is within tolerance, or, if it must fail, if the device refuses it. 'Declined' means
+    that the device said before that it does not support an operation. Exit status 1 on any failure.
+
+    Modes and memories may be given several times: each test is then executed in every mode over every memory.
     """
     console = Console(stderr=True)
     pattern = re.compile(filter_)
@@ -46,8 +51,9 @@ def conformance(
         vectors = [vector for path in _files(paths) for vector in read_vectors(path) if pattern.search(vector.name)]
     if not vectors:
         raise ValueError(f"no test in {', '.join(map(str, paths))} matches {filter_!r}")
+    ways = list(product(dict.fromkeys(mode or [Mode.SYNC]), dict.fromkeys(memory or [MemoryChoice.ASHMEM])))
     with _open(device) as remote:
-        results = _run(Runner(remote, mode, memory), vectors, console)
+        results = _run(Runner(remote, ways), vectors, console)
     if json_file:
         json_file.write_text(json.dumps([asdict(result) for result in results], indent=1))
     _show(Console(), results)
@@ -79,7 +85,7 @@ def _run(runner: Runner, vectors: Sequence[Vector], console: Console) -> list[Te
     with Progress(console=console) as progress:
         task = progress.add_task("tests", total=len(vectors))
         for vector in vectors:
-            results.append(runner.run(vector))
+            results += runner.run(vector)
             progress.advance(task)
     return results
 
@@ -94,7 +100,8 @@ def _show(console: Console, results: Sequence[TestResult]) -> None:
     console.print(table)
     failures = [result for result in results if result.verdict == Verdict.FAILED]
     for failure in failures[:_SHOWN]:
-        console.print(f"{failure.name}: {failure.reason}", markup=False, highlight=False, soft_wrap=True)
+        way = f"{failure.mode} over {failure.memory}"
+        console.print(f"{failure.name}, {way}: {failure.reason}", markup=False, highlight=False, soft_wrap=True)
     if len(failures) > _SHOWN:
         console.print(f"… and {len(failures) - _SHOWN} more failures")
     total = Counter(result.verdict for result in results)

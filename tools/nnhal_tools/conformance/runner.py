@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from math import prod
 
 from nnhal.arrays import Array
@@ -40,38 +41,55 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TestResult:
-    """One test: which operation and type it is about, how it ended, and why where it did not pass."""
+    """How one test ended in one mode over one kind of memory."""
 
-    __test__ = False  # the name is no test's, whatever pytest thinks
+    __test__ = False  # pytest takes the name for that of a test class
 
     name: str
     group: str
     operation: str
+    """The operation that the test is about."""
     type: str
+    """The operand type that the test is about."""
+    mode: Mode
+    memory: MemoryChoice
     verdict: Verdict
     reason: str = ""
+    """Why the test did not pass."""
+
+
+Way = tuple[Mode, MemoryChoice]
+"""A way of executing a test."""
 
 
 class Runner:
-    """Runs vectors one after the other in one session with a device."""
+    """Runs vectors in one session with a device: each model is prepared once and executed in several ways."""
 
-    def __init__(self, device: RemoteDevice, mode: Mode, memory: MemoryChoice) -> None:
+    def __init__(self, device: RemoteDevice, ways: Sequence[Way]) -> None:
         self._device = device
-        self._mode = mode
-        self._arguments: Arguments = InBuffers(device) if memory == MemoryChoice.TOKEN else InPools(memory)
+        self._arguments: dict[Way, Arguments] = {
+            (mode, memory): InBuffers(device) if memory == MemoryChoice.TOKEN else InPools(memory)
+            for mode, memory in ways
+        }
 
-    def run(self, vector: Vector) -> TestResult:
-        """Run one vector. Raises DeadObjectError where the device is gone."""
+    def run(self, vector: Vector) -> list[TestResult]:
+        """Run one vector in every way. Raises DeadObjectError if the device is gone."""
         operation, code = subject(vector)
-        verdict, reason = self._judge(vector)
-        return TestResult(vector.name, vector.group, operation, code, verdict, reason)
-
-    def _judge(self, vector: Vector) -> tuple[Verdict, str]:
+        model = _ModelOnDevice(self._device, vector.model)
         try:
-            refused = self._refusals(vector)
+            return [
+                TestResult(vector.name, vector.group, operation, code, *way, *self._judge(vector, model, way))
+                for way in self._arguments
+            ]
+        finally:
+            model.release()
+
+    def _judge(self, vector: Vector, model: _ModelOnDevice, way: Way) -> tuple[Verdict, str]:
+        try:
+            refused = model.refusals
             if refused:
                 return (Verdict.PASSED, "") if vector.expect_failure else (Verdict.DECLINED, refused)
-            wrong = self._execute(vector)
+            wrong = self._execute(vector, model.prepared, way)
         except DeadObjectError:
             raise
         except HalError as error:
@@ -82,59 +100,80 @@ class Runner:
             return Verdict.FAILED, "it should have been refused"
         return (Verdict.FAILED, wrong) if wrong else (Verdict.PASSED, "")
 
-    def _refusals(self, vector: Vector) -> str:
-        if all(self._device.supported_operations(vector.model)):
+    def _execute(self, vector: Vector, prepared: RemotePreparedModel, way: Way) -> str:
+        """What is wrong with the outputs; empty if nothing is."""
+        (mode, _), arguments = way, self._arguments[way]
+        try:
+            request = arguments.request(vector, prepared)
+            if mode == Mode.FENCED and _has_open_outputs(vector.model):
+                return _unless_refused(lambda: prepared.execute_fenced(request))
+            return _compare(vector, _run(prepared, request, mode), arguments)
+        finally:
+            arguments.release()
+
+
+class _ModelOnDevice:
+    """The model of a vector on the device, which is asked for its support once and prepares it once."""
+
+    def __init__(self, device: RemoteDevice, model: Model) -> None:
+        self._device = device
+        self._model = model
+
+    @cached_property
+    def refusals(self) -> str:
+        """Why the device declines the model; empty if it does not."""
+        if all(self._device.supported_operations(self._model)):
             return ""
-        support = self._device.explain_support(vector.model)
+        support = self._device.explain_support(self._model)
         return "; ".join(f"{s.code}: got {s.got}, allowed {s.allowed}" for s in support if not s.supported)
 
-    def _execute(self, vector: Vector) -> str:
-        """What is wrong with the outputs, empty where nothing is."""
-        prepared = self._device.prepare_model(vector.model)
-        try:
-            request = self._arguments.request(vector, prepared)
-            if self._mode == Mode.FENCED and _has_open_outputs(vector.model):
-                return _unless_refused(lambda: prepared.execute_fenced(request))
-            return self._compare(vector, self._run(prepared, request))
-        finally:
-            self._arguments.release()
-            prepared.release()
+    @cached_property
+    def prepared(self) -> RemotePreparedModel:
+        """The prepared model."""
+        return self._device.prepare_model(self._model)
 
-    def _run(self, prepared: RemotePreparedModel, request: Request) -> ExecutionResult:
-        if self._mode == Mode.SYNC:
-            return prepared.execute(request)
-        if self._mode == Mode.BURST:
-            burst = prepared.configure_execution_burst()
-            try:
-                return burst.execute(request, range(len(request.pools))).result
-            finally:
-                burst.close()
-        if self._mode == Mode.FENCED:
-            return _await(prepared.execute_fenced(request))
-        execution = prepared.create_reusable_execution(request)
-        try:
-            execution.execute()
-            return execution.execute()
-        finally:
-            execution.release()
+    def release(self) -> None:
+        """Release the prepared model, if there is one."""
+        if "prepared" in self.__dict__:
+            self.prepared.release()
 
-    def _compare(self, vector: Vector, result: ExecutionResult) -> str:
-        if not result.output_sufficient_size:
-            return f"an output did not fit its memory: {result.output_shapes}"
-        for number, expected in enumerate(vector.outputs):
-            operand = vector.model.main.operands[vector.model.main.output_indexes[number]]
-            reported = result.output_shapes[number].dimensions if result.output_shapes else operand.dimensions
-            raw = self._arguments.output(number, reported, expected.values.nbytes)
-            got = raw.view(expected.values.dtype)
-            if vector.multinomial_tolerance and vector.inputs[0] is not None:
-                wrong = distribution_mismatch(
-                    vector.inputs[0], got.reshape(expected.values.shape), vector.multinomial_tolerance
-                )
-            else:
-                wrong = mismatch(expected, got, _flat(operand, reported, expected.values))
-            if wrong:
-                return f"output {number}: {wrong}"
-        return ""
+
+def _run(prepared: RemotePreparedModel, request: Request, mode: Mode) -> ExecutionResult:
+    if mode == Mode.SYNC:
+        return prepared.execute(request)
+    if mode == Mode.BURST:
+        burst = prepared.configure_execution_burst()
+        try:
+            return burst.execute(request, range(len(request.pools))).result
+        finally:
+            burst.close()
+    if mode == Mode.FENCED:
+        return _await(prepared.execute_fenced(request))
+    execution = prepared.create_reusable_execution(request)
+    try:
+        execution.execute()
+        return execution.execute()
+    finally:
+        execution.release()
+
+
+def _compare(vector: Vector, result: ExecutionResult, arguments: Arguments) -> str:
+    if not result.output_sufficient_size:
+        return f"an output did not fit its memory: {result.output_shapes}"
+    for number, expected in enumerate(vector.outputs):
+        operand = vector.model.main.operands[vector.model.main.output_indexes[number]]
+        reported = result.output_shapes[number].dimensions if result.output_shapes else operand.dimensions
+        raw = arguments.output(number, reported, expected.values.nbytes)
+        got = raw.view(expected.values.dtype)
+        if vector.multinomial_tolerance and vector.inputs[0] is not None:
+            wrong = distribution_mismatch(
+                vector.inputs[0], got.reshape(expected.values.shape), vector.multinomial_tolerance
+            )
+        else:
+            wrong = mismatch(expected, got, _flat(operand, reported, expected.values))
+        if wrong:
+            return f"output {number}: {wrong}"
+    return ""
 
 
 def _has_open_outputs(model: Model) -> bool:

@@ -14,7 +14,7 @@ from nnhal_service.frontends.errors import UnsupportedInput, UnsupportedNode
 from nnhal_service.frontends.onnx import import_onnx
 from tests.support.onnx_models import by_cpu_ref, check, input_types, onnx_model, operations
 
-DIGITS = Path(__file__).parents[4] / "client" / "nnhal_client" / "demo" / "data"
+DIGITS = Path(__file__).parents[4] / "tools" / "nnhal_tools" / "demo" / "data"
 
 
 def test_the_digits_network_agrees_with_onnxruntime() -> None:
