@@ -21,7 +21,7 @@ settings.load_profile("nnhal")
 
 @pytest.fixture(autouse=True, scope="module")
 def _no_garbage() -> None:
-    """What earlier modules of this process have left in circles is gone before one that counts what there is."""
+    """Collect what earlier modules left in reference cycles, since some tests count objects and descriptors."""
     gc.collect()
 
 
@@ -32,28 +32,22 @@ def short_path() -> Iterator[Path]:
         yield Path(directory)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cpu_ref() -> Iterator[Endpoint]:
-    """The endpoint of a cpu_ref process that a module's tests share."""
-    with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        device_process("cpu_ref", Path(directory)) as (
-            _,
-            endpoint,
-        ),
-    ):
-        yield endpoint
+    """The endpoint of a cpu_ref process that all tests share; a test that harms its device starts one of its own."""
+    yield from _shared("cpu_ref")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cpu_acc() -> Iterator[Endpoint]:
-    """The endpoint of a cpu_acc process that a module's tests share."""
+    """The endpoint of a cpu_acc process that all tests share; a test that harms its device starts one of its own."""
+    yield from _shared("cpu_acc")
+
+
+def _shared(driver: str) -> Iterator[Endpoint]:
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        device_process("cpu_acc", Path(directory)) as (
-            _,
-            endpoint,
-        ),
+        device_process(driver, Path(directory)) as (_, endpoint),
     ):
         yield endpoint
 

@@ -30,7 +30,7 @@ def runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
     """A session with each device."""
     endpoint: Endpoint = request.getfixturevalue(request.param)
     with RemoteDevice(endpoint, "test") as device:
-        yield Runner(device, Mode.SYNC, MemoryChoice.ASHMEM)
+        yield Runner(device, [(Mode.SYNC, MemoryChoice.ASHMEM)])
 
 
 def vector(
@@ -75,7 +75,7 @@ def test_floats_are_as_near_as_the_model_asks(
     runner: Runner, code: OperandType, relaxed: bool, tolerance: tuple[float, float]
 ) -> None:
     model, inputs, expected = dense(code, relaxed)
-    passes(runner.run(vector(model, inputs, expected, tolerance)))
+    passes(*runner.run(vector(model, inputs, expected, tolerance)))
 
 
 @pytest.mark.contract("EX-19")
@@ -88,9 +88,9 @@ def test_samples_are_judged_by_how_often_each_class_comes(device: RemoteDevice) 
     given = np.log(np.array([[0.2, 0.3, 0.5], [0.9, 0.09, 0.01]], np.float32))
     no_matter = np.zeros((2, count), np.int32)
     test = vector(recipe.build(samples), [given], no_matter, (0.0, 0.0), multinomial_tolerance=0.02)
-    runner = Runner(device, Mode.SYNC, MemoryChoice.ASHMEM)
-    passes(runner.run(test))
-    result = runner.run(replace(test, multinomial_tolerance=1e-9))
+    runner = Runner(device, [(Mode.SYNC, MemoryChoice.ASHMEM)])
+    passes(*runner.run(test))
+    (result,) = runner.run(replace(test, multinomial_tolerance=1e-9))
     assert result.verdict == Verdict.FAILED
     assert "too often or too seldom" in result.reason
 
@@ -143,8 +143,8 @@ def quantized_product() -> Vector:
 @pytest.mark.parametrize("make", [quantized_sum, quantized_maximum, quantized_probabilities, quantized_product])
 def test_signed_values_are_as_good_as_unsigned_ones(runner: Runner, make: Callable[[], Vector]) -> None:
     test = make()
-    passes(runner.run(test))
-    passes(runner.run(signed_twin(test)))
+    passes(*runner.run(test))
+    passes(*runner.run(signed_twin(test)))
 
 
 def passes(result: TestResult) -> None:

@@ -13,9 +13,9 @@ from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
 from tests.support.front_door import Devices, devices
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def testbed() -> Iterator[Testbed]:
-    """cpu_acc, cpu_ref and a framework that a module's tests share."""
+    """cpu_acc, cpu_ref and a framework that all tests share; a test that harms them starts its own."""
     with tempfile.TemporaryDirectory(prefix="nnhal-") as directory, Testbed(DEFAULT_TOPOLOGY, Path(directory)) as bed:
         yield bed
 
