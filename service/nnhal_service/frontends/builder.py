@@ -91,7 +91,7 @@ class ModelBuilder:
             self._complete(context.place, index, dimensions)
         self.operations.append(operation)
 
-    def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+    def extension_operation(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         """A new operation of the extension nnhal.onnx."""
         self.operations.append(Operation(OPERATION, tuple(inputs), tuple(outputs)))
 
@@ -111,7 +111,9 @@ class ModelBuilder:
         """A new IF or WHILE. Whether it fits its subgraphs shows when the whole model is validated."""
         self.operations.append(Operation(code, tuple(inputs), tuple(outputs)))
 
-    def build(self, inputs: Sequence[int], outputs: Sequence[int], referenced: Sequence[Part] = ()) -> Model:
+    def build(
+        self, inputs: Sequence[int], outputs: Sequence[int], referenced: Sequence[ReferencedSubgraph] = ()
+    ) -> Model:
         """The model with this as main. Constants of up to MAX_INLINE_BYTES lie in it, others in one pool of ashmem."""
         storage = _Storage()
         main = self._subgraph(storage, inputs, outputs)
@@ -128,7 +130,7 @@ class ModelBuilder:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ReferencedSubgraph:
     """A referenced subgraph in the making, with its inputs and outputs."""
 
     builder: ModelBuilder

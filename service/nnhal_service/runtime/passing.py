@@ -8,7 +8,7 @@ from dataclasses import replace
 from nnhal.extensions import size_in_bytes
 from nnhal.types import Model
 from nnhal.types.layout import Dimensions
-from nnhal_service.fallback import FallbackLayout, Side, Values, lay_out, values_of
+from nnhal_service.fallback import FallbackLayout, PassedValues, Side, lay_out, values_of
 from nnhal_service.partition import Plan
 
 
@@ -18,7 +18,7 @@ def passed_values(
     sides: Mapping[str, Side],
     dimensions: Sequence[Dimensions],
     element_sizes: Mapping[int, int],
-) -> Values:
+) -> PassedValues:
     """The values of a plan, of size 0 where ``dimensions``, those of main's operands, do not tell it.
 
     Where the runtime walks control flow, those that pass between steps within main, and between these and the client.
@@ -32,7 +32,7 @@ def passed_values(
     return values_of(steps, sides, frozenset(graph.input_indexes), frozenset(graph.output_indexes), size_of)
 
 
-def arena_of(plan: Plan, values: Values) -> FallbackLayout:
+def arena_of(plan: Plan, values: PassedValues) -> FallbackLayout:
     """Where the values lie that are the framework's and have a known size.
 
     In a walk of control flow none do: a loop comes by a step more than once, so that no value has a last reader.

@@ -13,7 +13,7 @@ from nnhal.remote import DeviceDescription
 from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.types import Priority, Subgraph
 from nnhal.types.layout import Dimensions, combine, describe
-from nnhal_service.fallback import FallbackMemoryManager, Side, Values
+from nnhal_service.fallback import FallbackMemoryManager, PassedValues, Side
 from nnhal_service.frontends.imported import ImportedModel
 from nnhal_service.partition import Plan, Refined
 from nnhal_service.runtime.announcements import Announcements
@@ -57,7 +57,7 @@ class PreparedPlan:
     element_sizes: Mapping[int, int]
     constants: Sequence[Mapping[int, Array]]
     sides: Mapping[str, Side]
-    values: Values
+    values: PassedValues
     memory: FallbackMemoryManager
     network: int
     announcements: Announcements

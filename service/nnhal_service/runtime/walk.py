@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from nnhal.errors import HalError, general_failure
 from nnhal.types import DEFAULT_LOOP_TIMEOUT_NS, MAX_LOOP_TIMEOUT_NS, ErrorStatus
-from nnhal_service.partition import GotoStep, IfStep, LogicalPlan, Step, WhileStep
+from nnhal_service.partition import CompoundPlan, GotoStep, IfStep, Step, WhileStep
 from nnhal_service.runtime.reports import OutputReport, OutputTooSmallError
 from nnhal_service.runtime.slots import Slot
 from nnhal_service.runtime.values import Values
@@ -33,7 +33,7 @@ def loop_timeout(duration_ns: int) -> int:
     return DEFAULT_LOOP_TIMEOUT_NS if duration_ns == -1 else min(duration_ns, MAX_LOOP_TIMEOUT_NS)
 
 
-def walk(plan: LogicalPlan, values: Values, loop_timeout_ns: int) -> Iterator[int]:
+def walk(plan: CompoundPlan, values: Values, loop_timeout_ns: int) -> Iterator[int]:
     """The steps that devices run, by their number among these, in the order in which they are to be run.
 
     What a step is to read has been handed on when it comes, and it must have run when the next one is asked for. Raises

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -16,7 +17,9 @@ from nnhal.types import (
     PerformanceInfo,
     Subgraph,
 )
-from nnhal_service.partition import Candidate, Pin, PlacementError, assign
+from nnhal_service.partition import Candidate, Pin, PlacementError
+from nnhal_service.partition.assign import best_devices
+from nnhal_service.partition.support import CPU, require_pins
 from tests.support.additions import addition_model
 from tests.support.planning import device, graph_of
 from tests.support.subgraphs import I32, branches, counting_loop
@@ -41,6 +44,19 @@ def candidate(
     performance = tuple(OperandPerformance(code, info(figure)) for code, figure in sorted(table.items()))
     capabilities = Capabilities(info(relaxed), info(relaxed), performance, info(time), info(time))
     return Candidate(name, capabilities, refusals or {})
+
+
+def assign(
+    model: Model,
+    names: Sequence[Sequence[str]],
+    candidates: Sequence[Candidate],
+    pins: Sequence[Pin] = (),
+    cpu: str = CPU,
+    preference: ExecutionPreference = ExecutionPreference.FAST_SINGLE_ANSWER,
+) -> tuple[str, ...]:
+    """The device of each operation, after the check of the pins that every plan begins with."""
+    require_pins(model, names, candidates, pins)
+    return best_devices(model, names, candidates, pins, cpu, preference)
 
 
 def chain() -> Model:

@@ -15,9 +15,9 @@ from nnhal.types import FusedActivation, Operand, OperandLifeTime, OperandType, 
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe
 from nnhal_service.frontends.builder import ModelBuilder
 from nnhal_service.frontends.errors import UnsupportedNode
-from nnhal_service.frontends.onnx.graph import Graph, Node, Quantization, TensorInfo
+from nnhal_service.frontends.onnx.graph import OnnxGraph, OnnxNode, OnnxQuantization, TensorInfo
 from nnhal_service.frontends.onnx.widths import INDEX_RESULTS, widening
-from nnhal_service.frontends.steps import ACTIVATIONS, Steps
+from nnhal_service.frontends.operation_builder import ACTIVATIONS, OperationBuilder
 
 OPERAND_TYPES: dict[np.dtype[np.generic], OperandType] = {
     np.dtype(np.float32): OperandType.TENSOR_FLOAT32,
@@ -36,14 +36,14 @@ _INT64 = operand_code(NUMBERS[np.dtype(np.int64)])
 
 
 @dataclass(slots=True)
-class GraphBuilder:
+class OnnxGraphBuilder:
     """The HAL model of a graph in the making. ``origins`` names each operation's nodes.
 
     With ``extension``, tensors of elements that the HAL has not are operands of the extension nnhal.onnx, and int64 is
     one of these, since results must not be cut down to 32 bits.
     """
 
-    graph: Graph
+    graph: OnnxGraph
     extension: bool = False
     model: ModelBuilder = field(default_factory=ModelBuilder)
     operands: dict[str, int] = field(default_factory=dict)
@@ -70,12 +70,12 @@ class GraphBuilder:
                 self.operands[name] = self.model.add(self._operand(name, lifetime), name)
         return self.operands[name]
 
-    def run(
+    def extension_operation(
         self, message: onnx.ModelProto, inputs: Sequence[int], outputs: Sequence[int], stands_for: tuple[str, ...]
     ) -> None:
         """Add an operation of the extension."""
         content = np.frombuffer(message.SerializeToString(), np.uint8)
-        self.model.run([self.model.constant(operand_code(MESSAGE), content), *inputs], outputs)
+        self.model.extension_operation([self.model.constant(operand_code(MESSAGE), content), *inputs], outputs)
         self.origins.append(stands_for)
 
     def exact(self, name: str) -> int:
@@ -139,11 +139,11 @@ def operand_type(element_type: np.dtype[np.generic], name: str) -> OperandType:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeBuilder(Steps):
+class NodeBuilder(OperationBuilder):
     """What a converter sees of the model: its node, and ways to add operations for it."""
 
-    builder: GraphBuilder
-    node: Node
+    builder: OnnxGraphBuilder
+    node: OnnxNode
 
     @property
     def model(self) -> ModelBuilder:
@@ -165,7 +165,7 @@ class NodeBuilder(Steps):
         return self.node.unsupported(reason, supported)
 
     @property
-    def graph(self) -> Graph:
+    def graph(self) -> OnnxGraph:
         """The graph that the node is part of."""
         return self.builder.graph
 
@@ -204,7 +204,7 @@ class NodeBuilder(Steps):
         """The shape of the first output, or of the one at an index."""
         return self._shape(self.node.outputs[index])
 
-    def quantization(self, index: int) -> Quantization | None:
+    def quantization(self, index: int) -> OnnxQuantization | None:
         """What the integers of an input stand for, None where they are just that, or floats."""
         return self.graph.quantization.get(self.node.input(index))
 
@@ -234,7 +234,7 @@ class NodeBuilder(Steps):
             raise self.node.unsupported(f"64-bit values from {values.min()} to {values.max()}", "32 bits")
         return self.add_constant(code, values, scale=1.0 if code in _QUANT8 else 0.0)
 
-    def steps(self, code: OperationType, inputs: Sequence[int], count: int) -> list[int]:
+    def apply_many(self, code: OperationType, inputs: Sequence[int], count: int) -> list[int]:
         """Add an operation with several results, all of them of the first input's type, that only this node uses."""
         results = [self.new(inputs[0]) for _ in range(count)]
         self.add(code, inputs, results)
@@ -255,7 +255,7 @@ class NodeBuilder(Steps):
         if self.node.activation == FusedActivation.NONE:
             self.finish(code, inputs)
         else:
-            self.finish(ACTIVATIONS[self.node.activation], [self.step(code, inputs)])
+            self.finish(ACTIVATIONS[self.node.activation], [self.apply(code, inputs)])
 
     def finish_rescaled(self, operand: int) -> None:
         """Give a quantised operand in the scale of the node's result: ADD of zero may have any."""
@@ -276,7 +276,7 @@ class NodeBuilder(Steps):
 
     def reshape(self, operand: int, shape: Sequence[int]) -> int:
         """An operand in another shape, of which one axis may be open."""
-        return self.step(OperationType.RESHAPE, [operand, self.target(shape)])
+        return self.apply(OperationType.RESHAPE, [operand, self.target(shape)])
 
     def finish_reshape(self, operand: int, index: int = 0) -> None:
         """Give an operand in the shape of the node's result, or of the one at an index."""
@@ -308,10 +308,10 @@ class NodeBuilder(Steps):
     def add(self, code: OperationType, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         """See Steps. Indices that the user wants in 64 bits are widened."""
         written = [self._index_result(operand) for operand in outputs]
-        Steps.add(self, code, inputs, written)  # super() does not know a class with slots
+        OperationBuilder.add(self, code, inputs, written)  # super() does not know a class with slots
         for narrow, wide in zip(written, outputs, strict=True):
             if narrow != wide:
-                self.builder.run(widening(), [narrow], [wide], self.node.stands_for)
+                self.builder.extension_operation(widening(), [narrow], [wide], self.node.stands_for)
 
     def _index_result(self, operand: int) -> int:
         """What the HAL writes for a result: 32 bits for indices, of which the user wants 64."""
@@ -321,7 +321,7 @@ class NodeBuilder(Steps):
         return operand
 
 
-def with_own_outputs(graph: Graph) -> Graph:
+def with_own_outputs(graph: OnnxGraph) -> OnnxGraph:
     """The graph with a node of its own for every output, which then can be an operand of its own."""
     produced = set(graph.producers())
     tensors, outputs, nodes = dict(graph.tensors), dict(graph.outputs), list(graph.nodes)
@@ -331,7 +331,7 @@ def with_own_outputs(graph: Graph) -> Graph:
             produced.discard(name)
             continue
         copy = f"{user}/output"
-        nodes.append(Node(copy, "Identity", (name,), (copy,)))
+        nodes.append(OnnxNode(copy, "Identity", (name,), (copy,)))
         info = graph.tensors.get(name) or graph.tensors[user]
         tensors[copy], outputs[user] = info, copy
         if name in quantization:

@@ -10,15 +10,15 @@ import onnx
 from onnx import helper, numpy_helper
 
 from nnhal.extensions.onnx import NAME, NUMBERS
-from nnhal_service.frontends.onnx.builder import OPERAND_TYPES, GraphBuilder
-from nnhal_service.frontends.onnx.graph import Graph, Node, TensorInfo, all_inputs, names_read
+from nnhal_service.frontends.onnx.builder import OPERAND_TYPES, OnnxGraphBuilder
+from nnhal_service.frontends.onnx.graph import OnnxGraph, OnnxNode, TensorInfo, all_inputs, names_read
 
 _IR_VERSION = 10
 _WRAP = frozenset({"Abs", "Add", "Div", "Mod", "Mul", "Neg", "Pow", "Sub", "Sum"})
 _BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
 
 
-def set_aside(graph: Graph, names: Collection[str], known: Collection[str]) -> Graph:
+def set_aside(graph: OnnxGraph, names: Collection[str], known: Collection[str]) -> OnnxGraph:
     """The graph in which the passes leave alone what is left to the extension.
 
     That is nodes that are named, those of operators that are not known, those with an input that the HAL has no operand
@@ -26,26 +26,26 @@ def set_aside(graph: Graph, names: Collection[str], known: Collection[str]) -> G
     """
     used = graph.uses()
 
-    def alone(node: Node) -> Node:
+    def alone(node: OnnxNode) -> OnnxNode:
         kept = node.op_type in known and not node.domain and node.name not in names
         return node if kept and _has_operands(graph, node) and not _wraps(graph, node) else _wrapped(node, used)
 
     return replace(graph, nodes=tuple(alone(node) for node in graph.nodes))
 
 
-def whole(graph: Graph) -> Graph:
+def whole(graph: OnnxGraph) -> OnnxGraph:
     """The graph with one node for all."""
     protos = tuple(node.source for node in graph.nodes if node.source is not None)
     inputs = (*graph.inputs, *(name for name in names_read(protos) if name in graph.constants))
     outputs = tuple(graph.outputs.values())
     names = tuple(name for node in graph.nodes for name in node.stands_for)
-    node = Node(
+    node = OnnxNode(
         names[0] if names else "model", "", inputs, outputs, _body(protos, inputs, outputs), NAME, stands_for=names
     )
     return replace(graph, nodes=(node,))
 
 
-def add_run(builder: GraphBuilder, node: Node) -> None:
+def add_extension_operation(builder: OnnxGraphBuilder, node: OnnxNode) -> None:
     """Add the operation for a node of the extension, or for one that a pass has made. Raises ValueError."""
     if node.domain != NAME:
         proto = helper.make_node(node.op_type, node.inputs, node.outputs, **node.attributes)
@@ -55,10 +55,10 @@ def add_run(builder: GraphBuilder, node: Node) -> None:
     given = [pair for pair in formal if pair not in held]
     message = _message(builder.graph, node, given, held)
     inputs = [builder.exact(name) for _, name in given]
-    builder.run(message, inputs, [builder.tensor(name) for name in node.outputs], node.stands_for)
+    builder.extension_operation(message, inputs, [builder.tensor(name) for name in node.outputs], node.stands_for)
 
 
-def _has_operands(graph: Graph, node: Node) -> bool:
+def _has_operands(graph: OnnxGraph, node: OnnxNode) -> bool:
     """Whether the HAL has operands for what a node reads, as far as it is not constant."""
     infos = [graph.tensors.get(name) for name in node.inputs if name and name not in graph.constants]
     return all(
@@ -67,7 +67,7 @@ def _has_operands(graph: Graph, node: Node) -> bool:
     )
 
 
-def _wraps(graph: Graph, node: Node) -> bool:
+def _wraps(graph: OnnxGraph, node: OnnxNode) -> bool:
     if node.op_type not in _WRAP:
         return False
     known = graph.constants.get(node.inputs[0])
@@ -75,7 +75,7 @@ def _wraps(graph: Graph, node: Node) -> bool:
     return element_type in _BYTES
 
 
-def _wrapped(node: Node, used: Collection[str]) -> Node:
+def _wrapped(node: OnnxNode, used: Collection[str]) -> OnnxNode:
     """A node of the extension; what its subgraphs read of the graph are inputs like others."""
     if node.source is None:
         return node
@@ -98,14 +98,14 @@ def _body(
     return {"nodes": protos, "inputs": inputs, "outputs": outputs}
 
 
-def _must_be_held(graph: Graph, name: str) -> bool:
+def _must_be_held(graph: OnnxGraph, name: str) -> bool:
     """Whether a constant lies in the message: the HAL has no operands without elements, and none of strings."""
     values = graph.constants.get(name)
     return values is not None and (values.size == 0 or values.dtype not in NUMBERS)
 
 
 def _message(
-    graph: Graph, node: Node, given: Iterable[tuple[str, str]], held: Iterable[tuple[str, str]]
+    graph: OnnxGraph, node: OnnxNode, given: Iterable[tuple[str, str]], held: Iterable[tuple[str, str]]
 ) -> onnx.ModelProto:
     body = helper.make_graph(
         node.attributes["nodes"],
@@ -117,7 +117,7 @@ def _message(
     return helper.make_model(body, opset_imports=graph.imports, ir_version=_IR_VERSION)
 
 
-def _info(graph: Graph, name: str) -> TensorInfo:
+def _info(graph: OnnxGraph, name: str) -> TensorInfo:
     values = graph.constants.get(name)
     if values is not None:
         return TensorInfo(values.dtype, values.shape)

@@ -12,14 +12,14 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from nnhal.arrays import Array
-from nnhal_service.frontends.onnx.graph import Graph, Node
+from nnhal_service.frontends.onnx.graph import OnnxGraph, OnnxNode
 
 _RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 _LEFT = frozenset({"DequantizeLinear", *_RANDOM})
 _ASK_SHAPE_ONLY = frozenset({"Shape", "Size"})
 
 
-def fold_constants(graph: Graph) -> Graph:
+def fold_constants(graph: OnnxGraph) -> OnnxGraph:
     """The graph with every node computed whose inputs are all known.
 
     DequantizeLinear is left for what can use the integers.
@@ -36,7 +36,7 @@ def fold_constants(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(kept), constants=constants)
 
 
-def remove_identities(graph: Graph) -> Graph:
+def remove_identities(graph: OnnxGraph) -> OnnxGraph:
     """The graph without nodes that hand their input through at inference."""
     uses = graph.uses()
     renamed: dict[str, str] = {}
@@ -51,14 +51,14 @@ def remove_identities(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(kept), outputs=outputs)
 
 
-def _is_identity(graph: Graph, node: Node) -> bool:
+def _is_identity(graph: OnnxGraph, node: OnnxNode) -> bool:
     if node.op_type == "Dropout":
         training = node.input(2)
         return not training or (training in graph.constants and not graph.constants[training])
     return node.op_type == "Identity"
 
 
-def _known_inputs(graph: Graph, node: Node, constants: Mapping[str, Array]) -> dict[str, Array] | None:
+def _known_inputs(graph: OnnxGraph, node: OnnxNode, constants: Mapping[str, Array]) -> dict[str, Array] | None:
     """Arrays for a node's inputs, None where it must not or cannot be computed."""
     if node.domain or node.op_type in _LEFT:
         return None
@@ -73,7 +73,7 @@ def _known_inputs(graph: Graph, node: Node, constants: Mapping[str, Array]) -> d
     return {name: constants[name] for name in names} if all(name in constants for name in names) else None
 
 
-def _evaluate(node: Node, opset: int, inputs: Mapping[str, Array]) -> list[Array] | None:
+def _evaluate(node: OnnxNode, opset: int, inputs: Mapping[str, Array]) -> list[Array] | None:
     """A node's results; None where the reference evaluator cannot compute it, so that the node stays."""
     try:
         results: Any = ReferenceEvaluator(_model(node, opset)).run(None, dict(inputs))
@@ -82,7 +82,7 @@ def _evaluate(node: Node, opset: int, inputs: Mapping[str, Array]) -> list[Array
     return [np.asarray(result) for result in results]
 
 
-def _model(node: Node, opset: int) -> onnx.ModelProto:
+def _model(node: OnnxNode, opset: int) -> onnx.ModelProto:
     proto = helper.make_node(node.op_type, node.inputs, node.outputs, **node.attributes)
     # The reference evaluator asks neither the types nor the shapes of a graph's inputs and outputs.
     graph = helper.make_graph(

@@ -14,7 +14,7 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.types import FusedActivation
 from nnhal.types.layout import Dimensions
-from nnhal_service.frontends.onnx.graph import Graph, Node
+from nnhal_service.frontends.onnx.graph import OnnxGraph, OnnxNode
 
 _TAKE_ACTIVATION = frozenset(
     {
@@ -45,24 +45,24 @@ _RANGES = {
 class Merged:
     """A node for two, and constants that it needs."""
 
-    node: Node
+    node: OnnxNode
     constants: Mapping[str, Array] = field(default_factory=dict)
 
 
-Rule = Callable[[Graph, Node, Node], Merged | None]
+FusionRule = Callable[[OnnxGraph, OnnxNode, OnnxNode], Merged | None]
 
 
-def fuse(graph: Graph) -> Graph:
+def fuse(graph: OnnxGraph) -> OnnxGraph:
     """The graph with all rules applied."""
     for rule in (fuse_shape_before, fuse_shape_after, fuse_padding, fuse_normalization, fuse_bias, fuse_activation):
         graph = _apply(graph, rule)
     return graph
 
 
-def _apply(graph: Graph, rule: Rule) -> Graph:
+def _apply(graph: OnnxGraph, rule: FusionRule) -> OnnxGraph:
     uses = graph.uses()
-    producers: dict[str, Node] = {}
-    nodes: dict[str, Node] = {}
+    producers: dict[str, OnnxNode] = {}
+    nodes: dict[str, OnnxNode] = {}
     for node in graph.nodes:
         for name in node.inputs:
             first = producers.get(name)
@@ -78,7 +78,7 @@ def _apply(graph: Graph, rule: Rule) -> Graph:
     return replace(graph, nodes=tuple(nodes.values()))
 
 
-def fuse_shape_before(graph: Graph, first: Node, second: Node) -> Merged | None:
+def fuse_shape_before(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> Merged | None:
     """Another shape of more axes than the HAL has, then Transpose: a Transpose by way of fewer axes.
 
     Attribute ``via`` is the shape that its input is to have before.
@@ -92,7 +92,7 @@ def fuse_shape_before(graph: Graph, first: Node, second: Node) -> Merged | None:
     return Merged(replace(second, inputs=first.inputs[:1], attributes={"perm": perm, "via": via}))
 
 
-def fuse_shape_after(graph: Graph, first: Node, second: Node) -> Merged | None:
+def fuse_shape_after(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> Merged | None:
     """A Transpose by way of fewer axes, then another shape, which it can have at once."""
     del graph
     return Merged(first) if "via" in first.attributes and second.op_type in _SHAPES else None
@@ -113,7 +113,7 @@ def _with_joined_axes(shape: Dimensions, perm: Sequence[int]) -> tuple[Dimension
     return lengths, [ordered.index(group) for group in groups]
 
 
-def fuse_padding(graph: Graph, first: Node, second: Node) -> Merged | None:
+def fuse_padding(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> Merged | None:
     """Pad with zeros along image axes, then Conv: a Conv with larger paddings."""
     if first.op_type != "Pad" or second.op_type != "Conv" or second.inputs[0] != first.outputs[0]:
         return None
@@ -136,7 +136,7 @@ def fuse_padding(graph: Graph, first: Node, second: Node) -> Merged | None:
     return Merged(replace(second, inputs=(first.inputs[0], *second.inputs[1:]), attributes=attributes))
 
 
-def fuse_normalization(graph: Graph, first: Node, second: Node) -> Merged | None:
+def fuse_normalization(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> Merged | None:
     """Conv, then a factor or an addend for each channel, or both: a Conv with other weights."""
     if first.op_type != "Conv" or first.activation:
         return None
@@ -156,7 +156,9 @@ def fuse_normalization(graph: Graph, first: Node, second: Node) -> Merged | None
     return Merged(replace(first, inputs=(first.inputs[0], *names)), dict(zip(names, values, strict=True)))
 
 
-def _factors_after(graph: Graph, first: Node, second: Node, weights: Dimensions) -> tuple[Array, Array] | None:
+def _factors_after(
+    graph: OnnxGraph, first: OnnxNode, second: OnnxNode, weights: Dimensions
+) -> tuple[Array, Array] | None:
     """What a node makes of a Conv's result, as ``x * scale + shift`` for each channel; None where that is not all."""
     if second.op_type == "BatchNormalization":
         return normalization_of(graph, second) if second.inputs[0] == first.outputs[0] else None
@@ -171,7 +173,7 @@ def _factors_after(graph: Graph, first: Node, second: Node, weights: Dimensions)
     return (ones, values) if second.op_type == "Add" else (values, zeros)
 
 
-def fuse_bias(graph: Graph, first: Node, second: Node) -> Merged | None:
+def fuse_bias(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> Merged | None:
     """MatMul with constant weights [in, out], then Add of a constant [out]: a MatMul whose third input is the bias."""
     if first.op_type != "MatMul" or len(first.inputs) != 2 or second.op_type != "Add":
         return None
@@ -182,7 +184,7 @@ def fuse_bias(graph: Graph, first: Node, second: Node) -> Merged | None:
     return Merged(replace(first, inputs=(*first.inputs, other)))
 
 
-def _constant_shape(graph: Graph, name: str) -> Dimensions | None:
+def _constant_shape(graph: OnnxGraph, name: str) -> Dimensions | None:
     """The shape of a tensor that is constant, perhaps in quantised form; None of others."""
     if name in graph.constants:
         return graph.constants[name].shape
@@ -192,7 +194,7 @@ def _constant_shape(graph: Graph, name: str) -> Dimensions | None:
     return _constant_shape(graph, producer.inputs[0])
 
 
-def fuse_activation(graph: Graph, first: Node, second: Node) -> Merged | None:
+def fuse_activation(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> Merged | None:
     """An operation that takes an activation, then Relu or a Clip that is one."""
     if first.op_type not in _TAKE_ACTIVATION or first.activation or len(first.outputs) > 1:
         return None
@@ -205,7 +207,7 @@ def fuse_activation(graph: Graph, first: Node, second: Node) -> Merged | None:
     return None if activation is None else Merged(replace(first, activation=activation))
 
 
-def activation_of(graph: Graph, node: Node) -> FusedActivation | None:
+def activation_of(graph: OnnxGraph, node: OnnxNode) -> FusedActivation | None:
     """What Relu or Clip is as a fused activation, None where it is none."""
     if node.op_type == "Relu":
         return FusedActivation.RELU
@@ -213,7 +215,7 @@ def activation_of(graph: Graph, node: Node) -> FusedActivation | None:
     return None if bounds is None else _RANGES.get(bounds)
 
 
-def clip_bounds(graph: Graph, node: Node) -> tuple[float, float] | None:
+def clip_bounds(graph: OnnxGraph, node: OnnxNode) -> tuple[float, float] | None:
     """The least and the largest value that Clip lets pass, infinite where it does not bound; None where not known."""
     bounds = []
     for index, (attribute, default) in enumerate((("min", -np.inf), ("max", np.inf)), 1):
@@ -225,7 +227,7 @@ def clip_bounds(graph: Graph, node: Node) -> tuple[float, float] | None:
     return bounds[0], bounds[1]
 
 
-def normalization_of(graph: Graph, node: Node) -> tuple[Array, Array] | None:
+def normalization_of(graph: OnnxGraph, node: OnnxNode) -> tuple[Array, Array] | None:
     """BatchNormalization as ``x * scale + shift`` for each channel, None where its parameters are not constant."""
     if any(name not in graph.constants for name in node.inputs[1:5]) or node.attributes.get("training_mode", 0):
         return None
@@ -234,7 +236,7 @@ def normalization_of(graph: Graph, node: Node) -> tuple[Array, Array] | None:
     return factor, bias - mean * factor
 
 
-def paddings_of(graph: Graph, node: Node) -> list[tuple[int, int]] | None:
+def paddings_of(graph: OnnxGraph, node: OnnxNode) -> list[tuple[int, int]] | None:
     """Elements that Pad adds before and after each axis, None where that is not known."""
     rank = len(graph.shape(node.inputs[0]) or ())
     flat = node.attributes.get("pads")
@@ -250,7 +252,7 @@ def paddings_of(graph: Graph, node: Node) -> list[tuple[int, int]] | None:
     return pads
 
 
-def padding_value(graph: Graph, node: Node) -> float | None:
+def padding_value(graph: OnnxGraph, node: OnnxNode) -> float | None:
     """What Pad fills with, None where that is not known."""
     if not node.input(2):
         return float(node.attributes.get("value", 0.0))

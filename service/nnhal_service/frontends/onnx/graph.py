@@ -42,7 +42,7 @@ class TensorInfo(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Quantization:
+class OnnxQuantization:
     """What integers stand for: real = (q - zero_point) * scale, with one pair, or one for each index along ``axis``."""
 
     element_type: np.dtype[np.generic]
@@ -64,7 +64,7 @@ class Quantization:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class OnnxNode:
     """A node. An empty name in ``inputs`` is an input that is left out; what subgraphs read comes last.
 
     ``stands_for`` names the user's nodes that have been merged into this one, itself included. ``source`` is the node
@@ -91,7 +91,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class OnnxGraph:
     """Nodes in an order in which they can be computed.
 
     ``outputs`` maps the names of the model's outputs to the tensors that hold them. ``quantization`` says what the
@@ -99,12 +99,12 @@ class Graph:
     """
 
     opset: int
-    nodes: tuple[Node, ...]
+    nodes: tuple[OnnxNode, ...]
     inputs: tuple[str, ...]
     outputs: Mapping[str, str]
     tensors: Mapping[str, TensorInfo]
     constants: Mapping[str, Array]
-    quantization: Mapping[str, Quantization] = field(default_factory=dict)
+    quantization: Mapping[str, OnnxQuantization] = field(default_factory=dict)
     imports: Sequence[onnx.OperatorSetIdProto] = ()
 
     def shape(self, name: str) -> Dimensions | None:
@@ -126,19 +126,19 @@ class Graph:
         """How often each tensor is read, by nodes and as an output of the model."""
         return Counter([name for node in self.nodes for name in node.inputs] + list(self.outputs.values()))
 
-    def producers(self) -> dict[str, Node]:
+    def producers(self) -> dict[str, OnnxNode]:
         """The node that writes each tensor."""
         return {name: node for node in self.nodes for name in node.outputs if name}
 
-    def consumers(self) -> dict[str, list[Node]]:
+    def consumers(self) -> dict[str, list[OnnxNode]]:
         """The nodes that read each tensor."""
-        found: dict[str, list[Node]] = {}
+        found: dict[str, list[OnnxNode]] = {}
         for node in self.nodes:
             for name in dict.fromkeys(node.inputs):
                 found.setdefault(name, []).append(node)
         return found
 
-    def without_unused(self) -> Graph:
+    def without_unused(self) -> OnnxGraph:
         """The graph without nodes of which nothing is needed."""
         needed = set(self.outputs.values())
         kept = []
@@ -151,7 +151,7 @@ class Graph:
 
 def read_graph(
     model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | None = None, lenient: bool = False
-) -> Graph:
+) -> OnnxGraph:
     """A checked model as a graph. ``shapes`` gives inputs of open shape a fixed one.
 
     ``lenient`` takes any opset, and models in which not every shape can be inferred. Raises InvalidModel.
@@ -174,7 +174,7 @@ def read_graph(
     graph = model.graph
     constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
     constants |= {tensor.values.name: _dense(tensor) for tensor in graph.sparse_initializer}
-    return Graph(
+    return OnnxGraph(
         opset,
         tuple(_node(node, index) for index, node in enumerate(graph.node)),
         tuple(value.name for value in graph.input if value.name not in constants),
@@ -228,11 +228,11 @@ def _with_shapes(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) ->
     return fixed
 
 
-def _node(proto: onnx.NodeProto, index: int) -> Node:
+def _node(proto: onnx.NodeProto, index: int) -> OnnxNode:
     name = proto.name or f"{proto.op_type}_{index}"
     attributes = {a.name: _text(helper.get_attribute_value(a)) for a in proto.attribute}
     domain = "" if proto.domain in _DEFAULT_DOMAINS else proto.domain
-    return Node(
+    return OnnxNode(
         name,
         proto.op_type,
         all_inputs(proto),

@@ -10,11 +10,11 @@ from onnx import version_converter
 from nnhal.extensions.onnx import NAME
 from nnhal_service.frontends.errors import InvalidModel, UnsupportedInput, UnsupportedNode
 from nnhal_service.frontends.imported import ImportedModel, ImportedTensor
-from nnhal_service.frontends.onnx.builder import GraphBuilder, NodeBuilder, with_own_outputs
-from nnhal_service.frontends.onnx.extension import add_run, set_aside, whole
+from nnhal_service.frontends.onnx.builder import NodeBuilder, OnnxGraphBuilder, with_own_outputs
+from nnhal_service.frontends.onnx.extension import add_extension_operation, set_aside, whole
 from nnhal_service.frontends.onnx.folding import fold_constants, remove_identities
 from nnhal_service.frontends.onnx.fusion import fuse
-from nnhal_service.frontends.onnx.graph import MIN_OPSET, Graph, Node, read_graph
+from nnhal_service.frontends.onnx.graph import MIN_OPSET, OnnxGraph, OnnxNode, read_graph
 from nnhal_service.frontends.onnx.ops import CONVERTERS
 from nnhal_service.frontends.onnx.qdq import fold_quantization
 from nnhal_service.frontends.onnx.sizes import resolve_reshapes
@@ -43,10 +43,10 @@ def import_onnx(
         imported = _with_extension(source)
         if imported is not None:
             return imported
-    builder = GraphBuilder(whole(source), extension=True)
+    builder = OnnxGraphBuilder(whole(source), extension=True)
     _add_inputs(builder)
     try:
-        add_run(builder, builder.graph.nodes[0])
+        add_extension_operation(builder, builder.graph.nodes[0])
     except ValueError as error:
         raise InvalidModel(str(error)) from error
     return _imported(source, builder)
@@ -63,7 +63,7 @@ def _raised(model: onnx.ModelProto) -> onnx.ModelProto:
         return model
 
 
-def prepare_graph(graph: Graph, leave: Collection[str] | None = None) -> Graph:
+def prepare_graph(graph: OnnxGraph, leave: Collection[str] | None = None) -> OnnxGraph:
     """The graph in which every node left is one that a converter takes, or cannot be expressed.
 
     ``leave`` names nodes for the extension, which the passes are not to touch; None where there is to be none.
@@ -75,15 +75,15 @@ def prepare_graph(graph: Graph, leave: Collection[str] | None = None) -> Graph:
     return with_own_outputs(graph)
 
 
-def _converted(source: Graph, graph: Graph) -> ImportedModel:
-    builder = GraphBuilder(graph)
+def _converted(source: OnnxGraph, graph: OnnxGraph) -> ImportedModel:
+    builder = OnnxGraphBuilder(graph)
     _add_inputs(builder)
     for node in graph.nodes:
         _convert(builder, node)
     return _imported(source, builder)
 
 
-def _with_extension(source: Graph) -> ImportedModel | None:
+def _with_extension(source: OnnxGraph) -> ImportedModel | None:
     """The model with every node that cannot be converted left to the extension; None where that is not enough.
 
     Passes merge nodes with their neighbours. So where one cannot be converted, all that it stands for is named, and the
@@ -96,7 +96,7 @@ def _with_extension(source: Graph) -> ImportedModel | None:
         except UnsupportedNode as error:
             refused = {error.node}
         else:
-            builder = GraphBuilder(graph, extension=True)
+            builder = OnnxGraphBuilder(graph, extension=True)
             _add_inputs(builder)
             refused = set()
             for node in graph.nodes:
@@ -108,23 +108,23 @@ def _with_extension(source: Graph) -> ImportedModel | None:
         left |= refused
 
 
-def _try_to_add(builder: GraphBuilder, node: Node) -> set[str]:
+def _try_to_add(builder: OnnxGraphBuilder, node: OnnxNode) -> set[str]:
     """Add a node; where that cannot be done, the names of those that it stands for."""
     try:
         if node.domain == NAME:
-            add_run(builder, node)
+            add_extension_operation(builder, node)
         else:
             _convert(builder, node)
     except UnsupportedNode:
         if node.stands_for:
             return set(node.stands_for)
-        add_run(builder, node)
+        add_extension_operation(builder, node)
     except ValueError:
         return set(node.stands_for)
     return set()
 
 
-def _add_inputs(builder: GraphBuilder) -> None:
+def _add_inputs(builder: OnnxGraphBuilder) -> None:
     for name in builder.graph.inputs:
         try:
             builder.input(name)
@@ -132,7 +132,7 @@ def _add_inputs(builder: GraphBuilder) -> None:
             raise UnsupportedInput(f"input {error}") from error
 
 
-def _convert(builder: GraphBuilder, node: Node) -> None:
+def _convert(builder: OnnxGraphBuilder, node: OnnxNode) -> None:
     converter = None if node.domain else CONVERTERS.get(node.op_type)
     if converter is None:
         where = f" of domain {node.domain}" if node.domain else ""
@@ -140,7 +140,7 @@ def _convert(builder: GraphBuilder, node: Node) -> None:
     converter.convert(NodeBuilder(builder, node))
 
 
-def _imported(source: Graph, builder: GraphBuilder) -> ImportedModel:
+def _imported(source: OnnxGraph, builder: OnnxGraphBuilder) -> ImportedModel:
     inputs = [_tensor(source, name, builder.operands[name]) for name in source.inputs]
     outputs = [_tensor(source, user, builder.operands[name]) for user, name in builder.graph.outputs.items()]
     used = {name for names in builder.origins for name in names}
@@ -154,6 +154,6 @@ def _imported(source: Graph, builder: GraphBuilder) -> ImportedModel:
     )
 
 
-def _tensor(source: Graph, name: str, operand: int) -> ImportedTensor:
+def _tensor(source: OnnxGraph, name: str, operand: int) -> ImportedTensor:
     info = source.tensors[name]
     return ImportedTensor(name, operand, info.element_type, info.shape or ())

@@ -14,7 +14,7 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal_service.frontends.onnx.fusion import padding_value
-from nnhal_service.frontends.onnx.graph import Graph, Node, Quantization, TensorInfo
+from nnhal_service.frontends.onnx.graph import OnnxGraph, OnnxNode, OnnxQuantization, TensorInfo
 
 _QUANT8 = (np.dtype(np.uint8), np.dtype(np.int8))
 _MOVE_DATA = frozenset(
@@ -47,10 +47,10 @@ class QuantizedForm:
     ``inputs`` has the quantisation of each input, None for one that is left out or comes as floats.
     """
 
-    graph: Graph
-    node: Node
-    inputs: tuple[Quantization | None, ...]
-    output: Quantization
+    graph: OnnxGraph
+    node: OnnxNode
+    inputs: tuple[OnnxQuantization | None, ...]
+    output: OnnxQuantization
 
     def quant8(self, *indexes: int) -> bool:
         """Whether these inputs and the output have 8 bits of one type, and one scale each."""
@@ -62,16 +62,16 @@ class QuantizedForm:
         return self.graph.constants.get(self.node.input(index))
 
 
-Rule = Callable[[QuantizedForm], bool]
+QuantizationRule = Callable[[QuantizedForm], bool]
 """Whether the NN HAL has a node in this quantised form."""
 
 
-def is_quant8(quantization: Quantization) -> bool:
+def is_quant8(quantization: OnnxQuantization) -> bool:
     """Whether values have 8 bits and one scale."""
     return quantization.element_type in _QUANT8 and quantization.axis is None
 
 
-def real_values(values: Array, quantization: Quantization) -> Array:
+def real_values(values: Array, quantization: OnnxQuantization) -> Array:
     """The reals that integers stand for, in float64."""
     shape = [1] * values.ndim
     if quantization.axis is not None:
@@ -82,7 +82,7 @@ def real_values(values: Array, quantization: Quantization) -> Array:
     return reals
 
 
-def fold_quantization(graph: Graph, rules: Mapping[str, Rule]) -> Graph:
+def fold_quantization(graph: OnnxGraph, rules: Mapping[str, QuantizationRule]) -> OnnxGraph:
     """The graph with quantised nodes where ``rules``, by operator, say that they can be."""
     graph = _record(graph)
     graph = _move_dequantization(graph)
@@ -90,9 +90,9 @@ def fold_quantization(graph: Graph, rules: Mapping[str, Rule]) -> Graph:
     return _dequantize_constants(graph).without_unused()
 
 
-def _record(graph: Graph) -> Graph:
+def _record(graph: OnnxGraph) -> OnnxGraph:
     """The graph with what its quantised tensors stand for."""
-    known: dict[str, Quantization] = dict(graph.quantization)
+    known: dict[str, OnnxQuantization] = dict(graph.quantization)
     for node in graph.nodes:
         if node.op_type not in ("DequantizeLinear", "QuantizeLinear"):
             continue
@@ -105,7 +105,7 @@ def _record(graph: Graph) -> Graph:
     return replace(graph, quantization=known)
 
 
-def _quantization_of(graph: Graph, node: Node, name: str) -> Quantization | None:
+def _quantization_of(graph: OnnxGraph, node: OnnxNode, name: str) -> OnnxQuantization | None:
     """The parameters of a node, None where they are not constant or come in blocks."""
     scale = graph.constants.get(node.inputs[1])
     zero_point = graph.constants.get(node.input(2)) if node.input(2) else np.zeros((), np.uint8)
@@ -117,18 +117,18 @@ def _quantization_of(graph: Graph, node: Node, name: str) -> Quantization | None
     scales = tuple(float(s) for s in scale.reshape(-1))
     zero_points = tuple(int(z) for z in zero_point.reshape(-1))
     if len(scales) == 1:
-        return Quantization(element_type, scales, zero_points[:1])
+        return OnnxQuantization(element_type, scales, zero_points[:1])
     axis = int(node.attributes.get("axis", 1))
     rank = len(graph.shape(name) or ())
-    return Quantization(
+    return OnnxQuantization(
         element_type, scales, zero_points * (len(scales) // len(zero_points)), axis + rank if axis < 0 else axis
     )
 
 
-def _move_dequantization(graph: Graph) -> Graph:
+def _move_dequantization(graph: OnnxGraph) -> OnnxGraph:
     """The graph with DequantizeLinear after what only moves values, or picks from them, and not before it."""
     tensors, quantization = dict(graph.tensors), dict(graph.quantization)
-    sources: dict[str, Node] = {}
+    sources: dict[str, OnnxNode] = {}
     nodes = []
     for node in graph.nodes:
         dequantized = [sources[name] for name in _moved(graph, node) if name in sources]
@@ -154,7 +154,7 @@ def _move_dequantization(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(nodes), tensors=tensors, quantization=quantization)
 
 
-def _moved(graph: Graph, node: Node) -> tuple[str, ...]:
+def _moved(graph: OnnxGraph, node: OnnxNode) -> tuple[str, ...]:
     """The inputs whose values a node moves about; none where it does anything else with them."""
     if any(node.outputs[1:]) and node.op_type != "Split":
         return ()
@@ -168,12 +168,12 @@ def _moved(graph: Graph, node: Node) -> tuple[str, ...]:
     return node.inputs[:1] if node.op_type in _MOVE_DATA else ()
 
 
-def _fold(graph: Graph, rules: Mapping[str, Rule]) -> Graph:
+def _fold(graph: OnnxGraph, rules: Mapping[str, QuantizationRule]) -> OnnxGraph:
     sources = {node.outputs[0]: node for node in graph.nodes if node.op_type == "DequantizeLinear"}
     sources = {name: node for name, node in sources.items() if node.inputs[0] in graph.quantization}
     consumers = graph.consumers()
     renamed: dict[str, str] = {}
-    nodes: dict[str, Node] = {}
+    nodes: dict[str, OnnxNode] = {}
     for original in graph.nodes:
         node = replace(original, inputs=tuple(renamed.get(name, name) for name in original.inputs))
         if node.outputs[0] in renamed:
@@ -198,7 +198,7 @@ def _fold(graph: Graph, rules: Mapping[str, Rule]) -> Graph:
     return replace(graph, nodes=tuple(nodes.values()), outputs=outputs)
 
 
-def _requantized(graph: Graph, node: Node, source: Node) -> tuple[Node, str]:
+def _requantized(graph: OnnxGraph, node: OnnxNode, source: OnnxNode) -> tuple[OnnxNode, str]:
     """QuantizeLinear of what DequantizeLinear has made, and the integers behind it; Identity where nothing changes."""
     integers = source.inputs[0]
     before, after = graph.quantization[integers], graph.quantization.get(node.outputs[0])
@@ -210,7 +210,7 @@ def _requantized(graph: Graph, node: Node, source: Node) -> tuple[Node, str]:
     return node, integers
 
 
-def _quantizing(graph: Graph, node: Node, consumers: Mapping[str, list[Node]]) -> list[Node]:
+def _quantizing(graph: OnnxGraph, node: OnnxNode, consumers: Mapping[str, list[OnnxNode]]) -> list[OnnxNode]:
     """The nodes that quantise a node's only result, all alike; none where anything else reads it."""
     output = node.outputs[0]
     readers = consumers.get(output, [])
@@ -222,7 +222,9 @@ def _quantizing(graph: Graph, node: Node, consumers: Mapping[str, list[Node]]) -
     return [] if None in found or len(found) != 1 else readers
 
 
-def _quantized(graph: Graph, node: Node, sources: Mapping[str, Node], quantizing: Node, rule: Rule) -> Node | None:
+def _quantized(
+    graph: OnnxGraph, node: OnnxNode, sources: Mapping[str, OnnxNode], quantizing: OnnxNode, rule: QuantizationRule
+) -> OnnxNode | None:
     """A node that takes and gives integers, None where the NN HAL has it only for floats."""
     behind = {name: sources[name] for name in node.inputs if name in sources}
     inputs = tuple(behind[name].inputs[0] if name in behind else name for name in node.inputs)
@@ -235,11 +237,11 @@ def _quantized(graph: Graph, node: Node, sources: Mapping[str, Node], quantizing
     return folded
 
 
-def _joined(*nodes: Node) -> tuple[str, ...]:
+def _joined(*nodes: OnnxNode) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for node in nodes for name in node.stands_for))
 
 
-def _dequantize_constants(graph: Graph) -> Graph:
+def _dequantize_constants(graph: OnnxGraph) -> OnnxGraph:
     """The graph with floats for the constants of which the integers are of no use."""
     constants = dict(graph.constants)
     kept = []

@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 
-from nnhal_service.frontends.onnx.graph import Graph, Node, TensorInfo
+from nnhal_service.frontends.onnx.graph import OnnxGraph, OnnxNode, TensorInfo
 
 _KEEP_SIZES = frozenset({"Cast", "Concat", "Gather", "Identity", "Slice", "Squeeze", "Unsqueeze"})
 
@@ -22,7 +22,7 @@ Size = int | str
 """A number, or the name of an open axis."""
 
 
-def resolve_reshapes(graph: Graph) -> Graph:
+def resolve_reshapes(graph: OnnxGraph) -> OnnxGraph:
     """The graph with constant targets for Reshape wherever at most one axis of the result is open."""
     known: dict[str, tuple[Size, ...]] = {}
     constants, tensors = dict(graph.constants), dict(graph.tensors)
@@ -42,7 +42,7 @@ def resolve_reshapes(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(nodes), constants=constants, tensors=tensors)
 
 
-def _info(graph: Graph, node: Node, sizes: Sequence[Size]) -> TensorInfo:
+def _info(graph: OnnxGraph, node: OnnxNode, sizes: Sequence[Size]) -> TensorInfo:
     return TensorInfo(
         graph.tensors[node.outputs[0]].element_type,
         tuple(0 if isinstance(size, str) else size for size in sizes),
@@ -50,7 +50,7 @@ def _info(graph: Graph, node: Node, sizes: Sequence[Size]) -> TensorInfo:
     )
 
 
-def _values(graph: Graph, name: str, known: Mapping[str, tuple[Size, ...]]) -> tuple[Size, ...] | None:
+def _values(graph: OnnxGraph, name: str, known: Mapping[str, tuple[Size, ...]]) -> tuple[Size, ...] | None:
     """The elements of a vector of sizes."""
     values = graph.constants.get(name)
     if values is not None and values.ndim <= 1 and values.dtype.kind == "i":
@@ -58,7 +58,7 @@ def _values(graph: Graph, name: str, known: Mapping[str, tuple[Size, ...]]) -> t
     return known.get(name)
 
 
-def _sizes_of(graph: Graph, node: Node, known: Mapping[str, tuple[Size, ...]]) -> tuple[Size, ...] | None:
+def _sizes_of(graph: OnnxGraph, node: OnnxNode, known: Mapping[str, tuple[Size, ...]]) -> tuple[Size, ...] | None:
     """The elements of a node's result, where it computes with sizes."""
     if node.op_type == "Shape":
         sizes = graph.sizes(node.inputs[0])
@@ -78,7 +78,7 @@ def _sizes_of(graph: Graph, node: Node, known: Mapping[str, tuple[Size, ...]]) -
     return _sliced(graph, node, parts[0]) if node.op_type == "Slice" else parts[0]
 
 
-def _sliced(graph: Graph, node: Node, sizes: tuple[Size, ...]) -> tuple[Size, ...]:
+def _sliced(graph: OnnxGraph, node: OnnxNode, sizes: tuple[Size, ...]) -> tuple[Size, ...]:
     def bound(index: int, attribute: str, default: int) -> int:
         if attribute in node.attributes:
             return int(node.attributes[attribute][0])
@@ -87,7 +87,7 @@ def _sliced(graph: Graph, node: Node, sizes: tuple[Size, ...]) -> tuple[Size, ..
     return sizes[slice(bound(1, "starts", 0), bound(2, "ends", len(sizes)), bound(4, "steps", 1))]
 
 
-def _reshaped(graph: Graph, node: Node, known: Mapping[str, tuple[Size, ...]]) -> tuple[Size, ...] | None:
+def _reshaped(graph: OnnxGraph, node: OnnxNode, known: Mapping[str, tuple[Size, ...]]) -> tuple[Size, ...] | None:
     """The sizes of Reshape's result, None where more than one is open or something is not known."""
     inferred = graph.sizes(node.outputs[0])
     if inferred is not None and sum(isinstance(size, str) for size in inferred) <= 1:

@@ -14,10 +14,16 @@ from tflite import ActivationFunctionType
 from nnhal.arrays import Array
 from nnhal.types import ChannelQuant, FusedActivation, Operand, OperandLifeTime, OperandType, OperationType
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe
-from nnhal_service.frontends.builder import ModelBuilder, Part
+from nnhal_service.frontends.builder import ModelBuilder, ReferencedSubgraph
 from nnhal_service.frontends.errors import InvalidModel, UnsupportedNode
-from nnhal_service.frontends.steps import ACTIVATIONS, Steps
-from nnhal_service.frontends.tflite.graph import Graph, Operator, OptionsKind, Quantization, Tensor
+from nnhal_service.frontends.operation_builder import ACTIVATIONS, OperationBuilder
+from nnhal_service.frontends.tflite.graph import (
+    OptionsKind,
+    TfliteGraph,
+    TfliteOperator,
+    TfliteQuantization,
+    TfliteTensor,
+)
 from nnhal_service.frontends.tflite.tensors import (
     QUANT8,
     channels_of,
@@ -45,7 +51,7 @@ _FUSED = {
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class StateVariable:
     """A variable, which the HAL has not: the model's input that it is before an execution, and its output after it."""
 
     tensor: int
@@ -54,14 +60,14 @@ class State:
 
 
 @dataclass(slots=True)
-class Subgraphs:
+class SubgraphTable:
     """The file's subgraphs that IF and WHILE refer to, converted when they are first asked for.
 
     ``parts`` are those that have been, in the order of the HAL model's.
     """
 
-    convert: Callable[[int], Part]
-    parts: list[Part] = field(default_factory=list)
+    convert: Callable[[int], ReferencedSubgraph]
+    parts: list[ReferencedSubgraph] = field(default_factory=list)
     _places: dict[int, int] = field(default_factory=dict)
     _open: list[int] = field(default_factory=lambda: [0])
 
@@ -78,21 +84,21 @@ class Subgraphs:
 
 
 @dataclass(slots=True)
-class GraphBuilder:
+class TfliteGraphBuilder:
     """The HAL subgraph of a graph in the making. ``number`` is its place in the file: 0 for main.
 
     ``origins`` names each operation's operators.
     ``folded`` has the values of tensors that need no operation, since they are known before execution.
     """
 
-    graph: Graph
-    subgraphs: Subgraphs
+    graph: TfliteGraph
+    subgraphs: SubgraphTable
     number: int = 0
     model: ModelBuilder = field(default_factory=ModelBuilder)
     operands: dict[int, int] = field(default_factory=dict)
     origins: list[tuple[str, ...]] = field(default_factory=list)
     folded: dict[int, Array] = field(default_factory=dict)
-    states: list[State] = field(default_factory=list)
+    states: list[StateVariable] = field(default_factory=list)
 
     def input(self, index: int) -> int:
         """The operand of an input of the model. Raises ValueError for a tensor that the HAL cannot hold."""
@@ -140,11 +146,11 @@ class GraphBuilder:
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorBuilder(Steps):
+class OperatorBuilder(OperationBuilder):
     """What a converter sees of the model: its operator, and ways to add operations for it."""
 
-    builder: GraphBuilder
-    operator: Operator
+    builder: TfliteGraphBuilder
+    operator: TfliteOperator
 
     @property
     def model(self) -> ModelBuilder:
@@ -173,11 +179,11 @@ class OperatorBuilder(Steps):
         """Whether an input is given."""
         return index < len(self.operator.inputs) and self.operator.inputs[index] is not None
 
-    def source(self, index: int) -> Tensor:
+    def source(self, index: int) -> TfliteTensor:
         """An input as the file has it."""
         return self.builder.graph.tensors[self._index(index)]
 
-    def target(self, output: int = 0) -> Tensor:
+    def target(self, output: int = 0) -> TfliteTensor:
         """An output as the file has it."""
         return self.builder.graph.tensors[self._output(output)]
 
@@ -278,11 +284,11 @@ class OperatorBuilder(Steps):
         if fused == FusedActivation.NONE:
             self.finish(code, inputs)
         else:
-            self.finish(ACTIVATIONS[fused], [self.step(code, inputs, like=self.result())])
+            self.finish(ACTIVATIONS[fused], [self.apply(code, inputs, like=self.result())])
 
     def reshape(self, operand: int, shape: Sequence[int]) -> int:
         """An operand in another shape, of which one axis may be open."""
-        return self.step(OperationType.RESHAPE, [operand, self.wanted(shape)])
+        return self.apply(OperationType.RESHAPE, [operand, self.wanted(shape)])
 
     def finish_reshape(self, operand: int, shape: Sequence[int], output: int = 0) -> None:
         """Give an operand in another shape."""
@@ -314,12 +320,12 @@ class OperatorBuilder(Steps):
         values = self.real_constant(index)
         if values is not None:
             return self.add_constant(OperandType.TENSOR_FLOAT32, np.atleast_1d(values))
-        return self.step(OperationType.DEQUANTIZE, [self.input(index)], like=FLOAT)
+        return self.apply(OperationType.DEQUANTIZE, [self.input(index)], like=FLOAT)
 
     def finish_reals(self, code: OperationType, inputs: Sequence[int]) -> None:
         """As finish, for an operation that computes in floats: quantises where the result is quantised."""
         if self.is_quantized(self.result()):
-            self.finish(OperationType.QUANTIZE, [self.step(code, inputs, like=FLOAT)])
+            self.finish(OperationType.QUANTIZE, [self.apply(code, inputs, like=FLOAT)])
         else:
             self.finish(code, inputs)
 
@@ -331,7 +337,7 @@ class OperatorBuilder(Steps):
         found = self.quantization(index)
         return values if found is None else real_values(values, found)
 
-    def quantization(self, index: int) -> Quantization | None:
+    def quantization(self, index: int) -> TfliteQuantization | None:
         """What the integers of an input stand for, None where they are just that, or floats."""
         with self._held():
             return quantization_of(self.source(index))
@@ -355,7 +361,7 @@ class OperatorBuilder(Steps):
         with self._held():
             operands = [operand_of(source, lifetime, source.initial_shape) for lifetime in lifetimes]
         before, after = (self.model.add(operand, source.name) for operand in operands)
-        self.builder.states.append(State(tensor, before, after))
+        self.builder.states.append(StateVariable(tensor, before, after))
         return before, after
 
     def filled(self, code: OperandType, shape: Dimensions, value: int = 0, **quantization: Any) -> int:

@@ -9,7 +9,7 @@ from tflite import AddOptions, ConcatenationOptions, GatherOptions, MulOptions, 
 
 from nnhal.arrays import Array
 from nnhal_service.frontends.tflite.builder import OperatorBuilder
-from nnhal_service.frontends.tflite.ops._options import Activated
+from nnhal_service.frontends.tflite.ops._options import ActivationOptions
 from nnhal_service.frontends.tflite.ops.slicing import slices_of
 from nnhal_service.frontends.tflite.tensors import ELEMENTS
 
@@ -38,7 +38,7 @@ def fold(b: OperatorBuilder) -> bool:
     return True
 
 
-def _arithmetic(function: Callable[[Array, Array], Array], kind: type[Activated]) -> _Folding:
+def _arithmetic(function: Callable[[Array, Array], Array], kind: type[ActivationOptions]) -> _Folding:
     def fold(b: OperatorBuilder, values: Sequence[Array]) -> Array:
         _require_none(b, b.options(kind).FusedActivationFunction(), "fused activation")
         return function(values[0], values[1])

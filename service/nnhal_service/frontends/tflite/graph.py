@@ -26,7 +26,7 @@ OptionsKind = TypeVar("OptionsKind", bound=OptionsTable)
 
 
 @dataclass(frozen=True, slots=True)
-class Quantization:
+class TfliteQuantization:
     """What integers stand for: real = (q - zero_point) * scale, with one pair, or one for each index along ``axis``."""
 
     scales: tuple[float, ...]
@@ -40,7 +40,7 @@ class Quantization:
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class TfliteTensor:
     """A tensor. ``code`` is a TensorType.
 
     ``shape`` has 0 for an axis whose length may change; in ``initial_shape`` it has the length that it starts with. The
@@ -51,14 +51,14 @@ class Tensor:
     code: int
     shape: tuple[int, ...]
     initial_shape: tuple[int, ...]
-    quantization: Quantization | None = None
+    quantization: TfliteQuantization | None = None
     variable: bool = False
     sparse: bool = False
     data: Bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
+class TfliteOperator:
     """An operator. ``op_type`` is its name in the schema, ``inputs`` has None for one that is left out.
 
     ``name`` is how messages and ImportedModel call it: type, index and first output, as in ``ADD_4:block/add``, after
@@ -92,10 +92,10 @@ class Operator:
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class TfliteGraph:
     """A subgraph: operators in an order in which they can be computed, over tensors by index."""
 
-    tensors: tuple[Tensor, ...]
-    operators: tuple[Operator, ...]
+    tensors: tuple[TfliteTensor, ...]
+    operators: tuple[TfliteOperator, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]

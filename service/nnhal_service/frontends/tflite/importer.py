@@ -11,12 +11,12 @@ from nnhal.types import Model, OperandLifeTime, OperationType
 from nnhal.types.layout import byte_size, describe
 from nnhal.types.memory import NOWHERE
 from nnhal.validation import validate_model
-from nnhal_service.frontends.builder import Part
+from nnhal_service.frontends.builder import ReferencedSubgraph
 from nnhal_service.frontends.errors import InvalidModel, UnsupportedInput
 from nnhal_service.frontends.imported import ImportedModel, ImportedTensor
-from nnhal_service.frontends.tflite.builder import GraphBuilder, OperatorBuilder, Subgraphs
+from nnhal_service.frontends.tflite.builder import OperatorBuilder, SubgraphTable, TfliteGraphBuilder
 from nnhal_service.frontends.tflite.folding import fold
-from nnhal_service.frontends.tflite.graph import Graph, Operator
+from nnhal_service.frontends.tflite.graph import TfliteGraph, TfliteOperator
 from nnhal_service.frontends.tflite.ops import CONVERTERS
 from nnhal_service.frontends.tflite.reader import read_graphs
 from nnhal_service.frontends.tflite.tensors import element_type
@@ -35,21 +35,21 @@ def import_tflite(content: bytes) -> ImportedModel:
     UnsupportedNode or UnsupportedInput where the NN HAL cannot express an operator or an input.
     """
     graphs = read_graphs(content)
-    subgraphs = Subgraphs(lambda number: _part(graphs, number, subgraphs))
-    builder = GraphBuilder(graphs[0], subgraphs)
+    subgraphs = SubgraphTable(lambda number: _part(graphs, number, subgraphs))
+    builder = TfliteGraphBuilder(graphs[0], subgraphs)
     return _imported(builder, _converted(builder))
 
 
-def _part(graphs: Sequence[Graph], number: int, subgraphs: Subgraphs) -> Part:
+def _part(graphs: Sequence[TfliteGraph], number: int, subgraphs: SubgraphTable) -> ReferencedSubgraph:
     """A subgraph that an operator refers to."""
     if not 0 <= number < len(graphs):
         raise InvalidModel(f"an operator refers to subgraph {number}, the file has {len(graphs)}")
-    builder = GraphBuilder(graphs[number], subgraphs, number)
+    builder = TfliteGraphBuilder(graphs[number], subgraphs, number)
     outputs = _converted(builder)
-    return Part(builder.model, [builder.operands[index] for index in builder.graph.inputs], outputs)
+    return ReferencedSubgraph(builder.model, [builder.operands[index] for index in builder.graph.inputs], outputs)
 
 
-def _converted(builder: GraphBuilder) -> list[int]:
+def _converted(builder: TfliteGraphBuilder) -> list[int]:
     """Convert all of a subgraph; the operands of its outputs."""
     for index in builder.graph.inputs:
         try:
@@ -63,7 +63,7 @@ def _converted(builder: GraphBuilder) -> list[int]:
     return outputs
 
 
-def _convert(builder: GraphBuilder, operator: Operator) -> None:
+def _convert(builder: TfliteGraphBuilder, operator: TfliteOperator) -> None:
     b = OperatorBuilder(builder, operator)
     if fold(b):
         return
@@ -76,12 +76,12 @@ def _convert(builder: GraphBuilder, operator: Operator) -> None:
         raise operator.unsupported(f"it has {len(operator.outputs)} outputs", str(len(operator.outputs) - len(missing)))
 
 
-def _outputs(builder: GraphBuilder) -> list[int]:
+def _outputs(builder: TfliteGraphBuilder) -> list[int]:
     """An operand for each output of the model: what no operation writes, or is an output already, is copied."""
     found: list[int] = []
     for index in builder.graph.outputs:
         tensor = builder.graph.tensors[index]
-        b = OperatorBuilder(builder, Operator(f"output '{tensor.name}'", "COPY", (index,), ()))
+        b = OperatorBuilder(builder, TfliteOperator(f"output '{tensor.name}'", "COPY", (index,), ()))
         operand = b.input(0)
         if b.operand(operand).lifetime != OperandLifeTime.SUBGRAPH_OUTPUT or operand in found:
             operand = _copy(b, operand, tensor.name)
@@ -97,7 +97,7 @@ def _copy(b: OperatorBuilder, operand: int, name: str) -> int:
     return result
 
 
-def _require_sizes(builder: GraphBuilder) -> None:
+def _require_sizes(builder: TfliteGraphBuilder) -> None:
     for operand, name in zip(builder.model.operands, builder.model.names, strict=True):
         size = byte_size(operand.type, operand.dimensions)
         if size > _MAX_BYTES:
@@ -106,7 +106,7 @@ def _require_sizes(builder: GraphBuilder) -> None:
             )
 
 
-def _imported(builder: GraphBuilder, outputs: Sequence[int]) -> ImportedModel:
+def _imported(builder: TfliteGraphBuilder, outputs: Sequence[int]) -> ImportedModel:
     graph, names = builder.graph, _Names()
     user_inputs = [_tensor(builder, index, builder.operands[index], names) for index in graph.inputs]
     user_outputs = [
@@ -137,7 +137,7 @@ def _require_fitting_subgraphs(model: Model) -> None:
         raise InvalidModel(f"the subgraphs do not fit where they are used: {error.message}") from error
 
 
-def _tensor(builder: GraphBuilder, index: int, operand: int, names: _Names, suffix: str = "") -> ImportedTensor:
+def _tensor(builder: TfliteGraphBuilder, index: int, operand: int, names: _Names, suffix: str = "") -> ImportedTensor:
     tensor, dimensions = builder.graph.tensors[index], builder.model.operands[operand].dimensions
     shape = () if dimensions == (1,) and not tensor.initial_shape else dimensions
     return ImportedTensor(names.unique(tensor.name + suffix), operand, element_type(tensor).numpy, shape)

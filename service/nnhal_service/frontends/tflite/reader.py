@@ -14,7 +14,13 @@ from tflite import BuiltinOperator, BuiltinOptions
 
 from nnhal.arrays import Bytes
 from nnhal_service.frontends.errors import InvalidModel
-from nnhal_service.frontends.tflite.graph import NO_OPTIONS, Graph, Operator, Quantization, Tensor
+from nnhal_service.frontends.tflite.graph import (
+    NO_OPTIONS,
+    TfliteGraph,
+    TfliteOperator,
+    TfliteQuantization,
+    TfliteTensor,
+)
 
 IDENTIFIER = b"TFL3"
 """What bytes 4 to 8 of every TFLite file are."""
@@ -30,7 +36,7 @@ def is_tflite(content: bytes) -> bool:
     return content[4:8] == IDENTIFIER
 
 
-def read_graphs(content: bytes) -> tuple[Graph, ...]:
+def read_graphs(content: bytes) -> tuple[TfliteGraph, ...]:
     """The subgraphs of a TFLite file, of which the first is main. Raises InvalidModel.
 
     Constants are views of ``content``.
@@ -54,7 +60,7 @@ class _Reader:
         self._content = content
         self._left = len(content)
 
-    def graphs(self) -> tuple[Graph, ...]:
+    def graphs(self) -> tuple[TfliteGraph, ...]:
         model = tflite.Model.GetRootAs(self._content)
         if model.Version() != VERSION:
             raise InvalidModel(f"the TFLite file is of schema version {model.Version()}, expected {VERSION}")
@@ -65,7 +71,7 @@ class _Reader:
         sources = self._tables(model.SubgraphsLength(), model.Subgraphs)
         return tuple(self._graph(source, number, codes, buffers) for number, source in enumerate(sources))
 
-    def _graph(self, source: Any, number: int, codes: list[str], buffers: list[Bytes]) -> Graph:
+    def _graph(self, source: Any, number: int, codes: list[str], buffers: list[Bytes]) -> TfliteGraph:
         place = f"subgraph_{number}/" if number else ""
         tensors = tuple(
             self._tensor(tensor, index, buffers)
@@ -80,7 +86,7 @@ class _Reader:
             _require_indexes(indexes, len(tensors), f"the {what} of subgraph {number}")
         if not outputs:
             raise InvalidModel(f"subgraph {number} has no outputs")
-        return Graph(_with_empty_constants(tensors, operators, inputs), operators, inputs, outputs)
+        return TfliteGraph(_with_empty_constants(tensors, operators, inputs), operators, inputs, outputs)
 
     def _tables(self, length: int, get: Callable[[int], Any]) -> list[Any]:
         self._take(length)
@@ -119,14 +125,14 @@ class _Reader:
             return f"CUSTOM {self._text(code.CustomCode())}"
         return _OPERATOR_NAMES.get(number, f"BUILTIN {number}")
 
-    def _tensor(self, tensor: Any, index: int, buffers: list[Bytes]) -> Tensor:
+    def _tensor(self, tensor: Any, index: int, buffers: list[Bytes]) -> TfliteTensor:
         name = self._text(tensor.Name()) or f"tensor_{index}"
         if tensor.Buffer() >= len(buffers):
             raise InvalidModel(f"tensor '{name}' lies in buffer {tensor.Buffer()}, the file has {len(buffers)}")
         shape = self._numbers(tensor.ShapeAsNumpy())
         signature = self._numbers(tensor.ShapeSignatureAsNumpy())
         data = buffers[tensor.Buffer()]
-        return Tensor(
+        return TfliteTensor(
             name,
             tensor.Type(),
             _shape(name, shape, signature),
@@ -137,7 +143,7 @@ class _Reader:
             data if len(data) else None,
         )
 
-    def _quantization(self, name: str, rank: int, found: Any) -> Quantization | None:
+    def _quantization(self, name: str, rank: int, found: Any) -> TfliteQuantization | None:
         if found is None:
             return None
         scales, zero_points = self._numbers(found.ScaleAsNumpy()), self._numbers(found.ZeroPointAsNumpy())
@@ -152,11 +158,11 @@ class _Reader:
             raise InvalidModel(f"tensor '{name}' of rank {rank} has a scale for each index along axis {axis}")
         if len(zero_points) < len(scales):
             zero_points = (zero_points or (0,)) * len(scales)
-        return Quantization(scales, zero_points, axis)
+        return TfliteQuantization(scales, zero_points, axis)
 
     def _operator(
-        self, operator: Any, index: int, codes: list[str], tensors: tuple[Tensor, ...], place: str
-    ) -> Operator:
+        self, operator: Any, index: int, codes: list[str], tensors: tuple[TfliteTensor, ...], place: str
+    ) -> TfliteOperator:
         if operator.OpcodeIndex() >= len(codes):
             raise InvalidModel(f"operator {index} has code {operator.OpcodeIndex()}, the file has {len(codes)}")
         inputs, outputs = self._numbers(operator.InputsAsNumpy()), self._numbers(operator.OutputsAsNumpy())
@@ -164,7 +170,7 @@ class _Reader:
         _require_indexes(outputs, len(tensors), f"the outputs of operator {index}")
         code = codes[operator.OpcodeIndex()]
         options = operator.BuiltinOptions()
-        return Operator(
+        return TfliteOperator(
             f"{place}{code}_{index}:{tensors[outputs[0]].name if outputs else ''}",
             code,
             tuple(None if i == -1 else i for i in inputs),
@@ -188,8 +194,8 @@ class _Reader:
 
 
 def _with_empty_constants(
-    tensors: tuple[Tensor, ...], operators: tuple[Operator, ...], inputs: tuple[int, ...]
-) -> tuple[Tensor, ...]:
+    tensors: tuple[TfliteTensor, ...], operators: tuple[TfliteOperator, ...], inputs: tuple[int, ...]
+) -> tuple[TfliteTensor, ...]:
     """What has no elements and no origin is a constant: its buffer looks like one of a tensor that is computed."""
     written = {index for operator in operators for index in operator.outputs}.union(inputs)
     return tuple(
@@ -232,7 +238,7 @@ def _require_indexes(indexes: tuple[int, ...] | list[int], count: int, what: str
         raise InvalidModel(f"{what} are tensors {list(indexes)}, the file has {count}")
 
 
-def _require_order(graph: Graph) -> None:
+def _require_order(graph: TfliteGraph) -> None:
     """Refuse a graph in which a tensor is read before it is written, or written twice."""
     known = {index for index, tensor in enumerate(graph.tensors) if tensor.data is not None or tensor.variable}
     for index in graph.inputs:

@@ -20,7 +20,7 @@ from nnhal.arrays import Array
 from nnhal.types import ChannelQuant, Operand, OperandLifeTime, OperandType
 from nnhal.types.layout import describe
 from nnhal_service.frontends.errors import InvalidModel
-from nnhal_service.frontends.tflite.graph import Quantization, Tensor
+from nnhal_service.frontends.tflite.graph import TfliteQuantization, TfliteTensor
 
 _NAMES = {code: name for name, code in vars(TensorType).items() if isinstance(code, int)}
 _INT32 = np.iinfo(np.int32)
@@ -50,10 +50,10 @@ ELEMENTS: dict[int, ElementType] = {
 QUANT8 = frozenset({OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED})
 FLOATS = frozenset({OperandType.TENSOR_FLOAT16, OperandType.TENSOR_FLOAT32})
 _SCALED = QUANT8 | {OperandType.TENSOR_QUANT16_SYMM}
-_INTEGERS_THEMSELVES = Quantization((1.0,), (0,))
+_INTEGERS_THEMSELVES = TfliteQuantization((1.0,), (0,))
 
 
-def element_type(tensor: Tensor) -> ElementType:
+def element_type(tensor: TfliteTensor) -> ElementType:
     """The type of a tensor's elements. Raises ValueError for one that the HAL has not."""
     if tensor.code not in ELEMENTS:
         got = _NAMES.get(tensor.code, f"type {tensor.code}")
@@ -63,7 +63,7 @@ def element_type(tensor: Tensor) -> ElementType:
     return ELEMENTS[tensor.code]
 
 
-def operand_of(tensor: Tensor, lifetime: OperandLifeTime, dimensions: tuple[int, ...]) -> Operand:
+def operand_of(tensor: TfliteTensor, lifetime: OperandLifeTime, dimensions: tuple[int, ...]) -> Operand:
     """The operand of a tensor that is no constant.
 
     Raises ValueError where the HAL cannot hold it, InvalidModel where its quantisation is none.
@@ -78,7 +78,7 @@ def operand_of(tensor: Tensor, lifetime: OperandLifeTime, dimensions: tuple[int,
     return Operand(element.operand, dimensions, scale, zero_point, lifetime)
 
 
-def quantization_of(tensor: Tensor) -> Quantization | None:
+def quantization_of(tensor: TfliteTensor) -> TfliteQuantization | None:
     """What a tensor's integers stand for; None for floats, booleans and 32-bit integers, whatever the file says.
 
     Raises InvalidModel where scales or zero points are out of range, ValueError where they are left out.
@@ -94,7 +94,7 @@ def quantization_of(tensor: Tensor) -> Quantization | None:
     return tensor.quantization
 
 
-def _require_scales(tensor: Tensor, found: Quantization) -> None:
+def _require_scales(tensor: TfliteTensor, found: TfliteQuantization) -> None:
     limits = np.iinfo(element_type(tensor).numpy)  # type: ignore[type-var]
     for scale, zero_point in zip(found.scales, found.zero_points, strict=True):
         if scale <= 0 or not limits.min <= zero_point <= limits.max:
@@ -107,7 +107,7 @@ def _require_scales(tensor: Tensor, found: Quantization) -> None:
         raise InvalidModel(f"tensor '{tensor.name}' of {shape} has {len(found.scales)} scales along axis {found.axis}")
 
 
-def values_of(tensor: Tensor) -> Array:
+def values_of(tensor: TfliteTensor) -> Array:
     """The array of a constant, of its own element type. Raises ValueError, or InvalidModel where its size is wrong."""
     if tensor.data is None:
         raise ValueError(f"'{tensor.name}' is computed at run time, expected a constant")
@@ -124,7 +124,7 @@ def values_of(tensor: Tensor) -> Array:
     return tensor.data.view(element.numpy).reshape(tensor.initial_shape)
 
 
-def channels_of(tensor: Tensor) -> ChannelQuant:
+def channels_of(tensor: TfliteTensor) -> ChannelQuant:
     """The quantisation of a constant with a scale for each index along an axis. Raises ValueError, InvalidModel."""
     found, code = quantization_of(tensor), element_type(tensor).operand
     if found is None or code != OperandType.TENSOR_QUANT8_ASYMM_SIGNED or any(found.zero_points):
@@ -132,7 +132,7 @@ def channels_of(tensor: Tensor) -> ChannelQuant:
     return ChannelQuant(found.scales, found.axis)
 
 
-def real_values(values: Array, quantization: Quantization) -> Array:
+def real_values(values: Array, quantization: TfliteQuantization) -> Array:
     """What integers stand for, as float32."""
     along = [1] * values.ndim
     if quantization.per_channel:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from nnhal_service.partition import IfStep, LogicalStep, SourceOperand, Step, WhileStep
+from nnhal_service.partition import CompoundStep, IfStep, SourceOperand, Step, WhileStep
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -22,7 +22,7 @@ class StepRole:
     index: int
 
 
-def step_roles(steps: Sequence[LogicalStep]) -> Mapping[SourceOperand, frozenset[StepRole]]:
+def step_roles(steps: Sequence[CompoundStep]) -> Mapping[SourceOperand, frozenset[StepRole]]:
     """The roles of every operand that has any, main being scope 0."""
     roles: dict[SourceOperand, frozenset[StepRole]] = {}
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nnhal.validation import validate_model
 from nnhal_service.frontends.errors import FrontendError, InvalidModel
 from nnhal_service.frontends.tflite import import_tflite
-from nnhal_service.frontends.tflite.graph import Quantization
+from nnhal_service.frontends.tflite.graph import TfliteQuantization
 from nnhal_service.frontends.tflite.reader import is_tflite, read_graphs
 from tests.support.tflite_files import Spec, TfliteFile, floats, int8
 from tests.support.tflite_operators import integers, one, random
@@ -63,7 +63,7 @@ def test_tensors_and_operators_are_read() -> None:
     assert [operator.name for operator in graph.operators][:2] == ["CONV_2D_0:a", "RESHAPE_1:b"]
     assert graph.operators[1].vector == (1, 144)
     assert graph.operators[0].options_as(tflite.Conv2DOptions).StrideW() == 1
-    assert graph.tensors[graph.inputs[0]].quantization == Quantization((float(np.float32(0.05)),), (3,))
+    assert graph.tensors[graph.inputs[0]].quantization == TfliteQuantization((float(np.float32(0.05)),), (3,))
     kernel = graph.tensors[graph.operators[0].inputs[1] or 0]
     assert kernel.quantization is not None
     assert kernel.quantization.per_channel

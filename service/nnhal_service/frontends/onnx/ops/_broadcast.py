@@ -30,7 +30,7 @@ def broadcast_input(b: NodeBuilder, index: int, shape: Dimensions) -> int:
 def broadcast(b: NodeBuilder, operand: int, given: Dimensions, shape: Dimensions) -> int:
     """An operand of dimensions ``given``, repeated to a shape. Open axes are taken for equally long on both sides."""
     operation = repetition(b, operand, given, shape)
-    return operand if operation is None else b.step(*operation)
+    return operand if operation is None else b.apply(*operation)
 
 
 def repetition(
@@ -54,5 +54,5 @@ def repetition(
         inputs = [operand, b.target(aligned)]
         if not any(repeated):
             return OperationType.RESHAPE, inputs
-        operand = b.step(OperationType.RESHAPE, inputs)
+        operand = b.apply(OperationType.RESHAPE, inputs)
     return OperationType.TILE, [operand, b.vector(multiples)]

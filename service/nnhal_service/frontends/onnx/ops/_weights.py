@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.types import ChannelQuant, OperandType
 from nnhal_service.frontends.onnx.builder import OPERAND_TYPES, NodeBuilder
-from nnhal_service.frontends.onnx.graph import Quantization
+from nnhal_service.frontends.onnx.graph import OnnxQuantization
 from nnhal_service.frontends.onnx.qdq import QuantizedForm, real_values
+from nnhal_service.frontends.weights import WeightsOperand
 
 _UINT8, _INT8 = np.dtype(np.uint8), np.dtype(np.int8)
 _INT32 = np.iinfo(np.int32)
-
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """The operand of a filter, and the scales of its output channels: one for all, one each, or none for floats."""
-
-    operand: int
-    scales: tuple[float, ...] = ()
-    per_channel: bool = False
 
 
 def takes_weights(form: QuantizedForm, channel_axis: int) -> bool:
@@ -41,23 +32,23 @@ def takes_weights(form: QuantizedForm, channel_axis: int) -> bool:
     return not form.node.input(2) or form.constant(2) is not None
 
 
-def filter_of(b: NodeBuilder, values: Array, channel_dim: int) -> Weights:
+def filter_of(b: NodeBuilder, values: Array, channel_dim: int) -> WeightsOperand:
     """Weights that have been brought to the HAL's layout already. ``channel_dim`` is the axis of output channels."""
     quantization, source = b.quantization(1), b.quantization(0)
     if source is None or quantization is None:
-        return Weights(b.array(values.astype(b.element_type(), copy=False)))
+        return WeightsOperand(b.array(values.astype(b.element_type(), copy=False)))
     if quantization.axis is None:
         values, zero_point = _shifted(values, quantization.zero_point, source.element_type)
         code = OPERAND_TYPES[source.element_type]
         operand = b.add_constant(code, values, scale=quantization.scale, zero_point=zero_point)
-        return Weights(operand, quantization.scales)
+        return WeightsOperand(operand, quantization.scales)
     values, _ = _shifted(values, 0, _INT8)
     channels = ChannelQuant(quantization.scales, channel_dim)
     operand = b.add_constant(OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL, values, channels=channels)
-    return Weights(operand, quantization.scales, per_channel=True)
+    return WeightsOperand(operand, quantization.scales)
 
 
-def bias_of(b: NodeBuilder, values: Array | None, channels: int, weights: Weights) -> int:
+def bias_of(b: NodeBuilder, values: Array | None, channels: int, weights: WeightsOperand) -> int:
     """A bias of real ``values``, zeros where there are none, in the precision and scale that the weights ask for."""
     reals = np.zeros(channels) if values is None else values
     source = b.quantization(0)
@@ -90,11 +81,11 @@ def transposed(values: Array, order: Sequence[int]) -> Array:
     return np.ascontiguousarray(values.transpose(order))
 
 
-def _symmetric(quantization: Quantization) -> Quantization:
+def _symmetric(quantization: OnnxQuantization) -> OnnxQuantization:
     """Per-channel quantisation as it is for int8."""
     shift = 128 if quantization.element_type == _UINT8 else 0
     zero_points = tuple(zero_point - shift for zero_point in quantization.zero_points)
-    return Quantization(_INT8, quantization.scales, zero_points, quantization.axis)
+    return OnnxQuantization(_INT8, quantization.scales, zero_points, quantization.axis)
 
 
 def _shifted(values: Array, zero_point: int, element_type: np.dtype[np.generic]) -> tuple[Array, int]:

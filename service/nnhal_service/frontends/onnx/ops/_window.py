@@ -14,7 +14,7 @@ from nnhal_service.frontends.onnx.builder import NodeBuilder
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class WindowAxis:
     """One axis of a window: sizes in elements. ``overhang`` is what ceil_mode's last window needs past the padding."""
 
     size: int
@@ -31,11 +31,11 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class ImageWindow:
     """A window over the two axes of an image."""
 
-    height: Axis
-    width: Axis
+    height: WindowAxis
+    width: WindowAxis
 
     @property
     def padded(self) -> bool:
@@ -65,12 +65,12 @@ class Window:
         return [b.int32(self.width.size), b.int32(self.height.size)]
 
 
-def window_of(b: NodeBuilder, kernel: Sequence[int]) -> Window:
+def window_of(b: NodeBuilder, kernel: Sequence[int]) -> ImageWindow:
     """The window of a node with one or two image axes."""
     axes = [_axis(b, kernel, index) for index in range(len(kernel))]
     if len(axes) == 1:
-        return Window(Axis(1), axes[0])
-    return Window(axes[0], axes[1])
+        return ImageWindow(WindowAxis(1), axes[0])
+    return ImageWindow(axes[0], axes[1])
 
 
 def require_images(b: NodeBuilder) -> None:
@@ -90,10 +90,10 @@ def finish_image(b: NodeBuilder, code: OperationType, inputs: Sequence[int]) -> 
     if len(b.shape(0)) == 4:
         b.finish(code, inputs)
     else:
-        b.finish_reshape(b.step(code, inputs, like=b.result()))
+        b.finish_reshape(b.apply(code, inputs, like=b.result()))
 
 
-def _axis(b: NodeBuilder, kernel: Sequence[int], index: int) -> Axis:
+def _axis(b: NodeBuilder, kernel: Sequence[int], index: int) -> WindowAxis:
     count = len(kernel)
     stride = b.attribute("strides", [1] * count)[index]
     dilation = b.attribute("dilations", [1] * count)[index]
@@ -105,7 +105,7 @@ def _axis(b: NodeBuilder, kernel: Sequence[int], index: int) -> Axis:
         total = max(0, (-(-length // stride) - 1) * stride + reach - length)
         less, more = total // 2, total - total // 2
         before, after = (less, more) if automatic == "SAME_UPPER" else (more, less)
-        return Axis(kernel[index], stride, before, after, dilation)
+        return WindowAxis(kernel[index], stride, before, after, dilation)
     pads = b.attribute("pads", [0] * (2 * count)) if automatic == "NOTSET" else [0] * (2 * count)
     before, after = pads[index], pads[count + index]
     if b.attribute("ceil_mode", 0):
@@ -114,8 +114,8 @@ def _axis(b: NodeBuilder, kernel: Sequence[int], index: int) -> Axis:
         if (windows - 1) * stride >= length + before:  # the last one would hold nothing but padding
             windows -= 1
         overhang = (windows - 1) * stride + reach - length - before - after
-        return Axis(kernel[index], stride, before, after, dilation, overhang)
-    return Axis(kernel[index], stride, before, after, dilation)
+        return WindowAxis(kernel[index], stride, before, after, dilation, overhang)
+    return WindowAxis(kernel[index], stride, before, after, dilation)
 
 
 def _require_known(b: NodeBuilder, length: int, what: str) -> None:

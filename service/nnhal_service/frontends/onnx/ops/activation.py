@@ -12,7 +12,7 @@ from nnhal_service.frontends.onnx.fusion import activation_of, clip_bounds
 from nnhal_service.frontends.onnx.ops._broadcast import filled
 from nnhal_service.frontends.onnx.ops._definition import Converter
 from nnhal_service.frontends.onnx.qdq import QuantizedForm
-from nnhal_service.frontends.steps import ACTIVATIONS
+from nnhal_service.frontends.operation_builder import ACTIVATIONS
 
 
 def relu(b: NodeBuilder) -> None:
@@ -38,7 +38,7 @@ def clip(b: NodeBuilder) -> None:
         return
     value = b.input(0)
     for code, bound in given[:-1]:
-        value = b.step(code, [value, bound])
+        value = b.apply(code, [value, bound])
     code, bound = given[-1]
     b.finish(code, [value, bound])
 

@@ -47,7 +47,7 @@ def _from_signed_bytes(b: NodeBuilder, wanted: np.dtype[np.generic]) -> None:
     if wanted.kind == "f":
         b.finish(OperationType.DEQUANTIZE, [b.input(0)])
         return
-    floats = b.step(OperationType.DEQUANTIZE, [b.input(0)], like=Operand(OperandType.TENSOR_FLOAT32))
+    floats = b.apply(OperationType.DEQUANTIZE, [b.input(0)], like=Operand(OperandType.TENSOR_FLOAT32))
     b.finish(OperationType.CAST, [floats])
 
 

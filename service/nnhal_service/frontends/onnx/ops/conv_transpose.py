@@ -15,7 +15,7 @@ from nnhal_service.frontends.onnx.ops._weights import (
     takes_weights,
     transposed,
 )
-from nnhal_service.frontends.onnx.ops._window import Axis, Window, finish_image, image, require_images
+from nnhal_service.frontends.onnx.ops._window import ImageWindow, WindowAxis, finish_image, image, require_images
 from nnhal_service.frontends.onnx.qdq import QuantizedForm
 
 _NCHW = True
@@ -28,7 +28,7 @@ def convert(b: NodeBuilder) -> None:
         raise b.node.unsupported(f"{b.attribute('group', 1)} groups", "one group")
     weights = required_constant(b, 1, "weights")
     axes = [_axis(b, weights.shape[2:], index) for index in range(weights.ndim - 2)]
-    window = Window(axes[0], axes[1]) if len(axes) > 1 else Window(Axis(1), axes[0])
+    window = ImageWindow(axes[0], axes[1]) if len(axes) > 1 else ImageWindow(WindowAxis(1), axes[0])
     if weights.ndim == 3:
         weights = weights[:, :, None]
     kernel = filter_of(b, transposed(weights, (1, 2, 3, 0)), channel_dim=0)
@@ -37,7 +37,7 @@ def convert(b: NodeBuilder) -> None:
     finish_image(b, OperationType.TRANSPOSE_CONV_2D, [*inputs, b.activation(), b.boolean(_NCHW)])
 
 
-def _axis(b: NodeBuilder, kernel: Sequence[int], index: int) -> Axis:
+def _axis(b: NodeBuilder, kernel: Sequence[int], index: int) -> WindowAxis:
     """One axis, whose padding is what is cut from the result."""
     count = len(kernel)
     stride = b.attribute("strides", [1] * count)[index]
@@ -60,7 +60,7 @@ def _axis(b: NodeBuilder, kernel: Sequence[int], index: int) -> Axis:
         raise b.node.unsupported(
             f"{-min(before, after)} elements more than its windows reach", "an output_padding of at most the pads"
         )
-    return Axis(kernel[index], stride, before, after)
+    return WindowAxis(kernel[index], stride, before, after)
 
 
 def _quantized(form: QuantizedForm) -> bool:

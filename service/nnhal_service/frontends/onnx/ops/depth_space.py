@@ -26,7 +26,7 @@ def space_to_depth(b: NodeBuilder) -> None:
     inputs = [b.input(0), b.int32(block), b.boolean(_NCHW)]
     if b.attribute("mode", "DCR") == "CRD":
         shape = b.output_shape()
-        value = b.step(OperationType.SPACE_TO_DEPTH, inputs)
+        value = b.apply(OperationType.SPACE_TO_DEPTH, inputs)
         b.finish_reshape(_swap(b, value, shape, block**2, shape[1] // block**2))
     else:
         b.finish(OperationType.SPACE_TO_DEPTH, inputs)
@@ -37,7 +37,7 @@ def _swap(b: NodeBuilder, images: int, shape: Dimensions, outer: int, inner: int
     if 0 in shape[1:]:
         raise b.node.unsupported("mode CRD on axes of unknown length", "fixed shapes, mode DCR")
     blocks = b.reshape(images, (shape[0], outer, inner, shape[2] * shape[3]))
-    return b.step(OperationType.TRANSPOSE, [blocks, b.vector([0, 2, 1, 3])])
+    return b.apply(OperationType.TRANSPOSE, [blocks, b.vector([0, 2, 1, 3])])
 
 
 DEPTH_TO_SPACE = Converter(depth_to_space)

@@ -38,8 +38,8 @@ def modulo(b: NodeBuilder) -> None:
     if b.element_type().kind != "i" or b.element_type().itemsize == 1 or b.attribute("fmod", 0):
         raise b.node.unsupported(f"fmod {b.attribute('fmod', 0)} of {b.element_type()}", "fmod 0 of int32 or int64")
     first, second, none = b.input(0), b.input(1), b.int32(0)
-    whole = b.step(OperationType.DIV, [first, second, none])
-    b.finish(OperationType.SUB, [first, b.step(OperationType.MUL, [whole, second, none]), none])
+    whole = b.apply(OperationType.DIV, [first, second, none])
+    b.finish(OperationType.SUB, [first, b.apply(OperationType.MUL, [whole, second, none]), none])
 
 
 def power(b: NodeBuilder) -> None:
@@ -63,7 +63,7 @@ def batch_normalization(b: NodeBuilder) -> None:
     rank = len(b.shape(0))
     element_type = b.element_type()
     scale, shift = (b.array(values.astype(element_type).reshape(-1, *[1] * (rank - 2))) for values in factors)
-    product = b.step(OperationType.MUL, [b.input(0), scale, b.int32(0)])
+    product = b.apply(OperationType.MUL, [b.input(0), scale, b.int32(0)])
     b.finish(OperationType.ADD, [product, shift, b.activation()])
 
 

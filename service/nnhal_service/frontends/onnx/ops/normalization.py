@@ -40,7 +40,7 @@ def layer_normalization(b: NodeBuilder) -> None:
     value = b.reshape(_normalize(b, (outer, 1, 1, _length(b, shape[axis:]))), shape)
     factors = [value, b.input(1), b.int32(0)]
     if b.has(2):
-        b.finish(OperationType.ADD, [b.step(OperationType.MUL, factors), b.input(2), b.int32(0)])
+        b.finish(OperationType.ADD, [b.apply(OperationType.MUL, factors), b.input(2), b.int32(0)])
     else:
         b.finish(OperationType.MUL, factors)
 
@@ -74,7 +74,7 @@ def _normalize(b: NodeBuilder, images: Dimensions) -> int:
     """The first input as images, each of mean 0 and variance 1."""
     one, zero, epsilon = b.real(1.0), b.real(0.0), b.real(b.attribute("epsilon", _EPSILON))
     source = _in_shape(b, b.input(0), images)
-    return b.step(OperationType.INSTANCE_NORMALIZATION, [source, one, zero, epsilon, b.boolean(_NCHW)])
+    return b.apply(OperationType.INSTANCE_NORMALIZATION, [source, one, zero, epsilon, b.boolean(_NCHW)])
 
 
 def _in_shape(b: NodeBuilder, operand: int, shape: Dimensions) -> int:
@@ -84,7 +84,7 @@ def _in_shape(b: NodeBuilder, operand: int, shape: Dimensions) -> int:
 def _finish_scaled(b: NodeBuilder, value: int, channels: int) -> None:
     """A factor, then an addend for each channel."""
     scale, shift = (_per_channel(b, index, channels, len(b.shape(0))) for index in (1, 2))
-    b.finish(OperationType.ADD, [b.step(OperationType.MUL, [value, scale, b.int32(0)]), shift, b.int32(0)])
+    b.finish(OperationType.ADD, [b.apply(OperationType.MUL, [value, scale, b.int32(0)]), shift, b.int32(0)])
 
 
 def _per_channel(b: NodeBuilder, index: int, channels: int, rank: int) -> int:

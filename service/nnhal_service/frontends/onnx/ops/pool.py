@@ -14,9 +14,17 @@ from nnhal.types import OperandType, OperationType
 from nnhal_service.frontends.onnx.builder import OPERAND_TYPES, NodeBuilder
 from nnhal_service.frontends.onnx.ops._broadcast import filled
 from nnhal_service.frontends.onnx.ops._definition import Converter
-from nnhal_service.frontends.onnx.ops._weights import Weights, bias_of
-from nnhal_service.frontends.onnx.ops._window import Axis, Window, finish_image, image, require_images, window_of
+from nnhal_service.frontends.onnx.ops._weights import bias_of
+from nnhal_service.frontends.onnx.ops._window import (
+    ImageWindow,
+    WindowAxis,
+    finish_image,
+    image,
+    require_images,
+    window_of,
+)
 from nnhal_service.frontends.onnx.qdq import QuantizedForm
+from nnhal_service.frontends.weights import WeightsOperand
 
 _NCHW = True
 _IMAGE_AXES = (2, 3)
@@ -64,7 +72,7 @@ def lp_pool(b: NodeBuilder) -> None:
     if window.padded or window.height.end or window.width.end:
         raise b.node.unsupported("a border of padding, which the HAL leaves out of the mean", "no padding")
     inputs = [*window.paddings(b), *window.strides(b), *window.sizes(b), b.int32(0), b.boolean(_NCHW)]
-    roots = b.step(OperationType.L2_POOL_2D, [image(b, b.input(0), b.shape(0)), *inputs])
+    roots = b.apply(OperationType.L2_POOL_2D, [image(b, b.input(0), b.shape(0)), *inputs])
     count = filled(b, sqrt(window.height.size * window.width.size))
     finish_image(b, OperationType.MUL, [roots, count, b.int32(0)])
 
@@ -73,8 +81,8 @@ def global_lp_pool(b: NodeBuilder) -> None:
     """The root of the sum of squares of each image, channel by channel."""
     _require_squares(b)
     axes = b.vector(list(range(2, len(b.shape(0)))))
-    squares = b.step(OperationType.MUL, [b.input(0), b.input(0), b.int32(0)])
-    b.finish(OperationType.SQRT, [b.step(OperationType.REDUCE_SUM, [squares, axes, b.boolean(True)])])
+    squares = b.apply(OperationType.MUL, [b.input(0), b.input(0), b.int32(0)])
+    b.finish(OperationType.SQRT, [b.apply(OperationType.REDUCE_SUM, [squares, axes, b.boolean(True)])])
 
 
 def reduce_mean(b: NodeBuilder) -> None:
@@ -97,7 +105,7 @@ def _require_squares(b: NodeBuilder) -> None:
         raise b.node.unsupported(f"p {power}", "p 2")
 
 
-def _window(b: NodeBuilder) -> Window:
+def _window(b: NodeBuilder) -> ImageWindow:
     require_images(b)
     window = window_of(b, b.attribute("kernel_shape", []))
     if window.dilated:
@@ -105,27 +113,27 @@ def _window(b: NodeBuilder) -> Window:
     return window
 
 
-def _whole_image(b: NodeBuilder) -> Window:
+def _whole_image(b: NodeBuilder) -> ImageWindow:
     *_, height, width = b.shape(0)
-    return Window(Axis(height if len(b.shape(0)) == 4 else 1), Axis(width))
+    return ImageWindow(WindowAxis(height if len(b.shape(0)) == 4 else 1), WindowAxis(width))
 
 
-def _pool(b: NodeBuilder, code: OperationType, window: Window, source: int) -> None:
+def _pool(b: NodeBuilder, code: OperationType, window: ImageWindow, source: int) -> None:
     shape = b.shape(0)
     inputs = [*window.paddings(b), *window.strides(b), *window.sizes(b), b.activation(), b.boolean(_NCHW)]
     finish_image(b, code, [image(b, source, shape), *inputs])
 
 
-def _padded_before(b: NodeBuilder, window: Window, source: int) -> tuple[Window, int]:
+def _padded_before(b: NodeBuilder, window: ImageWindow, source: int) -> tuple[ImageWindow, int]:
     """An input with zeros at its border, and the window over it."""
     axes = (window.height, window.width)
     border = [(axis.before, axis.after) for axis in axes][-(len(b.shape(0)) - 2) :]
     paddings = b.add_constant(OperandType.TENSOR_INT32, np.array([(0, 0), (0, 0), *border]))
-    inside = [Axis(axis.size, axis.stride, overhang=max(0, axis.overhang)) for axis in axes]
-    return Window(*inside), b.step(OperationType.PAD, [source, paddings])
+    inside = [WindowAxis(axis.size, axis.stride, overhang=max(0, axis.overhang)) for axis in axes]
+    return ImageWindow(*inside), b.apply(OperationType.PAD, [source, paddings])
 
 
-def _average(b: NodeBuilder, window: Window) -> None:
+def _average(b: NodeBuilder, window: ImageWindow) -> None:
     """Quantised means whose scale is not the input's."""
     shape, source = b.shape(0), b.quantization(0)
     if source is None:
@@ -133,13 +141,13 @@ def _average(b: NodeBuilder, window: Window) -> None:
     channels, height, width = shape[1], window.height.size, window.width.size
     ones = np.ones((1, height, width, channels), source.element_type)
     scale = float(np.float32(1 / (height * width)))
-    weights = Weights(b.add_constant(OPERAND_TYPES[source.element_type], ones, scale=scale), (scale,))
+    weights = WeightsOperand(b.add_constant(OPERAND_TYPES[source.element_type], ones, scale=scale), (scale,))
     inputs = [image(b, b.input(0), shape), weights.operand, bias_of(b, None, channels, weights)]
     inputs += [*window.paddings(b), *window.strides(b), b.int32(1), b.activation(), b.boolean(_NCHW)]
     if len(b.output_shape()) == 4:
         b.finish(OperationType.DEPTHWISE_CONV_2D, inputs)
     else:
-        b.finish_reshape(b.step(OperationType.DEPTHWISE_CONV_2D, inputs, like=b.result()))
+        b.finish_reshape(b.apply(OperationType.DEPTHWISE_CONV_2D, inputs, like=b.result()))
 
 
 def _keeps_scale(b: NodeBuilder) -> bool:

@@ -76,7 +76,7 @@ def _finish(b: NodeBuilder, code: OperationType, inputs: list[int], reshape: boo
     if same_scale and not reshape:
         b.finish(code, inputs)
         return
-    value = b.step(code, inputs, like=given)
+    value = b.apply(code, inputs, like=given)
     if same_scale:
         b.finish_reshape(value)
     else:

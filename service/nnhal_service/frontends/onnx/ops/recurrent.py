@@ -24,7 +24,7 @@ _LAYER_NORMS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class LstmSizes:
     """Of a layer: 0 for a number of time steps that is not known."""
 
     steps: int
@@ -45,7 +45,7 @@ def lstm(b: NodeBuilder) -> None:
             _join(b, states, (1, sizes.batch, sizes.units), axis=0, index=index)
 
 
-def _sizes(b: NodeBuilder) -> Sizes:
+def _sizes(b: NodeBuilder) -> LstmSizes:
     if b.attribute("layout", 0) or b.attribute("input_forget", 0) or "clip" in b.node.attributes:
         raise b.node.unsupported("layout, input_forget or clip", "none of them")
     steps, batch, _ = b.shape(0)
@@ -55,7 +55,7 @@ def _sizes(b: NodeBuilder) -> Sizes:
     if not batch:
         raise b.node.unsupported("a batch of unknown size", "fixed shapes of the model's inputs")
     directions, _, units = required_constant(b, 2, "recurrent weights").shape
-    return Sizes(steps, batch, units, directions)
+    return LstmSizes(steps, batch, units, directions)
 
 
 def _activation(b: NodeBuilder) -> int:
@@ -68,7 +68,7 @@ def _activation(b: NodeBuilder) -> int:
     return _ACTIVATIONS[own.pop()]
 
 
-def _run(b: NodeBuilder, sizes: Sizes, direction: int, activation: int) -> tuple[int, int, int]:
+def _run(b: NodeBuilder, sizes: LstmSizes, direction: int, activation: int) -> tuple[int, int, int]:
     """One direction: its sequence [steps, batch, units], its last output and its last cell state."""
     backwards = direction == 1 or b.attribute("direction", "forward") == "reverse"
     weights, recurrent = (required_constant(b, index, "weights")[direction] for index in (1, 2))
@@ -82,14 +82,14 @@ def _run(b: NodeBuilder, sizes: Sizes, direction: int, activation: int) -> tuple
     inputs += [missing] * _PROJECTION_AND_ITS_BIAS
     inputs += [_state(b, sizes, direction, index) for index in (5, 6)]
     inputs += [b.int32(activation), b.real(0.0), b.real(0.0), b.boolean(_TIME_MAJOR), *[missing] * _LAYER_NORMS]
-    sequence, state, cell = b.steps(OperationType.UNIDIRECTIONAL_SEQUENCE_LSTM, inputs, 3)
+    sequence, state, cell = b.apply_many(OperationType.UNIDIRECTIONAL_SEQUENCE_LSTM, inputs, 3)
     if backwards and b.used(0):
         sequence = _reversed(b, sequence)
     return sequence, state, cell
 
 
 def _reversed(b: NodeBuilder, operand: int) -> int:
-    return b.step(OperationType.REVERSE, [operand, b.vector([0])])
+    return b.apply(OperationType.REVERSE, [operand, b.vector([0])])
 
 
 def _gates(b: NodeBuilder, values: Array) -> list[int]:
@@ -97,7 +97,7 @@ def _gates(b: NodeBuilder, values: Array) -> list[int]:
     return [b.array(parts[_GATES[name]]) for name in _ORDER]
 
 
-def _bias(b: NodeBuilder, sizes: Sizes, direction: int) -> Array:
+def _bias(b: NodeBuilder, sizes: LstmSizes, direction: int) -> Array:
     """ONNX has one for the input and one for the state."""
     if not b.has(3):
         return np.zeros(len(_GATES) * sizes.units, b.element_type())
@@ -106,7 +106,7 @@ def _bias(b: NodeBuilder, sizes: Sizes, direction: int) -> Array:
     return total
 
 
-def _state(b: NodeBuilder, sizes: Sizes, direction: int, index: int) -> int:
+def _state(b: NodeBuilder, sizes: LstmSizes, direction: int, index: int) -> int:
     """An initial state [batch, units], zeros where it is left out."""
     shape = (sizes.batch, sizes.units)
     if not b.has(index):
@@ -116,7 +116,7 @@ def _state(b: NodeBuilder, sizes: Sizes, direction: int, index: int) -> int:
         return b.array(values[direction])
     states = b.input(index)
     if sizes.directions > 1:
-        states = b.step(OperationType.SLICE, [states, b.vector([direction, 0, 0]), b.vector([1, *shape])])
+        states = b.apply(OperationType.SLICE, [states, b.vector([direction, 0, 0]), b.vector([1, *shape])])
     return b.reshape(states, shape)
 
 

@@ -25,7 +25,7 @@ def _plain(code: OperationType) -> Callable[[NodeBuilder], None]:
 
 def l1(b: NodeBuilder) -> None:
     """The sum of the absolute values."""
-    _reduce(b, OperationType.REDUCE_SUM, b.step(OperationType.ABS, [b.input(0)]))
+    _reduce(b, OperationType.REDUCE_SUM, b.apply(OperationType.ABS, [b.input(0)]))
 
 
 def l2(b: NodeBuilder) -> None:
@@ -63,7 +63,7 @@ def reduced_axes(b: NodeBuilder) -> list[int] | None:
 
 
 def _squares(b: NodeBuilder) -> int:
-    return b.step(OperationType.MUL, [b.input(0), b.input(0), b.int32(0)])
+    return b.apply(OperationType.MUL, [b.input(0), b.input(0), b.int32(0)])
 
 
 def _reduce(b: NodeBuilder, code: OperationType, operand: int, then: OperationType | None = None) -> None:
@@ -77,7 +77,7 @@ def _reduce(b: NodeBuilder, code: OperationType, operand: int, then: OperationTy
     if then is None:
         b.finish(code, inputs)
     else:
-        b.finish(then, [b.step(code, inputs)])
+        b.finish(then, [b.apply(code, inputs)])
 
 
 def _arg(b: NodeBuilder, code: OperationType) -> None:
@@ -87,7 +87,7 @@ def _arg(b: NodeBuilder, code: OperationType) -> None:
     axis = b.attribute("axis", 0)
     inputs: Sequence[int] = [b.input(0), b.int32(axis + rank if axis < 0 else axis)]
     if b.attribute("keepdims", 1) and rank > 1:
-        b.finish_reshape(b.step(code, inputs, like=_INT32))
+        b.finish_reshape(b.apply(code, inputs, like=_INT32))
     else:
         b.finish(code, inputs)
 

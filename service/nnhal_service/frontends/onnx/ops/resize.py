@@ -36,7 +36,7 @@ _FLAGS = ((False, False), (True, False), (False, True))
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class ResizedAxis:
     """An axis of ``length`` elements that becomes ``resized`` long; ``factor`` is what the model says to be between."""
 
     index: int
@@ -59,7 +59,7 @@ def convert(b: NodeBuilder) -> None:
         raise b.node.unsupported(f"mode {mode}", "nearest, linear")
 
 
-def _resized_axes(b: NodeBuilder) -> list[Axis]:
+def _resized_axes(b: NodeBuilder) -> list[ResizedAxis]:
     given, wanted = b.shape(0), b.output_shape()
     if b.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
         raise b.node.unsupported(f"policy {b.attribute('keep_aspect_ratio_policy', '')}", "stretch")
@@ -75,7 +75,7 @@ def _resized_axes(b: NodeBuilder) -> list[Axis]:
             raise b.node.unsupported(f"axis {index} is of unknown length", "fixed shapes of the model's inputs")
         factor = np.float32(resized) / np.float32(length) if factors is None else factors[place]
         if factors is not None or length != resized:
-            result.append(Axis(index, length, resized, factor))
+            result.append(ResizedAxis(index, length, resized, factor))
     return result
 
 
@@ -92,7 +92,7 @@ def _factors(b: NodeBuilder) -> Places | None:
     return None
 
 
-def _modes(b: NodeBuilder, axes: list[Axis]) -> tuple[str, str]:
+def _modes(b: NodeBuilder, axes: list[ResizedAxis]) -> tuple[str, str]:
     """How coordinates are transformed, and how they are rounded."""
     if b.graph.opset >= _FIRST_WITH_MODES:
         transformation = b.attribute("coordinate_transformation_mode", "half_pixel")
@@ -104,7 +104,7 @@ def _modes(b: NodeBuilder, axes: list[Axis]) -> tuple[str, str]:
     return "asymmetric", "floor"
 
 
-def _nearest(b: NodeBuilder, axes: list[Axis]) -> None:
+def _nearest(b: NodeBuilder, axes: list[ResizedAxis]) -> None:
     transformation, rounding = _modes(b, axes)
     wanted = {axis.index: _rounded(b, axis, _places(b, axis, transformation), rounding) for axis in axes}
     images = len(b.shape(0)) == 4 and min(wanted) >= 2 and b.operand(b.input(0)).type != OperandType.TENSOR_INT32
@@ -115,11 +115,11 @@ def _nearest(b: NodeBuilder, axes: list[Axis]) -> None:
     value = b.input(0)
     *others, last = wanted.items()
     for index, pixels in others:
-        value = b.step(OperationType.GATHER, [value, b.int32(index), b.vector(pixels.tolist())])
+        value = b.apply(OperationType.GATHER, [value, b.int32(index), b.vector(pixels.tolist())])
     b.finish(OperationType.GATHER, [value, b.int32(last[0]), b.vector(last[1].tolist())])
 
 
-def _linear(b: NodeBuilder, axes: list[Axis]) -> None:
+def _linear(b: NodeBuilder, axes: list[ResizedAxis]) -> None:
     rank = len(b.shape(0))
     if rank not in (3, 4) or min(axis.index for axis in axes) < 2:
         raise b.node.unsupported("linear interpolation between channels or images", "images of one or two axes")
@@ -137,7 +137,7 @@ def _linear(b: NodeBuilder, axes: list[Axis]) -> None:
     _finish(b, OperationType.RESIZE_BILINEAR, _LINEAR[transformation])
 
 
-def _require_whole(b: NodeBuilder, axis: Axis) -> None:
+def _require_whole(b: NodeBuilder, axis: ResizedAxis) -> None:
     if axis.factor * np.float32(axis.length) != axis.resized:
         raise b.node.unsupported(
             f"{axis.length} times {axis.factor} is cut to {axis.resized}", "factors that give whole numbers"
@@ -153,10 +153,10 @@ def _finish(b: NodeBuilder, code: OperationType, flags: tuple[bool, bool]) -> No
     if len(shape) == 4:
         b.finish(code, inputs)
     else:
-        b.finish_reshape(b.step(code, inputs))
+        b.finish_reshape(b.apply(code, inputs))
 
 
-def _places(b: NodeBuilder, axis: Axis, transformation: str) -> Places:
+def _places(b: NodeBuilder, axis: ResizedAxis, transformation: str) -> Places:
     """Where the pixels of the result lie in the image."""
     x = np.arange(axis.resized, dtype=np.float32)
     if transformation == "asymmetric":
@@ -175,7 +175,7 @@ def _places(b: NodeBuilder, axis: Axis, transformation: str) -> Places:
     )
 
 
-def _rounded(b: NodeBuilder, axis: Axis, places: Places, rounding: str) -> Indices:
+def _rounded(b: NodeBuilder, axis: ResizedAxis, places: Places, rounding: str) -> Indices:
     if rounding == "round_prefer_floor":
         pixels = np.ceil(places - _HALF)
     elif rounding == "round_prefer_ceil":
@@ -188,7 +188,7 @@ def _rounded(b: NodeBuilder, axis: Axis, places: Places, rounding: str) -> Indic
     return found
 
 
-def _pixels_of_hal(axis: Axis, align_corners: bool, half_pixel: bool) -> Indices:
+def _pixels_of_hal(axis: ResizedAxis, align_corners: bool, half_pixel: bool) -> Indices:
     """What RESIZE_NEAREST_NEIGHBOR picks."""
     if align_corners and axis.resized > 1:
         factor = np.float32(axis.length - 1) / np.float32(axis.resized - 1)

@@ -42,7 +42,7 @@ def _transpose_via(b: NodeBuilder, via: Dimensions) -> None:
         if swapped and shape == b.output_shape() and length == via[first] * via[first + 1] and after == rest != 0:
             b.finish(OperationType.CHANNEL_SHUFFLE, [b.input(0), b.int32(via[first]), b.int32(axis)])
             return
-    b.finish_reshape(b.step(OperationType.TRANSPOSE, [b.reshape(b.input(0), via), b.vector(order)]))
+    b.finish_reshape(b.apply(OperationType.TRANSPOSE, [b.reshape(b.input(0), via), b.vector(order)]))
 
 
 def concat(b: NodeBuilder) -> None:

@@ -123,7 +123,7 @@ def _gather(b: NodeBuilder, cuts: list[Cut], shape: Dimensions) -> None:
     if not all(indices for _, indices in parts):
         raise b.node.unsupported("a slice without elements", "at least one")
     for axis, indices in parts[:-1]:
-        value = b.step(OperationType.GATHER, [value, b.int32(axis), b.vector(indices)])
+        value = b.apply(OperationType.GATHER, [value, b.int32(axis), b.vector(indices)])
     axis, indices = parts[-1]
     b.finish(OperationType.GATHER, [value, b.int32(axis), b.vector(indices)])
 

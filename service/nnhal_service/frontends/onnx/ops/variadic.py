@@ -26,7 +26,7 @@ def total(b: NodeBuilder) -> None:
         b.finish_activated(OperationType.RESHAPE, [value, b.target(b.output_shape())])
         return
     for other in others[:-1]:
-        value = b.step(OperationType.ADD, [value, other, b.int32(0)])
+        value = b.apply(OperationType.ADD, [value, other, b.int32(0)])
     b.finish(OperationType.ADD, [value, others[-1], b.activation()])
 
 
@@ -34,7 +34,7 @@ def mean(b: NodeBuilder) -> None:
     """Their sum, divided by how many they are."""
     value = b.input(0)
     for index in range(1, len(b.node.inputs)):
-        value = b.step(OperationType.ADD, [value, b.input(index), b.int32(0)])
+        value = b.apply(OperationType.ADD, [value, b.input(index), b.int32(0)])
     b.finish(OperationType.DIV, [value, filled(b, len(b.node.inputs)), b.int32(0)])
 
 
@@ -44,7 +44,7 @@ def _chain(b: NodeBuilder, code: OperationType) -> None:
         b.finish_reshape(value)
         return
     for other in others[:-1]:
-        value = b.step(code, [value, other])
+        value = b.apply(code, [value, other])
     b.finish(code, [value, others[-1]])
 
 

@@ -24,7 +24,7 @@ def repeated(b: OperatorBuilder, operand: int, shape: Dimensions) -> int:
     if b.operand(operand).dimensions == shape:
         return operand
     code, inputs = repetition(b, operand, shape)
-    return b.step(code, inputs)
+    return b.apply(code, inputs)
 
 
 def repetition(b: OperatorBuilder, operand: int, shape: Dimensions) -> tuple[OperationType, list[int]]:

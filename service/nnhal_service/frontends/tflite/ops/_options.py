@@ -7,14 +7,14 @@ from typing import Protocol
 from nnhal_service.frontends.tflite.graph import OptionsTable
 
 
-class Activated(OptionsTable, Protocol):
+class ActivationOptions(OptionsTable, Protocol):
     """Those of an operator with a fused activation."""
 
     def FusedActivationFunction(self) -> int:  # noqa: N802 - the schema's names, here and below
         """An ActivationFunctionType."""
 
 
-class Window(OptionsTable, Protocol):
+class WindowOptions(OptionsTable, Protocol):
     """Those of a window that slides over images."""
 
     def Padding(self) -> int:  # noqa: N802
@@ -27,7 +27,7 @@ class Window(OptionsTable, Protocol):
         """Rows from one window to the next."""
 
 
-class Dilated(Window, Protocol):
+class DilatedWindowOptions(WindowOptions, Protocol):
     """Those of a window with gaps."""
 
     def DilationWFactor(self) -> int:  # noqa: N802
@@ -37,7 +37,7 @@ class Dilated(Window, Protocol):
         """Rows from one tap to the next."""
 
 
-class Resized(OptionsTable, Protocol):
+class ResizeOptions(OptionsTable, Protocol):
     """Those of a resize."""
 
     def AlignCorners(self) -> bool:  # noqa: N802
@@ -47,14 +47,14 @@ class Resized(OptionsTable, Protocol):
         """Whether pixels have their centres at halves."""
 
 
-class Blocked(OptionsTable, Protocol):
+class BlockOptions(OptionsTable, Protocol):
     """Those of an exchange between depth and space."""
 
     def BlockSize(self) -> int:  # noqa: N802
         """Height and width of a block."""
 
 
-class Cell(Activated, Protocol):
+class LstmCellOptions(ActivationOptions, Protocol):
     """Those of an LSTM."""
 
     def CellClip(self) -> float:  # noqa: N802

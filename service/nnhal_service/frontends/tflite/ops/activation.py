@@ -8,7 +8,7 @@ import numpy as np
 from tflite import LeakyReluOptions
 
 from nnhal.types import FusedActivation, OperandType, OperationType
-from nnhal_service.frontends.steps import ACTIVATIONS
+from nnhal_service.frontends.operation_builder import ACTIVATIONS
 from nnhal_service.frontends.tflite.builder import OperatorBuilder
 from nnhal_service.frontends.tflite.ops._definition import Converter
 from nnhal_service.frontends.tflite.ops._fixed import SIGNED_UNIT, UNIT, finish_fixed
@@ -30,7 +30,7 @@ def relu(activation: FusedActivation) -> Converter:
 
 def relu_0_to_1(b: OperatorBuilder) -> None:
     """min(relu(x), 1), in floats."""
-    positive = b.step(OperationType.RELU, [b.reals(0)])
+    positive = b.apply(OperationType.RELU, [b.reals(0)])
     one = b.add_constant(OperandType(b.operand(positive).type), np.array([1]))
     b.finish_reals(OperationType.MINIMUM, [positive, one])
 

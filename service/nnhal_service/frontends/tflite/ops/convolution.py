@@ -6,7 +6,7 @@ from tflite import Conv2DOptions, DepthwiseConv2DOptions, Padding, TransposeConv
 
 from nnhal.types import OperationType
 from nnhal_service.frontends.tflite.builder import OperatorBuilder
-from nnhal_service.frontends.tflite.ops._options import Dilated, Window
+from nnhal_service.frontends.tflite.ops._options import DilatedWindowOptions, WindowOptions
 from nnhal_service.frontends.tflite.ops._weights import bias_of, weights_of
 
 INPUT = 0
@@ -70,11 +70,11 @@ def _filter(b: OperatorBuilder, operand: int) -> tuple[int, int, int, int]:
     return dimensions
 
 
-def _window(b: OperatorBuilder, options: Window) -> list[int]:
+def _window(b: OperatorBuilder, options: WindowOptions) -> list[int]:
     return [padding_scheme(b, options.Padding()), b.int32(options.StrideW()), b.int32(options.StrideH())]
 
 
-def _dilations(b: OperatorBuilder, options: Dilated) -> list[int]:
+def _dilations(b: OperatorBuilder, options: DilatedWindowOptions) -> list[int]:
     """Layout and dilation, which operations of feature level 1 do not have."""
     width, height = options.DilationWFactor(), options.DilationHFactor()
     return [] if width == height == 1 else [b.boolean(_NHWC), b.int32(width), b.int32(height)]

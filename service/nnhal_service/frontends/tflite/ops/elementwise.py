@@ -11,12 +11,12 @@ from nnhal.types import FusedActivation, OperandType, OperationType
 from nnhal_service.frontends.tflite.builder import OperatorBuilder
 from nnhal_service.frontends.tflite.ops._broadcast import common_shape, repeated
 from nnhal_service.frontends.tflite.ops._definition import Converter
-from nnhal_service.frontends.tflite.ops._options import Activated
+from nnhal_service.frontends.tflite.ops._options import ActivationOptions
 
 _INT32 = OperandType.TENSOR_INT32
 
 
-def arithmetic(code: OperationType, kind: type[Activated]) -> Converter:
+def arithmetic(code: OperationType, kind: type[ActivationOptions]) -> Converter:
     """Two tensors that broadcast, and a fused activation."""
 
     def convert(b: OperatorBuilder) -> None:
@@ -50,7 +50,7 @@ def floor_div(b: OperatorBuilder) -> None:
     if b.operand(inputs[0]).type == _INT32:
         b.finish(OperationType.DIV, inputs)
     else:
-        b.finish(OperationType.FLOOR, [b.step(OperationType.DIV, inputs)])
+        b.finish(OperationType.FLOOR, [b.apply(OperationType.DIV, inputs)])
 
 
 def floor_mod(b: OperatorBuilder) -> None:
@@ -58,14 +58,14 @@ def floor_mod(b: OperatorBuilder) -> None:
     first, second, none = b.input(0), b.input(1), b.int32(FusedActivation.NONE)
     if b.operand(first).type != _INT32:
         raise b.unsupported("a remainder of floats", "int32")
-    quotient = b.step(OperationType.DIV, [first, second, none])
-    b.finish(OperationType.SUB, [first, b.step(OperationType.MUL, [quotient, second, none]), none])
+    quotient = b.apply(OperationType.DIV, [first, second, none])
+    b.finish(OperationType.SUB, [first, b.apply(OperationType.MUL, [quotient, second, none]), none])
 
 
 def squared_difference(b: OperatorBuilder) -> None:
     """(a - b)²."""
     none = b.int32(FusedActivation.NONE)
-    difference = b.step(OperationType.SUB, [b.reals(0), b.reals(1), none])
+    difference = b.apply(OperationType.SUB, [b.reals(0), b.reals(1), none])
     b.finish_reals(OperationType.MUL, [difference, difference, none])
 
 
@@ -83,7 +83,7 @@ def add_n(b: OperatorBuilder) -> None:
         raise b.unsupported(f"a sum of {len(operands)} tensors", "two or more")
     total = operands[0]
     for operand in operands[1:-1]:
-        total = b.step(OperationType.ADD, [total, operand, none])
+        total = b.apply(OperationType.ADD, [total, operand, none])
     b.finish(OperationType.ADD, [total, operands[-1], none])
 
 
@@ -125,7 +125,7 @@ def unary_reals(code: OperationType) -> Converter:
 
 def ceil(b: OperatorBuilder) -> None:
     """-floor(-x)."""
-    floor = b.step(OperationType.FLOOR, [b.step(OperationType.NEG, [b.input(0)])])
+    floor = b.apply(OperationType.FLOOR, [b.apply(OperationType.NEG, [b.input(0)])])
     b.finish(OperationType.NEG, [floor])
 
 
@@ -133,7 +133,7 @@ def cos(b: OperatorBuilder) -> None:
     """sin(x + pi / 2)."""
     x = b.input(0)
     quarter = b.add_constant(OperandType(b.operand(x).type), np.array([pi / 2]))
-    b.finish(OperationType.SIN, [b.step(OperationType.ADD, [x, quarter, b.int32(FusedActivation.NONE)])])
+    b.finish(OperationType.SIN, [b.apply(OperationType.ADD, [x, quarter, b.int32(FusedActivation.NONE)])])
 
 
 def select(b: OperatorBuilder) -> None:

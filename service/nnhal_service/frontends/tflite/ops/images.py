@@ -5,12 +5,12 @@ from __future__ import annotations
 from nnhal.types import OperationType
 from nnhal_service.frontends.tflite.builder import OperatorBuilder
 from nnhal_service.frontends.tflite.ops._definition import Converter
-from nnhal_service.frontends.tflite.ops._options import Blocked, Resized
+from nnhal_service.frontends.tflite.ops._options import BlockOptions, ResizeOptions
 
 _NHWC = False
 
 
-def resize(code: OperationType, kind: type[Resized]) -> Converter:
+def resize(code: OperationType, kind: type[ResizeOptions]) -> Converter:
     """A resize to a constant height and width. The HAL has the width first."""
 
     def convert(b: OperatorBuilder) -> None:
@@ -24,7 +24,7 @@ def resize(code: OperationType, kind: type[Resized]) -> Converter:
     return convert
 
 
-def depth_space(code: OperationType, kind: type[Blocked]) -> Converter:
+def depth_space(code: OperationType, kind: type[BlockOptions]) -> Converter:
     """DEPTH_TO_SPACE or SPACE_TO_DEPTH."""
 
     def convert(b: OperatorBuilder) -> None:
@@ -44,7 +44,7 @@ def batch_to_space(b: OperatorBuilder) -> None:
     if not any(crops):
         b.finish(OperationType.BATCH_TO_SPACE_ND, [b.input(0), b.input(1)])
         return
-    images = b.step(OperationType.BATCH_TO_SPACE_ND, [b.input(0), b.input(1)])
+    images = b.apply(OperationType.BATCH_TO_SPACE_ND, [b.input(0), b.input(1)])
     _, height, width, _ = b.ranked(images)
     if len(crops) != 4 or 0 in (height, width):
         raise b.unsupported(f"crops {crops} of images of {height} x {width}", "four crops, known sizes")

@@ -10,7 +10,8 @@ from nnhal.types import OperandType, OperationType
 from nnhal.types.layout import Dimensions
 from nnhal_service.frontends.tflite.builder import OperatorBuilder
 from nnhal_service.frontends.tflite.ops._broadcast import common_shape, repeated
-from nnhal_service.frontends.tflite.ops._weights import Weights, bias_of, weights_of
+from nnhal_service.frontends.tflite.ops._weights import bias_of, weights_of
+from nnhal_service.frontends.weights import WeightsOperand
 
 INPUT = 0
 WEIGHTS = 1
@@ -39,7 +40,7 @@ def fully_connected(b: OperatorBuilder) -> None:
     if len(wanted) == 2:
         b.finish(OperationType.FULLY_CONNECTED, inputs)
     else:
-        b.finish_reshape(b.step(OperationType.FULLY_CONNECTED, inputs, like=b.result()), wanted)
+        b.finish_reshape(b.apply(OperationType.FULLY_CONNECTED, inputs, like=b.result()), wanted)
 
 
 def batch_matmul(b: OperatorBuilder) -> None:
@@ -73,7 +74,7 @@ def _convolve(b: OperatorBuilder, pixels: Dimensions, activation: int, wanted: D
         channels=channels,
         name=b.source(WEIGHTS).name,
     )
-    bias = bias_of(b, INPUT, BIAS, Weights(kernel, channels.scales), len(values))
+    bias = bias_of(b, INPUT, BIAS, WeightsOperand(kernel, channels.scales), len(values))
     window = [b.int32(_VALID), b.int32(1), b.int32(1), activation]
     inputs = [b.reshape(b.input(INPUT), pixels), kernel, bias, *window]
-    b.finish_reshape(b.step(OperationType.CONV_2D, inputs, like=b.result()), wanted)
+    b.finish_reshape(b.apply(OperationType.CONV_2D, inputs, like=b.result()), wanted)

@@ -18,7 +18,7 @@ def quantize(b: OperatorBuilder) -> None:
     elif b.operand(source).type == b.operand(b.result()).type:
         b.finish(OperationType.ADD, b.with_zero(source))
     else:
-        b.finish(OperationType.QUANTIZE, [b.step(OperationType.DEQUANTIZE, [source], like=FLOAT)])
+        b.finish(OperationType.QUANTIZE, [b.apply(OperationType.DEQUANTIZE, [source], like=FLOAT)])
 
 
 def dequantize(b: OperatorBuilder) -> None:

@@ -20,7 +20,7 @@ from tflite import (
 
 from nnhal.types import OperationType
 from nnhal_service.frontends.tflite.builder import OperatorBuilder
-from nnhal_service.frontends.tflite.ops._options import Cell
+from nnhal_service.frontends.tflite.ops._options import LstmCellOptions
 
 _CELL_ACTIVATIONS = {
     ActivationFunctionType.NONE: 0,
@@ -115,7 +115,7 @@ def _given(b: OperatorBuilder, index: int) -> int:
     return b.reals(index) if b.has(index) else b.absent(b.operand(b.input(0)).type)
 
 
-def _cell_parameters(b: OperatorBuilder, options: Cell) -> list[int]:
+def _cell_parameters(b: OperatorBuilder, options: LstmCellOptions) -> list[int]:
     code = options.FusedActivationFunction()
     if code not in _CELL_ACTIVATIONS:
         raise b.unsupported(f"activation {code}", "NONE, RELU, RELU6, TANH")

@@ -40,7 +40,7 @@ def reverse(b: OperatorBuilder) -> None:
     if not axes:
         raise b.unsupported("no axes", "one or more")
     for axis in axes[1:]:
-        tensor = b.step(OperationType.REVERSE, [tensor, b.vector([axis])])
+        tensor = b.apply(OperationType.REVERSE, [tensor, b.vector([axis])])
     b.finish(OperationType.REVERSE, [tensor, b.vector(axes[:1])])
 
 

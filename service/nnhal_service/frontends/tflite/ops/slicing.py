@@ -31,7 +31,7 @@ def strided_slice(b: OperatorBuilder) -> None:
         b.finish(OperationType.STRIDED_SLICE, [tensor, *_inputs(b, slices, slices.shrink_mask)])
         return
     else:
-        part = b.step(OperationType.STRIDED_SLICE, [tensor, *_inputs(b, slices, 0)])
+        part = b.apply(OperationType.STRIDED_SLICE, [tensor, *_inputs(b, slices, 0)])
     lengths = b.ranked(part)
     b.finish_reshape(part, [1 if axis is None else lengths[axis] for axis in slices.result])
 
@@ -73,7 +73,7 @@ def _plain_slice(b: OperatorBuilder, slices: AxisSlices) -> int:
         raise b.unsupported("a strided slice of integers", "stride 1 and known shapes")
     taken = slices.ranges(b.shape(0))
     begins, sizes = [part.start for part in taken], [len(part) for part in taken]
-    return b.step(OperationType.SLICE, [b.input(0), b.vector(begins), b.vector(sizes)])
+    return b.apply(OperationType.SLICE, [b.input(0), b.vector(begins), b.vector(sizes)])
 
 
 def _inputs(b: OperatorBuilder, slices: AxisSlices, shrink_mask: int) -> list[int]:
@@ -92,7 +92,7 @@ def gather(b: OperatorBuilder) -> None:
     if b.tflite_shape(1):
         b.finish(OperationType.GATHER, inputs)
     else:
-        b.finish_reshape(b.step(OperationType.GATHER, inputs), given[:axis] + given[axis + 1 :])
+        b.finish_reshape(b.apply(OperationType.GATHER, inputs), given[:axis] + given[axis + 1 :])
 
 
 def embedding_lookup(b: OperatorBuilder) -> None:

@@ -22,7 +22,7 @@ ACTIVATIONS = {
 """The operations that do what a fused activation does."""
 
 
-class Steps(ABC):
+class OperationBuilder(ABC):
     """The operations of one node. Methods raise UnsupportedNode where the HAL cannot take what they are to add."""
 
     __slots__ = ()
@@ -83,7 +83,7 @@ class Steps(ABC):
             raise self.unsupported(error.message) from error
         self.origins.append(self.stands_for)
 
-    def step(self, code: OperationType, inputs: Sequence[int], like: int | Operand | None = None) -> int:
+    def apply(self, code: OperationType, inputs: Sequence[int], like: int | Operand | None = None) -> int:
         """Add an operation whose result only this node uses: of the type and scale of an operand, the first input's."""
         result = self.new(inputs[0] if like is None else like)
         self.add(code, inputs, [result])
