@@ -1,4 +1,4 @@
-"""Nodes for which the HAL has no operation, as operations of the extension nnhal.onnx."""
+"""Express nodes for which the HAL has no operation as operations of the extension nnhal.onnx."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
 
 
 def set_aside(graph: OnnxGraph, names: Collection[str], known: Collection[str]) -> OnnxGraph:
-    """The graph in which the passes leave alone what is left to the extension.
+    """Return the graph with nodes for the extension marked, so that the passes leave them alone.
 
-    That is nodes that are named, those of operators that are not known, those with an input that the HAL has no operand
-    for, or of unknown rank, and those that the HAL computes otherwise: its 8-bit numbers do not wrap.
+    These are the nodes in ``names``, those of operators that are not ``known``, those with an input of unknown rank or
+    one that the HAL has no operand for, and those with a different result in the HAL, whose 8-bit numbers do not wrap.
     """
     used = graph.uses()
 
@@ -34,7 +34,7 @@ def set_aside(graph: OnnxGraph, names: Collection[str], known: Collection[str]) 
 
 
 def whole(graph: OnnxGraph) -> OnnxGraph:
-    """The graph with one node for all."""
+    """Return the graph with all nodes as one node of the extension."""
     protos = tuple(node.source for node in graph.nodes if node.source is not None)
     inputs = (*graph.inputs, *(name for name in names_read(protos) if name in graph.constants))
     outputs = tuple(graph.outputs.values())
@@ -46,7 +46,10 @@ def whole(graph: OnnxGraph) -> OnnxGraph:
 
 
 def add_extension_operation(builder: OnnxGraphBuilder, node: OnnxNode) -> None:
-    """Add the operation for a node of the extension, or for one that a pass has made. Raises ValueError."""
+    """Add the operation for a node of the extension, or for one that a pass has made.
+
+    Raises ValueError if a tensor's type is unknown or the HAL cannot hold it.
+    """
     if node.domain != NAME:
         proto = helper.make_node(node.op_type, node.inputs, node.outputs, **node.attributes)
         node = replace(node, attributes=_body((proto,), node.inputs, node.outputs))
@@ -59,7 +62,7 @@ def add_extension_operation(builder: OnnxGraphBuilder, node: OnnxNode) -> None:
 
 
 def _has_operands(graph: OnnxGraph, node: OnnxNode) -> bool:
-    """Whether the HAL has operands for what a node reads, as far as it is not constant."""
+    """Return whether the HAL has operands for all that a node reads, apart from constants."""
     infos = [graph.tensors.get(name) for name in node.inputs if name and name not in graph.constants]
     return all(
         info is not None and info.element_type in OPERAND_TYPES and info.shape is not None and not info.is_empty
@@ -76,7 +79,7 @@ def _wraps(graph: OnnxGraph, node: OnnxNode) -> bool:
 
 
 def _wrapped(node: OnnxNode, used: Collection[str]) -> OnnxNode:
-    """A node of the extension; what its subgraphs read of the graph are inputs like others."""
+    """Return a node as one of the extension, with what its subgraphs read from the graph among its inputs."""
     if node.source is None:
         return node
     current = dict(zip(all_inputs(node.source), node.inputs, strict=True))
@@ -99,7 +102,7 @@ def _body(
 
 
 def _must_be_held(graph: OnnxGraph, name: str) -> bool:
-    """Whether a constant lies in the message: the HAL has no operands without elements, and none of strings."""
+    """Return whether a constant must lie in the message: the HAL has no operands of strings or without elements."""
     values = graph.constants.get(name)
     return values is not None and (values.size == 0 or values.dtype not in NUMBERS)
 

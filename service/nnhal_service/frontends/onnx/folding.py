@@ -1,4 +1,4 @@
-"""Nodes whose results are known before any execution, or are just their inputs."""
+"""Remove nodes whose results are constant, or are just their inputs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _ASK_SHAPE_ONLY = frozenset({"Shape", "Size"})
 
 
 def fold_constants(graph: OnnxGraph) -> OnnxGraph:
-    """The graph with every node computed whose inputs are all known.
+    """Return the graph with every node computed whose inputs are all constant.
 
-    DequantizeLinear is left for what can use the integers.
+    DequantizeLinear stays, for operations that can use the integers.
     """
     constants = dict(graph.constants)
     kept = []
@@ -37,7 +37,7 @@ def fold_constants(graph: OnnxGraph) -> OnnxGraph:
 
 
 def remove_identities(graph: OnnxGraph) -> OnnxGraph:
-    """The graph without nodes that hand their input through at inference."""
+    """Return the graph without nodes that pass their input through at inference."""
     uses = graph.uses()
     renamed: dict[str, str] = {}
     kept = []
@@ -59,7 +59,7 @@ def _is_identity(graph: OnnxGraph, node: OnnxNode) -> bool:
 
 
 def _known_inputs(graph: OnnxGraph, node: OnnxNode, constants: Mapping[str, Array]) -> dict[str, Array] | None:
-    """Arrays for a node's inputs, None where it must not or cannot be computed."""
+    """Return arrays for a node's inputs; None if the node must not or cannot be computed."""
     if node.domain or node.op_type in _LEFT:
         return None
     if any(isinstance(value, onnx.GraphProto) for value in node.attributes.values()):
@@ -74,17 +74,17 @@ def _known_inputs(graph: OnnxGraph, node: OnnxNode, constants: Mapping[str, Arra
 
 
 def _evaluate(node: OnnxNode, opset: int, inputs: Mapping[str, Array]) -> list[Array] | None:
-    """A node's results; None where the reference evaluator cannot compute it, so that the node stays."""
+    """Return a node's results; None if the reference evaluator cannot compute it, so that the node stays."""
     try:
         results: Any = ReferenceEvaluator(_model(node, opset)).run(None, dict(inputs))
-    except Exception:  # it raises whatever it comes across
+    except Exception:  # the evaluator raises errors of any type
         return None
     return [np.asarray(result) for result in results]
 
 
 def _model(node: OnnxNode, opset: int) -> onnx.ModelProto:
     proto = helper.make_node(node.op_type, node.inputs, node.outputs, **node.attributes)
-    # The reference evaluator asks neither the types nor the shapes of a graph's inputs and outputs.
+    # The reference evaluator does not need the types and shapes of a graph's inputs and outputs.
     graph = helper.make_graph(
         [proto],
         node.name,

@@ -1,6 +1,6 @@
-"""Neighbouring nodes that are one operation of the NN HAL.
+"""Merge neighbouring nodes that are one operation of the NN HAL.
 
-Each rule looks at a node and the only reader of its result, and gives the node that stands for both.
+Each rule takes a node and the only reader of its result, and returns the node that stands for both.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _RANGES = {
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """A node for two, and constants that it needs."""
+    """A node that stands for two, and the constants that it needs."""
 
     node: OnnxNode
     constants: Mapping[str, Array] = field(default_factory=dict)
@@ -53,7 +53,7 @@ FusionRule = Callable[[OnnxGraph, OnnxNode, OnnxNode], Merged | None]
 
 
 def fuse(graph: OnnxGraph) -> OnnxGraph:
-    """The graph with all rules applied."""
+    """Return the graph with all rules applied."""
     for rule in (fuse_shape_before, fuse_shape_after, fuse_padding, fuse_normalization, fuse_bias, fuse_activation):
         graph = _apply(graph, rule)
     return graph
@@ -79,9 +79,9 @@ def _apply(graph: OnnxGraph, rule: FusionRule) -> OnnxGraph:
 
 
 def fuse_shape_before(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> Merged | None:
-    """Another shape of more axes than the HAL has, then Transpose: a Transpose by way of fewer axes.
+    """Merge a reshape to more axes than the HAL has, then Transpose, into a Transpose over fewer axes.
 
-    Attribute ``via`` is the shape that its input is to have before.
+    Its attribute ``via`` is the shape to which its input is reshaped first.
     """
     shape = graph.shape(first.outputs[0])
     if first.op_type not in _SHAPES or second.op_type != "Transpose" or shape is None or len(shape) <= _MAX_RANK:
@@ -93,13 +93,13 @@ def fuse_shape_before(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> Me
 
 
 def fuse_shape_after(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> Merged | None:
-    """A Transpose by way of fewer axes, then another shape, which it can have at once."""
+    """Merge a Transpose over fewer axes, then a reshape, into a Transpose that gives the final shape."""
     del graph
     return Merged(first) if "via" in first.attributes and second.op_type in _SHAPES else None
 
 
 def _with_joined_axes(shape: Dimensions, perm: Sequence[int]) -> tuple[Dimensions, list[int]]:
-    """A shape and an order of its axes without those of length 1, and with those as one that stay neighbours."""
+    """Return a shape and an order of its axes without axes of length 1, and with axes joined that stay neighbours."""
     kept = [axis for axis in perm if shape[axis] != 1] or [0]
     places = {axis: place for place, axis in enumerate(sorted(kept))}
     groups: list[list[int]] = []
@@ -114,7 +114,7 @@ def _with_joined_axes(shape: Dimensions, perm: Sequence[int]) -> tuple[Dimension
 
 
 def fuse_padding(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> Merged | None:
-    """Pad with zeros along image axes, then Conv: a Conv with larger paddings."""
+    """Merge Pad with zeros along image axes, then Conv, into a Conv with larger paddings."""
     if first.op_type != "Pad" or second.op_type != "Conv" or second.inputs[0] != first.outputs[0]:
         return None
     pads = paddings_of(graph, first)
@@ -137,7 +137,7 @@ def fuse_padding(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> Merged 
 
 
 def fuse_normalization(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> Merged | None:
-    """Conv, then a factor or an addend for each channel, or both: a Conv with other weights."""
+    """Merge Conv, then a factor or an addend for each channel or both, into a Conv with other weights."""
     if first.op_type != "Conv" or first.activation:
         return None
     weights = graph.constants.get(first.inputs[1])
@@ -159,7 +159,7 @@ def fuse_normalization(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> M
 def _factors_after(
     graph: OnnxGraph, first: OnnxNode, second: OnnxNode, weights: Dimensions
 ) -> tuple[Array, Array] | None:
-    """What a node makes of a Conv's result, as ``x * scale + shift`` for each channel; None where that is not all."""
+    """Return scale and shift of a node that computes ``x * scale + shift`` for each channel; None for other nodes."""
     if second.op_type == "BatchNormalization":
         return normalization_of(graph, second) if second.inputs[0] == first.outputs[0] else None
     others = [graph.constants.get(name) for name in second.inputs if name != first.outputs[0]]
@@ -174,7 +174,7 @@ def _factors_after(
 
 
 def fuse_bias(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> Merged | None:
-    """MatMul with constant weights [in, out], then Add of a constant [out]: a MatMul whose third input is the bias."""
+    """Merge MatMul by constant weights [in, out], then Add of a constant [out], into a MatMul with a third input."""
     if first.op_type != "MatMul" or len(first.inputs) != 2 or second.op_type != "Add":
         return None
     (other,) = [name for name in second.inputs if name != first.outputs[0]] or [""]
@@ -185,7 +185,7 @@ def fuse_bias(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> Merged | N
 
 
 def _constant_shape(graph: OnnxGraph, name: str) -> Dimensions | None:
-    """The shape of a tensor that is constant, perhaps in quantised form; None of others."""
+    """Return the shape of a constant, perhaps quantised, tensor; None for other tensors."""
     if name in graph.constants:
         return graph.constants[name].shape
     producer = graph.producers().get(name)
@@ -195,7 +195,7 @@ def _constant_shape(graph: OnnxGraph, name: str) -> Dimensions | None:
 
 
 def fuse_activation(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> Merged | None:
-    """An operation that takes an activation, then Relu or a Clip that is one."""
+    """Merge an operation that takes an activation, then Relu or a Clip to the range of one, into the operation."""
     if first.op_type not in _TAKE_ACTIVATION or first.activation or len(first.outputs) > 1:
         return None
     if second.op_type not in ("Clip", "Relu") or second.inputs[0] != first.outputs[0]:
@@ -208,7 +208,7 @@ def fuse_activation(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> Merg
 
 
 def activation_of(graph: OnnxGraph, node: OnnxNode) -> FusedActivation | None:
-    """What Relu or Clip is as a fused activation, None where it is none."""
+    """Return Relu or Clip as a fused activation; None if there is no such activation."""
     if node.op_type == "Relu":
         return FusedActivation.RELU
     bounds = clip_bounds(graph, node)
@@ -216,7 +216,7 @@ def activation_of(graph: OnnxGraph, node: OnnxNode) -> FusedActivation | None:
 
 
 def clip_bounds(graph: OnnxGraph, node: OnnxNode) -> tuple[float, float] | None:
-    """The least and the largest value that Clip lets pass, infinite where it does not bound; None where not known."""
+    """Return the bounds of Clip, infinite for a missing one; None if they are not constant."""
     bounds = []
     for index, (attribute, default) in enumerate((("min", -np.inf), ("max", np.inf)), 1):
         name = node.input(index)
@@ -228,7 +228,7 @@ def clip_bounds(graph: OnnxGraph, node: OnnxNode) -> tuple[float, float] | None:
 
 
 def normalization_of(graph: OnnxGraph, node: OnnxNode) -> tuple[Array, Array] | None:
-    """BatchNormalization as ``x * scale + shift`` for each channel, None where its parameters are not constant."""
+    """Return BatchNormalization as ``x * scale + shift`` for each channel; None if its parameters are not constant."""
     if any(name not in graph.constants for name in node.inputs[1:5]) or node.attributes.get("training_mode", 0):
         return None
     scale, bias, mean, variance = (graph.constants[name].astype(np.float64) for name in node.inputs[1:5])
@@ -237,7 +237,7 @@ def normalization_of(graph: OnnxGraph, node: OnnxNode) -> tuple[Array, Array] | 
 
 
 def paddings_of(graph: OnnxGraph, node: OnnxNode) -> list[tuple[int, int]] | None:
-    """Elements that Pad adds before and after each axis, None where that is not known."""
+    """Return the elements that Pad adds before and after each axis; None if they are not constant."""
     rank = len(graph.shape(node.inputs[0]) or ())
     flat = node.attributes.get("pads")
     if flat is None:
@@ -253,7 +253,7 @@ def paddings_of(graph: OnnxGraph, node: OnnxNode) -> list[tuple[int, int]] | Non
 
 
 def padding_value(graph: OnnxGraph, node: OnnxNode) -> float | None:
-    """What Pad fills with, None where that is not known."""
+    """Return the value that Pad fills with; None if it is not constant."""
     if not node.input(2):
         return float(node.attributes.get("value", 0.0))
     value = graph.constants.get(node.input(2))

@@ -1,4 +1,4 @@
-"""ONNX to HAL: passes over the graph, then one converter for each node."""
+"""Import ONNX models: passes over the graph, then a converter for each node."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def import_onnx(
     extension: bool = True,
     as_one: bool = False,
 ) -> ImportedModel:
-    """A HAL model for an ONNX model whose external data has been loaded.
+    """Import an ONNX model whose external data has been loaded.
 
-    ``shapes`` gives inputs with open axes a fixed shape. Axes that stay open have dimension 0. What the HAL cannot
-    express becomes operations of the extension nnhal.onnx, unless ``extension`` is false; with ``as_one`` the whole
-    model becomes one such operation. Raises InvalidModel where the model is not valid or the shapes do not fit; without
-    the extension UnsupportedInput or UnsupportedNode, and InvalidModel for an opset before 7.
+    ``shapes`` fixes the shapes of inputs. Dimensions that stay unknown are 0. What the HAL cannot express becomes
+    operations of the extension nnhal.onnx, unless ``extension`` is false; with ``as_one`` the whole model becomes one
+    such operation. Raises InvalidModel if the model is not valid or the shapes do not fit it; without the extension
+    also UnsupportedInput or UnsupportedNode, and InvalidModel for an opset before 7.
     """
     if not extension:
         source = read_graph(model, shapes)
@@ -53,7 +53,7 @@ def import_onnx(
 
 
 def _raised(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A model of an older opset in one that converters know, where that is possible."""
+    """Return a model of an opset before MIN_OPSET in that opset, or unchanged if it cannot be converted."""
     versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
     if not versions or versions[0] >= MIN_OPSET:
         return model
@@ -64,9 +64,9 @@ def _raised(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def prepare_graph(graph: OnnxGraph, leave: Collection[str] | None = None) -> OnnxGraph:
-    """The graph in which every node left is one that a converter takes, or cannot be expressed.
+    """Return the graph after all passes, ready for the converters.
 
-    ``leave`` names nodes for the extension, which the passes are not to touch; None where there is to be none.
+    ``leave`` names nodes for the extension, which the passes do not touch; with None no node is left to it.
     """
     graph = remove_identities(resolve_reshapes(fold_constants(graph))).without_unused()
     if leave is not None:
@@ -84,10 +84,10 @@ def _converted(source: OnnxGraph, graph: OnnxGraph) -> ImportedModel:
 
 
 def _with_extension(source: OnnxGraph) -> ImportedModel | None:
-    """The model with every node that cannot be converted left to the extension; None where that is not enough.
+    """Import the model with every node that cannot be converted left to the extension; None if that is not enough.
 
-    Passes merge nodes with their neighbours. So where one cannot be converted, all that it stands for is named, and the
-    passes run once more around these.
+    Passes merge nodes with their neighbours. So if a node cannot be converted, all nodes that it stands for are left to
+    the extension, and the passes run again.
     """
     left: set[str] = set()
     while True:
@@ -109,7 +109,7 @@ def _with_extension(source: OnnxGraph) -> ImportedModel | None:
 
 
 def _try_to_add(builder: OnnxGraphBuilder, node: OnnxNode) -> set[str]:
-    """Add a node; where that cannot be done, the names of those that it stands for."""
+    """Add a node. If that fails, return the names of the nodes that it stands for."""
     try:
         if node.domain == NAME:
             add_extension_operation(builder, node)
@@ -135,8 +135,8 @@ def _add_inputs(builder: OnnxGraphBuilder) -> None:
 def _convert(builder: OnnxGraphBuilder, node: OnnxNode) -> None:
     converter = None if node.domain else CONVERTERS.get(node.op_type)
     if converter is None:
-        where = f" of domain {node.domain}" if node.domain else ""
-        raise node.unsupported(f"no operation of the NN HAL does this operator{where}", ", ".join(sorted(CONVERTERS)))
+        origin = f" of domain {node.domain}" if node.domain else ""
+        raise node.unsupported(f"no operation of the NN HAL does this operator{origin}", ", ".join(sorted(CONVERTERS)))
     converter.convert(NodeBuilder(builder, node))
 
 

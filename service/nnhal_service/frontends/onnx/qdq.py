@@ -1,8 +1,7 @@
-"""Quantised operations out of QuantizeLinear and DequantizeLinear.
+"""Make quantised operations from QuantizeLinear and DequantizeLinear.
 
-Models carry quantisation as floats around which integers are made and unmade again. Where an operation stands between
-them, and the NN HAL has it in quantised form, it takes the integers themselves; elsewhere the two nodes stay, as
-DEQUANTIZE and QUANTIZE.
+In such models an operation computes with floats between DequantizeLinear and QuantizeLinear. If the NN HAL has the
+operation in quantised form, it takes the integers themselves; otherwise the two nodes stay, as DEQUANTIZE and QUANTIZE.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _MOVE_DATA = frozenset(
 class QuantizedForm:
     """A node between DequantizeLinear and QuantizeLinear.
 
-    ``inputs`` has the quantisation of each input, None for one that is left out or comes as floats.
+    ``inputs`` has the quantisation of each input, None for an input that is left out or has floats.
     """
 
     graph: OnnxGraph
@@ -53,12 +52,12 @@ class QuantizedForm:
     output: OnnxQuantization
 
     def quant8(self, *indexes: int) -> bool:
-        """Whether these inputs and the output have 8 bits of one type, and one scale each."""
+        """Return whether these inputs and the output have 8 bits of one type, and one scale each."""
         operands = [self.output, *(self.inputs[index] if index < len(self.inputs) else None for index in indexes)]
         return all(q is not None and is_quant8(q) and q.element_type == self.output.element_type for q in operands)
 
     def constant(self, index: int) -> Array | None:
-        """The array behind an input: integers where it is quantised. None where it is not constant."""
+        """Return the array of an input, with integers if it is quantised; None if it is not constant."""
         return self.graph.constants.get(self.node.input(index))
 
 
@@ -67,12 +66,12 @@ QuantizationRule = Callable[[QuantizedForm], bool]
 
 
 def is_quant8(quantization: OnnxQuantization) -> bool:
-    """Whether values have 8 bits and one scale."""
+    """Return whether values have 8 bits and one scale."""
     return quantization.element_type in _QUANT8 and quantization.axis is None
 
 
 def real_values(values: Array, quantization: OnnxQuantization) -> Array:
-    """The reals that integers stand for, in float64."""
+    """Return the reals that integers stand for, in float64."""
     shape = [1] * values.ndim
     if quantization.axis is not None:
         shape[quantization.axis] = -1
@@ -83,7 +82,7 @@ def real_values(values: Array, quantization: OnnxQuantization) -> Array:
 
 
 def fold_quantization(graph: OnnxGraph, rules: Mapping[str, QuantizationRule]) -> OnnxGraph:
-    """The graph with quantised nodes where ``rules``, by operator, say that they can be."""
+    """Return the graph with nodes in quantised form if ``rules``, by operator, allow it."""
     graph = _record(graph)
     graph = _move_dequantization(graph)
     graph = _fold(graph, rules)
@@ -91,7 +90,7 @@ def fold_quantization(graph: OnnxGraph, rules: Mapping[str, QuantizationRule]) -
 
 
 def _record(graph: OnnxGraph) -> OnnxGraph:
-    """The graph with what its quantised tensors stand for."""
+    """Return the graph with the quantisation of its tensors."""
     known: dict[str, OnnxQuantization] = dict(graph.quantization)
     for node in graph.nodes:
         if node.op_type not in ("DequantizeLinear", "QuantizeLinear"):
@@ -106,7 +105,7 @@ def _record(graph: OnnxGraph) -> OnnxGraph:
 
 
 def _quantization_of(graph: OnnxGraph, node: OnnxNode, name: str) -> OnnxQuantization | None:
-    """The parameters of a node, None where they are not constant or come in blocks."""
+    """Return the parameters of a node; None if they are not constant or come in blocks."""
     scale = graph.constants.get(node.inputs[1])
     zero_point = graph.constants.get(node.input(2)) if node.input(2) else np.zeros((), np.uint8)
     if scale is None or zero_point is None or node.attributes.get("block_size", 0):
@@ -126,7 +125,7 @@ def _quantization_of(graph: OnnxGraph, node: OnnxNode, name: str) -> OnnxQuantiz
 
 
 def _move_dequantization(graph: OnnxGraph) -> OnnxGraph:
-    """The graph with DequantizeLinear after what only moves values, or picks from them, and not before it."""
+    """Return the graph with DequantizeLinear moved behind nodes that only move values or pick some of them."""
     tensors, quantization = dict(graph.tensors), dict(graph.quantization)
     sources: dict[str, OnnxNode] = {}
     nodes = []
@@ -155,7 +154,7 @@ def _move_dequantization(graph: OnnxGraph) -> OnnxGraph:
 
 
 def _moved(graph: OnnxGraph, node: OnnxNode) -> tuple[str, ...]:
-    """The inputs whose values a node moves about; none where it does anything else with them."""
+    """Return the inputs whose values a node only moves; empty if it does anything else with them."""
     if any(node.outputs[1:]) and node.op_type != "Split":
         return ()
     if node.op_type == "Concat":
@@ -199,7 +198,10 @@ def _fold(graph: OnnxGraph, rules: Mapping[str, QuantizationRule]) -> OnnxGraph:
 
 
 def _requantized(graph: OnnxGraph, node: OnnxNode, source: OnnxNode) -> tuple[OnnxNode, str]:
-    """QuantizeLinear of what DequantizeLinear has made, and the integers behind it; Identity where nothing changes."""
+    """Return a QuantizeLinear behind DequantizeLinear as one node over the integers, and these integers.
+
+    The node is an Identity if the quantisation does not change.
+    """
     integers = source.inputs[0]
     before, after = graph.quantization[integers], graph.quantization.get(node.outputs[0])
     joined = replace(node, inputs=(integers, *node.inputs[1:]), stands_for=_joined(source, node))
@@ -211,7 +213,7 @@ def _requantized(graph: OnnxGraph, node: OnnxNode, source: OnnxNode) -> tuple[On
 
 
 def _quantizing(graph: OnnxGraph, node: OnnxNode, consumers: Mapping[str, list[OnnxNode]]) -> list[OnnxNode]:
-    """The nodes that quantise a node's only result, all alike; none where anything else reads it."""
+    """Return the nodes that quantise a node's only result, all in the same way; empty if anything else reads it."""
     output = node.outputs[0]
     readers = consumers.get(output, [])
     if output in graph.outputs.values() or any(node.outputs[1:]):
@@ -225,7 +227,7 @@ def _quantizing(graph: OnnxGraph, node: OnnxNode, consumers: Mapping[str, list[O
 def _quantized(
     graph: OnnxGraph, node: OnnxNode, sources: Mapping[str, OnnxNode], quantizing: OnnxNode, rule: QuantizationRule
 ) -> OnnxNode | None:
-    """A node that takes and gives integers, None where the NN HAL has it only for floats."""
+    """Return a node that takes and gives integers; None if the NN HAL has it only for floats."""
     behind = {name: sources[name] for name in node.inputs if name in sources}
     inputs = tuple(behind[name].inputs[0] if name in behind else name for name in node.inputs)
     folded = replace(
@@ -242,7 +244,7 @@ def _joined(*nodes: OnnxNode) -> tuple[str, ...]:
 
 
 def _dequantize_constants(graph: OnnxGraph) -> OnnxGraph:
-    """The graph with floats for the constants of which the integers are of no use."""
+    """Return the graph with constants dequantised that are still read as floats."""
     constants = dict(graph.constants)
     kept = []
     for node in graph.nodes:

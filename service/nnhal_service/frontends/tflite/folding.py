@@ -1,4 +1,4 @@
-"""Operators over constants, computed here: what files do to shapes before they use them."""
+"""Compute operators over constant integers, with which files compute shapes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from nnhal_service.frontends.tflite.tensors import ELEMENTS
 
 _Folding = Callable[[OperatorBuilder, Sequence[Array]], Array]
 _MOST_ELEMENTS = 1024
-"""Shapes are short; what is longer is data."""
+"""Shapes are short; longer constants are data."""
 _WHOLE_NUMBERS = (np.dtype(np.int32), np.dtype(np.int64))
 
 
 def fold(b: OperatorBuilder) -> bool:
-    """Give an operator's result where it is whole numbers that are known before execution; whether it is."""
+    """Give an operator's result if it consists of integers known before execution, and return whether it does."""
     folding = FOLDINGS.get(b.operator.op_type)
     if folding is None or len(b.operator.outputs) != 1:
         return False
@@ -108,4 +108,4 @@ FOLDINGS: dict[str, _Folding] = {
     "STRIDED_SLICE": _strided_slice,
     "SUB": _arithmetic(np.subtract, SubOptions),
 }
-"""By operator."""
+"""The functions by operator."""

@@ -1,4 +1,4 @@
-"""TFLite to HAL: one converter for each operator, in the file's order."""
+"""Import TFLite models: a converter for each operator, in the file's order."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from nnhal_service.frontends.tflite.tensors import element_type
 
 _MAX_BYTES = 2**32 - 1
 AFTER = "/after"
-"""What the name of a variable gets where it is an output."""
+"""The suffix of the name of a variable as an output."""
 
 
 def import_tflite(content: bytes) -> ImportedModel:
-    """A HAL model for the first subgraph of a TFLite file, and those that it refers to.
+    """Import the first subgraph of a TFLite file, and those that it refers to.
 
-    Nodes are called by operator, index and first output: ``CONV_2D_0:block/conv``. Inputs have the shape that an
-    interpreter gives them at first. Variables of operators that do one step of a sequence come after the file's own
-    inputs and outputs; as outputs they are called ``name/after``. Raises InvalidModel where the file is broken,
-    UnsupportedNode or UnsupportedInput where the NN HAL cannot express an operator or an input.
+    Nodes are named by operator, index and first output: ``CONV_2D_0:block/conv``. Inputs have the initial shape of an
+    interpreter. Variables of operators that do one step of a sequence come after the file's own inputs and outputs; as
+    outputs they are named ``name/after``. Raises InvalidModel if the file is malformed, UnsupportedNode or
+    UnsupportedInput if the NN HAL cannot express an operator or an input.
     """
     graphs = read_graphs(content)
     subgraphs = SubgraphTable(lambda number: _part(graphs, number, subgraphs))
@@ -41,7 +41,7 @@ def import_tflite(content: bytes) -> ImportedModel:
 
 
 def _part(graphs: Sequence[TfliteGraph], number: int, subgraphs: SubgraphTable) -> ReferencedSubgraph:
-    """A subgraph that an operator refers to."""
+    """Convert a subgraph that an operator refers to."""
     if not 0 <= number < len(graphs):
         raise InvalidModel(f"an operator refers to subgraph {number}, the file has {len(graphs)}")
     builder = TfliteGraphBuilder(graphs[number], subgraphs, number)
@@ -50,7 +50,7 @@ def _part(graphs: Sequence[TfliteGraph], number: int, subgraphs: SubgraphTable) 
 
 
 def _converted(builder: TfliteGraphBuilder) -> list[int]:
-    """Convert all of a subgraph; the operands of its outputs."""
+    """Convert a subgraph, and return the operands of its outputs."""
     for index in builder.graph.inputs:
         try:
             builder.input(index)
@@ -77,7 +77,7 @@ def _convert(builder: TfliteGraphBuilder, operator: TfliteOperator) -> None:
 
 
 def _outputs(builder: TfliteGraphBuilder) -> list[int]:
-    """An operand for each output of the model: what no operation writes, or is an output already, is copied."""
+    """Return an operand for each output. A tensor that no operation writes, or that is an output already, is copied."""
     found: list[int] = []
     for index in builder.graph.outputs:
         tensor = builder.graph.tensors[index]
@@ -93,7 +93,7 @@ def _copy(b: OperatorBuilder, operand: int, name: str) -> int:
     source = replace(b.operand(operand), lifetime=OperandLifeTime.SUBGRAPH_OUTPUT, location=NOWHERE)
     result = b.model.add(source, name)
     b.add(OperationType.CAST, [operand], [result])
-    b.origins[-1] = ()  # it stands for no operator of the file
+    b.origins[-1] = ()  # the copy stands for no operator of the file
     return result
 
 
@@ -117,7 +117,7 @@ def _imported(builder: TfliteGraphBuilder, outputs: Sequence[int]) -> ImportedMo
     inputs, results = (*user_inputs, *before), (*user_outputs, *after)
     used = {name for names in builder.origins for name in names}
     ends = [tensor.operand for tensor in inputs], [tensor.operand for tensor in results]
-    model = builder.model.build(*ends, builder.subgraphs.parts)
+    model = builder.model.build(*ends, builder.subgraphs.converted)
     _require_fitting_subgraphs(model)
     return ImportedModel(
         model,
@@ -134,7 +134,7 @@ def _require_fitting_subgraphs(model: Model) -> None:
         if model.referenced:
             validate_model(model)
     except HalError as error:
-        raise InvalidModel(f"the subgraphs do not fit where they are used: {error.message}") from error
+        raise InvalidModel(f"the subgraphs do not fit their uses: {error.message}") from error
 
 
 def _tensor(builder: TfliteGraphBuilder, index: int, operand: int, names: _Names, suffix: str = "") -> ImportedTensor:
@@ -144,13 +144,13 @@ def _tensor(builder: TfliteGraphBuilder, index: int, operand: int, names: _Names
 
 
 class _Names:
-    """Names by which inputs and outputs can be told apart; the files' own need not be."""
+    """Unique names for inputs and outputs, since the names in files need not be unique."""
 
     def __init__(self) -> None:
         self._given: set[str] = set()
 
     def unique(self, name: str) -> str:
-        """A name, with a number where it has been given already."""
+        """Return a name, with a number if it has been returned before."""
         candidates = (name if number == 0 else f"{name}_{number}" for number in count())
         chosen = next(candidate for candidate in candidates if candidate not in self._given)
         self._given.add(chosen)

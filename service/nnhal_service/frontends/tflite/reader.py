@@ -1,4 +1,4 @@
-"""Reading a TFLite file: from a flatbuffer, which may hold anything, to a checked Graph."""
+"""Read a TFLite file: from an untrusted flatbuffer to checked graphs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from nnhal_service.frontends.tflite.graph import (
 )
 
 IDENTIFIER = b"TFL3"
-"""What bytes 4 to 8 of every TFLite file are."""
+"""Bytes 4 to 8 of every TFLite file."""
 VERSION = 3
 _OPERATOR_NAMES = {code: name for name, code in vars(BuiltinOperator).items() if isinstance(code, int)}
 _EMPTY: Bytes = np.zeros(0, np.uint8)
@@ -32,21 +32,21 @@ _WIDEST = 8
 
 
 def is_tflite(content: bytes) -> bool:
-    """Whether a file says that it is TFLite."""
+    """Return whether a file is marked as TFLite."""
     return content[4:8] == IDENTIFIER
 
 
 def read_graphs(content: bytes) -> tuple[TfliteGraph, ...]:
-    """The subgraphs of a TFLite file, of which the first is main. Raises InvalidModel.
+    """Return the subgraphs of a TFLite file, of which the first is main. Constants are views of ``content``.
 
-    Constants are views of ``content``.
+    Raises InvalidModel if the file is malformed.
     """
     if not is_tflite(content):
         raise InvalidModel(f"no TFLite model: bytes 4 to 8 are {content[4:8]!r}, expected {IDENTIFIER!r}")
     try:
         graphs = _Reader(content).graphs()
     except (struct.error, TypeError, ValueError) as error:
-        # What the accessors raise where an offset leads out of the file.
+        # The accessors raise these if an offset points outside the file.
         raise InvalidModel(f"the TFLite file is truncated or corrupt: {error}") from error
     for graph in graphs:
         _require_order(graph)
@@ -54,7 +54,7 @@ def read_graphs(content: bytes) -> tuple[TfliteGraph, ...]:
 
 
 class _Reader:
-    """One pass over a file. A file in which vectors are longer than itself, all together, is refused."""
+    """One pass over a file. A file that is shorter than the sum of its vectors is refused."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -93,7 +93,7 @@ class _Reader:
         return [get(index) for index in range(length)]
 
     def _numbers(self, found: Any) -> tuple[Any, ...]:
-        """A vector; the accessors give 0 for one that is left out."""
+        """Return a vector. The accessors give 0 for one that is left out."""
         if isinstance(found, int):
             return ()
         self._take(len(found))
@@ -109,7 +109,7 @@ class _Reader:
             raise InvalidModel(f"vectors are longer than the TFLite file's {len(self._content)} bytes")
 
     def _data(self, buffer: Any) -> Bytes:
-        """The bytes of a buffer: in the flatbuffer, or behind it, where files of more than 2 GiB have them."""
+        """Return the bytes of a buffer: in the flatbuffer, or behind it in files of more than 2 GiB."""
         start, size = buffer.Offset(), buffer.Size()
         if start > 1:
             if start + size > len(self._content):
@@ -119,7 +119,7 @@ class _Reader:
         return _EMPTY if isinstance(found, int) else found
 
     def _code(self, code: Any) -> str:
-        """An operator's name. Codes below 127 once had a field of their own."""
+        """Return an operator's name. In old files the code is in a field of its own."""
         number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
         if number == BuiltinOperator.CUSTOM:
             return f"CUSTOM {self._text(code.CustomCode())}"
@@ -148,7 +148,7 @@ class _Reader:
             return None
         scales, zero_points = self._numbers(found.ScaleAsNumpy()), self._numbers(found.ZeroPointAsNumpy())
         if not scales:
-            return None  # a range that was observed in training, and no more
+            return None  # only a range observed in training
         if len(zero_points) not in (0, 1, len(scales)):
             raise InvalidModel(f"tensor '{name}' has {len(scales)} scales and {len(zero_points)} zero points")
         if not all(isfinite(scale) for scale in scales):
@@ -181,7 +181,7 @@ class _Reader:
         )
 
     def _vector(self, options_type: int, position: int) -> tuple[int, ...]:
-        """The vector of options that have one."""
+        """Return the vector of options that have one; empty for others."""
         if options_type == BuiltinOptions.SqueezeOptions:
             squeeze = tflite.SqueezeOptions()
             squeeze.Init(self._content, position)
@@ -196,7 +196,10 @@ class _Reader:
 def _with_empty_constants(
     tensors: tuple[TfliteTensor, ...], operators: tuple[TfliteOperator, ...], inputs: tuple[int, ...]
 ) -> tuple[TfliteTensor, ...]:
-    """What has no elements and no origin is a constant: its buffer looks like one of a tensor that is computed."""
+    """Return the tensors, with those as constants that have no elements and that nothing writes.
+
+    Their buffers are empty like those of computed tensors.
+    """
     written = {index for operator in operators for index in operator.outputs}.union(inputs)
     return tuple(
         replace(tensor, data=_EMPTY)
@@ -207,7 +210,7 @@ def _with_empty_constants(
 
 
 def _own_table(content: bytes, position: int) -> bytes:
-    """A copy of one table, whose scalars can be read without a look at the bounds: it begins with its field offsets."""
+    """Copy one table, behind its field offsets, so that its scalars can be read without checking bounds."""
     (distance,) = struct.unpack_from("<i", content, position)
     fields = position - distance
     if fields < 0:
@@ -223,7 +226,7 @@ def _own_table(content: bytes, position: int) -> bytes:
 
 
 def _shape(name: str, shape: tuple[int, ...], signature: tuple[int, ...]) -> tuple[int, ...]:
-    """The lengths that hold for every execution, 0 for the others, for which a signature has -1."""
+    """Return the lengths, 0 for those that may change, for which the signature has -1."""
     if len(signature) not in (0, len(shape)):
         raise InvalidModel(f"tensor '{name}' has shape {list(shape)} and signature {list(signature)}")
     if min((*shape, *signature), default=0) < -1:
@@ -239,7 +242,7 @@ def _require_indexes(indexes: tuple[int, ...] | list[int], count: int, what: str
 
 
 def _require_order(graph: TfliteGraph) -> None:
-    """Refuse a graph in which a tensor is read before it is written, or written twice."""
+    """Raise InvalidModel if a tensor is read before it is written, or written twice."""
     known = {index for index, tensor in enumerate(graph.tensors) if tensor.data is not None or tensor.variable}
     for index in graph.inputs:
         if index in known:

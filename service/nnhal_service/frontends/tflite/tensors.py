@@ -2,7 +2,7 @@
 
 float32, float16, int32, bool     as they are
 int64                             TENSOR_INT32; constants must fit
-uint8, int8                       TENSOR_QUANT8_ASYMM, TENSOR_QUANT8_ASYMM_SIGNED; scale 1 where the file has none
+uint8, int8                       TENSOR_QUANT8_ASYMM, TENSOR_QUANT8_ASYMM_SIGNED; scale 1 if the file has none
 int8 with a scale for each index  TENSOR_QUANT8_SYMM_PER_CHANNEL; all zero points are 0
 int4                              constants, as int8
 int16                             TENSOR_QUANT16_SYMM
@@ -28,7 +28,7 @@ _INT32 = np.iinfo(np.int32)
 
 @dataclass(frozen=True, slots=True)
 class ElementType:
-    """A type of elements: the file's, and the HAL's."""
+    """An element type as a numpy type and as the HAL's."""
 
     numpy: np.dtype[np.generic]
     operand: OperandType
@@ -45,7 +45,7 @@ ELEMENTS: dict[int, ElementType] = {
     TensorType.INT64: ElementType(np.dtype(np.int64), OperandType.TENSOR_INT32),
     TensorType.UINT8: ElementType(np.dtype(np.uint8), OperandType.TENSOR_QUANT8_ASYMM),
 }
-"""By TensorType. What is missing the HAL cannot hold."""
+"""By TensorType. The HAL cannot hold other types."""
 
 QUANT8 = frozenset({OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED})
 FLOATS = frozenset({OperandType.TENSOR_FLOAT16, OperandType.TENSOR_FLOAT32})
@@ -54,7 +54,7 @@ _INTEGERS_THEMSELVES = TfliteQuantization((1.0,), (0,))
 
 
 def element_type(tensor: TfliteTensor) -> ElementType:
-    """The type of a tensor's elements. Raises ValueError for one that the HAL has not."""
+    """Return a tensor's element type. Raises ValueError if the HAL lacks it."""
     if tensor.code not in ELEMENTS:
         got = _NAMES.get(tensor.code, f"type {tensor.code}")
         raise ValueError(
@@ -64,9 +64,9 @@ def element_type(tensor: TfliteTensor) -> ElementType:
 
 
 def operand_of(tensor: TfliteTensor, lifetime: OperandLifeTime, dimensions: tuple[int, ...]) -> Operand:
-    """The operand of a tensor that is no constant.
+    """Return the operand of a tensor other than a constant.
 
-    Raises ValueError where the HAL cannot hold it, InvalidModel where its quantisation is none.
+    Raises ValueError if the HAL cannot hold the tensor, InvalidModel if its quantisation is malformed.
     """
     element = element_type(tensor)
     if tensor.code == TensorType.INT4:
@@ -79,9 +79,9 @@ def operand_of(tensor: TfliteTensor, lifetime: OperandLifeTime, dimensions: tupl
 
 
 def quantization_of(tensor: TfliteTensor) -> TfliteQuantization | None:
-    """What a tensor's integers stand for; None for floats, booleans and 32-bit integers, whatever the file says.
+    """Return a tensor's quantisation; None for floats, booleans and 32-bit integers, whatever the file has.
 
-    Raises InvalidModel where scales or zero points are out of range, ValueError where they are left out.
+    Raises InvalidModel if scales or zero points are out of range, ValueError if they are left out.
     """
     element = element_type(tensor)
     if element.operand not in _SCALED:
@@ -108,7 +108,10 @@ def _require_scales(tensor: TfliteTensor, found: TfliteQuantization) -> None:
 
 
 def values_of(tensor: TfliteTensor) -> Array:
-    """The array of a constant, of its own element type. Raises ValueError, or InvalidModel where its size is wrong."""
+    """Return the array of a constant, of its own element type.
+
+    Raises ValueError if the tensor is not a dense constant, InvalidModel if its size is wrong.
+    """
     if tensor.data is None:
         raise ValueError(f"'{tensor.name}' is computed at run time, expected a constant")
     if tensor.sparse:
@@ -125,7 +128,10 @@ def values_of(tensor: TfliteTensor) -> Array:
 
 
 def channels_of(tensor: TfliteTensor) -> ChannelQuant:
-    """The quantisation of a constant with a scale for each index along an axis. Raises ValueError, InvalidModel."""
+    """Return the quantisation of a constant with a scale for each index along an axis.
+
+    Raises ValueError if the HAL cannot hold it, InvalidModel if it is malformed.
+    """
     found, code = quantization_of(tensor), element_type(tensor).operand
     if found is None or code != OperandType.TENSOR_QUANT8_ASYMM_SIGNED or any(found.zero_points):
         raise ValueError(f"'{tensor.name}' has a scale for each channel, expected int8 with zero points 0")
@@ -133,7 +139,7 @@ def channels_of(tensor: TfliteTensor) -> ChannelQuant:
 
 
 def real_values(values: Array, quantization: TfliteQuantization) -> Array:
-    """What integers stand for, as float32."""
+    """Return the reals that integers stand for, in float32."""
     along = [1] * values.ndim
     if quantization.per_channel:
         along[quantization.axis] = -1
@@ -145,7 +151,7 @@ def real_values(values: Array, quantization: TfliteQuantization) -> Array:
 
 
 def narrowed(values: Array, name: str) -> Array:
-    """Values in an element type that the HAL has. Raises ValueError where 64-bit integers do not fit."""
+    """Return values with int64 narrowed to int32. Raises ValueError if they do not fit."""
     if values.dtype != np.int64:
         return values
     if values.size and not _INT32.min <= values.min() <= values.max() <= _INT32.max:
@@ -154,6 +160,6 @@ def narrowed(values: Array, name: str) -> Array:
 
 
 def _nibbles(data: Array) -> Array:
-    """Signed 4-bit integers, of which each byte holds two, the lower half first."""
+    """Return signed 4-bit integers, of which each byte holds two, the lower half first."""
     signed = data.view(np.int8)
     return np.stack([np.left_shift(signed, 4) >> 4, signed >> 4], axis=1).reshape(-1)

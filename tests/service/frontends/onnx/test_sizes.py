@@ -1,4 +1,4 @@
-"""Shapes that are computed from shapes with open axes."""
+"""Shapes that are computed from shapes with unknown dimensions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters, weights and biases as the HAL lays them out and quantises them."""
+"""Make filters, weights and biases in the HAL's layout and quantisation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _INT32 = np.iinfo(np.int32)
 
 
 def takes_weights(form: QuantizedForm, channel_axis: int) -> bool:
-    """Whether a convolution's or fully connected layer's three inputs have a quantised form.
+    """Return whether the three inputs of a convolution or fully connected layer have a quantised form.
 
     ``channel_axis`` is the weights' axis of output channels.
     """
@@ -33,7 +33,7 @@ def takes_weights(form: QuantizedForm, channel_axis: int) -> bool:
 
 
 def filter_of(b: NodeBuilder, values: Array, channel_dim: int) -> WeightsOperand:
-    """Weights that have been brought to the HAL's layout already. ``channel_dim`` is the axis of output channels."""
+    """Add weights that are in the HAL's layout already. ``channel_dim`` is the axis of output channels."""
     quantization, source = b.quantization(1), b.quantization(0)
     if source is None or quantization is None:
         return WeightsOperand(b.array(values.astype(b.element_type(), copy=False)))
@@ -49,7 +49,7 @@ def filter_of(b: NodeBuilder, values: Array, channel_dim: int) -> WeightsOperand
 
 
 def bias_of(b: NodeBuilder, values: Array | None, channels: int, weights: WeightsOperand) -> int:
-    """A bias of real ``values``, zeros where there are none, in the precision and scale that the weights ask for."""
+    """Add a bias of real ``values``, zeros by default, in the precision and scale that the weights need."""
     reals = np.zeros(channels) if values is None else values
     source = b.quantization(0)
     if source is None or not weights.scales:
@@ -61,7 +61,7 @@ def bias_of(b: NodeBuilder, values: Array | None, channels: int, weights: Weight
 
 
 def real_constant(b: NodeBuilder, index: int) -> Array | None:
-    """The reals of a constant input, None where it is left out. Raises UnsupportedNode where it is not constant."""
+    """Return the reals of an input; None if it is left out. Raises UnsupportedNode if it is not constant."""
     if not b.has(index):
         return None
     values, quantization = required_constant(b, index, "bias"), b.quantization(index)
@@ -69,7 +69,7 @@ def real_constant(b: NodeBuilder, index: int) -> Array | None:
 
 
 def required_constant(b: NodeBuilder, index: int, what: str) -> Array:
-    """The array of an input. Raises UnsupportedNode where it is not constant."""
+    """Return the array of an input. Raises UnsupportedNode if it is not constant."""
     values = b.constant(index)
     if values is None:
         raise b.node.unsupported(f"its {what} '{b.node.input(index)}' is computed at run time", f"constant {what}")
@@ -77,19 +77,19 @@ def required_constant(b: NodeBuilder, index: int, what: str) -> Array:
 
 
 def transposed(values: Array, order: Sequence[int]) -> Array:
-    """Values with their axes in another order, contiguous."""
+    """Return values with their axes in another order, contiguous."""
     return np.ascontiguousarray(values.transpose(order))
 
 
 def _symmetric(quantization: OnnxQuantization) -> OnnxQuantization:
-    """Per-channel quantisation as it is for int8."""
+    """Return per-channel quantisation with the zero points shifted to int8."""
     shift = 128 if quantization.element_type == _UINT8 else 0
     zero_points = tuple(zero_point - shift for zero_point in quantization.zero_points)
     return OnnxQuantization(_INT8, quantization.scales, zero_points, quantization.axis)
 
 
 def _shifted(values: Array, zero_point: int, element_type: np.dtype[np.generic]) -> tuple[Array, int]:
-    """8-bit values and their zero point in another signedness."""
+    """Return 8-bit values and their zero point in another signedness."""
     if values.dtype == element_type:
         return values, zero_point
     shift = 128 if element_type == _UINT8 else -128

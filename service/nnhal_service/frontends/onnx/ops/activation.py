@@ -1,4 +1,4 @@
-"""Relu and Clip, where no other operation has taken them along."""
+"""Relu and Clip that have not been fused into another operation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def relu(b: NodeBuilder) -> None:
 
 
 def clip(b: NodeBuilder) -> None:
-    """RELU, RELU1 or RELU6 where the bounds are theirs, else MAXIMUM and MINIMUM."""
+    """RELU, RELU1 or RELU6 if the bounds are theirs, otherwise MAXIMUM and MINIMUM."""
     activation = activation_of(b.graph, b.node)
     if activation is not None and b.operand(b.input(0)).type != OperandType.TENSOR_INT32:
         b.finish(ACTIVATIONS[activation], [b.input(0)])
@@ -44,7 +44,7 @@ def clip(b: NodeBuilder) -> None:
 
 
 def _bound(b: NodeBuilder, index: int, value: float | None) -> int:
-    """A bound as an operand of the input's type."""
+    """Add a bound as an operand of the input's type."""
     if value is None:
         return b.input(index)
     operand = b.operand(b.input(0))
@@ -62,7 +62,7 @@ def _bound(b: NodeBuilder, index: int, value: float | None) -> int:
 
 
 def _quantized_clip(form: QuantizedForm) -> bool:
-    """In the input's scale, between constant bounds."""
+    """Allow a result in the input's scale with constant bounds."""
     known = form.quant8(0) and form.inputs[0] == form.output
     return known and clip_bounds(form.graph, form.node) is not None
 

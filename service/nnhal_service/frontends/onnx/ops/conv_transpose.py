@@ -22,7 +22,7 @@ _NCHW = True
 
 
 def convert(b: NodeBuilder) -> None:
-    """Weights [inC, outC, h, w] go to [outC, h, w, inC]."""
+    """Weights [inC, outC, h, w] are transposed to [outC, h, w, inC]."""
     require_images(b)
     if b.attribute("group", 1) != 1:
         raise b.node.unsupported(f"{b.attribute('group', 1)} groups", "one group")
@@ -38,7 +38,7 @@ def convert(b: NodeBuilder) -> None:
 
 
 def _axis(b: NodeBuilder, kernel: Sequence[int], index: int) -> WindowAxis:
-    """One axis, whose padding is what is cut from the result."""
+    """Return one axis of the window. Its padding is what is cut from the result."""
     count = len(kernel)
     stride = b.attribute("strides", [1] * count)[index]
     if b.attribute("dilations", [1] * count)[index] > 1:

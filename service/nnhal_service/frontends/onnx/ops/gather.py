@@ -12,7 +12,7 @@ _BOOL = Operand(OperandType.TENSOR_BOOL8)
 
 
 def convert(b: NodeBuilder) -> None:
-    """GATHER; a single index takes its axis away."""
+    """GATHER; a scalar index removes its axis."""
     shape = b.shape(0)
     axis = b.attribute("axis", 0)
     axis += len(shape) if axis < 0 else 0
@@ -24,7 +24,7 @@ def convert(b: NodeBuilder) -> None:
 
 
 def _indices(b: NodeBuilder, length: int) -> int:
-    """The indices, of which those below 0 count from the end: not so in the HAL."""
+    """Return the indices without negative ones, which the HAL does not take: in ONNX they count from the end."""
     values = b.constant(1)
     if values is not None and not (values < 0).any():
         return b.input(1)

@@ -1,4 +1,4 @@
-"""Gemm and MatMul as FULLY_CONNECTED, or BATCH_MATMUL where both sides are computed at run time."""
+"""Gemm and MatMul as FULLY_CONNECTED, or as BATCH_MATMUL if both factors are computed at run time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NCHW = True
 
 
 def gemm(b: NodeBuilder) -> None:
-    """alpha * A * B + beta * C. A C that is no bias is added afterwards."""
+    """alpha * A * B + beta * C. If C is not a bias, it is added afterwards."""
     beta = b.attribute("beta", 1.0)
     rows = b.input(0)
     if b.attribute("transA", 0):
@@ -36,7 +36,7 @@ def gemm(b: NodeBuilder) -> None:
 
 
 def matmul(b: NodeBuilder) -> None:
-    """A product of matrices. A third input, which ONNX has not, is a bias that has been merged into the node."""
+    """A product of matrices. A third input, which ONNX does not have, is a bias that has been fused into the node."""
     values = b.constant(1)
     if values is None or values.ndim != 2:
         inputs = [b.input(0), b.input(1), b.boolean(False), b.boolean(False)]
@@ -50,7 +50,7 @@ def matmul(b: NodeBuilder) -> None:
 
 
 def _gemm_weights(b: NodeBuilder) -> tuple[WeightsOperand, int]:
-    """The weights, and how many units they have."""
+    """Return the weights and their number of units."""
     alpha, as_stored = b.attribute("alpha", 1.0), b.attribute("transB", 0)
     values = b.constant(1)
     if values is not None:
@@ -66,7 +66,7 @@ def _gemm_weights(b: NodeBuilder) -> tuple[WeightsOperand, int]:
 
 
 def _weights(b: NodeBuilder, values: Array) -> WeightsOperand:
-    """Weights [units, size]; those with a scale for each unit as a convolution's filter [units, 1, 1, size]."""
+    """Add weights [units, size], or a convolution's filter [units, 1, 1, size] if each unit has its own scale."""
     quantization = b.quantization(1)
     if quantization is not None and quantization.axis is not None:
         values = values[:, None, None]
@@ -74,7 +74,7 @@ def _weights(b: NodeBuilder, values: Array) -> WeightsOperand:
 
 
 def _finish(b: NodeBuilder, rows: int, weights: WeightsOperand, bias: int) -> None:
-    """FULLY_CONNECTED gives rank 2: other ranks are made of it."""
+    """Finish with FULLY_CONNECTED, whose result has rank 2, and a reshape to any other rank."""
     if weights.per_channel:
         _convolve(b, rows, weights, bias)
         return
@@ -86,7 +86,7 @@ def _finish(b: NodeBuilder, rows: int, weights: WeightsOperand, bias: int) -> No
 
 
 def _convolve(b: NodeBuilder, rows: int, weights: WeightsOperand, bias: int) -> None:
-    """FULLY_CONNECTED has one scale for all weights; a convolution over images of one pixel has one for each unit."""
+    """Finish with a convolution over images of one pixel: FULLY_CONNECTED does not take a scale for each unit."""
     pixels = b.reshape(rows, (0, b.operand(weights.operand).dimensions[-1], 1, 1))
     no_padding, stride = [b.int32(0)] * 4, [b.int32(1)] * 2
     inputs = [pixels, weights.operand, bias, *no_padding, *stride, b.activation(), b.boolean(_NCHW)]

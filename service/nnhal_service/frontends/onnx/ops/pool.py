@@ -1,7 +1,7 @@
 """MaxPool, AveragePool, LpPool, their global forms, and ReduceMean.
 
-The HAL's averages keep the input's scale. Where a model wants another, an average in integers is a depthwise
-convolution whose weights are all equal.
+The HAL's averages keep the input's scale. If a model needs another scale, an average of integers becomes a depthwise
+convolution with equal weights.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _IMAGE_AXES = (2, 3)
 
 
 def max_pool(b: NodeBuilder) -> None:
-    """The maximum of each window; padding takes no part in it."""
+    """The maximum of each window, without its padding."""
     if len(b.node.outputs) > 1 and b.graph.uses()[b.node.outputs[1]]:
         raise b.node.unsupported("the indices of the maxima are read", "the maxima alone")
     _pool(b, OperationType.MAX_POOL_2D, _window(b), b.input(0))
 
 
 def average_pool(b: NodeBuilder) -> None:
-    """The mean of each window: of what is not padding, unless the model counts zeros there."""
+    """The mean of each window, without its padding unless the model counts it as zeros."""
     window = _window(b)
     if b.quantization(0) is not None and not _keeps_scale(b):
         _average(b, window)
@@ -66,7 +66,7 @@ def global_max_pool(b: NodeBuilder) -> None:
 
 
 def lp_pool(b: NodeBuilder) -> None:
-    """The root of the sum of squares: that of their mean, times the root of how many they are."""
+    """The root of the sum of squares: the HAL's root of their mean, times the root of their number."""
     _require_squares(b)
     window = _window(b)
     if window.padded or window.height.end or window.width.end:
@@ -86,7 +86,7 @@ def global_lp_pool(b: NodeBuilder) -> None:
 
 
 def reduce_mean(b: NodeBuilder) -> None:
-    """The mean along axes: all of them, where none are given."""
+    """The mean along axes; along all if none are given."""
     rank = len(b.shape(0))
     axes = b.integers(1, "axes")
     if not axes and b.attribute("noop_with_empty_axes", 0):
@@ -125,7 +125,7 @@ def _pool(b: NodeBuilder, code: OperationType, window: ImageWindow, source: int)
 
 
 def _padded_before(b: NodeBuilder, window: ImageWindow, source: int) -> tuple[ImageWindow, int]:
-    """An input with zeros at its border, and the window over it."""
+    """Pad an input with zeros; return the window over it, and the padded operand."""
     axes = (window.height, window.width)
     border = [(axis.before, axis.after) for axis in axes][-(len(b.shape(0)) - 2) :]
     paddings = b.add_constant(OperandType.TENSOR_INT32, np.array([(0, 0), (0, 0), *border]))
@@ -134,7 +134,7 @@ def _padded_before(b: NodeBuilder, window: ImageWindow, source: int) -> tuple[Im
 
 
 def _average(b: NodeBuilder, window: ImageWindow) -> None:
-    """Quantised means whose scale is not the input's."""
+    """Finish with quantised means in another scale than the input's."""
     shape, source = b.shape(0), b.quantization(0)
     if source is None:
         raise TypeError("floats need no other scale")
@@ -155,7 +155,7 @@ def _keeps_scale(b: NodeBuilder) -> bool:
 
 
 def _quantized_average(form: QuantizedForm) -> bool:
-    """In the input's scale, or with the same divisor in all windows."""
+    """Allow a result in the input's scale, or windows with the same divisor."""
     if not form.quant8(0):
         return False
     attributes = form.node.attributes
@@ -174,7 +174,7 @@ def _quantized_global_average(form: QuantizedForm) -> bool:
 
 
 def _quantized_mean(form: QuantizedForm) -> bool:
-    """In the input's scale, or over whole images."""
+    """Allow a result in the input's scale, or means over whole images."""
     if not form.quant8(0):
         return False
     if form.inputs[0] == form.output:

@@ -1,4 +1,4 @@
-"""Activations that are linear, or nearly so, on at least one side of zero."""
+"""Activations that are linear, or nearly linear, on at least one side of zero."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def leaky_relu(b: NodeBuilder) -> None:
         slope = filled(b, alpha)
     else:
         zero_point = quantization.zero_point
-        # One step from the zero point, towards the other end of the range so that there is room for it.
+        # The integer of the slope is one off the zero point, on the side that is in range.
         step = 1 if zero_point < np.iinfo(quantization.element_type).max else -1  # type: ignore[type-var]
         values = np.array([zero_point + step], quantization.element_type)
         code = OPERAND_TYPES[quantization.element_type]
@@ -72,7 +72,7 @@ def hard_swish(b: NodeBuilder) -> None:
 
 
 def thresholded_relu(b: NodeBuilder) -> None:
-    """x where it is above alpha, elsewhere zero."""
+    """x if it is above alpha, otherwise zero."""
     shape = b.shape(0) or (1,)
     one = (1,) * len(shape)
     above = b.apply(

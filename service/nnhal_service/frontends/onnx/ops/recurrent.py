@@ -13,11 +13,11 @@ from nnhal_service.frontends.onnx.ops._definition import Converter
 from nnhal_service.frontends.onnx.ops._weights import required_constant
 
 _ACTIVATIONS = {"Relu": 1, "Tanh": 4, "Sigmoid": 6}
-"""LSTM's codes for them, which are not those of fused activations."""
+"""The HAL's codes for activations of LSTM, which differ from those of fused activations."""
 _GATES = {"input": 0, "output": 1, "forget": 2, "update": 3}
-"""In the order in which ONNX joins them."""
+"""The positions of the gates in ONNX's weights."""
 _ORDER = ("input", "forget", "update", "output")
-"""The HAL's."""
+"""The order of the gates in the HAL."""
 _TIME_MAJOR = True
 _PROJECTION_AND_ITS_BIAS = 2
 _LAYER_NORMS = 4
@@ -25,7 +25,7 @@ _LAYER_NORMS = 4
 
 @dataclass(frozen=True, slots=True)
 class LstmSizes:
-    """Of a layer: 0 for a number of time steps that is not known."""
+    """The sizes of a layer; ``steps`` is 0 if the number of time steps is unknown."""
 
     steps: int
     batch: int
@@ -34,7 +34,7 @@ class LstmSizes:
 
 
 def lstm(b: NodeBuilder) -> None:
-    """Gates [directions, 4 * units, ...] in ONNX's order go to four operands each in the HAL's."""
+    """Weights [directions, 4 * units, ...] become four operands, one for each gate, in the HAL's order."""
     sizes, activation = _sizes(b), _activation(b)
     directions = [_run(b, sizes, direction, activation) for direction in range(sizes.directions)]
     sequences, outputs, cells = zip(*directions, strict=True)
@@ -59,7 +59,7 @@ def _sizes(b: NodeBuilder) -> LstmSizes:
 
 
 def _activation(b: NodeBuilder) -> int:
-    """That of the update and of the output; gates have a sigmoid always."""
+    """Return the code of the activation of the update and the output. The HAL's gates always have a sigmoid."""
     names = [name.decode() if isinstance(name, bytes) else name for name in b.attribute("activations", [])]
     names = names or ["Sigmoid", "Tanh", "Tanh"]
     gates, own = set(names[::3]), {*names[1::3], *names[2::3]}
@@ -69,7 +69,7 @@ def _activation(b: NodeBuilder) -> int:
 
 
 def _run(b: NodeBuilder, sizes: LstmSizes, direction: int, activation: int) -> tuple[int, int, int]:
-    """One direction: its sequence [steps, batch, units], its last output and its last cell state."""
+    """Add one direction; return its sequence [steps, batch, units], its last output and its last cell state."""
     backwards = direction == 1 or b.attribute("direction", "forward") == "reverse"
     weights, recurrent = (required_constant(b, index, "weights")[direction] for index in (1, 2))
     missing = b.absent(b.operand(b.input(0)).type)
@@ -98,7 +98,7 @@ def _gates(b: NodeBuilder, values: Array) -> list[int]:
 
 
 def _bias(b: NodeBuilder, sizes: LstmSizes, direction: int) -> Array:
-    """ONNX has one for the input and one for the state."""
+    """Return the sum of ONNX's two biases, for the input and for the state; zeros if they are left out."""
     if not b.has(3):
         return np.zeros(len(_GATES) * sizes.units, b.element_type())
     first, second = np.split(required_constant(b, 3, "bias")[direction], 2)
@@ -107,7 +107,7 @@ def _bias(b: NodeBuilder, sizes: LstmSizes, direction: int) -> Array:
 
 
 def _state(b: NodeBuilder, sizes: LstmSizes, direction: int, index: int) -> int:
-    """An initial state [batch, units], zeros where it is left out."""
+    """Return an initial state [batch, units]; zeros if it is left out."""
     shape = (sizes.batch, sizes.units)
     if not b.has(index):
         return b.array(np.zeros(shape, b.element_type()))
@@ -121,7 +121,7 @@ def _state(b: NodeBuilder, sizes: LstmSizes, direction: int, index: int) -> int:
 
 
 def _join(b: NodeBuilder, operands: tuple[int, ...], shape: tuple[int, ...], axis: int, index: int) -> None:
-    """The directions along an axis of their own."""
+    """Finish with the results of all directions, joined along an axis of their own."""
     if len(operands) == 1:
         b.finish_reshape(operands[0], index)
         return

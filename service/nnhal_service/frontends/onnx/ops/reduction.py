@@ -1,4 +1,4 @@
-"""Sums, products, norms and extremes along axes, and where the extremes lie."""
+"""Sums, products, norms and extremes along axes, and the indices of extremes."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ def log_sum(b: NodeBuilder) -> None:
 
 
 def arg_max(b: NodeBuilder) -> None:
-    """Where the largest elements are along an axis."""
+    """The indices of the largest elements along an axis."""
     _arg(b, OperationType.ARGMAX)
 
 
 def arg_min(b: NodeBuilder) -> None:
-    """Where the smallest elements are along an axis."""
+    """The indices of the smallest elements along an axis."""
     _arg(b, OperationType.ARGMIN)
 
 
 def reduced_axes(b: NodeBuilder) -> list[int] | None:
-    """The axes that a node reduces, in order: all where none are named. None where it is to do nothing at all."""
+    """Return the axes that a node reduces, in order; all if none are given, None if the node is to do nothing."""
     rank = len(b.shape(0))
     axes = b.integers(1, "axes")
     if not axes and b.attribute("noop_with_empty_axes", 0):

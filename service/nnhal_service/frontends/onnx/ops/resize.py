@@ -1,8 +1,8 @@
 """Resize and Upsample as RESIZE_NEAREST_NEIGHBOR, RESIZE_BILINEAR or GATHER.
 
-ONNX names many ways to get from a pixel of the result to a place in the image, and from a place to the nearest pixel.
-Whether one of the HAL's three does the same depends on the sizes: what is asked for is compared with what each of them
-gives, pixel by pixel. Nearest pixels that none of them gives are gathered.
+ONNX has many ways to get from a pixel of the result to a position in the image, and from a position to the nearest
+pixel. Whether one of the HAL's three is equivalent depends on the sizes, so the results are compared pixel by pixel. If
+none is equivalent, nearest pixels are gathered.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Indices = npt.NDArray[np.int64]
 _NCHW = True
 _HALF = np.float32(0.5)
 _FIRST_WITH_MODES = 11
-"""Before this opset coordinates are asymmetric, and the nearest pixel is the one that the place is in."""
+"""Before this opset coordinates are asymmetric, and the nearest pixel is the one that contains the position."""
 _LINEAR = {
     "asymmetric": (False, False),
     "align_corners": (True, False),
@@ -37,7 +37,7 @@ _FLAGS = ((False, False), (True, False), (False, True))
 
 @dataclass(frozen=True, slots=True)
 class ResizedAxis:
-    """An axis of ``length`` elements that becomes ``resized`` long; ``factor`` is what the model says to be between."""
+    """An axis of ``length`` elements that is resized to ``resized``, by a ``factor`` that the model may give."""
 
     index: int
     length: int
@@ -46,7 +46,7 @@ class ResizedAxis:
 
 
 def convert(b: NodeBuilder) -> None:
-    """Axes that keep their length are left alone."""
+    """Resize the axes whose length changes."""
     axes = _resized_axes(b)
     mode = b.attribute("mode", "nearest")
     if not axes:
@@ -80,7 +80,7 @@ def _resized_axes(b: NodeBuilder) -> list[ResizedAxis]:
 
 
 def _factors(b: NodeBuilder) -> Places | None:
-    """The factors that the model gives, None where it gives sizes."""
+    """Return the factors of the model; None if it gives sizes."""
     if "scales" in b.node.attributes:
         return np.array(b.node.attributes["scales"], np.float32)
     index = 1 if b.graph.opset < _FIRST_WITH_MODES else 2
@@ -93,13 +93,13 @@ def _factors(b: NodeBuilder) -> Places | None:
 
 
 def _modes(b: NodeBuilder, axes: list[ResizedAxis]) -> tuple[str, str]:
-    """How coordinates are transformed, and how they are rounded."""
+    """Return how coordinates are transformed and rounded."""
     if b.graph.opset >= _FIRST_WITH_MODES:
         transformation = b.attribute("coordinate_transformation_mode", "half_pixel")
         return transformation, b.attribute("nearest_mode", "round_prefer_floor")
     if any(axis.factor < 1 for axis in axes):
         raise b.node.unsupported(
-            f"a smaller image in opset {b.graph.opset}, which leaves open how", "opset 11 or later"
+            f"a smaller image in opset {b.graph.opset}, which does not define the rounding", "opset 11 or later"
         )
     return "asymmetric", "floor"
 
@@ -124,7 +124,7 @@ def _linear(b: NodeBuilder, axes: list[ResizedAxis]) -> None:
     if rank not in (3, 4) or min(axis.index for axis in axes) < 2:
         raise b.node.unsupported("linear interpolation between channels or images", "images of one or two axes")
     if b.element_type().kind != "f" and b.quantization(0) is None:
-        raise b.node.unsupported(f"interpolation between {b.element_type()}, whose rounding is not said", "floats")
+        raise b.node.unsupported(f"interpolation between {b.element_type()}, whose rounding is not defined", "floats")
     transformation, _ = _modes(b, axes)
     if transformation not in _LINEAR:
         raise b.node.unsupported(f"mode linear with {transformation}", ", ".join(_LINEAR))
@@ -157,7 +157,7 @@ def _finish(b: NodeBuilder, code: OperationType, flags: tuple[bool, bool]) -> No
 
 
 def _places(b: NodeBuilder, axis: ResizedAxis, transformation: str) -> Places:
-    """Where the pixels of the result lie in the image."""
+    """Return the positions in the image of the pixels of the result."""
     x = np.arange(axis.resized, dtype=np.float32)
     if transformation == "asymmetric":
         return x / axis.factor
@@ -189,7 +189,7 @@ def _rounded(b: NodeBuilder, axis: ResizedAxis, places: Places, rounding: str) -
 
 
 def _pixels_of_hal(axis: ResizedAxis, align_corners: bool, half_pixel: bool) -> Indices:
-    """What RESIZE_NEAREST_NEIGHBOR picks."""
+    """Return the pixels that RESIZE_NEAREST_NEIGHBOR picks."""
     if align_corners and axis.resized > 1:
         factor = np.float32(axis.length - 1) / np.float32(axis.resized - 1)
     else:

@@ -1,4 +1,4 @@
-"""Functions of one value that the HAL has, or that are a few of its operations."""
+"""Functions of one value."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def softsign(b: NodeBuilder) -> None:
 
 
 def is_nan(b: NodeBuilder) -> None:
-    """Only nan is not equal to itself."""
+    """x != x, which only NaN fulfils."""
     b.finish(OperationType.NOT_EQUAL, [b.input(0), b.input(0)])
 
 
 def is_inf(b: NodeBuilder) -> None:
-    """Infinity of the signs that are asked for."""
+    """x == inf, x == -inf or both, by the node's attributes."""
     negative, positive = b.attribute("detect_negative", 1), b.attribute("detect_positive", 1)
     if negative and positive:
         b.finish(OperationType.EQUAL, [b.apply(OperationType.ABS, [b.input(0)]), filled(b, inf)])

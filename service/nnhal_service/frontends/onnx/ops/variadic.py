@@ -20,7 +20,7 @@ def minimum(b: NodeBuilder) -> None:
 
 
 def total(b: NodeBuilder) -> None:
-    """Their sum."""
+    """The sum of the tensors."""
     value, *others = [b.input(index) for index in range(len(b.node.inputs))]
     if not others:
         b.finish_activated(OperationType.RESHAPE, [value, b.target(b.output_shape())])
@@ -31,7 +31,7 @@ def total(b: NodeBuilder) -> None:
 
 
 def mean(b: NodeBuilder) -> None:
-    """Their sum, divided by how many they are."""
+    """The sum of the tensors, divided by their number."""
     value = b.input(0)
     for index in range(1, len(b.node.inputs)):
         value = b.apply(OperationType.ADD, [value, b.input(index), b.int32(0)])
@@ -49,12 +49,12 @@ def _chain(b: NodeBuilder, code: OperationType) -> None:
 
 
 def _quantized_pair(form: QuantizedForm) -> bool:
-    """Two tensors: what lies between more would need a scale of its own."""
+    """Allow two tensors: an intermediate sum of more would need a scale of its own."""
     return len(form.node.inputs) == 2 and form.quant8(0, 1)
 
 
 def _quantized_extremum(form: QuantizedForm) -> bool:
-    """Of any number in one scale, since nothing is rounded on the way."""
+    """Allow two tensors, or any number in one scale, in which nothing is rounded."""
     count = len(form.node.inputs)
     return form.quant8(*range(count)) and (count <= 2 or len({*form.inputs, form.output}) == 1)
 

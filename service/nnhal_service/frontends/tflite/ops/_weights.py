@@ -1,4 +1,4 @@
-"""Filters, weights and biases as the HAL quantises them."""
+"""Make filters, weights and biases in the HAL's quantisation."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from nnhal_service.frontends.weights import WeightsOperand
 
 
 def weights_of(b: OperatorBuilder, main: int, index: int) -> WeightsOperand:
-    """The weights of an operation whose input ``main`` they are multiplied with.
-
-    Quantised weights of an operation over floats are dequantised.
-    """
+    """Return the weights that are multiplied with input ``main``; they are dequantised if that has floats."""
     found = b.quantization(index)
     if found is None or not b.is_quantized(b.input(main)):
         return WeightsOperand(b.reals(index))
@@ -21,7 +18,7 @@ def weights_of(b: OperatorBuilder, main: int, index: int) -> WeightsOperand:
 
 
 def bias_of(b: OperatorBuilder, main: int, index: int, weights: WeightsOperand, channels: int) -> int:
-    """The bias: zeros where it is left out. Its scale is the accumulator's, by which the HAL defines it."""
+    """Return the bias, zeros if it is left out, in the accumulator's scale, as the HAL requires."""
     source = b.operand(b.input(main))
     if not weights.scales:
         return b.input(index) if b.has(index) else b.filled(OperandType(source.type), (channels,))

@@ -1,4 +1,4 @@
-"""Activations that are operators of their own."""
+"""Activations as operators of their own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MIDDLE_OF_UINT8 = 128
 
 
 def relu(activation: FusedActivation) -> Converter:
-    """RELU, RELU1 or RELU6; an ADD of zero with that activation where the result has another scale."""
+    """Convert to RELU, RELU1 or RELU6, or to an ADD of zero with that activation if the result has another scale."""
 
     def convert(b: OperatorBuilder) -> None:
         if b.same_scale(b.input(0), b.result()):

@@ -17,7 +17,7 @@ _NHWC = False
 
 
 def conv_2d(b: OperatorBuilder) -> None:
-    """CONV_2D; GROUPED_CONV_2D where the filter [outC, h, w, inC / groups] says so."""
+    """CONV_2D, or GROUPED_CONV_2D if the filter [outC, h, w, inC / groups] has groups."""
     options = b.options(Conv2DOptions)
     weights = weights_of(b, INPUT, FILTER)
     channels, _, _, depth = _filter(b, weights.operand)
@@ -57,7 +57,7 @@ def transpose_conv(b: OperatorBuilder) -> None:
 
 
 def padding_scheme(b: OperatorBuilder, code: int) -> int:
-    """A padding scheme as an operation's input."""
+    """Add a padding scheme as an operation's input."""
     if code not in _SCHEMES:
         raise b.unsupported(f"padding {code}", "SAME, VALID")
     return b.int32(_SCHEMES[code])
@@ -75,6 +75,6 @@ def _window(b: OperatorBuilder, options: WindowOptions) -> list[int]:
 
 
 def _dilations(b: OperatorBuilder, options: DilatedWindowOptions) -> list[int]:
-    """Layout and dilation, which operations of feature level 1 do not have."""
+    """Return layout and dilation, which operations of feature level 1 lack; empty without dilation."""
     width, height = options.DilationWFactor(), options.DilationHFactor()
     return [] if width == height == 1 else [b.boolean(_NHWC), b.int32(width), b.int32(height)]

@@ -17,7 +17,7 @@ _INT32 = OperandType.TENSOR_INT32
 
 
 def arithmetic(code: OperationType, kind: type[ActivationOptions]) -> Converter:
-    """Two tensors that broadcast, and a fused activation."""
+    """Convert an operator on two tensors that broadcast, with a fused activation."""
 
     def convert(b: OperatorBuilder) -> None:
         b.finish(code, [b.input(0), b.input(1), b.activation(b.options(kind).FusedActivationFunction())])
@@ -26,7 +26,7 @@ def arithmetic(code: OperationType, kind: type[ActivationOptions]) -> Converter:
 
 
 def mul(b: OperatorBuilder) -> None:
-    """MUL. The HAL's output scale must exceed the product of the inputs'; otherwise it multiplies in floats."""
+    """MUL, in floats unless the output scale exceeds the product of the input scales, as the HAL requires."""
     first, second, result = (b.operand(operand) for operand in (b.input(0), b.input(1), b.result()))
     activation = b.activation(b.options(MulOptions).FusedActivationFunction())
     if b.is_quantized(b.result()) and result.scale <= first.scale * second.scale:
@@ -36,7 +36,7 @@ def mul(b: OperatorBuilder) -> None:
 
 
 def div(b: OperatorBuilder) -> None:
-    """DIV of floats. Quotients of integers are truncated in TFLite and floored in the HAL."""
+    """DIV of floats. Quotients of integers are rounded towards zero in TFLite, and down in the HAL."""
     if b.operand(b.input(0)).type == _INT32:
         raise b.unsupported("quotients of integers, truncated", "floats; FLOOR_DIV of integers")
     b.finish_reals(
@@ -45,7 +45,7 @@ def div(b: OperatorBuilder) -> None:
 
 
 def floor_div(b: OperatorBuilder) -> None:
-    """DIV of integers, which floors; FLOOR after one of floats."""
+    """DIV of integers, which rounds down, or DIV and FLOOR of floats."""
     inputs = [b.input(0), b.input(1), b.int32(FusedActivation.NONE)]
     if b.operand(inputs[0]).type == _INT32:
         b.finish(OperationType.DIV, inputs)
@@ -76,7 +76,7 @@ def square(b: OperatorBuilder) -> None:
 
 
 def add_n(b: OperatorBuilder) -> None:
-    """A sum of two tensors or more."""
+    """The sum of two or more tensors."""
     none = b.int32(FusedActivation.NONE)
     operands = b.inputs()
     if len(operands) < 2:
@@ -88,7 +88,7 @@ def add_n(b: OperatorBuilder) -> None:
 
 
 def pairwise(code: OperationType) -> Converter:
-    """Two tensors that broadcast."""
+    """Convert an operator on two tensors that broadcast."""
 
     def convert(b: OperatorBuilder) -> None:
         b.finish(code, [b.input(0), b.input(1)])
@@ -97,7 +97,7 @@ def pairwise(code: OperationType) -> Converter:
 
 
 def pairwise_reals(code: OperationType) -> Converter:
-    """Two tensors that broadcast, in floats."""
+    """Convert an operator on two tensors that broadcast, in floats."""
 
     def convert(b: OperatorBuilder) -> None:
         b.finish_reals(code, [b.reals(0), b.reals(1)])
@@ -106,7 +106,7 @@ def pairwise_reals(code: OperationType) -> Converter:
 
 
 def unary(code: OperationType) -> Converter:
-    """One tensor."""
+    """Convert an operator on one tensor."""
 
     def convert(b: OperatorBuilder) -> None:
         b.finish(code, [b.input(0)])
@@ -115,7 +115,7 @@ def unary(code: OperationType) -> Converter:
 
 
 def unary_reals(code: OperationType) -> Converter:
-    """One tensor, in floats."""
+    """Convert an operator on one tensor, in floats."""
 
     def convert(b: OperatorBuilder) -> None:
         b.finish_reals(code, [b.reals(0)])
@@ -137,7 +137,7 @@ def cos(b: OperatorBuilder) -> None:
 
 
 def select(b: OperatorBuilder) -> None:
-    """SELECT, whose tensors must be of one shape: they are repeated where TFLite does that."""
+    """SELECT, whose tensors must have one shape: they are repeated if TFLite broadcasts them."""
     mask, first, second = (b.input(index) for index in range(3))
     shapes = [b.ranked(operand) for operand in (mask, first, second)]
     if len(set(shapes)) > 1:

@@ -1,4 +1,4 @@
-"""Images resized, and pixels moved between space, depth and batch."""
+"""Resizing of images, and exchanges between space, depth and batch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NHWC = False
 
 
 def resize(code: OperationType, kind: type[ResizeOptions]) -> Converter:
-    """A resize to a constant height and width. The HAL has the width first."""
+    """Convert a resize to a constant height and width. The HAL has the width first."""
 
     def convert(b: OperatorBuilder) -> None:
         options, sizes = b.options(kind), b.integers(1, "size")
@@ -25,7 +25,7 @@ def resize(code: OperationType, kind: type[ResizeOptions]) -> Converter:
 
 
 def depth_space(code: OperationType, kind: type[BlockOptions]) -> Converter:
-    """DEPTH_TO_SPACE or SPACE_TO_DEPTH."""
+    """Convert DEPTH_TO_SPACE or SPACE_TO_DEPTH."""
 
     def convert(b: OperatorBuilder) -> None:
         b.finish(code, [b.input(0), b.int32(b.options(kind).BlockSize())])
@@ -39,7 +39,7 @@ def space_to_batch(b: OperatorBuilder) -> None:
 
 
 def batch_to_space(b: OperatorBuilder) -> None:
-    """BATCH_TO_SPACE_ND of images; a SLICE takes the crops away."""
+    """BATCH_TO_SPACE_ND of images, followed by a SLICE for crops."""
     crops = b.integers(2, "crops")
     if not any(crops):
         b.finish(OperationType.BATCH_TO_SPACE_ND, [b.input(0), b.input(1)])

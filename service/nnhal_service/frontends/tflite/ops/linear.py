@@ -21,7 +21,7 @@ _RANKS = (2, 3, 4)
 
 
 def fully_connected(b: OperatorBuilder) -> None:
-    """FULLY_CONNECTED gives [batch, units]; where the input's axes are to be kept, a RESHAPE follows."""
+    """FULLY_CONNECTED, which gives [batch, units], followed by a RESHAPE if the input's axes are to be kept."""
     options = b.options(FullyConnectedOptions)
     if options.WeightsFormat() != FullyConnectedOptionsWeightsFormat.DEFAULT:
         raise b.unsupported(f"weights of format {options.WeightsFormat()}", "DEFAULT")
@@ -44,7 +44,7 @@ def fully_connected(b: OperatorBuilder) -> None:
 
 
 def batch_matmul(b: OperatorBuilder) -> None:
-    """BATCH_MATMUL, whose batches must be equal: they are repeated where TFLite does that."""
+    """BATCH_MATMUL, whose batches must be equal: they are repeated if TFLite broadcasts them."""
     options = b.options(BatchMatMulOptions)
     operands = [b.input(i) if b.is_quantized(b.input(1 - i)) else b.reals(i) for i in (0, 1)]
     shapes = [b.ranked(operand) for operand in operands]
@@ -58,7 +58,7 @@ def batch_matmul(b: OperatorBuilder) -> None:
 
 
 def _weights_shape(b: OperatorBuilder) -> tuple[int, int]:
-    """[units, size], both known."""
+    """Return the shape of the weights, [units, size]. Raises UnsupportedNode unless both are known."""
     shape = b.source(WEIGHTS).initial_shape if b.constant(WEIGHTS) is not None else b.shape(WEIGHTS)
     if len(shape) != 2 or 0 in shape:
         raise b.unsupported(f"weights of shape {list(shape)}", "[units, size]")
@@ -66,7 +66,7 @@ def _weights_shape(b: OperatorBuilder) -> tuple[int, int]:
 
 
 def _convolve(b: OperatorBuilder, pixels: Dimensions, activation: int, wanted: Dimensions) -> None:
-    """FULLY_CONNECTED has one scale for all weights; a convolution over images of one pixel has one for each unit."""
+    """Finish with a convolution over images of one pixel: FULLY_CONNECTED does not take a scale for each unit."""
     values, channels = b.required(WEIGHTS, "weights"), b.channels(WEIGHTS)
     kernel = b.add_constant(
         OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL,

@@ -51,7 +51,7 @@ def test_fractions_are_dropped() -> None:
 @pytest.mark.parametrize(
     ("given", "wanted", "reason"),
     [
-        (np.int32, np.uint8, "int32 to uint8, where the HAL saturates"),
+        (np.int32, np.uint8, "int32 to uint8, for which the HAL saturates"),
         (np.float32, np.float64, "float32 to float64; supported"),
     ],
 )

@@ -89,7 +89,7 @@ def test_where_along_an_open_axis_is_refused() -> None:
         ["y"],
         element_types={"c": np.bool_},
     )
-    with pytest.raises(UnsupportedNode, match="lengths are open; supported: fixed shapes"):
+    with pytest.raises(UnsupportedNode, match="lengths are unknown; supported: fixed shapes"):
         import_onnx(model, extension=False)
     values = {"c": random(2, 3) > 0, "a": random(2, 3), "b": random(3)}
     check(model, values, shapes={"c": (2, 3), "a": (2, 3)})

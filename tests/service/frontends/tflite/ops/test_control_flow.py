@@ -90,7 +90,7 @@ def test_subgraphs_that_do_not_fit_are_refused() -> None:
     file = TfliteFile()
     x = file.input("x", floats(3))
     other = file.subgraph(*file.operator("RELU", [x], {"y": floats(3)}))
-    with pytest.raises(InvalidModel, match="do not fit where they are used"):
+    with pytest.raises(InvalidModel, match="do not fit their uses"):
         import_tflite(file.build(*choice(file, other, other)))
 
 
