@@ -41,5 +41,5 @@ def import_model(
     try:
         model = ModelProto.FromString(content)
     except DecodeError as error:
-        raise InvalidModel(f"{len(content)} bytes that are no ONNX model and no TFLite model") from error
+        raise InvalidModel(f"{len(content)} bytes that are neither an ONNX nor a TFLite model") from error
     return import_onnx(model, as_one=as_one)

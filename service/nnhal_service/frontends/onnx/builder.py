@@ -92,7 +92,7 @@ class OnnxGraphBuilder:
 
     def _operand(self, name: str, lifetime: OperandLifeTime) -> Operand:
         if name not in self.graph.tensors:
-            raise ValueError(f"the type of '{name}' is not known")
+            raise ValueError(f"the type of '{name}' is unknown")
         info = self.graph.tensors[name]
         if self.extension and self._needs_extension(name, info):
             number = NUMBERS.get(info.element_type, VALUE)
@@ -300,7 +300,7 @@ class NodeBuilder(OperationBuilder):
         shape = self.graph.shape(name)
         added = self.operand(self.builder.operands[name]).dimensions if name in self.builder.operands else ()
         if shape is None and not added:
-            raise self.node.unsupported(f"the rank of '{name}' is not known", "known ranks")
+            raise self.node.unsupported(f"the rank of '{name}' is unknown", "known ranks")
         return added if shape is None or (shape and added) else shape
 
     def _tensor(self, name: str) -> int:

@@ -125,7 +125,7 @@ def _info(graph: OnnxGraph, name: str) -> TensorInfo:
     if values is not None:
         return TensorInfo(values.dtype, values.shape)
     if name not in graph.tensors:
-        raise ValueError(f"the type of '{name}' is not known")
+        raise ValueError(f"the type of '{name}' is unknown")
     return graph.tensors[name]
 
 

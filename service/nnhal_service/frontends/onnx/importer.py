@@ -136,7 +136,7 @@ def _convert(builder: OnnxGraphBuilder, node: OnnxNode) -> None:
     converter = None if node.domain else CONVERTERS.get(node.op_type)
     if converter is None:
         origin = f" of domain {node.domain}" if node.domain else ""
-        raise node.unsupported(f"no operation of the NN HAL does this operator{origin}", ", ".join(sorted(CONVERTERS)))
+        raise node.unsupported(f"the NN HAL has no operation for this operator{origin}", ", ".join(sorted(CONVERTERS)))
     converter.convert(NodeBuilder(builder, node))
 
 

@@ -242,7 +242,7 @@ class OperatorBuilder(OperationBuilder):
         """Return the dimensions of an operand, 0 for an unknown one. Raises UnsupportedNode if the rank is unknown."""
         dimensions = self.operand(operand).dimensions
         if not dimensions:
-            raise self.unsupported(f"the rank of '{self.model.names[operand]}' is not known", "known ranks")
+            raise self.unsupported(f"the rank of '{self.model.names[operand]}' is unknown", "known ranks")
         return dimensions
 
     def tflite_shape(self, index: int) -> Dimensions:

@@ -43,7 +43,7 @@ def import_tflite(content: bytes) -> ImportedModel:
 def _part(graphs: Sequence[TfliteGraph], number: int, subgraphs: SubgraphTable) -> ReferencedSubgraph:
     """Convert a subgraph that an operator refers to."""
     if not 0 <= number < len(graphs):
-        raise InvalidModel(f"an operator refers to subgraph {number}, the file has {len(graphs)}")
+        raise InvalidModel(f"an operator refers to subgraph {number}, the file has {len(graphs)} subgraphs")
     builder = TfliteGraphBuilder(graphs[number], subgraphs, number)
     outputs = _converted(builder)
     return ReferencedSubgraph(builder.model, [builder.operands[index] for index in builder.graph.inputs], outputs)
@@ -69,7 +69,7 @@ def _convert(builder: TfliteGraphBuilder, operator: TfliteOperator) -> None:
         return
     converter = CONVERTERS.get(operator.op_type)
     if converter is None:
-        raise operator.unsupported("no operation of the NN HAL does this operator", ", ".join(sorted(CONVERTERS)))
+        raise operator.unsupported("the NN HAL has no operation for this operator", ", ".join(sorted(CONVERTERS)))
     converter(b)
     missing = [i for i in operator.outputs if i not in builder.operands and i not in builder.folded]
     if missing:
@@ -102,7 +102,7 @@ def _require_sizes(builder: TfliteGraphBuilder) -> None:
         size = byte_size(operand.type, operand.dimensions)
         if size > _MAX_BYTES:
             raise InvalidModel(
-                f"tensor '{name}' of {describe(operand.dimensions)} takes {size} bytes, expected 32 bits"
+                f"tensor '{name}' of {describe(operand.dimensions)} takes {size} bytes, expected at most {_MAX_BYTES}"
             )
 
 

@@ -42,7 +42,7 @@ def read_graphs(content: bytes) -> tuple[TfliteGraph, ...]:
     Raises InvalidModel if the file is malformed.
     """
     if not is_tflite(content):
-        raise InvalidModel(f"no TFLite model: bytes 4 to 8 are {content[4:8]!r}, expected {IDENTIFIER!r}")
+        raise InvalidModel(f"not a TFLite model: bytes 4 to 8 are {content[4:8]!r}, expected {IDENTIFIER!r}")
     try:
         graphs = _Reader(content).graphs()
     except (struct.error, TypeError, ValueError) as error:

@@ -70,7 +70,7 @@ def operand_of(tensor: TfliteTensor, lifetime: OperandLifeTime, dimensions: tupl
     """
     element = element_type(tensor)
     if tensor.code == TensorType.INT4:
-        raise ValueError(f"'{tensor.name}' has elements of INT4 and is no constant, expected INT8")
+        raise ValueError(f"'{tensor.name}' has elements of INT4 and is not a constant, expected INT8")
     found = quantization_of(tensor)
     if found is not None and found.per_channel:
         raise ValueError(f"'{tensor.name}' has a scale for each index along axis {found.axis}, expected one scale")

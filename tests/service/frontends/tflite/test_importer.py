@@ -85,7 +85,7 @@ def test_the_shape_arithmetic_of_an_open_batch_is_done_on_import() -> None:
 
 @pytest.mark.parametrize(
     ("code", "reason"),
-    [("CUMSUM", "no operation of the NN HAL does this operator"), ("MyOperator", "no operation of the NN HAL")],
+    [("CUMSUM", "the NN HAL has no operation for this operator"), ("MyOperator", "the NN HAL has no operation")],
 )
 def test_an_operator_that_the_hal_has_not_is_named(code: str, reason: str) -> None:
     file = TfliteFile()

@@ -51,7 +51,7 @@ def test_types_and_scales(
         (tensor(TensorType.STRING), "has elements of STRING"),
         (tensor(99), "has elements of type 99"),
         (tensor(TensorType.INT16), "no scale"),
-        (tensor(TensorType.INT4, WITH_SCALE), "INT4 and is no constant"),
+        (tensor(TensorType.INT4, WITH_SCALE), "INT4 and is not a constant"),
         (tensor(TensorType.INT8, CHANNELS), "a scale for each index along axis 1"),
     ],
 )

@@ -50,7 +50,7 @@ def _axis(b: NodeBuilder, kernel: Sequence[int], index: int) -> WindowAxis:
     asked = b.attribute("output_shape", None)
     if asked or automatic in ("SAME_UPPER", "SAME_LOWER"):
         if not length:
-            raise b.node.unsupported("its output is asked for, on an axis of unknown length", "fixed shapes, pads")
+            raise b.node.unsupported("output_shape or auto_pad on an axis of unknown length", "fixed shapes, pads")
         wanted = asked[len(asked) - count + index] if asked else length * stride
         total = (length - 1) * stride + extra + kernel[index] - wanted
         less, more = total // 2, total - total // 2

@@ -32,7 +32,7 @@ def gemm(b: NodeBuilder) -> None:
         product = [rows, weights.operand, bias_of(b, None, units, weights), b.activation(FusedActivation.NONE)]
         b.finish(OperationType.ADD, [b.apply(OperationType.FULLY_CONNECTED, product), b.input(2), b.activation()])
     else:
-        raise b.node.unsupported(f"beta {beta} on a C that is no constant bias", "beta 1")
+        raise b.node.unsupported(f"beta {beta} on a C that is not a constant bias", "beta 1")
 
 
 def matmul(b: NodeBuilder) -> None:

@@ -137,7 +137,7 @@ def _average(b: NodeBuilder, window: ImageWindow) -> None:
     """Finish with quantised means in another scale than the input's."""
     shape, source = b.shape(0), b.quantization(0)
     if source is None:
-        raise TypeError("floats need no other scale")
+        raise TypeError("only quantised means may need another scale")
     channels, height, width = shape[1], window.height.size, window.width.size
     ones = np.ones((1, height, width, channels), source.element_type)
     scale = float(np.float32(1 / (height * width)))

@@ -82,7 +82,7 @@ def _reduce(b: NodeBuilder, code: OperationType, operand: int, then: OperationTy
 
 def _arg(b: NodeBuilder, code: OperationType) -> None:
     if b.attribute("select_last_index", 0):
-        raise b.node.unsupported("the last of equal elements is asked for", "the first, select_last_index 0")
+        raise b.node.unsupported("select_last_index 1, the last of equal elements", "select_last_index 0")
     rank = max(1, len(b.shape(0)))
     axis = b.attribute("axis", 0)
     inputs: Sequence[int] = [b.input(0), b.int32(axis + rank if axis < 0 else axis)]

@@ -12,7 +12,7 @@ from nnhal_service.frontends.tflite.builder import OperatorBuilder
 def common_shape(b: OperatorBuilder, *shapes: Dimensions) -> Dimensions:
     """Return the shape that tensors broadcast to. Raises UnsupportedNode if it is unknown or the shapes do not fit."""
     if any(0 in shape for shape in shapes):
-        raise b.unsupported(f"shapes {', '.join(describe(shape) for shape in shapes)} are not known", "known shapes")
+        raise b.unsupported(f"shapes {', '.join(describe(shape) for shape in shapes)} are unknown", "known shapes")
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError as error:

@@ -63,9 +63,11 @@ def written_out(spec: SliceSpec, rank: int) -> AxisSlices:
     """Return the slices of a tensor's axes. Raises ValueError if the entries do not fit the rank, or a stride is 0."""
     count = len(spec.begins)
     if not count == len(spec.ends) == len(spec.strides):
-        raise ValueError(f"{count} begins, {len(spec.ends)} ends and {len(spec.strides)} strides, expected as many")
+        raise ValueError(
+            f"{count} begins, {len(spec.ends)} ends and {len(spec.strides)} strides, expected equal numbers"
+        )
     if 0 in spec.strides:
-        raise ValueError(f"strides {list(spec.strides)}, expected none of 0")
+        raise ValueError(f"strides {list(spec.strides)}, expected no 0")
     slices, named = AxisSlices(), sum(_names_axis(spec, entry) for entry in range(count))
     if spec.ellipsis_mask.bit_count() > 1 or named > rank:
         raise ValueError(f"{named} of {count} entries name axes of a tensor of rank {rank}")

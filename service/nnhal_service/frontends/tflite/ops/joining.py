@@ -51,7 +51,7 @@ def split_v(b: OperatorBuilder) -> None:
     axis = b.axis(b.integer(axis_input, "axis"), len(given))
     sizes = _completed(b.integers(sizes_input, "sizes"), given[axis])
     if len(sizes) != len(b.operator.outputs):
-        raise b.unsupported(f"{len(sizes)} sizes and {len(b.operator.outputs)} outputs", "as many")
+        raise b.unsupported(f"{len(sizes)} sizes and {len(b.operator.outputs)} outputs", "equal numbers")
     if len(set(sizes)) == 1:
         b.add(OperationType.SPLIT, [b.input(tensor), b.int32(axis), b.int32(len(sizes))], b.results())
         return

@@ -41,7 +41,7 @@ def shape(b: OperatorBuilder) -> None:
     """Give the shape of the input, which must be known before execution."""
     given = b.tflite_shape(0)
     if 0 in given:
-        raise b.unsupported("the input's shape is not known before execution", "known shapes")
+        raise b.unsupported("the input's shape is unknown before execution", "known shapes")
     b.fold(np.array(given, b.element_type()))
 
 
