@@ -1,4 +1,4 @@
-"""What becomes of a value on its way: strategies, layers, and reasons."""
+"""The edges of values: strategies, layers and reasons."""
 
 from __future__ import annotations
 

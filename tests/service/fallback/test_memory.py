@@ -1,4 +1,4 @@
-"""Where values lie, and whose memory that is."""
+"""The memory that values lie in: its layout, and its owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The format of a model file: given, or told by the content."""
+"""The format of a model file: given, or recognised by the content."""
 
 from __future__ import annotations
 

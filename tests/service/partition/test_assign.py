@@ -39,7 +39,7 @@ def candidate(
     relaxed: float = 1.0,
     refusals: dict[int, str] | None = None,
 ) -> Candidate:
-    """A device that takes ``time`` for whatever its first input is, but for the ``times`` by type."""
+    """A device with the figure ``time`` for every type of the first input, except those in ``times``."""
     table = {code: time for code in OperandType if code != OperandType.SUBGRAPH} | (times or {})
     performance = tuple(OperandPerformance(code, info(figure)) for code, figure in sorted(table.items()))
     capabilities = Capabilities(info(relaxed), info(relaxed), performance, info(time), info(time))
@@ -87,11 +87,11 @@ def test_the_cpu_wins_a_tie_wherever_it_stands(order: int) -> None:
 
 
 GENERATIONS = {0: 0, 1: 0, 2: 1, 3: 2, 4: 3}
-"""The device generation from which on each of five operations is known."""
+"""The first generation of devices that has each of five operations."""
 
 
 def generations(ratios: list[float]) -> list[Candidate]:
-    """Devices 1.0 to 1.3, each of which takes the operations up to its own generation."""
+    """Devices 1.0 to 1.3, each with the operations of its own and earlier generations."""
     return [
         candidate(f"1.{own}", ratio, refusals={n: "newer" for n, first in GENERATIONS.items() if first > own})
         for own, ratio in enumerate(ratios)

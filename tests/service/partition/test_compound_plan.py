@@ -34,7 +34,7 @@ def plan(model: Model, candidates: Sequence[Candidate], pins: Sequence[Pin] = ()
 
 
 def taking(name: str, model: Model, *types: OperationType, ratio: float = 0.5) -> Candidate:
-    """A device that takes operations of these types, wherever they are."""
+    """A device that takes operations of these types in all subgraphs."""
     refusals, *referenced = (
         {number: "no" for number, operation in enumerate(graph.operations) if operation.type not in types}
         for graph in (model.main, *model.referenced)
@@ -198,7 +198,7 @@ def test_walking_needs_to_know_what_devices_say_of_subgraphs() -> None:
 
 
 def test_models_whose_plan_would_have_no_end_are_refused() -> None:
-    """Each of 20 subgraphs takes the next one twice."""
+    """Each of 20 subgraphs refers to the next one twice."""
     program = Program()
     graphs = [program.graph() for _ in range(20)]
     for number, graph in enumerate(graphs):

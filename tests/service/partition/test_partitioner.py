@@ -42,12 +42,12 @@ def layout(partitioning: Partitioning) -> list[tuple[str, tuple[int, ...]]]:
 
 
 def expensive(source: str | None, destination: str | None, size: int) -> float:
-    """Edges between devices at 100 ns; the client's cost nothing."""
+    """Edges between devices cost 100 ns, edges from and to the client nothing."""
     return 100.0 if source and destination else 0.0
 
 
 CPU = device("cpu_ref", [10] * 6)
-"""Everything on it takes 60 ns."""
+"""The six operations take 60 ns on it."""
 
 
 def test_operations_leave_the_best_device_where_edges_cost_more_than_that_saves() -> None:
@@ -265,7 +265,7 @@ def test_the_report_says_what_a_device_would_take_for_all_whatever_is_pinned() -
 
 
 def adder(**figures: float) -> Candidate:
-    """A device that takes no IF, and all that is in its branches."""
+    """A device that takes everything in the branches of IF, and no IF."""
     return replace(device("npu", [None], refusals={0: "no"}, **figures), referenced=({}, {}))
 
 

@@ -43,7 +43,7 @@ def dimensions_of(model: Model) -> list[tuple[int, ...]]:
 
 
 def split(model: Model, devices: Sequence[str], dimensions: Sequence[Dimensions], order: Sequence[str] = ()) -> Plan:
-    """The plan of an assignment. ``order`` is that of all devices; without it, that in which operations name them."""
+    """The plan of an assignment. ``order`` is the order of all devices, by default that of their first operations."""
     ordered = order or tuple(dict.fromkeys(devices))
     groups = grow(dependencies(model.main), [ordered.index(device) for device in devices])
     return plan_of(model, [(ordered[queue], operations) for queue, operations in groups], dimensions)
@@ -58,7 +58,7 @@ def run(model: Model, inputs: Sequence[Array]) -> list[Array]:
 
 
 def run_plan(model: Model, plan: Plan, inputs: Sequence[Array]) -> list[Array]:
-    """Step by step, each with nothing but the values that it says it needs."""
+    """Run a plan step by step, each with only the values among its inputs."""
     values = dict(zip(model.main.input_indexes, inputs, strict=True))
     for step in plan.steps:
         results = run(step.model, [values[operand] for operand in step.inputs])
@@ -95,7 +95,7 @@ def cases(draw: st.DrawFn) -> Case:
     devices = draw(st.lists(st.sampled_from("abc"), min_size=len(written), max_size=len(written)))
     try:
         split_as_is(model, devices)
-    except StepError:  # what has no inputs or no outputs is no step
+    except StepError:  # a step needs inputs and outputs
         reject()
     return Case(model, tuple(devices))
 

@@ -95,7 +95,7 @@ def quantization_of(tensor: TfliteTensor) -> TfliteQuantization | None:
 
 
 def _require_scales(tensor: TfliteTensor, found: TfliteQuantization) -> None:
-    limits = np.iinfo(element_type(tensor).numpy)  # type: ignore[type-var]
+    limits = np.iinfo(element_type(tensor).numpy.name)
     for scale, zero_point in zip(found.scales, found.zero_points, strict=True):
         if scale <= 0 or not limits.min <= zero_point <= limits.max:
             raise InvalidModel(

@@ -1,4 +1,4 @@
-"""What the HAL has no operation for, as operations of nnhal.onnx, and what cpu_acc and cpu_ref make of them."""
+"""Nodes for which the HAL has no operation, as operations of nnhal.onnx on cpu_acc and cpu_ref."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ X = random(2, 3, 4)
 
 
 def names(imported: ImportedModel) -> list[str]:
-    """The operations: RUN for the extension's."""
+    """The operations by name: RUN for those of the extension."""
     operations = imported.model.main.operations
     return ["RUN" if o.type == OPERATION else OperationType(o.type).name for o in operations]
 
 
 @pytest.fixture(params=["cpu_acc", "cpu_ref"])
 def driver(request: pytest.FixtureRequest) -> Driver:
-    """Each driver that has the extension."""
+    """A driver that has the extension."""
     return CpuAcc(DriverOptions()) if request.param == "cpu_acc" else CpuRef()
 
 
 def check(driver: Driver, model: onnx.ModelProto, inputs: dict[str, Any], as_one: bool = False) -> ImportedModel:
-    """Import a model and see that a driver computes what ONNX's reference evaluator does."""
+    """Import a model, and check that a driver computes the same as ONNX's reference evaluator."""
     imported = import_onnx(model, as_one=as_one)
     assert set(driver.supported_operations(resolved(imported.model))) == {SUPPORTED}
     found = run_extended(driver, imported, inputs)

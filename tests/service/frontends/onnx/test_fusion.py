@@ -1,4 +1,4 @@
-"""Neighbours that become one operation."""
+"""Neighbouring nodes that become one operation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading ONNX models: what is refused, and with which words."""
+"""Reading ONNX models: which are refused, and with which messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole models, and how an imported model goes back to the user's."""
+"""Whole models, and how an imported model relates to the user's model."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ CONSTANTS: dict[str, Any] = {
 
 
 def with_target(*nodes: NodeProto) -> list[NodeProto]:
-    """Reshape of x to a target that begins with what the nodes make of its shape."""
+    """Reshape of x to a target that begins with what the nodes compute from its shape."""
     return [
         make_node("Shape", ["x"], ["s"]),
         *nodes,

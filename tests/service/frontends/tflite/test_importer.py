@@ -1,4 +1,4 @@
-"""The model as a whole: names, inputs and outputs, what is folded."""
+"""Whole models: names, inputs and outputs, and folded operators."""
 
 from __future__ import annotations
 

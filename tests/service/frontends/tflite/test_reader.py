@@ -1,4 +1,4 @@
-"""What a TFLite file must be, and what is read from it."""
+"""Reading TFLite files: what is read, and which files are refused."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_vectors_may_not_be_longer_than_the_file() -> None:
 
 
 def refuses_or_imports(content: bytes) -> None:
-    """What may come of a broken file: a refusal, or a valid model."""
+    """Import a file that may be broken: it must be refused, or give a valid model."""
     try:
         imported = import_tflite(content)
     except FrontendError:

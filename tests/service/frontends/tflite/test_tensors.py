@@ -1,4 +1,4 @@
-"""What the HAL holds for TFLite's tensors."""
+"""TFLite's tensors as HAL operands."""
 
 from __future__ import annotations
 

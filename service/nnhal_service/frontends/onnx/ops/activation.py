@@ -51,7 +51,7 @@ def _bound(b: NodeBuilder, index: int, value: float | None) -> int:
     quantization = b.quantization(0)
     if quantization is None:
         return filled(b, value)
-    limits = np.iinfo(quantization.element_type)  # type: ignore[type-var]
+    limits = np.iinfo(quantization.element_type.name)
     quantized = np.clip(np.rint(value / quantization.scale) + quantization.zero_point, limits.min, limits.max)
     return b.add_constant(
         OPERAND_TYPES[quantization.element_type],

@@ -44,12 +44,8 @@ def leaky_relu(b: NodeBuilder) -> None:
     if quantization is None:
         slope = filled(b, alpha)
     else:
-        zero_point = quantization.zero_point
-        # The integer of the slope is one off the zero point, on the side that is in range.
-        step = 1 if zero_point < np.iinfo(quantization.element_type).max else -1  # type: ignore[type-var]
-        values = np.array([zero_point + step], quantization.element_type)
-        code = OPERAND_TYPES[quantization.element_type]
-        slope = b.add_constant(code, values, scale=float(np.float32(alpha)), zero_point=zero_point)
+        one = np.array([1], quantization.element_type)
+        slope = b.add_constant(OPERAND_TYPES[quantization.element_type], one, scale=float(np.float32(alpha)))
     b.finish(OperationType.PRELU, [b.input(0), slope])
 
 

@@ -78,7 +78,7 @@ def test_where_of_truths_is_logic() -> None:
     imported = import_onnx(model, extension=False)
     assert operations(imported) == ["LOGICAL_AND", "LOGICAL_NOT", "LOGICAL_AND", "LOGICAL_OR"]
     first, second = np.array([True, False]), np.array([True])
-    (result,) = by_cpu_ref(imported, {"c": MASK, "a": first, "b": second})  # ONNX Runtime has it not
+    (result,) = by_cpu_ref(imported, {"c": MASK, "a": first, "b": second})  # ONNX Runtime has no such kernel
     np.testing.assert_array_equal(result, np.where(MASK, first, second))
 
 

@@ -1,4 +1,4 @@
-"""Operators that move values against ONNX Runtime."""
+"""Operators that move values, against ONNX Runtime."""
 
 from __future__ import annotations
 

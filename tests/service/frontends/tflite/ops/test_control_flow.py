@@ -17,7 +17,7 @@ X = random(*SHAPE)
 
 
 def branch(file: TfliteFile, addend: int | None) -> int:
-    """A subgraph that adds a constant to what it is given, or gives it as it is."""
+    """A subgraph that returns its input, or its input plus a constant."""
     x = file.input("x", floats(*SHAPE))
     if addend is None:
         return file.subgraph(x)
