@@ -29,7 +29,7 @@ class WindowAxis:
 
     @property
     def end(self) -> int:
-        """The padding after the image that the windows reach."""
+        """The padding after the image; with ceil_mode up to the end of the last window."""
         return max(0, self.after + self.overhang)
 
 

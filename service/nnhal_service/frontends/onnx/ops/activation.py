@@ -62,7 +62,7 @@ def _bound(b: NodeBuilder, index: int, value: float | None) -> int:
 
 
 def _quantized_clip(form: QuantizedForm) -> bool:
-    """Allow a result in the input's scale with constant bounds."""
+    """Return whether the result has the input's scale and the bounds are constant."""
     known = form.quant8(0) and form.inputs[0] == form.output
     return known and clip_bounds(form.graph, form.node) is not None
 

@@ -80,7 +80,7 @@ def _quantized(form: QuantizedForm) -> bool:
 
 
 def _quantized_mul(form: QuantizedForm) -> bool:
-    """Allow a result whose scale exceeds the product of the inputs' scales, as the HAL requires."""
+    """Return whether the result's scale exceeds the product of the inputs' scales, as the HAL requires."""
     first, second = form.inputs
     if not form.quant8(0, 1) or first is None or second is None:
         return False

@@ -155,7 +155,7 @@ def _keeps_scale(b: NodeBuilder) -> bool:
 
 
 def _quantized_average(form: QuantizedForm) -> bool:
-    """Allow a result in the input's scale, or windows with the same divisor."""
+    """Return whether the result has the input's scale, or all windows have the same divisor."""
     if not form.quant8(0):
         return False
     attributes = form.node.attributes
@@ -174,7 +174,7 @@ def _quantized_global_average(form: QuantizedForm) -> bool:
 
 
 def _quantized_mean(form: QuantizedForm) -> bool:
-    """Allow a result in the input's scale, or means over whole images."""
+    """Return whether the result has the input's scale, or the means are over whole images."""
     if not form.quant8(0):
         return False
     if form.inputs[0] == form.output:

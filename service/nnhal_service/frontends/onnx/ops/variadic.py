@@ -49,12 +49,12 @@ def _chain(b: NodeBuilder, code: OperationType) -> None:
 
 
 def _quantized_pair(form: QuantizedForm) -> bool:
-    """Allow two tensors: an intermediate sum of more would need a scale of its own."""
+    """Return whether there are two tensors: an intermediate sum of more would need a scale of its own."""
     return len(form.node.inputs) == 2 and form.quant8(0, 1)
 
 
 def _quantized_extremum(form: QuantizedForm) -> bool:
-    """Allow two tensors, or any number in one scale, in which nothing is rounded."""
+    """Return whether there are at most two tensors, or any number in one scale, so that nothing is rounded."""
     count = len(form.node.inputs)
     return form.quant8(*range(count)) and (count <= 2 or len({*form.inputs, form.output}) == 1)
 
