@@ -9,7 +9,7 @@ from typing import Protocol
 from nnhal_service.fallback.edges import ALLOCATED, ASHMEM, CLIENT, Edge, Side, connect
 
 
-class Stage(Protocol):
+class StepLike(Protocol):
     """A step of a plan: the device that runs it, and the operands that it reads and writes."""
 
     @property
@@ -63,7 +63,7 @@ PassedValues = Mapping[int, PassedValue]
 
 
 def values_of(
-    steps: Sequence[Stage],
+    steps: Sequence[StepLike],
     sides: Mapping[str, Side],
     inputs: frozenset[int],
     outputs: frozenset[int],

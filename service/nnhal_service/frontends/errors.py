@@ -1,10 +1,10 @@
 """The errors of the front ends.
 
 NnhalError
-└── FrontendError       a user's model that cannot be imported
-    ├── InvalidModel    a model that breaks the rules of its format, or does not fit the given shapes
-    ├── UnsupportedInput an input of the model whose elements the NN HAL has no type for
-    └── UnsupportedNode a node that the NN HAL cannot express
+└── FrontendError         a user's model that cannot be imported
+    ├── InvalidModel      a model that breaks the rules of its format, or does not fit the given shapes
+    ├── UnsupportedInput  an input of the model whose element type the NN HAL lacks
+    └── UnsupportedNode   a node that the NN HAL cannot express
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class InvalidModel(FrontendError):  # noqa: N818 - the base says that it is an e
 
 
 class UnsupportedInput(FrontendError):  # noqa: N818 - as above
-    """An input of the model whose elements the NN HAL has no type for."""
+    """An input of the model whose element type the NN HAL lacks."""
 
 
 class UnsupportedNode(FrontendError):  # noqa: N818 - as above

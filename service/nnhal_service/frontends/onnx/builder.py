@@ -280,13 +280,13 @@ class NodeBuilder(OperationBuilder):
 
     def reshape(self, operand: int, shape: Sequence[int]) -> int:
         """Reshape an operand; one dimension may be unknown."""
-        return self.apply(OperationType.RESHAPE, [operand, self.target(shape)])
+        return self.apply(OperationType.RESHAPE, [operand, self.shape_constant(shape)])
 
     def finish_reshape(self, operand: int, index: int = 0) -> None:
         """Give an operand in the shape of a result of the node."""
-        self.finish(OperationType.RESHAPE, [operand, self.target(self.output_shape(index))], index)
+        self.finish(OperationType.RESHAPE, [operand, self.shape_constant(self.output_shape(index))], index)
 
-    def target(self, shape: Sequence[int]) -> int:
+    def shape_constant(self, shape: Sequence[int]) -> int:
         """Add a shape as RESHAPE's input. Raises UnsupportedNode if more than one dimension is unknown."""
         if list(shape).count(0) > 1:
             raise self.node.unsupported(

@@ -42,14 +42,14 @@ _RANGES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergedNode:
     """A node that stands for two, and the constants that it needs."""
 
     node: OnnxNode
     constants: Mapping[str, Array] = field(default_factory=dict)
 
 
-FusionRule = Callable[[OnnxGraph, OnnxNode, OnnxNode], Merged | None]
+FusionRule = Callable[[OnnxGraph, OnnxNode, OnnxNode], MergedNode | None]
 
 
 def fuse(graph: OnnxGraph) -> OnnxGraph:
@@ -78,7 +78,7 @@ def _apply(graph: OnnxGraph, rule: FusionRule) -> OnnxGraph:
     return replace(graph, nodes=tuple(nodes.values()))
 
 
-def fuse_shape_before(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> Merged | None:
+def fuse_shape_before(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> MergedNode | None:
     """Merge a reshape to more axes than the HAL has, then Transpose, into a Transpose over fewer axes.
 
     Its attribute ``via`` is the shape to which its input is reshaped first.
@@ -89,13 +89,13 @@ def fuse_shape_before(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> Me
     via, perm = _with_joined_axes(shape, second.attributes.get("perm", range(len(shape))[::-1]))
     if len(via) > _MAX_RANK or via.count(0) > 1:
         return None
-    return Merged(replace(second, inputs=first.inputs[:1], attributes={"perm": perm, "via": via}))
+    return MergedNode(replace(second, inputs=first.inputs[:1], attributes={"perm": perm, "via": via}))
 
 
-def fuse_shape_after(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> Merged | None:
+def fuse_shape_after(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> MergedNode | None:
     """Merge a Transpose over fewer axes, then a reshape, into a Transpose that gives the final shape."""
     del graph
-    return Merged(first) if "via" in first.attributes and second.op_type in _SHAPES else None
+    return MergedNode(first) if "via" in first.attributes and second.op_type in _SHAPES else None
 
 
 def _with_joined_axes(shape: Dimensions, perm: Sequence[int]) -> tuple[Dimensions, list[int]]:
@@ -113,7 +113,7 @@ def _with_joined_axes(shape: Dimensions, perm: Sequence[int]) -> tuple[Dimension
     return lengths, [ordered.index(group) for group in groups]
 
 
-def fuse_padding(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> Merged | None:
+def fuse_padding(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> MergedNode | None:
     """Merge Pad with zeros along image axes, then Conv, into a Conv with larger paddings."""
     if first.op_type != "Pad" or second.op_type != "Conv" or second.inputs[0] != first.outputs[0]:
         return None
@@ -133,10 +133,10 @@ def fuse_padding(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> Merged 
         "auto_pad": "NOTSET",
         "pads": [int(a + b) for a, b in zip(own, added, strict=True)],
     }
-    return Merged(replace(second, inputs=(first.inputs[0], *second.inputs[1:]), attributes=attributes))
+    return MergedNode(replace(second, inputs=(first.inputs[0], *second.inputs[1:]), attributes=attributes))
 
 
-def fuse_normalization(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> Merged | None:
+def fuse_normalization(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> MergedNode | None:
     """Merge Conv, then a factor or an addend for each channel or both, into a Conv with other weights."""
     if first.op_type != "Conv" or first.activation:
         return None
@@ -153,7 +153,7 @@ def fuse_normalization(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> M
         (weights * scale.reshape(-1, *[1] * (weights.ndim - 1))).astype(weights.dtype),
         (bias * scale + shift).astype(weights.dtype),
     )
-    return Merged(replace(first, inputs=(first.inputs[0], *names)), dict(zip(names, values, strict=True)))
+    return MergedNode(replace(first, inputs=(first.inputs[0], *names)), dict(zip(names, values, strict=True)))
 
 
 def _factors_after(
@@ -173,7 +173,7 @@ def _factors_after(
     return (ones, values) if second.op_type == "Add" else (values, zeros)
 
 
-def fuse_bias(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> Merged | None:
+def fuse_bias(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> MergedNode | None:
     """Merge MatMul by constant weights [in, out], then Add of a constant [out], into a MatMul with a third input."""
     if first.op_type != "MatMul" or len(first.inputs) != 2 or second.op_type != "Add":
         return None
@@ -181,7 +181,7 @@ def fuse_bias(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> Merged | N
     weights, bias = _constant_shape(graph, first.inputs[1]), _constant_shape(graph, other)
     if weights is None or bias is None or len(weights) != 2 or bias != weights[1:]:
         return None
-    return Merged(replace(first, inputs=(*first.inputs, other)))
+    return MergedNode(replace(first, inputs=(*first.inputs, other)))
 
 
 def _constant_shape(graph: OnnxGraph, name: str) -> Dimensions | None:
@@ -194,7 +194,7 @@ def _constant_shape(graph: OnnxGraph, name: str) -> Dimensions | None:
     return _constant_shape(graph, producer.inputs[0])
 
 
-def fuse_activation(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> Merged | None:
+def fuse_activation(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> MergedNode | None:
     """Merge an operation that takes an activation, then Relu or a Clip to the range of one, into the operation."""
     if first.op_type not in _TAKE_ACTIVATION or first.activation or len(first.outputs) > 1:
         return None
@@ -204,7 +204,7 @@ def fuse_activation(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> Merg
     if info is None or info.element_type.kind != "f":
         return None
     activation = activation_of(graph, second)
-    return None if activation is None else Merged(replace(first, activation=activation))
+    return None if activation is None else MergedNode(replace(first, activation=activation))
 
 
 def activation_of(graph: OnnxGraph, node: OnnxNode) -> FusedActivation | None:

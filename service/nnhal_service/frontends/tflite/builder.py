@@ -284,13 +284,13 @@ class OperatorBuilder(OperationBuilder):
 
     def reshape(self, operand: int, shape: Sequence[int]) -> int:
         """Reshape an operand; one dimension may be unknown."""
-        return self.apply(OperationType.RESHAPE, [operand, self.wanted(shape)])
+        return self.apply(OperationType.RESHAPE, [operand, self.shape_constant(shape)])
 
     def finish_reshape(self, operand: int, shape: Sequence[int], output: int = 0) -> None:
         """Give an operand in another shape."""
-        self.add(OperationType.RESHAPE, [operand, self.wanted(shape)], [self.result(output)])
+        self.add(OperationType.RESHAPE, [operand, self.shape_constant(shape)], [self.result(output)])
 
-    def wanted(self, shape: Sequence[int]) -> int:
+    def shape_constant(self, shape: Sequence[int]) -> int:
         """Add a shape as RESHAPE's input. Raises UnsupportedNode if more than one dimension is unknown."""
         if list(shape).count(0) > 1:
             raise self.unsupported(f"shape {describe(shape)} has more than one unknown dimension", "at most one")

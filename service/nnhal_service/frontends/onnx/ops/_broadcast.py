@@ -52,7 +52,7 @@ def repetition(
         # TILE does not take booleans. A disjunction with false broadcasts them.
         return OperationType.LOGICAL_OR, [operand, b.add_constant(_BOOL, np.zeros(multiples, np.bool_))]
     if longer:
-        inputs = [operand, b.target(aligned)]
+        inputs = [operand, b.shape_constant(aligned)]
         if not any(repeated):
             return OperationType.RESHAPE, inputs
         operand = b.apply(OperationType.RESHAPE, inputs)

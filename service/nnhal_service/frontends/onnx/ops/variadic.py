@@ -23,7 +23,7 @@ def total(b: NodeBuilder) -> None:
     """The sum of the tensors."""
     value, *others = [b.input(index) for index in range(len(b.node.inputs))]
     if not others:
-        b.finish_activated(OperationType.RESHAPE, [value, b.target(b.output_shape())])
+        b.finish_activated(OperationType.RESHAPE, [value, b.shape_constant(b.output_shape())])
         return
     for other in others[:-1]:
         value = b.apply(OperationType.ADD, [value, other, b.int32(0)])
