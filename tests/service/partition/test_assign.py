@@ -99,13 +99,13 @@ def generations(ratios: list[float]) -> list[Candidate]:
 
 
 @pytest.mark.contract("PT-04")
-def test_the_newest_device_takes_all_where_it_is_the_cheapest() -> None:
+def test_the_newest_device_takes_all_if_it_is_the_cheapest() -> None:
     model = graph_of([[0, 1], [0, 1], [0, 1], [2, 3], [2]], inputs=2)
     assert assign(model, [()] * 5, generations([0.9, 0.8, 0.7, 0.6])) == ("1.3",) * 5
 
 
 @pytest.mark.contract("PT-05")
-def test_each_operation_goes_to_the_oldest_device_that_has_it_where_that_is_the_cheapest() -> None:
+def test_each_operation_goes_to_the_oldest_device_that_has_it_if_that_is_the_cheapest() -> None:
     model = graph_of([[0, 1], [0, 1], [0, 1], [2, 3], [2]], inputs=2)
     assert assign(model, [()] * 5, generations([0.6, 0.7, 0.8, 0.9])) == ("1.0", "1.0", "1.1", "1.2", "1.3")
 
@@ -242,7 +242,7 @@ def test_an_operation_of_an_extension_is_pinned_by_name_only() -> None:
 
 
 @pytest.mark.contract("PT-13")
-def test_an_operation_that_nobody_takes_is_an_error_with_what_every_device_said() -> None:
+def test_an_operation_that_no_device_takes_is_an_error_with_what_every_device_said() -> None:
     candidates = [
         candidate("npu", refusals={1: "DTYPE: got TENSOR_FLOAT32, allowed quant8"}),
         candidate("gpu", refusals={1: "RANK: got 5, allowed 4"}),

@@ -100,7 +100,7 @@ def test_control_flow_that_a_device_takes_with_all_that_is_inside_goes_there_as_
 @pytest.mark.parametrize("otherwise", [(1,), (0,)])
 @pytest.mark.parametrize("inner", [(1,), (0,)])
 @pytest.mark.parametrize("result", [(1,), (0,)])
-def test_an_if_is_for_the_cpu_as_it_is_where_any_of_its_operands_is_of_unknown_size(
+def test_an_if_is_for_the_cpu_as_it_is_if_any_of_its_operands_is_of_unknown_size(
     then: Dimensions, otherwise: Dimensions, inner: Dimensions, result: Dimensions
 ) -> None:
     model = branches(then, otherwise, inner, result)
@@ -114,7 +114,7 @@ def test_an_if_is_for_the_cpu_as_it_is_where_any_of_its_operands_is_of_unknown_s
 @pytest.mark.parametrize("condition_input", [(1,), (0,)])
 @pytest.mark.parametrize("body_input", [(1,), (0,)])
 @pytest.mark.parametrize("body", [(1,), (0,), ()])
-def test_a_while_is_for_the_cpu_as_it_is_where_any_of_its_operands_is_of_unknown_size(
+def test_a_while_is_for_the_cpu_as_it_is_if_any_of_its_operands_is_of_unknown_size(
     start: Dimensions, condition_input: Dimensions, body_input: Dimensions, body: Dimensions
 ) -> None:
     model = counting_loop(start, condition_input, body_input, body)

@@ -182,7 +182,7 @@ def test_what_was_left_out_for_want_of_width_bounds_what_could_be() -> None:
     assert narrow.lower_bound_ns <= exact <= cost_of(problem, narrow.groups).total_ns
 
 
-def test_it_finds_nothing_where_the_limit_is_the_optimum() -> None:
+def test_it_finds_nothing_if_the_limit_is_the_optimum() -> None:
     problem = figures_of(*made_up(Random(5), chain_of(8), devices=2))
     best = search(problem, inf)
     assert best.groups is not None

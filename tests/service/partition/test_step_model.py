@@ -302,7 +302,7 @@ def test_what_reads_constants_only_is_no_step_of_its_own() -> None:
 
 
 @pytest.mark.contract("PT-18")
-def test_what_nobody_reads_is_no_step_of_its_own() -> None:
+def test_what_nothing_reads_is_no_step_of_its_own() -> None:
     recipe = Recipe()
     a = recipe.input(F32, (2,))
     recipe.operation(OperationType.RELU, [a], Operand(F32, (2,)))

@@ -66,7 +66,7 @@ def test_dimensions_may_depend_on_the_data(driver: Driver) -> None:
         check(driver, model, {"x": values.astype(np.float32)})
 
 
-def test_what_the_hal_computes_after_open_dimensions_has_them_too(driver: Driver) -> None:
+def test_what_the_hal_computes_after_unknown_dimensions_has_them_too(driver: Driver) -> None:
     nodes = [helper.make_node("Compress", ["x", "c"], ["p"], axis=0), helper.make_node("Relu", ["p"], ["y"])]
     model = onnx_model(nodes, {"x": [4, 3], "c": [4]}, ["y"], element_types={"c": np.bool_})
     inputs = {"x": random(4, 3), "c": np.array([True, False, True, True])}
@@ -181,7 +181,7 @@ def test_a_whole_model_can_be_one_operation(driver: Driver) -> None:
     assert not messages(imported)[0].graph.initializer, "constants are operands"
 
 
-def test_an_operator_that_nobody_has_is_refused_with_the_reason(driver: Driver) -> None:
+def test_an_operator_that_no_device_has_is_refused_with_the_reason(driver: Driver) -> None:
     model = onnx_model([helper.make_node("Nonsense", ["x"], ["y"], domain="com.example")], {"x": [2]}, [])
     model.graph.output.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, [2]))
     (answer,) = driver.supported_operations(resolved(import_onnx(model).model))

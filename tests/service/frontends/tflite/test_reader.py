@@ -83,7 +83,7 @@ def test_options_of_another_operator_are_refused() -> None:
         import_tflite(node.file())
 
 
-def test_lengths_that_may_change_are_open_and_begin_as_the_file_says() -> None:
+def test_lengths_that_may_change_are_unknown_and_begin_as_the_file_says() -> None:
     file = TfliteFile()
     x = file.input("x", Spec([1, 4], signature=[-1, 4]))
     (graph,) = read_graphs(file.build(*file.operator("RELU", [x], {"y": floats(1, 4)})))

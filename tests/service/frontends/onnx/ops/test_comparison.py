@@ -82,7 +82,7 @@ def test_where_of_truths_is_logic() -> None:
     np.testing.assert_array_equal(result, np.where(MASK, first, second))
 
 
-def test_where_along_an_open_axis_is_refused() -> None:
+def test_where_along_an_unknown_dimension_is_refused() -> None:
     model = onnx_model(
         [make_node("Where", ["c", "a", "b"], ["y"])],
         {"c": ["N", 3], "a": ["N", 3], "b": [3]},
