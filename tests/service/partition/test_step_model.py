@@ -22,17 +22,14 @@ from nnhal.types import (
     OperationType,
     Subgraph,
 )
-from nnhal.types.layout import Dimensions
 from nnhal.validation import validate_model
 from nnhal_devices.cpu_ref.interpreter import Interpreter
 from nnhal_devices.driver import Control
 from nnhal_service.partition import Plan, Step, StepError
-from nnhal_service.partition.grow import dependencies, grow
-from nnhal_service.partition.step_model import plan_of
 from tests.support.additions import ELEMENTS, addition_model, addition_of_constant
 from tests.support.models import Recipe
 from tests.support.mutations import with_main, with_operand
-from tests.support.planning import graph_of
+from tests.support.planning import graph_of, split
 
 F32 = OperandType.TENSOR_FLOAT32
 INPUT, OUTPUT = OperandLifeTime.SUBGRAPH_INPUT, OperandLifeTime.SUBGRAPH_OUTPUT
@@ -40,13 +37,6 @@ INPUT, OUTPUT = OperandLifeTime.SUBGRAPH_INPUT, OperandLifeTime.SUBGRAPH_OUTPUT
 
 def dimensions_of(model: Model) -> list[tuple[int, ...]]:
     return [operand.dimensions for operand in model.main.operands]
-
-
-def split(model: Model, devices: Sequence[str], dimensions: Sequence[Dimensions], order: Sequence[str] = ()) -> Plan:
-    """The plan of an assignment. ``order`` is the order of all devices, by default that of their first operations."""
-    ordered = order or tuple(dict.fromkeys(devices))
-    groups = grow(dependencies(model.main), [ordered.index(device) for device in devices])
-    return plan_of(model, [(ordered[queue], operations) for queue, operations in groups], dimensions)
 
 
 def split_as_is(model: Model, devices: Sequence[str]) -> Plan:
