@@ -17,6 +17,7 @@ from nnhal.types import (
     DataLocation,
     ErrorStatus,
     ExecutionConfig,
+    ExecutionPreference,
     Model,
     Operand,
     OperationType,
@@ -25,7 +26,9 @@ from nnhal.types import (
     RequestArgument,
 )
 from nnhal.types.layout import Dimensions
-from nnhal_service.partition.assign import Candidate, assign
+from nnhal_service.partition import Candidate
+from nnhal_service.partition.assign import best_devices
+from nnhal_service.partition.support import CPU
 from tests.support.entry_points import ENTRY_POINTS, PLAIN, EntryPoint, Target, synchronously
 from tests.support.subgraphs import B8, I32, INT32, Program
 from tests.support.wire import WireDevice
@@ -122,7 +125,7 @@ def test_control_flow_of_unknown_size_is_for_the_cpu_of_the_framework(
     with RemoteDevice(cpu_acc, "test") as accelerator:
         assert accelerator.supported_operations(model) == [False]
         candidates = [candidate(remote, model) for remote in (accelerator, device)]
-    assert assign(model, [()], candidates) == ("cpu_ref",)
+    assert best_devices(model, [()], candidates, (), CPU, ExecutionPreference.FAST_SINGLE_ANSWER) == ("cpu_ref",)
 
     memory = create_ashmem(64)
     pool = open_pool(memory, writable=True)

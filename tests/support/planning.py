@@ -18,8 +18,11 @@ from nnhal.types import (
     PerformanceInfo,
     Subgraph,
 )
-from nnhal_service.partition import Candidate, EdgeNs, Task
+from nnhal.types.layout import Dimensions
+from nnhal_service.partition import Candidate, EdgeNs, Plan, Task
+from nnhal_service.partition.grow import dependencies, grow
 from nnhal_service.partition.problem import Problem, problem_of
+from nnhal_service.partition.step_model import plan_of
 
 F32 = OperandType.TENSOR_FLOAT32
 
@@ -75,6 +78,13 @@ def repeated_block(blocks: int) -> Model:
         reads += [*branches, [first, first + 2, first + 5, first + 7], [first + 8, source]]
         source = first + 9
     return graph_of(reads)
+
+
+def split(model: Model, devices: Sequence[str], dimensions: Sequence[Dimensions], order: Sequence[str] = ()) -> Plan:
+    """The plan of an assignment. ``order`` is the order of all devices, by default that of their first operations."""
+    ordered = order or tuple(dict.fromkeys(devices))
+    groups = grow(dependencies(model.main), [ordered.index(device) for device in devices])
+    return plan_of(model, [(ordered[queue], operations) for queue, operations in groups], dimensions)
 
 
 def device(

@@ -1,9 +1,9 @@
-"""Zero-copy fallback: in what memory values pass between devices, and what has to be copied after all."""
+"""Zero-copy fallback: the memory in which values pass between devices, and the copies that remain necessary."""
 
 from nnhal_service.fallback.edges import CLIENT, Edge, EdgeStrategy, Layer, Side, connect, edge_ns
-from nnhal_service.fallback.memory import FallbackLayout, Placement, lay_out
+from nnhal_service.fallback.memory import FallbackLayout, MemoryPlacement, lay_out
 from nnhal_service.fallback.memory_manager import FallbackMemory, FallbackMemoryManager
-from nnhal_service.fallback.values import Value, Values, values_of
+from nnhal_service.fallback.values import PassedValue, PassedValues, values_of
 
 __all__ = [
     "CLIENT",
@@ -13,10 +13,10 @@ __all__ = [
     "FallbackMemory",
     "FallbackMemoryManager",
     "Layer",
-    "Placement",
+    "MemoryPlacement",
+    "PassedValue",
+    "PassedValues",
     "Side",
-    "Value",
-    "Values",
     "connect",
     "edge_ns",
     "lay_out",

@@ -1,8 +1,8 @@
-"""How a value gets from one device to another: the edges of a plan, their strategies and their layers.
+"""The edges of a plan, by which values get from one device to another.
 
-The strategies and the layers are Arm NN's. An edge is directly compatible where both of its ends are on one device; it
-is an export where the source can leave its result in a kind of memory that the destination imports; else it is a copy,
-which the host of a device makes when it stages.
+The strategies and the layers are Arm NN's. An edge is directly compatible if both of its ends are on one device, and an
+export if the source can leave its result in a kind of memory that the destination imports. Otherwise it is a copy,
+which the host of a device makes by staging.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ASHMEM = "ashmem"
 HARDWARE_BUFFER_BLOB = "hardware_buffer_blob"
 MMAP_FD = "mmap_fd"
 ALLOCATED = (ASHMEM, HARDWARE_BUFFER_BLOB)
-"""Kinds of memory that the framework allocates for values between steps, the preferred first."""
+"""Kinds of memory that the framework allocates for values between steps, in the order of preference."""
 _ALL_KINDS = frozenset({ASHMEM, HARDWARE_BUFFER_BLOB, MMAP_FD})
 
 
@@ -34,7 +34,7 @@ class EdgeStrategy(Enum):
 
 
 class Layer(Enum):
-    """What is inserted into the plan for an edge. FallbackImport: memory that is allocated for both sides."""
+    """The layer of an edge. FallbackImport means memory that the framework allocates for both sides."""
 
     NONE = ""
     MEM_COPY = "MemCopy"
@@ -44,22 +44,24 @@ class Layer(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One end of an edge: a device, or the client's own memory, which takes and gives any kind.
-
-    ``imports`` and ``exports`` are kinds of memory that it uses as they are.
-    """
+    """One end of an edge: a device, or the client's own memory, which imports and exports every kind."""
 
     name: str
     imports: frozenset[str] = _ALL_KINDS
+    """Kinds of memory from which it reads in place."""
     exports: frozenset[str] = _ALL_KINDS
+    """Kinds of memory into which it writes in place."""
     alignment: int = 1
+    """Bytes."""
     is_asynchronous: bool = False
+    """Whether results are visible only after a sync."""
     needs_fallback_memory: bool = False
+    """Whether the framework allocates the memory that it imports."""
     costs: TransferCosts = _FREE
 
     @classmethod
     def of(cls, name: str, description: DeviceDescription) -> Side:
-        """A device, by the first of its tensor handle factories that imports; without one everything is copied."""
+        """Return a device's side by its first tensor handle factory that imports; without one all values are copied."""
         importing = next((f for f in description.tensor_handle_factories if f.imports), None)
         factory = importing or TensorHandleFactory("", frozenset(), frozenset(), True, 1, False)
         return cls(
@@ -78,36 +80,37 @@ CLIENT = Side("client")
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """One use of a value.
-
-    ``kind`` is the memory that it lies in. ``copied_out`` are the bytes that the source's host copies for this use, and
-    ``copied_in`` those that the destination's does. ``sync`` says that the source has to make its results visible
-    before, and ``reason`` is one sentence.
-    """
+    """One use of a value."""
 
     source: str
     destination: str
     strategy: EdgeStrategy
     layer: Layer
     kind: str
+    """The kind of memory that the value lies in."""
     bytes: int
     copied_out: int
+    """Bytes that the source's host copies for this use."""
     copied_in: int
+    """Bytes that the destination's host copies for this use."""
     alignment: int
+    """Bytes."""
     sync: bool
+    """Whether the source has to make its results visible first."""
     reason: str
+    """Why the edge has this strategy, in one sentence."""
 
     @property
     def copied_bytes(self) -> int:
-        """What is copied for this use."""
+        """Bytes that are copied for this use."""
         return self.copied_out + self.copied_in
 
 
 def connect(source: Side, destinations: Sequence[Side], size: int, kinds: Sequence[str] = ALLOCATED) -> list[Edge]:
-    """The edges of a value of ``size`` bytes, one for each destination, in the kind of memory that takes least copying.
+    """Return the edges of a value of ``size`` bytes, one for each destination.
 
-    ``kinds`` are those that it may lie in, the preferred first. What the source's host copies, it copies once: that
-    counts at the first edge.
+    The value lies in the kind of memory that takes the fewest copies, of ``kinds`` in the order of preference. If the
+    source's host copies it, it does so once, which counts at the first edge.
     """
 
     def copies(kind: str) -> int:
@@ -118,7 +121,7 @@ def connect(source: Side, destinations: Sequence[Side], size: int, kinds: Sequen
 
 
 def edge_ns(sides: Mapping[str, Side]) -> Callable[[str | None, str | None, int], float]:
-    """What passing a value costs by the cost models: (source, destination, bytes) -> ns. None is the client."""
+    """Return the modelled cost of passing a value: (source, destination, bytes) -> ns. None is the client."""
 
     def cost(source: str | None, destination: str | None, size: int) -> float:
         first = CLIENT if source is None else sides[source]

@@ -1,4 +1,4 @@
-"""Where the values between steps lie: one arena for each kind of memory, with static offsets."""
+"""Lay out the values between steps: one arena for each kind of memory, with static offsets."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from math import lcm
 
 from nnhal.memory import Lifetime, plan_arena
-from nnhal_service.fallback.values import Value
+from nnhal_service.fallback.values import PassedValue
 
 _LEAST_ALIGNMENT = 64
-"""Bytes; what the HAL recommends for arguments."""
+"""Bytes, as the HAL recommends for arguments."""
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class MemoryPlacement:
     """The kind of a value's memory, and its offset in the arena of that kind."""
 
     kind: str
@@ -23,9 +23,9 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class FallbackLayout:
-    """The placements of all values, by operand, and the bytes of each arena, by kind."""
+    """The places of all values, by operand, and the size of each arena in bytes, by kind."""
 
-    placements: Mapping[int, Placement]
+    placements: Mapping[int, MemoryPlacement]
     sizes: Mapping[str, int]
 
     @property
@@ -34,13 +34,13 @@ class FallbackLayout:
         return sum(self.sizes.values())
 
 
-def lay_out(values: Sequence[Value], align: bool = True) -> FallbackLayout:
-    """Place values so that those which never live at the same time share bytes.
+def lay_out(values: Sequence[PassedValue], align: bool = True) -> FallbackLayout:
+    """Lay out values so that those which never live at the same time share bytes.
 
-    Each is aligned to the least common multiple of what its devices need; with ``align`` off to single bytes, which
-    tells what alignment costs.
+    Each value is aligned to the least common multiple of what its devices need. Without ``align`` none is aligned,
+    which shows the cost of alignment.
     """
-    placements: dict[int, Placement] = {}
+    placements: dict[int, MemoryPlacement] = {}
     sizes: dict[str, int] = {}
     for kind in sorted({value.kind for value in values}):
         own = [value for value in values if value.kind == kind]
@@ -49,5 +49,5 @@ def lay_out(values: Sequence[Value], align: bool = True) -> FallbackLayout:
         ]
         offsets, size = plan_arena(lifetimes, _LEAST_ALIGNMENT if align else 1)
         sizes[kind] = size
-        placements |= {v.operand: Placement(kind, offset) for v, offset in zip(own, offsets, strict=True)}
+        placements |= {v.operand: MemoryPlacement(kind, offset) for v, offset in zip(own, offsets, strict=True)}
     return FallbackLayout(placements, sizes)

@@ -1,4 +1,4 @@
-"""Fallback memory of one loaded network: allocated when first needed, used again, and freed when it is unloaded."""
+"""The fallback memory of a loaded network: allocated on first use, reused, and freed when the network is unloaded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nnhal_service.fallback.edges import ASHMEM, HARDWARE_BUFFER_BLOB
 from nnhal_service.fallback.memory import FallbackLayout
 
 _ALLOCATORS: Mapping[str, Callable[[int], Memory]] = {ASHMEM: create_ashmem, HARDWARE_BUFFER_BLOB: create_blob}
-"""Malloc-like and dma-buf-like memory. Mappings begin at a page, so that offsets alone make alignment."""
+"""Malloc-like and dma-buf-like memory. Mappings begin at a page, so that alignment of the offsets is enough."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,7 +24,7 @@ class FallbackMemory:
 
 
 class FallbackMemoryManager:
-    """Safe to use from several threads. As many instances exist as contexts were in use at the same time."""
+    """Hands out instances of a layout's memory: as many exist as contexts were in use at once. Thread-safe."""
 
     def __init__(self, layout: FallbackLayout) -> None:
         self.layout = layout
@@ -38,7 +38,10 @@ class FallbackMemoryManager:
         return self._allocated * self.layout.total_bytes
 
     def acquire(self) -> FallbackMemory:
-        """An instance that nobody uses. Raises DEVICE_UNAVAILABLE once unloaded, OSError where there is no memory."""
+        """Return an instance that is not in use.
+
+        Raises HalError(DEVICE_UNAVAILABLE) if the model has been unloaded, OSError if memory cannot be allocated.
+        """
         with self._lock:
             if self._free is None:
                 raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the model has been unloaded")
@@ -53,7 +56,7 @@ class FallbackMemoryManager:
             raise
 
     def release(self, memory: FallbackMemory, is_done: bool = True) -> None:
-        """Give an instance back. Unless all devices are done with it, nobody gets it again."""
+        """Give an instance back. It is reused only if all devices are done with it."""
         with self._lock:
             if self._free is None or not is_done:
                 self._allocated -= 1
@@ -61,7 +64,7 @@ class FallbackMemoryManager:
                 self._free.append(memory)
 
     def close(self) -> None:
-        """Free what is not in use, and what is when it comes back; harmless when repeated."""
+        """Free the instances: those in use when they are given back, the others now. Idempotent."""
         with self._lock:
             free, self._free = self._free or [], None
             self._allocated -= len(free)

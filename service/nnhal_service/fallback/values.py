@@ -9,12 +9,12 @@ from typing import Protocol
 from nnhal_service.fallback.edges import ALLOCATED, ASHMEM, CLIENT, Edge, Side, connect
 
 
-class Stage(Protocol):
+class StepLike(Protocol):
     """A step of a plan: the device that runs it, and the operands that it reads and writes."""
 
     @property
     def device(self) -> str:
-        """By name."""
+        """The name of the device."""
         ...
 
     @property
@@ -29,21 +29,23 @@ class Stage(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
-    """A value with its edges.
-
-    ``writer`` is the step that writes it, ``destinations`` are those that read it, one for each edge; None is the
-    client. It lives from step ``first`` to step ``last``. ``is_ours`` says that the framework allocates its memory.
-    """
+class PassedValue:
+    """A value that passes between steps or to or from the client, with its edges."""
 
     operand: int
     size: int
+    """Bytes."""
     writer: int | None
+    """The step that writes it; None is the client."""
     first: int
+    """The first step at which it lives."""
     last: int
+    """The last step at which it lives."""
     destinations: tuple[int | None, ...]
+    """The step that reads it, for each edge; None is the client."""
     edges: tuple[Edge, ...]
     is_ours: bool
+    """Whether the framework allocates its memory."""
 
     @property
     def kind(self) -> str:
@@ -52,23 +54,23 @@ class Value:
 
     @property
     def needs_sync(self) -> bool:
-        """Whether its source has to make it visible to somebody."""
+        """Whether its source has to make it visible to a reader."""
         return any(edge.sync for edge in self.edges)
 
 
-Values = Mapping[int, Value]
+PassedValues = Mapping[int, PassedValue]
 """By operand of the source model."""
 
 
 def values_of(
-    steps: Sequence[Stage],
+    steps: Sequence[StepLike],
     sides: Mapping[str, Side],
     inputs: frozenset[int],
     outputs: frozenset[int],
     size_of: Callable[[int], int],
     client_kind: str = ASHMEM,
-) -> Values:
-    """The values of a plan. ``inputs`` and ``outputs`` are the model's own, in the client's memory."""
+) -> PassedValues:
+    """Return the values of a plan. ``inputs`` and ``outputs`` are the model's own, in the client's memory."""
     written = {operand: number for number, step in enumerate(steps) for operand in step.outputs}
     readers: dict[int, list[int | None]] = {operand: [] for operand in (*inputs, *written)}
     for number, step in enumerate(steps):
@@ -91,5 +93,5 @@ def values_of(
         kinds = ALLOCATED if is_ours else (client_kind,)
         edges = connect(side(first), [side(step) for step in uses], size, kinds)
         last = max((step for step in uses if step is not None), default=first or 0)
-        found[operand] = Value(operand, size, first, first or 0, last, tuple(uses), tuple(edges), is_ours)
+        found[operand] = PassedValue(operand, size, first, first or 0, last, tuple(uses), tuple(edges), is_ours)
     return found

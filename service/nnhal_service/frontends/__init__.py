@@ -1,4 +1,4 @@
-"""What turns users' models into HAL models: one package for each format, all with an ImportedModel as the result."""
+"""Import users' models as HAL models: a package for each format, each of which makes an ImportedModel."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def import_model(
     format: ModelFormat | None = None,  # noqa: A002 - the proto's word
     as_one: bool = False,
 ) -> ImportedModel:
-    """A HAL model for a model file. Without a format the content tells it.
+    """Import a model file. Without ``format``, the format follows from the content.
 
-    ``as_one`` makes an ONNX model one operation of the extension nnhal.onnx; it changes nothing for others. Raises
-    FrontendError: InvalidModel where the file is not what its format asks for, UnsupportedNode or UnsupportedInput
-    where the NN HAL cannot express the model.
+    ``as_one`` makes an ONNX model one operation of the extension nnhal.onnx; it has no effect on other formats. Raises
+    FrontendError: InvalidModel if the file breaks the rules of its format, UnsupportedNode or UnsupportedInput if the
+    NN HAL cannot express the model.
     """
     if format is None:
         format = ModelFormat.TFLITE if is_tflite(content) else ModelFormat.ONNX  # noqa: A001
@@ -41,5 +41,5 @@ def import_model(
     try:
         model = ModelProto.FromString(content)
     except DecodeError as error:
-        raise InvalidModel(f"{len(content)} bytes that are no ONNX model and no TFLite model") from error
+        raise InvalidModel(f"{len(content)} bytes that are neither an ONNX nor a TFLite model") from error
     return import_onnx(model, as_one=as_one)

@@ -1,4 +1,4 @@
-"""Building a HAL model operand by operand. Every operation is checked as it is added."""
+"""Build a HAL model operand by operand. Every operation is checked when it is added."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ from nnhal.types.layout import ELEMENT_TYPES, combine, describe, is_extension
 MAX_INLINE_BYTES = 128
 """Larger constants lie in the model's pool."""
 POOL_ALIGNMENT = 64
+"""Bytes."""
 
 
 @dataclass(slots=True)
 class ModelBuilder:
-    """A subgraph in the making, main or another. Equal constants become one operand."""
+    """Builds a subgraph, main or a referenced one. Equal constants become one operand."""
 
     operands: list[Operand] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
@@ -44,7 +45,7 @@ class ModelBuilder:
     _known: dict[tuple[Operand, bytes], int] = field(default_factory=dict)
 
     def add(self, operand: Operand, name: str = "") -> int:
-        """A new operand that is no constant; its index."""
+        """Add an operand other than a constant, and return its index."""
         self.operands.append(operand)
         self.names.append(name)
         return len(self.operands) - 1
@@ -58,7 +59,10 @@ class ModelBuilder:
         channels: ChannelQuant | None = None,
         name: str = "",
     ) -> int:
-        """A constant operand and its index. Scalars are 0-d arrays. ``values`` may be copied as late as in build."""
+        """Add a constant operand, and return its index. Scalars are 0-d arrays.
+
+        ``values`` must not change before ``build``, which may be the first to copy them.
+        """
         stored = np.ascontiguousarray(values, ELEMENT_TYPES.get(code, values.dtype)).reshape(values.shape)
         operand = Operand(
             code, values.shape, scale, zero_point, OperandLifeTime.CONSTANT_COPY, DataLocation(), channels
@@ -70,9 +74,9 @@ class ModelBuilder:
         return self._known[key]
 
     def operation(self, code: OperationType, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """A new operation, whose outputs' dimensions are completed by what follows from its inputs.
+        """Add an operation, and complete the dimensions of its outputs from its inputs.
 
-        Raises HalError(INVALID_ARGUMENT) where the operation does not take such operands.
+        Raises HalError(INVALID_ARGUMENT) if the operation does not take such operands.
         """
         operation = Operation(code, tuple(inputs), tuple(outputs))
         context = OperationContext(
@@ -91,8 +95,8 @@ class ModelBuilder:
             self._complete(context.place, index, dimensions)
         self.operations.append(operation)
 
-    def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """A new operation of the extension nnhal.onnx."""
+    def extension_operation(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """Add an operation of the extension nnhal.onnx."""
         self.operations.append(Operation(OPERATION, tuple(inputs), tuple(outputs)))
 
     def _complete(self, place: str, index: int, dimensions: tuple[int, ...]) -> None:
@@ -103,16 +107,21 @@ class ModelBuilder:
         self.operands[index] = replace(operand, dimensions=merged)
 
     def subgraph_reference(self, number: int) -> int:
-        """An operand that stands for a referenced subgraph, by its place among those that build is given."""
+        """Add an operand that refers to a subgraph, by its position in ``build``'s ``referenced``."""
         location = DataLocation(0, number, 0)
         return self.add(Operand(OperandType.SUBGRAPH, lifetime=OperandLifeTime.SUBGRAPH, location=location))
 
     def control_flow(self, code: OperationType, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """A new IF or WHILE. Whether it fits its subgraphs shows when the whole model is validated."""
+        """Add an IF or WHILE. Only the validation of the whole model checks it against its subgraphs."""
         self.operations.append(Operation(code, tuple(inputs), tuple(outputs)))
 
-    def build(self, inputs: Sequence[int], outputs: Sequence[int], referenced: Sequence[Part] = ()) -> Model:
-        """The model with this as main. Constants of up to MAX_INLINE_BYTES lie in it, others in one pool of ashmem."""
+    def build(
+        self, inputs: Sequence[int], outputs: Sequence[int], referenced: Sequence[ReferencedSubgraph] = ()
+    ) -> Model:
+        """Return the model with this subgraph as main.
+
+        Constants of up to MAX_INLINE_BYTES lie in the model, larger ones in one pool of ashmem.
+        """
         storage = _Storage()
         main = self._subgraph(storage, inputs, outputs)
         others = tuple(part.builder._subgraph(storage, part.inputs, part.outputs) for part in referenced)
@@ -128,8 +137,8 @@ class ModelBuilder:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A referenced subgraph in the making, with its inputs and outputs."""
+class ReferencedSubgraph:
+    """The builder of a referenced subgraph, with the subgraph's inputs and outputs."""
 
     builder: ModelBuilder
     inputs: Sequence[int]
@@ -138,14 +147,14 @@ class Part:
 
 @dataclass(slots=True)
 class _Storage:
-    """Where the constants of a model lie."""
+    """Places the constants of a model."""
 
     inline: bytearray = field(default_factory=bytearray)
     _pooled: list[tuple[int, Array]] = field(default_factory=list)
     _end: int = 0
 
     def place(self, operand: Operand, values: Array) -> Operand:
-        """A constant with its location."""
+        """Place a constant, and return its operand with lifetime and location."""
         raw = values.reshape(-1).view(np.uint8)
         if len(raw) <= MAX_INLINE_BYTES:
             self.inline += bytes(-len(self.inline) % _alignment(len(raw)))
@@ -158,12 +167,12 @@ class _Storage:
         return replace(operand, lifetime=OperandLifeTime.CONSTANT_POOL, location=DataLocation(0, start, len(raw)))
 
     def pools(self) -> tuple[Ashmem, ...]:
-        """The pool of the larger ones, if there are any."""
+        """Return the pool of the larger constants; empty if there are none."""
         return (_pool(self._pooled, self._end),) if self._pooled else ()
 
 
 def _alignment(size: int) -> int:
-    """That of an inline value of ``size`` bytes."""
+    """Return the alignment of an inline constant of ``size`` bytes."""
     return 1 if size < 2 else 2 if size < 4 else 4
 
 

@@ -1,10 +1,10 @@
 """The errors of the front ends.
 
 NnhalError
-└── FrontendError       a user's model that cannot be imported
-    ├── InvalidModel    it breaks the rules of its format, or the given shapes do not fit it
-    ├── UnsupportedInput an input of the model whose elements the NN HAL has no type for
-    └── UnsupportedNode a node that the NN HAL cannot express
+└── FrontendError         a user's model that cannot be imported
+    ├── InvalidModel      a model that breaks the rules of its format, or does not fit the given shapes
+    ├── UnsupportedInput  an input of the model whose element type the NN HAL lacks
+    └── UnsupportedNode   a node that the NN HAL cannot express
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ class FrontendError(NnhalError):
 
 
 class InvalidModel(FrontendError):  # noqa: N818 - the base says that it is an error
-    """The model breaks the rules of its format, or the given shapes do not fit it."""
+    """A model that breaks the rules of its format, or does not fit the given shapes."""
 
 
 class UnsupportedInput(FrontendError):  # noqa: N818 - as above
-    """An input of the model whose elements the NN HAL has no type for."""
+    """An input of the model whose element type the NN HAL lacks."""
 
 
 class UnsupportedNode(FrontendError):  # noqa: N818 - as above
     """A node that the NN HAL cannot express.
 
-    ``reason`` says what was got, ``supported`` what would be, where that is not plain from the reason.
+    ``reason`` says what was got, ``supported`` what was expected unless that is plain from the reason.
     """
 
     def __init__(self, node: str, op_type: str, reason: str, supported: str = "") -> None:

@@ -1,4 +1,4 @@
-"""What a front end makes of a user's model."""
+"""The result of a front end."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class ImportedTensor:
     """An input or output of the model, as the user sees it.
 
     ``operand`` is its index in the main subgraph. ``element_type`` and ``shape`` are the user's, with 0 for an unknown
-    axis; the element type is object for what is no tensor of numbers. The operand may differ in two ways. The HAL has
-    no 64-bit integers: where no extension carries them, int64 lies in TENSOR_INT32. It has no tensors of rank 0: their
-    dimensions are [1].
+    dimension; the element type is object for anything other than a tensor of numbers. The operand may differ in two
+    ways. The HAL has no 64-bit integers: int64 becomes TENSOR_INT32 unless an extension carries it. The HAL has no
+    tensors of rank 0: their dimensions are [1].
     """
 
     name: str
@@ -27,17 +27,16 @@ class ImportedTensor:
 
 @dataclass(frozen=True, slots=True)
 class ImportedModel:
-    """A HAL model, and how it goes back to the user's.
-
-    ``operation_nodes`` names, for each operation of main, the user's nodes that it stands for; a node may stand in
-    several operations, and an operation for several nodes. ``folded_nodes`` names those that need no operation, since
-    their results are constant, are not used, or are just their inputs. ``operand_names`` has a name for each operand of
-    main: the user's own where there is one, else empty.
-    """
+    """A HAL model, and how it relates to the user's model."""
 
     model: Model
     inputs: tuple[ImportedTensor, ...]
     outputs: tuple[ImportedTensor, ...]
     operation_nodes: tuple[tuple[str, ...], ...]
+    """The user's nodes that each operation of main stands for. A node may need several operations, and several nodes
+    may become one operation.
+    """
     folded_nodes: tuple[str, ...]
+    """The user's nodes without an operation: their results are constant, are not used, or are just their inputs."""
     operand_names: tuple[str, ...]
+    """The user's name of each operand of main; empty if it has none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nnhal.errors import HalError
 from nnhal.memory import validate_pool
 from nnhal.v1 import framework_pb2 as wire
-from nnhal_service.fallback import Edge, Value, edge_ns, lay_out
+from nnhal_service.fallback import Edge, PassedValue, edge_ns, lay_out
 from nnhal_service.native.convert import nodes_of, operation_name, step_to_wire
 from nnhal_service.runtime import PreparedPlan
 
@@ -100,7 +100,7 @@ def _steps(prepared: PreparedPlan) -> list[wire.StepExplanation]:
     return explained
 
 
-def _edges(prepared: PreparedPlan, value: Value) -> list[wire.EdgeExplanation]:
+def _edges(prepared: PreparedPlan, value: PassedValue) -> list[wire.EdgeExplanation]:
     cost = edge_ns(prepared.sides)
     source = value.writer
     name = prepared.imported.operand_names[value.operand] or f"operand {value.operand}"

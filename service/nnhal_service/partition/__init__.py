@@ -1,17 +1,16 @@
-"""From a model and what devices support to a plan: pure functions over an immutable model."""
+"""Split a model over devices: pure functions from a model and what devices support to a plan."""
 
-from nnhal_service.partition.assign import assign
 from nnhal_service.partition.candidate import Candidate, Pin, PlacementError
+from nnhal_service.partition.compound_plan import interpret
 from nnhal_service.partition.control_flow import as_main
-from nnhal_service.partition.logical_plan import interpret
 from nnhal_service.partition.objective import EdgeCost, PlanCost, StepCost
 from nnhal_service.partition.partitioner import Options, Strategy, Task, may_fall_back, partition
 from nnhal_service.partition.plan import (
+    CompoundPlan,
+    CompoundStep,
     Fallback,
     GotoStep,
     IfStep,
-    LogicalPlan,
-    LogicalStep,
     Plan,
     SourceOperand,
     Step,
@@ -20,19 +19,18 @@ from nnhal_service.partition.plan import (
 from nnhal_service.partition.problem import EdgeNs
 from nnhal_service.partition.refine import Failures, Refined, Refused, refine
 from nnhal_service.partition.report import Partitioning, PlanReport
-from nnhal_service.partition.split import split
 from nnhal_service.partition.step_model import StepError, whole
 
 __all__ = [
     "Candidate",
+    "CompoundPlan",
+    "CompoundStep",
     "EdgeCost",
     "EdgeNs",
     "Failures",
     "Fallback",
     "GotoStep",
     "IfStep",
-    "LogicalPlan",
-    "LogicalStep",
     "Options",
     "Partitioning",
     "Pin",
@@ -50,11 +48,9 @@ __all__ = [
     "Task",
     "WhileStep",
     "as_main",
-    "assign",
     "interpret",
     "may_fall_back",
     "partition",
     "refine",
-    "split",
     "whole",
 ]

@@ -1,4 +1,4 @@
-"""Who may take operations, and what the user demands."""
+"""The devices that may take operations, and the user's pins."""
 
 from __future__ import annotations
 
@@ -11,31 +11,30 @@ from nnhal.types import Capabilities, Operation, OperationType
 
 
 class PlacementError(NnhalError):
-    """No device takes an operation, or a pin cannot be kept. The message says what each device said."""
+    """No device takes an operation, or a pin cannot be kept. The message has each device's reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A device that may take operations. ``refusals`` says why not, by operation index.
-
-    ``operation_ns`` are the modelled nanoseconds of each operation of main, None or 0 where there is no figure; empty
-    where the device has no cost model. ``hop_ns`` and ``sync_ns`` are what each step on the device takes besides.
-    ``referenced`` are the refusals within each referenced subgraph, as if that were main: only control flow that the
-    runtime walks itself needs them.
-    """
+    """A device that may take operations."""
 
     name: str
     capabilities: Capabilities
     refusals: Mapping[int, str]
+    """Why the device refuses operations of main, by operation index."""
     operation_ns: Sequence[float | None] = ()
+    """The modelled time of each operation of main, None or 0 if unknown; empty if the device has no cost model."""
     hop_ns: float = 0.0
+    """The time that each step on the device takes to launch."""
     sync_ns: float = 0.0
+    """The time that each step on the device takes to make its results visible."""
     referenced: Sequence[Mapping[int, str]] = ()
+    """The refusals in each referenced subgraph. Only control flow that the framework walks needs them."""
 
     def refusing(self, refusals: Mapping[int, str], subgraph: int = 0) -> Candidate:
-        """The device with further refusals in a subgraph, 0 being main; what it said first stands.
+        """Return the device with further refusals in a subgraph, 0 being main; earlier refusals keep their reason.
 
-        A device takes nothing in a subgraph that it was not asked about.
+        A subgraph that the device was not asked about is left as it is: the device takes nothing in it.
         """
         if not subgraph:
             return replace(self, refusals={**refusals, **self.refusals})
@@ -46,7 +45,7 @@ class Candidate:
         return replace(self, referenced=referenced)
 
     def refusals_in(self, subgraph: int) -> Mapping[int, str]:
-        """What it refuses in a subgraph, 0 being main; nothing is known of those that it was not asked about."""
+        """Return the refusals in a subgraph, 0 being main; empty for a subgraph that the device was not asked about."""
         if not subgraph:
             return self.refusals
         return self.referenced[subgraph - 1] if subgraph <= len(self.referenced) else {}
@@ -54,13 +53,16 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """Nodes that must run on a device: ``name:GLOB`` of the user's node names, or ``op:TYPE`` of the HAL's."""
+    """Nodes that must run on a device: ``name:GLOB`` by the user's node names, or ``op:TYPE`` by the HAL's types."""
 
     match: str
     device: str
 
     def covers(self, operation: Operation, names: Sequence[str]) -> bool:
-        """Whether an operation, which stands for the named nodes, is pinned. Raises PlacementError for a bad match."""
+        """Return whether the pin covers an operation that stands for the named nodes.
+
+        Raises PlacementError if ``match`` is malformed.
+        """
         kind, _, pattern = self.match.partition(":")
         if kind == "name" and pattern:
             return any(fnmatch.fnmatchcase(name, pattern) for name in names)

@@ -1,4 +1,4 @@
-"""What IF and WHILE refer to."""
+"""The subgraphs and values of IF and WHILE."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from nnhal.types import Model, Operand, OperandType, Operation, OperationType, S
 from nnhal.types.layout import fully_specified, is_extension, is_scalar
 
 _REFERENCES: Mapping[int, slice] = {OperationType.IF: slice(1, 3), OperationType.WHILE: slice(0, 2)}
-"""Which inputs refer to subgraphs: then and else, condition and body."""
+"""The inputs that refer to subgraphs: then and else, or condition and body."""
 
 
 def is_control_flow(operation: Operation) -> bool:
-    """Whether an operation is IF or WHILE."""
+    """Return whether an operation is IF or WHILE."""
     return operation.type in _REFERENCES
 
 
 def referenced_by(operation: Operation, operands: Sequence[Operand]) -> tuple[int, ...]:
-    """The referenced subgraphs of IF (then, else) or WHILE (condition, body); none of other operations."""
+    """Return the referenced subgraphs of IF (then, else) or WHILE (condition, body); empty for other operations."""
     if not is_control_flow(operation):
         return ()
     return tuple(operands[index].location.offset for index in operation.inputs[_REFERENCES[operation.type]])
 
 
 def arguments_of(operation: Operation) -> tuple[int, ...]:
-    """What IF or WHILE hands to its subgraphs."""
+    """Return the operands that IF or WHILE passes to its subgraphs."""
     return operation.inputs[_REFERENCES[operation.type].stop :]
 
 
 def has_unknown_size(model: Model, operation: Operation) -> bool:
-    """Whether IF or WHILE reads or writes something of unknown size, or one of its subgraphs does at its border."""
+    """Return whether any input or output of IF or WHILE, or of one of its subgraphs, is of unknown size."""
     inner = [model.referenced[number] for number in referenced_by(operation, model.main.operands)]
     borders = [
         (model.main, (*operation.inputs, *operation.outputs)),
@@ -40,7 +40,7 @@ def has_unknown_size(model: Model, operation: Operation) -> bool:
 
 
 def refers_to_unknown_rank(model: Model, operation: Operation) -> bool:
-    """Whether IF or WHILE refers to a subgraph that takes or gives a tensor of unknown rank."""
+    """Return whether any input or output of the subgraphs of IF or WHILE is a tensor of unknown rank."""
     borders = [
         graph.operands[index]
         for graph in (model.referenced[number] for number in referenced_by(operation, model.main.operands))
@@ -50,7 +50,7 @@ def refers_to_unknown_rank(model: Model, operation: Operation) -> bool:
 
 
 def as_main(model: Model, referenced: int) -> Model:
-    """The model whose main subgraph is a referenced one: what to ask devices about, and to take steps from."""
+    """Return the model with a referenced subgraph as main, to ask devices about it and to make steps of it."""
     return replace(model, main=model.referenced[referenced])
 
 

@@ -1,4 +1,4 @@
-"""Growing groups of operations from an assignment: NNAPI's rule."""
+"""Group operations by device, by NNAPI's rule."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Sequence
 from nnhal.types import Subgraph
 
 Group = tuple[int, tuple[int, ...]]
-"""A queue's number, and operations in the order in which they are taken."""
+"""The number of a queue (a device), and operations in the order in which they are taken."""
 
 
 def dependencies(graph: Subgraph) -> list[frozenset[int]]:
-    """The operations whose results each operation reads."""
+    """Return, for each operation, the operations whose results it reads."""
     producers = {operand: n for n, operation in enumerate(graph.operations) for operand in operation.outputs}
     return [frozenset(producers[i] for i in operation.inputs if i in producers) for operation in graph.operations]
 
 
 def grow(needs: Sequence[frozenset[int]], queues: Sequence[int]) -> list[Group]:
-    """Groups in an order in which they can be executed; ``queues`` of each operation, by number.
+    """Return groups in an order in which they can be executed. ``queues`` has the queue of each operation.
 
-    The highest queue that is not empty is drained: a group takes every operation of its queue that is ready, and those
-    that it makes ready.
+    The highest queue with ready operations is drained into one group: every operation of the queue that is ready, and
+    those that become ready by it. Then the next group is made.
     """
     missing = [set(operations) for operations in needs]
     consumers: list[list[int]] = [[] for _ in needs]

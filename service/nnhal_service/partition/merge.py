@@ -1,4 +1,4 @@
-"""Partitions that are too small go to a neighbour, or to the CPU."""
+"""Move steps that are too small to the device of a neighbouring step, or to the CPU."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from nnhal_service.partition.problem import Problem
 
 
 def merge_small(problem: Problem, groups: Sequence[Group], minimum: int, cpu: str) -> tuple[Group, ...]:
-    """The groups, after those of less than ``minimum`` operations went to a device that has a neighbour of theirs.
+    """Return the groups, with those of fewer than ``minimum`` operations moved to the device of a neighbouring group.
 
-    Of several such devices it is the one that is fastest for them; where there is none, the CPU. Groups on the CPU may
-    be of any size, and so may those that nobody else may take. No operation goes back to a device that it left, so this
-    ends.
+    Of several such devices the fastest for the operations is chosen; if there is none, the CPU. Groups on the CPU may
+    be of any size, and so may groups that no other device may take. No operation returns to a device that it left, so
+    the loop ends.
     """
     devices = [0] * len(problem.reads)
     for device, operations in groups:
@@ -33,7 +33,7 @@ def merge_small(problem: Problem, groups: Sequence[Group], minimum: int, cpu: st
 def _moves(
     problem: Problem, groups: Sequence[Group], minimum: int, cpu: str, left: Sequence[set[int]]
 ) -> list[tuple[tuple[int, ...], int]]:
-    """Which groups go where in one round: none to a group that goes itself, and none that another one comes to."""
+    """Return the moves of one round: no group moves to one that moves itself, or moves after another has joined it."""
     place = {number: step for step, (_, operations) in enumerate(groups) for number in operations}
     home = problem.devices.index(cpu) if cpu in problem.devices else -1
     moves = []

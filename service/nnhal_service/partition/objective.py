@@ -1,8 +1,8 @@
-"""The modelled time of a plan: what the cost partitioner minimises, and what its report says.
+"""The modelled time of a plan, which the cost partitioner minimises.
 
-The time is that of steps which run one after the other: for each step a launch and its operations, for each value that
-a step takes from the client or from another step its passing, and the same for each output of the model. Two steps on
-one device still pass values through memory.
+The steps run in turn. Their time is the sum of a launch and the operations of each step, of passing each value that a
+step takes from the client or from another step, and of passing each output of the model to the client. Two steps on
+one device also pass values through memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nnhal_service.partition.problem import Problem
 
 @dataclass(frozen=True, slots=True)
 class StepCost:
-    """What a step takes, nanoseconds."""
+    """The modelled time of a step."""
 
     device: str
     operations: tuple[int, ...]
@@ -26,30 +26,33 @@ class StepCost:
 
 @dataclass(frozen=True, slots=True)
 class EdgeCost:
-    """What it takes to pass a value between steps, by number; None is the client. ``bytes`` is 0 where not known."""
+    """The modelled time of passing a value."""
 
     operand: int
     source: int | None
+    """The number of the step that writes the value; None is the client."""
     destination: int | None
+    """The number of the step that reads the value; None is the client."""
     bytes: int
+    """0 if the size is unknown."""
     ns: float
 
 
 @dataclass(frozen=True, slots=True)
 class PlanCost:
-    """The modelled time of a plan and its parts, nanoseconds."""
+    """The modelled time of a plan, by step and edge."""
 
     steps: tuple[StepCost, ...]
     edges: tuple[EdgeCost, ...]
 
     @property
     def total_ns(self) -> float:
-        """All of it."""
+        """The modelled time of the whole plan."""
         return sum(s.launch_ns + s.compute_ns for s in self.steps) + sum(edge.ns for edge in self.edges)
 
 
 def cost_of(problem: Problem, groups: Sequence[Group]) -> PlanCost:
-    """The modelled time of groups of operations, each of a device by number, in an order of execution."""
+    """Return the modelled time of groups, each of a device by number, in an order of execution."""
     place = {number: step for step, (_, operations) in enumerate(groups) for number in operations}
     writer = {operand: number for number, written in enumerate(problem.writes) for operand in written}
     steps = []
@@ -71,7 +74,7 @@ def cost_of(problem: Problem, groups: Sequence[Group]) -> PlanCost:
 
 
 def all_connected(problem: Problem, groups: Sequence[Group]) -> bool:
-    """Whether each group reads something from outside and writes something for outside, as a step must."""
+    """Return whether each group has inputs and outputs, as a step must."""
     for _, operations in groups:
         mine = set(operations)
         written = {operand for number in operations for operand in problem.writes[number]}

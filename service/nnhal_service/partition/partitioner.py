@@ -1,4 +1,4 @@
-"""The partitioner: a model, what devices say of it, and what the user demands, to a plan with its report."""
+"""The partitioner: from a model, what devices say about it and the user's options, to a plan and its report."""
 
 from __future__ import annotations
 
@@ -11,28 +11,27 @@ from nnhal.types import NO_DEADLINE, NO_HINTS, ExecutionPreference, Hints, Model
 from nnhal.types.layout import Dimensions, is_extension
 from nnhal_service.partition.assign import best_devices
 from nnhal_service.partition.candidate import Candidate, Pin, PlacementError
+from nnhal_service.partition.compound_plan import interpret
 from nnhal_service.partition.control_flow import is_control_flow
 from nnhal_service.partition.grow import Group, dependencies, grow
-from nnhal_service.partition.logical_plan import interpret
 from nnhal_service.partition.merge import merge_small
 from nnhal_service.partition.objective import all_connected, cost_of
-from nnhal_service.partition.plan import Fallback, LogicalPlan, Plan
+from nnhal_service.partition.plan import CompoundPlan, Fallback, Plan
 from nnhal_service.partition.problem import EdgeNs, Problem, modelled_ns, problem_of
 from nnhal_service.partition.report import Partitioning, PlanReport
-from nnhal_service.partition.search import Found, search
-from nnhal_service.partition.split import plan_of
-from nnhal_service.partition.step_model import StepError
+from nnhal_service.partition.search import SearchResult, search
+from nnhal_service.partition.step_model import StepError, plan_of
 from nnhal_service.partition.support import (
     CPU,
     require_pins,
     strictly_sliced,
     supporting,
-    without_open_control_flow,
+    without_unsized_control_flow,
 )
 
 
 class Strategy(Enum):
-    """Which plan: of least modelled time, by NNAPI's rule, or all on the CPU."""
+    """How the plan is made: for the least modelled time, by NNAPI's rule, or with all operations on the CPU."""
 
     LEAST_TIME = "least_time"
     NNAPI = "nnapi"
@@ -41,47 +40,51 @@ class Strategy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the user demands. ``cpu`` is the name of the device that takes the part of NNAPI's CPU. The model must have
-    been prepared at ``deadline_ns``, an instant of CLOCK_BOOTTIME. ``hints`` are for the devices.
-    """
+    """The user's demands on a loaded model."""
 
     strategy: Strategy = Strategy.LEAST_TIME
     pins: tuple[Pin, ...] = ()
+    """The last pin that covers an operation counts."""
     min_nodes_per_partition: int = 1
+    """Steps with fewer operations are merged with their neighbours."""
     fallback: Fallback = Fallback.ALLOW
     preference: ExecutionPreference = ExecutionPreference.FAST_SINGLE_ANSWER
     priority: Priority = Priority.MEDIUM
     deadline_ns: int = NO_DEADLINE
+    """When the model must have been prepared, an instant of CLOCK_BOOTTIME."""
     hints: Hints = NO_HINTS
+    """Passed to the devices."""
     cpu: str = CPU
+    """The name of the device that acts as NNAPI's CPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A model to be partitioned.
-
-    ``names`` are the user's node names of each operation of main, ``dimensions`` those of each of its operands as far
-    as known, ``element_sizes`` those of extension types. ``edge_ns`` is what it costs to pass a value.
-    ``referenced`` are the dimensions of the operands of each referenced subgraph, empty where nobody has looked.
-    """
+    """A model to be partitioned."""
 
     model: Model
     names: Sequence[Sequence[str]]
+    """The user's node names of each operation of main."""
     dimensions: Sequence[Dimensions]
+    """The propagated dimensions of each operand of main; 0 for an unknown dimension."""
     edge_ns: EdgeNs
+    """The cost of passing a value."""
     element_sizes: Mapping[int, int] = field(default_factory=dict)
+    """Bytes of an element of each extension type."""
     referenced: Sequence[Sequence[Dimensions]] = ()
+    """The dimensions of the operands of each referenced subgraph; empty if they have not been propagated."""
 
 
 def partition(task: Task, candidates: Sequence[Candidate], options: Options) -> Partitioning:
-    """The plan. Raises PlacementError where an operation has no device or a pin cannot be kept.
+    """Return the plan and its report.
 
-    By NNAPI's rule and for the CPU only, a device needs no cost model. The plan of least time is exact where the report
-    says so, and never takes more than that of NNAPI's rule, or than any single device that may take the whole model.
-    By NNAPI's rule the plan may be a walk of control flow, which has no report.
+    NNAPI and CPU_ONLY need no cost models. The plan of LEAST_TIME is optimal if its report says so, and never takes
+    more modelled time than the plan of NNAPI's rule or any single device that may take the whole model. With NNAPI the
+    framework may walk control flow; such a plan has no report. Raises PlacementError if no device takes an operation
+    or a pin cannot be kept.
     """
     candidates = strictly_sliced(task.model, candidates, options.cpu)
-    candidates = without_open_control_flow(task.model, candidates, options.cpu)
+    candidates = without_unsized_control_flow(task.model, candidates, options.cpu)
     require_pins(task.model, task.names, candidates, options.pins)
     if options.strategy == Strategy.CPU_ONLY:
         candidates = [candidate for candidate in candidates if candidate.name == options.cpu]
@@ -93,9 +96,9 @@ def partition(task: Task, candidates: Sequence[Candidate], options: Options) -> 
 
 
 def may_fall_back(model: Model, options: Options) -> bool:
-    """Whether the whole model may go to the CPU where a step cannot be made, prepared or executed.
+    """Return whether the whole model may go to the CPU if a step cannot be made, prepared or executed.
 
-    Not with pins, which that would break, and not with operations of extensions.
+    It may not if there are pins, which would be broken, or operations of extensions.
     """
     graphs = (model.main, *model.referenced)
     extended = any(is_extension(operation.type) for graph in graphs for operation in graph.operations)
@@ -119,12 +122,12 @@ def _nnapi(task: Task, candidates: Sequence[Candidate], options: Options) -> Par
         supporting(task.model, task.names, cpu, ())
         groups = _whole(problem, options.cpu)
         plan = _plan(task, problem, groups)
-    nothing_known = Found(None, 0.0, 0)
+    nothing_known = SearchResult(None, 0.0, 0)
     return Partitioning(plan, _report(task, candidates, problem, groups, "NNAPI's rule", nothing_known, options))
 
 
-def _walk(task: Task, candidates: Sequence[Candidate], options: Options) -> LogicalPlan | None:
-    """The plan in which the runtime walks control flow; None where by NNAPI's rule there is nothing to walk."""
+def _walk(task: Task, candidates: Sequence[Candidate], options: Options) -> CompoundPlan | None:
+    """Return the plan in which the framework walks control flow; None if NNAPI's rule leaves nothing to walk."""
     if options.strategy != Strategy.NNAPI or not any(map(is_control_flow, task.model.main.operations)):
         return None
     inner = task.referenced or [[operand.dimensions for operand in graph.operands] for graph in task.model.referenced]
@@ -137,7 +140,7 @@ def _walk(task: Task, candidates: Sequence[Candidate], options: Options) -> Logi
         cpu=options.cpu,
         preference=options.preference,
     )
-    return walk if walk.flat() is None else None
+    return walk if walk.has_control_flow else None
 
 
 def _least_time(task: Task, candidates: Sequence[Candidate], options: Options) -> Partitioning:
@@ -178,7 +181,7 @@ def _grown(task: Task, candidates: Sequence[Candidate], options: Options) -> Seq
 
 
 def _costed(candidate: Candidate, operations: int) -> Candidate:
-    """The device, refusing what it has no figure for."""
+    """Return the device, with operations refused that it gives no modelled time for."""
     unknown = [number for number in range(operations) if modelled_ns(candidate, number) == inf]
     return candidate.refusing(dict.fromkeys(unknown, "supported, but it gives no modelled time"))
 
@@ -210,7 +213,7 @@ def _report(
     problem: Problem,
     groups: Sequence[Group],
     chosen: str,
-    found: Found,
+    found: SearchResult,
     options: Options,
 ) -> PlanReport | None:
     cost = cost_of(problem, groups)

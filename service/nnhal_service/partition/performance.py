@@ -1,4 +1,4 @@
-"""NNAPI's cost of an operation: the device's figure for the type of its first input."""
+"""The cost of an operation by NNAPI's rule: the device's figure for the type of its first input."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nnhal_service.partition.control_flow import referenced_by
 
 
 class Performance:
-    """A device's costs of a model's operations, as ratios to the CPU: of power under LOW_POWER, else of time."""
+    """A device's costs of a model's operations relative to the CPU: power with LOW_POWER, otherwise time."""
 
     def __init__(self, model: Model, capabilities: Capabilities, preference: ExecutionPreference) -> None:
         self._model = model
@@ -25,7 +25,7 @@ class Performance:
         self._subgraphs: dict[int, float] = {}
 
     def cost(self, operation: Operation, graph: Subgraph) -> float:
-        """The cost of an operation of a graph. IF counts half of both branches, WHILE one round."""
+        """Return the cost of an operation of a graph. IF counts half of both branches, WHILE one iteration."""
         inner = [self._subgraph(number) for number in referenced_by(operation, graph.operands)]
         if operation.type == OperationType.IF:
             return self._figure(self._capabilities.if_performance) + sum(inner) / 2
@@ -34,7 +34,7 @@ class Performance:
         return self._figure(self._info(operation, graph))
 
     def _subgraph(self, number: int) -> float:
-        """The sum over a referenced subgraph, which others may refer to as well."""
+        """Return the sum over a referenced subgraph. It is kept, since several operations may refer to the subgraph."""
         if number not in self._subgraphs:
             graph = self._model.referenced[number]
             self._subgraphs[number] = sum(self.cost(operation, graph) for operation in graph.operations)

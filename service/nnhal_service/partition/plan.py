@@ -1,4 +1,4 @@
-"""What a partitioner yields."""
+"""Plans: the steps of a model over devices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nnhal.types import Model
 
 
 class Fallback(Enum):
-    """What to do when a device fails: go on without it, go on and say so, or fail."""
+    """What to do if a device fails: continue without it, continue and warn, or fail."""
 
     ALLOW = "allow"
     WARN = "warn"
@@ -20,25 +20,24 @@ class Fallback(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A part of a model for one device.
-
-    ``operations``, ``inputs`` and ``outputs`` are indexes into the source subgraph, which is main unless control flow
-    is walked by the runtime (then ``scope`` tells); ``inputs`` and ``outputs`` name the operands that the step model's
-    inputs and outputs stand for, in its order. ``downstream`` are those of the source's own outputs that other steps
-    read too: they lie in the client's memory, and are taken from there.
-    """
+    """Operations that one device runs as one prepared model. Indexes refer to the source subgraph."""
 
     device: str
     model: Model
+    """The operations as a model of their own."""
     operations: tuple[int, ...]
     inputs: tuple[int, ...]
+    """The source operand of each input of ``model``, in its order."""
     outputs: tuple[int, ...]
+    """The source operand of each output of ``model``, in its order."""
     downstream: tuple[int, ...] = ()
+    """The outputs of the source that other steps read too: those read them from the client's memory."""
     scope: int = 0
+    """The scope of the source subgraph in a CompoundPlan; 0 is main."""
 
 
 class SourceOperand(NamedTuple):
-    """An operand of a scope."""
+    """An operand of the subgraph of a scope."""
 
     scope: int
     operand: int
@@ -46,15 +45,14 @@ class SourceOperand(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IfStep:
-    """Go on with ``then_step`` where the condition is true, else with ``else_step``.
-
-    ``inputs`` are the values of both branches' inputs, ``outputs`` take those of the branch's outputs.
-    """
+    """Continue with ``then_step`` if the condition is true, otherwise with ``else_step``."""
 
     operation: int
     condition: SourceOperand
     inputs: tuple[SourceOperand, ...]
+    """The values of the inputs of both branches."""
     outputs: tuple[SourceOperand, ...]
+    """They take the values of the outputs of the branch that was chosen."""
     then_step: int
     then_inputs: tuple[SourceOperand, ...]
     then_outputs: tuple[SourceOperand, ...]
@@ -65,15 +63,13 @@ class IfStep:
 
 @dataclass(frozen=True, slots=True)
 class WhileStep:
-    """Go on with ``condition_step``; after that with ``body_step`` where its output is true, else with ``exit_step``.
-
-    ``inputs`` are the values of the condition's and the body's inputs in the first round; after that the first ones are
-    the body's outputs. On exit the first ones go to ``outputs``.
-    """
+    """Continue with ``condition_step``, then with ``body_step`` if its output is true, otherwise with ``exit_step``."""
 
     operation: int
     inputs: tuple[SourceOperand, ...]
+    """The inputs of condition and body in the first iteration. Later the body's outputs replace the first of them."""
     outputs: tuple[SourceOperand, ...]
+    """They take the first of the inputs on exit."""
     condition_step: int
     condition_inputs: tuple[SourceOperand, ...]
     condition_output: SourceOperand
@@ -85,24 +81,26 @@ class WhileStep:
 
 @dataclass(frozen=True, slots=True)
 class GotoStep:
-    """Go on with another step; the one after the last is the end."""
+    """Continue with another step; the number after the last step is the end."""
 
     step: int
 
 
-LogicalStep = Step | IfStep | WhileStep | GotoStep
+CompoundStep = Step | IfStep | WhileStep | GotoStep
 
 
 @dataclass(frozen=True, slots=True)
-class LogicalPlan:
-    """Steps, of which those of control flow say where to go on. ``scopes`` are subgraphs: 0 is main."""
+class CompoundPlan:
+    """A plan with control flow that the framework walks: its steps say which step follows."""
 
-    steps: tuple[LogicalStep, ...]
+    steps: tuple[CompoundStep, ...]
     scopes: tuple[int, ...]
+    """The subgraph of each scope: 0 is main, n + 1 is referenced subgraph n."""
 
-    def flat(self) -> Plan | None:
-        """The plan, where the runtime has no control flow to walk."""
-        return Plan(self.executable) if len(self.executable) == len(self.steps) else None
+    @property
+    def has_control_flow(self) -> bool:
+        """Whether any step is one of control flow."""
+        return len(self.executable) < len(self.steps)
 
     @property
     def executable(self) -> tuple[Step, ...]:
@@ -110,22 +108,20 @@ class LogicalPlan:
         return tuple(step for step in self.steps if isinstance(step, Step))
 
     def layout(self) -> list[str]:
-        """The steps in a word each: the device, or IF, WHILE, GOTO."""
+        """Return a word for each step: the device, or IF, WHILE, GOTO."""
         words: Mapping[type, str] = {IfStep: "IF", WhileStep: "WHILE", GotoStep: "GOTO"}
         return [step.device if isinstance(step, Step) else words[type(step)] for step in self.steps]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps in an order in which they can be executed, unless ``walk`` says in which order the runtime goes over them.
-
-    Those of a walk are its own, without the steps of control flow.
-    """
+    """The steps of a model over devices, in an order in which they can be executed."""
 
     steps: tuple[Step, ...]
     fallback: Fallback = Fallback.ALLOW
-    walk: LogicalPlan | None = None
+    walk: CompoundPlan | None = None
+    """Given if the framework walks control flow. It sets the order of the steps, which are its executable ones."""
 
     def subgraph_of(self, step: Step) -> int:
-        """The subgraph that a step's indexes refer to: 0 is main, then come those that are referred to."""
+        """Return the subgraph that a step's indexes refer to: 0 is main, n + 1 is referenced subgraph n."""
         return self.walk.scopes[step.scope] if self.walk is not None else 0

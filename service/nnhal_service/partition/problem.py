@@ -1,4 +1,4 @@
-"""A model to be placed, in figures: what the cost partitioner and its objective look at."""
+"""The figures of a model that is to be placed: the input of the cost partitioner and its objective."""
 
 from __future__ import annotations
 
@@ -13,44 +13,44 @@ from nnhal_service.partition.candidate import Candidate
 from nnhal_service.partition.grow import dependencies
 
 EdgeNs = Callable[[str | None, str | None, int], float]
-"""Nanoseconds to pass so many bytes from a device to another: import, copy, whatever it takes; None is the client.
+"""The modelled nanoseconds of passing a value: (source, destination, bytes) -> ns. None is the client.
 
-It may be infinite for what cannot be passed. The bytes are 0 where they are not known.
+Infinite if the value cannot be passed. The bytes are 0 if the size is unknown.
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
-    """Something that operations read or write, and is no constant. ``bytes`` is 0 where it is not known.
-
-    ``edge_ns[source][destination]`` is what it costs to pass it to a step, ``export_ns[source]`` to the client.
-    Destinations are devices by number, sources are so from 1 on, and 0 is the client.
-    """
+class ProblemValue:
+    """A value that operations read or write, other than a constant."""
 
     readers: tuple[int, ...]
+    """The operations that read it."""
     is_output: bool
     bytes: int
+    """0 if the size is unknown."""
     edge_ns: tuple[tuple[float, ...], ...]
+    """The cost of passing it to a step, by source and destination. Source 0 is the client, n + 1 is device n."""
     export_ns: tuple[float, ...]
+    """The cost of passing it to the client, by source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Devices and operations by number, values by operand.
-
-    ``operation_ns[operation][device]`` is infinite where the device may not take it, or gives no figure; ``step_ns`` is
-    what each step on a device takes besides. ``allowed`` are the devices that may take each operation, ``needs`` the
-    operations whose results it reads, ``reads`` and ``writes`` its distinct values.
-    """
+    """The figures of a model: devices and operations by number, values by operand."""
 
     devices: tuple[str, ...]
     step_ns: tuple[float, ...]
+    """The time of launching a step, by device."""
     operation_ns: tuple[tuple[float, ...], ...]
+    """The time by operation and device; infinite if the device may not take the operation or gives no figure."""
     allowed: tuple[frozenset[int], ...]
+    """The devices that may take each operation."""
     needs: tuple[frozenset[int], ...]
+    """The operations whose results each operation reads."""
     reads: tuple[tuple[int, ...], ...]
+    """The distinct values that each operation reads."""
     writes: tuple[tuple[int, ...], ...]
-    values: Mapping[int, Value]
+    values: Mapping[int, ProblemValue]
 
 
 def problem_of(
@@ -61,7 +61,7 @@ def problem_of(
     edge_ns: EdgeNs,
     element_sizes: Mapping[int, int],
 ) -> Problem:
-    """The figures of a model. ``allowed`` are the candidates that each operation may go to."""
+    """Return the figures of a model. ``allowed`` are the candidates that may take each operation."""
     graph = model.main
     readers: dict[int, list[int]] = {}
     for number, operation in enumerate(graph.operations):
@@ -78,7 +78,7 @@ def problem_of(
         size = size_in_bytes(graph.operands[operand].type, dimensions[operand], element_sizes)
         if size not in tables:
             tables[size] = _edges(names, edge_ns, size)
-        values[operand] = Value(tuple(readers.get(operand, ())), operand in outputs, size, *tables[size])
+        values[operand] = ProblemValue(tuple(readers.get(operand, ())), operand in outputs, size, *tables[size])
     return Problem(
         tuple(names),
         tuple(candidate.hop_ns + candidate.sync_ns for candidate in candidates),
@@ -97,7 +97,7 @@ def problem_of(
 
 
 def modelled_ns(candidate: Candidate, operation: int) -> float:
-    """What an operation takes; infinite where the device gives no figure for it."""
+    """Return the modelled time of an operation; infinite if the device gives none."""
     return (candidate.operation_ns[operation] if candidate.operation_ns else None) or inf
 
 

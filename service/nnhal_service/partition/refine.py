@@ -1,4 +1,4 @@
-"""Offering operations that a device's optimiser fails on to the next device."""
+"""Offer operations that a device's optimiser fails on to the other devices."""
 
 from __future__ import annotations
 
@@ -10,15 +10,12 @@ from nnhal_service.partition.plan import Step
 from nnhal_service.partition.report import Partitioning
 
 Failures = Iterable[tuple[Sequence[int], str]]
-"""Operations of a step's model that its device cannot run after all, and why."""
+"""Operations of a step's model that its device's optimiser fails on, and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An operation, by its index in a subgraph of the source model, that a device's optimiser failed on, and why.
-
-    Subgraph 0 is main.
-    """
+    """An operation that a device's optimiser failed on, by its index in a subgraph of the source model; 0 is main."""
 
     operation: int
     device: str
@@ -28,7 +25,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Refined:
-    """A partitioning whose steps all optimise, the candidates that it is for, and what was refused on the way."""
+    """A partitioning whose steps all optimise, the candidates that it was made for, and the operations refused."""
 
     partitioning: Partitioning
     candidates: tuple[Candidate, ...]
@@ -42,9 +39,9 @@ def refine(
 ) -> Refined:
     """Partition until no step fails in its device's optimiser.
 
-    What fails is forbidden to that device and all is placed anew: every round but the last takes an operation from a
-    device for good, so there is a last one. A step that passed is not optimised again. Raises what ``place`` raises:
-    PlacementError, with the optimisers' reasons, where an operation has no device left.
+    An operation that fails is forbidden to its device, and the whole model is placed again. Every round but the last
+    takes an operation from a device for good, so the loop ends. A step that passed is not optimised again. Raises what
+    ``place`` raises: PlacementError, with the optimisers' reasons, if no device is left for an operation.
     """
     refused: list[Refused] = []
     passed: set[tuple[str, int, tuple[int, ...]]] = set()

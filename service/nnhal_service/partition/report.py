@@ -1,4 +1,4 @@
-"""What a partitioner says of its plan."""
+"""The partitioner's report on its plan."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class PlanReport:
-    """The modelled time of a plan, and what else there was.
-
-    ``whole_model_ns`` is what each device that takes the whole model would need for all of it, pins or not;
-    ``nnapi_ns`` what NNAPI's rule comes to, None where that has no plan. No plan that keeps the pins takes less than
-    ``lower_bound_ns``. ``evaluated`` counts the search's transitions. ``chosen`` says where the plan is from.
-    """
+    """The modelled time of a plan and of its alternatives."""
 
     chosen: str
+    """What made the plan: the search, NNAPI's rule, or a single device for the whole model."""
     cost: PlanCost
     whole_model_ns: Mapping[str, float]
+    """The time of the whole model on each device that takes all of it; pins are ignored."""
     nnapi_ns: float | None
+    """The time of the plan of NNAPI's rule; None if the rule gives no plan."""
     lower_bound_ns: float
+    """No plan that keeps the pins takes less."""
     evaluated: int
+    """Transitions that the search evaluated."""
 
     @property
     def is_optimal(self) -> bool:
-        """Whether there is certainly no better plan, by the model."""
+        """Whether no plan has less modelled time."""
         return self.cost.total_ns <= self.lower_bound_ns * (1 + _ROUNDING)
 
     def lines(self) -> list[str]:
-        """As people read it: the whole, the steps, the edges between them, and the alternatives."""
+        """Return the report as text: the total, the steps, the edges, and the alternatives."""
         total = self.cost.total_ns
         lines = [f"{_microseconds(total)} modelled, by {self.chosen}"]
         for number, step in enumerate(self.cost.steps):
@@ -52,7 +52,7 @@ class PlanReport:
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """A plan, and what is to be said of it; ``report`` is None where a device of the plan has no cost model."""
+    """A plan and its report, which is None if a device of the plan has no cost model."""
 
     plan: Plan
     report: PlanReport | None

@@ -1,19 +1,19 @@
-"""The plan of least modelled time: dynamic programming over what has been done, level by level.
+"""Find the plan of least modelled time by dynamic programming over the operations that are done, level by level.
 
-A plan is built operation by operation: each one either joins the open step or opens one on another device. What the
-rest costs then depends on which operations are done, the device of the open step, and for each value that is still to
-be read, where it came from and whether the open step has it; partial plans that agree in these are the same state, of
+A plan is built operation by operation: each one either joins the open step or opens one on another device. The cost of
+the rest then depends on which operations are done, on the device of the open step, and for each value that is still to
+be read, on its source and on whether the open step has it. Partial plans that agree in these are the same state, of
 which the cheapest is kept. Level n has the states with n operations done. On a chain there is one state for each device
-and level, on trees and series-parallel graphs the open branches multiply that.
+and level; on trees and series-parallel graphs the number of states is multiplied by the open branches.
 
-Some states cannot become the best: where the cost and a lower bound of the rest (each operation on the device that is
-fastest for it) reach the cost of a plan that is known; and where the cheapest state with the same operations done could
-go on in the same way, paying for a launch and for its values' other sources, and still be no dearer. Leaving these out
-keeps the search exact.
+Two kinds of states cannot become the best, and are left out without loss. The cost of the first, with a lower bound of
+the rest (each operation on the device that is fastest for it), reaches the cost of a known plan. The second is no
+cheaper than the cheapest state with the same operations done would be if it continued in the same way, which adds a
+launch and the difference of its values' sources.
 
-Beyond that a level evaluates at most ``width`` transitions, of the states that promise the least; so time is linear in
-the number of operations. What is left out for want of width bounds how good a plan could have been: no plan takes less
-than the least such promise. That bound is part of the result.
+Beyond that a level evaluates at most ``width`` transitions, those of the states with the lowest bounds, so that time is
+linear in the number of operations. No plan takes less than the lowest bound among the states that are left out for
+lack of width. The result contains this bound.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from nnhal_service.partition.grow import Group
 from nnhal_service.partition.problem import Problem
 
 _PASSED = 16
-"""So many values are dropped at a time."""
+"""The fields of values that are no longer read are dropped when there are this many of them."""
 _SLACK = 1 + 1e-9
-"""What rounding may do to sums that are taken in another order."""
+"""Sums of the same terms in another order differ by rounding, up to this factor."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What a search came to. ``groups`` is None where nothing beats the limit.
-
-    No plan takes less than ``lower_bound_ns``. ``evaluated`` counts transitions.
-    """
+class SearchResult:
+    """The result of a search."""
 
     groups: tuple[Group, ...] | None
+    """None if no plan takes less than the limit."""
     lower_bound_ns: float
+    """No plan takes less."""
     evaluated: int
+    """Transitions that were evaluated."""
 
 
-def search(problem: Problem, limit_ns: float, effort: int = 100_000, narrow: int = 64) -> Found:
-    """The groups of the cheapest plan that takes less than ``limit_ns``.
+def search(problem: Problem, limit_ns: float, effort: int = 100_000, narrow: int = 64) -> SearchResult:
+    """Search for the cheapest plan that takes less than ``limit_ns``.
 
-    The width begins at ``narrow`` and is made four times as large until the search is exact, or as long as the next
-    round will not evaluate more than ``effort`` transitions; the first round is always made.
+    The first round has the width ``narrow``. The width is multiplied by four until the search is exact or the next
+    round could evaluate more than ``effort`` transitions.
     """
     width, evaluated, groups, lower = narrow, 0, None, 0.0
     while True:
@@ -60,58 +60,60 @@ def search(problem: Problem, limit_ns: float, effort: int = 100_000, narrow: int
         lower = max(lower, min(found.left_out, limit_ns))
         width *= 4
         if found.left_out == inf or found.evaluated * 4 > effort:
-            return Found(groups, lower, evaluated)
+            return SearchResult(groups, lower, evaluated)
 
 
 @dataclass(slots=True, eq=False)
 class _State:
-    """The cheapest way to have come somewhere.
-
-    ``codes`` has a field of bits for each value that is still to be read: where it came from (as in Value), and in the
-    lowest bit whether the open step has it and would else have to pay for it. Other values' bits are 0, as are those of
-    the model's inputs that nothing has read. Fields are in the order of values.
-    """
+    """The cheapest partial plan of a state."""
 
     cost: float
     device: int
+    """The device of the open step."""
     codes: int
+    """A field of bits for each value, in the order of values.
+
+    A field has the value's source (as in ProblemValue), and in the lowest bit whether the open step has the value and
+    would otherwise have to pay for it. It is 0 if the value is not read any more, or is an input of the model that
+    nothing has read.
+    """
     operation: int = -1
+    """The operation that was done last."""
     before: _State | None = None
+    """The state before that operation."""
 
 
 @dataclass(slots=True, eq=False)
 class _Front:
-    """Operations that are done: all below ``base``, and ``base + n`` where bit n of ``mask`` is set.
-
-    ``rest_ns`` is what the rest takes at least. ``states`` are by device and codes.
-    """
+    """A set of operations that are done: all below ``base``, and ``base + n`` for each bit n of ``mask``."""
 
     base: int
     mask: int
     ready: list[int]
     rest_ns: float
+    """The least time of the operations that are not done."""
     states: dict[tuple[int, int], _State] = field(default_factory=dict)
+    """By device and codes."""
 
     def has_done(self, operation: int) -> bool:
-        """Whether an operation is done."""
+        """Return whether an operation is done."""
         return operation < self.base or bool(self.mask >> (operation - self.base) & 1)
 
 
 @dataclass(frozen=True, slots=True)
 class _Transition:
-    """From one front to another by an operation.
-
-    ``reads`` and ``writes`` are values and where their fields begin, and of the first whether they are read again.
-    """
+    """An operation that leads from one front to another."""
 
     operation: int
     target: _Front
     reads: tuple[tuple[int, int, bool], ...]
+    """The values that it reads, the first bit of their fields, and whether they are read again."""
     writes: tuple[tuple[int, int], ...]
+    """The values that it writes, and the first bit of their fields."""
 
 
 class _Round:
-    """One search with one width."""
+    """A search with one width."""
 
     def __init__(self, problem: Problem, limit_ns: float, width: int) -> None:
         self.evaluated = 0
@@ -138,7 +140,7 @@ class _Round:
         self._sources = everywhere * (self._field - 1)
 
     def run(self) -> _State | None:
-        """The cheapest state in which all is done; None where none is below the limit."""
+        """Return the cheapest state with all operations done; None if none is below the limit."""
         start = _Front(0, 0, [n for n, needs in enumerate(self._problem.needs) if not needs], sum(self._least_ns))
         start.states[(-1, 0)] = _State(0.0, -1, 0)
         level = [start]
@@ -148,7 +150,7 @@ class _Round:
         return min(ends, key=lambda state: state.cost, default=None)
 
     def _advance(self, level: list[_Front]) -> list[_Front]:
-        """The next level."""
+        """Return the next level."""
         following: dict[tuple[int, int], _Front] = {}
         states = sorted(
             ((state.cost + front.rest_ns, front, state) for front in level for state in self._worthwhile(front)),
@@ -170,13 +172,13 @@ class _Round:
             if not all_of_them:
                 self.left_out = min(self.left_out, promise)
         for _, _, state in states:
-            state.codes = 0  # a long search keeps many states, of which only the way matters
+            state.codes = 0  # a long search keeps many states; of the old ones only the path is needed
         fronts = [front for front in following.values() if front.states]
         self._shorten(fronts)
         return fronts
 
     def _shorten(self, level: list[_Front]) -> None:
-        """Drop the first fields of all codes where no front has them any more."""
+        """Drop the first fields of all codes if no front reads their values any more."""
         first = self._first
         while first < len(self._operands) and not any(self._lives(self._operands[first], front) for front in level):
             first += 1
@@ -191,7 +193,10 @@ class _Round:
     def _moves(
         self, front: _Front, following: dict[tuple[int, int], _Front]
     ) -> tuple[list[tuple[_Transition, int]], bool]:
-        """What may be done next and where, for each device the first few that are ready; and whether that is all."""
+        """Return the next transitions with their devices, and whether these are all.
+
+        Each device gets only the first few operations that are ready.
+        """
         moves = []
         left_out = False
         taken = [0] * len(self._problem.devices)
@@ -262,18 +267,18 @@ class _Round:
         )
 
     def _lives(self, operand: int, front: _Front) -> bool:
-        """Whether a value is still to be read; it is mostly the last that still has to."""
+        """Return whether a value is still to be read. The last reader comes first, as the likeliest to be left."""
         return not all(map(front.has_done, reversed(self._problem.values[operand].readers)))
 
     def _worthwhile(self, front: _Front) -> Iterator[_State]:
-        """The states of a front that may become cheaper than its cheapest one."""
+        """Yield the states of a front that may become cheaper than its cheapest one."""
         best = min(front.states.values(), key=lambda state: state.cost)
         for state in front.states.values():
             if state is best or state.cost < best.cost + self._switch_ns(front, best, state):
                 yield state
 
     def _switch_ns(self, front: _Front, mine: _State, theirs: _State) -> float:
-        """What it takes at most to go on from one state of a front as another one would."""
+        """Return an upper bound of the cost of continuing from ``mine`` in the way that ``theirs`` would."""
         total = 0.0
         codes = mine.codes
         if mine.device != theirs.device:
@@ -294,7 +299,7 @@ class _Round:
         return total
 
     def _with_exports(self, operation: int) -> list[float]:
-        """What an operation takes on each device, with what its outputs take on their way to the client."""
+        """Return the time of an operation on each device, with that of passing its outputs to the client."""
         outputs = [self._problem.values[operand] for operand in self._problem.writes[operation]]
         return [
             figure + sum(value.export_ns[device + 1] for value in outputs if value.is_output)
@@ -303,12 +308,12 @@ class _Round:
 
 
 def _origins(edge_ns: tuple[tuple[float, ...], ...]) -> list[int]:
-    """For each source the first one from which everything costs the same: states need not tell them apart."""
+    """Return, for each source, the first one with the same costs, since states need not tell such sources apart."""
     return [edge_ns.index(row) for row in edge_ns]
 
 
 def _excess(edge_ns: tuple[tuple[float, ...], ...]) -> list[list[float]]:
-    """By how much passing a value from one source may cost more than from another one, to whichever device."""
+    """Return the largest extra cost of passing a value from one source rather than another, over all devices."""
     return [
         [
             max(ours - theirs if ours > theirs else 0.0 for ours, theirs in zip(row, other, strict=True))

@@ -1,4 +1,4 @@
-"""Making steps out of groups of operations."""
+"""Make steps from groups of operations."""
 
 from __future__ import annotations
 
@@ -9,26 +9,37 @@ from nnhal.resolved import describe_operation
 from nnhal.types import DataLocation, Model, Operand, OperandLifeTime, Subgraph
 from nnhal.types.layout import Dimensions
 from nnhal_service.partition.candidate import PlacementError
-from nnhal_service.partition.plan import Step
+from nnhal_service.partition.plan import Plan, Step
 
 _COPY_ALIGNMENT = 4
 _WRITTEN = (OperandLifeTime.TEMPORARY_VARIABLE, OperandLifeTime.SUBGRAPH_OUTPUT)
 
 
 class StepError(PlacementError):
-    """A part of a model cannot be given to a device, whichever that is."""
+    """A group of operations cannot be a step on any device."""
 
 
 def whole(model: Model, device: str) -> Step:
-    """The one step of a plan that gives a device the model as it is."""
+    """Return the only step of a plan that gives a device the whole model, unchanged."""
     graph = model.main
     return Step(device, model, tuple(range(len(graph.operations))), graph.input_indexes, graph.output_indexes)
 
 
-class StepMaker:
-    """Makes steps out of groups of the operations of a model's main subgraph.
+def plan_of(model: Model, groups: Sequence[tuple[str, Sequence[int]]], dimensions: Sequence[Dimensions]) -> Plan:
+    """Return the plan of groups in an order of execution; a single group is the model, unchanged.
 
-    ``dimensions`` are those of its operands as far as known; ``scope`` is what the steps are given.
+    Raises StepError if a step has no inputs or no outputs.
+    """
+    if len(groups) == 1:
+        return Plan((whole(model, groups[0][0]),))
+    maker = StepMaker(model, dimensions)
+    return Plan(tuple(maker.step(device, operations) for device, operations in groups))
+
+
+class StepMaker:
+    """Makes steps from groups of the operations of a model's main subgraph.
+
+    ``dimensions`` are the propagated dimensions of its operands; ``scope`` goes into the steps.
     """
 
     def __init__(self, model: Model, dimensions: Sequence[Dimensions], scope: int = 0) -> None:
@@ -43,7 +54,7 @@ class StepMaker:
                 self._readers.setdefault(operand, set()).add(number)
 
     def step(self, device: str, operations: Sequence[int]) -> Step:
-        """The step of a group. Raises StepError where it would have no inputs or no outputs."""
+        """Return the step of a group. Raises StepError if it would have no inputs or no outputs."""
         graph = self._model.main
         nodes = [graph.operations[number] for number in operations]
         used = dict.fromkeys(operand for node in nodes for operand in (*node.inputs, *node.outputs))
@@ -92,7 +103,7 @@ class StepMaker:
             for node in (graph.operations[number] for number in operations)
         )
         main = Subgraph(operands, nodes, tuple(index[i] for i in inputs), tuple(index[i] for i in outputs))
-        if refers:  # the subgraphs' constants lie among the others
+        if refers:  # the constants of subgraphs lie in operand_values too, at fixed offsets
             return replace(self._model, main=main)
         return replace(self._model, main=main, referenced=(), operand_values=bytes(values))
 

@@ -1,4 +1,4 @@
-"""Which devices may take each operation: what they refuse, what pins demand, what only the CPU does."""
+"""The devices that may take each operation: their refusals, the pins, and what only the CPU runs."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ from nnhal_service.partition.candidate import Candidate, Pin, PlacementError
 from nnhal_service.partition.control_flow import has_unknown_size, is_control_flow, refers_to_unknown_rank
 
 CPU = "cpu_ref"
-"""The device that takes the part of NNAPI's CPU where no other is named."""
+"""The device that acts as NNAPI's CPU unless another is named."""
 
 
-def without_open_control_flow(model: Model, candidates: Sequence[Candidate], cpu: str) -> list[Candidate]:
-    """The candidates, of which only the CPU takes IF and WHILE with anything of unknown size."""
+def without_unsized_control_flow(model: Model, candidates: Sequence[Candidate], cpu: str) -> list[Candidate]:
+    """Return the candidates, of which only the CPU takes IF and WHILE with operands of unknown size."""
     refusal = f"control flow with operands of unknown size is for {cpu} only"
-    open_ones = {
+    unsized = {
         index: refusal
         for index, operation in enumerate(model.main.operations)
         if is_control_flow(operation) and has_unknown_size(model, operation)
     }
-    return [candidate if candidate.name == cpu else candidate.refusing(open_ones) for candidate in candidates]
+    return [candidate if candidate.name == cpu else candidate.refusing(unsized) for candidate in candidates]
 
 
 def cannot_be_offered(model: Model, refused: Container[int]) -> bool:
-    """Whether a device, which refuses some operations of main, would take one that refers to a subgraph that cannot be
-    offered to it: one that takes or gives something of unknown rank. It counts then as supporting nothing (NNAPI's
-    strict slicing). The CPU is not asked.
+    """Return whether NNAPI's strict slicing makes a device, which refuses some operations of main, support nothing.
+
+    It does if the device would take an operation that refers to a subgraph with inputs or outputs of unknown rank,
+    since such a subgraph cannot be offered to it. The rule does not apply to the CPU.
     """
     return any(
         index not in refused and refers_to_unknown_rank(model, operation)
@@ -36,7 +37,7 @@ def cannot_be_offered(model: Model, refused: Container[int]) -> bool:
 
 
 def strictly_sliced(model: Model, candidates: Sequence[Candidate], cpu: str) -> list[Candidate]:
-    """The candidates, of which those take nothing that the model cannot be offered to."""
+    """Return the candidates, of which those that the model cannot be offered to refuse every operation."""
     return [
         _refusing_all(model, candidate)
         if candidate.name != cpu and cannot_be_offered(model, candidate.refusals)
@@ -53,7 +54,7 @@ def _refusing_all(model: Model, candidate: Candidate) -> Candidate:
 
 
 def pinned_devices(model: Model, names: Sequence[Sequence[str]], pins: Sequence[Pin]) -> dict[int, str]:
-    """The device that each pinned operation must be on; of several pins the last counts."""
+    """Return the device of each pinned operation; of several pins the last counts."""
     return {
         index: pin.device
         for pin in pins
@@ -65,7 +66,7 @@ def pinned_devices(model: Model, names: Sequence[Sequence[str]], pins: Sequence[
 def require_pins(
     model: Model, names: Sequence[Sequence[str]], candidates: Sequence[Candidate], pins: Sequence[Pin]
 ) -> None:
-    """Raise PlacementError where a pin names no device, or nothing in the model."""
+    """Raise PlacementError if a pin names an unknown device or matches no node."""
     known = {candidate.name for candidate in candidates}
     for pin in pins:
         if pin.device not in known:
@@ -77,7 +78,7 @@ def require_pins(
 def supporting(
     model: Model, names: Sequence[Sequence[str]], candidates: Sequence[Candidate], pins: Sequence[Pin]
 ) -> list[list[Candidate]]:
-    """Who may take each operation, in order. Raises PlacementError where nobody does."""
+    """Return the candidates that may take each operation, in order. Raises PlacementError if there are none."""
     pinned = pinned_devices(model, names, pins)
     able = []
     for index, operation in enumerate(model.main.operations):

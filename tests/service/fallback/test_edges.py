@@ -1,4 +1,4 @@
-"""What becomes of a value on its way: strategies, layers, and reasons."""
+"""The edges of values: strategies, layers and reasons."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DSP = Side("dsp", frozenset({ASHMEM}), frozenset({ASHMEM}), 48)
     ],
     ids=lambda value: value.name if isinstance(value, Side) else "",
 )
-def test_an_edge_copies_only_where_no_memory_satisfies_both_sides(
+def test_an_edge_copies_only_if_no_memory_satisfies_both_sides(
     source: Side,
     destination: Side,
     strategy: EdgeStrategy,

@@ -1,4 +1,4 @@
-"""Where values lie, and whose memory that is."""
+"""The memory that values lie in: its layout, and its owner."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nnhal.errors import HalError
 from nnhal.memory import validate_pool
-from nnhal_service.fallback import FallbackMemoryManager, Side, Value, lay_out, values_of
+from nnhal_service.fallback import FallbackMemoryManager, PassedValue, Side, lay_out, values_of
 from nnhal_service.fallback.edges import ASHMEM, HARDWARE_BUFFER_BLOB
 from tests.service.fallback.test_edges import CPU, DSP, GPU, NPU
 
@@ -27,7 +27,7 @@ class Step:
     outputs: tuple[int, ...]
 
 
-def values(steps: list[Step], inputs: set[int], outputs: set[int], size: int = 100) -> dict[int, Value]:
+def values(steps: list[Step], inputs: set[int], outputs: set[int], size: int = 100) -> dict[int, PassedValue]:
     return dict(values_of(steps, SIDES, frozenset(inputs), frozenset(outputs), lambda _: size))
 
 

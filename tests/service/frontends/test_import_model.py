@@ -1,4 +1,4 @@
-"""The format of a model file: given, or told by the content."""
+"""The format of a model file: given, or recognised by the content."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_the_content_tells_the_format(content: bytes) -> None:
 
 def test_a_given_format_is_not_guessed() -> None:
     assert operations(import_model(TFLITE, ModelFormat.TFLITE)) == ["TANH"]
-    with pytest.raises(InvalidModel, match="no TFLite model"):
+    with pytest.raises(InvalidModel, match="not a TFLite model"):
         import_model(ONNX, ModelFormat.TFLITE)
     with pytest.raises(InvalidModel):
         import_model(TFLITE, ModelFormat.ONNX)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -16,7 +17,9 @@ from nnhal.types import (
     PerformanceInfo,
     Subgraph,
 )
-from nnhal_service.partition import Candidate, Pin, PlacementError, assign
+from nnhal_service.partition import Candidate, Pin, PlacementError
+from nnhal_service.partition.assign import best_devices
+from nnhal_service.partition.support import CPU, require_pins
 from tests.support.additions import addition_model
 from tests.support.planning import device, graph_of
 from tests.support.subgraphs import I32, branches, counting_loop
@@ -36,11 +39,24 @@ def candidate(
     relaxed: float = 1.0,
     refusals: dict[int, str] | None = None,
 ) -> Candidate:
-    """A device that takes ``time`` for whatever its first input is, but for the ``times`` by type."""
+    """A device with the figure ``time`` for every type of the first input, except those in ``times``."""
     table = {code: time for code in OperandType if code != OperandType.SUBGRAPH} | (times or {})
     performance = tuple(OperandPerformance(code, info(figure)) for code, figure in sorted(table.items()))
     capabilities = Capabilities(info(relaxed), info(relaxed), performance, info(time), info(time))
     return Candidate(name, capabilities, refusals or {})
+
+
+def assign(
+    model: Model,
+    names: Sequence[Sequence[str]],
+    candidates: Sequence[Candidate],
+    pins: Sequence[Pin] = (),
+    cpu: str = CPU,
+    preference: ExecutionPreference = ExecutionPreference.FAST_SINGLE_ANSWER,
+) -> tuple[str, ...]:
+    """The device of each operation, after the check of the pins that every plan begins with."""
+    require_pins(model, names, candidates, pins)
+    return best_devices(model, names, candidates, pins, cpu, preference)
 
 
 def chain() -> Model:
@@ -71,11 +87,11 @@ def test_the_cpu_wins_a_tie_wherever_it_stands(order: int) -> None:
 
 
 GENERATIONS = {0: 0, 1: 0, 2: 1, 3: 2, 4: 3}
-"""The device generation from which on each of five operations is known."""
+"""The first generation of devices that has each of five operations."""
 
 
 def generations(ratios: list[float]) -> list[Candidate]:
-    """Devices 1.0 to 1.3, each of which takes the operations up to its own generation."""
+    """Devices 1.0 to 1.3, each with the operations of its own and earlier generations."""
     return [
         candidate(f"1.{own}", ratio, refusals={n: "newer" for n, first in GENERATIONS.items() if first > own})
         for own, ratio in enumerate(ratios)
@@ -83,13 +99,13 @@ def generations(ratios: list[float]) -> list[Candidate]:
 
 
 @pytest.mark.contract("PT-04")
-def test_the_newest_device_takes_all_where_it_is_the_cheapest() -> None:
+def test_the_newest_device_takes_all_if_it_is_the_cheapest() -> None:
     model = graph_of([[0, 1], [0, 1], [0, 1], [2, 3], [2]], inputs=2)
     assert assign(model, [()] * 5, generations([0.9, 0.8, 0.7, 0.6])) == ("1.3",) * 5
 
 
 @pytest.mark.contract("PT-05")
-def test_each_operation_goes_to_the_oldest_device_that_has_it_where_that_is_the_cheapest() -> None:
+def test_each_operation_goes_to_the_oldest_device_that_has_it_if_that_is_the_cheapest() -> None:
     model = graph_of([[0, 1], [0, 1], [0, 1], [2, 3], [2]], inputs=2)
     assert assign(model, [()] * 5, generations([0.6, 0.7, 0.8, 0.9])) == ("1.0", "1.0", "1.1", "1.2", "1.3")
 
@@ -226,7 +242,7 @@ def test_an_operation_of_an_extension_is_pinned_by_name_only() -> None:
 
 
 @pytest.mark.contract("PT-13")
-def test_an_operation_that_nobody_takes_is_an_error_with_what_every_device_said() -> None:
+def test_an_operation_that_no_device_takes_is_an_error_with_what_every_device_said() -> None:
     candidates = [
         candidate("npu", refusals={1: "DTYPE: got TENSOR_FLOAT32, allowed quant8"}),
         candidate("gpu", refusals={1: "RANK: got 5, allowed 4"}),

@@ -17,14 +17,14 @@ def test_a_small_group_goes_to_the_neighbour_that_is_fastest_for_it() -> None:
     assert merge_small(problem, groups, 1, "cpu") == tuple(groups)
 
 
-def test_it_goes_to_the_cpu_where_no_neighbour_takes_it() -> None:
+def test_it_goes_to_the_cpu_if_no_neighbour_takes_it() -> None:
     candidates = [device("cpu", [9] * 5), device("a", [1, 1, None, 1, 1]), device("b", [1] * 5)]
     problem = figures_of(task_of(chain_of(5), free), candidates)
     groups = [(1, (0, 1)), (2, (2,)), (1, (3, 4))]
     assert merge_small(problem, groups, 2, "cpu") == ((1, (0, 1)), (0, (2,)), (1, (3, 4)))
 
 
-def test_it_stays_where_nobody_else_may_take_it() -> None:
+def test_it_stays_if_no_other_device_may_take_it() -> None:
     candidates = [device("cpu", [9, None, 9]), device("a", [None, 1, None])]
     problem = figures_of(task_of(chain_of(3), free), candidates)
     groups = ((0, (0,)), (1, (1,)), (0, (2,)))

@@ -5,13 +5,13 @@ from tests.support.planning import device, figures_of, graph_of, task_of
 
 
 def edge_ns(source: str | None, destination: str | None, size: int) -> float:
-    """Told apart by who gives and who takes; a byte costs 1."""
+    """Costs that identify source and destination, plus 1 for each byte."""
     digit = {None: 0, "a": 1, "b": 2}
     return 1000 * digit[source] + 100 * digit[destination] + size
 
 
 def test_a_plan_takes_launches_operations_and_each_value_once_for_each_step_that_reads_it() -> None:
-    # x -> 0 -> 1 -> 3 and x -> 2 -> 3, where 0 is an output too; values have 4, 8, 12, 16 and 20 bytes.
+    # x -> 0 -> 1 -> 3 and x -> 2 -> 3, with 0 as an output too; values have 4, 8, 12, 16 and 20 bytes.
     model = graph_of([[0], [1], [0, 1], [2, 3]], outputs=[0])
     candidates = [device("a", [1, 2, 3, 4], hop_ns=10, sync_ns=5), device("b", [10, 20, 30, 40], hop_ns=100)]
     cost = cost_of(figures_of(task_of(model, edge_ns), candidates), [(0, (0,)), (1, (1, 2)), (0, (3,))])

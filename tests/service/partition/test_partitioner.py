@@ -42,15 +42,15 @@ def layout(partitioning: Partitioning) -> list[tuple[str, tuple[int, ...]]]:
 
 
 def expensive(source: str | None, destination: str | None, size: int) -> float:
-    """Edges between devices at 100 ns; the client's cost nothing."""
+    """Edges between devices cost 100 ns, edges from and to the client nothing."""
     return 100.0 if source and destination else 0.0
 
 
 CPU = device("cpu_ref", [10] * 6)
-"""Everything on it takes 60 ns."""
+"""The six operations take 60 ns on it."""
 
 
-def test_operations_leave_the_best_device_where_edges_cost_more_than_that_saves() -> None:
+def test_operations_leave_the_best_device_if_edges_cost_more_than_that_saves() -> None:
     npu = device("npu", [1, 1, None, None, 1, 1], ratio=0.1, refusals={2: "no", 3: "no"})
     by_rule = [("npu", (0, 1)), ("cpu_ref", (2, 3)), ("npu", (4, 5))]
     assert layout(partition(task_of(chain_of(6), free), [npu, CPU], NNAPI)) == by_rule
@@ -137,7 +137,7 @@ def test_the_plan_carries_what_to_do_when_a_device_fails(fallback: Fallback) -> 
     assert partition(task_of(chain_of(6), free), [CPU], Options(fallback=fallback)).plan.fallback == fallback
 
 
-def test_a_device_without_figures_gets_nothing_where_they_count_and_is_named() -> None:
+def test_a_device_without_figures_gets_nothing_if_they_count_and_is_named() -> None:
     task, silent = task_of(chain_of(6), free), device("silent", ratio=0.1)
     assert layout(partition(task, [silent, CPU], Options())) == [("cpu_ref", tuple(range(6)))]
     by_rule = partition(task, [silent, CPU], NNAPI)
@@ -248,7 +248,7 @@ def test_the_report_adds_up_and_says_what_else_there_was() -> None:
     ]
 
 
-def test_the_report_says_how_far_from_the_best_it_may_be_where_it_does_not_know() -> None:
+def test_the_report_says_how_far_from_the_best_it_may_be_if_it_does_not_know() -> None:
     task, candidates = made_up(Random(1), repeated_block(20), devices=3)
     report = partition(task, candidates, Options(cpu="d0")).report
     assert report is not None
@@ -265,7 +265,7 @@ def test_the_report_says_what_a_device_would_take_for_all_whatever_is_pinned() -
 
 
 def adder(**figures: float) -> Candidate:
-    """A device that takes no IF, and all that is in its branches."""
+    """A device that takes everything in the branches of IF, and no IF."""
     return replace(device("npu", [None], refusals={0: "no"}, **figures), referenced=({}, {}))
 
 

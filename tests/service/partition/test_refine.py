@@ -38,7 +38,7 @@ def test_what_optimises_stays_as_it_is() -> None:
     assert (refined.refused, refined.candidates) == ((), (FAST, CPU))
 
 
-def test_what_fails_is_offered_to_the_next_device_and_the_rest_is_placed_anew() -> None:
+def test_what_fails_is_offered_to_the_next_device_and_the_rest_is_placed_again() -> None:
     asked: list[tuple[str, tuple[int, ...]]] = []
 
     def optimise(step: Step) -> list[tuple[tuple[int, ...], str]]:
@@ -62,7 +62,7 @@ def test_what_fails_is_offered_to_the_next_device_and_the_rest_is_placed_anew() 
     ]
 
 
-def test_it_ends_with_what_every_optimiser_said_where_all_fail() -> None:
+def test_it_ends_with_what_every_optimiser_said_if_all_fail() -> None:
     def optimise(step: Step) -> list[tuple[tuple[int, ...], str]]:
         return [((0,), f"not {step.operations[0]}")]
 

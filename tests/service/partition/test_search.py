@@ -26,7 +26,7 @@ from tests.support.planning import (
 
 
 def assignments(problem: Problem) -> Iterator[tuple[int, ...]]:
-    """Every way to give operations to devices."""
+    """Every assignment of operations to devices."""
     return product(*(sorted(able) for able in problem.allowed))
 
 
@@ -166,7 +166,7 @@ def test_the_work_grows_as_the_number_of_operations() -> None:
     for blocks in (10, 50, 200):
         problem = figures_of(*made_up(Random(1), repeated_block(blocks), devices=3))
         evaluated[blocks] = search(problem, inf, effort=0).evaluated
-    # With 64 transitions to a level, each of which is finished with the state that it was begun with.
+    # 64 transitions a level; the transitions of a state that has been begun are all evaluated.
     assert all(count <= 10 * blocks * (64 + 4 * 3) for blocks, count in evaluated.items())
     assert evaluated[200] <= 4.4 * evaluated[50] <= 4.4 * 5.5 * evaluated[10]
 
@@ -182,7 +182,7 @@ def test_what_was_left_out_for_want_of_width_bounds_what_could_be() -> None:
     assert narrow.lower_bound_ns <= exact <= cost_of(problem, narrow.groups).total_ns
 
 
-def test_it_finds_nothing_where_the_limit_is_the_optimum() -> None:
+def test_it_finds_nothing_if_the_limit_is_the_optimum() -> None:
     problem = figures_of(*made_up(Random(5), chain_of(8), devices=2))
     best = search(problem, inf)
     assert best.groups is not None
@@ -192,7 +192,7 @@ def test_it_finds_nothing_where_the_limit_is_the_optimum() -> None:
 
 
 def test_parallel_branches_go_together_however_many_there_are() -> None:
-    """Fifty pairs, of which the first operation is for one device and the second for another: two steps will do."""
+    """Fifty pairs, of which the first operation is for one device and the second for another: two steps are enough."""
     reads = [[0] if n % 2 == 0 else [n] for n in range(100)]
     first, second = ([1.0 if n % 2 == odd else None for n in range(100)] for odd in (0, 1))
     problem = figures_of(task_of(graph_of(reads), free), [device("a", first, 50.0), device("b", second, 50.0)])

@@ -1,4 +1,4 @@
-"""HAL operands for ONNX tensors, and operations for one node after another."""
+"""Make HAL operands for ONNX tensors, and operations for one node after another."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from nnhal.types import FusedActivation, Operand, OperandLifeTime, OperandType, 
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe
 from nnhal_service.frontends.builder import ModelBuilder
 from nnhal_service.frontends.errors import UnsupportedNode
-from nnhal_service.frontends.onnx.graph import Graph, Node, Quantization, TensorInfo
+from nnhal_service.frontends.onnx.graph import OnnxGraph, OnnxNode, OnnxQuantization, TensorInfo
 from nnhal_service.frontends.onnx.widths import INDEX_RESULTS, widening
-from nnhal_service.frontends.steps import ACTIVATIONS, Steps
+from nnhal_service.frontends.operation_builder import ACTIVATIONS, OperationBuilder
 
 OPERAND_TYPES: dict[np.dtype[np.generic], OperandType] = {
     np.dtype(np.float32): OperandType.TENSOR_FLOAT32,
@@ -28,7 +28,7 @@ OPERAND_TYPES: dict[np.dtype[np.generic], OperandType] = {
     np.dtype(np.int8): OperandType.TENSOR_QUANT8_ASYMM_SIGNED,
     np.dtype(np.bool_): OperandType.TENSOR_BOOL8,
 }
-"""ONNX's element types that the HAL has, by their numpy types."""
+"""The HAL's types for ONNX's element types, by numpy type."""
 
 _QUANT8 = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
 _INT32 = np.iinfo(np.int32)
@@ -36,18 +36,20 @@ _INT64 = operand_code(NUMBERS[np.dtype(np.int64)])
 
 
 @dataclass(slots=True)
-class GraphBuilder:
-    """The HAL model of a graph in the making. ``origins`` names each operation's nodes.
+class OnnxGraphBuilder:
+    """Builds the HAL model of a graph."""
 
-    With ``extension``, tensors of elements that the HAL has not are operands of the extension nnhal.onnx, and int64 is
-    one of these, since results must not be cut down to 32 bits.
-    """
-
-    graph: Graph
+    graph: OnnxGraph
     extension: bool = False
+    """Whether tensors whose element type the HAL lacks become operands of the extension nnhal.onnx.
+
+    This includes int64, since results must not be narrowed to 32 bits.
+    """
     model: ModelBuilder = field(default_factory=ModelBuilder)
     operands: dict[str, int] = field(default_factory=dict)
+    """The operand of each tensor that has one."""
     origins: list[tuple[str, ...]] = field(default_factory=list)
+    """The user's nodes that each operation stands for."""
     _of_the_hal: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -55,12 +57,12 @@ class GraphBuilder:
         self._of_the_hal = frozenset(name for node in nodes for name in (*node.inputs, *node.outputs))
 
     def input(self, name: str) -> int:
-        """The operand of an input of the model. Raises ValueError for an element type that the HAL has not."""
+        """Add the operand of an input of the model. Raises ValueError if the HAL lacks its element type."""
         self.operands[name] = self.model.add(self._operand(name, OperandLifeTime.SUBGRAPH_INPUT), name)
         return self.operands[name]
 
     def tensor(self, name: str) -> int:
-        """The operand of a tensor: constants and results get theirs when they are first asked for."""
+        """Return the operand of a tensor, added on first use. Raises ValueError if the HAL cannot hold the tensor."""
         if name not in self.operands:
             if name in self.graph.constants:
                 self.operands[name] = self._constant(name)
@@ -70,16 +72,16 @@ class GraphBuilder:
                 self.operands[name] = self.model.add(self._operand(name, lifetime), name)
         return self.operands[name]
 
-    def run(
+    def extension_operation(
         self, message: onnx.ModelProto, inputs: Sequence[int], outputs: Sequence[int], stands_for: tuple[str, ...]
     ) -> None:
-        """Add an operation of the extension."""
+        """Add an operation of the extension nnhal.onnx."""
         content = np.frombuffer(message.SerializeToString(), np.uint8)
-        self.model.run([self.model.constant(operand_code(MESSAGE), content), *inputs], outputs)
+        self.model.extension_operation([self.model.constant(operand_code(MESSAGE), content), *inputs], outputs)
         self.origins.append(stands_for)
 
     def exact(self, name: str) -> int:
-        """The operand of a tensor that has its very elements, for an operation of the extension."""
+        """Return an operand with exactly the tensor's elements, for an operation of the extension."""
         values = self.graph.constants.get(name)
         if values is None:
             return self.tensor(name)
@@ -90,7 +92,7 @@ class GraphBuilder:
 
     def _operand(self, name: str, lifetime: OperandLifeTime) -> Operand:
         if name not in self.graph.tensors:
-            raise ValueError(f"the type of '{name}' is not known")
+            raise ValueError(f"the type of '{name}' is unknown")
         info = self.graph.tensors[name]
         if self.extension and self._needs_extension(name, info):
             number = NUMBERS.get(info.element_type, VALUE)
@@ -106,7 +108,7 @@ class GraphBuilder:
         per_channel = known is not None and known.axis is not None
         if info.element_type not in OPERAND_TYPES or info.element_type == np.int64 or info.is_empty or per_channel:
             return True
-        # The HAL cannot be given an input without elements; the extension can.
+        # The HAL does not take an input without elements; the extension does.
         return (info.shape is None or 0 in info.shape) and name not in self._of_the_hal
 
     def _constant(self, name: str) -> int:
@@ -131,7 +133,7 @@ class GraphBuilder:
 
 
 def operand_type(element_type: np.dtype[np.generic], name: str) -> OperandType:
-    """The HAL's type for tensors of an element type. Raises ValueError where there is none."""
+    """Return the HAL's type for tensors of an element type. Raises ValueError if the HAL lacks it."""
     if element_type not in OPERAND_TYPES:
         expected = ", ".join(sorted(str(known) for known in OPERAND_TYPES))
         raise ValueError(f"'{name}' has elements of type {element_type}, expected {expected}")
@@ -139,54 +141,53 @@ def operand_type(element_type: np.dtype[np.generic], name: str) -> OperandType:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeBuilder(Steps):
-    """What a converter sees of the model: its node, and ways to add operations for it."""
+class NodeBuilder(OperationBuilder):
+    """What a converter works with: its node, and methods that add operations for it."""
 
-    builder: GraphBuilder
-    node: Node
+    builder: OnnxGraphBuilder
+    node: OnnxNode
 
     @property
     def model(self) -> ModelBuilder:
-        """See Steps."""
         return self.builder.model
 
     @property
     def origins(self) -> list[tuple[str, ...]]:
-        """See Steps."""
         return self.builder.origins
 
     @property
     def stands_for(self) -> tuple[str, ...]:
-        """See Steps."""
         return self.node.stands_for
 
     def unsupported(self, reason: str, supported: str = "") -> UnsupportedNode:
-        """See Steps."""
         return self.node.unsupported(reason, supported)
 
     @property
-    def graph(self) -> Graph:
+    def graph(self) -> OnnxGraph:
         """The graph that the node is part of."""
         return self.builder.graph
 
     def attribute(self, name: str, default: Any) -> Any:
-        """An attribute's value; ``default`` where it is left out."""
+        """Return an attribute's value, or ``default`` if it is left out."""
         return self.node.attributes.get(name, default)
 
     def has(self, index: int) -> bool:
-        """Whether an input is given."""
+        """Return whether an input is given."""
         return bool(self.node.input(index))
 
     def input(self, index: int) -> int:
-        """The operand of an input."""
+        """Return the operand of an input."""
         return self._tensor(self.node.inputs[index])
 
     def constant(self, index: int) -> Array | None:
-        """The array of an input, None where it is left out or not known before execution."""
+        """Return the array of an input; None if it is left out or not constant."""
         return self.graph.constants.get(self.node.input(index))
 
     def integers(self, index: int, attribute: str) -> list[int] | None:
-        """Integers that are an attribute in older opsets and an input in newer ones; None where they are left out."""
+        """Return integers that are an attribute in older opsets and an input in newer ones; None if they are left out.
+
+        Raises UnsupportedNode if the input is not constant.
+        """
         if attribute in self.node.attributes:
             return [int(value) for value in self.node.attributes[attribute]]
         if not self.has(index):
@@ -197,35 +198,35 @@ class NodeBuilder(Steps):
         return [int(value) for value in values.reshape(-1)]
 
     def shape(self, index: int) -> Dimensions:
-        """The shape of an input: 0 for an open axis."""
+        """Return the shape of an input, with 0 for an unknown dimension."""
         return self._shape(self.node.inputs[index])
 
     def output_shape(self, index: int = 0) -> Dimensions:
-        """The shape of the first output, or of the one at an index."""
+        """Return the shape of an output."""
         return self._shape(self.node.outputs[index])
 
-    def quantization(self, index: int) -> Quantization | None:
-        """What the integers of an input stand for, None where they are just that, or floats."""
+    def quantization(self, index: int) -> OnnxQuantization | None:
+        """Return the quantisation of an input; None if it has plain integers or floats."""
         return self.graph.quantization.get(self.node.input(index))
 
     def element_type(self, index: int = 0) -> np.dtype[np.generic]:
-        """The element type of an input."""
+        """Return the element type of an input."""
         name = self.node.inputs[index]
         if name in self.graph.constants:
             return self.graph.constants[name].dtype
         return self.graph.tensors[name].element_type
 
     def real(self, value: float) -> int:
-        """A scalar of the first input's precision."""
+        """Add a float scalar of the first input's precision."""
         half = self.element_type() == np.float16
         return self.add_constant(OperandType.FLOAT16 if half else OperandType.FLOAT32, np.array(value))
 
     def activation(self, wanted: FusedActivation | None = None) -> int:
-        """The node's activation as a scalar, or another."""
+        """Add a scalar for ``wanted``, by default the node's own activation."""
         return self.int32(self.node.activation if wanted is None else wanted)
 
     def array(self, values: Array) -> int:
-        """A constant operand of an array's own element type."""
+        """Add a constant operand of an array's own element type."""
         try:
             code = operand_type(values.dtype, self.node.inputs[0])
         except ValueError as error:
@@ -234,31 +235,34 @@ class NodeBuilder(Steps):
             raise self.node.unsupported(f"64-bit values from {values.min()} to {values.max()}", "32 bits")
         return self.add_constant(code, values, scale=1.0 if code in _QUANT8 else 0.0)
 
-    def steps(self, code: OperationType, inputs: Sequence[int], count: int) -> list[int]:
-        """Add an operation with several results, all of them of the first input's type, that only this node uses."""
+    def apply_many(self, code: OperationType, inputs: Sequence[int], count: int) -> list[int]:
+        """Add an operation whose ``count`` results only this node uses, and return them.
+
+        All results have the first input's type and scale.
+        """
         results = [self.new(inputs[0]) for _ in range(count)]
         self.add(code, inputs, results)
         return results
 
     def finish(self, code: OperationType, inputs: Sequence[int], index: int = 0) -> None:
-        """Add the operation that gives the node's result, or the one at an index."""
+        """Add the operation that gives a result of the node."""
         self.add(code, inputs, [self.result(index)])
 
     def finish_all(self, code: OperationType, inputs: Sequence[int]) -> None:
-        """Add the operation that gives all of the node's results, the unused ones included."""
+        """Add the operation that gives all results of the node, including unused ones."""
         named = enumerate(self.node.outputs)
         results = [self.result(index) if name else self.new(self.result()) for index, name in named]
         self.add(code, inputs, results)
 
     def finish_activated(self, code: OperationType, inputs: Sequence[int]) -> None:
-        """As finish, for an operation that takes no activation: the node's own follows it."""
+        """Add the operation that gives the node's result, followed by the node's activation, which it does not take."""
         if self.node.activation == FusedActivation.NONE:
             self.finish(code, inputs)
         else:
-            self.finish(ACTIVATIONS[self.node.activation], [self.step(code, inputs)])
+            self.finish(ACTIVATIONS[self.node.activation], [self.apply(code, inputs)])
 
     def finish_rescaled(self, operand: int) -> None:
-        """Give a quantised operand in the scale of the node's result: ADD of zero may have any."""
+        """Give a quantised operand in the scale of the node's result, by an ADD of zero."""
         source = self.operand(operand)
         zero = self.add_constant(
             OperandType(source.type), np.array([source.zero_point]), scale=source.scale, zero_point=source.zero_point
@@ -266,37 +270,37 @@ class NodeBuilder(Steps):
         self.finish(OperationType.ADD, [operand, zero, self.activation()])
 
     def result(self, index: int = 0) -> int:
-        """The operand of the node's result, or of the one at an index."""
+        """Return the operand of a result of the node."""
         return self._tensor(self.node.outputs[index])
 
     def used(self, index: int) -> bool:
-        """Whether anything reads the result at an index."""
+        """Return whether anything reads a result of the node."""
         name = self.node.outputs[index] if index < len(self.node.outputs) else ""
         return bool(name) and bool(self.graph.uses()[name])
 
     def reshape(self, operand: int, shape: Sequence[int]) -> int:
-        """An operand in another shape, of which one axis may be open."""
-        return self.step(OperationType.RESHAPE, [operand, self.target(shape)])
+        """Reshape an operand; one dimension may be unknown."""
+        return self.apply(OperationType.RESHAPE, [operand, self.shape_constant(shape)])
 
     def finish_reshape(self, operand: int, index: int = 0) -> None:
-        """Give an operand in the shape of the node's result, or of the one at an index."""
-        self.finish(OperationType.RESHAPE, [operand, self.target(self.output_shape(index))], index)
+        """Give an operand in the shape of a result of the node."""
+        self.finish(OperationType.RESHAPE, [operand, self.shape_constant(self.output_shape(index))], index)
 
-    def target(self, shape: Sequence[int]) -> int:
-        """A shape as RESHAPE's input."""
+    def shape_constant(self, shape: Sequence[int]) -> int:
+        """Add a shape as RESHAPE's input. Raises UnsupportedNode if more than one dimension is unknown."""
         if list(shape).count(0) > 1:
             raise self.node.unsupported(
-                f"shape {describe(shape)} has more than one open axis",
+                f"shape {describe(shape)} has more than one unknown dimension",
                 "at most one; give the model's inputs fixed shapes",
             )
         return self.vector([length or -1 for length in shape] or [1])
 
     def _shape(self, name: str) -> Dimensions:
-        """What inference has found, and what the operations so far have added to it."""
+        """Return the inferred shape, or what the operations so far have added to it."""
         shape = self.graph.shape(name)
         added = self.operand(self.builder.operands[name]).dimensions if name in self.builder.operands else ()
         if shape is None and not added:
-            raise self.node.unsupported(f"the rank of '{name}' is not known", "known ranks")
+            raise self.node.unsupported(f"the rank of '{name}' is unknown", "known ranks")
         return added if shape is None or (shape and added) else shape
 
     def _tensor(self, name: str) -> int:
@@ -306,23 +310,23 @@ class NodeBuilder(Steps):
             raise self.node.unsupported(str(error)) from error
 
     def add(self, code: OperationType, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """See Steps. Indices that the user wants in 64 bits are widened."""
+        """Add an operation whose outputs exist already; indices for which the user expects 64 bits are widened."""
         written = [self._index_result(operand) for operand in outputs]
-        Steps.add(self, code, inputs, written)  # super() does not know a class with slots
+        OperationBuilder.add(self, code, inputs, written)  # super() does not know a class with slots
         for narrow, wide in zip(written, outputs, strict=True):
             if narrow != wide:
-                self.builder.run(widening(), [narrow], [wide], self.node.stands_for)
+                self.builder.extension_operation(widening(), [narrow], [wide], self.node.stands_for)
 
     def _index_result(self, operand: int) -> int:
-        """What the HAL writes for a result: 32 bits for indices, of which the user wants 64."""
+        """Return the operand that the HAL writes for a result: indices have 32 bits, though the user expects 64."""
         result = self.operand(operand)
         if result.type == _INT64 and self.node.op_type in INDEX_RESULTS:
             return self.model.add(Operand(OperandType.TENSOR_INT32, result.dimensions))
         return operand
 
 
-def with_own_outputs(graph: Graph) -> Graph:
-    """The graph with a node of its own for every output, which then can be an operand of its own."""
+def with_own_outputs(graph: OnnxGraph) -> OnnxGraph:
+    """Return the graph with a node of its own for every output, so that each output can be an operand of its own."""
     produced = set(graph.producers())
     tensors, outputs, nodes = dict(graph.tensors), dict(graph.outputs), list(graph.nodes)
     quantization = dict(graph.quantization)
@@ -331,7 +335,7 @@ def with_own_outputs(graph: Graph) -> Graph:
             produced.discard(name)
             continue
         copy = f"{user}/output"
-        nodes.append(Node(copy, "Identity", (name,), (copy,)))
+        nodes.append(OnnxNode(copy, "Identity", (name,), (copy,)))
         info = graph.tensors.get(name) or graph.tensors[user]
         tensors[copy], outputs[user] = info, copy
         if name in quantization:

@@ -1,4 +1,4 @@
-"""Nodes for which the HAL has no operation, as operations of the extension nnhal.onnx."""
+"""Express nodes for which the HAL has no operation as operations of the extension nnhal.onnx."""
 
 from __future__ import annotations
 
@@ -10,43 +10,46 @@ import onnx
 from onnx import helper, numpy_helper
 
 from nnhal.extensions.onnx import NAME, NUMBERS
-from nnhal_service.frontends.onnx.builder import OPERAND_TYPES, GraphBuilder
-from nnhal_service.frontends.onnx.graph import Graph, Node, TensorInfo, all_inputs, names_read
+from nnhal_service.frontends.onnx.builder import OPERAND_TYPES, OnnxGraphBuilder
+from nnhal_service.frontends.onnx.graph import OnnxGraph, OnnxNode, TensorInfo, all_inputs, names_read
 
 _IR_VERSION = 10
 _WRAP = frozenset({"Abs", "Add", "Div", "Mod", "Mul", "Neg", "Pow", "Sub", "Sum"})
 _BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
 
 
-def set_aside(graph: Graph, names: Collection[str], known: Collection[str]) -> Graph:
-    """The graph in which the passes leave alone what is left to the extension.
+def set_aside(graph: OnnxGraph, names: Collection[str], known: Collection[str]) -> OnnxGraph:
+    """Return the graph with nodes for the extension marked, so that the passes leave them alone.
 
-    That is nodes that are named, those of operators that are not known, those with an input that the HAL has no operand
-    for, or of unknown rank, and those that the HAL computes otherwise: its 8-bit numbers do not wrap.
+    These are the nodes in ``names``, those of operators that are not ``known``, those with an input of unknown rank or
+    one that the HAL has no operand for, and those with a different result in the HAL, whose 8-bit numbers do not wrap.
     """
     used = graph.uses()
 
-    def alone(node: Node) -> Node:
+    def alone(node: OnnxNode) -> OnnxNode:
         kept = node.op_type in known and not node.domain and node.name not in names
         return node if kept and _has_operands(graph, node) and not _wraps(graph, node) else _wrapped(node, used)
 
     return replace(graph, nodes=tuple(alone(node) for node in graph.nodes))
 
 
-def whole(graph: Graph) -> Graph:
-    """The graph with one node for all."""
+def whole(graph: OnnxGraph) -> OnnxGraph:
+    """Return the graph with all nodes as one node of the extension."""
     protos = tuple(node.source for node in graph.nodes if node.source is not None)
     inputs = (*graph.inputs, *(name for name in names_read(protos) if name in graph.constants))
     outputs = tuple(graph.outputs.values())
     names = tuple(name for node in graph.nodes for name in node.stands_for)
-    node = Node(
+    node = OnnxNode(
         names[0] if names else "model", "", inputs, outputs, _body(protos, inputs, outputs), NAME, stands_for=names
     )
     return replace(graph, nodes=(node,))
 
 
-def add_run(builder: GraphBuilder, node: Node) -> None:
-    """Add the operation for a node of the extension, or for one that a pass has made. Raises ValueError."""
+def add_extension_operation(builder: OnnxGraphBuilder, node: OnnxNode) -> None:
+    """Add the operation for a node of the extension, or for one that a pass has made.
+
+    Raises ValueError if a tensor's type is unknown or the HAL cannot hold it.
+    """
     if node.domain != NAME:
         proto = helper.make_node(node.op_type, node.inputs, node.outputs, **node.attributes)
         node = replace(node, attributes=_body((proto,), node.inputs, node.outputs))
@@ -55,11 +58,11 @@ def add_run(builder: GraphBuilder, node: Node) -> None:
     given = [pair for pair in formal if pair not in held]
     message = _message(builder.graph, node, given, held)
     inputs = [builder.exact(name) for _, name in given]
-    builder.run(message, inputs, [builder.tensor(name) for name in node.outputs], node.stands_for)
+    builder.extension_operation(message, inputs, [builder.tensor(name) for name in node.outputs], node.stands_for)
 
 
-def _has_operands(graph: Graph, node: Node) -> bool:
-    """Whether the HAL has operands for what a node reads, as far as it is not constant."""
+def _has_operands(graph: OnnxGraph, node: OnnxNode) -> bool:
+    """Return whether the HAL has operands for all that a node reads, apart from constants."""
     infos = [graph.tensors.get(name) for name in node.inputs if name and name not in graph.constants]
     return all(
         info is not None and info.element_type in OPERAND_TYPES and info.shape is not None and not info.is_empty
@@ -67,7 +70,7 @@ def _has_operands(graph: Graph, node: Node) -> bool:
     )
 
 
-def _wraps(graph: Graph, node: Node) -> bool:
+def _wraps(graph: OnnxGraph, node: OnnxNode) -> bool:
     if node.op_type not in _WRAP:
         return False
     known = graph.constants.get(node.inputs[0])
@@ -75,8 +78,8 @@ def _wraps(graph: Graph, node: Node) -> bool:
     return element_type in _BYTES
 
 
-def _wrapped(node: Node, used: Collection[str]) -> Node:
-    """A node of the extension; what its subgraphs read of the graph are inputs like others."""
+def _wrapped(node: OnnxNode, used: Collection[str]) -> OnnxNode:
+    """Return a node as one of the extension, with what its subgraphs read from the graph among its inputs."""
     if node.source is None:
         return node
     current = dict(zip(all_inputs(node.source), node.inputs, strict=True))
@@ -98,14 +101,14 @@ def _body(
     return {"nodes": protos, "inputs": inputs, "outputs": outputs}
 
 
-def _must_be_held(graph: Graph, name: str) -> bool:
-    """Whether a constant lies in the message: the HAL has no operands without elements, and none of strings."""
+def _must_be_held(graph: OnnxGraph, name: str) -> bool:
+    """Return whether a constant must lie in the message: the HAL has no operands of strings or without elements."""
     values = graph.constants.get(name)
     return values is not None and (values.size == 0 or values.dtype not in NUMBERS)
 
 
 def _message(
-    graph: Graph, node: Node, given: Iterable[tuple[str, str]], held: Iterable[tuple[str, str]]
+    graph: OnnxGraph, node: OnnxNode, given: Iterable[tuple[str, str]], held: Iterable[tuple[str, str]]
 ) -> onnx.ModelProto:
     body = helper.make_graph(
         node.attributes["nodes"],
@@ -117,12 +120,12 @@ def _message(
     return helper.make_model(body, opset_imports=graph.imports, ir_version=_IR_VERSION)
 
 
-def _info(graph: Graph, name: str) -> TensorInfo:
+def _info(graph: OnnxGraph, name: str) -> TensorInfo:
     values = graph.constants.get(name)
     if values is not None:
         return TensorInfo(values.dtype, values.shape)
     if name not in graph.tensors:
-        raise ValueError(f"the type of '{name}' is not known")
+        raise ValueError(f"the type of '{name}' is unknown")
     return graph.tensors[name]
 
 

@@ -1,4 +1,4 @@
-"""Nodes whose results are known before any execution, or are just their inputs."""
+"""Remove nodes whose results are constant, or are just their inputs."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from nnhal.arrays import Array
-from nnhal_service.frontends.onnx.graph import Graph, Node
+from nnhal_service.frontends.onnx.graph import OnnxGraph, OnnxNode
 
 _RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 _LEFT = frozenset({"DequantizeLinear", *_RANDOM})
 _ASK_SHAPE_ONLY = frozenset({"Shape", "Size"})
 
 
-def fold_constants(graph: Graph) -> Graph:
-    """The graph with every node computed whose inputs are all known.
+def fold_constants(graph: OnnxGraph) -> OnnxGraph:
+    """Return the graph with every node computed whose inputs are all constant.
 
-    DequantizeLinear is left for what can use the integers.
+    DequantizeLinear stays, for operations that can use the integers.
     """
     constants = dict(graph.constants)
     kept = []
@@ -36,8 +36,8 @@ def fold_constants(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(kept), constants=constants)
 
 
-def remove_identities(graph: Graph) -> Graph:
-    """The graph without nodes that hand their input through at inference."""
+def remove_identities(graph: OnnxGraph) -> OnnxGraph:
+    """Return the graph without nodes that pass their input through at inference."""
     uses = graph.uses()
     renamed: dict[str, str] = {}
     kept = []
@@ -51,15 +51,15 @@ def remove_identities(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(kept), outputs=outputs)
 
 
-def _is_identity(graph: Graph, node: Node) -> bool:
+def _is_identity(graph: OnnxGraph, node: OnnxNode) -> bool:
     if node.op_type == "Dropout":
         training = node.input(2)
         return not training or (training in graph.constants and not graph.constants[training])
     return node.op_type == "Identity"
 
 
-def _known_inputs(graph: Graph, node: Node, constants: Mapping[str, Array]) -> dict[str, Array] | None:
-    """Arrays for a node's inputs, None where it must not or cannot be computed."""
+def _known_inputs(graph: OnnxGraph, node: OnnxNode, constants: Mapping[str, Array]) -> dict[str, Array] | None:
+    """Return arrays for a node's inputs; None if the node must not or cannot be computed."""
     if node.domain or node.op_type in _LEFT:
         return None
     if any(isinstance(value, onnx.GraphProto) for value in node.attributes.values()):
@@ -73,18 +73,18 @@ def _known_inputs(graph: Graph, node: Node, constants: Mapping[str, Array]) -> d
     return {name: constants[name] for name in names} if all(name in constants for name in names) else None
 
 
-def _evaluate(node: Node, opset: int, inputs: Mapping[str, Array]) -> list[Array] | None:
-    """A node's results; None where the reference evaluator cannot compute it, so that the node stays."""
+def _evaluate(node: OnnxNode, opset: int, inputs: Mapping[str, Array]) -> list[Array] | None:
+    """Return a node's results; None if the reference evaluator cannot compute it, so that the node stays."""
     try:
         results: Any = ReferenceEvaluator(_model(node, opset)).run(None, dict(inputs))
-    except Exception:  # it raises whatever it comes across
+    except Exception:  # the evaluator raises errors of any type
         return None
     return [np.asarray(result) for result in results]
 
 
-def _model(node: Node, opset: int) -> onnx.ModelProto:
+def _model(node: OnnxNode, opset: int) -> onnx.ModelProto:
     proto = helper.make_node(node.op_type, node.inputs, node.outputs, **node.attributes)
-    # The reference evaluator asks neither the types nor the shapes of a graph's inputs and outputs.
+    # The reference evaluator does not need the types and shapes of a graph's inputs and outputs.
     graph = helper.make_graph(
         [proto],
         node.name,

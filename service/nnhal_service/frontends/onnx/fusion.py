@@ -1,6 +1,6 @@
-"""Neighbouring nodes that are one operation of the NN HAL.
+"""Merge neighbouring nodes that are one operation of the NN HAL.
 
-Each rule looks at a node and the only reader of its result, and gives the node that stands for both.
+Each rule takes a node and the only reader of its result, and returns the node that stands for both.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.types import FusedActivation
 from nnhal.types.layout import Dimensions
-from nnhal_service.frontends.onnx.graph import Graph, Node
+from nnhal_service.frontends.onnx.graph import OnnxGraph, OnnxNode
 
 _TAKE_ACTIVATION = frozenset(
     {
@@ -42,27 +42,27 @@ _RANGES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
-    """A node for two, and constants that it needs."""
+class MergedNode:
+    """A node that stands for two, and the constants that it needs."""
 
-    node: Node
+    node: OnnxNode
     constants: Mapping[str, Array] = field(default_factory=dict)
 
 
-Rule = Callable[[Graph, Node, Node], Merged | None]
+FusionRule = Callable[[OnnxGraph, OnnxNode, OnnxNode], MergedNode | None]
 
 
-def fuse(graph: Graph) -> Graph:
-    """The graph with all rules applied."""
+def fuse(graph: OnnxGraph) -> OnnxGraph:
+    """Return the graph with all rules applied."""
     for rule in (fuse_shape_before, fuse_shape_after, fuse_padding, fuse_normalization, fuse_bias, fuse_activation):
         graph = _apply(graph, rule)
     return graph
 
 
-def _apply(graph: Graph, rule: Rule) -> Graph:
+def _apply(graph: OnnxGraph, rule: FusionRule) -> OnnxGraph:
     uses = graph.uses()
-    producers: dict[str, Node] = {}
-    nodes: dict[str, Node] = {}
+    producers: dict[str, OnnxNode] = {}
+    nodes: dict[str, OnnxNode] = {}
     for node in graph.nodes:
         for name in node.inputs:
             first = producers.get(name)
@@ -78,10 +78,10 @@ def _apply(graph: Graph, rule: Rule) -> Graph:
     return replace(graph, nodes=tuple(nodes.values()))
 
 
-def fuse_shape_before(graph: Graph, first: Node, second: Node) -> Merged | None:
-    """Another shape of more axes than the HAL has, then Transpose: a Transpose by way of fewer axes.
+def fuse_shape_before(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> MergedNode | None:
+    """Merge a reshape to more axes than the HAL has, then Transpose, into a Transpose over fewer axes.
 
-    Attribute ``via`` is the shape that its input is to have before.
+    Its attribute ``via`` is the shape to which its input is reshaped first.
     """
     shape = graph.shape(first.outputs[0])
     if first.op_type not in _SHAPES or second.op_type != "Transpose" or shape is None or len(shape) <= _MAX_RANK:
@@ -89,17 +89,17 @@ def fuse_shape_before(graph: Graph, first: Node, second: Node) -> Merged | None:
     via, perm = _with_joined_axes(shape, second.attributes.get("perm", range(len(shape))[::-1]))
     if len(via) > _MAX_RANK or via.count(0) > 1:
         return None
-    return Merged(replace(second, inputs=first.inputs[:1], attributes={"perm": perm, "via": via}))
+    return MergedNode(replace(second, inputs=first.inputs[:1], attributes={"perm": perm, "via": via}))
 
 
-def fuse_shape_after(graph: Graph, first: Node, second: Node) -> Merged | None:
-    """A Transpose by way of fewer axes, then another shape, which it can have at once."""
+def fuse_shape_after(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> MergedNode | None:
+    """Merge a Transpose over fewer axes, then a reshape, into a Transpose that gives the final shape."""
     del graph
-    return Merged(first) if "via" in first.attributes and second.op_type in _SHAPES else None
+    return MergedNode(first) if "via" in first.attributes and second.op_type in _SHAPES else None
 
 
 def _with_joined_axes(shape: Dimensions, perm: Sequence[int]) -> tuple[Dimensions, list[int]]:
-    """A shape and an order of its axes without those of length 1, and with those as one that stay neighbours."""
+    """Return a shape and an order of its axes without axes of length 1, and with axes joined that stay neighbours."""
     kept = [axis for axis in perm if shape[axis] != 1] or [0]
     places = {axis: place for place, axis in enumerate(sorted(kept))}
     groups: list[list[int]] = []
@@ -113,8 +113,8 @@ def _with_joined_axes(shape: Dimensions, perm: Sequence[int]) -> tuple[Dimension
     return lengths, [ordered.index(group) for group in groups]
 
 
-def fuse_padding(graph: Graph, first: Node, second: Node) -> Merged | None:
-    """Pad with zeros along image axes, then Conv: a Conv with larger paddings."""
+def fuse_padding(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> MergedNode | None:
+    """Merge Pad with zeros along image axes, then Conv, into a Conv with larger paddings."""
     if first.op_type != "Pad" or second.op_type != "Conv" or second.inputs[0] != first.outputs[0]:
         return None
     pads = paddings_of(graph, first)
@@ -133,11 +133,11 @@ def fuse_padding(graph: Graph, first: Node, second: Node) -> Merged | None:
         "auto_pad": "NOTSET",
         "pads": [int(a + b) for a, b in zip(own, added, strict=True)],
     }
-    return Merged(replace(second, inputs=(first.inputs[0], *second.inputs[1:]), attributes=attributes))
+    return MergedNode(replace(second, inputs=(first.inputs[0], *second.inputs[1:]), attributes=attributes))
 
 
-def fuse_normalization(graph: Graph, first: Node, second: Node) -> Merged | None:
-    """Conv, then a factor or an addend for each channel, or both: a Conv with other weights."""
+def fuse_normalization(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> MergedNode | None:
+    """Merge Conv, then a factor or an addend for each channel or both, into a Conv with other weights."""
     if first.op_type != "Conv" or first.activation:
         return None
     weights = graph.constants.get(first.inputs[1])
@@ -153,11 +153,13 @@ def fuse_normalization(graph: Graph, first: Node, second: Node) -> Merged | None
         (weights * scale.reshape(-1, *[1] * (weights.ndim - 1))).astype(weights.dtype),
         (bias * scale + shift).astype(weights.dtype),
     )
-    return Merged(replace(first, inputs=(first.inputs[0], *names)), dict(zip(names, values, strict=True)))
+    return MergedNode(replace(first, inputs=(first.inputs[0], *names)), dict(zip(names, values, strict=True)))
 
 
-def _factors_after(graph: Graph, first: Node, second: Node, weights: Dimensions) -> tuple[Array, Array] | None:
-    """What a node makes of a Conv's result, as ``x * scale + shift`` for each channel; None where that is not all."""
+def _factors_after(
+    graph: OnnxGraph, first: OnnxNode, second: OnnxNode, weights: Dimensions
+) -> tuple[Array, Array] | None:
+    """Return scale and shift of a node that computes ``x * scale + shift`` for each channel; None for other nodes."""
     if second.op_type == "BatchNormalization":
         return normalization_of(graph, second) if second.inputs[0] == first.outputs[0] else None
     others = [graph.constants.get(name) for name in second.inputs if name != first.outputs[0]]
@@ -171,19 +173,19 @@ def _factors_after(graph: Graph, first: Node, second: Node, weights: Dimensions)
     return (ones, values) if second.op_type == "Add" else (values, zeros)
 
 
-def fuse_bias(graph: Graph, first: Node, second: Node) -> Merged | None:
-    """MatMul with constant weights [in, out], then Add of a constant [out]: a MatMul whose third input is the bias."""
+def fuse_bias(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> MergedNode | None:
+    """Merge MatMul by constant weights [in, out], then Add of a constant [out], into a MatMul with a third input."""
     if first.op_type != "MatMul" or len(first.inputs) != 2 or second.op_type != "Add":
         return None
     (other,) = [name for name in second.inputs if name != first.outputs[0]] or [""]
     weights, bias = _constant_shape(graph, first.inputs[1]), _constant_shape(graph, other)
     if weights is None or bias is None or len(weights) != 2 or bias != weights[1:]:
         return None
-    return Merged(replace(first, inputs=(*first.inputs, other)))
+    return MergedNode(replace(first, inputs=(*first.inputs, other)))
 
 
-def _constant_shape(graph: Graph, name: str) -> Dimensions | None:
-    """The shape of a tensor that is constant, perhaps in quantised form; None of others."""
+def _constant_shape(graph: OnnxGraph, name: str) -> Dimensions | None:
+    """Return the shape of a constant, perhaps quantised, tensor; None for other tensors."""
     if name in graph.constants:
         return graph.constants[name].shape
     producer = graph.producers().get(name)
@@ -192,8 +194,8 @@ def _constant_shape(graph: Graph, name: str) -> Dimensions | None:
     return _constant_shape(graph, producer.inputs[0])
 
 
-def fuse_activation(graph: Graph, first: Node, second: Node) -> Merged | None:
-    """An operation that takes an activation, then Relu or a Clip that is one."""
+def fuse_activation(graph: OnnxGraph, first: OnnxNode, second: OnnxNode) -> MergedNode | None:
+    """Merge an operation that takes an activation, then Relu or a Clip to the range of one, into the operation."""
     if first.op_type not in _TAKE_ACTIVATION or first.activation or len(first.outputs) > 1:
         return None
     if second.op_type not in ("Clip", "Relu") or second.inputs[0] != first.outputs[0]:
@@ -202,19 +204,19 @@ def fuse_activation(graph: Graph, first: Node, second: Node) -> Merged | None:
     if info is None or info.element_type.kind != "f":
         return None
     activation = activation_of(graph, second)
-    return None if activation is None else Merged(replace(first, activation=activation))
+    return None if activation is None else MergedNode(replace(first, activation=activation))
 
 
-def activation_of(graph: Graph, node: Node) -> FusedActivation | None:
-    """What Relu or Clip is as a fused activation, None where it is none."""
+def activation_of(graph: OnnxGraph, node: OnnxNode) -> FusedActivation | None:
+    """Return Relu or Clip as a fused activation; None if there is no such activation."""
     if node.op_type == "Relu":
         return FusedActivation.RELU
     bounds = clip_bounds(graph, node)
     return None if bounds is None else _RANGES.get(bounds)
 
 
-def clip_bounds(graph: Graph, node: Node) -> tuple[float, float] | None:
-    """The least and the largest value that Clip lets pass, infinite where it does not bound; None where not known."""
+def clip_bounds(graph: OnnxGraph, node: OnnxNode) -> tuple[float, float] | None:
+    """Return the bounds of Clip, infinite for a missing one; None if they are not constant."""
     bounds = []
     for index, (attribute, default) in enumerate((("min", -np.inf), ("max", np.inf)), 1):
         name = node.input(index)
@@ -225,8 +227,8 @@ def clip_bounds(graph: Graph, node: Node) -> tuple[float, float] | None:
     return bounds[0], bounds[1]
 
 
-def normalization_of(graph: Graph, node: Node) -> tuple[Array, Array] | None:
-    """BatchNormalization as ``x * scale + shift`` for each channel, None where its parameters are not constant."""
+def normalization_of(graph: OnnxGraph, node: OnnxNode) -> tuple[Array, Array] | None:
+    """Return BatchNormalization as ``x * scale + shift`` for each channel; None if its parameters are not constant."""
     if any(name not in graph.constants for name in node.inputs[1:5]) or node.attributes.get("training_mode", 0):
         return None
     scale, bias, mean, variance = (graph.constants[name].astype(np.float64) for name in node.inputs[1:5])
@@ -234,8 +236,8 @@ def normalization_of(graph: Graph, node: Node) -> tuple[Array, Array] | None:
     return factor, bias - mean * factor
 
 
-def paddings_of(graph: Graph, node: Node) -> list[tuple[int, int]] | None:
-    """Elements that Pad adds before and after each axis, None where that is not known."""
+def paddings_of(graph: OnnxGraph, node: OnnxNode) -> list[tuple[int, int]] | None:
+    """Return the elements that Pad adds before and after each axis; None if they are not constant."""
     rank = len(graph.shape(node.inputs[0]) or ())
     flat = node.attributes.get("pads")
     if flat is None:
@@ -250,8 +252,8 @@ def paddings_of(graph: Graph, node: Node) -> list[tuple[int, int]] | None:
     return pads
 
 
-def padding_value(graph: Graph, node: Node) -> float | None:
-    """What Pad fills with, None where that is not known."""
+def padding_value(graph: OnnxGraph, node: OnnxNode) -> float | None:
+    """Return the value that Pad fills with; None if it is not constant."""
     if not node.input(2):
         return float(node.attributes.get("value", 0.0))
     value = graph.constants.get(node.input(2))

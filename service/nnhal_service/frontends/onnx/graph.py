@@ -1,4 +1,4 @@
-"""An ONNX graph as the passes of the importer see it: immutable, shapes inferred, constants as arrays."""
+"""The ONNX graph that the importer's passes work on: immutable, with inferred shapes and constants as arrays."""
 
 from __future__ import annotations
 
@@ -22,28 +22,27 @@ _DEFAULT_DOMAINS = ("", "ai.onnx")
 
 
 class TensorInfo(NamedTuple):
-    """What is known of a tensor.
-
-    ``shape`` has 0 for an open axis, and is None where the rank is unknown. ``symbols`` has a name for each axis, empty
-    where there is none: open axes of one name are of one length. ``element_type`` is object for what is no tensor of
-    numbers; ``proto`` is the type as the model has it, where it has one.
-    """
+    """The type and shape of a tensor."""
 
     element_type: np.dtype[np.generic]
+    """``object`` for anything other than a tensor of numbers."""
     shape: Dimensions | None
+    """0 for an unknown dimension; None if the rank is unknown."""
     symbols: tuple[str, ...] = ()
+    """A name for each axis, empty if it has none. Unknown dimensions of the same name are equal."""
     proto: onnx.TypeProto | None = None
+    """The type as declared by the model."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether the model says that it has no elements."""
+        """Whether the model declares a dimension of 0."""
         dims = () if self.proto is None else self.proto.tensor_type.shape.dim
         return any(dim.HasField("dim_value") and not dim.dim_value for dim in dims)
 
 
 @dataclass(frozen=True, slots=True)
-class Quantization:
-    """What integers stand for: real = (q - zero_point) * scale, with one pair, or one for each index along ``axis``."""
+class OnnxQuantization:
+    """How integers are quantised: real = (q - zero_point) * scale, with one pair or one per index along ``axis``."""
 
     element_type: np.dtype[np.generic]
     scales: tuple[float, ...]
@@ -64,57 +63,55 @@ class Quantization:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    """A node. An empty name in ``inputs`` is an input that is left out; what subgraphs read comes last.
-
-    ``stands_for`` names the user's nodes that have been merged into this one, itself included. ``source`` is the node
-    as the model has it, None where a pass has made it.
-    """
+class OnnxNode:
+    """A node of a graph."""
 
     name: str
     op_type: str
     inputs: tuple[str, ...]
+    """An empty name is an input that is left out. The tensors that subgraphs read come last."""
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
     domain: str = ""
     activation: FusedActivation = FusedActivation.NONE
     stands_for: tuple[str, ...] = ()
+    """The user's nodes that have been merged into this one, itself included."""
     source: onnx.NodeProto | None = None
+    """The node of the model; None if a pass has made this one."""
 
     def input(self, index: int) -> str:
-        """The name of an input; empty where it is left out."""
+        """Return the name of an input; empty if it is left out."""
         return self.inputs[index] if index < len(self.inputs) else ""
 
     def unsupported(self, reason: str, supported: str = "") -> UnsupportedNode:
-        """The error to raise about this node."""
+        """Return the error to raise about this node."""
         return UnsupportedNode(self.name, self.op_type, reason, supported)
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
-    """Nodes in an order in which they can be computed.
-
-    ``outputs`` maps the names of the model's outputs to the tensors that hold them. ``quantization`` says what the
-    values of integer tensors stand for. ``imports`` has the opsets of all domains.
-    """
+class OnnxGraph:
+    """A graph: nodes in an order in which they can be computed, and tensors by name."""
 
     opset: int
-    nodes: tuple[Node, ...]
+    nodes: tuple[OnnxNode, ...]
     inputs: tuple[str, ...]
     outputs: Mapping[str, str]
+    """The tensor that holds each output of the model."""
     tensors: Mapping[str, TensorInfo]
     constants: Mapping[str, Array]
-    quantization: Mapping[str, Quantization] = field(default_factory=dict)
+    quantization: Mapping[str, OnnxQuantization] = field(default_factory=dict)
+    """How integer tensors are quantised."""
     imports: Sequence[onnx.OperatorSetIdProto] = ()
+    """The opsets of all domains."""
 
     def shape(self, name: str) -> Dimensions | None:
-        """A tensor's shape, None where its rank is unknown."""
+        """Return a tensor's shape; None if its rank is unknown."""
         if name in self.constants:
             return self.constants[name].shape
         return self.tensors[name].shape if name in self.tensors else None
 
     def sizes(self, name: str) -> tuple[int | str, ...] | None:
-        """A tensor's shape with names for open axes; None where its rank or an axis has none."""
+        """Return a tensor's shape with names for unknown dimensions; None if the rank or a name is unknown."""
         shape = self.shape(name)
         if shape is None or 0 not in shape:
             return shape
@@ -123,23 +120,23 @@ class Graph:
         return None if "" in sizes else sizes
 
     def uses(self) -> Counter[str]:
-        """How often each tensor is read, by nodes and as an output of the model."""
+        """Count how often each tensor is read, by nodes and as an output of the model."""
         return Counter([name for node in self.nodes for name in node.inputs] + list(self.outputs.values()))
 
-    def producers(self) -> dict[str, Node]:
-        """The node that writes each tensor."""
+    def producers(self) -> dict[str, OnnxNode]:
+        """Return the node that writes each tensor."""
         return {name: node for node in self.nodes for name in node.outputs if name}
 
-    def consumers(self) -> dict[str, list[Node]]:
-        """The nodes that read each tensor."""
-        found: dict[str, list[Node]] = {}
+    def consumers(self) -> dict[str, list[OnnxNode]]:
+        """Return the nodes that read each tensor."""
+        found: dict[str, list[OnnxNode]] = {}
         for node in self.nodes:
             for name in dict.fromkeys(node.inputs):
                 found.setdefault(name, []).append(node)
         return found
 
-    def without_unused(self) -> Graph:
-        """The graph without nodes of which nothing is needed."""
+    def without_unused(self) -> OnnxGraph:
+        """Return the graph without nodes that no output needs."""
         needed = set(self.outputs.values())
         kept = []
         for node in reversed(self.nodes):
@@ -151,10 +148,11 @@ class Graph:
 
 def read_graph(
     model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | None = None, lenient: bool = False
-) -> Graph:
-    """A checked model as a graph. ``shapes`` gives inputs of open shape a fixed one.
+) -> OnnxGraph:
+    """Check a model, and return it as a graph. ``shapes`` fixes the shapes of inputs.
 
-    ``lenient`` takes any opset, and models in which not every shape can be inferred. Raises InvalidModel.
+    With ``lenient`` any opset is taken, and shapes need not all be inferable. Raises InvalidModel if the model is not
+    valid or the shapes do not fit it.
     """
     try:
         onnx.checker.check_model(model)
@@ -174,7 +172,7 @@ def read_graph(
     graph = model.graph
     constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
     constants |= {tensor.values.name: _dense(tensor) for tensor in graph.sparse_initializer}
-    return Graph(
+    return OnnxGraph(
         opset,
         tuple(_node(node, index) for index, node in enumerate(graph.node)),
         tuple(value.name for value in graph.input if value.name not in constants),
@@ -190,7 +188,7 @@ def read_graph(
 
 
 def _dense(tensor: onnx.SparseTensorProto) -> Array:
-    """A sparse tensor's elements. Its indices count elements, or give a position along each axis."""
+    """Return a sparse tensor as an array. Its indices count elements, or give a position along each axis."""
     values, indices = numpy_helper.to_array(tensor.values), numpy_helper.to_array(tensor.indices)
     dense = np.zeros(tuple(tensor.dims), values.dtype)
     dense[tuple(indices.T) if indices.ndim == 2 else np.unravel_index(indices, dense.shape)] = values
@@ -205,7 +203,7 @@ def _opset(model: onnx.ModelProto, least: int) -> int:
 
 
 def _with_shapes(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> onnx.ModelProto:
-    """A copy with fixed shapes, and with a name for every axis that stays open."""
+    """Return a copy with fixed shapes, and with a name for every dimension that stays unknown."""
     fixed = onnx.ModelProto()
     fixed.CopyFrom(model)
     inputs = {value.name: value.type.tensor_type for value in fixed.graph.input}
@@ -228,11 +226,11 @@ def _with_shapes(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) ->
     return fixed
 
 
-def _node(proto: onnx.NodeProto, index: int) -> Node:
+def _node(proto: onnx.NodeProto, index: int) -> OnnxNode:
     name = proto.name or f"{proto.op_type}_{index}"
     attributes = {a.name: _text(helper.get_attribute_value(a)) for a in proto.attribute}
     domain = "" if proto.domain in _DEFAULT_DOMAINS else proto.domain
-    return Node(
+    return OnnxNode(
         name,
         proto.op_type,
         all_inputs(proto),
@@ -245,13 +243,13 @@ def _node(proto: onnx.NodeProto, index: int) -> Node:
 
 
 def all_inputs(proto: onnx.NodeProto) -> tuple[str, ...]:
-    """A node's inputs, and behind them what its subgraphs read of the graph."""
+    """Return a node's inputs, followed by what its subgraphs read from the graph."""
     captured = names_read([onnx.NodeProto(attribute=proto.attribute)])
     return (*proto.input, *(name for name in captured if name not in proto.input))
 
 
 def names_read(nodes: Iterable[onnx.NodeProto]) -> dict[str, None]:
-    """The names that nodes and their subgraphs read and do not make, in order."""
+    """Return the names that nodes and their subgraphs read and do not write, in order."""
     nodes = list(nodes)
     made = {name for node in nodes for name in node.output}
     found: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""ONNX to HAL: passes over the graph, then one converter for each node."""
+"""Import ONNX models: passes over the graph, then a converter for each node."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from onnx import version_converter
 from nnhal.extensions.onnx import NAME
 from nnhal_service.frontends.errors import InvalidModel, UnsupportedInput, UnsupportedNode
 from nnhal_service.frontends.imported import ImportedModel, ImportedTensor
-from nnhal_service.frontends.onnx.builder import GraphBuilder, NodeBuilder, with_own_outputs
-from nnhal_service.frontends.onnx.extension import add_run, set_aside, whole
+from nnhal_service.frontends.onnx.builder import NodeBuilder, OnnxGraphBuilder, with_own_outputs
+from nnhal_service.frontends.onnx.extension import add_extension_operation, set_aside, whole
 from nnhal_service.frontends.onnx.folding import fold_constants, remove_identities
 from nnhal_service.frontends.onnx.fusion import fuse
-from nnhal_service.frontends.onnx.graph import MIN_OPSET, Graph, Node, read_graph
+from nnhal_service.frontends.onnx.graph import MIN_OPSET, OnnxGraph, OnnxNode, read_graph
 from nnhal_service.frontends.onnx.ops import CONVERTERS
 from nnhal_service.frontends.onnx.qdq import fold_quantization
 from nnhal_service.frontends.onnx.sizes import resolve_reshapes
@@ -28,12 +28,12 @@ def import_onnx(
     extension: bool = True,
     as_one: bool = False,
 ) -> ImportedModel:
-    """A HAL model for an ONNX model whose external data has been loaded.
+    """Import an ONNX model whose external data has been loaded.
 
-    ``shapes`` gives inputs with open axes a fixed shape. Axes that stay open have dimension 0. What the HAL cannot
-    express becomes operations of the extension nnhal.onnx, unless ``extension`` is false; with ``as_one`` the whole
-    model becomes one such operation. Raises InvalidModel where the model is not valid or the shapes do not fit; without
-    the extension UnsupportedInput or UnsupportedNode, and InvalidModel for an opset before 7.
+    ``shapes`` fixes the shapes of inputs. Dimensions that stay unknown are 0. What the HAL cannot express becomes
+    operations of the extension nnhal.onnx, unless ``extension`` is false; with ``as_one`` the whole model becomes one
+    such operation. Raises InvalidModel if the model is not valid or the shapes do not fit it; without the extension
+    also UnsupportedInput or UnsupportedNode, and InvalidModel for an opset before 7.
     """
     if not extension:
         source = read_graph(model, shapes)
@@ -43,17 +43,17 @@ def import_onnx(
         imported = _with_extension(source)
         if imported is not None:
             return imported
-    builder = GraphBuilder(whole(source), extension=True)
+    builder = OnnxGraphBuilder(whole(source), extension=True)
     _add_inputs(builder)
     try:
-        add_run(builder, builder.graph.nodes[0])
+        add_extension_operation(builder, builder.graph.nodes[0])
     except ValueError as error:
         raise InvalidModel(str(error)) from error
     return _imported(source, builder)
 
 
 def _raised(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A model of an older opset in one that converters know, where that is possible."""
+    """Return a model of an opset before MIN_OPSET in that opset, or unchanged if it cannot be converted."""
     versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
     if not versions or versions[0] >= MIN_OPSET:
         return model
@@ -63,10 +63,10 @@ def _raised(model: onnx.ModelProto) -> onnx.ModelProto:
         return model
 
 
-def prepare_graph(graph: Graph, leave: Collection[str] | None = None) -> Graph:
-    """The graph in which every node left is one that a converter takes, or cannot be expressed.
+def prepare_graph(graph: OnnxGraph, leave: Collection[str] | None = None) -> OnnxGraph:
+    """Return the graph after all passes, ready for the converters.
 
-    ``leave`` names nodes for the extension, which the passes are not to touch; None where there is to be none.
+    ``leave`` names nodes for the extension, which the passes do not touch; with None no node is left to it.
     """
     graph = remove_identities(resolve_reshapes(fold_constants(graph))).without_unused()
     if leave is not None:
@@ -75,19 +75,19 @@ def prepare_graph(graph: Graph, leave: Collection[str] | None = None) -> Graph:
     return with_own_outputs(graph)
 
 
-def _converted(source: Graph, graph: Graph) -> ImportedModel:
-    builder = GraphBuilder(graph)
+def _converted(source: OnnxGraph, graph: OnnxGraph) -> ImportedModel:
+    builder = OnnxGraphBuilder(graph)
     _add_inputs(builder)
     for node in graph.nodes:
         _convert(builder, node)
     return _imported(source, builder)
 
 
-def _with_extension(source: Graph) -> ImportedModel | None:
-    """The model with every node that cannot be converted left to the extension; None where that is not enough.
+def _with_extension(source: OnnxGraph) -> ImportedModel | None:
+    """Import the model with every node that cannot be converted left to the extension; None if that is not enough.
 
-    Passes merge nodes with their neighbours. So where one cannot be converted, all that it stands for is named, and the
-    passes run once more around these.
+    Passes merge nodes with their neighbours. So if a node cannot be converted, all nodes that it stands for are left to
+    the extension, and the passes run again.
     """
     left: set[str] = set()
     while True:
@@ -96,7 +96,7 @@ def _with_extension(source: Graph) -> ImportedModel | None:
         except UnsupportedNode as error:
             refused = {error.node}
         else:
-            builder = GraphBuilder(graph, extension=True)
+            builder = OnnxGraphBuilder(graph, extension=True)
             _add_inputs(builder)
             refused = set()
             for node in graph.nodes:
@@ -108,23 +108,23 @@ def _with_extension(source: Graph) -> ImportedModel | None:
         left |= refused
 
 
-def _try_to_add(builder: GraphBuilder, node: Node) -> set[str]:
-    """Add a node; where that cannot be done, the names of those that it stands for."""
+def _try_to_add(builder: OnnxGraphBuilder, node: OnnxNode) -> set[str]:
+    """Add a node. If that fails, return the names of the nodes that it stands for."""
     try:
         if node.domain == NAME:
-            add_run(builder, node)
+            add_extension_operation(builder, node)
         else:
             _convert(builder, node)
     except UnsupportedNode:
         if node.stands_for:
             return set(node.stands_for)
-        add_run(builder, node)
+        add_extension_operation(builder, node)
     except ValueError:
         return set(node.stands_for)
     return set()
 
 
-def _add_inputs(builder: GraphBuilder) -> None:
+def _add_inputs(builder: OnnxGraphBuilder) -> None:
     for name in builder.graph.inputs:
         try:
             builder.input(name)
@@ -132,15 +132,15 @@ def _add_inputs(builder: GraphBuilder) -> None:
             raise UnsupportedInput(f"input {error}") from error
 
 
-def _convert(builder: GraphBuilder, node: Node) -> None:
+def _convert(builder: OnnxGraphBuilder, node: OnnxNode) -> None:
     converter = None if node.domain else CONVERTERS.get(node.op_type)
     if converter is None:
-        where = f" of domain {node.domain}" if node.domain else ""
-        raise node.unsupported(f"no operation of the NN HAL does this operator{where}", ", ".join(sorted(CONVERTERS)))
+        origin = f" of domain {node.domain}" if node.domain else ""
+        raise node.unsupported(f"the NN HAL has no operation for this operator{origin}", ", ".join(sorted(CONVERTERS)))
     converter.convert(NodeBuilder(builder, node))
 
 
-def _imported(source: Graph, builder: GraphBuilder) -> ImportedModel:
+def _imported(source: OnnxGraph, builder: OnnxGraphBuilder) -> ImportedModel:
     inputs = [_tensor(source, name, builder.operands[name]) for name in source.inputs]
     outputs = [_tensor(source, user, builder.operands[name]) for user, name in builder.graph.outputs.items()]
     used = {name for names in builder.origins for name in names}
@@ -154,6 +154,6 @@ def _imported(source: Graph, builder: GraphBuilder) -> ImportedModel:
     )
 
 
-def _tensor(source: Graph, name: str, operand: int) -> ImportedTensor:
+def _tensor(source: OnnxGraph, name: str, operand: int) -> ImportedTensor:
     info = source.tensors[name]
     return ImportedTensor(name, operand, info.element_type, info.shape or ())

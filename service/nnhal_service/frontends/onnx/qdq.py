@@ -1,8 +1,7 @@
-"""Quantised operations out of QuantizeLinear and DequantizeLinear.
+"""Make quantised operations from QuantizeLinear and DequantizeLinear.
 
-Models carry quantisation as floats around which integers are made and unmade again. Where an operation stands between
-them, and the NN HAL has it in quantised form, it takes the integers themselves; elsewhere the two nodes stay, as
-DEQUANTIZE and QUANTIZE.
+In such models an operation computes with floats between DequantizeLinear and QuantizeLinear. If the NN HAL has the
+operation in quantised form, it takes the integers themselves; otherwise the two nodes stay, as DEQUANTIZE and QUANTIZE.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal_service.frontends.onnx.fusion import padding_value
-from nnhal_service.frontends.onnx.graph import Graph, Node, Quantization, TensorInfo
+from nnhal_service.frontends.onnx.graph import OnnxGraph, OnnxNode, OnnxQuantization, TensorInfo
 
 _QUANT8 = (np.dtype(np.uint8), np.dtype(np.int8))
 _MOVE_DATA = frozenset(
@@ -44,35 +43,35 @@ _MOVE_DATA = frozenset(
 class QuantizedForm:
     """A node between DequantizeLinear and QuantizeLinear.
 
-    ``inputs`` has the quantisation of each input, None for one that is left out or comes as floats.
+    ``inputs`` has the quantisation of each input, None for an input that is left out or has floats.
     """
 
-    graph: Graph
-    node: Node
-    inputs: tuple[Quantization | None, ...]
-    output: Quantization
+    graph: OnnxGraph
+    node: OnnxNode
+    inputs: tuple[OnnxQuantization | None, ...]
+    output: OnnxQuantization
 
     def quant8(self, *indexes: int) -> bool:
-        """Whether these inputs and the output have 8 bits of one type, and one scale each."""
+        """Return whether these inputs and the output have 8 bits of one type, and one scale each."""
         operands = [self.output, *(self.inputs[index] if index < len(self.inputs) else None for index in indexes)]
         return all(q is not None and is_quant8(q) and q.element_type == self.output.element_type for q in operands)
 
     def constant(self, index: int) -> Array | None:
-        """The array behind an input: integers where it is quantised. None where it is not constant."""
+        """Return the array of an input, with integers if it is quantised; None if it is not constant."""
         return self.graph.constants.get(self.node.input(index))
 
 
-Rule = Callable[[QuantizedForm], bool]
+QuantizationRule = Callable[[QuantizedForm], bool]
 """Whether the NN HAL has a node in this quantised form."""
 
 
-def is_quant8(quantization: Quantization) -> bool:
-    """Whether values have 8 bits and one scale."""
+def is_quant8(quantization: OnnxQuantization) -> bool:
+    """Return whether values have 8 bits and one scale."""
     return quantization.element_type in _QUANT8 and quantization.axis is None
 
 
-def real_values(values: Array, quantization: Quantization) -> Array:
-    """The reals that integers stand for, in float64."""
+def real_values(values: Array, quantization: OnnxQuantization) -> Array:
+    """Return the reals that integers stand for, in float64."""
     shape = [1] * values.ndim
     if quantization.axis is not None:
         shape[quantization.axis] = -1
@@ -82,17 +81,17 @@ def real_values(values: Array, quantization: Quantization) -> Array:
     return reals
 
 
-def fold_quantization(graph: Graph, rules: Mapping[str, Rule]) -> Graph:
-    """The graph with quantised nodes where ``rules``, by operator, say that they can be."""
+def fold_quantization(graph: OnnxGraph, rules: Mapping[str, QuantizationRule]) -> OnnxGraph:
+    """Return the graph with nodes in quantised form if ``rules``, by operator, allow it."""
     graph = _record(graph)
     graph = _move_dequantization(graph)
     graph = _fold(graph, rules)
     return _dequantize_constants(graph).without_unused()
 
 
-def _record(graph: Graph) -> Graph:
-    """The graph with what its quantised tensors stand for."""
-    known: dict[str, Quantization] = dict(graph.quantization)
+def _record(graph: OnnxGraph) -> OnnxGraph:
+    """Return the graph with the quantisation of its tensors."""
+    known: dict[str, OnnxQuantization] = dict(graph.quantization)
     for node in graph.nodes:
         if node.op_type not in ("DequantizeLinear", "QuantizeLinear"):
             continue
@@ -105,8 +104,8 @@ def _record(graph: Graph) -> Graph:
     return replace(graph, quantization=known)
 
 
-def _quantization_of(graph: Graph, node: Node, name: str) -> Quantization | None:
-    """The parameters of a node, None where they are not constant or come in blocks."""
+def _quantization_of(graph: OnnxGraph, node: OnnxNode, name: str) -> OnnxQuantization | None:
+    """Return the parameters of a node; None if they are not constant or come in blocks."""
     scale = graph.constants.get(node.inputs[1])
     zero_point = graph.constants.get(node.input(2)) if node.input(2) else np.zeros((), np.uint8)
     if scale is None or zero_point is None or node.attributes.get("block_size", 0):
@@ -117,18 +116,18 @@ def _quantization_of(graph: Graph, node: Node, name: str) -> Quantization | None
     scales = tuple(float(s) for s in scale.reshape(-1))
     zero_points = tuple(int(z) for z in zero_point.reshape(-1))
     if len(scales) == 1:
-        return Quantization(element_type, scales, zero_points[:1])
+        return OnnxQuantization(element_type, scales, zero_points[:1])
     axis = int(node.attributes.get("axis", 1))
     rank = len(graph.shape(name) or ())
-    return Quantization(
+    return OnnxQuantization(
         element_type, scales, zero_points * (len(scales) // len(zero_points)), axis + rank if axis < 0 else axis
     )
 
 
-def _move_dequantization(graph: Graph) -> Graph:
-    """The graph with DequantizeLinear after what only moves values, or picks from them, and not before it."""
+def _move_dequantization(graph: OnnxGraph) -> OnnxGraph:
+    """Return the graph with DequantizeLinear moved behind nodes that only move values or pick some of them."""
     tensors, quantization = dict(graph.tensors), dict(graph.quantization)
-    sources: dict[str, Node] = {}
+    sources: dict[str, OnnxNode] = {}
     nodes = []
     for node in graph.nodes:
         dequantized = [sources[name] for name in _moved(graph, node) if name in sources]
@@ -154,8 +153,8 @@ def _move_dequantization(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(nodes), tensors=tensors, quantization=quantization)
 
 
-def _moved(graph: Graph, node: Node) -> tuple[str, ...]:
-    """The inputs whose values a node moves about; none where it does anything else with them."""
+def _moved(graph: OnnxGraph, node: OnnxNode) -> tuple[str, ...]:
+    """Return the inputs whose values a node only moves; empty if it does anything else with them."""
     if any(node.outputs[1:]) and node.op_type != "Split":
         return ()
     if node.op_type == "Concat":
@@ -168,12 +167,12 @@ def _moved(graph: Graph, node: Node) -> tuple[str, ...]:
     return node.inputs[:1] if node.op_type in _MOVE_DATA else ()
 
 
-def _fold(graph: Graph, rules: Mapping[str, Rule]) -> Graph:
+def _fold(graph: OnnxGraph, rules: Mapping[str, QuantizationRule]) -> OnnxGraph:
     sources = {node.outputs[0]: node for node in graph.nodes if node.op_type == "DequantizeLinear"}
     sources = {name: node for name, node in sources.items() if node.inputs[0] in graph.quantization}
     consumers = graph.consumers()
     renamed: dict[str, str] = {}
-    nodes: dict[str, Node] = {}
+    nodes: dict[str, OnnxNode] = {}
     for original in graph.nodes:
         node = replace(original, inputs=tuple(renamed.get(name, name) for name in original.inputs))
         if node.outputs[0] in renamed:
@@ -198,8 +197,11 @@ def _fold(graph: Graph, rules: Mapping[str, Rule]) -> Graph:
     return replace(graph, nodes=tuple(nodes.values()), outputs=outputs)
 
 
-def _requantized(graph: Graph, node: Node, source: Node) -> tuple[Node, str]:
-    """QuantizeLinear of what DequantizeLinear has made, and the integers behind it; Identity where nothing changes."""
+def _requantized(graph: OnnxGraph, node: OnnxNode, source: OnnxNode) -> tuple[OnnxNode, str]:
+    """Return a QuantizeLinear behind DequantizeLinear as one node over the integers, and these integers.
+
+    The node is an Identity if the quantisation does not change.
+    """
     integers = source.inputs[0]
     before, after = graph.quantization[integers], graph.quantization.get(node.outputs[0])
     joined = replace(node, inputs=(integers, *node.inputs[1:]), stands_for=_joined(source, node))
@@ -210,8 +212,8 @@ def _requantized(graph: Graph, node: Node, source: Node) -> tuple[Node, str]:
     return node, integers
 
 
-def _quantizing(graph: Graph, node: Node, consumers: Mapping[str, list[Node]]) -> list[Node]:
-    """The nodes that quantise a node's only result, all alike; none where anything else reads it."""
+def _quantizing(graph: OnnxGraph, node: OnnxNode, consumers: Mapping[str, list[OnnxNode]]) -> list[OnnxNode]:
+    """Return the nodes that quantise a node's only result, all in the same way; empty if anything else reads it."""
     output = node.outputs[0]
     readers = consumers.get(output, [])
     if output in graph.outputs.values() or any(node.outputs[1:]):
@@ -222,8 +224,10 @@ def _quantizing(graph: Graph, node: Node, consumers: Mapping[str, list[Node]]) -
     return [] if None in found or len(found) != 1 else readers
 
 
-def _quantized(graph: Graph, node: Node, sources: Mapping[str, Node], quantizing: Node, rule: Rule) -> Node | None:
-    """A node that takes and gives integers, None where the NN HAL has it only for floats."""
+def _quantized(
+    graph: OnnxGraph, node: OnnxNode, sources: Mapping[str, OnnxNode], quantizing: OnnxNode, rule: QuantizationRule
+) -> OnnxNode | None:
+    """Return a node that takes and gives integers; None if the NN HAL has it only for floats."""
     behind = {name: sources[name] for name in node.inputs if name in sources}
     inputs = tuple(behind[name].inputs[0] if name in behind else name for name in node.inputs)
     folded = replace(
@@ -235,12 +239,12 @@ def _quantized(graph: Graph, node: Node, sources: Mapping[str, Node], quantizing
     return folded
 
 
-def _joined(*nodes: Node) -> tuple[str, ...]:
+def _joined(*nodes: OnnxNode) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for node in nodes for name in node.stands_for))
 
 
-def _dequantize_constants(graph: Graph) -> Graph:
-    """The graph with floats for the constants of which the integers are of no use."""
+def _dequantize_constants(graph: OnnxGraph) -> OnnxGraph:
+    """Return the graph with constants dequantised that are still read as floats."""
     constants = dict(graph.constants)
     kept = []
     for node in graph.nodes:

@@ -1,7 +1,7 @@
-"""Operators of quantised numbers, ONNX's own and ONNX Runtime's, in terms of floats.
+"""Expand operators on quantised numbers, ONNX's own and ONNX Runtime's, into operators on floats.
 
-Each becomes DequantizeLinear, the operator of floats and QuantizeLinear, as other models have it. That is done before
-shapes are inferred, which ONNX does not do for operators of another domain.
+Each becomes DequantizeLinear, the operator on floats and QuantizeLinear, as in other quantised models. This comes
+before shape inference, which ONNX does not do for operators of another domain.
 """
 
 from __future__ import annotations
@@ -23,34 +23,39 @@ _SINGLE_AXIS_OPSET = 13
 
 @dataclass(slots=True)
 class Expansion:
-    """The nodes that take the place of one, and constants that they need."""
+    """The expansion of one node."""
 
     node: NodeProto
+    """The node to be expanded."""
     name: str
+    """The name of all nodes that replace it."""
     known: Mapping[str, Array]
+    """The constants of the model."""
     opset: int
     nodes: list[NodeProto] = field(default_factory=list)
+    """The nodes that replace it."""
     constants: dict[str, Array] = field(default_factory=dict)
+    """The constants that these nodes need."""
 
     def input(self, index: int) -> str:
-        """The name of an input; empty where it is left out."""
+        """Return the name of an input; empty if it is left out."""
         return self.node.input[index] if index < len(self.node.input) else ""
 
     def attributes(self, *dropped: str) -> dict[str, Any]:
-        """The node's attributes, some of them left out."""
+        """Return the node's attributes except those in ``dropped``."""
         return {a.name: helper.get_attribute_value(a) for a in self.node.attribute if a.name not in dropped}
 
     def reals(self, first: int, axis: int | None = None) -> str:
-        """What an input stands for, by the scale and zero point in the two inputs after it.
+        """Dequantise an input by the scale and zero point in the two inputs after it.
 
-        ``axis`` is that of the scales, where there are several.
+        ``axis`` is the axis of the scales if there are several.
         """
         values, scale, zero_point = (self.input(first + index) for index in range(3))
         several = axis is not None and scale in self.known and self.known[scale].size > 1
         return self.dequantized(values, scale, zero_point, axis if several else None)
 
     def dequantized(self, values: str, scale: str, zero_point: str = "", axis: int | None = None) -> str:
-        """DequantizeLinear of a tensor."""
+        """Add DequantizeLinear of a tensor, and return its result."""
         result = f"{self.node.output[0]}/{len(self.nodes)}"
         inputs = [values, scale, zero_point] if zero_point else [values, scale]
         attributes: dict[str, Any] = {} if axis is None else {"axis": axis}
@@ -58,7 +63,7 @@ class Expansion:
         return result
 
     def sums(self, index: int, first: int, second: int, factor: float = 1.0) -> str | None:
-        """An input of integers in the product of two scales; None where that is not constant."""
+        """Dequantise an input of integers whose scale is the product of two scales; None if these are not constant."""
         values, scales = self.input(index), [self.known.get(self.input(place)) for place in (first, second)]
         if not values:
             return ""
@@ -69,7 +74,10 @@ class Expansion:
         return self.dequantized(values, scale, axis=0 if self.constants[scale].ndim else None)
 
     def finish(self, op_type: str, inputs: Iterable[str], scale: int | None, **attributes: Any) -> list[NodeProto]:
-        """The float operator, and QuantizeLinear with the parameters from an input on. None where it gives floats."""
+        """Return the nodes, completed by the operator on floats and QuantizeLinear.
+
+        ``scale`` is the index of the input with the result's scale, followed by its zero point; None for float results.
+        """
         given = list(inputs)
         while not given[-1]:
             given.pop()
@@ -87,9 +95,9 @@ Expander = Callable[[Expansion], list[NodeProto] | None]
 
 
 def expand_qoperators(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with other nodes for those of quantised numbers; the very same where there are none.
+    """Return the model with operators on quantised numbers expanded, or the same object if there are none.
 
-    All nodes that take the place of one have its name.
+    All nodes that replace a node have its name.
     """
     opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
     if opset < _FIRST_WITH_QUANTIZATION or not any(_expander(node) for node in model.graph.node):
@@ -158,7 +166,7 @@ def _single(op_type: str) -> Expander:
 
 
 def _softmax(e: Expansion) -> list[NodeProto] | None:
-    """Its own opset says whether it runs along one axis."""
+    """Decline a QLinearSoftmax whose own opset disagrees with the model's on how many axes it normalises over."""
     own = e.attributes().get("opset", e.opset)
     if (own >= _SINGLE_AXIS_OPSET) != (e.opset >= _SINGLE_AXIS_OPSET):
         return None

@@ -1,8 +1,8 @@
-"""Shapes that a model computes from other shapes, while some axes are open.
+"""Resolve shapes that a model computes from other shapes with unknown dimensions.
 
-Exporters write ``x.reshape(x.shape[0], -1)`` as Shape, Gather, Concat and Reshape. With an open batch none of them is
-constant; but the size of an open axis has a name, and where Reshape's input and target have the same names, what is
-left is numbers.
+Exporters write ``x.reshape(x.shape[0], -1)`` as Shape, Gather, Concat and Reshape. If the batch size is unknown, none
+of them is constant. But an unknown dimension has a name, and the names that occur in both the input and the target of
+Reshape cancel, so that only numbers are left.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from math import prod
 
 import numpy as np
 
-from nnhal_service.frontends.onnx.graph import Graph, Node, TensorInfo
+from nnhal_service.frontends.onnx.graph import OnnxGraph, OnnxNode, TensorInfo
 
 _KEEP_SIZES = frozenset({"Cast", "Concat", "Gather", "Identity", "Slice", "Squeeze", "Unsqueeze"})
 
 Size = int | str
-"""A number, or the name of an open axis."""
+"""A length, or the name of an unknown dimension."""
 
 
-def resolve_reshapes(graph: Graph) -> Graph:
-    """The graph with constant targets for Reshape wherever at most one axis of the result is open."""
+def resolve_reshapes(graph: OnnxGraph) -> OnnxGraph:
+    """Return the graph with constant targets for each Reshape with at most one unknown dimension in its result."""
     known: dict[str, tuple[Size, ...]] = {}
     constants, tensors = dict(graph.constants), dict(graph.tensors)
     nodes = []
@@ -42,7 +42,7 @@ def resolve_reshapes(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(nodes), constants=constants, tensors=tensors)
 
 
-def _info(graph: Graph, node: Node, sizes: Sequence[Size]) -> TensorInfo:
+def _info(graph: OnnxGraph, node: OnnxNode, sizes: Sequence[Size]) -> TensorInfo:
     return TensorInfo(
         graph.tensors[node.outputs[0]].element_type,
         tuple(0 if isinstance(size, str) else size for size in sizes),
@@ -50,16 +50,16 @@ def _info(graph: Graph, node: Node, sizes: Sequence[Size]) -> TensorInfo:
     )
 
 
-def _values(graph: Graph, name: str, known: Mapping[str, tuple[Size, ...]]) -> tuple[Size, ...] | None:
-    """The elements of a vector of sizes."""
+def _values(graph: OnnxGraph, name: str, known: Mapping[str, tuple[Size, ...]]) -> tuple[Size, ...] | None:
+    """Return the elements of a vector of sizes; None if they are unknown."""
     values = graph.constants.get(name)
     if values is not None and values.ndim <= 1 and values.dtype.kind == "i":
         return tuple(int(value) for value in values.reshape(-1))
     return known.get(name)
 
 
-def _sizes_of(graph: Graph, node: Node, known: Mapping[str, tuple[Size, ...]]) -> tuple[Size, ...] | None:
-    """The elements of a node's result, where it computes with sizes."""
+def _sizes_of(graph: OnnxGraph, node: OnnxNode, known: Mapping[str, tuple[Size, ...]]) -> tuple[Size, ...] | None:
+    """Return the elements of the result of a node that computes with sizes; None for other nodes."""
     if node.op_type == "Shape":
         sizes = graph.sizes(node.inputs[0])
         return (
@@ -78,7 +78,7 @@ def _sizes_of(graph: Graph, node: Node, known: Mapping[str, tuple[Size, ...]]) -
     return _sliced(graph, node, parts[0]) if node.op_type == "Slice" else parts[0]
 
 
-def _sliced(graph: Graph, node: Node, sizes: tuple[Size, ...]) -> tuple[Size, ...]:
+def _sliced(graph: OnnxGraph, node: OnnxNode, sizes: tuple[Size, ...]) -> tuple[Size, ...]:
     def bound(index: int, attribute: str, default: int) -> int:
         if attribute in node.attributes:
             return int(node.attributes[attribute][0])
@@ -87,8 +87,8 @@ def _sliced(graph: Graph, node: Node, sizes: tuple[Size, ...]) -> tuple[Size, ..
     return sizes[slice(bound(1, "starts", 0), bound(2, "ends", len(sizes)), bound(4, "steps", 1))]
 
 
-def _reshaped(graph: Graph, node: Node, known: Mapping[str, tuple[Size, ...]]) -> tuple[Size, ...] | None:
-    """The sizes of Reshape's result, None where more than one is open or something is not known."""
+def _reshaped(graph: OnnxGraph, node: OnnxNode, known: Mapping[str, tuple[Size, ...]]) -> tuple[Size, ...] | None:
+    """Return the sizes of Reshape's result; None if they cannot be found or more than one is unknown."""
     inferred = graph.sizes(node.outputs[0])
     if inferred is not None and sum(isinstance(size, str) for size in inferred) <= 1:
         return inferred
@@ -99,7 +99,7 @@ def _reshaped(graph: Graph, node: Node, known: Mapping[str, tuple[Size, ...]]) -
         target = tuple(given[axis] if size == 0 else size for axis, size in enumerate(target))
     if 0 in target:
         return None
-    # What is open on both sides divides out.
+    # Unknown dimensions on both sides divide out.
     left = Counter(given) - Counter(size for size in target if isinstance(size, str))
     rest = list(left.elements())
     numbers = [size for size in rest if isinstance(size, int)]

@@ -1,18 +1,18 @@
-"""Indices, which are int64 in ONNX and int32 in the HAL."""
+"""Widen indices, which are int64 in ONNX and int32 in the HAL."""
 
 from __future__ import annotations
 
 from onnx import ModelProto, TensorProto, helper
 
 INDEX_RESULTS = frozenset({"ArgMax", "ArgMin", "TopK"})
-"""The operators whose integer results are indices, and so fit 32 bits."""
+"""The operators whose integer results are indices, which fit into 32 bits."""
 
 _OPSET = 13
 _IR_VERSION = 10
 
 
 def widening() -> ModelProto:
-    """The message of nnhal.onnx that makes int64 out of int32."""
+    """Return the message for nnhal.onnx that casts int32 to int64."""
     graph = helper.make_graph(
         [helper.make_node("Cast", ["narrow"], ["wide"], to=TensorProto.INT64)],
         "widening",

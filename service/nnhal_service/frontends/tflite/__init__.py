@@ -1,4 +1,4 @@
-"""TFLite: flatbuffer files of version 3."""
+"""The front end for TFLite: flatbuffer files of version 3."""
 
 from nnhal_service.frontends.tflite.importer import import_tflite
 

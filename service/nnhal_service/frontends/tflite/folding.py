@@ -1,4 +1,4 @@
-"""Operators over constants, computed here: what files do to shapes before they use them."""
+"""Compute operators over constant integers, with which files compute shapes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from tflite import AddOptions, ConcatenationOptions, GatherOptions, MulOptions, 
 
 from nnhal.arrays import Array
 from nnhal_service.frontends.tflite.builder import OperatorBuilder
-from nnhal_service.frontends.tflite.ops._options import Activated
+from nnhal_service.frontends.tflite.ops._options import ActivationOptions
 from nnhal_service.frontends.tflite.ops.slicing import slices_of
 from nnhal_service.frontends.tflite.tensors import ELEMENTS
 
 _Folding = Callable[[OperatorBuilder, Sequence[Array]], Array]
 _MOST_ELEMENTS = 1024
-"""Shapes are short; what is longer is data."""
+"""Shapes are short; longer constants are data."""
 _WHOLE_NUMBERS = (np.dtype(np.int32), np.dtype(np.int64))
 
 
 def fold(b: OperatorBuilder) -> bool:
-    """Give an operator's result where it is whole numbers that are known before execution; whether it is."""
+    """Give an operator's result if it consists of integers known before execution, and return whether it does."""
     folding = FOLDINGS.get(b.operator.op_type)
     if folding is None or len(b.operator.outputs) != 1:
         return False
@@ -38,7 +38,7 @@ def fold(b: OperatorBuilder) -> bool:
     return True
 
 
-def _arithmetic(function: Callable[[Array, Array], Array], kind: type[Activated]) -> _Folding:
+def _arithmetic(function: Callable[[Array, Array], Array], kind: type[ActivationOptions]) -> _Folding:
     def fold(b: OperatorBuilder, values: Sequence[Array]) -> Array:
         _require_none(b, b.options(kind).FusedActivationFunction(), "fused activation")
         return function(values[0], values[1])
@@ -108,4 +108,4 @@ FOLDINGS: dict[str, _Folding] = {
     "STRIDED_SLICE": _strided_slice,
     "SUB": _arithmetic(np.subtract, SubOptions),
 }
-"""By operator."""
+"""The functions by operator."""

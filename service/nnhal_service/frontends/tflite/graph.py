@@ -1,4 +1,4 @@
-"""A TFLite graph as it stands in the file, checked, with the file's own terms."""
+"""A TFLite graph, checked, in the terms of the file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nnhal.arrays import Bytes
 from nnhal_service.frontends.errors import InvalidModel, UnsupportedNode
 
 NO_OPTIONS = struct.pack("<HHi", 4, 4, 4)
-"""A table without fields: all of them have their defaults."""
+"""A table without fields, so that all options have their defaults."""
 
 
 class OptionsTable(Protocol):
@@ -26,8 +26,8 @@ OptionsKind = TypeVar("OptionsKind", bound=OptionsTable)
 
 
 @dataclass(frozen=True, slots=True)
-class Quantization:
-    """What integers stand for: real = (q - zero_point) * scale, with one pair, or one for each index along ``axis``."""
+class TfliteQuantization:
+    """How integers are quantised: real = (q - zero_point) * scale, with one pair or one per index along ``axis``."""
 
     scales: tuple[float, ...]
     zero_points: tuple[int, ...]
@@ -40,43 +40,42 @@ class Quantization:
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
-    """A tensor. ``code`` is a TensorType.
-
-    ``shape`` has 0 for an axis whose length may change; in ``initial_shape`` it has the length that it starts with. The
-    shape of a scalar is empty, and so is one that the file leaves out. ``data`` is what a constant holds, as bytes.
-    """
+class TfliteTensor:
+    """A tensor of the file."""
 
     name: str
     code: int
+    """A TensorType."""
     shape: tuple[int, ...]
+    """0 for a dimension that may change; empty for a scalar, and if the file has no shape."""
     initial_shape: tuple[int, ...]
-    quantization: Quantization | None = None
+    """The shape with the initial lengths of dimensions that may change."""
+    quantization: TfliteQuantization | None = None
     variable: bool = False
     sparse: bool = False
     data: Bytes | None = None
+    """The bytes of a constant; None for other tensors."""
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
-    """An operator. ``op_type`` is its name in the schema, ``inputs`` has None for one that is left out.
-
-    ``name`` is how messages and ImportedModel call it: type, index and first output, as in ``ADD_4:block/add``, after
-    ``subgraph_1/`` where it is not in main.
-    ``options`` is a table of its own whose scalars all lie inside, ``options_type`` a BuiltinOptions; ``vector`` is the
-    vector among the options of those few operators that have one.
-    """
+class TfliteOperator:
+    """An operator of the file."""
 
     name: str
+    """Type, index and first output, as in ``ADD_4:block/add``; after ``subgraph_1/`` unless it is in main."""
     op_type: str
+    """Its name in the schema."""
     inputs: tuple[int | None, ...]
+    """None for an input that is left out."""
     outputs: tuple[int, ...]
     options_type: int = BuiltinOptions.NONE
     options: bytes = NO_OPTIONS
+    """A copy of the table of options, which contains all of its scalars."""
     vector: tuple[int, ...] = ()
+    """The vector among the options of the few operators that have one."""
 
     def options_as(self, kind: type[OptionsKind]) -> OptionsKind:
-        """The options, with defaults where the operator has none. Raises InvalidModel where they are another kind's."""
+        """Return the options, or defaults if there are none. Raises InvalidModel if they are of another kind."""
         if self.options_type not in (BuiltinOptions.NONE, getattr(BuiltinOptions, kind.__name__)):
             raise InvalidModel(
                 f"operator '{self.name}' has options of type {self.options_type}, expected {kind.__name__}"
@@ -87,15 +86,15 @@ class Operator:
         return table
 
     def unsupported(self, reason: str, supported: str = "") -> UnsupportedNode:
-        """The error to raise about this operator."""
+        """Return the error to raise about this operator."""
         return UnsupportedNode(self.name, self.op_type, reason, supported)
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
-    """A subgraph: operators in an order in which they can be computed, over tensors by index."""
+class TfliteGraph:
+    """A subgraph of the file: operators in an order in which they can be computed, and tensors by index."""
 
-    tensors: tuple[Tensor, ...]
-    operators: tuple[Operator, ...]
+    tensors: tuple[TfliteTensor, ...]
+    operators: tuple[TfliteOperator, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Reading a TFLite file: from a flatbuffer, which may hold anything, to a checked Graph."""
+"""Read a TFLite file: from an untrusted flatbuffer to checked graphs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,16 @@ from tflite import BuiltinOperator, BuiltinOptions
 
 from nnhal.arrays import Bytes
 from nnhal_service.frontends.errors import InvalidModel
-from nnhal_service.frontends.tflite.graph import NO_OPTIONS, Graph, Operator, Quantization, Tensor
+from nnhal_service.frontends.tflite.graph import (
+    NO_OPTIONS,
+    TfliteGraph,
+    TfliteOperator,
+    TfliteQuantization,
+    TfliteTensor,
+)
 
 IDENTIFIER = b"TFL3"
-"""What bytes 4 to 8 of every TFLite file are."""
+"""Bytes 4 to 8 of every TFLite file."""
 VERSION = 3
 _OPERATOR_NAMES = {code: name for name, code in vars(BuiltinOperator).items() if isinstance(code, int)}
 _EMPTY: Bytes = np.zeros(0, np.uint8)
@@ -26,21 +32,21 @@ _WIDEST = 8
 
 
 def is_tflite(content: bytes) -> bool:
-    """Whether a file says that it is TFLite."""
+    """Return whether a file is marked as TFLite."""
     return content[4:8] == IDENTIFIER
 
 
-def read_graphs(content: bytes) -> tuple[Graph, ...]:
-    """The subgraphs of a TFLite file, of which the first is main. Raises InvalidModel.
+def read_graphs(content: bytes) -> tuple[TfliteGraph, ...]:
+    """Return the subgraphs of a TFLite file, of which the first is main. Constants are views of ``content``.
 
-    Constants are views of ``content``.
+    Raises InvalidModel if the file is malformed.
     """
     if not is_tflite(content):
-        raise InvalidModel(f"no TFLite model: bytes 4 to 8 are {content[4:8]!r}, expected {IDENTIFIER!r}")
+        raise InvalidModel(f"not a TFLite model: bytes 4 to 8 are {content[4:8]!r}, expected {IDENTIFIER!r}")
     try:
         graphs = _Reader(content).graphs()
     except (struct.error, TypeError, ValueError) as error:
-        # What the accessors raise where an offset leads out of the file.
+        # The accessors raise these if an offset points outside the file.
         raise InvalidModel(f"the TFLite file is truncated or corrupt: {error}") from error
     for graph in graphs:
         _require_order(graph)
@@ -48,13 +54,13 @@ def read_graphs(content: bytes) -> tuple[Graph, ...]:
 
 
 class _Reader:
-    """One pass over a file. A file in which vectors are longer than itself, all together, is refused."""
+    """One pass over a file. A file that is shorter than the sum of its vectors is refused."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
         self._left = len(content)
 
-    def graphs(self) -> tuple[Graph, ...]:
+    def graphs(self) -> tuple[TfliteGraph, ...]:
         model = tflite.Model.GetRootAs(self._content)
         if model.Version() != VERSION:
             raise InvalidModel(f"the TFLite file is of schema version {model.Version()}, expected {VERSION}")
@@ -65,7 +71,7 @@ class _Reader:
         sources = self._tables(model.SubgraphsLength(), model.Subgraphs)
         return tuple(self._graph(source, number, codes, buffers) for number, source in enumerate(sources))
 
-    def _graph(self, source: Any, number: int, codes: list[str], buffers: list[Bytes]) -> Graph:
+    def _graph(self, source: Any, number: int, codes: list[str], buffers: list[Bytes]) -> TfliteGraph:
         place = f"subgraph_{number}/" if number else ""
         tensors = tuple(
             self._tensor(tensor, index, buffers)
@@ -80,14 +86,14 @@ class _Reader:
             _require_indexes(indexes, len(tensors), f"the {what} of subgraph {number}")
         if not outputs:
             raise InvalidModel(f"subgraph {number} has no outputs")
-        return Graph(_with_empty_constants(tensors, operators, inputs), operators, inputs, outputs)
+        return TfliteGraph(_with_empty_constants(tensors, operators, inputs), operators, inputs, outputs)
 
     def _tables(self, length: int, get: Callable[[int], Any]) -> list[Any]:
         self._take(length)
         return [get(index) for index in range(length)]
 
     def _numbers(self, found: Any) -> tuple[Any, ...]:
-        """A vector; the accessors give 0 for one that is left out."""
+        """Return a vector. The accessors give 0 for one that is left out."""
         if isinstance(found, int):
             return ()
         self._take(len(found))
@@ -103,7 +109,7 @@ class _Reader:
             raise InvalidModel(f"vectors are longer than the TFLite file's {len(self._content)} bytes")
 
     def _data(self, buffer: Any) -> Bytes:
-        """The bytes of a buffer: in the flatbuffer, or behind it, where files of more than 2 GiB have them."""
+        """Return the bytes of a buffer: in the flatbuffer, or behind it in files of more than 2 GiB."""
         start, size = buffer.Offset(), buffer.Size()
         if start > 1:
             if start + size > len(self._content):
@@ -113,20 +119,20 @@ class _Reader:
         return _EMPTY if isinstance(found, int) else found
 
     def _code(self, code: Any) -> str:
-        """An operator's name. Codes below 127 once had a field of their own."""
+        """Return an operator's name. In old files the code is in a field of its own."""
         number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
         if number == BuiltinOperator.CUSTOM:
             return f"CUSTOM {self._text(code.CustomCode())}"
         return _OPERATOR_NAMES.get(number, f"BUILTIN {number}")
 
-    def _tensor(self, tensor: Any, index: int, buffers: list[Bytes]) -> Tensor:
+    def _tensor(self, tensor: Any, index: int, buffers: list[Bytes]) -> TfliteTensor:
         name = self._text(tensor.Name()) or f"tensor_{index}"
         if tensor.Buffer() >= len(buffers):
             raise InvalidModel(f"tensor '{name}' lies in buffer {tensor.Buffer()}, the file has {len(buffers)}")
         shape = self._numbers(tensor.ShapeAsNumpy())
         signature = self._numbers(tensor.ShapeSignatureAsNumpy())
         data = buffers[tensor.Buffer()]
-        return Tensor(
+        return TfliteTensor(
             name,
             tensor.Type(),
             _shape(name, shape, signature),
@@ -137,12 +143,12 @@ class _Reader:
             data if len(data) else None,
         )
 
-    def _quantization(self, name: str, rank: int, found: Any) -> Quantization | None:
+    def _quantization(self, name: str, rank: int, found: Any) -> TfliteQuantization | None:
         if found is None:
             return None
         scales, zero_points = self._numbers(found.ScaleAsNumpy()), self._numbers(found.ZeroPointAsNumpy())
         if not scales:
-            return None  # a range that was observed in training, and no more
+            return None  # only a range observed in training
         if len(zero_points) not in (0, 1, len(scales)):
             raise InvalidModel(f"tensor '{name}' has {len(scales)} scales and {len(zero_points)} zero points")
         if not all(isfinite(scale) for scale in scales):
@@ -152,11 +158,11 @@ class _Reader:
             raise InvalidModel(f"tensor '{name}' of rank {rank} has a scale for each index along axis {axis}")
         if len(zero_points) < len(scales):
             zero_points = (zero_points or (0,)) * len(scales)
-        return Quantization(scales, zero_points, axis)
+        return TfliteQuantization(scales, zero_points, axis)
 
     def _operator(
-        self, operator: Any, index: int, codes: list[str], tensors: tuple[Tensor, ...], place: str
-    ) -> Operator:
+        self, operator: Any, index: int, codes: list[str], tensors: tuple[TfliteTensor, ...], place: str
+    ) -> TfliteOperator:
         if operator.OpcodeIndex() >= len(codes):
             raise InvalidModel(f"operator {index} has code {operator.OpcodeIndex()}, the file has {len(codes)}")
         inputs, outputs = self._numbers(operator.InputsAsNumpy()), self._numbers(operator.OutputsAsNumpy())
@@ -164,7 +170,7 @@ class _Reader:
         _require_indexes(outputs, len(tensors), f"the outputs of operator {index}")
         code = codes[operator.OpcodeIndex()]
         options = operator.BuiltinOptions()
-        return Operator(
+        return TfliteOperator(
             f"{place}{code}_{index}:{tensors[outputs[0]].name if outputs else ''}",
             code,
             tuple(None if i == -1 else i for i in inputs),
@@ -175,7 +181,7 @@ class _Reader:
         )
 
     def _vector(self, options_type: int, position: int) -> tuple[int, ...]:
-        """The vector of options that have one."""
+        """Return the vector of options that have one; empty for others."""
         if options_type == BuiltinOptions.SqueezeOptions:
             squeeze = tflite.SqueezeOptions()
             squeeze.Init(self._content, position)
@@ -188,9 +194,12 @@ class _Reader:
 
 
 def _with_empty_constants(
-    tensors: tuple[Tensor, ...], operators: tuple[Operator, ...], inputs: tuple[int, ...]
-) -> tuple[Tensor, ...]:
-    """What has no elements and no origin is a constant: its buffer looks like one of a tensor that is computed."""
+    tensors: tuple[TfliteTensor, ...], operators: tuple[TfliteOperator, ...], inputs: tuple[int, ...]
+) -> tuple[TfliteTensor, ...]:
+    """Return the tensors, with those as constants that have no elements and that nothing writes.
+
+    Their buffers are empty like those of computed tensors.
+    """
     written = {index for operator in operators for index in operator.outputs}.union(inputs)
     return tuple(
         replace(tensor, data=_EMPTY)
@@ -201,7 +210,7 @@ def _with_empty_constants(
 
 
 def _own_table(content: bytes, position: int) -> bytes:
-    """A copy of one table, whose scalars can be read without a look at the bounds: it begins with its field offsets."""
+    """Copy one table, behind its field offsets, so that its scalars can be read without checking bounds."""
     (distance,) = struct.unpack_from("<i", content, position)
     fields = position - distance
     if fields < 0:
@@ -217,7 +226,7 @@ def _own_table(content: bytes, position: int) -> bytes:
 
 
 def _shape(name: str, shape: tuple[int, ...], signature: tuple[int, ...]) -> tuple[int, ...]:
-    """The lengths that hold for every execution, 0 for the others, for which a signature has -1."""
+    """Return the lengths, 0 for those that may change, for which the signature has -1."""
     if len(signature) not in (0, len(shape)):
         raise InvalidModel(f"tensor '{name}' has shape {list(shape)} and signature {list(signature)}")
     if min((*shape, *signature), default=0) < -1:
@@ -232,8 +241,8 @@ def _require_indexes(indexes: tuple[int, ...] | list[int], count: int, what: str
         raise InvalidModel(f"{what} are tensors {list(indexes)}, the file has {count}")
 
 
-def _require_order(graph: Graph) -> None:
-    """Refuse a graph in which a tensor is read before it is written, or written twice."""
+def _require_order(graph: TfliteGraph) -> None:
+    """Raise InvalidModel if a tensor is read before it is written, or written twice."""
     known = {index for index, tensor in enumerate(graph.tensors) if tensor.data is not None or tensor.variable}
     for index in graph.inputs:
         if index in known:

@@ -2,7 +2,7 @@
 
 float32, float16, int32, bool     as they are
 int64                             TENSOR_INT32; constants must fit
-uint8, int8                       TENSOR_QUANT8_ASYMM, TENSOR_QUANT8_ASYMM_SIGNED; scale 1 where the file has none
+uint8, int8                       TENSOR_QUANT8_ASYMM, TENSOR_QUANT8_ASYMM_SIGNED; scale 1 if the file has none
 int8 with a scale for each index  TENSOR_QUANT8_SYMM_PER_CHANNEL; all zero points are 0
 int4                              constants, as int8
 int16                             TENSOR_QUANT16_SYMM
@@ -20,7 +20,7 @@ from nnhal.arrays import Array
 from nnhal.types import ChannelQuant, Operand, OperandLifeTime, OperandType
 from nnhal.types.layout import describe
 from nnhal_service.frontends.errors import InvalidModel
-from nnhal_service.frontends.tflite.graph import Quantization, Tensor
+from nnhal_service.frontends.tflite.graph import TfliteQuantization, TfliteTensor
 
 _NAMES = {code: name for name, code in vars(TensorType).items() if isinstance(code, int)}
 _INT32 = np.iinfo(np.int32)
@@ -28,7 +28,7 @@ _INT32 = np.iinfo(np.int32)
 
 @dataclass(frozen=True, slots=True)
 class ElementType:
-    """A type of elements: the file's, and the HAL's."""
+    """An element type as a numpy type and as the HAL's."""
 
     numpy: np.dtype[np.generic]
     operand: OperandType
@@ -45,16 +45,16 @@ ELEMENTS: dict[int, ElementType] = {
     TensorType.INT64: ElementType(np.dtype(np.int64), OperandType.TENSOR_INT32),
     TensorType.UINT8: ElementType(np.dtype(np.uint8), OperandType.TENSOR_QUANT8_ASYMM),
 }
-"""By TensorType. What is missing the HAL cannot hold."""
+"""By TensorType. The HAL cannot hold other types."""
 
 QUANT8 = frozenset({OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED})
 FLOATS = frozenset({OperandType.TENSOR_FLOAT16, OperandType.TENSOR_FLOAT32})
 _SCALED = QUANT8 | {OperandType.TENSOR_QUANT16_SYMM}
-_INTEGERS_THEMSELVES = Quantization((1.0,), (0,))
+_INTEGERS_THEMSELVES = TfliteQuantization((1.0,), (0,))
 
 
-def element_type(tensor: Tensor) -> ElementType:
-    """The type of a tensor's elements. Raises ValueError for one that the HAL has not."""
+def element_type(tensor: TfliteTensor) -> ElementType:
+    """Return a tensor's element type. Raises ValueError if the HAL lacks it."""
     if tensor.code not in ELEMENTS:
         got = _NAMES.get(tensor.code, f"type {tensor.code}")
         raise ValueError(
@@ -63,14 +63,14 @@ def element_type(tensor: Tensor) -> ElementType:
     return ELEMENTS[tensor.code]
 
 
-def operand_of(tensor: Tensor, lifetime: OperandLifeTime, dimensions: tuple[int, ...]) -> Operand:
-    """The operand of a tensor that is no constant.
+def operand_of(tensor: TfliteTensor, lifetime: OperandLifeTime, dimensions: tuple[int, ...]) -> Operand:
+    """Return the operand of a tensor other than a constant.
 
-    Raises ValueError where the HAL cannot hold it, InvalidModel where its quantisation is none.
+    Raises ValueError if the HAL cannot hold the tensor, InvalidModel if its quantisation is malformed.
     """
     element = element_type(tensor)
     if tensor.code == TensorType.INT4:
-        raise ValueError(f"'{tensor.name}' has elements of INT4 and is no constant, expected INT8")
+        raise ValueError(f"'{tensor.name}' has elements of INT4 and is not a constant, expected INT8")
     found = quantization_of(tensor)
     if found is not None and found.per_channel:
         raise ValueError(f"'{tensor.name}' has a scale for each index along axis {found.axis}, expected one scale")
@@ -78,10 +78,10 @@ def operand_of(tensor: Tensor, lifetime: OperandLifeTime, dimensions: tuple[int,
     return Operand(element.operand, dimensions, scale, zero_point, lifetime)
 
 
-def quantization_of(tensor: Tensor) -> Quantization | None:
-    """What a tensor's integers stand for; None for floats, booleans and 32-bit integers, whatever the file says.
+def quantization_of(tensor: TfliteTensor) -> TfliteQuantization | None:
+    """Return a tensor's quantisation; None for floats, booleans and 32-bit integers, whatever the file has.
 
-    Raises InvalidModel where scales or zero points are out of range, ValueError where they are left out.
+    Raises InvalidModel if scales or zero points are out of range, ValueError if they are left out.
     """
     element = element_type(tensor)
     if element.operand not in _SCALED:
@@ -94,8 +94,8 @@ def quantization_of(tensor: Tensor) -> Quantization | None:
     return tensor.quantization
 
 
-def _require_scales(tensor: Tensor, found: Quantization) -> None:
-    limits = np.iinfo(element_type(tensor).numpy)  # type: ignore[type-var]
+def _require_scales(tensor: TfliteTensor, found: TfliteQuantization) -> None:
+    limits = np.iinfo(element_type(tensor).numpy.name)
     for scale, zero_point in zip(found.scales, found.zero_points, strict=True):
         if scale <= 0 or not limits.min <= zero_point <= limits.max:
             raise InvalidModel(
@@ -107,8 +107,11 @@ def _require_scales(tensor: Tensor, found: Quantization) -> None:
         raise InvalidModel(f"tensor '{tensor.name}' of {shape} has {len(found.scales)} scales along axis {found.axis}")
 
 
-def values_of(tensor: Tensor) -> Array:
-    """The array of a constant, of its own element type. Raises ValueError, or InvalidModel where its size is wrong."""
+def values_of(tensor: TfliteTensor) -> Array:
+    """Return the array of a constant, of its own element type.
+
+    Raises ValueError if the tensor is not a dense constant, InvalidModel if its size is wrong.
+    """
     if tensor.data is None:
         raise ValueError(f"'{tensor.name}' is computed at run time, expected a constant")
     if tensor.sparse:
@@ -124,16 +127,19 @@ def values_of(tensor: Tensor) -> Array:
     return tensor.data.view(element.numpy).reshape(tensor.initial_shape)
 
 
-def channels_of(tensor: Tensor) -> ChannelQuant:
-    """The quantisation of a constant with a scale for each index along an axis. Raises ValueError, InvalidModel."""
+def channels_of(tensor: TfliteTensor) -> ChannelQuant:
+    """Return the quantisation of a constant with a scale for each index along an axis.
+
+    Raises ValueError if the HAL cannot hold it, InvalidModel if it is malformed.
+    """
     found, code = quantization_of(tensor), element_type(tensor).operand
     if found is None or code != OperandType.TENSOR_QUANT8_ASYMM_SIGNED or any(found.zero_points):
         raise ValueError(f"'{tensor.name}' has a scale for each channel, expected int8 with zero points 0")
     return ChannelQuant(found.scales, found.axis)
 
 
-def real_values(values: Array, quantization: Quantization) -> Array:
-    """What integers stand for, as float32."""
+def real_values(values: Array, quantization: TfliteQuantization) -> Array:
+    """Return the reals that integers stand for, in float32."""
     along = [1] * values.ndim
     if quantization.per_channel:
         along[quantization.axis] = -1
@@ -145,7 +151,7 @@ def real_values(values: Array, quantization: Quantization) -> Array:
 
 
 def narrowed(values: Array, name: str) -> Array:
-    """Values in an element type that the HAL has. Raises ValueError where 64-bit integers do not fit."""
+    """Return values with int64 narrowed to int32. Raises ValueError if they do not fit."""
     if values.dtype != np.int64:
         return values
     if values.size and not _INT32.min <= values.min() <= values.max() <= _INT32.max:
@@ -154,6 +160,6 @@ def narrowed(values: Array, name: str) -> Array:
 
 
 def _nibbles(data: Array) -> Array:
-    """Signed 4-bit integers, of which each byte holds two, the lower half first."""
+    """Return signed 4-bit integers, of which each byte holds two, the lower half first."""
     signed = data.view(np.int8)
     return np.stack([np.left_shift(signed, 4) >> 4, signed >> 4], axis=1).reshape(-1)

@@ -13,7 +13,7 @@ from nnhal.remote import DeviceDescription
 from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.types import Model, Priority, Subgraph
 from nnhal.types.layout import Dimensions, combine, describe
-from nnhal_service.fallback import FallbackLayout, FallbackMemoryManager, Side, Values, lay_out, values_of
+from nnhal_service.fallback import FallbackLayout, FallbackMemoryManager, PassedValues, Side, lay_out, values_of
 from nnhal_service.frontends.imported import ImportedModel
 from nnhal_service.partition import Plan, Refined
 from nnhal_service.runtime.plan.parts import Announcements, Parts
@@ -56,7 +56,7 @@ class PreparedPlan:
     """The constants of each subgraph by operand, main first."""
     sides: Mapping[str, Side]
     """Each device as one end of an edge."""
-    values: Values
+    values: PassedValues
     """The values that pass between steps, and to and from the client."""
     memory: FallbackMemoryManager
     """The arenas for those values that belong to the framework and have a known size."""
@@ -129,7 +129,7 @@ def passed_values(
     sides: Mapping[str, Side],
     dimensions: Sequence[Dimensions],
     element_sizes: Mapping[int, int],
-) -> Values:
+) -> PassedValues:
     """The values of a plan; their size is 0 if the ``dimensions`` of main's operands do not determine it.
 
     In a compound plan, those that pass between steps of main, and between these and the client.
@@ -143,7 +143,7 @@ def passed_values(
     return values_of(steps, sides, frozenset(graph.input_indexes), frozenset(graph.output_indexes), size_of)
 
 
-def arena_of(plan: Plan, values: Values) -> FallbackLayout:
+def arena_of(plan: Plan, values: PassedValues) -> FallbackLayout:
     """The layout of the values that belong to the framework and have a known size.
 
     It is empty for a compound plan: a loop may run a step more than once, so that no value has a last reader.

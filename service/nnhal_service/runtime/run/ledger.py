@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from nnhal.reports import CLIENT_STEP, LedgerEntry, StepReport
-from nnhal_service.fallback import CLIENT, Edge, Side, Value, connect
+from nnhal_service.fallback import CLIENT, Edge, PassedValue, Side, connect
 from nnhal_service.partition import Plan, whole
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan, passed_values
 
@@ -37,7 +37,7 @@ def ledger_of(
 
 
 def ledger(
-    values: Iterable[Value],
+    values: Iterable[PassedValue],
     names: Sequence[str],
     planned: Sequence[str],
     sides: Mapping[str, Side],
@@ -84,7 +84,7 @@ def _times(step: int | None, ran: Mapping[int, int]) -> int:
     return 0 if step is None else ran.get(step, 0)
 
 
-def _edges(value: Value, size: int, devices: Sequence[str], sides: Mapping[str, Side]) -> list[Edge]:
+def _edges(value: PassedValue, size: int, devices: Sequence[str], sides: Mapping[str, Side]) -> list[Edge]:
     def side(step: int | None) -> Side:
         return CLIENT if step is None else sides[devices[step]]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from nnhal.errors import HalError, general_failure
 from nnhal.types import DEFAULT_LOOP_TIMEOUT_NS, MAX_LOOP_TIMEOUT_NS, ErrorStatus
-from nnhal_service.partition import GotoStep, IfStep, LogicalPlan, Step, WhileStep
+from nnhal_service.partition import CompoundPlan, GotoStep, IfStep, Step, WhileStep
 from nnhal_service.runtime.memory.slots import Slot
 from nnhal_service.runtime.memory.values import Values
 from nnhal_service.runtime.run.reports import OutputReport, OutputTooSmallError
@@ -33,7 +33,7 @@ def loop_timeout(duration_ns: int) -> int:
     return DEFAULT_LOOP_TIMEOUT_NS if duration_ns == -1 else min(duration_ns, MAX_LOOP_TIMEOUT_NS)
 
 
-def walk(plan: LogicalPlan, values: Values, loop_timeout_ns: int) -> Iterator[int]:
+def walk(plan: CompoundPlan, values: Values, loop_timeout_ns: int) -> Iterator[int]:
     """Yield the steps that devices are to run, in order, by their number among the plan's device steps.
 
     The values that a step reads have been passed on when it is yielded, and it must have run before the next one is

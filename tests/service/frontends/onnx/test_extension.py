@@ -1,4 +1,4 @@
-"""What the HAL has no operation for, as operations of nnhal.onnx, and what cpu_acc and cpu_ref make of them."""
+"""Nodes for which the HAL has no operation, as operations of nnhal.onnx on cpu_acc and cpu_ref."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ X = random(2, 3, 4)
 
 
 def names(imported: ImportedModel) -> list[str]:
-    """The operations: RUN for the extension's."""
+    """The operations by name: RUN for those of the extension."""
     operations = imported.model.main.operations
     return ["RUN" if o.type == OPERATION else OperationType(o.type).name for o in operations]
 
 
 @pytest.fixture(params=["cpu_acc", "cpu_ref"])
 def driver(request: pytest.FixtureRequest) -> Driver:
-    """Each driver that has the extension."""
+    """A driver that has the extension."""
     return CpuAcc(DriverOptions()) if request.param == "cpu_acc" else CpuRef()
 
 
 def check(driver: Driver, model: onnx.ModelProto, inputs: dict[str, Any], as_one: bool = False) -> ImportedModel:
-    """Import a model and see that a driver computes what ONNX's reference evaluator does."""
+    """Import a model, and check that a driver computes the same as ONNX's reference evaluator."""
     imported = import_onnx(model, as_one=as_one)
     assert set(driver.supported_operations(resolved(imported.model))) == {SUPPORTED}
     found = run_extended(driver, imported, inputs)
@@ -66,7 +66,7 @@ def test_dimensions_may_depend_on_the_data(driver: Driver) -> None:
         check(driver, model, {"x": values.astype(np.float32)})
 
 
-def test_what_the_hal_computes_after_open_dimensions_has_them_too(driver: Driver) -> None:
+def test_what_the_hal_computes_after_unknown_dimensions_has_them_too(driver: Driver) -> None:
     nodes = [helper.make_node("Compress", ["x", "c"], ["p"], axis=0), helper.make_node("Relu", ["p"], ["y"])]
     model = onnx_model(nodes, {"x": [4, 3], "c": [4]}, ["y"], element_types={"c": np.bool_})
     inputs = {"x": random(4, 3), "c": np.array([True, False, True, True])}
@@ -181,7 +181,7 @@ def test_a_whole_model_can_be_one_operation(driver: Driver) -> None:
     assert not messages(imported)[0].graph.initializer, "constants are operands"
 
 
-def test_an_operator_that_nobody_has_is_refused_with_the_reason(driver: Driver) -> None:
+def test_an_operator_that_no_device_has_is_refused_with_the_reason(driver: Driver) -> None:
     model = onnx_model([helper.make_node("Nonsense", ["x"], ["y"], domain="com.example")], {"x": [2]}, [])
     model.graph.output.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, [2]))
     (answer,) = driver.supported_operations(resolved(import_onnx(model).model))

@@ -1,4 +1,4 @@
-"""What is known before execution needs no operation."""
+"""Nodes with constant results need no operation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Neighbours that become one operation."""
+"""Neighbouring nodes that become one operation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_an_activation_goes_into_the_convolution(node: NodeProto, opset: int, co
     assert values(imported, 0, 9) == [code]
 
 
-def test_an_activation_stays_where_something_else_reads_the_result_before_it() -> None:
+def test_an_activation_stays_if_something_else_reads_the_result_before_it() -> None:
     nodes = [CONV, make_node("Relu", ["c"], ["y"])]
     imported = check(onnx_model(nodes, {"x": [1, 4, 9, 7]}, ["c", "y"], WEIGHTS), IMAGE)
     assert operations(imported) == ["CONV_2D", "RELU"]

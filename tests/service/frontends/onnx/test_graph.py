@@ -1,4 +1,4 @@
-"""Reading ONNX models: what is refused, and with which words."""
+"""Reading ONNX models: which are refused, and with which messages."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def relu(shape: list[int | str]) -> onnx.ModelProto:
     return onnx_model([make_node("Relu", ["x"], ["y"])], {"x": shape}, ["y"])
 
 
-def test_shapes_are_inferred_and_open_axes_keep_their_names() -> None:
+def test_shapes_are_inferred_and_unknown_dimensions_keep_their_names() -> None:
     graph = read_graph(relu(["N", 3]))
     assert graph.shape("y") == (0, 3)
     assert graph.sizes("y") == ("N", 3)
 
 
-def test_open_axes_can_be_fixed() -> None:
+def test_unknown_dimensions_can_be_fixed() -> None:
     assert read_graph(relu(["N", 3]), {"x": (4, 3)}).shape("y") == (4, 3)
 
 

@@ -1,4 +1,4 @@
-"""Whole models, and how an imported model goes back to the user's."""
+"""Whole models, and how an imported model relates to the user's model."""
 
 from __future__ import annotations
 
@@ -84,7 +84,8 @@ def test_ranks_above_four_are_refused_in_the_words_of_the_operation() -> None:
 
 def test_an_unknown_operator_is_refused_with_what_there_is() -> None:
     model = onnx_model([make_node("Erf", ["x"], ["y"], "gelu")], {"x": [2]}, ["y"])
-    with pytest.raises(UnsupportedNode, match=r"node 'gelu' \(Erf\): no operation .*; supported: Abs, Add, And") as e:
+    message = r"node 'gelu' \(Erf\): the NN HAL has no operation .*; supported: Abs, Add, And"
+    with pytest.raises(UnsupportedNode, match=message) as e:
         import_onnx(model, extension=False)
     assert (e.value.node, e.value.op_type) == ("gelu", "Erf")
 

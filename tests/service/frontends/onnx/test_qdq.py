@@ -1,4 +1,4 @@
-"""Quantised operations between DequantizeLinear and QuantizeLinear, against ONNX Runtime with a step to spare."""
+"""Quantised operations between DequantizeLinear and QuantizeLinear, against ONNX Runtime to within one step."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def quantized_model(
     weights: Mapping[str, tuple[Array, Q]] | None = None,
     constants: Mapping[str, Any] | None = None,
 ) -> onnx.ModelProto:
-    """``node`` between integers: its inputs x, w, … come from the tensors x.q, w.q, …, its output is y.q."""
+    """``node`` between integers: its inputs x, w, … come from the tensors x.q, w.q, …, and its output is y.q."""
     nodes, known = [], dict(constants or {})
     sources = {name: q for name, (_, q) in inputs.items()} | {name: q for name, (_, q) in (weights or {}).items()}
     for name, q in sources.items():
@@ -410,6 +410,13 @@ def test_transposed_convolution_may_have_a_scale_for_each_channel() -> None:
 def test_slopes_are_integers() -> None:
     slopes = {"s": (integers((4, 1, 1)), Q(0.01, -20))}
     model = quantized_model(make_node("PRelu", ["x", "s"], ["y"]), {"x": (IMAGE, Q(0.05, 3))}, Q(0.1, -20), slopes)
+    assert operations(run(model)) == ["PRELU"]
+
+
+@pytest.mark.parametrize("zero_point", [-128, 127])
+def test_a_leaky_relu_may_have_its_zero_point_at_an_end_of_the_range(zero_point: int) -> None:
+    node = make_node("LeakyRelu", ["x"], ["y"], alpha=0.2)
+    model = quantized_model(node, {"x": (IMAGE, Q(0.05, zero_point))}, Q(0.06, 40))
     assert operations(run(model)) == ["PRELU"]
 
 

@@ -1,4 +1,4 @@
-"""Operators of quantised numbers against ONNX Runtime, with a step to spare."""
+"""Operators on quantised numbers against ONNX Runtime, to within one step."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def quantized(
     weights: dict[str, Any] | None = None,
     element_type: type[np.generic] = np.uint8,
 ) -> onnx.ModelProto:
-    """A model of one node, whose parameters are xs, xz and so on."""
+    """A model of one node, whose scales and zero points are xs, xz and so on."""
     middle = 128 if element_type is np.uint8 else 0
     zero_points = {"xz": middle + 3, "zz": middle - 5, "yz": middle, "low": 0 if element_type is np.uint8 else -128}
     constants = PARAMETERS | {name: np.array(value, element_type) for name, value in zero_points.items()}
@@ -45,7 +45,7 @@ def quantized(
 
 
 def integers(shape: Sequence[int], element_type: type[np.generic], seed: int = 0) -> Any:
-    info = np.iinfo(element_type)  # type: ignore[type-var]
+    info = np.iinfo(element_type.__name__)
     return np.random.default_rng(seed).integers(info.min, info.max, shape, element_type, endpoint=True)
 
 

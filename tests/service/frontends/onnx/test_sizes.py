@@ -1,4 +1,4 @@
-"""Shapes that are computed from shapes with open axes."""
+"""Shapes that are computed from shapes with unknown dimensions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONSTANTS: dict[str, Any] = {
 
 
 def with_target(*nodes: NodeProto) -> list[NodeProto]:
-    """Reshape of x to a target that begins with what the nodes make of its shape."""
+    """Reshape of x to a target that begins with what the nodes compute from its shape."""
     return [
         make_node("Shape", ["x"], ["s"]),
         *nodes,
@@ -39,7 +39,7 @@ def with_target(*nodes: NodeProto) -> list[NodeProto]:
         [make_node("Cast", ["s"], ["c"], to=7), make_node("Gather", ["c", "first"], ["head"])],
     ],
 )
-def test_an_open_batch_divides_out(nodes: list[NodeProto]) -> None:
+def test_a_batch_of_unknown_size_divides_out(nodes: list[NodeProto]) -> None:
     model = onnx_model(with_target(*nodes), {"x": ["N", 3, 4]}, ["y"], CONSTANTS)
     imported = check(model, {"x": random(2, 3, 4)})
     assert operations(imported) == ["RESHAPE"]
@@ -53,7 +53,7 @@ def test_what_follows_knows_the_shape() -> None:
     assert operations(imported) == ["RESHAPE", "TRANSPOSE", "RESHAPE"]
 
 
-def test_two_open_axes_are_too_many() -> None:
+def test_two_unknown_dimensions_are_too_many() -> None:
     model = onnx_model(
         [make_node("Shape", ["x"], ["s"]), make_node("Reshape", ["z", "s"], ["y"])],
         {"x": ["N", "M"], "z": ["N", "M"]},

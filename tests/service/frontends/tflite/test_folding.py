@@ -1,4 +1,4 @@
-"""What files do to shapes is done on import, with the numbers that an interpreter gets."""
+"""Operators over constant shapes are computed on import, with the same results as an interpreter's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.tflite_files import Options, Spec, floats, int32
 from tests.support.tflite_operators import numbers, one
 
 COPY = ["CAST"]
-"""All that is left of an operator whose result is a constant and an output."""
+"""The only operation left of an operator whose result is a constant and an output."""
 BOUNDS = [numbers([1]), numbers([4]), numbers([2])]
 
 

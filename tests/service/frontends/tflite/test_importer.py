@@ -1,4 +1,4 @@
-"""The model as a whole: names, inputs and outputs, what is folded."""
+"""Whole models: names, inputs and outputs, and folded operators."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_an_output_that_no_operator_writes_or_that_is_one_already_is_copied() ->
     assert outputs == [[[3, 5]], [[-7, 5]], [[3, 4]], [[3, 5]]]
 
 
-def test_the_shape_arithmetic_of_an_open_batch_is_done_on_import() -> None:
+def test_the_shape_arithmetic_of_a_batch_of_unknown_size_is_done_on_import() -> None:
     file = TfliteFile()
     x = file.input("x", Spec([1, 6], signature=[-1, 6]))
     (shape,) = file.operator("SHAPE", [x], {"shape": int32(2)}, ("ShapeOptions", {"OutType": 2}))
@@ -85,7 +85,7 @@ def test_the_shape_arithmetic_of_an_open_batch_is_done_on_import() -> None:
 
 @pytest.mark.parametrize(
     ("code", "reason"),
-    [("CUMSUM", "no operation of the NN HAL does this operator"), ("MyOperator", "no operation of the NN HAL")],
+    [("CUMSUM", "the NN HAL has no operation for this operator"), ("MyOperator", "the NN HAL has no operation")],
 )
 def test_an_operator_that_the_hal_has_not_is_named(code: str, reason: str) -> None:
     file = TfliteFile()

@@ -1,4 +1,4 @@
-"""Whole int8 networks against LiteRT. They are read from NNHAL_MODELS."""
+"""Whole int8 networks, read from NNHAL_MODELS, against LiteRT."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_cpu_acc_gives_the_reference_kernels_values_to_one_step(name: str) -> No
 
 @pytest.mark.parametrize("name", ALL)
 def test_each_operation_on_cpu_acc_is_within_one_step_of_cpu_ref(name: str) -> None:
-    # In a deep network what one operation rounds otherwise grows from layer to layer, here as between LiteRT's kernels.
+    # In a deep network a difference in rounding grows from layer to layer, as it does between LiteRT's own kernels.
     model, driver = resolved(import_tflite(network(name)).model), CpuAcc(DriverOptions())
     values = {model.model.main.input_indexes[0]: image(model, 0)}
     for number, operation in enumerate(model.model.main.operations):
@@ -82,7 +82,7 @@ def test_each_operation_on_cpu_acc_is_within_one_step_of_cpu_ref(name: str) -> N
 
 
 def only(model: ResolvedModel, operation: Operation) -> tuple[ResolvedModel, list[int]]:
-    """The model of one operation, and which operands of the whole its inputs are."""
+    """The model of one operation, and the operands of the whole model that are its inputs."""
     graph = model.model.main
     used = list(dict.fromkeys((*operation.inputs, *operation.outputs)))
     readable = (*_WRITTEN, OperandLifeTime.SUBGRAPH_INPUT)

@@ -1,4 +1,4 @@
-"""What a TFLite file must be, and what is read from it."""
+"""Reading TFLite files: what is read, and which files are refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nnhal.validation import validate_model
 from nnhal_service.frontends.errors import FrontendError, InvalidModel
 from nnhal_service.frontends.tflite import import_tflite
-from nnhal_service.frontends.tflite.graph import Quantization
+from nnhal_service.frontends.tflite.graph import TfliteQuantization
 from nnhal_service.frontends.tflite.reader import is_tflite, read_graphs
 from tests.support.tflite_files import Spec, TfliteFile, floats, int8
 from tests.support.tflite_operators import integers, one, random
@@ -63,7 +63,7 @@ def test_tensors_and_operators_are_read() -> None:
     assert [operator.name for operator in graph.operators][:2] == ["CONV_2D_0:a", "RESHAPE_1:b"]
     assert graph.operators[1].vector == (1, 144)
     assert graph.operators[0].options_as(tflite.Conv2DOptions).StrideW() == 1
-    assert graph.tensors[graph.inputs[0]].quantization == Quantization((float(np.float32(0.05)),), (3,))
+    assert graph.tensors[graph.inputs[0]].quantization == TfliteQuantization((float(np.float32(0.05)),), (3,))
     kernel = graph.tensors[graph.operators[0].inputs[1] or 0]
     assert kernel.quantization is not None
     assert kernel.quantization.per_channel
@@ -83,7 +83,7 @@ def test_options_of_another_operator_are_refused() -> None:
         import_tflite(node.file())
 
 
-def test_lengths_that_may_change_are_open_and_begin_as_the_file_says() -> None:
+def test_lengths_that_may_change_are_unknown_and_begin_as_the_file_says() -> None:
     file = TfliteFile()
     x = file.input("x", Spec([1, 4], signature=[-1, 4]))
     (graph,) = read_graphs(file.build(*file.operator("RELU", [x], {"y": floats(1, 4)})))
@@ -141,7 +141,7 @@ def test_vectors_may_not_be_longer_than_the_file() -> None:
 
 
 def refuses_or_imports(content: bytes) -> None:
-    """What may come of a broken file: a refusal, or a valid model."""
+    """Import a file that may be broken: it must be refused, or give a valid model."""
     try:
         imported = import_tflite(content)
     except FrontendError:

@@ -1,4 +1,4 @@
-"""What the HAL holds for TFLite's tensors."""
+"""TFLite's tensors as HAL operands."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from tflite import TensorType
 
 from nnhal.types import OperandLifeTime, OperandType
 from nnhal_service.frontends.errors import InvalidModel
-from nnhal_service.frontends.tflite.graph import Quantization, Tensor
+from nnhal_service.frontends.tflite.graph import TfliteQuantization, TfliteTensor
 from nnhal_service.frontends.tflite.tensors import operand_of, quantization_of, values_of
 
-WITH_SCALE = Quantization((0.5,), (3,))
-CHANNELS = Quantization((0.5, 0.25), (0, 0), 1)
+WITH_SCALE = TfliteQuantization((0.5,), (3,))
+CHANNELS = TfliteQuantization((0.5, 0.25), (0, 0), 1)
 
 
-def tensor(code: int, quantization: Quantization | None = None, data: bytes = b"") -> Tensor:
+def tensor(code: int, quantization: TfliteQuantization | None = None, data: bytes = b"") -> TfliteTensor:
     """A tensor of 3 x 2."""
     stored = np.frombuffer(data, np.uint8) if data else None
-    return Tensor("t", code, (3, 2), (3, 2), quantization, data=stored)
+    return TfliteTensor("t", code, (3, 2), (3, 2), quantization, data=stored)
 
 
 @pytest.mark.parametrize(
@@ -35,11 +35,11 @@ def tensor(code: int, quantization: Quantization | None = None, data: bytes = b"
         (TensorType.UINT8, WITH_SCALE, (OperandType.TENSOR_QUANT8_ASYMM, 0.5, 3)),
         (TensorType.INT8, WITH_SCALE, (OperandType.TENSOR_QUANT8_ASYMM_SIGNED, 0.5, 3)),
         (TensorType.INT8, None, (OperandType.TENSOR_QUANT8_ASYMM_SIGNED, 1.0, 0)),
-        (TensorType.INT16, Quantization((0.5,), (0,)), (OperandType.TENSOR_QUANT16_SYMM, 0.5, 0)),
+        (TensorType.INT16, TfliteQuantization((0.5,), (0,)), (OperandType.TENSOR_QUANT16_SYMM, 0.5, 0)),
     ],
 )
 def test_types_and_scales(
-    code: int, quantization: Quantization | None, expected: tuple[OperandType, float, int]
+    code: int, quantization: TfliteQuantization | None, expected: tuple[OperandType, float, int]
 ) -> None:
     operand = operand_of(tensor(code, quantization), OperandLifeTime.TEMPORARY_VARIABLE, (3, 2))
     assert (operand.type, operand.scale, operand.zero_point) == expected
@@ -51,11 +51,11 @@ def test_types_and_scales(
         (tensor(TensorType.STRING), "has elements of STRING"),
         (tensor(99), "has elements of type 99"),
         (tensor(TensorType.INT16), "no scale"),
-        (tensor(TensorType.INT4, WITH_SCALE), "INT4 and is no constant"),
+        (tensor(TensorType.INT4, WITH_SCALE), "INT4 and is not a constant"),
         (tensor(TensorType.INT8, CHANNELS), "a scale for each index along axis 1"),
     ],
 )
-def test_what_the_hal_cannot_hold(found: Tensor, reason: str) -> None:
+def test_what_the_hal_cannot_hold(found: TfliteTensor, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         operand_of(found, OperandLifeTime.TEMPORARY_VARIABLE, (3, 2))
 
@@ -63,13 +63,13 @@ def test_what_the_hal_cannot_hold(found: Tensor, reason: str) -> None:
 @pytest.mark.parametrize(
     "quantization",
     [
-        Quantization((0.0,), (0,)),
-        Quantization((-1.0,), (0,)),
-        Quantization((1.0,), (128,)),
-        Quantization((1.0, 1.0, 1.0), (0, 0, 0), 1),
+        TfliteQuantization((0.0,), (0,)),
+        TfliteQuantization((-1.0,), (0,)),
+        TfliteQuantization((1.0,), (128,)),
+        TfliteQuantization((1.0, 1.0, 1.0), (0, 0, 0), 1),
     ],
 )
-def test_quantisation_that_is_none_is_a_broken_file(quantization: Quantization) -> None:
+def test_quantisation_that_is_none_is_a_broken_file(quantization: TfliteQuantization) -> None:
     with pytest.raises(InvalidModel, match="tensor 't'"):
         quantization_of(tensor(TensorType.INT8, quantization))
 

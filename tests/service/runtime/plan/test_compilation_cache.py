@@ -29,11 +29,10 @@ from nnhal.types import (
 from nnhal.v1 import backend_pb2, device_pb2, types_pb2
 from nnhal_service.frontends.imported import ImportedModel
 from nnhal_service.partition import Options, Pin, Step, interpret
-from nnhal_service.partition.split import split
 from nnhal_service.runtime import CacheDirectory, Fleet, prepare
 from nnhal_service.runtime.plan.compilation_cache import PrepareConfig, file_names, open_entry, token_of
 from tests.support.models import Recipe
-from tests.support.planning import chain_of, device
+from tests.support.planning import chain_of, device, split
 from tests.support.refusals import refusal
 from tests.support.scripted import LAUNCHED, VERSION, Call, Script, ScriptedDevice, notified, preparing, refuse
 from tests.support.subgraphs import B8, I32, Program

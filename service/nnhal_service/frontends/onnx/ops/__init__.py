@@ -1,7 +1,7 @@
 """The ONNX operators that become operations of the NN HAL.
 
-Constant, Dropout and everything else whose result is known before execution are gone before conversion; Identity is
-left only where an input or a constant is an output too.
+Constant, Dropout and everything else with a constant result are removed before conversion. Identity is left only if an
+input or a constant is also an output.
 """
 
 from __future__ import annotations

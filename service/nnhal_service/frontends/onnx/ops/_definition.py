@@ -1,4 +1,4 @@
-"""What a module of operators gives to the table."""
+"""The type of the entries of the table of operators."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def _never(form: QuantizedForm) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Converter:
-    """An ONNX operator.
+    """The conversion of an ONNX operator.
 
-    ``convert`` adds the operations of one node, or raises UnsupportedNode. ``quantized`` says whether it also takes the
-    node with integers in place of floats.
+    ``convert`` adds the operations of one node, or raises UnsupportedNode. ``quantized`` tells whether it also takes
+    the node with integers instead of floats.
     """
 
     convert: Callable[[NodeBuilder], None]

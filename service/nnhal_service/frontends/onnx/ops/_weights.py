@@ -1,33 +1,24 @@
-"""Filters, weights and biases as the HAL lays them out and quantises them."""
+"""Make filters, weights and biases in the HAL's layout and quantisation."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.types import ChannelQuant, OperandType
 from nnhal_service.frontends.onnx.builder import OPERAND_TYPES, NodeBuilder
-from nnhal_service.frontends.onnx.graph import Quantization
+from nnhal_service.frontends.onnx.graph import OnnxQuantization
 from nnhal_service.frontends.onnx.qdq import QuantizedForm, real_values
+from nnhal_service.frontends.weights import WeightsOperand
 
 _UINT8, _INT8 = np.dtype(np.uint8), np.dtype(np.int8)
 _INT32 = np.iinfo(np.int32)
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """The operand of a filter, and the scales of its output channels: one for all, one each, or none for floats."""
-
-    operand: int
-    scales: tuple[float, ...] = ()
-    per_channel: bool = False
-
-
 def takes_weights(form: QuantizedForm, channel_axis: int) -> bool:
-    """Whether a convolution's or fully connected layer's three inputs have a quantised form.
+    """Return whether the three inputs of a convolution or fully connected layer have a quantised form.
 
     ``channel_axis`` is the weights' axis of output channels.
     """
@@ -41,24 +32,24 @@ def takes_weights(form: QuantizedForm, channel_axis: int) -> bool:
     return not form.node.input(2) or form.constant(2) is not None
 
 
-def filter_of(b: NodeBuilder, values: Array, channel_dim: int) -> Weights:
-    """Weights that have been brought to the HAL's layout already. ``channel_dim`` is the axis of output channels."""
+def filter_of(b: NodeBuilder, values: Array, channel_dim: int) -> WeightsOperand:
+    """Add weights that are in the HAL's layout already. ``channel_dim`` is the axis of output channels."""
     quantization, source = b.quantization(1), b.quantization(0)
     if source is None or quantization is None:
-        return Weights(b.array(values.astype(b.element_type(), copy=False)))
+        return WeightsOperand(b.array(values.astype(b.element_type(), copy=False)))
     if quantization.axis is None:
         values, zero_point = _shifted(values, quantization.zero_point, source.element_type)
         code = OPERAND_TYPES[source.element_type]
         operand = b.add_constant(code, values, scale=quantization.scale, zero_point=zero_point)
-        return Weights(operand, quantization.scales)
+        return WeightsOperand(operand, quantization.scales)
     values, _ = _shifted(values, 0, _INT8)
     channels = ChannelQuant(quantization.scales, channel_dim)
     operand = b.add_constant(OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL, values, channels=channels)
-    return Weights(operand, quantization.scales, per_channel=True)
+    return WeightsOperand(operand, quantization.scales)
 
 
-def bias_of(b: NodeBuilder, values: Array | None, channels: int, weights: Weights) -> int:
-    """A bias of real ``values``, zeros where there are none, in the precision and scale that the weights ask for."""
+def bias_of(b: NodeBuilder, values: Array | None, channels: int, weights: WeightsOperand) -> int:
+    """Add a bias of real ``values``, zeros by default, in the precision and scale that the weights need."""
     reals = np.zeros(channels) if values is None else values
     source = b.quantization(0)
     if source is None or not weights.scales:
@@ -70,7 +61,7 @@ def bias_of(b: NodeBuilder, values: Array | None, channels: int, weights: Weight
 
 
 def real_constant(b: NodeBuilder, index: int) -> Array | None:
-    """The reals of a constant input, None where it is left out. Raises UnsupportedNode where it is not constant."""
+    """Return the reals of an input; None if it is left out. Raises UnsupportedNode if it is not constant."""
     if not b.has(index):
         return None
     values, quantization = required_constant(b, index, "bias"), b.quantization(index)
@@ -78,7 +69,7 @@ def real_constant(b: NodeBuilder, index: int) -> Array | None:
 
 
 def required_constant(b: NodeBuilder, index: int, what: str) -> Array:
-    """The array of an input. Raises UnsupportedNode where it is not constant."""
+    """Return the array of an input. Raises UnsupportedNode if it is not constant."""
     values = b.constant(index)
     if values is None:
         raise b.node.unsupported(f"its {what} '{b.node.input(index)}' is computed at run time", f"constant {what}")
@@ -86,19 +77,19 @@ def required_constant(b: NodeBuilder, index: int, what: str) -> Array:
 
 
 def transposed(values: Array, order: Sequence[int]) -> Array:
-    """Values with their axes in another order, contiguous."""
+    """Return values with their axes in another order, contiguous."""
     return np.ascontiguousarray(values.transpose(order))
 
 
-def _symmetric(quantization: Quantization) -> Quantization:
-    """Per-channel quantisation as it is for int8."""
+def _symmetric(quantization: OnnxQuantization) -> OnnxQuantization:
+    """Return per-channel quantisation with the zero points shifted to int8."""
     shift = 128 if quantization.element_type == _UINT8 else 0
     zero_points = tuple(zero_point - shift for zero_point in quantization.zero_points)
-    return Quantization(_INT8, quantization.scales, zero_points, quantization.axis)
+    return OnnxQuantization(_INT8, quantization.scales, zero_points, quantization.axis)
 
 
 def _shifted(values: Array, zero_point: int, element_type: np.dtype[np.generic]) -> tuple[Array, int]:
-    """8-bit values and their zero point in another signedness."""
+    """Return 8-bit values and their zero point in another signedness."""
     if values.dtype == element_type:
         return values, zero_point
     shift = 128 if element_type == _UINT8 else -128

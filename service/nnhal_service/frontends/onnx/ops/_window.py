@@ -1,6 +1,6 @@
-"""Windows that slide over images: Conv's and the poolings' attributes as the HAL's explicit paddings and strides.
+"""Windows that slide over images: the attributes of Conv and poolings as the HAL's explicit paddings and strides.
 
-Images of one axis, as audio has them, get a height of 1.
+Images of one axis, such as audio, get a height of 1.
 """
 
 from __future__ import annotations
@@ -14,86 +14,89 @@ from nnhal_service.frontends.onnx.builder import NodeBuilder
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
-    """One axis of a window: sizes in elements. ``overhang`` is what ceil_mode's last window needs past the padding."""
+class WindowAxis:
+    """One axis of a window, in elements."""
 
     size: int
     stride: int = 1
     before: int = 0
+    """Padding before the image."""
     after: int = 0
+    """Padding after the image."""
     dilation: int = 1
     overhang: int = 0
+    """How far the last window reaches beyond the padding with ceil_mode; negative if it ends before."""
 
     @property
     def end(self) -> int:
-        """The padding after the image that gives all windows; less than ``after`` where the last has no use for it."""
+        """The padding after the image; with ceil_mode up to the end of the last window."""
         return max(0, self.after + self.overhang)
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class ImageWindow:
     """A window over the two axes of an image."""
 
-    height: Axis
-    width: Axis
+    height: WindowAxis
+    width: WindowAxis
 
     @property
     def padded(self) -> bool:
-        """Whether there is a border of padding."""
+        """Whether there is any padding."""
         return any((self.height.before, self.height.after, self.width.before, self.width.after))
 
     @property
     def dilated(self) -> bool:
-        """Whether it has gaps."""
+        """Whether the window has gaps."""
         return self.height.dilation > 1 or self.width.dilation > 1
 
     def paddings(self, b: NodeBuilder) -> list[int]:
-        """Left, right, top and bottom."""
+        """Add the paddings: left, right, top and bottom."""
         sides = (self.width.before, self.width.end, self.height.before, self.height.end)
         return [b.int32(elements) for elements in sides]
 
     def strides(self, b: NodeBuilder) -> list[int]:
-        """Width first."""
+        """Add the strides, width first."""
         return [b.int32(self.width.stride), b.int32(self.height.stride)]
 
     def dilations(self, b: NodeBuilder) -> list[int]:
-        """Width first."""
+        """Add the dilations, width first."""
         return [b.int32(self.width.dilation), b.int32(self.height.dilation)]
 
     def sizes(self, b: NodeBuilder) -> list[int]:
-        """Width first."""
+        """Add the sizes, width first."""
         return [b.int32(self.width.size), b.int32(self.height.size)]
 
 
-def window_of(b: NodeBuilder, kernel: Sequence[int]) -> Window:
-    """The window of a node with one or two image axes."""
+def window_of(b: NodeBuilder, kernel: Sequence[int]) -> ImageWindow:
+    """Return the window of a node with one or two image axes."""
     axes = [_axis(b, kernel, index) for index in range(len(kernel))]
     if len(axes) == 1:
-        return Window(Axis(1), axes[0])
-    return Window(axes[0], axes[1])
+        return ImageWindow(WindowAxis(1), axes[0])
+    return ImageWindow(axes[0], axes[1])
 
 
 def require_images(b: NodeBuilder) -> None:
-    """Refuse a first input that is no batch of images of one or two axes."""
+    """Raise UnsupportedNode if the first input is not a batch of images of one or two axes."""
     rank = len(b.shape(0))
     if rank not in (3, 4):
         raise b.node.unsupported(f"an input of rank {rank}", "rank 3 or 4: batch, channels and one or two image axes")
 
 
 def image(b: NodeBuilder, operand: int, shape: Dimensions) -> int:
-    """An operand as images of two axes: those of one get a height of 1."""
+    """Return an operand as images of two axes: images of one axis get a height of 1."""
     return operand if len(shape) == 4 else b.reshape(operand, (*shape[:2], 1, shape[2]))
 
 
 def finish_image(b: NodeBuilder, code: OperationType, inputs: Sequence[int]) -> None:
-    """Add the operation that gives the node's result out of images of two axes."""
+    """Add the operation that gives the node's result from images of two axes."""
     if len(b.shape(0)) == 4:
         b.finish(code, inputs)
     else:
-        b.finish_reshape(b.step(code, inputs, like=b.result()))
+        b.finish_reshape(b.apply(code, inputs, like=b.result()))
 
 
-def _axis(b: NodeBuilder, kernel: Sequence[int], index: int) -> Axis:
+def _axis(b: NodeBuilder, kernel: Sequence[int], index: int) -> WindowAxis:
     count = len(kernel)
     stride = b.attribute("strides", [1] * count)[index]
     dilation = b.attribute("dilations", [1] * count)[index]
@@ -105,7 +108,7 @@ def _axis(b: NodeBuilder, kernel: Sequence[int], index: int) -> Axis:
         total = max(0, (-(-length // stride) - 1) * stride + reach - length)
         less, more = total // 2, total - total // 2
         before, after = (less, more) if automatic == "SAME_UPPER" else (more, less)
-        return Axis(kernel[index], stride, before, after, dilation)
+        return WindowAxis(kernel[index], stride, before, after, dilation)
     pads = b.attribute("pads", [0] * (2 * count)) if automatic == "NOTSET" else [0] * (2 * count)
     before, after = pads[index], pads[count + index]
     if b.attribute("ceil_mode", 0):
@@ -114,8 +117,8 @@ def _axis(b: NodeBuilder, kernel: Sequence[int], index: int) -> Axis:
         if (windows - 1) * stride >= length + before:  # the last one would hold nothing but padding
             windows -= 1
         overhang = (windows - 1) * stride + reach - length - before - after
-        return Axis(kernel[index], stride, before, after, dilation, overhang)
-    return Axis(kernel[index], stride, before, after, dilation)
+        return WindowAxis(kernel[index], stride, before, after, dilation, overhang)
+    return WindowAxis(kernel[index], stride, before, after, dilation)
 
 
 def _require_known(b: NodeBuilder, length: int, what: str) -> None:

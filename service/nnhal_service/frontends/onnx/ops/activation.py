@@ -1,4 +1,4 @@
-"""Relu and Clip, where no other operation has taken them along."""
+"""Relu and Clip that have not been fused into another operation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nnhal_service.frontends.onnx.fusion import activation_of, clip_bounds
 from nnhal_service.frontends.onnx.ops._broadcast import filled
 from nnhal_service.frontends.onnx.ops._definition import Converter
 from nnhal_service.frontends.onnx.qdq import QuantizedForm
-from nnhal_service.frontends.steps import ACTIVATIONS
+from nnhal_service.frontends.operation_builder import ACTIVATIONS
 
 
 def relu(b: NodeBuilder) -> None:
@@ -21,7 +21,7 @@ def relu(b: NodeBuilder) -> None:
 
 
 def clip(b: NodeBuilder) -> None:
-    """RELU, RELU1 or RELU6 where the bounds are theirs, else MAXIMUM and MINIMUM."""
+    """RELU, RELU1 or RELU6 if the bounds are theirs, otherwise MAXIMUM and MINIMUM."""
     activation = activation_of(b.graph, b.node)
     if activation is not None and b.operand(b.input(0)).type != OperandType.TENSOR_INT32:
         b.finish(ACTIVATIONS[activation], [b.input(0)])
@@ -38,20 +38,20 @@ def clip(b: NodeBuilder) -> None:
         return
     value = b.input(0)
     for code, bound in given[:-1]:
-        value = b.step(code, [value, bound])
+        value = b.apply(code, [value, bound])
     code, bound = given[-1]
     b.finish(code, [value, bound])
 
 
 def _bound(b: NodeBuilder, index: int, value: float | None) -> int:
-    """A bound as an operand of the input's type."""
+    """Add a bound as an operand of the input's type."""
     if value is None:
         return b.input(index)
     operand = b.operand(b.input(0))
     quantization = b.quantization(0)
     if quantization is None:
         return filled(b, value)
-    limits = np.iinfo(quantization.element_type)  # type: ignore[type-var]
+    limits = np.iinfo(quantization.element_type.name)
     quantized = np.clip(np.rint(value / quantization.scale) + quantization.zero_point, limits.min, limits.max)
     return b.add_constant(
         OPERAND_TYPES[quantization.element_type],
@@ -62,7 +62,7 @@ def _bound(b: NodeBuilder, index: int, value: float | None) -> int:
 
 
 def _quantized_clip(form: QuantizedForm) -> bool:
-    """In the input's scale, between constant bounds."""
+    """Return whether the result has the input's scale and the bounds are constant."""
     known = form.quant8(0) and form.inputs[0] == form.output
     return known and clip_bounds(form.graph, form.node) is not None
 

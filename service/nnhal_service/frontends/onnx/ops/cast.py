@@ -13,7 +13,7 @@ _BYTES = (np.dtype(np.uint8), np.dtype(np.int8))
 
 
 def convert(b: NodeBuilder) -> None:
-    """CAST between floats and 32-bit integers; comparisons, choices and scales of 1 for what it does not take."""
+    """CAST between floats and 32-bit integers; NOT_EQUAL, SELECT or DEQUANTIZE for types that it does not take."""
     given = b.element_type()
     wanted = b.graph.tensors[b.node.outputs[0]].element_type
     if wanted not in OPERAND_TYPES or given not in OPERAND_TYPES:
@@ -27,7 +27,7 @@ def convert(b: NodeBuilder) -> None:
     elif given == np.bool_:
         _from_bools(b, wanted)
     elif wanted in _BYTES:
-        raise b.node.unsupported(f"{given} to {wanted}, where the HAL saturates", "float16, float32, int32, bool")
+        raise b.node.unsupported(f"{given} to {wanted}, for which the HAL saturates", "float16, float32, int32, bool")
     elif given == np.int8:
         _from_signed_bytes(b, wanted)
     else:
@@ -35,7 +35,7 @@ def convert(b: NodeBuilder) -> None:
 
 
 def _from_bools(b: NodeBuilder, wanted: np.dtype[np.generic]) -> None:
-    """1 where true, elsewhere 0."""
+    """Give 1 for true and 0 for false."""
     shape = b.shape(0) or (1,)
     if 0 in shape:
         raise b.node.unsupported(f"bool to {wanted} on axes of unknown length", "fixed shapes of the model's inputs")
@@ -47,7 +47,7 @@ def _from_signed_bytes(b: NodeBuilder, wanted: np.dtype[np.generic]) -> None:
     if wanted.kind == "f":
         b.finish(OperationType.DEQUANTIZE, [b.input(0)])
         return
-    floats = b.step(OperationType.DEQUANTIZE, [b.input(0)], like=Operand(OperandType.TENSOR_FLOAT32))
+    floats = b.apply(OperationType.DEQUANTIZE, [b.input(0)], like=Operand(OperandType.TENSOR_FLOAT32))
     b.finish(OperationType.CAST, [floats])
 
 

@@ -1,4 +1,4 @@
-"""Comparisons, logic, and Where, which takes what they give."""
+"""Comparisons, logic, and Where."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def _pairwise(code: OperationType) -> Callable[[NodeBuilder], None]:
 
 
 def where(b: NodeBuilder) -> None:
-    """The second input where the first is true, elsewhere the third. SELECT wants all three in one shape."""
+    """The second input if the first is true, otherwise the third. SELECT needs all three in one shape."""
     if b.element_type(1).kind == "b":
-        chosen = b.step(OperationType.LOGICAL_AND, [b.input(0), b.input(1)])
-        rest = b.step(OperationType.LOGICAL_NOT, [b.input(0)])
-        b.finish(OperationType.LOGICAL_OR, [chosen, b.step(OperationType.LOGICAL_AND, [rest, b.input(2)])])
+        chosen = b.apply(OperationType.LOGICAL_AND, [b.input(0), b.input(1)])
+        rest = b.apply(OperationType.LOGICAL_NOT, [b.input(0)])
+        b.finish(OperationType.LOGICAL_OR, [chosen, b.apply(OperationType.LOGICAL_AND, [rest, b.input(2)])])
         return
     shape = b.output_shape() or (1,)
     b.finish(OperationType.SELECT, [broadcast_input(b, index, shape) for index in range(3)])

@@ -20,7 +20,7 @@ _NCHW = True
 
 
 def convert(b: NodeBuilder) -> None:
-    """Weights [outC, inC / group, h, w] go to the layout of the operation that the group asks for."""
+    """Weights [outC, inC / group, h, w] are transposed to the layout of the operation that ``group`` selects."""
     require_images(b)
     weights = required_constant(b, 1, "weights")
     window = window_of(b, weights.shape[2:])

@@ -15,20 +15,20 @@ from nnhal_service.frontends.onnx.ops._weights import (
     takes_weights,
     transposed,
 )
-from nnhal_service.frontends.onnx.ops._window import Axis, Window, finish_image, image, require_images
+from nnhal_service.frontends.onnx.ops._window import ImageWindow, WindowAxis, finish_image, image, require_images
 from nnhal_service.frontends.onnx.qdq import QuantizedForm
 
 _NCHW = True
 
 
 def convert(b: NodeBuilder) -> None:
-    """Weights [inC, outC, h, w] go to [outC, h, w, inC]."""
+    """Weights [inC, outC, h, w] are transposed to [outC, h, w, inC]."""
     require_images(b)
     if b.attribute("group", 1) != 1:
         raise b.node.unsupported(f"{b.attribute('group', 1)} groups", "one group")
     weights = required_constant(b, 1, "weights")
     axes = [_axis(b, weights.shape[2:], index) for index in range(weights.ndim - 2)]
-    window = Window(axes[0], axes[1]) if len(axes) > 1 else Window(Axis(1), axes[0])
+    window = ImageWindow(axes[0], axes[1]) if len(axes) > 1 else ImageWindow(WindowAxis(1), axes[0])
     if weights.ndim == 3:
         weights = weights[:, :, None]
     kernel = filter_of(b, transposed(weights, (1, 2, 3, 0)), channel_dim=0)
@@ -37,8 +37,8 @@ def convert(b: NodeBuilder) -> None:
     finish_image(b, OperationType.TRANSPOSE_CONV_2D, [*inputs, b.activation(), b.boolean(_NCHW)])
 
 
-def _axis(b: NodeBuilder, kernel: Sequence[int], index: int) -> Axis:
-    """One axis, whose padding is what is cut from the result."""
+def _axis(b: NodeBuilder, kernel: Sequence[int], index: int) -> WindowAxis:
+    """Return one axis of the window. Its padding is what is cut from the result."""
     count = len(kernel)
     stride = b.attribute("strides", [1] * count)[index]
     if b.attribute("dilations", [1] * count)[index] > 1:
@@ -50,7 +50,7 @@ def _axis(b: NodeBuilder, kernel: Sequence[int], index: int) -> Axis:
     asked = b.attribute("output_shape", None)
     if asked or automatic in ("SAME_UPPER", "SAME_LOWER"):
         if not length:
-            raise b.node.unsupported("its output is asked for, on an axis of unknown length", "fixed shapes, pads")
+            raise b.node.unsupported("output_shape or auto_pad on an axis of unknown length", "fixed shapes, pads")
         wanted = asked[len(asked) - count + index] if asked else length * stride
         total = (length - 1) * stride + extra + kernel[index] - wanted
         less, more = total // 2, total - total // 2
@@ -60,7 +60,7 @@ def _axis(b: NodeBuilder, kernel: Sequence[int], index: int) -> Axis:
         raise b.node.unsupported(
             f"{-min(before, after)} elements more than its windows reach", "an output_padding of at most the pads"
         )
-    return Axis(kernel[index], stride, before, after)
+    return WindowAxis(kernel[index], stride, before, after)
 
 
 def _quantized(form: QuantizedForm) -> bool:

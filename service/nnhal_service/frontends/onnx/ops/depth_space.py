@@ -1,4 +1,4 @@
-"""DepthToSpace and SpaceToDepth: blocks of pixels traded for channels."""
+"""DepthToSpace and SpaceToDepth, which exchange channels and blocks of pixels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NCHW = True
 
 
 def depth_to_space(b: NodeBuilder) -> None:
-    """DEPTH_TO_SPACE has a block's pixels outermost among the channels. Mode CRD has the channels there: they move."""
+    """DEPTH_TO_SPACE has a block's pixels outermost in the channels. Mode CRD has them innermost: it needs a swap."""
     block = b.attribute("blocksize", 1)
     source = b.input(0)
     if b.attribute("mode", "DCR") == "CRD":
@@ -21,23 +21,23 @@ def depth_to_space(b: NodeBuilder) -> None:
 
 
 def space_to_depth(b: NodeBuilder) -> None:
-    """SPACE_TO_DEPTH, after which the channels move where they are to be outermost."""
+    """SPACE_TO_DEPTH, followed by a swap for mode CRD."""
     block = b.attribute("blocksize", 1)
     inputs = [b.input(0), b.int32(block), b.boolean(_NCHW)]
     if b.attribute("mode", "DCR") == "CRD":
         shape = b.output_shape()
-        value = b.step(OperationType.SPACE_TO_DEPTH, inputs)
+        value = b.apply(OperationType.SPACE_TO_DEPTH, inputs)
         b.finish_reshape(_swap(b, value, shape, block**2, shape[1] // block**2))
     else:
         b.finish(OperationType.SPACE_TO_DEPTH, inputs)
 
 
 def _swap(b: NodeBuilder, images: int, shape: Dimensions, outer: int, inner: int) -> int:
-    """Images [N, inner, outer, pixels] whose channels have been [outer, inner]."""
+    """Swap the two parts [outer, inner] of the channels, which gives [N, inner, outer, pixels]."""
     if 0 in shape[1:]:
         raise b.node.unsupported("mode CRD on axes of unknown length", "fixed shapes, mode DCR")
     blocks = b.reshape(images, (shape[0], outer, inner, shape[2] * shape[3]))
-    return b.step(OperationType.TRANSPOSE, [blocks, b.vector([0, 2, 1, 3])])
+    return b.apply(OperationType.TRANSPOSE, [blocks, b.vector([0, 2, 1, 3])])
 
 
 DEPTH_TO_SPACE = Converter(depth_to_space)

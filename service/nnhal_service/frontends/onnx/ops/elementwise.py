@@ -1,4 +1,4 @@
-"""Add, Sub, Mul, Div, Mod, Pow and BatchNormalization: arithmetic of tensors that broadcast."""
+"""Add, Sub, Mul, Div, Mod, Pow and BatchNormalization: arithmetic on tensors that broadcast."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def div(b: NodeBuilder) -> None:
 
 
 def modulo(b: NodeBuilder) -> None:
-    """a - floor(a / b) * b, of integers: the HAL's quotient of integers is rounded down."""
+    """a - floor(a / b) * b, of integers. The HAL's quotient of integers is rounded down."""
     if b.element_type().kind != "i" or b.element_type().itemsize == 1 or b.attribute("fmod", 0):
         raise b.node.unsupported(f"fmod {b.attribute('fmod', 0)} of {b.element_type()}", "fmod 0 of int32 or int64")
     first, second, none = b.input(0), b.input(1), b.int32(0)
-    whole = b.step(OperationType.DIV, [first, second, none])
-    b.finish(OperationType.SUB, [first, b.step(OperationType.MUL, [whole, second, none]), none])
+    whole = b.apply(OperationType.DIV, [first, second, none])
+    b.finish(OperationType.SUB, [first, b.apply(OperationType.MUL, [whole, second, none]), none])
 
 
 def power(b: NodeBuilder) -> None:
-    """a to the power of b, which may come in another element type where it is constant."""
+    """a to the power of b. If b is constant, it may have another element type."""
     exponent = b.constant(1)
     if exponent is None:
         b.finish(OperationType.POW, [b.input(0), b.input(1)])
@@ -56,14 +56,14 @@ def power(b: NodeBuilder) -> None:
 
 
 def batch_normalization(b: NodeBuilder) -> None:
-    """A product and a sum for each channel; what comes after Conv has been merged into it before."""
+    """x * scale + shift for each channel. BatchNormalization after Conv has been fused into it before."""
     factors = normalization_of(b.graph, b.node)
     if factors is None:
         raise b.node.unsupported("parameters that are computed at run time, or training_mode", "constant parameters")
     rank = len(b.shape(0))
     element_type = b.element_type()
     scale, shift = (b.array(values.astype(element_type).reshape(-1, *[1] * (rank - 2))) for values in factors)
-    product = b.step(OperationType.MUL, [b.input(0), scale, b.int32(0)])
+    product = b.apply(OperationType.MUL, [b.input(0), scale, b.int32(0)])
     b.finish(OperationType.ADD, [product, shift, b.activation()])
 
 
@@ -80,7 +80,7 @@ def _quantized(form: QuantizedForm) -> bool:
 
 
 def _quantized_mul(form: QuantizedForm) -> bool:
-    """The HAL wants the result's scale to exceed the product of the inputs'."""
+    """Return whether the result's scale exceeds the product of the inputs' scales, as the HAL requires."""
     first, second = form.inputs
     if not form.quant8(0, 1) or first is None or second is None:
         return False

@@ -12,7 +12,7 @@ _BOOL = Operand(OperandType.TENSOR_BOOL8)
 
 
 def convert(b: NodeBuilder) -> None:
-    """GATHER; a single index takes its axis away."""
+    """GATHER; a scalar index removes its axis."""
     shape = b.shape(0)
     axis = b.attribute("axis", 0)
     axis += len(shape) if axis < 0 else 0
@@ -20,11 +20,11 @@ def convert(b: NodeBuilder) -> None:
     if b.shape(1):
         b.finish(OperationType.GATHER, inputs)
     else:
-        b.finish_reshape(b.step(OperationType.GATHER, inputs))
+        b.finish_reshape(b.apply(OperationType.GATHER, inputs))
 
 
 def _indices(b: NodeBuilder, length: int) -> int:
-    """The indices, of which those below 0 count from the end: not so in the HAL."""
+    """Return the indices without negative ones, which the HAL does not take: in ONNX they count from the end."""
     values = b.constant(1)
     if values is not None and not (values < 0).any():
         return b.input(1)
@@ -33,9 +33,9 @@ def _indices(b: NodeBuilder, length: int) -> int:
     if values is not None:
         return b.add_constant(OperandType.TENSOR_INT32, np.atleast_1d(np.where(values < 0, values + length, values)))
     indices = b.input(1)
-    negative = b.step(OperationType.LESS, [indices, b.vector([0])], like=_BOOL)
-    counted = b.step(OperationType.ADD, [indices, b.vector([length]), b.int32(0)])
-    return b.step(OperationType.SELECT, [negative, counted, indices], like=counted)
+    negative = b.apply(OperationType.LESS, [indices, b.vector([0])], like=_BOOL)
+    counted = b.apply(OperationType.ADD, [indices, b.vector([length]), b.int32(0)])
+    return b.apply(OperationType.SELECT, [negative, counted, indices], like=counted)
 
 
 GATHER = Converter(convert)

@@ -1,4 +1,4 @@
-"""Gemm and MatMul as FULLY_CONNECTED, or BATCH_MATMUL where both sides are computed at run time."""
+"""Gemm and MatMul as FULLY_CONNECTED, or as BATCH_MATMUL if both factors are computed at run time."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from nnhal.arrays import Array
 from nnhal.types import FusedActivation, OperationType
 from nnhal_service.frontends.onnx.builder import NodeBuilder
 from nnhal_service.frontends.onnx.ops._definition import Converter
-from nnhal_service.frontends.onnx.ops._weights import Weights, bias_of, filter_of, real_constant, takes_weights
+from nnhal_service.frontends.onnx.ops._weights import bias_of, filter_of, real_constant, takes_weights
 from nnhal_service.frontends.onnx.qdq import QuantizedForm
+from nnhal_service.frontends.weights import WeightsOperand
 
 _NCHW = True
 
 
 def gemm(b: NodeBuilder) -> None:
-    """alpha * A * B + beta * C. A C that is no bias is added afterwards."""
+    """alpha * A * B + beta * C. If C is not a bias, it is added afterwards."""
     beta = b.attribute("beta", 1.0)
     rows = b.input(0)
     if b.attribute("transA", 0):
-        rows = b.step(OperationType.TRANSPOSE, [rows, b.vector([1, 0])])
+        rows = b.apply(OperationType.TRANSPOSE, [rows, b.vector([1, 0])])
     weights, units = _gemm_weights(b)
     added = None if b.constant(2) is None else real_constant(b, 2)
     if not b.has(2):
@@ -29,13 +30,13 @@ def gemm(b: NodeBuilder) -> None:
         _finish(b, rows, weights, bias_of(b, bias, units, weights))
     elif beta == 1:
         product = [rows, weights.operand, bias_of(b, None, units, weights), b.activation(FusedActivation.NONE)]
-        b.finish(OperationType.ADD, [b.step(OperationType.FULLY_CONNECTED, product), b.input(2), b.activation()])
+        b.finish(OperationType.ADD, [b.apply(OperationType.FULLY_CONNECTED, product), b.input(2), b.activation()])
     else:
-        raise b.node.unsupported(f"beta {beta} on a C that is no constant bias", "beta 1")
+        raise b.node.unsupported(f"beta {beta} on a C that is not a constant bias", "beta 1")
 
 
 def matmul(b: NodeBuilder) -> None:
-    """A product of matrices. A third input, which ONNX has not, is a bias that has been merged into the node."""
+    """A product of matrices. A third input, which ONNX does not have, is a bias that has been fused into the node."""
     values = b.constant(1)
     if values is None or values.ndim != 2:
         inputs = [b.input(0), b.input(1), b.boolean(False), b.boolean(False)]
@@ -48,8 +49,8 @@ def matmul(b: NodeBuilder) -> None:
     _finish(b, rows, weights, bias_of(b, real_constant(b, 2), values.shape[1], weights))
 
 
-def _gemm_weights(b: NodeBuilder) -> tuple[Weights, int]:
-    """The weights, and how many units they have."""
+def _gemm_weights(b: NodeBuilder) -> tuple[WeightsOperand, int]:
+    """Return the weights and their number of units."""
     alpha, as_stored = b.attribute("alpha", 1.0), b.attribute("transB", 0)
     values = b.constant(1)
     if values is not None:
@@ -59,19 +60,21 @@ def _gemm_weights(b: NodeBuilder) -> tuple[Weights, int]:
     if alpha != 1 or not units:
         raise b.node.unsupported(f"a B that is computed at run time, with alpha {alpha}", "alpha 1 and a known width")
     operand = b.input(1)
-    return Weights(operand if as_stored else b.step(OperationType.TRANSPOSE, [operand, b.vector([1, 0])])), units
+    if not as_stored:
+        operand = b.apply(OperationType.TRANSPOSE, [operand, b.vector([1, 0])])
+    return WeightsOperand(operand), units
 
 
-def _weights(b: NodeBuilder, values: Array) -> Weights:
-    """Weights [units, size]; those with a scale for each unit as a convolution's filter [units, 1, 1, size]."""
+def _weights(b: NodeBuilder, values: Array) -> WeightsOperand:
+    """Add weights [units, size], or a convolution's filter [units, 1, 1, size] if each unit has its own scale."""
     quantization = b.quantization(1)
     if quantization is not None and quantization.axis is not None:
         values = values[:, None, None]
     return filter_of(b, np.ascontiguousarray(values), channel_dim=0)
 
 
-def _finish(b: NodeBuilder, rows: int, weights: Weights, bias: int) -> None:
-    """FULLY_CONNECTED gives rank 2: other ranks are made of it."""
+def _finish(b: NodeBuilder, rows: int, weights: WeightsOperand, bias: int) -> None:
+    """Finish with FULLY_CONNECTED, whose result has rank 2, and a reshape to any other rank."""
     if weights.per_channel:
         _convolve(b, rows, weights, bias)
         return
@@ -79,15 +82,15 @@ def _finish(b: NodeBuilder, rows: int, weights: Weights, bias: int) -> None:
     if len(b.output_shape()) == 2:
         b.finish(OperationType.FULLY_CONNECTED, inputs)
     else:
-        b.finish_reshape(b.step(OperationType.FULLY_CONNECTED, inputs, like=b.result()))
+        b.finish_reshape(b.apply(OperationType.FULLY_CONNECTED, inputs, like=b.result()))
 
 
-def _convolve(b: NodeBuilder, rows: int, weights: Weights, bias: int) -> None:
-    """FULLY_CONNECTED has one scale for all weights; a convolution over images of one pixel has one for each unit."""
+def _convolve(b: NodeBuilder, rows: int, weights: WeightsOperand, bias: int) -> None:
+    """Finish with a convolution over images of one pixel: FULLY_CONNECTED does not take a scale for each unit."""
     pixels = b.reshape(rows, (0, b.operand(weights.operand).dimensions[-1], 1, 1))
     no_padding, stride = [b.int32(0)] * 4, [b.int32(1)] * 2
     inputs = [pixels, weights.operand, bias, *no_padding, *stride, b.activation(), b.boolean(_NCHW)]
-    b.finish_reshape(b.step(OperationType.CONV_2D, inputs, like=b.result()))
+    b.finish_reshape(b.apply(OperationType.CONV_2D, inputs, like=b.result()))
 
 
 def _is_bias(values: Array, units: int) -> bool:

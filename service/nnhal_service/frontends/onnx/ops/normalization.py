@@ -1,4 +1,4 @@
-"""Normalisations over images, groups of channels, trailing axes and neighbouring channels."""
+"""Normalisation over images, groups of channels, trailing axes and neighbouring channels."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _CHANNELS = 1
 
 
 def instance_normalization(b: NodeBuilder) -> None:
-    """Each image to mean 0 and variance 1, channel by channel."""
+    """Normalise each image to mean 0 and variance 1, channel by channel."""
     shape = b.shape(0)
     images = shape if len(shape) == 4 else (shape[0], shape[1], 1, _length(b, shape[2:]))
     _finish_scaled(b, _in_shape(b, _normalize(b, images), shape), shape[1])
 
 
 def group_normalization(b: NodeBuilder) -> None:
-    """Each group of channels to mean 0 and variance 1."""
+    """Normalise each group of channels to mean 0 and variance 1."""
     shape, groups = b.shape(0), b.attribute("num_groups", 1)
     normalized = _normalize(b, (shape[0], groups, 1, _length(b, shape[1:]) // groups))
     _finish_scaled(b, b.reshape(normalized, shape), shape[1])
 
 
 def layer_normalization(b: NodeBuilder) -> None:
-    """The axes from one on together to mean 0 and variance 1, each element with a scale of its own."""
+    """Normalise over all axes from ``axis`` on to mean 0 and variance 1, with a scale for each element."""
     if b.used(1) or b.used(2):
         raise b.node.unsupported("its means or deviations are read", "the normalised values alone")
     shape = b.shape(0)
@@ -40,7 +40,7 @@ def layer_normalization(b: NodeBuilder) -> None:
     value = b.reshape(_normalize(b, (outer, 1, 1, _length(b, shape[axis:]))), shape)
     factors = [value, b.input(1), b.int32(0)]
     if b.has(2):
-        b.finish(OperationType.ADD, [b.step(OperationType.MUL, factors), b.input(2), b.int32(0)])
+        b.finish(OperationType.ADD, [b.apply(OperationType.MUL, factors), b.input(2), b.int32(0)])
     else:
         b.finish(OperationType.MUL, factors)
 
@@ -57,7 +57,7 @@ def local_response_normalization(b: NodeBuilder) -> None:
 
 
 def lp_normalization(b: NodeBuilder) -> None:
-    """Vectors along an axis to length 1."""
+    """Scale vectors along an axis to length 1."""
     if b.attribute("p", 2) != 2:
         raise b.node.unsupported(f"p {b.attribute('p', 2)}", "p 2")
     axis = b.attribute("axis", -1)
@@ -71,10 +71,10 @@ def _length(b: NodeBuilder, shape: Sequence[int]) -> int:
 
 
 def _normalize(b: NodeBuilder, images: Dimensions) -> int:
-    """The first input as images, each of mean 0 and variance 1."""
+    """Normalise the first input, as images, to mean 0 and variance 1."""
     one, zero, epsilon = b.real(1.0), b.real(0.0), b.real(b.attribute("epsilon", _EPSILON))
     source = _in_shape(b, b.input(0), images)
-    return b.step(OperationType.INSTANCE_NORMALIZATION, [source, one, zero, epsilon, b.boolean(_NCHW)])
+    return b.apply(OperationType.INSTANCE_NORMALIZATION, [source, one, zero, epsilon, b.boolean(_NCHW)])
 
 
 def _in_shape(b: NodeBuilder, operand: int, shape: Dimensions) -> int:
@@ -82,13 +82,13 @@ def _in_shape(b: NodeBuilder, operand: int, shape: Dimensions) -> int:
 
 
 def _finish_scaled(b: NodeBuilder, value: int, channels: int) -> None:
-    """A factor, then an addend for each channel."""
+    """Finish with value * scale + shift, for each channel."""
     scale, shift = (_per_channel(b, index, channels, len(b.shape(0))) for index in (1, 2))
-    b.finish(OperationType.ADD, [b.step(OperationType.MUL, [value, scale, b.int32(0)]), shift, b.int32(0)])
+    b.finish(OperationType.ADD, [b.apply(OperationType.MUL, [value, scale, b.int32(0)]), shift, b.int32(0)])
 
 
 def _per_channel(b: NodeBuilder, index: int, channels: int, rank: int) -> int:
-    """An input [channels] in a shape that broadcasts to images."""
+    """Reshape an input [channels] so that it broadcasts to images."""
     shape = (channels, *[1] * (rank - 2))
     values = b.constant(index)
     if values is None:

@@ -1,7 +1,7 @@
 """MaxPool, AveragePool, LpPool, their global forms, and ReduceMean.
 
-The HAL's averages keep the input's scale. Where a model wants another, an average in integers is a depthwise
-convolution whose weights are all equal.
+The HAL's averages keep the input's scale. If a model needs another scale, an average of integers becomes a depthwise
+convolution with equal weights.
 """
 
 from __future__ import annotations
@@ -14,23 +14,31 @@ from nnhal.types import OperandType, OperationType
 from nnhal_service.frontends.onnx.builder import OPERAND_TYPES, NodeBuilder
 from nnhal_service.frontends.onnx.ops._broadcast import filled
 from nnhal_service.frontends.onnx.ops._definition import Converter
-from nnhal_service.frontends.onnx.ops._weights import Weights, bias_of
-from nnhal_service.frontends.onnx.ops._window import Axis, Window, finish_image, image, require_images, window_of
+from nnhal_service.frontends.onnx.ops._weights import bias_of
+from nnhal_service.frontends.onnx.ops._window import (
+    ImageWindow,
+    WindowAxis,
+    finish_image,
+    image,
+    require_images,
+    window_of,
+)
 from nnhal_service.frontends.onnx.qdq import QuantizedForm
+from nnhal_service.frontends.weights import WeightsOperand
 
 _NCHW = True
 _IMAGE_AXES = (2, 3)
 
 
 def max_pool(b: NodeBuilder) -> None:
-    """The maximum of each window; padding takes no part in it."""
+    """The maximum of each window, without its padding."""
     if len(b.node.outputs) > 1 and b.graph.uses()[b.node.outputs[1]]:
         raise b.node.unsupported("the indices of the maxima are read", "the maxima alone")
     _pool(b, OperationType.MAX_POOL_2D, _window(b), b.input(0))
 
 
 def average_pool(b: NodeBuilder) -> None:
-    """The mean of each window: of what is not padding, unless the model counts zeros there."""
+    """The mean of each window, without its padding unless the model counts it as zeros."""
     window = _window(b)
     if b.quantization(0) is not None and not _keeps_scale(b):
         _average(b, window)
@@ -58,13 +66,13 @@ def global_max_pool(b: NodeBuilder) -> None:
 
 
 def lp_pool(b: NodeBuilder) -> None:
-    """The root of the sum of squares: that of their mean, times the root of how many they are."""
+    """The root of the sum of squares: the HAL's root of their mean, times the root of their number."""
     _require_squares(b)
     window = _window(b)
     if window.padded or window.height.end or window.width.end:
         raise b.node.unsupported("a border of padding, which the HAL leaves out of the mean", "no padding")
     inputs = [*window.paddings(b), *window.strides(b), *window.sizes(b), b.int32(0), b.boolean(_NCHW)]
-    roots = b.step(OperationType.L2_POOL_2D, [image(b, b.input(0), b.shape(0)), *inputs])
+    roots = b.apply(OperationType.L2_POOL_2D, [image(b, b.input(0), b.shape(0)), *inputs])
     count = filled(b, sqrt(window.height.size * window.width.size))
     finish_image(b, OperationType.MUL, [roots, count, b.int32(0)])
 
@@ -73,12 +81,12 @@ def global_lp_pool(b: NodeBuilder) -> None:
     """The root of the sum of squares of each image, channel by channel."""
     _require_squares(b)
     axes = b.vector(list(range(2, len(b.shape(0)))))
-    squares = b.step(OperationType.MUL, [b.input(0), b.input(0), b.int32(0)])
-    b.finish(OperationType.SQRT, [b.step(OperationType.REDUCE_SUM, [squares, axes, b.boolean(True)])])
+    squares = b.apply(OperationType.MUL, [b.input(0), b.input(0), b.int32(0)])
+    b.finish(OperationType.SQRT, [b.apply(OperationType.REDUCE_SUM, [squares, axes, b.boolean(True)])])
 
 
 def reduce_mean(b: NodeBuilder) -> None:
-    """The mean along axes: all of them, where none are given."""
+    """The mean along axes; along all if none are given."""
     rank = len(b.shape(0))
     axes = b.integers(1, "axes")
     if not axes and b.attribute("noop_with_empty_axes", 0):
@@ -97,7 +105,7 @@ def _require_squares(b: NodeBuilder) -> None:
         raise b.node.unsupported(f"p {power}", "p 2")
 
 
-def _window(b: NodeBuilder) -> Window:
+def _window(b: NodeBuilder) -> ImageWindow:
     require_images(b)
     window = window_of(b, b.attribute("kernel_shape", []))
     if window.dilated:
@@ -105,41 +113,41 @@ def _window(b: NodeBuilder) -> Window:
     return window
 
 
-def _whole_image(b: NodeBuilder) -> Window:
+def _whole_image(b: NodeBuilder) -> ImageWindow:
     *_, height, width = b.shape(0)
-    return Window(Axis(height if len(b.shape(0)) == 4 else 1), Axis(width))
+    return ImageWindow(WindowAxis(height if len(b.shape(0)) == 4 else 1), WindowAxis(width))
 
 
-def _pool(b: NodeBuilder, code: OperationType, window: Window, source: int) -> None:
+def _pool(b: NodeBuilder, code: OperationType, window: ImageWindow, source: int) -> None:
     shape = b.shape(0)
     inputs = [*window.paddings(b), *window.strides(b), *window.sizes(b), b.activation(), b.boolean(_NCHW)]
     finish_image(b, code, [image(b, source, shape), *inputs])
 
 
-def _padded_before(b: NodeBuilder, window: Window, source: int) -> tuple[Window, int]:
-    """An input with zeros at its border, and the window over it."""
+def _padded_before(b: NodeBuilder, window: ImageWindow, source: int) -> tuple[ImageWindow, int]:
+    """Pad an input with zeros; return the window over it, and the padded operand."""
     axes = (window.height, window.width)
     border = [(axis.before, axis.after) for axis in axes][-(len(b.shape(0)) - 2) :]
     paddings = b.add_constant(OperandType.TENSOR_INT32, np.array([(0, 0), (0, 0), *border]))
-    inside = [Axis(axis.size, axis.stride, overhang=max(0, axis.overhang)) for axis in axes]
-    return Window(*inside), b.step(OperationType.PAD, [source, paddings])
+    inside = [WindowAxis(axis.size, axis.stride, overhang=max(0, axis.overhang)) for axis in axes]
+    return ImageWindow(*inside), b.apply(OperationType.PAD, [source, paddings])
 
 
-def _average(b: NodeBuilder, window: Window) -> None:
-    """Quantised means whose scale is not the input's."""
+def _average(b: NodeBuilder, window: ImageWindow) -> None:
+    """Finish with quantised means in another scale than the input's."""
     shape, source = b.shape(0), b.quantization(0)
     if source is None:
-        raise TypeError("floats need no other scale")
+        raise TypeError("only quantised means may need another scale")
     channels, height, width = shape[1], window.height.size, window.width.size
     ones = np.ones((1, height, width, channels), source.element_type)
     scale = float(np.float32(1 / (height * width)))
-    weights = Weights(b.add_constant(OPERAND_TYPES[source.element_type], ones, scale=scale), (scale,))
+    weights = WeightsOperand(b.add_constant(OPERAND_TYPES[source.element_type], ones, scale=scale), (scale,))
     inputs = [image(b, b.input(0), shape), weights.operand, bias_of(b, None, channels, weights)]
     inputs += [*window.paddings(b), *window.strides(b), b.int32(1), b.activation(), b.boolean(_NCHW)]
     if len(b.output_shape()) == 4:
         b.finish(OperationType.DEPTHWISE_CONV_2D, inputs)
     else:
-        b.finish_reshape(b.step(OperationType.DEPTHWISE_CONV_2D, inputs, like=b.result()))
+        b.finish_reshape(b.apply(OperationType.DEPTHWISE_CONV_2D, inputs, like=b.result()))
 
 
 def _keeps_scale(b: NodeBuilder) -> bool:
@@ -147,7 +155,7 @@ def _keeps_scale(b: NodeBuilder) -> bool:
 
 
 def _quantized_average(form: QuantizedForm) -> bool:
-    """In the input's scale, or with the same divisor in all windows."""
+    """Return whether the result has the input's scale, or all windows have the same divisor."""
     if not form.quant8(0):
         return False
     attributes = form.node.attributes
@@ -166,7 +174,7 @@ def _quantized_global_average(form: QuantizedForm) -> bool:
 
 
 def _quantized_mean(form: QuantizedForm) -> bool:
-    """In the input's scale, or over whole images."""
+    """Return whether the result has the input's scale, or the means are over whole images."""
     if not form.quant8(0):
         return False
     if form.inputs[0] == form.output:

@@ -1,6 +1,6 @@
 """Sigmoid, Tanh, Softmax and LogSoftmax.
 
-In quantised form the HAL fixes the scale of their results. Where a model wants another that is not much finer, the
+In quantised form the HAL fixes the scale of their results. If a model has another scale that is not much finer, the
 result is rescaled.
 """
 
@@ -21,10 +21,10 @@ _RESULTS = {
     OperationType.TANH: {_UINT8: Operand(_UINT8, (), 1 / 128, 128), _INT8: Operand(_INT8, (), 1 / 128, 0)},
 }
 _FINEST = 0.9
-"""The least scale, in parts of the HAL's own, for which a rescaled result is at most one step off."""
+"""The least scale, relative to the HAL's own, with which a rescaled result is off by at most one."""
 
 _SINGLE_AXIS_OPSET = 13
-"""Before it Softmax runs over all axes from ``axis`` on together, afterwards along one."""
+"""From this opset on, Softmax normalises along one axis; before, over all axes from ``axis`` on."""
 
 
 def sigmoid(b: NodeBuilder) -> None:
@@ -48,7 +48,7 @@ def log_softmax(b: NodeBuilder) -> None:
 
 
 def _along_axis(b: NodeBuilder, code: OperationType) -> None:
-    """The HAL's operations run along one axis; a model that wants several together gets them as one."""
+    """Finish with an operation along one axis. Several axes are joined first."""
     shape = b.shape(0)
     rank = len(shape)
     single = b.graph.opset >= _SINGLE_AXIS_OPSET
@@ -62,7 +62,7 @@ def _along_axis(b: NodeBuilder, code: OperationType) -> None:
 
 
 def _parameters(b: NodeBuilder, code: OperationType, axis: int, rank: int) -> list[int]:
-    """Beta and axis. SOFTMAX has run along the last axis since the first feature level, without being told."""
+    """Return beta and axis. The axis of SOFTMAX is left out if it is the last, as on the first feature level."""
     beta = b.real(1.0)
     if code == OperationType.SOFTMAX and axis == rank - 1:
         return [beta]
@@ -76,7 +76,7 @@ def _finish(b: NodeBuilder, code: OperationType, inputs: list[int], reshape: boo
     if same_scale and not reshape:
         b.finish(code, inputs)
         return
-    value = b.step(code, inputs, like=given)
+    value = b.apply(code, inputs, like=given)
     if same_scale:
         b.finish_reshape(value)
     else:

@@ -1,4 +1,4 @@
-"""QuantizeLinear and DequantizeLinear, where no operation takes the integers."""
+"""QuantizeLinear and DequantizeLinear that stay because no operation takes the integers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NO_PARAMETERS = "a scale or zero point that is computed at run time, or one for
 
 
 def quantize(b: NodeBuilder) -> None:
-    """QUANTIZE; for what is integers already, a change of scale."""
+    """QUANTIZE of floats, or a change of scale for integers."""
     if b.node.outputs[0] not in b.graph.quantization:
         raise b.node.unsupported(_NO_PARAMETERS, "constant parameters, one pair for the tensor")
     if b.quantization(0) is None:

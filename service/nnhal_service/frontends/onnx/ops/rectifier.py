@@ -1,4 +1,4 @@
-"""Activations that are linear, or nearly so, on at least one side of zero."""
+"""Activations that are linear, or nearly linear, on at least one side of zero."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def elu(b: NodeBuilder) -> None:
 
 def selu(b: NodeBuilder) -> None:
     """gamma * elu(x)."""
-    curve = b.step(OperationType.ELU, [b.input(0), b.real(b.attribute("alpha", _SELU_ALPHA))])
+    curve = b.apply(OperationType.ELU, [b.input(0), b.real(b.attribute("alpha", _SELU_ALPHA))])
     b.finish(OperationType.MUL, [curve, filled(b, b.attribute("gamma", _SELU_GAMMA)), b.int32(0)])
 
 
@@ -33,8 +33,8 @@ def celu(b: NodeBuilder) -> None:
     if alpha == 1:
         elu(b)
         return
-    scaled = b.step(OperationType.DIV, [b.input(0), filled(b, alpha), b.int32(0)])
-    curve = b.step(OperationType.ELU, [scaled, b.real(1.0)])
+    scaled = b.apply(OperationType.DIV, [b.input(0), filled(b, alpha), b.int32(0)])
+    curve = b.apply(OperationType.ELU, [scaled, b.real(1.0)])
     b.finish(OperationType.MUL, [curve, filled(b, alpha), b.int32(0)])
 
 
@@ -44,12 +44,8 @@ def leaky_relu(b: NodeBuilder) -> None:
     if quantization is None:
         slope = filled(b, alpha)
     else:
-        zero_point = quantization.zero_point
-        # One step from the zero point, towards the other end of the range so that there is room for it.
-        step = 1 if zero_point < np.iinfo(quantization.element_type).max else -1  # type: ignore[type-var]
-        values = np.array([zero_point + step], quantization.element_type)
-        code = OPERAND_TYPES[quantization.element_type]
-        slope = b.add_constant(code, values, scale=float(np.float32(alpha)), zero_point=zero_point)
+        one = np.array([1], quantization.element_type)
+        slope = b.add_constant(OPERAND_TYPES[quantization.element_type], one, scale=float(np.float32(alpha)))
     b.finish(OperationType.PRELU, [b.input(0), slope])
 
 
@@ -60,9 +56,9 @@ def prelu(b: NodeBuilder) -> None:
 
 def hard_sigmoid(b: NodeBuilder) -> None:
     """max(0, min(1, alpha * x + beta))."""
-    product = b.step(OperationType.MUL, [b.input(0), filled(b, b.attribute("alpha", 0.2)), b.int32(0)])
-    line = b.step(OperationType.ADD, [product, filled(b, b.attribute("beta", 0.5)), b.int32(0)])
-    capped = b.step(OperationType.MINIMUM, [line, filled(b, 1)])
+    product = b.apply(OperationType.MUL, [b.input(0), filled(b, b.attribute("alpha", 0.2)), b.int32(0)])
+    line = b.apply(OperationType.ADD, [product, filled(b, b.attribute("beta", 0.5)), b.int32(0)])
+    capped = b.apply(OperationType.MINIMUM, [line, filled(b, 1)])
     b.finish(OperationType.MAXIMUM, [capped, filled(b, 0)])
 
 
@@ -72,10 +68,10 @@ def hard_swish(b: NodeBuilder) -> None:
 
 
 def thresholded_relu(b: NodeBuilder) -> None:
-    """x where it is above alpha, elsewhere zero."""
+    """x if it is above alpha, otherwise zero."""
     shape = b.shape(0) or (1,)
     one = (1,) * len(shape)
-    above = b.step(
+    above = b.apply(
         OperationType.GREATER,
         [b.input(0), filled(b, b.attribute("alpha", 1.0))],
         like=Operand(OperandType.TENSOR_BOOL8),
@@ -88,13 +84,13 @@ def gelu(b: NodeBuilder) -> None:
     if b.attribute("approximate", "none") != "tanh":
         raise b.node.unsupported("the error function", "approximate tanh")
     x, none = b.input(0), b.int32(0)
-    square = b.step(OperationType.MUL, [x, x, none])
-    bent = b.step(OperationType.MUL, [square, filled(b, 0.044715), none])
-    factor = b.step(OperationType.ADD, [bent, filled(b, 1), none])
-    half = b.step(OperationType.MUL, [x, filled(b, sqrt(2 / pi)), none])
-    angle = b.step(OperationType.MUL, [half, factor, none])
-    gate = b.step(OperationType.ADD, [b.step(OperationType.TANH, [angle]), filled(b, 1), none])
-    b.finish(OperationType.MUL, [b.step(OperationType.MUL, [x, filled(b, 0.5), none]), gate, none])
+    square = b.apply(OperationType.MUL, [x, x, none])
+    bent = b.apply(OperationType.MUL, [square, filled(b, 0.044715), none])
+    factor = b.apply(OperationType.ADD, [bent, filled(b, 1), none])
+    half = b.apply(OperationType.MUL, [x, filled(b, sqrt(2 / pi)), none])
+    angle = b.apply(OperationType.MUL, [half, factor, none])
+    gate = b.apply(OperationType.ADD, [b.apply(OperationType.TANH, [angle]), filled(b, 1), none])
+    b.finish(OperationType.MUL, [b.apply(OperationType.MUL, [x, filled(b, 0.5), none]), gate, none])
 
 
 def _quantized_leaky_relu(form: QuantizedForm) -> bool:

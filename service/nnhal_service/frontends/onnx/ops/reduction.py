@@ -1,4 +1,4 @@
-"""Sums, products, norms and extremes along axes, and where the extremes lie."""
+"""Sums, products, norms and extremes along axes, and the indices of extremes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _plain(code: OperationType) -> Callable[[NodeBuilder], None]:
 
 def l1(b: NodeBuilder) -> None:
     """The sum of the absolute values."""
-    _reduce(b, OperationType.REDUCE_SUM, b.step(OperationType.ABS, [b.input(0)]))
+    _reduce(b, OperationType.REDUCE_SUM, b.apply(OperationType.ABS, [b.input(0)]))
 
 
 def l2(b: NodeBuilder) -> None:
@@ -44,17 +44,17 @@ def log_sum(b: NodeBuilder) -> None:
 
 
 def arg_max(b: NodeBuilder) -> None:
-    """Where the largest elements are along an axis."""
+    """The indices of the largest elements along an axis."""
     _arg(b, OperationType.ARGMAX)
 
 
 def arg_min(b: NodeBuilder) -> None:
-    """Where the smallest elements are along an axis."""
+    """The indices of the smallest elements along an axis."""
     _arg(b, OperationType.ARGMIN)
 
 
 def reduced_axes(b: NodeBuilder) -> list[int] | None:
-    """The axes that a node reduces, in order: all where none are named. None where it is to do nothing at all."""
+    """Return the axes that a node reduces, in order; all if none are given, None if the node is to do nothing."""
     rank = len(b.shape(0))
     axes = b.integers(1, "axes")
     if not axes and b.attribute("noop_with_empty_axes", 0):
@@ -63,7 +63,7 @@ def reduced_axes(b: NodeBuilder) -> list[int] | None:
 
 
 def _squares(b: NodeBuilder) -> int:
-    return b.step(OperationType.MUL, [b.input(0), b.input(0), b.int32(0)])
+    return b.apply(OperationType.MUL, [b.input(0), b.input(0), b.int32(0)])
 
 
 def _reduce(b: NodeBuilder, code: OperationType, operand: int, then: OperationType | None = None) -> None:
@@ -77,17 +77,17 @@ def _reduce(b: NodeBuilder, code: OperationType, operand: int, then: OperationTy
     if then is None:
         b.finish(code, inputs)
     else:
-        b.finish(then, [b.step(code, inputs)])
+        b.finish(then, [b.apply(code, inputs)])
 
 
 def _arg(b: NodeBuilder, code: OperationType) -> None:
     if b.attribute("select_last_index", 0):
-        raise b.node.unsupported("the last of equal elements is asked for", "the first, select_last_index 0")
+        raise b.node.unsupported("select_last_index 1, the last of equal elements", "select_last_index 0")
     rank = max(1, len(b.shape(0)))
     axis = b.attribute("axis", 0)
     inputs: Sequence[int] = [b.input(0), b.int32(axis + rank if axis < 0 else axis)]
     if b.attribute("keepdims", 1) and rank > 1:
-        b.finish_reshape(b.step(code, inputs, like=_INT32))
+        b.finish_reshape(b.apply(code, inputs, like=_INT32))
     else:
         b.finish(code, inputs)
 

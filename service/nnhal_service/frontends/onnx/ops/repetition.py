@@ -1,4 +1,4 @@
-"""Expand and Tile: values again and again."""
+"""Expand and Tile, which repeat values along axes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nnhal_service.frontends.onnx.ops._definition import Converter
 
 
 def expand(b: NodeBuilder) -> None:
-    """The shape that broadcasting with another gives."""
+    """Repeat the input to the shape of the result."""
     operation = repetition(b, b.input(0), b.shape(0), b.output_shape())
     if operation is None:
         b.finish_reshape(b.input(0))
@@ -18,7 +18,7 @@ def expand(b: NodeBuilder) -> None:
 
 
 def tile(b: NodeBuilder) -> None:
-    """The input as often along each axis as a vector says."""
+    """Repeat the input along each axis by a constant factor."""
     repeats = b.integers(1, "repeats") or []
     b.finish(OperationType.TILE, [b.input(0), b.vector(repeats)])
 

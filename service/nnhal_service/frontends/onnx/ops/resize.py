@@ -1,8 +1,8 @@
 """Resize and Upsample as RESIZE_NEAREST_NEIGHBOR, RESIZE_BILINEAR or GATHER.
 
-ONNX names many ways to get from a pixel of the result to a place in the image, and from a place to the nearest pixel.
-Whether one of the HAL's three does the same depends on the sizes: what is asked for is compared with what each of them
-gives, pixel by pixel. Nearest pixels that none of them gives are gathered.
+ONNX has many ways to get from a pixel of the result to a position in the image, and from a position to the nearest
+pixel. Whether one of the HAL's three is equivalent depends on the sizes, so the results are compared pixel by pixel. If
+none is equivalent, nearest pixels are gathered.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Indices = npt.NDArray[np.int64]
 _NCHW = True
 _HALF = np.float32(0.5)
 _FIRST_WITH_MODES = 11
-"""Before this opset coordinates are asymmetric, and the nearest pixel is the one that the place is in."""
+"""Before this opset coordinates are asymmetric, and the nearest pixel is the one that contains the position."""
 _LINEAR = {
     "asymmetric": (False, False),
     "align_corners": (True, False),
@@ -36,8 +36,8 @@ _FLAGS = ((False, False), (True, False), (False, True))
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
-    """An axis of ``length`` elements that becomes ``resized`` long; ``factor`` is what the model says to be between."""
+class ResizedAxis:
+    """An axis of ``length`` elements that is resized to ``resized``, by a ``factor`` that the model may give."""
 
     index: int
     length: int
@@ -46,7 +46,7 @@ class Axis:
 
 
 def convert(b: NodeBuilder) -> None:
-    """Axes that keep their length are left alone."""
+    """Resize the axes whose length changes."""
     axes = _resized_axes(b)
     mode = b.attribute("mode", "nearest")
     if not axes:
@@ -59,7 +59,7 @@ def convert(b: NodeBuilder) -> None:
         raise b.node.unsupported(f"mode {mode}", "nearest, linear")
 
 
-def _resized_axes(b: NodeBuilder) -> list[Axis]:
+def _resized_axes(b: NodeBuilder) -> list[ResizedAxis]:
     given, wanted = b.shape(0), b.output_shape()
     if b.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
         raise b.node.unsupported(f"policy {b.attribute('keep_aspect_ratio_policy', '')}", "stretch")
@@ -75,12 +75,12 @@ def _resized_axes(b: NodeBuilder) -> list[Axis]:
             raise b.node.unsupported(f"axis {index} is of unknown length", "fixed shapes of the model's inputs")
         factor = np.float32(resized) / np.float32(length) if factors is None else factors[place]
         if factors is not None or length != resized:
-            result.append(Axis(index, length, resized, factor))
+            result.append(ResizedAxis(index, length, resized, factor))
     return result
 
 
 def _factors(b: NodeBuilder) -> Places | None:
-    """The factors that the model gives, None where it gives sizes."""
+    """Return the factors of the model; None if it gives sizes."""
     if "scales" in b.node.attributes:
         return np.array(b.node.attributes["scales"], np.float32)
     index = 1 if b.graph.opset < _FIRST_WITH_MODES else 2
@@ -92,19 +92,19 @@ def _factors(b: NodeBuilder) -> Places | None:
     return None
 
 
-def _modes(b: NodeBuilder, axes: list[Axis]) -> tuple[str, str]:
-    """How coordinates are transformed, and how they are rounded."""
+def _modes(b: NodeBuilder, axes: list[ResizedAxis]) -> tuple[str, str]:
+    """Return how coordinates are transformed and rounded."""
     if b.graph.opset >= _FIRST_WITH_MODES:
         transformation = b.attribute("coordinate_transformation_mode", "half_pixel")
         return transformation, b.attribute("nearest_mode", "round_prefer_floor")
     if any(axis.factor < 1 for axis in axes):
         raise b.node.unsupported(
-            f"a smaller image in opset {b.graph.opset}, which leaves open how", "opset 11 or later"
+            f"a smaller image in opset {b.graph.opset}, which does not define the rounding", "opset 11 or later"
         )
     return "asymmetric", "floor"
 
 
-def _nearest(b: NodeBuilder, axes: list[Axis]) -> None:
+def _nearest(b: NodeBuilder, axes: list[ResizedAxis]) -> None:
     transformation, rounding = _modes(b, axes)
     wanted = {axis.index: _rounded(b, axis, _places(b, axis, transformation), rounding) for axis in axes}
     images = len(b.shape(0)) == 4 and min(wanted) >= 2 and b.operand(b.input(0)).type != OperandType.TENSOR_INT32
@@ -115,16 +115,16 @@ def _nearest(b: NodeBuilder, axes: list[Axis]) -> None:
     value = b.input(0)
     *others, last = wanted.items()
     for index, pixels in others:
-        value = b.step(OperationType.GATHER, [value, b.int32(index), b.vector(pixels.tolist())])
+        value = b.apply(OperationType.GATHER, [value, b.int32(index), b.vector(pixels.tolist())])
     b.finish(OperationType.GATHER, [value, b.int32(last[0]), b.vector(last[1].tolist())])
 
 
-def _linear(b: NodeBuilder, axes: list[Axis]) -> None:
+def _linear(b: NodeBuilder, axes: list[ResizedAxis]) -> None:
     rank = len(b.shape(0))
     if rank not in (3, 4) or min(axis.index for axis in axes) < 2:
         raise b.node.unsupported("linear interpolation between channels or images", "images of one or two axes")
     if b.element_type().kind != "f" and b.quantization(0) is None:
-        raise b.node.unsupported(f"interpolation between {b.element_type()}, whose rounding is not said", "floats")
+        raise b.node.unsupported(f"interpolation between {b.element_type()}, whose rounding is not defined", "floats")
     transformation, _ = _modes(b, axes)
     if transformation not in _LINEAR:
         raise b.node.unsupported(f"mode linear with {transformation}", ", ".join(_LINEAR))
@@ -137,7 +137,7 @@ def _linear(b: NodeBuilder, axes: list[Axis]) -> None:
     _finish(b, OperationType.RESIZE_BILINEAR, _LINEAR[transformation])
 
 
-def _require_whole(b: NodeBuilder, axis: Axis) -> None:
+def _require_whole(b: NodeBuilder, axis: ResizedAxis) -> None:
     if axis.factor * np.float32(axis.length) != axis.resized:
         raise b.node.unsupported(
             f"{axis.length} times {axis.factor} is cut to {axis.resized}", "factors that give whole numbers"
@@ -153,11 +153,11 @@ def _finish(b: NodeBuilder, code: OperationType, flags: tuple[bool, bool]) -> No
     if len(shape) == 4:
         b.finish(code, inputs)
     else:
-        b.finish_reshape(b.step(code, inputs))
+        b.finish_reshape(b.apply(code, inputs))
 
 
-def _places(b: NodeBuilder, axis: Axis, transformation: str) -> Places:
-    """Where the pixels of the result lie in the image."""
+def _places(b: NodeBuilder, axis: ResizedAxis, transformation: str) -> Places:
+    """Return the positions in the image of the pixels of the result."""
     x = np.arange(axis.resized, dtype=np.float32)
     if transformation == "asymmetric":
         return x / axis.factor
@@ -175,7 +175,7 @@ def _places(b: NodeBuilder, axis: Axis, transformation: str) -> Places:
     )
 
 
-def _rounded(b: NodeBuilder, axis: Axis, places: Places, rounding: str) -> Indices:
+def _rounded(b: NodeBuilder, axis: ResizedAxis, places: Places, rounding: str) -> Indices:
     if rounding == "round_prefer_floor":
         pixels = np.ceil(places - _HALF)
     elif rounding == "round_prefer_ceil":
@@ -188,8 +188,8 @@ def _rounded(b: NodeBuilder, axis: Axis, places: Places, rounding: str) -> Indic
     return found
 
 
-def _pixels_of_hal(axis: Axis, align_corners: bool, half_pixel: bool) -> Indices:
-    """What RESIZE_NEAREST_NEIGHBOR picks."""
+def _pixels_of_hal(axis: ResizedAxis, align_corners: bool, half_pixel: bool) -> Indices:
+    """Return the pixels that RESIZE_NEAREST_NEIGHBOR picks."""
     if align_corners and axis.resized > 1:
         factor = np.float32(axis.length - 1) / np.float32(axis.resized - 1)
     else:

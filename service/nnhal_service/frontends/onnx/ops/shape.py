@@ -1,4 +1,4 @@
-"""Concat, Flatten, Identity, Pad, Reshape, Squeeze, Transpose and Unsqueeze: values in other places."""
+"""Concat, Flatten, Identity, Pad, Reshape, Squeeze, Transpose and Unsqueeze."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _REFLECT = 0
 
 
 def reshape(b: NodeBuilder) -> None:
-    """The shape that inference has found: for all operators that change only that."""
+    """RESHAPE to the inferred shape, for all operators that only change the shape."""
     b.finish_reshape(b.input(0))
 
 
 def transpose(b: NodeBuilder) -> None:
-    """The axes in another order, reversed where none is given; of another shape first, where the node says so."""
+    """TRANSPOSE, by default with reversed axes. Attribute ``via`` of a fused node is a shape to reshape to first."""
     via = b.attribute("via", None)
     if via is not None:
         _transpose_via(b, via)
@@ -32,7 +32,7 @@ def transpose(b: NodeBuilder) -> None:
 
 
 def _transpose_via(b: NodeBuilder, via: Dimensions) -> None:
-    """Two neighbouring axes that change places within an axis of the input are CHANNEL_SHUFFLE."""
+    """Finish with CHANNEL_SHUFFLE if only two neighbours within one axis of the input are swapped."""
     order, shape = b.attribute("perm", []), b.shape(0)
     first = next((place for place, axis in enumerate(order) if place != axis), 0)
     swapped = order == [*range(first), first + 1, first, *range(first + 2, len(via))]
@@ -42,11 +42,11 @@ def _transpose_via(b: NodeBuilder, via: Dimensions) -> None:
         if swapped and shape == b.output_shape() and length == via[first] * via[first + 1] and after == rest != 0:
             b.finish(OperationType.CHANNEL_SHUFFLE, [b.input(0), b.int32(via[first]), b.int32(axis)])
             return
-    b.finish_reshape(b.step(OperationType.TRANSPOSE, [b.reshape(b.input(0), via), b.vector(order)]))
+    b.finish_reshape(b.apply(OperationType.TRANSPOSE, [b.reshape(b.input(0), via), b.vector(order)]))
 
 
 def concat(b: NodeBuilder) -> None:
-    """Tensors joined along an axis."""
+    """CONCATENATION."""
     axis = b.attribute("axis", 0)
     axis += len(b.output_shape()) if axis < 0 else 0
     tensors = [b.input(index) for index in range(len(b.node.inputs))]

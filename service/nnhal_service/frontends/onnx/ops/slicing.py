@@ -1,4 +1,4 @@
-"""Slice and Split: parts of a tensor."""
+"""Slice and Split."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _INT32_MAX = np.iinfo(np.int32).max
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What is kept of an axis. Bounds below 0 count from its end; None is its far end."""
+    """The part of an axis that is kept. Negative bounds count from its end; None is the end in that direction."""
 
     begin: int | None = None
     end: int | None = None
@@ -24,16 +24,16 @@ class Cut:
 
     @property
     def whole(self) -> bool:
-        """Whether that is all of it."""
+        """Whether the whole axis is kept."""
         return self.stride == 1 and self.begin in (None, 0) and self.end is None
 
     def indices(self, length: int) -> range:
-        """Of an axis of known length."""
+        """Return the indices that are kept of an axis of known length."""
         return range(*slice(self.begin, self.end, self.stride).indices(length))
 
 
 def slice_axes(b: NodeBuilder) -> None:
-    """SLICE where elements are neighbours, STRIDED_SLICE elsewhere, GATHER for integers, which that does not take."""
+    """SLICE for stride 1, otherwise STRIDED_SLICE, or GATHER for integers, which STRIDED_SLICE does not take."""
     shape = b.shape(0)
     cuts = _cuts(b, len(shape))
     lengths = [length for length, cut in zip(shape, cuts, strict=True) if not cut.whole]
@@ -50,7 +50,7 @@ def slice_axes(b: NodeBuilder) -> None:
 
 
 def split(b: NodeBuilder) -> None:
-    """SPLIT into equal parts, else a SLICE for each."""
+    """SPLIT into equal parts, otherwise a SLICE for each part."""
     shape = b.shape(0)
     axis = b.attribute("axis", 0)
     axis += len(shape) if axis < 0 else 0
@@ -69,7 +69,7 @@ def split(b: NodeBuilder) -> None:
 
 
 def _even(b: NodeBuilder, length: int, count: int) -> list[int]:
-    """Equal parts, of which the last is shorter where there is a remainder."""
+    """Return the lengths of equal parts. The last part is shorter if there is a remainder."""
     if not length:
         raise b.node.unsupported("an axis of unknown length is split", "fixed shapes of the model's inputs")
     part = -(-length // count)
@@ -90,7 +90,7 @@ def _cuts(b: NodeBuilder, rank: int) -> list[Cut]:
 
 
 def _cut(begin: int, end: int, stride: int, length: int) -> Cut:
-    """Bounds beyond 32 bits, or beyond a known axis, are its ends."""
+    """Return a cut with bounds beyond 32 bits, or beyond a known axis, replaced by the ends of the axis."""
     begin, end, stride = (max(-_INT32_MAX, min(value, _INT32_MAX)) for value in (begin, end, stride))
     limit = length or _INT32_MAX
     first = None if (begin >= limit and stride < 0) or (begin <= -limit and stride > 0) else begin
@@ -117,13 +117,13 @@ def _strided(b: NodeBuilder, cuts: list[Cut]) -> None:
 
 
 def _gather(b: NodeBuilder, cuts: list[Cut], shape: Dimensions) -> None:
-    """One axis after the other."""
+    """Finish with a GATHER for each axis."""
     value = b.input(0)
     parts = [(axis, list(cut.indices(shape[axis]))) for axis, cut in enumerate(cuts) if not cut.whole]
     if not all(indices for _, indices in parts):
         raise b.node.unsupported("a slice without elements", "at least one")
     for axis, indices in parts[:-1]:
-        value = b.step(OperationType.GATHER, [value, b.int32(axis), b.vector(indices)])
+        value = b.apply(OperationType.GATHER, [value, b.int32(axis), b.vector(indices)])
     axis, indices = parts[-1]
     b.finish(OperationType.GATHER, [value, b.int32(axis), b.vector(indices)])
 

@@ -1,4 +1,4 @@
-"""Functions of one value that the HAL has, or that are a few of its operations."""
+"""Functions of one value."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _same(code: OperationType) -> Callable[[NodeBuilder], None]:
 
 def ceil(b: NodeBuilder) -> None:
     """-floor(-x)."""
-    below = b.step(OperationType.FLOOR, [b.step(OperationType.NEG, [b.input(0)])])
+    below = b.apply(OperationType.FLOOR, [b.apply(OperationType.NEG, [b.input(0)])])
     b.finish(OperationType.NEG, [below])
 
 
@@ -31,21 +31,21 @@ def reciprocal(b: NodeBuilder) -> None:
 
 def softsign(b: NodeBuilder) -> None:
     """x / (1 + |x|)."""
-    size = b.step(OperationType.ABS, [b.input(0)])
-    divisor = b.step(OperationType.ADD, [size, filled(b, 1), b.int32(0)])
+    size = b.apply(OperationType.ABS, [b.input(0)])
+    divisor = b.apply(OperationType.ADD, [size, filled(b, 1), b.int32(0)])
     b.finish(OperationType.DIV, [b.input(0), divisor, b.int32(0)])
 
 
 def is_nan(b: NodeBuilder) -> None:
-    """Only nan is not equal to itself."""
+    """x != x, which only NaN fulfils."""
     b.finish(OperationType.NOT_EQUAL, [b.input(0), b.input(0)])
 
 
 def is_inf(b: NodeBuilder) -> None:
-    """Infinity of the signs that are asked for."""
+    """x == inf, x == -inf or both, by the node's attributes."""
     negative, positive = b.attribute("detect_negative", 1), b.attribute("detect_positive", 1)
     if negative and positive:
-        b.finish(OperationType.EQUAL, [b.step(OperationType.ABS, [b.input(0)]), filled(b, inf)])
+        b.finish(OperationType.EQUAL, [b.apply(OperationType.ABS, [b.input(0)]), filled(b, inf)])
     elif negative or positive:
         b.finish(OperationType.EQUAL, [b.input(0), filled(b, inf if positive else -inf)])
     else:

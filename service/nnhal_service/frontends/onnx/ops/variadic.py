@@ -20,21 +20,21 @@ def minimum(b: NodeBuilder) -> None:
 
 
 def total(b: NodeBuilder) -> None:
-    """Their sum."""
+    """The sum of the tensors."""
     value, *others = [b.input(index) for index in range(len(b.node.inputs))]
     if not others:
-        b.finish_activated(OperationType.RESHAPE, [value, b.target(b.output_shape())])
+        b.finish_activated(OperationType.RESHAPE, [value, b.shape_constant(b.output_shape())])
         return
     for other in others[:-1]:
-        value = b.step(OperationType.ADD, [value, other, b.int32(0)])
+        value = b.apply(OperationType.ADD, [value, other, b.int32(0)])
     b.finish(OperationType.ADD, [value, others[-1], b.activation()])
 
 
 def mean(b: NodeBuilder) -> None:
-    """Their sum, divided by how many they are."""
+    """The sum of the tensors, divided by their number."""
     value = b.input(0)
     for index in range(1, len(b.node.inputs)):
-        value = b.step(OperationType.ADD, [value, b.input(index), b.int32(0)])
+        value = b.apply(OperationType.ADD, [value, b.input(index), b.int32(0)])
     b.finish(OperationType.DIV, [value, filled(b, len(b.node.inputs)), b.int32(0)])
 
 
@@ -44,17 +44,17 @@ def _chain(b: NodeBuilder, code: OperationType) -> None:
         b.finish_reshape(value)
         return
     for other in others[:-1]:
-        value = b.step(code, [value, other])
+        value = b.apply(code, [value, other])
     b.finish(code, [value, others[-1]])
 
 
 def _quantized_pair(form: QuantizedForm) -> bool:
-    """Two tensors: what lies between more would need a scale of its own."""
+    """Return whether there are two tensors: an intermediate sum of more would need a scale of its own."""
     return len(form.node.inputs) == 2 and form.quant8(0, 1)
 
 
 def _quantized_extremum(form: QuantizedForm) -> bool:
-    """Of any number in one scale, since nothing is rounded on the way."""
+    """Return whether there are at most two tensors, or any number in one scale, so that nothing is rounded."""
     count = len(form.node.inputs)
     return form.quant8(*range(count)) and (count <= 2 or len({*form.inputs, form.output}) == 1)
 

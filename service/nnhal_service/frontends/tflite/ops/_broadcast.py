@@ -1,4 +1,4 @@
-"""Repeating a tensor along its axes where the HAL's operation, unlike TFLite's, does not do it."""
+"""Repeat tensors along their axes, for operations that broadcast in TFLite and not in the HAL."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from nnhal_service.frontends.tflite.builder import OperatorBuilder
 
 
 def common_shape(b: OperatorBuilder, *shapes: Dimensions) -> Dimensions:
-    """The shape that tensors are repeated to. Raises UnsupportedNode where it is not known, or there is none."""
+    """Return the shape that tensors broadcast to. Raises UnsupportedNode if it is unknown or the shapes do not fit."""
     if any(0 in shape for shape in shapes):
-        raise b.unsupported(f"shapes {', '.join(describe(shape) for shape in shapes)} are not known", "known shapes")
+        raise b.unsupported(f"shapes {', '.join(describe(shape) for shape in shapes)} are unknown", "known shapes")
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError as error:
@@ -20,15 +20,15 @@ def common_shape(b: OperatorBuilder, *shapes: Dimensions) -> Dimensions:
 
 
 def repeated(b: OperatorBuilder, operand: int, shape: Dimensions) -> int:
-    """An operand repeated to a shape that it broadcasts to."""
+    """Repeat an operand to a shape that it broadcasts to."""
     if b.operand(operand).dimensions == shape:
         return operand
     code, inputs = repetition(b, operand, shape)
-    return b.step(code, inputs)
+    return b.apply(code, inputs)
 
 
 def repetition(b: OperatorBuilder, operand: int, shape: Dimensions) -> tuple[OperationType, list[int]]:
-    """The operation that repeats an operand to a shape that it broadcasts to, and its inputs."""
+    """Return the operation that repeats an operand to a shape that it broadcasts to, with its inputs."""
     source = b.operand(operand)
     if source.type == OperandType.TENSOR_BOOL8:
         return OperationType.LOGICAL_OR, [operand, b.filled(OperandType.TENSOR_BOOL8, shape)]

@@ -1,4 +1,4 @@
-"""What a module of operators gives to the table."""
+"""The type of the entries of the table of operators."""
 
 from __future__ import annotations
 

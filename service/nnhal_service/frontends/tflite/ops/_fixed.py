@@ -1,4 +1,4 @@
-"""Operations whose quantised result the HAL gives in one scale only."""
+"""Operations whose quantised result has a fixed scale in the HAL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nnhal_service.frontends.tflite.builder import OperatorBuilder
 
 @dataclass(frozen=True, slots=True)
 class FixedRange:
-    """The scale, and the zero points by type."""
+    """The fixed scale, and the zero points by operand type."""
 
     scale: float
     zero_points: Mapping[int, int]
@@ -24,7 +24,7 @@ SIGNED_UNIT = FixedRange(1 / 128, {OperandType.TENSOR_QUANT8_ASYMM: 128, Operand
 
 
 def finish_fixed(b: OperatorBuilder, code: OperationType, expected: FixedRange, parameters: Sequence[int] = ()) -> None:
-    """Give the result of an operation over the first input: in floats where TFLite has it in another scale."""
+    """Give the result of an operation on the first input, in floats if TFLite's result has another scale."""
     result = b.operand(b.result())
     quantized = b.is_quantized(b.result())
     if quantized and (result.scale, result.zero_point) != (expected.scale, expected.zero_points[result.type]):

@@ -1,4 +1,4 @@
-"""Options that operators of one family share, whatever table of the schema they are read from."""
+"""Options that operators of one family share, although the schema has a table for each operator."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Protocol
 from nnhal_service.frontends.tflite.graph import OptionsTable
 
 
-class Activated(OptionsTable, Protocol):
-    """Those of an operator with a fused activation."""
+class ActivationOptions(OptionsTable, Protocol):
+    """The options of an operator with a fused activation."""
 
-    def FusedActivationFunction(self) -> int:  # noqa: N802 - the schema's names, here and below
+    def FusedActivationFunction(self) -> int:  # noqa: N802 - the schema's name, as below
         """An ActivationFunctionType."""
 
 
-class Window(OptionsTable, Protocol):
-    """Those of a window that slides over images."""
+class WindowOptions(OptionsTable, Protocol):
+    """The options of a window that slides over images."""
 
     def Padding(self) -> int:  # noqa: N802
         """A padding scheme."""
@@ -27,8 +27,8 @@ class Window(OptionsTable, Protocol):
         """Rows from one window to the next."""
 
 
-class Dilated(Window, Protocol):
-    """Those of a window with gaps."""
+class DilatedWindowOptions(WindowOptions, Protocol):
+    """The options of a window with gaps."""
 
     def DilationWFactor(self) -> int:  # noqa: N802
         """Columns from one tap to the next."""
@@ -37,28 +37,28 @@ class Dilated(Window, Protocol):
         """Rows from one tap to the next."""
 
 
-class Resized(OptionsTable, Protocol):
-    """Those of a resize."""
+class ResizeOptions(OptionsTable, Protocol):
+    """The options of a resize."""
 
     def AlignCorners(self) -> bool:  # noqa: N802
-        """Whether the corners' centres stay where they are."""
+        """Whether the centres of the corner pixels keep their positions."""
 
     def HalfPixelCenters(self) -> bool:  # noqa: N802
-        """Whether pixels have their centres at halves."""
+        """Whether the centres of pixels are at half-integer positions."""
 
 
-class Blocked(OptionsTable, Protocol):
-    """Those of an exchange between depth and space."""
+class BlockOptions(OptionsTable, Protocol):
+    """The options of an exchange between depth and space."""
 
     def BlockSize(self) -> int:  # noqa: N802
         """Height and width of a block."""
 
 
-class Cell(Activated, Protocol):
-    """Those of an LSTM."""
+class LstmCellOptions(ActivationOptions, Protocol):
+    """The options of an LSTM."""
 
     def CellClip(self) -> float:  # noqa: N802
-        """Where the cell state is clipped."""
+        """The bound to which the cell state is clipped."""
 
     def ProjClip(self) -> float:  # noqa: N802
-        """Where the projection is clipped."""
+        """The bound to which the projection is clipped."""

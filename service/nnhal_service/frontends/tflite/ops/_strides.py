@@ -1,4 +1,4 @@
-"""What a strided slice takes of each axis: TFLite's shorthands written out."""
+"""Strided slices, with TFLite's shorthands expanded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class SliceSpec:
-    """TFLite's form. Bit i of a mask is about entry i, an axis of the tensor unless a mask says otherwise."""
+    """A strided slice in TFLite's form. Bit i of a mask belongs to entry i; most entries name an axis."""
 
     begins: Sequence[int]
     ends: Sequence[int]
@@ -22,10 +22,7 @@ class SliceSpec:
 
 @dataclass(slots=True)
 class AxisSlices:
-    """The HAL's form: one entry and one bit for each axis.
-
-    ``result`` has the axes of the result in order: an axis of the tensor, or None for a new one.
-    """
+    """A strided slice in the HAL's form: one entry and one bit for each axis."""
 
     begins: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
@@ -34,9 +31,10 @@ class AxisSlices:
     end_mask: int = 0
     shrink_mask: int = 0
     result: list[int | None] = field(default_factory=list)
+    """The axes of the result in order: an axis of the tensor, or None for a new axis."""
 
     def take(self, begin: int | None, end: int | None, stride: int = 1, shrink: bool = False) -> None:
-        """The next axis: from ``begin`` to before ``end``; None is as far as it goes."""
+        """Add the next axis, from ``begin`` up to ``end``, which is excluded. None is the end in that direction."""
         axis = len(self.begins)
         self.begins.append(begin or 0)
         self.ends.append(end or 0)
@@ -48,7 +46,7 @@ class AxisSlices:
             self.result.append(axis)
 
     def ranges(self, lengths: Sequence[int]) -> list[range]:
-        """The indices that are taken of axes of those lengths."""
+        """Return the indices that are taken of axes of ``lengths``."""
         return [
             range(
                 *slice(
@@ -62,12 +60,14 @@ class AxisSlices:
 
 
 def written_out(spec: SliceSpec, rank: int) -> AxisSlices:
-    """The slices of a tensor's axes. Raises ValueError where the entries do not fit the rank, or a stride is 0."""
+    """Return the slices of a tensor's axes. Raises ValueError if the entries do not fit the rank, or a stride is 0."""
     count = len(spec.begins)
     if not count == len(spec.ends) == len(spec.strides):
-        raise ValueError(f"{count} begins, {len(spec.ends)} ends and {len(spec.strides)} strides, expected as many")
+        raise ValueError(
+            f"{count} begins, {len(spec.ends)} ends and {len(spec.strides)} strides, expected equal numbers"
+        )
     if 0 in spec.strides:
-        raise ValueError(f"strides {list(spec.strides)}, expected none of 0")
+        raise ValueError(f"strides {list(spec.strides)}, expected no 0")
     slices, named = AxisSlices(), sum(_names_axis(spec, entry) for entry in range(count))
     if spec.ellipsis_mask.bit_count() > 1 or named > rank:
         raise ValueError(f"{named} of {count} entries name axes of a tensor of rank {rank}")

@@ -1,41 +1,24 @@
-"""Filters, weights and biases as the HAL quantises them."""
+"""Make filters, weights and biases in the HAL's quantisation."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 
 from nnhal.types import OperandType
 from nnhal_service.frontends.tflite.builder import OperatorBuilder
+from nnhal_service.frontends.weights import WeightsOperand
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """The operand of a filter, and the scales of its output channels: one for all, one each, or none for floats."""
-
-    operand: int
-    scales: tuple[float, ...] = ()
-
-    @property
-    def per_channel(self) -> bool:
-        """Whether each output channel has a scale of its own."""
-        return len(self.scales) > 1
-
-
-def weights_of(b: OperatorBuilder, main: int, index: int) -> Weights:
-    """The weights of an operation whose input ``main`` they are multiplied with.
-
-    Quantised weights of an operation over floats are dequantised.
-    """
+def weights_of(b: OperatorBuilder, main: int, index: int) -> WeightsOperand:
+    """Return the weights that are multiplied with input ``main``; they are dequantised if that has floats."""
     found = b.quantization(index)
     if found is None or not b.is_quantized(b.input(main)):
-        return Weights(b.reals(index))
-    return Weights(b.input(index), found.scales)
+        return WeightsOperand(b.reals(index))
+    return WeightsOperand(b.input(index), found.scales)
 
 
-def bias_of(b: OperatorBuilder, main: int, index: int, weights: Weights, channels: int) -> int:
-    """The bias: zeros where it is left out. Its scale is the accumulator's, by which the HAL defines it."""
+def bias_of(b: OperatorBuilder, main: int, index: int, weights: WeightsOperand, channels: int) -> int:
+    """Return the bias, zeros if it is left out, in the accumulator's scale, as the HAL requires."""
     source = b.operand(b.input(main))
     if not weights.scales:
         return b.input(index) if b.has(index) else b.filled(OperandType(source.type), (channels,))

@@ -1,4 +1,4 @@
-"""Activations that are operators of their own."""
+"""Activations as operators of their own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from tflite import LeakyReluOptions
 
 from nnhal.types import FusedActivation, OperandType, OperationType
-from nnhal_service.frontends.steps import ACTIVATIONS
+from nnhal_service.frontends.operation_builder import ACTIVATIONS
 from nnhal_service.frontends.tflite.builder import OperatorBuilder
 from nnhal_service.frontends.tflite.ops._definition import Converter
 from nnhal_service.frontends.tflite.ops._fixed import SIGNED_UNIT, UNIT, finish_fixed
@@ -17,7 +17,7 @@ _MIDDLE_OF_UINT8 = 128
 
 
 def relu(activation: FusedActivation) -> Converter:
-    """RELU, RELU1 or RELU6; an ADD of zero with that activation where the result has another scale."""
+    """Convert to RELU, RELU1 or RELU6, or to an ADD of zero with that activation if the result has another scale."""
 
     def convert(b: OperatorBuilder) -> None:
         if b.same_scale(b.input(0), b.result()):
@@ -30,7 +30,7 @@ def relu(activation: FusedActivation) -> Converter:
 
 def relu_0_to_1(b: OperatorBuilder) -> None:
     """min(relu(x), 1), in floats."""
-    positive = b.step(OperationType.RELU, [b.reals(0)])
+    positive = b.apply(OperationType.RELU, [b.reals(0)])
     one = b.add_constant(OperandType(b.operand(positive).type), np.array([1]))
     b.finish_reals(OperationType.MINIMUM, [positive, one])
 

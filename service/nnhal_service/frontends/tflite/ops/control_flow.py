@@ -1,4 +1,4 @@
-"""IF and WHILE: operators that run subgraphs."""
+"""IF and WHILE."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nnhal_service.frontends.tflite.builder import OperatorBuilder
 
 
 def if_(b: OperatorBuilder) -> None:
-    """IF: a condition, then what both branches are given."""
+    """IF: a condition, then the inputs of both branches."""
     options = b.options(IfOptions)
     condition, *given = b.inputs() or [b.input(0)]
     branches = [b.subgraph(options.ThenSubgraphIndex()), b.subgraph(options.ElseSubgraphIndex())]
@@ -17,7 +17,7 @@ def if_(b: OperatorBuilder) -> None:
 
 
 def while_(b: OperatorBuilder) -> None:
-    """WHILE: the values of the loop, which condition and body are given."""
+    """WHILE: the inputs of condition and body."""
     options = b.options(WhileOptions)
     graphs = [b.subgraph(options.CondSubgraphIndex()), b.subgraph(options.BodySubgraphIndex())]
     b.control_flow(OperationType.WHILE, [*graphs, *b.inputs()])

@@ -6,7 +6,7 @@ from tflite import Conv2DOptions, DepthwiseConv2DOptions, Padding, TransposeConv
 
 from nnhal.types import OperationType
 from nnhal_service.frontends.tflite.builder import OperatorBuilder
-from nnhal_service.frontends.tflite.ops._options import Dilated, Window
+from nnhal_service.frontends.tflite.ops._options import DilatedWindowOptions, WindowOptions
 from nnhal_service.frontends.tflite.ops._weights import bias_of, weights_of
 
 INPUT = 0
@@ -17,7 +17,7 @@ _NHWC = False
 
 
 def conv_2d(b: OperatorBuilder) -> None:
-    """CONV_2D; GROUPED_CONV_2D where the filter [outC, h, w, inC / groups] says so."""
+    """CONV_2D, or GROUPED_CONV_2D if the filter [outC, h, w, inC / groups] has groups."""
     options = b.options(Conv2DOptions)
     weights = weights_of(b, INPUT, FILTER)
     channels, _, _, depth = _filter(b, weights.operand)
@@ -57,7 +57,7 @@ def transpose_conv(b: OperatorBuilder) -> None:
 
 
 def padding_scheme(b: OperatorBuilder, code: int) -> int:
-    """A padding scheme as an operation's input."""
+    """Add a padding scheme as an operation's input."""
     if code not in _SCHEMES:
         raise b.unsupported(f"padding {code}", "SAME, VALID")
     return b.int32(_SCHEMES[code])
@@ -70,11 +70,11 @@ def _filter(b: OperatorBuilder, operand: int) -> tuple[int, int, int, int]:
     return dimensions
 
 
-def _window(b: OperatorBuilder, options: Window) -> list[int]:
+def _window(b: OperatorBuilder, options: WindowOptions) -> list[int]:
     return [padding_scheme(b, options.Padding()), b.int32(options.StrideW()), b.int32(options.StrideH())]
 
 
-def _dilations(b: OperatorBuilder, options: Dilated) -> list[int]:
-    """Layout and dilation, which operations of feature level 1 do not have."""
+def _dilations(b: OperatorBuilder, options: DilatedWindowOptions) -> list[int]:
+    """Return layout and dilation, which operations of feature level 1 lack; empty without dilation."""
     width, height = options.DilationWFactor(), options.DilationHFactor()
     return [] if width == height == 1 else [b.boolean(_NHWC), b.int32(width), b.int32(height)]

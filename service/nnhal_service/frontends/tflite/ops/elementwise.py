@@ -11,13 +11,13 @@ from nnhal.types import FusedActivation, OperandType, OperationType
 from nnhal_service.frontends.tflite.builder import OperatorBuilder
 from nnhal_service.frontends.tflite.ops._broadcast import common_shape, repeated
 from nnhal_service.frontends.tflite.ops._definition import Converter
-from nnhal_service.frontends.tflite.ops._options import Activated
+from nnhal_service.frontends.tflite.ops._options import ActivationOptions
 
 _INT32 = OperandType.TENSOR_INT32
 
 
-def arithmetic(code: OperationType, kind: type[Activated]) -> Converter:
-    """Two tensors that broadcast, and a fused activation."""
+def arithmetic(code: OperationType, kind: type[ActivationOptions]) -> Converter:
+    """Convert an operator on two tensors that broadcast, with a fused activation."""
 
     def convert(b: OperatorBuilder) -> None:
         b.finish(code, [b.input(0), b.input(1), b.activation(b.options(kind).FusedActivationFunction())])
@@ -26,7 +26,7 @@ def arithmetic(code: OperationType, kind: type[Activated]) -> Converter:
 
 
 def mul(b: OperatorBuilder) -> None:
-    """MUL. The HAL's output scale must exceed the product of the inputs'; otherwise it multiplies in floats."""
+    """MUL, in floats unless the output scale exceeds the product of the input scales, as the HAL requires."""
     first, second, result = (b.operand(operand) for operand in (b.input(0), b.input(1), b.result()))
     activation = b.activation(b.options(MulOptions).FusedActivationFunction())
     if b.is_quantized(b.result()) and result.scale <= first.scale * second.scale:
@@ -36,7 +36,7 @@ def mul(b: OperatorBuilder) -> None:
 
 
 def div(b: OperatorBuilder) -> None:
-    """DIV of floats. Quotients of integers are truncated in TFLite and floored in the HAL."""
+    """DIV of floats. Quotients of integers are rounded towards zero in TFLite, and down in the HAL."""
     if b.operand(b.input(0)).type == _INT32:
         raise b.unsupported("quotients of integers, truncated", "floats; FLOOR_DIV of integers")
     b.finish_reals(
@@ -45,12 +45,12 @@ def div(b: OperatorBuilder) -> None:
 
 
 def floor_div(b: OperatorBuilder) -> None:
-    """DIV of integers, which floors; FLOOR after one of floats."""
+    """DIV of integers, which rounds down, or DIV and FLOOR of floats."""
     inputs = [b.input(0), b.input(1), b.int32(FusedActivation.NONE)]
     if b.operand(inputs[0]).type == _INT32:
         b.finish(OperationType.DIV, inputs)
     else:
-        b.finish(OperationType.FLOOR, [b.step(OperationType.DIV, inputs)])
+        b.finish(OperationType.FLOOR, [b.apply(OperationType.DIV, inputs)])
 
 
 def floor_mod(b: OperatorBuilder) -> None:
@@ -58,14 +58,14 @@ def floor_mod(b: OperatorBuilder) -> None:
     first, second, none = b.input(0), b.input(1), b.int32(FusedActivation.NONE)
     if b.operand(first).type != _INT32:
         raise b.unsupported("a remainder of floats", "int32")
-    quotient = b.step(OperationType.DIV, [first, second, none])
-    b.finish(OperationType.SUB, [first, b.step(OperationType.MUL, [quotient, second, none]), none])
+    quotient = b.apply(OperationType.DIV, [first, second, none])
+    b.finish(OperationType.SUB, [first, b.apply(OperationType.MUL, [quotient, second, none]), none])
 
 
 def squared_difference(b: OperatorBuilder) -> None:
     """(a - b)²."""
     none = b.int32(FusedActivation.NONE)
-    difference = b.step(OperationType.SUB, [b.reals(0), b.reals(1), none])
+    difference = b.apply(OperationType.SUB, [b.reals(0), b.reals(1), none])
     b.finish_reals(OperationType.MUL, [difference, difference, none])
 
 
@@ -76,19 +76,19 @@ def square(b: OperatorBuilder) -> None:
 
 
 def add_n(b: OperatorBuilder) -> None:
-    """A sum of two tensors or more."""
+    """The sum of two or more tensors."""
     none = b.int32(FusedActivation.NONE)
     operands = b.inputs()
     if len(operands) < 2:
         raise b.unsupported(f"a sum of {len(operands)} tensors", "two or more")
     total = operands[0]
     for operand in operands[1:-1]:
-        total = b.step(OperationType.ADD, [total, operand, none])
+        total = b.apply(OperationType.ADD, [total, operand, none])
     b.finish(OperationType.ADD, [total, operands[-1], none])
 
 
 def pairwise(code: OperationType) -> Converter:
-    """Two tensors that broadcast."""
+    """Convert an operator on two tensors that broadcast."""
 
     def convert(b: OperatorBuilder) -> None:
         b.finish(code, [b.input(0), b.input(1)])
@@ -97,7 +97,7 @@ def pairwise(code: OperationType) -> Converter:
 
 
 def pairwise_reals(code: OperationType) -> Converter:
-    """Two tensors that broadcast, in floats."""
+    """Convert an operator on two tensors that broadcast, in floats."""
 
     def convert(b: OperatorBuilder) -> None:
         b.finish_reals(code, [b.reals(0), b.reals(1)])
@@ -106,7 +106,7 @@ def pairwise_reals(code: OperationType) -> Converter:
 
 
 def unary(code: OperationType) -> Converter:
-    """One tensor."""
+    """Convert an operator on one tensor."""
 
     def convert(b: OperatorBuilder) -> None:
         b.finish(code, [b.input(0)])
@@ -115,7 +115,7 @@ def unary(code: OperationType) -> Converter:
 
 
 def unary_reals(code: OperationType) -> Converter:
-    """One tensor, in floats."""
+    """Convert an operator on one tensor, in floats."""
 
     def convert(b: OperatorBuilder) -> None:
         b.finish_reals(code, [b.reals(0)])
@@ -125,7 +125,7 @@ def unary_reals(code: OperationType) -> Converter:
 
 def ceil(b: OperatorBuilder) -> None:
     """-floor(-x)."""
-    floor = b.step(OperationType.FLOOR, [b.step(OperationType.NEG, [b.input(0)])])
+    floor = b.apply(OperationType.FLOOR, [b.apply(OperationType.NEG, [b.input(0)])])
     b.finish(OperationType.NEG, [floor])
 
 
@@ -133,11 +133,11 @@ def cos(b: OperatorBuilder) -> None:
     """sin(x + pi / 2)."""
     x = b.input(0)
     quarter = b.add_constant(OperandType(b.operand(x).type), np.array([pi / 2]))
-    b.finish(OperationType.SIN, [b.step(OperationType.ADD, [x, quarter, b.int32(FusedActivation.NONE)])])
+    b.finish(OperationType.SIN, [b.apply(OperationType.ADD, [x, quarter, b.int32(FusedActivation.NONE)])])
 
 
 def select(b: OperatorBuilder) -> None:
-    """SELECT, whose tensors must be of one shape: they are repeated where TFLite does that."""
+    """SELECT, whose tensors must have one shape: they are repeated if TFLite broadcasts them."""
     mask, first, second = (b.input(index) for index in range(3))
     shapes = [b.ranked(operand) for operand in (mask, first, second)]
     if len(set(shapes)) > 1:

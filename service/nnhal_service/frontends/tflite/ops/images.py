@@ -1,17 +1,17 @@
-"""Images resized, and pixels moved between space, depth and batch."""
+"""Resizing of images, and exchanges between space, depth and batch."""
 
 from __future__ import annotations
 
 from nnhal.types import OperationType
 from nnhal_service.frontends.tflite.builder import OperatorBuilder
 from nnhal_service.frontends.tflite.ops._definition import Converter
-from nnhal_service.frontends.tflite.ops._options import Blocked, Resized
+from nnhal_service.frontends.tflite.ops._options import BlockOptions, ResizeOptions
 
 _NHWC = False
 
 
-def resize(code: OperationType, kind: type[Resized]) -> Converter:
-    """A resize to a constant height and width. The HAL has the width first."""
+def resize(code: OperationType, kind: type[ResizeOptions]) -> Converter:
+    """Convert a resize to a constant height and width. The HAL has the width first."""
 
     def convert(b: OperatorBuilder) -> None:
         options, sizes = b.options(kind), b.integers(1, "size")
@@ -24,8 +24,8 @@ def resize(code: OperationType, kind: type[Resized]) -> Converter:
     return convert
 
 
-def depth_space(code: OperationType, kind: type[Blocked]) -> Converter:
-    """DEPTH_TO_SPACE or SPACE_TO_DEPTH."""
+def depth_space(code: OperationType, kind: type[BlockOptions]) -> Converter:
+    """Convert DEPTH_TO_SPACE or SPACE_TO_DEPTH."""
 
     def convert(b: OperatorBuilder) -> None:
         b.finish(code, [b.input(0), b.int32(b.options(kind).BlockSize())])
@@ -39,12 +39,12 @@ def space_to_batch(b: OperatorBuilder) -> None:
 
 
 def batch_to_space(b: OperatorBuilder) -> None:
-    """BATCH_TO_SPACE_ND of images; a SLICE takes the crops away."""
+    """BATCH_TO_SPACE_ND of images, followed by a SLICE for crops."""
     crops = b.integers(2, "crops")
     if not any(crops):
         b.finish(OperationType.BATCH_TO_SPACE_ND, [b.input(0), b.input(1)])
         return
-    images = b.step(OperationType.BATCH_TO_SPACE_ND, [b.input(0), b.input(1)])
+    images = b.apply(OperationType.BATCH_TO_SPACE_ND, [b.input(0), b.input(1)])
     _, height, width, _ = b.ranked(images)
     if len(crops) != 4 or 0 in (height, width):
         raise b.unsupported(f"crops {crops} of images of {height} x {width}", "four crops, known sizes")

@@ -1,4 +1,4 @@
-"""Tensors joined along an axis, and taken apart."""
+"""Operators that join tensors along an axis, or split them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def concatenation(b: OperatorBuilder) -> None:
 
 
 def pack(b: OperatorBuilder) -> None:
-    """PACK: along a new axis."""
+    """PACK along a new axis."""
     given = b.tflite_shape(0)
     axis = b.axis(b.options(PackOptions).Axis(), len(given) + 1)
     if given:
@@ -26,7 +26,7 @@ def pack(b: OperatorBuilder) -> None:
 
 
 def unpack(b: OperatorBuilder) -> None:
-    """SPLIT into slices of length 1, each then without the axis."""
+    """SPLIT into slices of length 1, from which a RESHAPE removes the axis."""
     given = b.shape(0)
     axis = b.axis(b.options(UnpackOptions).Axis(), len(given))
     count = len(b.operator.outputs)
@@ -45,13 +45,13 @@ def split(b: OperatorBuilder) -> None:
 
 
 def split_v(b: OperatorBuilder) -> None:
-    """SPLIT where the parts are equal, otherwise a SLICE for each."""
+    """SPLIT if the parts are equal, otherwise a SLICE for each part."""
     tensor, sizes_input, axis_input = range(3)
     given = b.shape(tensor)
     axis = b.axis(b.integer(axis_input, "axis"), len(given))
     sizes = _completed(b.integers(sizes_input, "sizes"), given[axis])
     if len(sizes) != len(b.operator.outputs):
-        raise b.unsupported(f"{len(sizes)} sizes and {len(b.operator.outputs)} outputs", "as many")
+        raise b.unsupported(f"{len(sizes)} sizes and {len(b.operator.outputs)} outputs", "equal numbers")
     if len(set(sizes)) == 1:
         b.add(OperationType.SPLIT, [b.input(tensor), b.int32(axis), b.int32(len(sizes))], b.results())
         return
@@ -64,7 +64,7 @@ def split_v(b: OperatorBuilder) -> None:
 
 
 def _completed(sizes: list[int], length: int) -> list[int]:
-    """Sizes of which one may be -1: what the others leave."""
+    """Replace a size of -1 by what the other sizes leave."""
     if -1 not in sizes:
         return sizes
     rest = length - sum(size for size in sizes if size != -1)

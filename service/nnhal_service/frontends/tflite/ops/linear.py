@@ -10,7 +10,8 @@ from nnhal.types import OperandType, OperationType
 from nnhal.types.layout import Dimensions
 from nnhal_service.frontends.tflite.builder import OperatorBuilder
 from nnhal_service.frontends.tflite.ops._broadcast import common_shape, repeated
-from nnhal_service.frontends.tflite.ops._weights import Weights, bias_of, weights_of
+from nnhal_service.frontends.tflite.ops._weights import bias_of, weights_of
+from nnhal_service.frontends.weights import WeightsOperand
 
 INPUT = 0
 WEIGHTS = 1
@@ -20,7 +21,7 @@ _RANKS = (2, 3, 4)
 
 
 def fully_connected(b: OperatorBuilder) -> None:
-    """FULLY_CONNECTED gives [batch, units]; where the input's axes are to be kept, a RESHAPE follows."""
+    """FULLY_CONNECTED, which gives [batch, units], followed by a RESHAPE if the input's axes are to be kept."""
     options = b.options(FullyConnectedOptions)
     if options.WeightsFormat() != FullyConnectedOptionsWeightsFormat.DEFAULT:
         raise b.unsupported(f"weights of format {options.WeightsFormat()}", "DEFAULT")
@@ -39,11 +40,11 @@ def fully_connected(b: OperatorBuilder) -> None:
     if len(wanted) == 2:
         b.finish(OperationType.FULLY_CONNECTED, inputs)
     else:
-        b.finish_reshape(b.step(OperationType.FULLY_CONNECTED, inputs, like=b.result()), wanted)
+        b.finish_reshape(b.apply(OperationType.FULLY_CONNECTED, inputs, like=b.result()), wanted)
 
 
 def batch_matmul(b: OperatorBuilder) -> None:
-    """BATCH_MATMUL, whose batches must be equal: they are repeated where TFLite does that."""
+    """BATCH_MATMUL, whose batches must be equal: they are repeated if TFLite broadcasts them."""
     options = b.options(BatchMatMulOptions)
     operands = [b.input(i) if b.is_quantized(b.input(1 - i)) else b.reals(i) for i in (0, 1)]
     shapes = [b.ranked(operand) for operand in operands]
@@ -57,7 +58,7 @@ def batch_matmul(b: OperatorBuilder) -> None:
 
 
 def _weights_shape(b: OperatorBuilder) -> tuple[int, int]:
-    """[units, size], both known."""
+    """Return the shape of the weights, [units, size]. Raises UnsupportedNode unless both are known."""
     shape = b.source(WEIGHTS).initial_shape if b.constant(WEIGHTS) is not None else b.shape(WEIGHTS)
     if len(shape) != 2 or 0 in shape:
         raise b.unsupported(f"weights of shape {list(shape)}", "[units, size]")
@@ -65,7 +66,7 @@ def _weights_shape(b: OperatorBuilder) -> tuple[int, int]:
 
 
 def _convolve(b: OperatorBuilder, pixels: Dimensions, activation: int, wanted: Dimensions) -> None:
-    """FULLY_CONNECTED has one scale for all weights; a convolution over images of one pixel has one for each unit."""
+    """Finish with a convolution over images of one pixel: FULLY_CONNECTED does not take a scale for each unit."""
     values, channels = b.required(WEIGHTS, "weights"), b.channels(WEIGHTS)
     kernel = b.add_constant(
         OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL,
@@ -73,7 +74,7 @@ def _convolve(b: OperatorBuilder, pixels: Dimensions, activation: int, wanted: D
         channels=channels,
         name=b.source(WEIGHTS).name,
     )
-    bias = bias_of(b, INPUT, BIAS, Weights(kernel, channels.scales), len(values))
+    bias = bias_of(b, INPUT, BIAS, WeightsOperand(kernel, channels.scales), len(values))
     window = [b.int32(_VALID), b.int32(1), b.int32(1), activation]
     inputs = [b.reshape(b.input(INPUT), pixels), kernel, bias, *window]
-    b.finish_reshape(b.step(OperationType.CONV_2D, inputs, like=b.result()), wanted)
+    b.finish_reshape(b.apply(OperationType.CONV_2D, inputs, like=b.result()), wanted)

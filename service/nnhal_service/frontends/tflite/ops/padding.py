@@ -16,7 +16,7 @@ def pad(b: OperatorBuilder) -> None:
 
 
 def pad_v2(b: OperatorBuilder) -> None:
-    """PAD_V2 with a constant: a scalar, which for quantised tensors is the stored number."""
+    """PAD_V2 with a constant scalar, which for quantised tensors is the quantised value."""
     values = b.required(2, "value")
     if values.size != 1:
         raise b.unsupported(f"a value of {values.size} elements", "one")

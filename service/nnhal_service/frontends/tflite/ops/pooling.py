@@ -11,7 +11,7 @@ from nnhal_service.frontends.tflite.ops.convolution import padding_scheme
 
 
 def pooling(code: OperationType) -> Converter:
-    """The converter of a pooling."""
+    """Convert a pooling."""
 
     def convert(b: OperatorBuilder) -> None:
         options = b.options(Pool2DOptions)

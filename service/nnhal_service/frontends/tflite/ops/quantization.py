@@ -11,18 +11,18 @@ from nnhal_service.frontends.tflite.ops._broadcast import common_shape
 
 
 def quantize(b: OperatorBuilder) -> None:
-    """QUANTIZE of floats. A change of scale is an ADD of zero, one of type goes by way of floats."""
+    """QUANTIZE of floats. A change of scale is an ADD of zero, a change of type a DEQUANTIZE and QUANTIZE."""
     source = b.input(0)
     if not b.is_quantized(source):
         b.finish(OperationType.QUANTIZE, [source])
     elif b.operand(source).type == b.operand(b.result()).type:
         b.finish(OperationType.ADD, b.with_zero(source))
     else:
-        b.finish(OperationType.QUANTIZE, [b.step(OperationType.DEQUANTIZE, [source], like=FLOAT)])
+        b.finish(OperationType.QUANTIZE, [b.apply(OperationType.DEQUANTIZE, [source], like=FLOAT)])
 
 
 def dequantize(b: OperatorBuilder) -> None:
-    """DEQUANTIZE; nothing for a constant. Half floats, as weights are kept in, are only cast."""
+    """DEQUANTIZE, CAST for half floats, or no operation for a constant."""
     values = b.real_constant(0)
     if values is not None:
         b.fold(values.astype(np.float32))
@@ -33,7 +33,7 @@ def dequantize(b: OperatorBuilder) -> None:
 
 
 def cast(b: OperatorBuilder) -> None:
-    """CAST of numbers. Booleans choose between 1 and 0; what is not 0 is true."""
+    """CAST of numbers, SELECT of 1 or 0 for booleans, and NOT_EQUAL to 0 for a boolean result."""
     source, result = b.operand(b.input(0)), b.operand(b.result())
     from_bool, to_bool = (operand.type == OperandType.TENSOR_BOOL8 for operand in (source, result))
     if from_bool and not to_bool:
@@ -46,5 +46,5 @@ def cast(b: OperatorBuilder) -> None:
 
 
 def _stored(b: OperatorBuilder, like: Operand, shape: Dimensions, number: int) -> int:
-    """A constant of the type and scale of an operand, with that very number stored in it."""
+    """Add a constant of the type and scale of an operand, with ``number`` as its stored value."""
     return b.filled(OperandType(like.type), shape, number, scale=like.scale, zero_point=like.zero_point)

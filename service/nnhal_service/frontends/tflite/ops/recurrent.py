@@ -1,7 +1,7 @@
-"""LSTM, RNN and SVDF, and those over whole sequences.
+"""LSTM, RNN and SVDF, for one step and for whole sequences.
 
-TFLite keeps their state in variables. An operator that does one step has it as an input and an output of the model. One
-that does a whole sequence begins with zeros, as an interpreter does whose variables have been reset.
+TFLite keeps their state in variables. The state of an operator that does one step becomes an input and an output of the
+model. An operator that does a whole sequence begins with zeros, like an interpreter whose variables have been reset.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tflite import (
 
 from nnhal.types import OperationType
 from nnhal_service.frontends.tflite.builder import OperatorBuilder
-from nnhal_service.frontends.tflite.ops._options import Cell
+from nnhal_service.frontends.tflite.ops._options import LstmCellOptions
 
 _CELL_ACTIVATIONS = {
     ActivationFunctionType.NONE: 0,
@@ -29,7 +29,7 @@ _CELL_ACTIVATIONS = {
     ActivationFunctionType.TANH: 4,
 }
 _CELL = range(18)
-"""Input, weights and biases of an LSTM."""
+"""The positions of input, weights and biases of an LSTM."""
 
 
 def lstm(b: OperatorBuilder) -> None:
@@ -109,13 +109,13 @@ def svdf(b: OperatorBuilder) -> None:
 
 
 def _given(b: OperatorBuilder, index: int) -> int:
-    """An input, quantised weights as floats, or what says that it is left out."""
+    """Return an input, with quantised weights as floats, or an operand for one that is left out."""
     if index == 0:
         return b.input(0)
     return b.reals(index) if b.has(index) else b.absent(b.operand(b.input(0)).type)
 
 
-def _cell_parameters(b: OperatorBuilder, options: Cell) -> list[int]:
+def _cell_parameters(b: OperatorBuilder, options: LstmCellOptions) -> list[int]:
     code = options.FusedActivationFunction()
     if code not in _CELL_ACTIVATIONS:
         raise b.unsupported(f"activation {code}", "NONE, RELU, RELU6, TANH")

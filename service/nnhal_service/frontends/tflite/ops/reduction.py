@@ -1,4 +1,4 @@
-"""Values along axes reduced to one."""
+"""Reductions along axes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nnhal_service.frontends.tflite.ops._definition import Converter
 
 
 def mean(b: OperatorBuilder) -> None:
-    """MEAN; in floats where the result has another scale."""
+    """MEAN, in floats if the result has another scale."""
     keep = b.int32(b.options(ReducerOptions).KeepDims())
     if b.same_scale(b.input(0), b.result()):
         b.finish(OperationType.MEAN, [b.input(0), b.input(1), keep])
@@ -19,7 +19,7 @@ def mean(b: OperatorBuilder) -> None:
 
 
 def reduction(code: OperationType, in_reals: bool = False) -> Converter:
-    """A reduction, in floats where the HAL has no other or the result has another scale."""
+    """Convert a reduction, in floats if the HAL has no other form or the result has another scale."""
 
     def convert(b: OperatorBuilder) -> None:
         keep = b.boolean(b.options(ReducerOptions).KeepDims())
@@ -32,7 +32,7 @@ def reduction(code: OperationType, in_reals: bool = False) -> Converter:
 
 
 def arg_extremum(code: OperationType) -> Converter:
-    """ARGMAX or ARGMIN. An index that TFLite has as int64 is int32."""
+    """Convert ARGMAX or ARGMIN. The indices are int32, also for int64 in TFLite."""
 
     def convert(b: OperatorBuilder) -> None:
         b.finish(code, [b.input(0), b.int32(b.integer(1, "axis"))])

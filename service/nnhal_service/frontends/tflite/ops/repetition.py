@@ -1,4 +1,4 @@
-"""Tensors filled, tiled, reversed and sorted."""
+"""Operators that fill, repeat, reverse or sort tensors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def tile(b: OperatorBuilder) -> None:
 
 
 def broadcast_to(b: OperatorBuilder) -> None:
-    """TILE by as much as the shape asks for."""
+    """TILE to a constant shape."""
     operand = b.input(0)
     shape = common_shape(b, b.ranked(operand), tuple(b.integers(1, "shape")))
     b.finish(*repetition(b, operand, shape))
@@ -34,16 +34,16 @@ def fill(b: OperatorBuilder) -> None:
 
 
 def reverse(b: OperatorBuilder) -> None:
-    """REVERSE along one axis after another."""
+    """A REVERSE for each axis."""
     tensor, rank = b.input(0), len(b.shape(0))
     axes = sorted({b.axis(axis, rank) for axis in b.integers(1, "axes")})
     if not axes:
         raise b.unsupported("no axes", "one or more")
     for axis in axes[1:]:
-        tensor = b.step(OperationType.REVERSE, [tensor, b.vector([axis])])
+        tensor = b.apply(OperationType.REVERSE, [tensor, b.vector([axis])])
     b.finish(OperationType.REVERSE, [tensor, b.vector(axes[:1])])
 
 
 def top_k(b: OperatorBuilder) -> None:
-    """TOPK_V2: values and indices. Of equal values TFLite has the lower index first, the HAL need not."""
+    """TOPK_V2: values and indices. TFLite orders equal values by index; the HAL leaves their order undefined."""
     b.add(OperationType.TOPK_V2, [b.input(0), b.int32(b.integer(1, "k"))], b.results())

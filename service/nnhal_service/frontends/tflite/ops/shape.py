@@ -1,4 +1,4 @@
-"""What changes a tensor's shape or the order of its axes, and what asks for the shape."""
+"""Operators that change a tensor's shape or the order of its axes, or return its shape."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nnhal_service.frontends.tflite.builder import OperatorBuilder
 
 
 def reshape(b: OperatorBuilder) -> None:
-    """RESHAPE to the shape of the second input, where old files have an option."""
+    """RESHAPE to the shape in the second input, or in an option in old files."""
     if b.has(1) and b.constant(1) is None:
         b.finish(OperationType.RESHAPE, [b.input(0), b.input(1)])
     else:
@@ -18,7 +18,7 @@ def reshape(b: OperatorBuilder) -> None:
 
 
 def squeeze(b: OperatorBuilder) -> None:
-    """RESHAPE to what is left without the given axes, or without all of length 1."""
+    """RESHAPE without the given axes, or without all axes of length 1."""
     given = b.shape(0)
     axes = {b.axis(axis, len(given)) for axis in b.operator.vector}
     axes = axes or {axis for axis, length in enumerate(given) if length == 1}
@@ -26,7 +26,7 @@ def squeeze(b: OperatorBuilder) -> None:
 
 
 def expand_dims(b: OperatorBuilder) -> None:
-    """RESHAPE with one axis more."""
+    """RESHAPE with an additional axis."""
     given = b.tflite_shape(0)
     axis = b.axis(b.integer(1, "axis"), len(given) + 1)
     b.finish_reshape(b.input(0), (*given[:axis], 1, *given[axis:]))
@@ -38,13 +38,13 @@ def transpose(b: OperatorBuilder) -> None:
 
 
 def shape(b: OperatorBuilder) -> None:
-    """The lengths of the axes, which must be known before execution."""
+    """Give the shape of the input, which must be known before execution."""
     given = b.tflite_shape(0)
     if 0 in given:
-        raise b.unsupported("the input's shape is not known before execution", "known shapes")
+        raise b.unsupported("the input's shape is unknown before execution", "known shapes")
     b.fold(np.array(given, b.element_type()))
 
 
 def rank(b: OperatorBuilder) -> None:
-    """How many axes there are. The HAL's RANK gives a scalar operand, which no tensor of TFLite's is."""
+    """Give the rank of the input. The HAL's RANK is of no use: its result is a scalar operand, and not a tensor."""
     b.fold(np.array(len(b.tflite_shape(0)), b.element_type()))

@@ -1,4 +1,4 @@
-"""Parts of a tensor: SLICE, STRIDED_SLICE, GATHER and lookups."""
+"""SLICE, STRIDED_SLICE, GATHER and lookups."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nnhal_service.frontends.tflite.builder import OperatorBuilder
 from nnhal_service.frontends.tflite.ops._strides import AxisSlices, SliceSpec, written_out
 
 _BOUNDS = (1, 2, 3)
-"""Begins, ends and strides."""
+"""The inputs with begins, ends and strides."""
 _LSH_TYPES = {LSHProjectionType.SPARSE: 3, LSHProjectionType.DENSE: 2}
 
 
@@ -19,7 +19,7 @@ def slice_(b: OperatorBuilder) -> None:
 
 
 def strided_slice(b: OperatorBuilder) -> None:
-    """STRIDED_SLICE; a RESHAPE follows where there are new axes. For int32, SLICE and RESHAPE."""
+    """STRIDED_SLICE, followed by a RESHAPE for new axes; SLICE and RESHAPE for int32."""
     options = b.options(StridedSliceOptions)
     if any(b.constant(index) is None for index in _BOUNDS):
         _slice_at_run_time(b, options)
@@ -31,13 +31,13 @@ def strided_slice(b: OperatorBuilder) -> None:
         b.finish(OperationType.STRIDED_SLICE, [tensor, *_inputs(b, slices, slices.shrink_mask)])
         return
     else:
-        part = b.step(OperationType.STRIDED_SLICE, [tensor, *_inputs(b, slices, 0)])
+        part = b.apply(OperationType.STRIDED_SLICE, [tensor, *_inputs(b, slices, 0)])
     lengths = b.ranked(part)
     b.finish_reshape(part, [1 if axis is None else lengths[axis] for axis in slices.result])
 
 
 def slices_of(b: OperatorBuilder, rank: int) -> AxisSlices:
-    """What a STRIDED_SLICE with constant bounds takes of each axis."""
+    """Return the slices of each axis of a STRIDED_SLICE with constant bounds."""
     options = b.options(StridedSliceOptions)
     begins, ends, strides = (b.integers(index, "bounds") for index in _BOUNDS)
     if options.Offset():
@@ -68,12 +68,12 @@ def _slice_at_run_time(b: OperatorBuilder, options: StridedSliceOptions) -> None
 
 
 def _plain_slice(b: OperatorBuilder, slices: AxisSlices) -> int:
-    """The slice of a type that STRIDED_SLICE does not take."""
+    """Add a SLICE of a tensor of integers, which STRIDED_SLICE does not take."""
     if 0 in b.shape(0) or set(slices.strides) != {1}:
         raise b.unsupported("a strided slice of integers", "stride 1 and known shapes")
     taken = slices.ranges(b.shape(0))
     begins, sizes = [part.start for part in taken], [len(part) for part in taken]
-    return b.step(OperationType.SLICE, [b.input(0), b.vector(begins), b.vector(sizes)])
+    return b.apply(OperationType.SLICE, [b.input(0), b.vector(begins), b.vector(sizes)])
 
 
 def _inputs(b: OperatorBuilder, slices: AxisSlices, shrink_mask: int) -> list[int]:
@@ -82,7 +82,7 @@ def _inputs(b: OperatorBuilder, slices: AxisSlices, shrink_mask: int) -> list[in
 
 
 def gather(b: OperatorBuilder) -> None:
-    """GATHER. An index that is a scalar takes the axis away."""
+    """GATHER; a scalar index removes its axis."""
     options = b.options(GatherOptions)
     if options.BatchDims():
         raise b.unsupported(f"{options.BatchDims()} batch axes", "0")
@@ -92,22 +92,22 @@ def gather(b: OperatorBuilder) -> None:
     if b.tflite_shape(1):
         b.finish(OperationType.GATHER, inputs)
     else:
-        b.finish_reshape(b.step(OperationType.GATHER, inputs), given[:axis] + given[axis + 1 :])
+        b.finish_reshape(b.apply(OperationType.GATHER, inputs), given[:axis] + given[axis + 1 :])
 
 
 def embedding_lookup(b: OperatorBuilder) -> None:
-    """EMBEDDING_LOOKUP. Quantised values that are looked up as floats are dequantised."""
+    """EMBEDDING_LOOKUP. Quantised values are dequantised if the result has floats."""
     values = b.input(1) if b.is_quantized(b.result()) else b.reals(1)
     b.finish(OperationType.EMBEDDING_LOOKUP, [b.input(0), values])
 
 
 def hashtable_lookup(b: OperatorBuilder) -> None:
-    """HASHTABLE_LOOKUP: lookups, keys and values; the results and which of them are hits."""
+    """HASHTABLE_LOOKUP: from lookups, keys and values to the results and the hits."""
     b.add(OperationType.HASHTABLE_LOOKUP, b.inputs(), b.results())
 
 
 def lsh_projection(b: OperatorBuilder) -> None:
-    """LSH_PROJECTION. TFLite's sparse type tells the hash functions apart, as the HAL's newer one does."""
+    """LSH_PROJECTION. TFLite's SPARSE is the HAL's newer sparse type, which adds an offset for each hash function."""
     code = b.options(LSHProjectionOptions).Type()
     if code not in _LSH_TYPES:
         raise b.unsupported(f"projection type {code}", "SPARSE, DENSE")

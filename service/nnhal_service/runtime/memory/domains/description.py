@@ -9,7 +9,7 @@ from nnhal.errors import invalid_argument
 from nnhal.extensions import size_in_bytes, split_code
 from nnhal.types import Operand, OperandType
 from nnhal.types.layout import Dimensions, combine, describe, fully_specified, is_extension, is_scalar
-from nnhal_service.partition import IfStep, LogicalStep, SourceOperand, Step, WhileStep
+from nnhal_service.partition import CompoundStep, IfStep, SourceOperand, Step, WhileStep
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 
 
@@ -145,7 +145,7 @@ class StepRole:
     index: int
 
 
-def step_roles(steps: Sequence[LogicalStep]) -> Mapping[SourceOperand, frozenset[StepRole]]:
+def step_roles(steps: Sequence[CompoundStep]) -> Mapping[SourceOperand, frozenset[StepRole]]:
     """The roles of every operand that has any, main being scope 0."""
     roles: dict[SourceOperand, frozenset[StepRole]] = {}
 

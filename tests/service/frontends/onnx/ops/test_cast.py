@@ -51,7 +51,7 @@ def test_fractions_are_dropped() -> None:
 @pytest.mark.parametrize(
     ("given", "wanted", "reason"),
     [
-        (np.int32, np.uint8, "int32 to uint8, where the HAL saturates"),
+        (np.int32, np.uint8, "int32 to uint8, for which the HAL saturates"),
         (np.float32, np.float64, "float32 to float64; supported"),
     ],
 )
@@ -60,7 +60,7 @@ def test_other_types_are_refused(given: Any, wanted: Any, reason: str) -> None:
         import_onnx(cast(given, wanted), extension=False)
 
 
-def test_truths_along_an_open_axis_are_refused() -> None:
+def test_truths_along_an_unknown_dimension_are_refused() -> None:
     with pytest.raises(UnsupportedNode, match="bool to float32 on axes of unknown length"):
         import_onnx(cast(np.bool_, np.float32, ("N",)), extension=False)
 

@@ -78,18 +78,18 @@ def test_where_of_truths_is_logic() -> None:
     imported = import_onnx(model, extension=False)
     assert operations(imported) == ["LOGICAL_AND", "LOGICAL_NOT", "LOGICAL_AND", "LOGICAL_OR"]
     first, second = np.array([True, False]), np.array([True])
-    (result,) = by_cpu_ref(imported, {"c": MASK, "a": first, "b": second})  # ONNX Runtime has it not
+    (result,) = by_cpu_ref(imported, {"c": MASK, "a": first, "b": second})  # ONNX Runtime has no such kernel
     np.testing.assert_array_equal(result, np.where(MASK, first, second))
 
 
-def test_where_along_an_open_axis_is_refused() -> None:
+def test_where_along_an_unknown_dimension_is_refused() -> None:
     model = onnx_model(
         [make_node("Where", ["c", "a", "b"], ["y"])],
         {"c": ["N", 3], "a": ["N", 3], "b": [3]},
         ["y"],
         element_types={"c": np.bool_},
     )
-    with pytest.raises(UnsupportedNode, match="lengths are open; supported: fixed shapes"):
+    with pytest.raises(UnsupportedNode, match="lengths are unknown; supported: fixed shapes"):
         import_onnx(model, extension=False)
     values = {"c": random(2, 3) > 0, "a": random(2, 3), "b": random(3)}
     check(model, values, shapes={"c": (2, 3), "a": (2, 3)})

@@ -79,7 +79,7 @@ def test_half_precision_stays() -> None:
     check(model, {"x": IMAGE["x"].astype(half)}, tolerance=2e-2)
 
 
-def test_same_padding_of_open_axes_is_refused() -> None:
+def test_same_padding_of_unknown_dimensions_is_refused() -> None:
     node = make_node("Conv", ["x", "w"], ["y"], "first", auto_pad="SAME_LOWER")
     model = onnx_model([node], {"x": ["N", 4, "H", "W"]}, ["y"], {"w": WEIGHTS})
     with pytest.raises(UnsupportedNode, match="auto_pad SAME_LOWER on an axis of unknown length"):

@@ -34,7 +34,7 @@ def test_windows_agree_with_onnxruntime(attributes: dict[str, Any]) -> None:
     assert operations(check(model, IMAGE)) == ["TRANSPOSE_CONV_2D"]
 
 
-def test_an_open_batch_and_no_bias() -> None:
+def test_a_batch_of_unknown_size_and_no_bias() -> None:
     node = make_node("ConvTranspose", ["x", "w"], ["y"], strides=[2, 2])
     model = onnx_model([node], {"x": ["N", 4, 5, 7]}, ["y"], {"w": WEIGHTS})
     assert operations(check(model, IMAGE)) == ["TRANSPOSE_CONV_2D"]

@@ -38,7 +38,7 @@ def test_words_that_are_looked_up_may_be_counted_from_the_end(element_type: type
     assert operations(check(model, values)) == ["LESS", "ADD", "SELECT", "GATHER"]
 
 
-def test_an_open_axis_is_refused_unless_indices_count_from_its_begin() -> None:
+def test_an_unknown_dimension_is_refused_unless_indices_count_from_its_begin() -> None:
     node = make_node("Gather", ["x", "i"], ["y"])
     assert operations(check(onnx_model([node], {"x": ["N", 5]}, ["y"], {"i": np.array([0, 2])}), X)) == ["GATHER"]
     with pytest.raises(UnsupportedNode, match="axis of unknown length"):

@@ -33,7 +33,9 @@ def test_instance_normalization(shape: list[Any], expected: list[str]) -> None:
 def test_group_normalization() -> None:
     node = make_node("GroupNormalization", ["x", "s", "b"], ["y"], num_groups=3)
     model = onnx_model([node], {"x": ["N", 6, 3, 4]}, ["y"], CONSTANTS, 21)
-    model.graph.output[0].CopyFrom(make_tensor_value_info("y", TensorProto.FLOAT, ["N", 6, 3, 4]))  # is not inferred
+    model.graph.output[0].CopyFrom(
+        make_tensor_value_info("y", TensorProto.FLOAT, ["N", 6, 3, 4])
+    )  # ONNX does not infer it
     expected = ["RESHAPE", "INSTANCE_NORMALIZATION", "RESHAPE", "MUL", "ADD"]
     assert operations(check(model, X, tolerance=5e-5)) == expected
 

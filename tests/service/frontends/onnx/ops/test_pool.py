@@ -49,7 +49,7 @@ def test_indices_of_maxima_are_refused() -> None:
         import_onnx(onnx_model([node], OPEN_BATCH, ["y", "i"]), extension=False)
 
 
-def test_global_average_of_open_images() -> None:
+def test_global_average_of_images_of_unknown_size() -> None:
     nodes = [make_node("GlobalAveragePool", ["x"], ["m"]), make_node("Flatten", ["m"], ["y"])]
     model = onnx_model(nodes, {"x": ["N", 4, "H", "W"]}, ["y"])
     assert operations(check(model, IMAGE)) == ["MEAN", "RESHAPE"]

@@ -50,7 +50,7 @@ def test_doubling_is_one_operation(transformation: str, rounding: str) -> None:
     assert operations(check(model, X)) == ["RESIZE_NEAREST_NEIGHBOR"]
 
 
-def test_factors_decide_where_they_give_no_whole_sizes() -> None:
+def test_factors_decide_if_they_give_no_whole_sizes() -> None:
     scales = [1, 1, 1.4, 0.7]
     model = resized(None, scales, coordinate_transformation_mode="asymmetric", nearest_mode="floor")
     check(model, X)

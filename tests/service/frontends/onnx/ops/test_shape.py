@@ -1,4 +1,4 @@
-"""Operators that move values against ONNX Runtime."""
+"""Operators that move values, against ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_shapes_become_reshape(op_type: str, opset: int, attributes: dict[str, A
     assert operations(check(model, {"x": random(*shape)})) == ["RESHAPE"]
 
 
-def test_an_open_batch_stays_open() -> None:
+def test_a_batch_of_unknown_size_stays_unknown() -> None:
     model = onnx_model([make_node("Flatten", ["x"], ["y"])], {"x": ["N", 4, 3]}, ["y"])
     imported = check(model, {"x": random(2, 4, 3)})
     assert imported.inputs[0].shape == (0, 4, 3)
@@ -44,11 +44,11 @@ def test_an_open_batch_stays_open() -> None:
     assert imported.model.main.operands[imported.outputs[0].operand].dimensions == (0, 12)
 
 
-def test_more_than_one_open_axis_is_refused_with_a_way_out() -> None:
+def test_more_than_one_unknown_dimension_is_refused_with_a_way_out() -> None:
     model = onnx_model(
         [make_node("Unsqueeze", ["x", "a"], ["y"], "up")], {"x": ["N", "L"]}, ["y"], {"a": np.array([0])}
     )
-    with pytest.raises(UnsupportedNode, match=r"more than one open axis.*fixed shapes"):
+    with pytest.raises(UnsupportedNode, match=r"more than one unknown dimension.*fixed shapes"):
         import_onnx(model, extension=False)
     check(model, {"x": random(2, 3)}, shapes={"x": (2, 3)})
 

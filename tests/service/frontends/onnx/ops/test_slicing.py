@@ -46,12 +46,12 @@ def test_slices_of_old_opsets_have_attributes() -> None:
     assert operations(check(onnx_model([node], {"x": [4, 5, 6]}, ["y"], opset=9), X)) == ["SLICE"]
 
 
-def test_an_open_batch_stays_whole() -> None:
+def test_a_batch_of_unknown_size_stays_whole() -> None:
     assert operations(check(sliced(["N", 5, 6], {"starts": [1], "ends": [4], "axes": [1]}), X)) == ["SLICE"]
 
 
 @pytest.mark.parametrize(("begin", "end"), [(-2, FAR), (1, -1), (0, 2)])
-def test_open_axes_are_cut_from_either_end(begin: int, end: int) -> None:
+def test_unknown_dimensions_are_cut_from_either_end(begin: int, end: int) -> None:
     assert operations(check(sliced([4, "L", 6], {"starts": [begin], "ends": [end], "axes": [1]}), X)) == [
         "STRIDED_SLICE"
     ]

@@ -1,4 +1,4 @@
-"""Activations that are operators of their own."""
+"""Activations as operators of their own."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ X = random(*SHAPE)
 
 
 def branch(file: TfliteFile, addend: int | None) -> int:
-    """A subgraph that adds a constant to what it is given, or gives it as it is."""
+    """A subgraph that returns its input, or its input plus a constant."""
     x = file.input("x", floats(*SHAPE))
     if addend is None:
         return file.subgraph(x)
@@ -90,7 +90,7 @@ def test_subgraphs_that_do_not_fit_are_refused() -> None:
     file = TfliteFile()
     x = file.input("x", floats(3))
     other = file.subgraph(*file.operator("RELU", [x], {"y": floats(3)}))
-    with pytest.raises(InvalidModel, match="do not fit where they are used"):
+    with pytest.raises(InvalidModel, match="do not fit their uses"):
         import_tflite(file.build(*choice(file, other, other)))
 
 

@@ -94,7 +94,7 @@ def test_the_scale_of_a_bias_is_that_of_the_products_whatever_the_file_says() ->
 
 
 def test_quantised_weights_of_floats_are_dequantised() -> None:
-    # LiteRT quantises the image as it goes, so it is the less exact one.
+    # LiteRT quantises the image at run time, so its result is the less exact one.
     node = one("CONV_2D", [floats(1, 5, 6, 3), WEIGHTS, random(4)], floats(1, 5, 6, 4), conv())
     assert node.check(tolerance=0.1) == ["CONV_2D"]
 

@@ -1,4 +1,4 @@
-"""Images resized, and pixels moved between space, depth and batch."""
+"""Resizing of images, and exchanges between space, depth and batch."""
 
 from __future__ import annotations
 

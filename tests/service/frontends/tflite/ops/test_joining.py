@@ -1,4 +1,4 @@
-"""Tensors joined along an axis, and taken apart."""
+"""Operators that join tensors along an axis, or split them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_tensors_are_joined(inputs: Any, output: Spec, axis: int) -> None:
 
 
 def test_an_activation_follows_what_is_joined() -> None:
-    # LiteRT's kernels take none, though the schema has it.
+    # LiteRT's kernels take no activation, though the schema has one.
     options = {"Axis": 0, "FusedActivationFunction": ActivationFunctionType.RELU}
     node = one("CONCATENATION", [floats(1, 3), floats(1, 3)], floats(2, 3), ("ConcatenationOptions", options))
     imported = import_tflite(node.file())

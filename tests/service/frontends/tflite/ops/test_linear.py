@@ -64,7 +64,7 @@ def test_weights_of_four_bits_are_widened() -> None:
 
 
 def test_quantised_weights_of_floats_are_dequantised() -> None:
-    # LiteRT quantises the rows as it goes.
+    # LiteRT quantises the rows at run time.
     assert one("FULLY_CONNECTED", [floats(2, 12), PER_TENSOR, random(5)], floats(2, 5), fully()).check(0.2) == [
         "FULLY_CONNECTED"
     ]

@@ -1,4 +1,4 @@
-"""SOFTMAX, LOG_SOFTMAX and the normalisations."""
+"""SOFTMAX, LOG_SOFTMAX and normalisations."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_l2_normalisation_is_along_the_last_axis() -> None:
 
 
 def test_local_response_normalisation_has_its_parameters() -> None:
-    # The reference kernel leaves the last channel of the window out, the optimised one does not.
+    # The reference kernel leaves out the last channel of the window; the optimised one does not.
     options = ("LocalResponseNormalizationOptions", {"Radius": 2, "Bias": 1.0, "Alpha": 0.5, "Beta": 0.75})
     node = one("LOCAL_RESPONSE_NORMALIZATION", [floats(1, 2, 2, 8)], floats(1, 2, 2, 8), options)
     assert node.check(optimised=True) == ["LOCAL_RESPONSE_NORMALIZATION"]

@@ -1,4 +1,4 @@
-"""Tensors padded with constants and with themselves."""
+"""Padding with constants and with reflections."""
 
 from __future__ import annotations
 

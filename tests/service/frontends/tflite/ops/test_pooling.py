@@ -1,4 +1,4 @@
-"""The poolings keep TFLite's windows."""
+"""Poolings keep TFLite's windows."""
 
 from __future__ import annotations
 

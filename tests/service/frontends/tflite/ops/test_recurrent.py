@@ -1,4 +1,4 @@
-"""Recurrent operators, those for one step and those over sequences."""
+"""Recurrent operators for one step and for whole sequences."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RELU = {"FusedActivationFunction": ActivationFunctionType.RELU}
 
 
 def small(*shape: int) -> Any:
-    """Weights that let values neither vanish nor grow."""
+    """Weights with which values neither vanish nor grow."""
     return random(*shape, low=-0.5, high=0.5)
 
 
@@ -30,7 +30,7 @@ def state(*shape: int) -> Variable:
 
 
 def cell(coupled: bool = False, peephole: bool = False, projected: bool = False) -> list[Given]:
-    """The weights and biases of an LSTM. Coupled gates have none of the input gate."""
+    """The weights and biases of an LSTM. Coupled gates have none for the input gate."""
     size = PROJECTED if projected else UNITS
 
     def gates(wanted: bool, *shape: int, names: str = "ifco") -> list[Given]:
@@ -88,7 +88,7 @@ def test_an_lstm_over_a_sequence(form: dict[str, bool], time_major: bool) -> Non
 
 @pytest.mark.parametrize("merge", [False, True])
 def test_an_lstm_in_both_directions(merge: bool) -> None:
-    # In a larger batch LiteRT merges what it has not written.
+    # In a larger batch LiteRT merges outputs that it has not written.
     states = [state(1, UNITS)] * 4
     inputs = [floats(1, STEPS, SIZE), *cell(), *cell(peephole=True), *states, *[None] * 9]
     outputs = [floats(1, STEPS, 2 * UNITS)] if merge else [floats(1, STEPS, UNITS)] * 2

@@ -1,4 +1,4 @@
-"""Values along axes reduced to one."""
+"""Reductions along axes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_quantised_values_of_one_scale_are_reduced(code: str, kind: Any) -> None
 
 @pytest.mark.parametrize(("code", "expected"), [("MEAN", "MEAN"), ("SUM", "REDUCE_SUM")])
 def test_another_scale_is_reached_in_floats(code: str, expected: str) -> None:
-    # LiteRT's reference kernel for quantised sums gives other numbers than its optimised one, which are not sums.
+    # LiteRT's reference kernel for quantised sums is wrong, so the optimised one is used.
     node = one(code, [int8(1, 7, 7, 8), numbers([1, 2])], int8(1, 8, scale=0.7, zero_point=-5))
     assert node.check(optimised=True) == [name.format(expected) for name in IN_FLOATS]
 

@@ -1,4 +1,4 @@
-"""Tensors filled, tiled, reversed and sorted."""
+"""Operators that fill, repeat, reverse or sort tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changes a tensor's shape, and what asks for it."""
+"""Operators that change a tensor's shape or return it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of a tensor."""
+"""SLICE, STRIDED_SLICE, GATHER and lookups."""
 
 from __future__ import annotations
 

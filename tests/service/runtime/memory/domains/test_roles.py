@@ -9,8 +9,8 @@ from nnhal.types import Model, Operand, OperandType, OperationType
 from nnhal.validation import validate_model
 from nnhal_service.partition import (
     Candidate,
+    CompoundPlan,
     IfStep,
-    LogicalPlan,
     SourceOperand,
     WhileStep,
     interpret,
@@ -33,13 +33,13 @@ def everything(model: Model) -> dict[int, Collection[int]]:
     return {number: range(len(g.operations)) for number, g in enumerate((model.main, *model.referenced))}
 
 
-def plan(model: Model, *candidates: Candidate) -> LogicalPlan:
+def plan(model: Model, *candidates: Candidate) -> CompoundPlan:
     cpu = taking("cpu_ref", model, everything(model), ratio=1.0)
     dimensions = [[operand.dimensions for operand in graph.operands] for graph in (model.main, *model.referenced)]
     return interpret(model, [()] * len(model.main.operations), [*candidates, cpu], dimensions)
 
 
-def roles(planned: LogicalPlan, operand: SourceOperand) -> set[str]:
+def roles(planned: CompoundPlan, operand: SourceOperand) -> set[str]:
     """As the contract writes them: device, and in or out."""
     found = step_roles(planned.steps).get(operand, frozenset())
     return {f"{planned.executable[role.step].device} {'out' if role.is_output else 'in'}" for role in found}

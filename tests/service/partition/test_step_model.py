@@ -25,11 +25,11 @@ from nnhal.types import (
 from nnhal.validation import validate_model
 from nnhal_devices.cpu_ref.interpreter import Interpreter
 from nnhal_devices.driver import Control
-from nnhal_service.partition import Plan, Step, StepError, split
+from nnhal_service.partition import Plan, Step, StepError
 from tests.support.additions import ELEMENTS, addition_model, addition_of_constant
 from tests.support.models import Recipe
 from tests.support.mutations import with_main, with_operand
-from tests.support.planning import graph_of
+from tests.support.planning import graph_of, split
 
 F32 = OperandType.TENSOR_FLOAT32
 INPUT, OUTPUT = OperandLifeTime.SUBGRAPH_INPUT, OperandLifeTime.SUBGRAPH_OUTPUT
@@ -48,7 +48,7 @@ def run(model: Model, inputs: Sequence[Array]) -> list[Array]:
 
 
 def run_plan(model: Model, plan: Plan, inputs: Sequence[Array]) -> list[Array]:
-    """Step by step, each with nothing but the values that it says it needs."""
+    """Run a plan step by step, each with only the values among its inputs."""
     values = dict(zip(model.main.input_indexes, inputs, strict=True))
     for step in plan.steps:
         results = run(step.model, [values[operand] for operand in step.inputs])
@@ -85,7 +85,7 @@ def cases(draw: st.DrawFn) -> Case:
     devices = draw(st.lists(st.sampled_from("abc"), min_size=len(written), max_size=len(written)))
     try:
         split_as_is(model, devices)
-    except StepError:  # what has no inputs or no outputs is no step
+    except StepError:  # a step needs inputs and outputs
         reject()
     return Case(model, tuple(devices))
 
@@ -292,7 +292,7 @@ def test_what_reads_constants_only_is_no_step_of_its_own() -> None:
 
 
 @pytest.mark.contract("PT-18")
-def test_what_nobody_reads_is_no_step_of_its_own() -> None:
+def test_what_nothing_reads_is_no_step_of_its_own() -> None:
     recipe = Recipe()
     a = recipe.input(F32, (2,))
     recipe.operation(OperationType.RELU, [a], Operand(F32, (2,)))

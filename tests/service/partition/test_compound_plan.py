@@ -10,9 +10,9 @@ from nnhal.types.layout import Dimensions
 from nnhal.validation import validate_model
 from nnhal_service.partition import (
     Candidate,
+    CompoundPlan,
     GotoStep,
     IfStep,
-    LogicalPlan,
     Pin,
     PlacementError,
     SourceOperand,
@@ -21,12 +21,12 @@ from nnhal_service.partition import (
     WhileStep,
     interpret,
 )
-from nnhal_service.partition.logical_plan import MAX_STEPS
+from nnhal_service.partition.compound_plan import MAX_STEPS
 from tests.support.planning import device
 from tests.support.subgraphs import B8, I32, Program, branches, counting_loop
 
 
-def plan(model: Model, candidates: Sequence[Candidate], pins: Sequence[Pin] = ()) -> LogicalPlan:
+def plan(model: Model, candidates: Sequence[Candidate], pins: Sequence[Pin] = ()) -> CompoundPlan:
     dimensions: list[list[Dimensions]] = [
         [operand.dimensions for operand in graph.operands] for graph in (model.main, *model.referenced)
     ]
@@ -34,7 +34,7 @@ def plan(model: Model, candidates: Sequence[Candidate], pins: Sequence[Pin] = ()
 
 
 def taking(name: str, model: Model, *types: OperationType, ratio: float = 0.5) -> Candidate:
-    """A device that takes operations of these types, wherever they are."""
+    """A device that takes operations of these types in all subgraphs."""
     refusals, *referenced = (
         {number: "no" for number, operation in enumerate(graph.operations) if operation.type not in types}
         for graph in (model.main, *model.referenced)
@@ -55,7 +55,7 @@ def test_an_if_on_the_cpu_is_walked_and_its_branches_are_partitioned() -> None:
     walked = plan(model, [taking("npu", model, ADD), cpu(model)])
     assert walked.layout() == ["IF", "npu", "GOTO", "npu"]
     assert walked.scopes == (0, 1, 2)
-    assert walked.flat() is None
+    assert walked.has_control_flow
     decision, then, leave, otherwise = walked.steps
     assert isinstance(decision, IfStep)
     (single, double) = model.referenced
@@ -90,9 +90,9 @@ def test_a_while_on_the_cpu_is_walked_and_its_condition_and_body_are_partitioned
 @pytest.mark.contract("PT-22")
 @pytest.mark.parametrize("model", [branches(), counting_loop()])
 def test_control_flow_that_a_device_takes_with_all_that_is_inside_goes_there_as_it_is(model: Model) -> None:
-    flat = plan(model, [taking("npu", model, *OperationType), cpu(model)]).flat()
-    assert flat is not None
-    assert [(step.device, step.model) for step in flat.steps] == [("npu", model)]
+    planned = plan(model, [taking("npu", model, *OperationType), cpu(model)])
+    assert not planned.has_control_flow
+    assert [(step.device, step.model) for step in planned.executable] == [("npu", model)]
 
 
 @pytest.mark.contract("PT-23")
@@ -100,7 +100,7 @@ def test_control_flow_that_a_device_takes_with_all_that_is_inside_goes_there_as_
 @pytest.mark.parametrize("otherwise", [(1,), (0,)])
 @pytest.mark.parametrize("inner", [(1,), (0,)])
 @pytest.mark.parametrize("result", [(1,), (0,)])
-def test_an_if_is_for_the_cpu_as_it_is_where_any_of_its_operands_is_of_unknown_size(
+def test_an_if_is_for_the_cpu_as_it_is_if_any_of_its_operands_is_of_unknown_size(
     then: Dimensions, otherwise: Dimensions, inner: Dimensions, result: Dimensions
 ) -> None:
     model = branches(then, otherwise, inner, result)
@@ -114,7 +114,7 @@ def test_an_if_is_for_the_cpu_as_it_is_where_any_of_its_operands_is_of_unknown_s
 @pytest.mark.parametrize("condition_input", [(1,), (0,)])
 @pytest.mark.parametrize("body_input", [(1,), (0,)])
 @pytest.mark.parametrize("body", [(1,), (0,), ()])
-def test_a_while_is_for_the_cpu_as_it_is_where_any_of_its_operands_is_of_unknown_size(
+def test_a_while_is_for_the_cpu_as_it_is_if_any_of_its_operands_is_of_unknown_size(
     start: Dimensions, condition_input: Dimensions, body_input: Dimensions, body: Dimensions
 ) -> None:
     model = counting_loop(start, condition_input, body_input, body)
@@ -198,7 +198,7 @@ def test_walking_needs_to_know_what_devices_say_of_subgraphs() -> None:
 
 
 def test_models_whose_plan_would_have_no_end_are_refused() -> None:
-    """Each of 20 subgraphs takes the next one twice."""
+    """Each of 20 subgraphs refers to the next one twice."""
     program = Program()
     graphs = [program.graph() for _ in range(20)]
     for number, graph in enumerate(graphs):

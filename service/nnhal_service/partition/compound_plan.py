@@ -1,8 +1,8 @@
-"""A plan in which the runtime walks control flow itself: NNAPI's rule for IF and WHILE that best stay on the CPU.
+"""Make a plan in which the framework walks control flow: NNAPI's rule for IF and WHILE that are best on the CPU.
 
 IF is ``IF, then-steps…, GOTO end, else-steps…``, WHILE is ``WHILE, condition-steps…, GOTO WHILE, body-steps…, GOTO
-WHILE``. Each walk of a subgraph is a scope of its own, so that an operand is known by scope and index however often a
-subgraph is referred to.
+WHILE``. Each reference to a subgraph gets a scope of its own, so that scope and index identify an operand even if a
+subgraph is referred to several times.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from nnhal_service.partition.control_flow import (
 )
 from nnhal_service.partition.grow import dependencies, grow
 from nnhal_service.partition.plan import (
+    CompoundPlan,
+    CompoundStep,
     GotoStep,
     IfStep,
-    LogicalPlan,
-    LogicalStep,
     SourceOperand,
     WhileStep,
 )
@@ -34,7 +34,7 @@ from nnhal_service.partition.step_model import StepError, StepMaker, whole
 from nnhal_service.partition.support import CPU, pinned_devices, require_pins
 
 MAX_STEPS = 10_000
-"""A few subgraphs that refer to each other twice make a plan without end."""
+"""A limit, since the steps grow exponentially if each of many subgraphs refers to the next one twice."""
 
 
 def interpret(
@@ -46,11 +46,11 @@ def interpret(
     *,
     cpu: str = CPU,
     preference: ExecutionPreference = ExecutionPreference.FAST_SINGLE_ANSWER,
-) -> LogicalPlan:
-    """The plan by NNAPI's rule. ``dimensions`` are those of the operands of each subgraph, main first.
+) -> CompoundPlan:
+    """Return the plan by NNAPI's rule. ``dimensions`` are those of the operands of each subgraph, main first.
 
-    Candidates need their refusals for the referenced subgraphs. A pin by name is for main only; control flow that is
-    pinned is not walked. Raises PlacementError where an operation has no device, StepError where a step cannot be made.
+    Candidates need their refusals for the referenced subgraphs. A pin by name applies to main only; pinned control flow
+    is not walked. Raises PlacementError if no device takes an operation, StepError if a step cannot be made.
     """
     require_pins(model, names, candidates, pins)
     return _Interpretation(model, candidates, dimensions, pins, cpu, preference).plan(names)
@@ -74,17 +74,17 @@ class _Interpretation:
         self._preference = preference
         self._order = [candidate.name for candidate in candidates]
         self._interpreter = len(candidates)
-        self._steps: list[LogicalStep] = []
+        self._steps: list[CompoundStep] = []
         self._scopes: list[int] = []
 
-    def plan(self, names: Sequence[Sequence[str]]) -> LogicalPlan:
-        """Of the whole model."""
+    def plan(self, names: Sequence[Sequence[str]]) -> CompoundPlan:
+        """Return the plan of the whole model."""
         queues = self._queues(self._model, names, self._candidates)
         if len(set(queues)) == 1 and queues[0] != self._interpreter:
-            return LogicalPlan((whole(self._model, self._order[queues[0]]),), (0,))
+            return CompoundPlan((whole(self._model, self._order[queues[0]]),), (0,))
         self._scopes.append(0)
         self._grow(self._model, queues, 0)
-        return LogicalPlan(tuple(self._steps), tuple(self._scopes))
+        return CompoundPlan(tuple(self._steps), tuple(self._scopes))
 
     def _queues(self, model: Model, names: Sequence[Sequence[str]], candidates: Sequence[Candidate]) -> list[int]:
         devices = best_devices(model, names, candidates, self._pins, self._cpu, self._preference)
@@ -109,14 +109,14 @@ class _Interpretation:
                 walk = self._if if model.main.operations[number].type == OperationType.IF else self._while
                 walk(model, number, scope)
 
-    def _add(self, step: LogicalStep) -> int:
+    def _add(self, step: CompoundStep) -> int:
         if len(self._steps) == MAX_STEPS:
             raise StepError(f"control flow takes more than {MAX_STEPS} steps")
         self._steps.append(step)
         return len(self._steps) - 1
 
     def _inside(self, referenced: int) -> int:
-        """Add the steps of a walk of a subgraph; its scope."""
+        """Add the steps of a referenced subgraph, and return their scope."""
         self._scopes.append(referenced + 1)
         scope = len(self._scopes) - 1
         model = as_main(self._model, referenced)
@@ -171,14 +171,14 @@ class _Interpretation:
         )
 
     def _outside(self, operation: Operation, scope: int) -> tuple[tuple[SourceOperand, ...], tuple[SourceOperand, ...]]:
-        """What control flow hands in, and what it gets back."""
+        """Return the values that control flow passes to its subgraphs, and those that take the results."""
         return (
             tuple(SourceOperand(scope, operand) for operand in arguments_of(operation)),
             tuple(SourceOperand(scope, operand) for operand in operation.outputs),
         )
 
     def _border(self, scope: int) -> tuple[tuple[SourceOperand, ...], tuple[SourceOperand, ...]]:
-        """The inputs and outputs of a scope."""
+        """Return the inputs and outputs of a scope."""
         graph = self._model.referenced[self._scopes[scope] - 1]
         return (
             tuple(SourceOperand(scope, operand) for operand in graph.input_indexes),
