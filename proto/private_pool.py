@@ -1,8 +1,8 @@
-"""Makes what protoc made of proto/inference modules of nnhal.inference, with a descriptor pool of their own.
+"""Turns protoc's output for proto/inference into modules of nnhal.inference with a descriptor pool of their own.
 
-protoc derives the name of a module from the path of its .proto, which here is the protocol's and not the Python
-package's, and has every module register its descriptors in protobuf's default pool; see nnhal/inference/pool.py for why
-these do not. Usage: private_pool.py FOLDER, which has the generated modules.
+protoc derives a module's name from the path of its .proto, which here follows the protocol and not the Python package,
+and it makes every module register its descriptors in protobuf's default pool; nnhal/inference/pool.py says why these
+modules must not. Usage: private_pool.py FOLDER, where FOLDER holds the generated modules.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _OWN_POOL_IMPORT = "from nnhal.inference.pool import POOL as _POOL\n"
 
 
 def adapt(module: Path) -> None:
-    """Rewrite one module in place. Raises ValueError where it is not what this was written for."""
+    """Rewrite one module in place. Raises ValueError if its content is unexpected."""
     text = re.sub(r"^from inference import ", "from nnhal.inference import ", module.read_text(), flags=re.MULTILINE)
     if module.suffix == ".py":
         if (text.count(_DEFAULT_POOL), text.count(_POOL_IMPORT)) != (1, 1):

@@ -11,4 +11,4 @@ Array = NDArray[Any]
 """An array of any element type."""
 
 Bytes = NDArray[np.uint8]
-"""Memory, byte by byte."""
+"""Memory as an array of bytes."""

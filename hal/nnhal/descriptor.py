@@ -9,7 +9,7 @@ import os
 class Descriptor:
     """A file descriptor that is closed with the last reference to this object, or by ``close``.
 
-    Compared and hashed by identity: two descriptors of one file are two things that must each be closed.
+    Compared and hashed by identity, since two descriptors of one file must both be closed.
     """
 
     __slots__ = ("__weakref__", "_fd")
@@ -18,22 +18,22 @@ class Descriptor:
         self._fd = fd
 
     def fileno(self) -> int:
-        """The number. Raises ValueError once closed."""
+        """Return the number. Raises ValueError once closed."""
         if self._fd < 0:
             raise ValueError("the descriptor is closed")
         return self._fd
 
     def duplicate(self) -> Descriptor:
-        """Another descriptor of the same open file."""
+        """Return another descriptor of the same open file."""
         return Descriptor(os.dup(self.fileno()))
 
     def detach(self) -> int:
-        """Give up ownership and return the number."""
+        """Hand ownership to the caller and return the number."""
         fd, self._fd = self.fileno(), -1
         return fd
 
     def close(self) -> None:
-        """Close it; harmless when repeated."""
+        """Close it. Further calls have no effect."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)

@@ -1,4 +1,4 @@
-"""Where a process of nnhal is reached: a directory with a gRPC socket and a link socket."""
+"""The address of a process of nnhal: a directory with a gRPC socket and a link socket."""
 
 from __future__ import annotations
 
@@ -6,33 +6,33 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _MAX_PATH_BYTES = 107
-"""What sockaddr_un has room for, without the terminating zero."""
+"""The longest path that fits sockaddr_un, without the terminating zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One process's directory. ``service`` is what the gRPC socket is called: device or framework."""
+    """One process's directory. ``service``, device or framework, is the gRPC socket's name."""
 
     directory: Path
     service: str = "device"
 
     @property
     def rpc(self) -> Path:
-        """The gRPC socket."""
+        """The path of the gRPC socket."""
         return self.directory / f"{self.service}.sock"
 
     @property
     def link(self) -> Path:
-        """The link socket."""
+        """The path of the link socket."""
         return self.directory / "link.sock"
 
     @property
     def address(self) -> str:
-        """The gRPC socket as gRPC writes it."""
+        """The address of the gRPC socket, as gRPC writes it."""
         return f"unix:{self.rpc}"
 
     def create(self) -> None:
-        """Make the directory, for this user only. Raises OSError, or ValueError where its name is too long."""
+        """Make the directory, for this user only. Raises OSError, or ValueError if its path is too long."""
         length = len(str(self.rpc).encode())
         if length > _MAX_PATH_BYTES:
             raise ValueError(f"{self.rpc} has {length} bytes, a socket's path may have {_MAX_PATH_BYTES}")

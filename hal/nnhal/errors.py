@@ -14,11 +14,11 @@ from nnhal.types.enums import ErrorStatus
 
 
 class NnhalError(Exception):
-    """The root of all of them."""
+    """The base class of nnhal's errors."""
 
 
 class HalError(NnhalError):
-    """An ErrorStatus other than NONE. The message says what was got, what was expected and where."""
+    """A device's answer: an ErrorStatus other than NONE. The message says what was got, what was expected and where."""
 
     def __init__(self, status: ErrorStatus, message: str) -> None:
         super().__init__(message)
@@ -30,7 +30,7 @@ class HalError(NnhalError):
 
 
 class TransportError(NnhalError):
-    """A failure between the processes; nothing that a device said."""
+    """A failure between the processes, and not a device's answer."""
 
 
 class DeadObjectError(TransportError):

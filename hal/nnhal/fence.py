@@ -1,7 +1,7 @@
-"""Sync fences: descriptors that say once when something has ended, to any process that holds one.
+"""Sync fences: descriptors that signal the end of something, once, to every process that holds one.
 
 A fence is the read end of a socket pair. It has signalled when its status byte can be peeked, and is in error at the
-end of the stream without one: whoever dies fails every fence that it owed, with no further protocol.
+end of the stream without one: a process that dies fails every fence that it owed, with no further protocol.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LONGEST_POLL_MS = (1 << 31) - 1
 
 
 class FenceState(Enum):
-    """What is known of a fence."""
+    """The state of a fence."""
 
     PENDING = "pending"
     SIGNALLED = "signalled"
@@ -33,63 +33,63 @@ class FenceState(Enum):
 
 
 class FenceError(NnhalError):
-    """A fence went into error: what it stands for failed, was given up, or died with its process."""
+    """A fence is in error: what it stands for failed, was cancelled, or died with its process."""
 
 
 class Fence:
-    """The end of a fence that waits. May be waited for any number of times, in any number of processes."""
+    """The waiting end of a fence. Any number of processes may wait for it, any number of times."""
 
     __slots__ = ("descriptor",)
 
     def __init__(self, descriptor: Descriptor) -> None:
-        """Raises ValueError where the descriptor is closed or is no socket."""
+        """Take over ``descriptor``. Raises ValueError if it is closed or not a socket."""
         if not stat.S_ISSOCK(os.fstat(descriptor.fileno()).st_mode):
-            raise ValueError("a fence that is no socket")
+            raise ValueError("a fence that is not a socket")
         self.descriptor = descriptor
 
     def fileno(self) -> int:
-        """The number of its descriptor."""
+        """Return the number of its descriptor."""
         return self.descriptor.fileno()
 
     @property
     def state(self) -> FenceState:
-        """What it says at this moment."""
+        """Its state at this moment."""
         try:
             seen = self._peek()
         except BlockingIOError:
             return FenceState.PENDING
-        except OSError:  # a socket that nobody can ever write to
+        except OSError:  # a socket that was never connected
             return FenceState.ERROR
         return FenceState.SIGNALLED if seen else FenceState.ERROR
 
     def wait(self, timeout: float | None = None) -> None:
-        """Wait until it has signalled, ``timeout`` seconds at most. Raises FenceError or TimeoutError."""
+        """Wait until it has signalled, for at most ``timeout`` seconds. Raises FenceError or TimeoutError."""
         wait_for_all([self], NO_DEADLINE if timeout is None else _now_ns() + int(timeout * 1e9))
 
-    def give_up(self) -> None:
-        """Put it into error for all who wait for it, in any process, unless it has signalled.
+    def cancel(self) -> None:
+        """Put it into error for every process that waits for it, unless it has signalled.
 
-        What it stands for goes on: nothing begins that waits for it. Harmless when repeated.
+        What it stands for continues, but nothing that waits for it begins. Further calls have no effect.
         """
         view = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, self.descriptor.fileno())
         try:
-            with contextlib.suppress(OSError):  # it is in error already
+            with contextlib.suppress(OSError):  # the fence is in error already
                 view.shutdown(socket.SHUT_RD)
         finally:
             view.detach()
 
     def wait_for_end(self) -> None:
-        """Wait until it has signalled, or whoever owes the signal has failed; also where it has been given up."""
+        """Wait until the other end has signalled or failed, even if the fence has been cancelled."""
         with contextlib.suppress(FenceError):
             self.wait()
         with contextlib.suppress(OSError):
             if not self._peek():
                 poll = select.poll()
-                poll.register(self.fileno(), 0)  # that the other end is closed is reported in any case
+                poll.register(self.fileno(), 0)  # poll reports the closing of the other end in any case
                 poll.poll()
 
     def _peek(self) -> bytes:
-        """The status, empty at the end of the stream. Raises OSError where there is neither."""
+        """Return the status byte, or nothing at the end of the stream. Raises OSError if there is neither."""
         view = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, self.descriptor.fileno())
         try:
             return view.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
@@ -98,7 +98,7 @@ class Fence:
 
 
 class Signal:
-    """The end of a fence that signals. Closing it, or dying, without a signal is the error."""
+    """The signalling end of a fence. If it is closed without a signal, or its process dies, the fence is in error."""
 
     __slots__ = ("_descriptor",)
 
@@ -106,28 +106,27 @@ class Signal:
         self._descriptor = descriptor
 
     def send(self) -> None:
-        """Signal. What was done before is seen by whoever waits."""
-        with contextlib.suppress(OSError, ValueError):  # nobody holds the fence any more, or it has failed already
+        """Signal. A process that has waited sees everything that was written before."""
+        with contextlib.suppress(OSError, ValueError):  # all copies of the fence are closed, or it has failed already
             os.write(self._descriptor.fileno(), _STATUS)
         self._descriptor.close()
 
     def fail(self) -> None:
-        """Put the fence into error; nothing after a signal."""
+        """Put the fence into error. Has no effect after a signal."""
         self._descriptor.close()
 
 
 def create_fence() -> tuple[Signal, Fence]:
-    """A pending fence, and what signals it. Raises OSError where there are no descriptors."""
+    """Create a pending fence and the end that signals it. Raises OSError if no descriptors are left."""
     signal, fence = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     return Signal(Descriptor(signal.detach())), Fence(Descriptor(fence.detach()))
 
 
 def wait_for_all(fences: Sequence[Fence], deadline_ns: int = NO_DEADLINE, cancelled: int | None = None) -> None:
-    """Wait until all of them have signalled.
+    """Wait until all fences have signalled.
 
     ``deadline_ns`` is an instant of the contract's clock. ``cancelled`` is a descriptor that becomes readable when
-    waiting is to end. Raises FenceError where a fence is in error or waiting was given up, TimeoutError at the
-    deadline.
+    waiting is to end. Raises FenceError if a fence is in error or waiting was cancelled, TimeoutError at the deadline.
     """
     pending = {}
     for number, fence in enumerate(fences):
@@ -146,7 +145,7 @@ def wait_for_all(fences: Sequence[Fence], deadline_ns: int = NO_DEADLINE, cancel
             raise TimeoutError(f"{len(pending)} of {len(fences)} fences had not signalled in time")
         for fd, _ in events:
             if fd == cancelled:
-                raise FenceError("waiting was given up")
+                raise FenceError("waiting was cancelled")
             if _require_no_error(fences[pending[fd]], pending[fd]) is FenceState.PENDING:
                 raise FenceError(f"fence {pending[fd]} does not behave like one")
             poll.unregister(fd)

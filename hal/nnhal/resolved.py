@@ -1,4 +1,4 @@
-"""A model together with the values of its constants, wherever they lie."""
+"""A model together with the values of its constants."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class ResolvedModel:
 
     @property
     def subgraphs(self) -> tuple[Subgraph, ...]:
-        """All subgraphs, main first."""
+        """All subgraphs, with main first."""
         return (self.model.main, *self.model.referenced)
 
     def context(
         self, subgraph: int, operation: int, dimensions: tuple[Dimensions, ...] | None = None
     ) -> OperationContext:
-        """One operation with what is known before execution: constants, and dimensions (the operands' own by default).
+        """Return an operation of the base set with what is known before execution.
 
-        Only for operations of the base set.
+        That is the constants, and ``dimensions``, by default those of the operands.
         """
         graph, constants = self.subgraphs[subgraph], self.constants[subgraph]
         node = graph.operations[operation]
@@ -50,7 +50,7 @@ class ResolvedModel:
 
 
 def describe_operation(operation: Operation, index: int, subgraph: int = 0) -> str:
-    """An operation in messages: ``operation 3 (SOFTMAX)``, with the subgraph where it is not main."""
+    """Name an operation for messages: ``operation 3 (SOFTMAX)``, with the subgraph if it is not main."""
     try:
         name = OperationType(operation.type).name
     except ValueError:
@@ -60,9 +60,9 @@ def describe_operation(operation: Operation, index: int, subgraph: int = 0) -> s
 
 
 def propagate_dimensions(resolved: ResolvedModel, subgraph: int = 0) -> tuple[Dimensions, ...]:
-    """The dimensions of all operands of a subgraph as far as they follow from inputs and constants.
+    """Return the dimensions of all operands of a subgraph as far as they follow from inputs and constants.
 
-    Raises HalError where operands contradict one another.
+    Raises HalError if operands contradict one another.
     """
     graph = resolved.subgraphs[subgraph]
     known = [operand.dimensions for operand in graph.operands]
@@ -85,9 +85,9 @@ def propagate_dimensions(resolved: ResolvedModel, subgraph: int = 0) -> tuple[Di
 
 
 def inline_constants(model: Model, pools: Mapping[int, Array] | None = None) -> tuple[dict[int, Array], ...]:
-    """The arrays of all constants. ``pools`` holds the bytes of the model's pools by index, where there are any.
+    """Return the arrays of all constants. ``pools`` holds the bytes of the model's pools by index.
 
-    The model must have been validated: ranges are not checked here.
+    The model must have been validated, since ranges are not checked here.
     """
     values = np.frombuffer(model.operand_values, np.uint8)
     pools = pools or {}
@@ -106,7 +106,7 @@ def inline_constants(model: Model, pools: Mapping[int, Array] | None = None) -> 
             return raw
         array = raw.view(element).reshape(operand.dimensions)
         if not array.flags.aligned:
-            array = array.copy()  # numpy reads what is not aligned slowly, and some kernels not at all
+            array = array.copy()  # numpy is slow with unaligned arrays, and some kernels do not accept them
         array.flags.writeable = False
         return array
 

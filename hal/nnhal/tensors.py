@@ -1,4 +1,4 @@
-"""The inputs and outputs of a model, as the user has them and as they lie in memory."""
+"""The inputs and outputs of a model, as values of the user and as bytes in memory."""
 
 from __future__ import annotations
 
@@ -16,48 +16,52 @@ from nnhal.types import DataLocation
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
 
 ALIGNMENT = 64
-"""Bytes; what the HAL recommends for arguments."""
+"""The alignment, in bytes, that the HAL recommends for arguments."""
 GUESS = 4096
-"""Bytes for an output of unknown size, at first."""
+"""The first guess, in bytes, for an output of unknown size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """An input or output of a model. Quantised ones: real = (value - zero_point) * scale.
-
-    ``type`` is the operand's, which may be one of an extension. ``element_type`` is the model's own, None for what is
-    no tensor of numbers (strings, sequences, optionals); ``stored`` is that in memory. A tensor of rank 0 has
-    dimensions [1] and is a ``scalar``.
-    """
+    """An input or output of a model. If it is quantised, real = (value - zero_point) * scale."""
 
     name: str
+    """The name in the model file."""
     type: int
+    """The operand's type, which may be one of an extension."""
     dimensions: Dimensions
+    """0 for an axis of unknown size; [1] for a tensor of rank 0."""
     byte_size: int
+    """Size in bytes, 0 if a dimension is unknown."""
     scale: float
+    """Quantisation scale, 0 if it is not quantised."""
     zero_point: int
+    """Quantisation zero point."""
     element_type: np.dtype[np.generic] | None
+    """The model's own element type; None if the value is not a tensor of numbers (strings, sequences, optionals)."""
     stored: np.dtype[np.generic]
+    """The type of an element in memory."""
     scalar: bool = False
+    """Whether the model's tensor has rank 0."""
 
     @property
     def is_open(self) -> bool:
-        """Whether its dimensions are not all known before a run."""
+        """Whether some of its dimensions are unknown before a run."""
         return self.byte_size == 0
 
     def bytes_of(self, dimensions: Dimensions) -> int:
-        """Its bytes in given dimensions."""
+        """Return its size in bytes for given dimensions."""
         return self.stored.itemsize * prod(dimensions)
 
     def view(self, pool: MappedPool, offset: int, dimensions: Dimensions) -> Array:
-        """What lies in a pool, in place."""
+        """Return an array over a pool's memory."""
         size = self.bytes_of(dimensions)
         return pool.view(offset, max(1, size))[:size].view(self.stored).reshape(dimensions)
 
     def array(self, value: Value) -> Array:
-        """A value as it lies in memory; the value's own memory where it lies so already.
+        """Convert a value to the form that it has in memory; without a copy if it has that form already.
 
-        Raises ValueError where it is not what the model takes.
+        Raises ValueError if the value is not what the model expects.
         """
         if self.element_type is None:
             return np.frombuffer(value_to_bytes(value), np.uint8)
@@ -72,7 +76,7 @@ class Tensor:
         return stored.reshape(1) if self.scalar else stored
 
     def value(self, view: Array) -> Value:
-        """A copy of what lies in memory, as the user has it."""
+        """Copy a value out of memory in the user's form."""
         if self.element_type is None:
             return value_from_bytes(view)
         copied = view.astype(self.element_type)
@@ -80,17 +84,17 @@ class Tensor:
 
 
 def stored_type(code: int, element_type: np.dtype[np.generic] | None) -> np.dtype[np.generic]:
-    """The type of an element in memory, by the operand's code: that of the HAL, else the model's own, else bytes."""
+    """Return an element's type in memory, by the operand's code: the HAL's, else the model's own, else bytes."""
     return ELEMENT_TYPES.get(code, np.dtype(np.uint8) if element_type is None else element_type)
 
 
 def mismatch(name: str, given: Array, element_type: object, shape: Sequence[int]) -> str:
-    """What is wrong with an input's array."""
+    """Describe an input's array that has the wrong type or shape."""
     return f"input {name!r} is {given.dtype} {list(given.shape)}, expected {element_type} {list(shape)}"
 
 
 def stored_inputs(tensors: Sequence[Tensor], inputs: Mapping[str, Value]) -> dict[str, Array]:
-    """All inputs as they lie in memory. Raises ValueError."""
+    """Convert all inputs to the form that they have in memory. Raises ValueError."""
     known = {tensor.name: tensor for tensor in tensors}
     if inputs.keys() != known.keys():
         raise ValueError(f"got inputs {sorted(inputs)}, expected {sorted(known)}")
@@ -98,7 +102,7 @@ def stored_inputs(tensors: Sequence[Tensor], inputs: Mapping[str, Value]) -> dic
 
 
 def lay_out(sizes: Mapping[str, int], alignment: int = ALIGNMENT) -> tuple[dict[str, DataLocation], int]:
-    """Where tensors lie in one pool, each aligned, and the pool's bytes."""
+    """Place tensors in one pool, each aligned. Return their locations and the pool's size in bytes."""
     locations: dict[str, DataLocation] = {}
     offset = 0
     for name, size in sizes.items():

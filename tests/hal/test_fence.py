@@ -16,7 +16,7 @@ from nnhal.descriptor import Descriptor
 from nnhal.fence import Fence, FenceError, FenceState, Signal, create_fence, wait_for_all
 
 FAR = 2**63 - 1
-"""A deadline of centuries."""
+"""A deadline centuries ahead."""
 WAITER = """
 import sys
 from nnhal.descriptor import Descriptor
@@ -46,13 +46,13 @@ def fences(count: int) -> tuple[list[Signal], list[Fence]]:
 
 
 def pair() -> tuple[socket.socket, Fence]:
-    """A pending fence, and the bare socket that signals it."""
+    """Make a pending fence and the bare socket that signals it."""
     ours, theirs = socket.socketpair()
     return ours, Fence(Descriptor(theirs.detach()))
 
 
 def program(text: str, descriptor: int) -> subprocess.Popen[bytes]:
-    """A Python process that inherits a descriptor and is told its number."""
+    """Run Python code in a process that inherits a descriptor and gets its number."""
     return subprocess.Popen(
         [sys.executable, "-c", text, str(descriptor)],
         stdin=subprocess.PIPE,
@@ -103,7 +103,7 @@ def forgotten() -> Fence:
 
 
 @pytest.mark.parametrize("make", [failed, forgotten])
-def test_a_fence_that_nobody_can_signal_any_more_is_in_error_for_ever(make: Callable[[], Fence]) -> None:
+def test_a_fence_that_can_no_longer_be_signalled_stays_in_error(make: Callable[[], Fence]) -> None:
     fence = make()
     for _ in range(3):
         assert fence.state is FenceState.ERROR
@@ -122,13 +122,13 @@ def test_what_was_said_of_a_fence_first_stands() -> None:
     assert (signalled.state, wrong.state) == (FenceState.SIGNALLED, FenceState.ERROR)
 
 
-def test_signalling_a_fence_that_nobody_holds_does_no_harm() -> None:
+def test_signalling_a_fence_without_holders_is_harmless() -> None:
     signal, fence = create_fence()
     fence.descriptor.close()
     signal.send()
 
 
-def test_waiting_takes_nothing_from_whoever_waits_too() -> None:
+def test_waiting_takes_nothing_from_other_waiters() -> None:
     signal, fence = create_fence()
     other = Fence(fence.descriptor.duplicate())
     before = len(list(Path("/proc/self/fd").iterdir()))
@@ -137,7 +137,7 @@ def test_waiting_takes_nothing_from_whoever_waits_too() -> None:
         waits = [pool.submit(waiter.wait) for waiter in (fence, other) * 50]
     assert [wait.exception() for wait in waits] == [None] * 100
     gc.collect()
-    assert len(list(Path("/proc/self/fd").iterdir())) < before  # what signalled it is closed
+    assert len(list(Path("/proc/self/fd").iterdir())) < before  # the end that signalled it is closed
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_one_fence_in_error_ends_waiting_though_others_are_pending(waiting: Wait
     with pytest.raises(FenceError, match="fence 1 is in error"):
         waiter.result()
     with pytest.raises(FenceError, match="fence 1 is in error"):
-        wait_for_all(waited, now_ns())  # the error says more than the deadline
+        wait_for_all(waited, now_ns())  # the error takes precedence over the deadline
     assert waited[2].state is FenceState.PENDING
 
 
@@ -218,58 +218,58 @@ def test_without_a_deadline_or_with_one_far_away_waiting_goes_on(waiting: Waitin
     waiter.result()
 
 
-def test_a_deadline_that_has_passed_matters_only_to_who_has_to_wait() -> None:
+def test_a_passed_deadline_matters_only_if_there_is_something_to_wait_for() -> None:
     signal, fence = create_fence()
     signal.send()
     wait_for_all([fence], 0)
 
 
-def test_waiting_is_given_up_when_it_is_cancelled(waiting: Waiting) -> None:
+def test_waiting_ends_when_it_is_cancelled(waiting: Waiting) -> None:
     signals, waited = fences(2)
     cancelled = os.eventfd(0)
     waiter = waiting(waited, FAR, cancelled)
     signals[0].send()
     assert not waiter.done()
     os.eventfd_write(cancelled, 1)
-    with pytest.raises(FenceError, match="waiting was given up"):
+    with pytest.raises(FenceError, match="waiting was cancelled"):
         waiter.result()
-    with pytest.raises(FenceError, match="waiting was given up"):
+    with pytest.raises(FenceError, match="waiting was cancelled"):
         wait_for_all(waited, FAR, cancelled)
     signals[1].send()
     wait_for_all(waited, FAR, cancelled)
     os.close(cancelled)
 
 
-def test_a_fence_that_is_given_up_is_in_error_in_every_process_that_holds_it() -> None:
+def test_a_cancelled_fence_is_in_error_in_every_process_that_holds_it() -> None:
     signal, fence = create_fence()
     with program(WAITER, fence.fileno()) as process:
         assert line(process) == "pending"
-        fence.give_up()
+        fence.cancel()
         assert line(process) == "error"
     signal.send()
-    fence.give_up()
+    fence.cancel()
     assert fence.state is FenceState.ERROR
     with pytest.raises(FenceError, match="fence 0 is in error"):
         fence.wait()
 
 
-def test_a_fence_that_has_signalled_cannot_be_given_up() -> None:
+def test_a_fence_that_has_signalled_cannot_be_cancelled() -> None:
     signal, fence = create_fence()
     signal.send()
-    fence.give_up()
+    fence.cancel()
     fence.wait()
     fence.wait_for_end()
     assert fence.state is FenceState.SIGNALLED
 
 
-@pytest.mark.parametrize("given_up", [False, True])
+@pytest.mark.parametrize("cancelled", [False, True])
 @pytest.mark.parametrize("end", [Signal.send, Signal.fail])
-def test_the_end_of_what_a_fence_stands_for_can_be_waited_for_whatever_it_says(
-    end: Callable[[Signal], None], given_up: bool
+def test_the_end_can_be_waited_for_whatever_the_state_of_the_fence(
+    end: Callable[[Signal], None], cancelled: bool
 ) -> None:
     signal, fence = create_fence()
-    if given_up:
-        fence.give_up()
+    if cancelled:
+        fence.cancel()
     with ThreadPoolExecutor() as pool:
         waiter = pool.submit(fence.wait_for_end)
         with pytest.raises(TimeoutError):
@@ -282,7 +282,7 @@ def test_giving_up_while_another_waits_for_the_end_does_not_end_it() -> None:
     signal, fence = create_fence()
     with ThreadPoolExecutor() as pool:
         waiter = pool.submit(fence.wait_for_end)
-        fence.give_up()
+        fence.cancel()
         with pytest.raises(TimeoutError):
             waiter.result(0.05)
         signal.fail()
@@ -300,8 +300,8 @@ def pipe() -> int:
 
 
 @pytest.mark.parametrize("make", [memory, pipe, lambda: os.eventfd(1), lambda: os.open("/dev/null", os.O_RDONLY)])
-def test_a_descriptor_that_is_no_socket_is_no_fence(make: Callable[[], int]) -> None:
-    with pytest.raises(ValueError, match="no socket"):
+def test_a_descriptor_that_is_not_a_socket_is_refused(make: Callable[[], int]) -> None:
+    with pytest.raises(ValueError, match="not a socket"):
         Fence(Descriptor(make()))
 
 
@@ -324,18 +324,18 @@ def test_a_socket_that_is_not_connected_is_a_fence_in_error(family: socket.Addre
         assert fence.state is FenceState.ERROR
         with pytest.raises(FenceError):
             fence.wait()
-        fence.give_up()
+        fence.cancel()
         fence.wait_for_end()
 
 
 def shut_datagrams() -> socket.socket:
-    """Wakes up whoever waits for it, and never has anything to read."""
+    """Make a socket that wakes its waiters but never has anything to read."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     connection.shutdown(socket.SHUT_RDWR)
     return connection
 
 
-def test_a_socket_that_only_wakes_up_who_waits_ends_the_waiting() -> None:
+def test_a_socket_that_only_wakes_its_waiters_ends_the_waiting() -> None:
     fence = Fence(Descriptor(shut_datagrams().detach()))
     assert fence.state is FenceState.PENDING
     with pytest.raises(FenceError, match="does not behave like one"):

@@ -30,9 +30,7 @@ def test_constants_have_the_type_and_dimensions_of_their_operands_and_are_read_o
 
 @pytest.mark.parametrize("start", [0, 1, 2, 3, 64])
 @pytest.mark.parametrize("offset", [0, 1, 4])
-def test_a_constant_in_a_pool_is_used_in_place_where_it_is_aligned_and_copied_where_not(
-    start: int, offset: int
-) -> None:
+def test_a_constant_in_a_pool_is_used_in_place_if_it_is_aligned_and_copied_otherwise(start: int, offset: int) -> None:
     """``start`` is where the pool begins in its file, ``offset`` where the constant begins in the pool."""
     values = np.arange(ELEMENTS, dtype=np.float32)
     memory = map_file(create_ashmem(start + offset + TENSOR_BYTES).descriptor, offset + TENSOR_BYTES, start)

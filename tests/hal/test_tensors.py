@@ -1,4 +1,4 @@
-"""What a user gives and gets, and what lies in memory."""
+"""Tensors as values of the user and as bytes in memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nnhal.types import OperandType
 
 
 def tensor_of(code: int, dimensions: tuple[int, ...], element_type: Any, scalar: bool = False) -> Tensor:
-    """A tensor ``x``."""
+    """Make a tensor ``x``."""
     element = None if element_type is None else np.dtype(element_type)
     stored = stored_type(code, element)
     return Tensor("x", code, dimensions, prod(dimensions) * stored.itemsize, 0.0, 0, element, stored, scalar)
@@ -59,7 +59,7 @@ def test_element_types_that_numpy_has_not_keep_their_bits() -> None:
     np.testing.assert_array_equal(tensor.value(tensor.array(value)), value)
 
 
-def test_what_lies_in_memory_as_it_is_given_is_not_copied() -> None:
+def test_a_value_that_has_the_form_in_memory_is_not_copied() -> None:
     given = np.ones((2, 3), np.float32)
     assert tensor_of(OperandType.TENSOR_FLOAT32, (2, 3), np.float32).array(given) is given
 

@@ -10,7 +10,7 @@ from nnhal.types import ErrorStatus, OperandType
 from nnhal.types.layout import ELEMENT_TYPES
 from nnhal.v1 import backend_pb2, model_pb2, types_pb2
 
-# The two that the wire leaves out: an activation is a value in memory, and 0 is on the wire because proto3 wants one.
+# The differences: the wire has no FusedActivation, which is a value in memory, and a 0 wherever proto3 requires one.
 NOT_ON_THE_WIRE = {types.FusedActivation}
 UNSPECIFIED = {"DEVICE_TYPE_UNSPECIFIED": 0, "NETWORK_EVENT_UNSPECIFIED": 0}
 
@@ -42,5 +42,5 @@ def test_every_operand_type_with_elements_has_a_layout() -> None:
 
 
 @pytest.mark.contract("RS-04")
-def test_an_error_status_that_nobody_knows_is_a_general_failure() -> None:
+def test_an_unknown_error_status_is_a_general_failure() -> None:
     assert ErrorStatus(99) is ErrorStatus(-1) is ErrorStatus.GENERAL_FAILURE

@@ -270,7 +270,7 @@ def test_one_link_too_many_is_refused_with_the_reason(served: Served) -> None:
             wire.LinkRequest(hello=wire.Hello(protocol_version=2)).SerializeToString(),
             "protocol version 2, expected 1",
         ),
-        (b"x" * (MAX_MESSAGE_BYTES + 1), "a message of more than 65536 bytes"),
+        (b"x" * (MAX_MESSAGE_BYTES + 1), "the message has more than 65536 bytes"),
     ],
 )
 def test_who_does_not_greet_properly_is_told_why_and_gets_no_session(served: Served, first: bytes, reason: str) -> None:

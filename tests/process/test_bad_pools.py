@@ -129,21 +129,23 @@ BAD_POOLS = {
     "a file as ashmem": Bad(lambda d: ashmem(a_file(d)), INVALID, NOT_SEALED),
     "a memfd that may shrink as ashmem": Bad(lambda d: ashmem(a_memfd(d)), INVALID, NOT_SEALED),
     "ashmem that is too small": Bad(
-        lambda _: ashmem(a_sealed_memfd(size=POOL_BYTES - 1)), INVALID, "takes 192 bytes, the file behind it has 191"
+        lambda _: ashmem(a_sealed_memfd(size=POOL_BYTES - 1)),
+        INVALID,
+        "needs 192 bytes, but the file behind it has 191",
     ),
     "ashmem of no bytes": Bad(lambda _: ashmem(a_sealed_memfd(), 0), INVALID, "ashmem of 0 bytes"),
     "ashmem of less than no bytes": Bad(lambda _: ashmem(a_sealed_memfd(), -1), INVALID, "ashmem of -1 bytes"),
     "ashmem of all bytes there are": Bad(lambda _: ashmem(a_sealed_memfd(), 2**63 - 1), INVALID, "the file behind it"),
     "ashmem that can only be written": Bad(lambda _: ashmem(a_sealed_memfd(os.O_WRONLY)), FAILURE, "cannot be mapped"),
-    "a pipe as a file": Bad(lambda d: file(a_pipe(d)), INVALID, "no regular file"),
-    "a socket as a file": Bad(lambda d: file(a_socket(d)), INVALID, "no regular file"),
-    "a directory as a file": Bad(lambda d: file(a_directory(d)), INVALID, "no regular file"),
-    "a device as a file": Bad(lambda d: file(a_device_file(d)), INVALID, "no regular file"),
+    "a pipe as a file": Bad(lambda d: file(a_pipe(d)), INVALID, "not a regular file"),
+    "a socket as a file": Bad(lambda d: file(a_socket(d)), INVALID, "not a regular file"),
+    "a directory as a file": Bad(lambda d: file(a_directory(d)), INVALID, "not a regular file"),
+    "a device as a file": Bad(lambda d: file(a_device_file(d)), INVALID, "not a regular file"),
     "a file that is too short": Bad(
-        lambda d: file(a_file(d, size=POOL_BYTES - 1)), INVALID, "takes 192 bytes, the file behind it has 191"
+        lambda d: file(a_file(d, size=POOL_BYTES - 1)), INVALID, "needs 192 bytes, but the file behind it has 191"
     ),
     "a file that ends before the pool": Bad(
-        lambda d: file(a_file(d), offset=1), INVALID, "takes 193 bytes, the file behind it has 192"
+        lambda d: file(a_file(d), offset=1), INVALID, "needs 193 bytes, but the file behind it has 192"
     ),
     "a file from before its start": Bad(lambda d: file(a_file(d), offset=-1), INVALID, "from byte -1"),
     "a file from beyond all bytes": Bad(lambda d: file(a_file(d), offset=2**63 - 1), INVALID, "the file behind it"),
@@ -160,10 +162,10 @@ BAD_POOLS = {
     "a buffer without memory": Bad(lambda _: buffer(()), INVALID, "0 descriptors"),
     "a buffer whose memory may shrink": Bad(lambda d: buffer((a_memfd(d),)), INVALID, "not sealed"),
     "a buffer whose memory is too small": Bad(
-        lambda _: buffer((a_sealed_memfd(size=POOL_BYTES - 1),)), INVALID, "has 191 bytes, its description takes 192"
+        lambda _: buffer((a_sealed_memfd(size=POOL_BYTES - 1),)), INVALID, "has 191 bytes, expected at least 192"
     ),
-    "a buffer of another allocator": Bad(lambda _: buffer(i0=7), INVALID, "not of nnhal's allocator"),
-    "a buffer of no format": Bad(lambda _: buffer(i5=99), INVALID, "format 0x63"),
+    "a buffer of another allocator": Bad(lambda _: buffer(i0=7), INVALID, "its handle has magic 0x7"),
+    "a buffer of no format": Bad(lambda _: buffer(i5=99), INVALID, "format is 0x63"),
     "a buffer of negative width": Bad(lambda _: buffer(i2=-192, i8=-192), INVALID, "-192 x 1 pixels"),
 }
 
@@ -214,7 +216,7 @@ def test_an_output_in_memory_that_can_only_be_read_is_a_failure(
         lambda: prepared.create_reusable_execution(request).execute(),
     ]
     for call in calls:
-        refusal(call, FAILURE, "cannot be mapped|cannot be written|is to be written")
+        refusal(call, FAILURE, "cannot be mapped|cannot be written|opened for writing")
     addition.check(lambda: burst.execute(addition.request, [0]), 1, 2)
 
 
@@ -252,7 +254,7 @@ def test_truncating_a_file_between_executions_is_an_error_and_no_more(
         addition.check(run, 1, 2)
     truncated(memory, size)
     for run in ways[:2]:
-        refusal(run, FAILURE, "a file pool was truncated")
+        refusal(run, FAILURE, "a file pool has been truncated")
     refusal(ways[2], INVALID, f"the file behind it has {size}")
     truncated(memory, POOL_BYTES)
     for run in ways:

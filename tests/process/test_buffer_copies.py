@@ -206,7 +206,9 @@ BAD_COPIES = {
     "of negative dimensions": Bad(lambda _: create_ashmem(FLOAT32.size), INVALID, "none below 0", (-1, 32, 32, 8)),
     "from ashmem that cannot be read": Bad(lambda _: unreadable(), FAILURE, "cannot be mapped"),
     "from a file that cannot be read": Bad(unreadable_file, FAILURE, "cannot be read"),
-    "from a truncated file": Bad(truncated_file, INVALID, "the source takes 32768 bytes, the file behind it has 32767"),
+    "from a truncated file": Bad(
+        truncated_file, INVALID, "the source needs 32768 bytes, but the file behind it has 32767"
+    ),
     "from an image": Bad(image, INVALID, "a source of 0 bytes"),
     "from memory of no bytes": Bad(lambda _: replace(create_ashmem(1), size=0), INVALID, "the source is ashmem of 0"),
 }
@@ -273,8 +275,8 @@ def test_a_file_that_may_only_be_read_is_a_source_and_no_destination(
     number = writable.descriptor.fileno()
     reader = Descriptor(os.open(f"/proc/self/fd/{number}", os.O_RDONLY | os.O_CLOEXEC))
     words = {
-        map_file(writable.descriptor, size, writable=False): "protection PROT_READ is to be written",
-        map_file(reader, size, writable=False): "protection PROT_READ is to be written",
+        map_file(writable.descriptor, size, writable=False): "protection PROT_READ cannot be opened for writing",
+        map_file(reader, size, writable=False): "protection PROT_READ cannot be opened for writing",
         map_file(reader, size): "cannot be mapped" if sealed else "cannot be written",
     }
     for file, said in words.items():

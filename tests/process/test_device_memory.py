@@ -379,7 +379,7 @@ def test_a_device_buffer_is_used_whole(any_device: RemoteDevice, doubler: Remote
     fill(buffer, 1)
     outer = RequestArgument(DataLocation(1, 0, FLOAT32.size))
     pools = (buffer.token, create_ashmem(FLOAT32.size))
-    words = "offset, length and padding must be 0"
+    words = "expected offset, length and padding 0"
     for numbers in ((1, 0, 0), (0, 1, 0), (0, FLOAT32.size, 0), (0, 0, 1)):
         inner = RequestArgument(DataLocation(0, *numbers))
         for request in (Request((inner,), (outer,), pools), Request((outer,), (inner,), pools)):

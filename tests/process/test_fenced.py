@@ -245,7 +245,7 @@ def test_what_is_no_fence_is_not_waited_for(session: WireDevice, target: Target,
     request, made = addition_in_ashmem().request, prepared_pb2.PreparedModelServiceExecuteFencedRequest
     no_socket = Fence(create_fence()[1].descriptor)
     no_socket.descriptor = Descriptor(os.memfd_create("test"))
-    refusal(lambda: launch(target, request, [no_socket]), INVALID, "no socket")
+    refusal(lambda: launch(target, request, [no_socket]), INVALID, "not a socket")
     with pytest.raises(ValueError, match="out of range"):
         made(wait_for_descriptor_ids=[-1])
     message = target.plain(request, PLAIN, NO_DEADLINE)

@@ -166,7 +166,7 @@ def test_a_launch_waits_for_as_many_fences_as_a_datagram_carries(
     starter, held = create_fence()
     fences = [Fence(held.descriptor.duplicate()) for _ in range(MAX_FENCES)]
     addition.fill(1, 2)
-    with pytest.raises(TransportError, match="17 descriptors with one message"):
+    with pytest.raises(TransportError, match="the message has 17 descriptors"):
         launcher.launch(execution, [*fences, held])
     fence = launcher.launch(execution, fences)
     assert fence is not None
@@ -186,7 +186,7 @@ def test_a_descriptor_that_is_no_socket_is_refused_and_closed(device: RemoteDevi
     for _ in range(5):
         strange = Fence(held.descriptor.duplicate())
         strange.descriptor = Descriptor(os.memfd_create("strange"))
-        refusal(lambda s=strange: relaunch_on_channel(target, execution, [held, s]), INVALID, "no socket")  # type: ignore[misc]
+        refusal(lambda s=strange: relaunch_on_channel(target, execution, [held, s]), INVALID, "not a socket")  # type: ignore[misc]
         ask = execution_pb2.LaunchCall(info=execution_pb2.LaunchInfo(execution=execution))
         target.launches.exchange(ask, [strange.descriptor])
     wait_until(lambda: resources_of(device.pid).within(resources), "what was sent is closed")

@@ -137,15 +137,15 @@ def test_an_invalid_model_is_notified_and_thrown(
 def test_a_model_with_a_cycle_is_invalid(wire: WireDevice, prepare: Prepare) -> None:
     model = additions_in_a_circle()
     message = device_pb2.GetSupportedOperationsRequest(model=wire.model(model))
-    refusal(lambda: wire.call(wire.device.GetSupportedOperations, message), INVALID, "nothing has written before")
-    assert_notified_and_thrown(prepare(wire, model, Arguments()), INVALID, "nothing has written before")
+    refusal(lambda: wire.call(wire.device.GetSupportedOperations, message), INVALID, "no earlier operation writes")
+    assert_notified_and_thrown(prepare(wire, model, Arguments()), INVALID, "no earlier operation writes")
 
 
 @pytest.mark.contract("PM-03")
 def test_a_model_whose_pool_is_not_what_it_says_is_invalid(wire: WireDevice, prepare: Prepare) -> None:
     weights = create_ashmem(64)
     model = addition_of_constant(replace(weights, size=65))
-    assert_notified_and_thrown(prepare(wire, model, Arguments()), INVALID, "takes 65 bytes")
+    assert_notified_and_thrown(prepare(wire, model, Arguments()), INVALID, "needs 65 bytes")
 
 
 @pytest.mark.contract("PM-03")

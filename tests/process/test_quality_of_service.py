@@ -307,7 +307,7 @@ def test_a_hint_that_is_no_priority_is_refused_and_that_of_another_extension_ign
     names = [ExtensionNameAndPrefix(name, hint.token >> 16) for name in (NAME, "com.example.execution")]
     ours, other = (ExecutionConfig(execution_hints=(hint,), extension_name_to_prefix=(name,)) for name in names)
     addition.check(lambda: run(target, addition.request, other, NO_DEADLINE), 1, 2)
-    refusal(lambda: run(target, addition.request, ours, NO_DEADLINE), INVALID, "the hint for the priority")
+    refusal(lambda: run(target, addition.request, ours, NO_DEADLINE), INVALID, "the priority hint")
 
 
 CANCELLED_OPERATIONS = 1500

@@ -132,9 +132,9 @@ def _gather(op: OperationContext) -> Support:
 
 
 def _mirror(op: OperationContext) -> Support:
-    mode = mirror_pad.Mode(op.integer(mirror_pad.Input.MODE))
-    if mode is not mirror_pad.Mode.REFLECT:
-        return Unsupported("KERNEL", f"mode {mode.name}", mirror_pad.Mode.REFLECT.name)
+    mode = mirror_pad.MirrorPadMode(op.integer(mirror_pad.Input.MODE))
+    if mode is not mirror_pad.MirrorPadMode.REFLECT:
+        return Unsupported("KERNEL", f"mode {mode.name}", mirror_pad.MirrorPadMode.REFLECT.name)
     return SUPPORTED
 
 

@@ -1,7 +1,7 @@
-"""Between the wire (nnhal.v1) and the contract's own types, both ways.
+"""Conversion between the messages of the wire (nnhal.v1) and the contract's own types.
 
-What travels as a descriptor is an id on the wire: encoding asks ``issue`` for the id of a descriptor, decoding asks
-``resolve`` for the descriptor of an id. Decoding checks form only; nnhal.validation has the rules.
+A descriptor is an id on the wire: encoding asks ``issue`` for the id of a descriptor, decoding asks ``resolve`` for the
+descriptor of an id. Decoding checks the form only; nnhal.validation has the rules.
 """
 
 from nnhal.codec.capabilities import (

@@ -1,4 +1,4 @@
-"""What a device says of itself."""
+"""Conversion of the descriptions that a device gives of itself."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def capabilities_to_wire(capabilities: Capabilities) -> wire.Capabilities:
 
 
 def capabilities_from_wire(message: wire.Capabilities) -> Capabilities:
-    """Decode capabilities. Raises ValueError where a type is not of the base set."""
+    """Decode capabilities. Raises ValueError if a type is not of the base set."""
     return Capabilities(
         _info_from_wire(message.relaxed_float32_to_float16_performance_scalar),
         _info_from_wire(message.relaxed_float32_to_float16_performance_tensor),

@@ -1,7 +1,7 @@
-"""A device's errors as gRPC statuses, and back.
+"""Conversion of a device's errors to gRPC statuses, and back.
 
-The exact ErrorStatus travels in the status details. A status without it did not come from a device's code: it is the
-transport's.
+The exact ErrorStatus travels in the status details. A status without it did not come from the device but from the
+transport.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _CODES = {
     ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT: code_pb2.RESOURCE_EXHAUSTED,
 }
 _MAX_MESSAGE = 2000
-"""Characters."""
+"""The maximum length of a message in characters."""
 _MAX_HEADER_BYTES = 7500
-"""A status travels in HTTP headers; gRPC may refuse a call whose headers have more than 8 KiB in all."""
+"""A status travels in HTTP headers; gRPC may refuse a call whose headers have more than 8 KiB in total."""
 _AS_IS = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
-"""What stands for itself in a header; all else is percent-encoded."""
+"""The characters that a header holds unchanged; all others are percent-encoded."""
 
 
 def abort_status(error: HalError) -> grpc.Status:
-    """The gRPC status that carries an error, for ``context.abort_with_status``. A message that is too long is cut."""
+    """Make the gRPC status that carries an error, for ``context.abort_with_status``. Cut a message that is too long."""
     message = _shortened(error.message)
     detail = any_pb2.Any()
     detail.Pack(wire.ErrorDetail(status=wire.ErrorStatus.ValueType(error.status), message=message))
@@ -49,8 +49,8 @@ def abort_status(error: HalError) -> grpc.Status:
 
 
 def error_from_rpc(error: grpc.RpcError, peer: str) -> NnhalError:
-    """What a failed call means: HalError where the device answered, else what happened to the transport."""
-    call: Any = error  # grpc's stubs raise errors that are calls too, which its types do not say
+    """Return the error behind a failed call: HalError if the device answered, else the transport's failure."""
+    call: Any = error  # grpc's stubs raise errors that are also calls, which grpc's types do not say
     if not isinstance(call, grpc.Call):
         return TransportError(f"{peer}: {error}")
     answer = _answer(call)
@@ -62,7 +62,7 @@ def error_from_rpc(error: grpc.RpcError, peer: str) -> NnhalError:
 
 
 def _answer(call: Any) -> HalError | None:
-    """What the device itself said; None where the details of the status are missing or make no sense."""
+    """Return the device's own error; None if the details of the status are missing or malformed."""
     answer = wire.ErrorDetail()
     try:
         status = rpc_status.from_call(call)
@@ -82,5 +82,5 @@ def _shortened(message: str) -> str:
 
 
 def _header_bytes(message: str) -> int:
-    """What a message takes: once percent-encoded, and twice in base64 (in the status and in its details)."""
+    """Return a message's size in headers: once percent-encoded, and twice in base64 (in the status and its details)."""
     return len(quote(message, safe=_AS_IS)) + 8 * len(message.encode()) // 3

@@ -1,4 +1,4 @@
-"""Memory and the locations in it."""
+"""Conversion of memory and of locations in it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def memory_to_wire(memory: Memory, issue: Issue) -> wire.Memory:
 
 
 def memory_from_wire(message: wire.Memory, resolve: Resolve) -> Memory:
-    """Decode one region. Raises INVALID_ARGUMENT where no kind is set."""
+    """Decode one region. Raises INVALID_ARGUMENT if no kind is set."""
     kind = message.WhichOneof("kind")
     if kind == "ashmem":
         return Ashmem(resolve(message.ashmem.descriptor_id), message.ashmem.size)
@@ -43,7 +43,7 @@ def memory_from_wire(message: wire.Memory, resolve: Resolve) -> Memory:
     if kind == "hardware_buffer":
         handle = message.hardware_buffer.handle
         return HardwareBuffer(NativeHandle(tuple(resolve(i) for i in handle.descriptor_ids), tuple(handle.ints)))
-    invalid_argument("memory of no kind; expected ashmem, mappable_file or hardware_buffer")
+    invalid_argument("the memory has no kind, expected ashmem, mappable_file or hardware_buffer")
 
 
 def location_to_wire(location: DataLocation) -> wire.DataLocation:

@@ -1,4 +1,4 @@
-"""Models."""
+"""Conversion of models."""
 
 from __future__ import annotations
 

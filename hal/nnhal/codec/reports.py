@@ -1,4 +1,4 @@
-"""Reports of runs."""
+"""Conversion of the reports of runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nnhal.v1 import framework_pb2 as wire
 
 
 def step_report_to_wire(report: StepReport) -> wire.StepReport:
-    """Encode what a step took."""
+    """Encode the report of a step."""
     return wire.StepReport(
         device=report.device,
         duration_ns=report.duration_ns,
@@ -24,7 +24,7 @@ def step_report_to_wire(report: StepReport) -> wire.StepReport:
 
 
 def step_report_from_wire(message: wire.StepReport) -> StepReport:
-    """Decode what a step took."""
+    """Decode the report of a step."""
     return StepReport(
         message.device,
         message.duration_ns,
@@ -40,7 +40,7 @@ def step_report_from_wire(message: wire.StepReport) -> StepReport:
 
 
 def ledger_entry_to_wire(entry: LedgerEntry) -> wire.LedgerEntry:
-    """Encode a use of a value."""
+    """Encode an entry of the copy ledger."""
     return wire.LedgerEntry(
         value=entry.value,
         source_step=entry.source_step,
@@ -55,7 +55,7 @@ def ledger_entry_to_wire(entry: LedgerEntry) -> wire.LedgerEntry:
 
 
 def ledger_entry_from_wire(message: wire.LedgerEntry) -> LedgerEntry:
-    """Decode a use of a value."""
+    """Decode an entry of the copy ledger."""
     return LedgerEntry(
         message.value,
         message.source_step,

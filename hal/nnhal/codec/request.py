@@ -1,4 +1,4 @@
-"""Requests, configs and results."""
+"""Conversion of requests, configs and results."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def request_to_wire(request: Request, issue: Issue) -> wire.Request:
 
 
 def request_from_wire(message: wire.Request, resolve: Resolve) -> Request:
-    """Decode a request. Raises INVALID_ARGUMENT where a pool is of no kind."""
+    """Decode a request. Raises INVALID_ARGUMENT if a pool has no kind."""
     return Request(
         tuple(_argument_from_wire(argument) for argument in message.inputs),
         tuple(_argument_from_wire(argument) for argument in message.outputs),
@@ -70,7 +70,7 @@ def _pool_from_wire(message: wire.RequestMemoryPool, resolve: Resolve, index: in
         return message.token
     if kind == "pool":
         return memory_from_wire(message.pool, resolve)
-    invalid_argument(f"pool {index} of the request is of no kind; expected pool or token")
+    invalid_argument(f"pool {index} of the request has no kind, expected pool or token")
 
 
 def config_to_wire(config: ExecutionConfig) -> wire.ExecutionConfig:
@@ -158,12 +158,12 @@ def copies_from_wire(messages: Sequence[wire.Copy]) -> tuple[Copy, ...]:
 
 
 def span_to_wire(span: Span) -> wire.Span | None:
-    """Encode a span; nothing for one that was not measured."""
+    """Encode a span. Return None if it was not measured."""
     return None if span == NO_SPAN else wire.Span(started_ns=span.started_ns, ended_ns=span.ended_ns)
 
 
 def span_from_wire(message: wire.Span) -> Span:
-    """Decode a span; 0 is no instant at which something runs."""
+    """Decode a span. Instant 0 stands for one that was not measured."""
     return Span(message.started_ns, message.ended_ns) if message.started_ns or message.ended_ns else NO_SPAN
 
 

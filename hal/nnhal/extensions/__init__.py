@@ -1,4 +1,4 @@
-"""Extensions: operand and operation types that the HAL does not know, by name."""
+"""Extensions: named sets of operand and operation types beyond the HAL's own."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ _NAME = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)+")
 
 
 def is_extension_name(name: str) -> bool:
-    """Whether an extension may be called so: lower-case letters, digits, '.' and '_', with at least one dot."""
+    """Return whether an extension may have a name: lower-case letters, digits, '.' and '_', with at least one dot."""
     return _NAME.fullmatch(name) is not None
 
 
 def extension_code(prefix: int, number: int) -> int:
-    """The code of an extension's operand or operation type in a model that has given it a prefix."""
+    """Return the code of an extension's operand or operation type in a model that has given the extension a prefix."""
     return prefix << 16 | number
 
 
 def split_code(code: int) -> tuple[int, int]:
-    """The prefix and the number in an extension's code."""
+    """Return the prefix and the number in an extension's code."""
     return code >> 16, code & 0xFFFF
 
 
 def element_sizes(model: Model, extensions: Iterable[Extension]) -> dict[int, int]:
-    """Bytes of one element by operand code, for all types of those of the model's extensions that are given."""
+    """Return the bytes of one element by operand code, for the types of ``extensions`` that the model uses."""
     prefixes = {entry.name: entry.prefix for entry in model.extension_name_to_prefix}
     return {
         extension_code(prefixes[extension.name], entry.type): entry.byte_size
@@ -39,7 +39,7 @@ def element_sizes(model: Model, extensions: Iterable[Extension]) -> dict[int, in
 
 
 def size_in_bytes(code: int, dimensions: Dimensions, sizes: Mapping[int, int]) -> int:
-    """Bytes of an operand of any type; 0 where something is unknown. ``sizes`` are from element_sizes."""
+    """Return the bytes of an operand of any type; 0 if a dimension is unknown. ``sizes`` are those of element_sizes."""
     if not is_extension(code):
         return byte_size(code, dimensions)
     return sizes.get(code, 0) * prod(dimensions) if dimensions else 0

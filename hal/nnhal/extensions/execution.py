@@ -1,8 +1,8 @@
-"""The extension ``nnhal.execution``: what an execution can be told by hints of its config.
+"""The extension ``nnhal.execution``: hints in the config of an execution.
 
-It has one hint, PRIORITY: the HAL's number of a priority in four bytes, the lowest first. The execution has it in place
-of the prepared model's. Like any priority it orders the executions of one client and gives no right against others. A
-device that does not know the extension ignores the hint, as it does any that it does not know.
+It has one hint, PRIORITY: the HAL's number of a priority in four bytes, little-endian. It replaces the priority of the
+prepared model for this execution. Like any priority it orders the executions of one client and gives no right against
+others. A device that does not know the extension ignores the hint.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from nnhal.types import ExecutionConfig, ExtensionNameAndPrefix, Hints, Priority
 
 NAME = "nnhal.execution"
 PREFIX = 0x4E58
-"""What configs made here map the name to; devices go by the name."""
+"""The prefix of the extension in configs made here; devices identify it by its name."""
 PRIORITY = 0
 """The number of the hint."""
 _BYTES = 4
 
 
 def priority_hints(priority: Priority) -> Hints:
-    """Hints that give an execution a priority."""
+    """Make hints that give an execution a priority."""
     hint = TokenValuePair(extension_code(PREFIX, PRIORITY), priority.to_bytes(_BYTES, "little"))
     return Hints((hint,), (ExtensionNameAndPrefix(NAME, PREFIX),))
 
 
 def hinted_priority(config: ExecutionConfig) -> Priority | None:
-    """The priority that a config gives, None where it gives none. Raises INVALID_ARGUMENT where it is none."""
+    """Return the priority in a config, None if it has none. Raises INVALID_ARGUMENT if the hint's value is invalid."""
     if not config.execution_hints:
         return None
     tokens = {extension_code(entry.prefix, PRIORITY) for entry in config.extension_name_to_prefix if entry.name == NAME}
@@ -40,7 +40,7 @@ def _priority(value: bytes) -> Priority:
     number = int.from_bytes(value, "little")
     if len(value) != _BYTES or number > max(Priority):
         invalid_argument(
-            f"the hint for the priority has {len(value)} bytes, {value[:_BYTES].hex(' ') or 'nothing'}, expected "
-            f"{_BYTES} bytes with {min(Priority):d} to {max(Priority):d}, the lowest first"
+            f"the priority hint has {len(value)} bytes, {value[:_BYTES].hex(' ') or 'nothing'}, expected "
+            f"{_BYTES} bytes with {min(Priority):d} to {max(Priority):d}, little-endian"
         )
     return Priority(number)

@@ -1,12 +1,12 @@
 """The extension ``nnhal.onnx``: ONNX operators that the HAL has no operation for.
 
 It has one operation, RUN. Its first input is a constant of type MESSAGE: a serialised ModelProto, whose graph says what
-to compute. The further inputs and the outputs are those of the graph, in its order; an operand of dimensions [1] stands
-for a tensor of rank 0 where the graph says so. Outputs of data-dependent dimensions have open ones.
+to compute. The further inputs and the outputs are those of the graph, in its order. An operand of dimensions [1] stands
+for a tensor of rank 0 if the graph says so. The dimensions of outputs with data-dependent shapes are unknown.
 
 The number of any other operand type is that of ONNX's element type (TensorProto.DataType). Elements of less than a byte
-take one. A VALUE is what no tensor of numbers can be: strings, a sequence, an optional, a map. Its elements are the
-bytes of a serialised OptionalProto.
+take a whole byte. A VALUE is anything that is not a tensor of numbers: strings, a sequence, an optional, a map. Its
+elements are the bytes of a serialised OptionalProto.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from nnhal.types import Extension, ExtensionOperandType, Model
 
 NAME = "nnhal.onnx"
 PREFIX = 0x4F58
-"""What models made here map the name to; devices go by the name."""
+"""The prefix of the extension in models made here; devices identify it by its name."""
 RUN = 0
 """The number of the operation."""
 MESSAGE = 0
 VALUE = 8
-"""The number of ONNX's strings, which no other type needs."""
+"""ONNX's number for strings, which no tensor of numbers uses."""
 
 ELEMENT_TYPES: dict[int, np.dtype[np.generic]] = {
     1: np.dtype(np.float32),
@@ -56,10 +56,10 @@ ELEMENT_TYPES: dict[int, np.dtype[np.generic]] = {
 """The numpy type of one element, by number."""
 
 PACKED_TYPES = frozenset({21, 22, 23, 25, 26})
-"""The numbers of elements that are less than a byte for ONNX."""
+"""The numbers of the element types that ONNX packs, because they are smaller than a byte."""
 
 NUMBERS = {element: number for number, element in ELEMENT_TYPES.items()}
-"""The other way round."""
+"""The number of each numpy type."""
 
 EXTENSION = Extension(
     NAME,
@@ -69,11 +69,11 @@ EXTENSION = Extension(
         ExtensionOperandType(VALUE, True, 1),
     ),
 )
-"""What a driver that has it says of it."""
+"""The description of the extension that drivers with support for it give."""
 
 
 def operand_code(number: int) -> int:
-    """The code of an operand type in models made here."""
+    """Return the code of an operand type in models made here."""
     return extension_code(PREFIX, number)
 
 
@@ -82,12 +82,12 @@ OPERATION = extension_code(PREFIX, RUN)
 
 
 def number_of(model: Model, code: int) -> int | None:
-    """The number of an operand or operation type, None where the code is not of this extension."""
+    """Return the number of an operand or operation type, None if the code does not belong to this extension."""
     prefix, number = split_code(code)
     named = any(entry.prefix == prefix and entry.name == NAME for entry in model.extension_name_to_prefix)
     return number if named else None
 
 
 def element_type_named(name: str) -> np.dtype[np.generic] | None:
-    """The element type of a name; None for a VALUE."""
+    """Return the element type of a name; None for a VALUE."""
     return next((element for element in ELEMENT_TYPES.values() if element.name == name), None)

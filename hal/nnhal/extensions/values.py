@@ -1,7 +1,7 @@
-"""Values that are no tensors of numbers, as the bytes of an OptionalProto.
+"""Values that are not tensors of numbers, as the bytes of an OptionalProto.
 
-In Python they are arrays of strings (dtype object), lists, dictionaries, and None for an optional without a value; the
-elements of lists and optionals may be arrays of numbers too.
+In Python they are arrays of strings (dtype object), lists, dictionaries, and None for an optional without a value. The
+elements of lists and optionals may also be arrays of numbers.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ Value = Any
 """Array | list[Value] | dict | None"""
 
 _SKIPPED_FIELD = b"\xa2\x06"
-"""Field 100, which no OptionalProto has, with a length."""
+"""The tag of field 100, length-delimited, which no OptionalProto has."""
 PADDING_BYTES = 7
-"""The least that can be added."""
+"""The fewest bytes that ``padded`` can add."""
 
 
 def value_to_bytes(value: Value) -> bytes:
@@ -34,21 +34,21 @@ def value_from_bytes(raw: bytes | Array) -> Value:
 
 
 def strings_from_bytes(raw: bytes | Array) -> Array:
-    """Decode a value that is a tensor of strings, without decoding these: an array of bytes, dtype object.
+    """Decode a tensor of strings to an array of bytes, dtype object, without decoding the strings themselves.
 
-    Raises ValueError where it is another value, DecodeError where it is none.
+    Raises ValueError if it is another value, DecodeError if the message is malformed.
     """
     message = onnx.OptionalProto.FromString(bytes(raw))
     tensor = message.tensor_value
     if message.elem_type != onnx.OptionalProto.TENSOR or tensor.data_type != onnx.TensorProto.STRING:
-        raise ValueError("a value that is no tensor of strings")
+        raise ValueError("the value is not a tensor of strings")
     strings = np.empty(len(tensor.string_data), object)
     strings[:] = list(tensor.string_data)
     return strings.reshape(tuple(tensor.dims))
 
 
 def padded(encoded: bytes, size: int) -> bytes:
-    """An encoded value in ``size`` bytes, at least PADDING_BYTES more than it has: with a field that decoders skip."""
+    """Pad an encoded value to ``size`` bytes, at least PADDING_BYTES more than it has. Decoders skip the padding."""
     rest = size - len(encoded) - PADDING_BYTES
     length = bytes(rest >> shift & 0x7F | (0x80 if shift < 28 else 0) for shift in (0, 7, 14, 21, 28))
     return encoded + _SKIPPED_FIELD + length + bytes(rest)

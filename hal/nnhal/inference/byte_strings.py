@@ -1,6 +1,6 @@
-"""Elements of BYTES on the wire: each is its length in four bytes, little-endian, and then itself.
+"""Elements of BYTES on the wire: each is preceded by its length in four bytes, little-endian.
 
-Strings that are all of one length are taken and given as a table, without a step for each.
+Strings of equal length are decoded as a table, without a Python step for each of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _LENGTH = struct.Struct("<I")
 
 
 def encode_byte_strings(array: Array) -> bytes:
-    """The elements one after another; ``str`` is written as UTF-8, numbers as numpy prints them."""
+    """Encode the elements one after another: ``str`` as UTF-8, numbers as numpy prints them."""
     items = [_as_bytes(item) for item in array.reshape(-1).tolist()]
     lengths = np.fromiter(map(len, items), "<u4", len(items)).tobytes()
     prefixes = [lengths[start : start + 4] for start in range(0, len(lengths), 4)]
@@ -24,7 +24,7 @@ def encode_byte_strings(array: Array) -> bytes:
 
 
 def decode_byte_strings(raw: bytes | bytearray | memoryview, count: int) -> Array:
-    """As many elements as are expected. Raises ValueError where there are more or fewer, or the last is cut off."""
+    """Decode ``count`` elements. Raises ValueError if there are more or fewer, or the last one is cut off."""
     if count * _LENGTH.size > len(raw):
         raise ValueError(
             f"got {len(raw)} bytes, expected at least {count * _LENGTH.size} for {count} elements of BYTES"
@@ -42,7 +42,7 @@ def _as_bytes(item: object) -> bytes:
 
 
 def _table(raw: bytes | bytearray | memoryview, count: int) -> list[bytes] | None:
-    """The elements, where all have the length of the first and that is not 0."""
+    """Return the elements if all have the length of the first one and that is not 0, else None."""
     if not count:
         return None
     (length,) = _LENGTH.unpack_from(raw)
@@ -64,7 +64,7 @@ def _one_by_one(raw: bytes | bytearray | memoryview, count: int) -> list[bytes]:
         (length,) = _LENGTH.unpack_from(raw, position)
         position = start + length
         if position > size:
-            raise ValueError(f"element {index} of BYTES has {length} bytes and {size - start} are left")
+            raise ValueError(f"element {index} of BYTES has {length} bytes, but only {size - start} are left")
         items.append(bytes(raw[start:position]))
     if position != size:
         raise ValueError(f"got {size} bytes, expected {position} for {count} elements of BYTES")

@@ -1,4 +1,4 @@
-"""The datatypes of the protocol, as numpy has them and as bytes on the wire.
+"""The datatypes of the protocol, as numpy types and as bytes on the wire.
 
 Bytes are little-endian, row-major and without padding (Open Inference Protocol V2, "Tensor Data"; binary tensor data
 extension). Arrays of BF16 have dtype ml_dtypes.bfloat16; those of BYTES have dtype object and hold bytes.
@@ -22,12 +22,12 @@ Raw = bytes | bytearray | memoryview
 
 
 class TensorError(NnhalError):
-    """A tensor that is not what it is said to be. The message says what was got and what was expected."""
+    """A tensor that does not match its description. The message says what was got and what was expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Datatype:
-    """``item_size`` is in bytes, 0 where elements differ in size."""
+    """A datatype of the protocol. ``item_size`` is in bytes, 0 if elements differ in size."""
 
     name: str
     dtype: np.dtype[np.generic]
@@ -54,12 +54,12 @@ DATATYPES = {
     **{name: Datatype(name, np.dtype(kind), np.dtype(kind).itemsize) for name, kind in _TYPES.items()},
     BYTES.name: BYTES,
 }
-"""All of them, by name."""
+"""All datatypes, by name."""
 _BY_DTYPE = {kind.dtype: kind for kind in DATATYPES.values()}
 
 
 def datatype(name: str) -> Datatype:
-    """A datatype by its name. Raises TensorError."""
+    """Return a datatype by its name. Raises TensorError."""
     found = DATATYPES.get(name)
     if found is None:
         raise TensorError(f"datatype {name!r} is unknown; expected one of {', '.join(DATATYPES)}")
@@ -67,26 +67,28 @@ def datatype(name: str) -> Datatype:
 
 
 def datatype_of(array: Array) -> Datatype:
-    """That of an array; strings of any kind are BYTES. Raises TensorError."""
+    """Return the datatype of an array; strings of any kind are BYTES. Raises TensorError."""
     if array.dtype.kind in "OSU":
         return BYTES
     found = _BY_DTYPE.get(array.dtype) or _BY_DTYPE.get(array.dtype.newbyteorder("="))
     if found is None:
-        raise TensorError(f"numpy's type {array.dtype} is no datatype of the protocol: {', '.join(DATATYPES)}")
+        raise TensorError(
+            f"numpy type {array.dtype} is not a datatype of the protocol, expected one of {', '.join(DATATYPES)}"
+        )
     return found
 
 
 def element_count(shape: Sequence[int]) -> int:
-    """How many elements a tensor has. Raises TensorError where an axis is negative."""
+    """Return how many elements a tensor has. Raises TensorError if an axis is negative."""
     if shape and min(shape) < 0:
-        raise TensorError(f"shape {list(shape)} has an axis below 0")
+        raise TensorError(f"shape {list(shape)} has a negative axis")
     return math.prod(shape)
 
 
 def array_from_raw(kind: Datatype, shape: Sequence[int], raw: Raw) -> Array:
-    """A view of the bytes as an array; of BYTES, a copy of each element.
+    """View bytes as an array; elements of BYTES are copied.
 
-    Raises TensorError where the bytes are not as many as the shape says, or elements of BYTES run out of them.
+    Raises TensorError if the number of bytes does not match the shape, or elements of BYTES do not fit the bytes.
     """
     count = element_count(shape)
     if kind is BYTES:
@@ -101,10 +103,7 @@ def array_from_raw(kind: Datatype, shape: Sequence[int], raw: Raw) -> Array:
 
 
 def raw_from_array(array: Array) -> bytes | memoryview:
-    """The bytes of an array; a view of it where they lie as the protocol wants them.
-
-    Raises TensorError.
-    """
+    """Return the bytes of an array, without a copy if it has the protocol's layout. Raises TensorError."""
     kind = datatype_of(array)
     if kind is BYTES:
         return encode_byte_strings(array)
@@ -120,10 +119,10 @@ def _byte_strings(raw: Raw, count: int) -> Array:
 
 
 def reshaped(array: Array, shape: Sequence[int]) -> Array:
-    """Elements as a tensor. Raises TensorError where numpy has no array of that shape."""
+    """Give elements a tensor's shape. Raises TensorError if numpy does not support the shape."""
     try:
         return array.reshape(shape)
     except ValueError as error:
         raise TensorError(
-            f"a shape of {len(shape)} axes, {list(shape)[:8]} and so on, is more than arrays have"
+            f"a shape of {len(shape)} axes, {list(shape)[:8]} and so on, has too many axes for an array"
         ) from error

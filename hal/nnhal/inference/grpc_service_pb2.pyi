@@ -3,8 +3,8 @@
 isort:skip_file
 The Open Inference Protocol, version 2, with Triton's extensions, over gRPC.
 
-Names and numbers are the protocol's, so that every client of it works. They follow neither a version in the package's
-name nor a request and a response of its own for each call; the lint is told so in buf.yaml.
+Names and numbers are the protocol's, so that every client of it works. The package's name therefore has no version, and
+calls share requests and responses; buf.yaml turns off the lint rules about both.
 """
 
 from collections import abc as _abc
@@ -235,7 +235,7 @@ class ModelMetadataResponse(_message.Message):
         """BOOL, UINT8 to UINT64, INT8 to INT64, FP16, FP32, FP64, BF16 or BYTES."""
         @_builtins.property
         def shape(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-            """With -1 for an axis of any size; the axis of the batch is part of it."""
+            """The shape, -1 for an axis of any size; the batch axis is part of it."""
 
         def __init__(
             self,
@@ -321,7 +321,7 @@ Global___InferParameter: _TypeAlias = InferParameter  # noqa: Y015
 @_typing.final
 class InferTensorContents(_message.Message):
     """InferTensorContents holds the elements of a tensor, in row-major order, in the field for its datatype. FP16 and BF16
-    have none: they travel raw.
+    have no field: they are sent as raw bytes only.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -451,7 +451,7 @@ class ModelInferRequest(_message.Message):
 
     @_typing.final
     class InferRequestedOutputTensor(_message.Message):
-        """InferRequestedOutputTensor is an output that is wanted."""
+        """InferRequestedOutputTensor is an output that the client wants."""
 
         DESCRIPTOR: _descriptor.Descriptor
 
@@ -523,21 +523,21 @@ class ModelInferRequest(_message.Message):
     RAW_INPUT_CONTENTS_FIELD_NUMBER: _builtins.int
     model_name: _builtins.str
     model_version: _builtins.str
-    """The server chooses where it is empty."""
+    """If empty, the server chooses a version."""
     id: _builtins.str
-    """Comes back in the response."""
+    """Returned in the response."""
     @_builtins.property
     def parameters(self) -> _containers.MessageMap[_builtins.str, Global___InferParameter]: ...
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___ModelInferRequest.InferInputTensor]: ...
     @_builtins.property
     def outputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___ModelInferRequest.InferRequestedOutputTensor]:
-        """All of the model's where there are none."""
+        """If empty, all outputs of the model are returned."""
 
     @_builtins.property
     def raw_input_contents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
-        """One entry for each input that is not in shared memory, in their order: little-endian, row-major, without padding; an
-        element of BYTES is its length in four bytes and then itself. No input then has 'contents'.
+        """One entry for each input that is not in shared memory, in the inputs' order: little-endian, row-major, without padding.
+        An element of BYTES is preceded by its length in four bytes. If this field is used, no input has 'contents'.
         """
 
     def __init__(
@@ -561,7 +561,7 @@ Global___ModelInferRequest: _TypeAlias = ModelInferRequest  # noqa: Y015
 
 @_typing.final
 class ModelInferResponse(_message.Message):
-    """ModelInferResponse is what an inference brought."""
+    """ModelInferResponse holds the results of an inference."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -656,7 +656,9 @@ class ModelInferResponse(_message.Message):
     def outputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___ModelInferResponse.InferOutputTensor]: ...
     @_builtins.property
     def raw_output_contents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
-        """One entry for each output, in their order, laid out like 'raw_input_contents'; empty for one in shared memory."""
+        """One entry for each output, in the outputs' order, laid out like 'raw_input_contents'; empty for an output in shared
+        memory.
+        """
 
     def __init__(
         self,
@@ -685,10 +687,10 @@ class ModelStreamInferResponse(_message.Message):
     ERROR_MESSAGE_FIELD_NUMBER: _builtins.int
     INFER_RESPONSE_FIELD_NUMBER: _builtins.int
     error_message: _builtins.str
-    """Why the request failed; empty where it did not."""
+    """Why the request failed; empty if it did not."""
     @_builtins.property
     def infer_response(self) -> Global___ModelInferResponse:
-        """Of a request that failed, its id only."""
+        """The response; of a failed request only the id is set."""
 
     def __init__(
         self,
@@ -752,7 +754,9 @@ Global___ModelConfigResponse: _TypeAlias = ModelConfigResponse  # noqa: Y015
 
 @_typing.final
 class ModelStatisticsRequest(_message.Message):
-    """ModelStatisticsRequest names a model; all of them where it names none, all versions where it has none."""
+    """ModelStatisticsRequest names a model and a version; without a name it asks for all models, without a version for all
+    versions.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -776,7 +780,7 @@ Global___ModelStatisticsRequest: _TypeAlias = ModelStatisticsRequest  # noqa: Y0
 
 @_typing.final
 class StatisticDuration(_message.Message):
-    """StatisticDuration is a number of times and their sum."""
+    """StatisticDuration is a number of durations and their sum."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -800,7 +804,7 @@ Global___StatisticDuration: _TypeAlias = StatisticDuration  # noqa: Y015
 
 @_typing.final
 class InferStatistics(_message.Message):
-    """InferStatistics says where the time of requests went."""
+    """InferStatistics says how the time of requests was spent."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -850,7 +854,7 @@ Global___InferStatistics: _TypeAlias = InferStatistics  # noqa: Y015
 
 @_typing.final
 class InferResponseStatistics(_message.Message):
-    """InferResponseStatistics says the same of one response of models that send several."""
+    """InferResponseStatistics says the same about one response of a model that sends several."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -892,7 +896,7 @@ Global___InferResponseStatistics: _TypeAlias = InferResponseStatistics  # noqa: 
 
 @_typing.final
 class InferBatchStatistics(_message.Message):
-    """InferBatchStatistics says where the time of executions with one size of batch went."""
+    """InferBatchStatistics says how the time of executions with one batch size was spent."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -952,7 +956,7 @@ Global___MemoryUsage: _TypeAlias = MemoryUsage  # noqa: Y015
 
 @_typing.final
 class ModelStatistics(_message.Message):
-    """ModelStatistics are those of one version of a model."""
+    """ModelStatistics are the statistics of one version of a model."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -991,9 +995,9 @@ class ModelStatistics(_message.Message):
     last_inference: _builtins.int
     """Milliseconds since 1970; 0 for never."""
     inference_count: _builtins.int
-    """With each element of a batch counted."""
+    """Inferences; each element of a batch counts."""
     execution_count: _builtins.int
-    """With a batch counted once."""
+    """Executions; a batch counts once."""
     @_builtins.property
     def inference_stats(self) -> Global___InferStatistics: ...
     @_builtins.property
@@ -1079,7 +1083,7 @@ Global___ModelRepositoryParameter: _TypeAlias = ModelRepositoryParameter  # noqa
 
 @_typing.final
 class RepositoryIndexRequest(_message.Message):
-    """RepositoryIndexRequest asks for the models of a repository, or of all where it names none."""
+    """RepositoryIndexRequest asks for the models of a repository, or of all repositories if it names none."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1087,7 +1091,7 @@ class RepositoryIndexRequest(_message.Message):
     READY_FIELD_NUMBER: _builtins.int
     repository_name: _builtins.str
     ready: _builtins.bool
-    """Only those that are ready."""
+    """Whether to list only models that are ready."""
     def __init__(
         self,
         *,
@@ -1123,7 +1127,7 @@ class RepositoryIndexResponse(_message.Message):
         state: _builtins.str
         """UNKNOWN, READY, UNAVAILABLE, LOADING or UNLOADING."""
         reason: _builtins.str
-        """Why it is in that state, where there is something to say."""
+        """Why it is in that state; may be empty."""
         def __init__(
             self,
             *,
@@ -1156,8 +1160,8 @@ Global___RepositoryIndexResponse: _TypeAlias = RepositoryIndexResponse  # noqa: 
 
 @_typing.final
 class RepositoryModelLoadRequest(_message.Message):
-    """RepositoryModelLoadRequest names a model to load. Parameter 'config' has a configuration as JSON in place of the
-    repository's; 'file:<path>' has the contents of a file of it.
+    """RepositoryModelLoadRequest names a model to load. Parameter 'config' holds a configuration as JSON that replaces the
+    repository's; 'file:<path>' holds the contents of a file of the model.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1224,8 +1228,8 @@ Global___RepositoryModelLoadResponse: _TypeAlias = RepositoryModelLoadResponse  
 
 @_typing.final
 class RepositoryModelUnloadRequest(_message.Message):
-    """RepositoryModelUnloadRequest names a model to unload. Parameter 'unload_dependents' says that those which it uses go
-    with it.
+    """RepositoryModelUnloadRequest names a model to unload. Parameter 'unload_dependents' says that the models which it uses
+    are unloaded as well.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1394,7 +1398,7 @@ class SystemSharedMemoryRegisterRequest(_message.Message):
     BYTE_SIZE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     key: _builtins.str
-    """What the file is called, as shm_open takes it."""
+    """The name of the file, as shm_open takes it."""
     offset: _builtins.int
     byte_size: _builtins.int
     def __init__(
@@ -1644,15 +1648,15 @@ Global___CudaSharedMemoryUnregisterResponse: _TypeAlias = CudaSharedMemoryUnregi
 
 @_typing.final
 class TraceSettingRequest(_message.Message):
-    """TraceSettingRequest changes settings of one model, or of all where it names none. A setting without a value goes back
-    to what it was at the start, or of a model to what it is for all.
+    """TraceSettingRequest changes settings of one model, or of all models if it names none. A setting without a value is reset:
+    to its initial value, or for one model to the value for all models.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     @_typing.final
     class SettingValue(_message.Message):
-        """SettingValue is a list, for settings such as trace_level; most have one value."""
+        """SettingValue is a list, for settings such as trace_level; most settings have one value."""
 
         DESCRIPTOR: _descriptor.Descriptor
 
@@ -1712,13 +1716,13 @@ Global___TraceSettingRequest: _TypeAlias = TraceSettingRequest  # noqa: Y015
 
 @_typing.final
 class TraceSettingResponse(_message.Message):
-    """TraceSettingResponse has all settings as they are now."""
+    """TraceSettingResponse holds all settings as they are now."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     @_typing.final
     class SettingValue(_message.Message):
-        """SettingValue is a list, for settings such as trace_level; most have one value."""
+        """SettingValue is a list, for settings such as trace_level; most settings have one value."""
 
         DESCRIPTOR: _descriptor.Descriptor
 
@@ -1781,7 +1785,7 @@ class LogSettingsRequest(_message.Message):
 
     @_typing.final
     class SettingValue(_message.Message):
-        """SettingValue is of the type that the setting has."""
+        """SettingValue has the type of the setting."""
 
         DESCRIPTOR: _descriptor.Descriptor
 
@@ -1845,13 +1849,13 @@ Global___LogSettingsRequest: _TypeAlias = LogSettingsRequest  # noqa: Y015
 
 @_typing.final
 class LogSettingsResponse(_message.Message):
-    """LogSettingsResponse has all settings as they are now."""
+    """LogSettingsResponse holds all settings as they are now."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     @_typing.final
     class SettingValue(_message.Message):
-        """SettingValue is of the type that the setting has."""
+        """SettingValue has the type of the setting."""
 
         DESCRIPTOR: _descriptor.Descriptor
 

@@ -1,8 +1,8 @@
-"""How a server of the protocol tells a client on its own host where the native service is.
+"""How a client of the protocol finds the native service of a server on the same host.
 
-The client sends the id of its host's boot as gRPC metadata with ServerMetadata; a server that knows the same id, and
-sees the client come by a unix socket or the loopback interface, answers with its directory as trailing metadata. The id
-is known on the host alone: who comes through a proxy from elsewhere learns nothing.
+The client sends the id of its host's boot as gRPC metadata with ServerMetadata. A server that has the same id, and is
+reached over a unix socket or the loopback interface, answers with its directory as trailing metadata. Only processes of
+the host know the id: a client that comes from elsewhere through a proxy learns nothing.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from pathlib import Path
 from urllib.parse import unquote
 
 BOOT_ID = "nnhal-boot-id"
-"""The key of what the client sends."""
+"""The metadata key of the boot id that the client sends."""
 NATIVE_DIRECTORY = "nnhal-native-directory"
-"""The key of what the server answers."""
+"""The metadata key of the directory that the server answers."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_id() -> str:
-    """The id of this host's boot; empty where the system has none."""
+    """Return the id of this host's boot; empty if the system has none."""
     try:
         return _BOOT_ID.read_text().strip()
     except OSError:
@@ -29,7 +29,7 @@ def boot_id() -> str:
 
 
 def is_on_this_host(peer: str, metadata: Iterable[tuple[str, str | bytes]]) -> bool:
-    """Whether a caller, by gRPC's name of its address and its metadata, is a process of this host."""
+    """Return whether a caller, given its address as gRPC writes it and its metadata, is a process of this host."""
     own = boot_id()
     given = next((str(value) for key, value in metadata if key == BOOT_ID), "")
     return bool(own) and hmac.compare_digest(own.encode(), given.encode()) and _is_local(peer)

@@ -1,4 +1,4 @@
-"""The link: descriptors and channels between processes, beside gRPC. Its messages are in proto/nnhal/v1/link.proto."""
+"""The link: passes descriptors and channels between processes. Its messages are in proto/nnhal/v1/link.proto."""
 
 from nnhal.link.channel import Channel, ChannelClosedError, ProtocolError, channel_pair
 from nnhal.link.client import SESSION_METADATA, Link

@@ -1,4 +1,4 @@
-"""A connected SOCK_SEQPACKET socket: whole datagrams with descriptors, bounded and counted."""
+"""A connected SOCK_SEQPACKET socket: datagrams of bounded size with descriptors."""
 
 from __future__ import annotations
 
@@ -20,41 +20,41 @@ _DESCRIPTOR_BYTES = array.array("i").itemsize
 
 
 class ChannelClosedError(NnhalError):
-    """The other side has closed the channel, or is gone."""
+    """The other side has closed the channel or is gone."""
 
 
 class ProtocolError(NnhalError):
-    """The other side sent what the protocol does not allow."""
+    """The other side has violated the protocol."""
 
 
 class Channel:
-    """One end. Sending and receiving may happen in different threads, each in one at a time.
+    """One end of a channel. One thread may send while another one receives.
 
-    ``bytes_sent`` and ``bytes_received`` count what went over the socket.
+    ``bytes_sent`` and ``bytes_received`` count the bytes that went over the socket.
     """
 
     def __init__(self, connection: socket.socket, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
         self._socket = connection
-        # No __del__: in a cycle the socket might be collected first, and complain that nobody has closed it.
+        # No __del__: in a reference cycle the socket might be collected first, and warn that it was not closed.
         weakref.finalize(self, connection.close)
         self._max_bytes = max_bytes
-        # One byte more than allowed, so that a datagram that is too long shows.
+        # One byte more than allowed, so that a datagram that is too long is noticed.
         self._buffer = bytearray(max_bytes + 1)
         self._view = memoryview(self._buffer)
         self.bytes_sent = 0
         self.bytes_received = 0
 
     def fileno(self) -> int:
-        """The socket's descriptor number, -1 once closed."""
+        """Return the socket's descriptor number, -1 once closed."""
         return self._socket.fileno()
 
     def send(self, message: bytes, descriptors: Sequence[Descriptor] = ()) -> None:
-        """Send one datagram. Raises ChannelClosedError, or ProtocolError where it is too long or empty."""
+        """Send one datagram. Raises ChannelClosedError, or ProtocolError if it is too long or empty."""
         if not 0 < len(message) <= self._max_bytes:  # an empty datagram reads like the end of the channel
-            raise ProtocolError(f"a message of {len(message)} bytes, expected 1 to {self._max_bytes}")
+            raise ProtocolError(f"the message has {len(message)} bytes, expected 1 to {self._max_bytes}")
         if len(descriptors) > MAX_DESCRIPTORS_PER_MESSAGE:
             raise ProtocolError(
-                f"{len(descriptors)} descriptors with one message, at most {MAX_DESCRIPTORS_PER_MESSAGE} are allowed"
+                f"the message has {len(descriptors)} descriptors, expected at most {MAX_DESCRIPTORS_PER_MESSAGE}"
             )
         try:
             if descriptors:
@@ -75,7 +75,7 @@ class Channel:
         return self._take(size)
 
     def receive_with_descriptors(self) -> tuple[bytes, list[Descriptor]]:
-        """Receive one datagram and what it carries. Raises ChannelClosedError or ProtocolError."""
+        """Receive one datagram and its descriptors. Raises ChannelClosedError or ProtocolError."""
         space = socket.CMSG_SPACE(MAX_DESCRIPTORS_PER_MESSAGE * _DESCRIPTOR_BYTES)
         try:
             size, ancillary, flags, _ = self._socket.recvmsg_into([self._buffer], space, socket.MSG_CMSG_CLOEXEC)
@@ -88,12 +88,12 @@ class Channel:
             for number in array.array("i", data[: len(data) - len(data) % _DESCRIPTOR_BYTES])
         ]
         if flags & socket.MSG_CTRUNC:
-            raise ProtocolError(f"more than {MAX_DESCRIPTORS_PER_MESSAGE} descriptors with one message")
+            raise ProtocolError(f"the message has more than {MAX_DESCRIPTORS_PER_MESSAGE} descriptors")
         return self._take(size), descriptors
 
     @property
     def hung_up(self) -> bool:
-        """Whether the other side has closed, or is gone."""
+        """Whether the other side has closed the channel or is gone."""
         if self._socket.fileno() < 0:
             return True
         poll = select.poll()
@@ -102,20 +102,20 @@ class Channel:
 
     @property
     def peer_pid(self) -> int:
-        """The process that made the other end. Raises OSError once closed."""
+        """The id of the process that made the other end. Raises OSError once closed."""
         return peer_credentials(self._socket)[0]
 
     def set_timeout(self, seconds: float | None) -> None:
-        """Bound how long sending and receiving may block; what takes longer closes the channel for the caller."""
+        """Bound how long sending and receiving may block. A call that takes longer raises ChannelClosedError."""
         self._socket.settimeout(seconds)
 
     def shutdown(self) -> None:
-        """End both directions: whoever waits on either end is told. The descriptor stays until ``close``."""
+        """End both directions and wake threads that wait on either end. The descriptor stays open until ``close``."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close this end; harmless when repeated."""
+        """Close this end. Further calls have no effect."""
         self.shutdown()
         self._socket.close()
 
@@ -123,24 +123,24 @@ class Channel:
         if size == 0:
             raise ChannelClosedError("the other side has closed the channel")
         if size > self._max_bytes:
-            raise ProtocolError(f"a message of more than {self._max_bytes} bytes")
+            raise ProtocolError(f"the message has more than {self._max_bytes} bytes")
         self.bytes_received += size
         return bytes(self._view[:size])
 
 
 def peer_credentials(connection: socket.socket) -> tuple[int, int]:
-    """The process and the user that made the other end of a unix socket."""
+    """Return the process and the user that made the other end of a unix socket."""
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, _ = _CREDENTIALS.unpack(raw)
     return pid, uid
 
 
 def channel_pair() -> tuple[Channel, Descriptor]:
-    """Two connected ends: a channel to keep, and a descriptor to hand over."""
+    """Create two connected ends: a channel to keep, and a descriptor to hand over."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     return Channel(ours), Descriptor(theirs.detach())
 
 
 def channel_from(descriptor: Descriptor) -> Channel:
-    """The channel behind a descriptor that was handed over."""
+    """Make a channel of a descriptor that was handed over."""
     return Channel(socket.socket(fileno=descriptor.detach()))

@@ -25,22 +25,23 @@ _ANSWER_SECONDS = 30.0
 
 
 class Link:
-    """An open link: a session with the process behind ``path``. Safe to use from several threads.
+    """An open link: a session with the process that serves at ``path``. Safe to use from several threads.
 
-    Closing it releases everything that the session owns over there.
+    Closing it releases everything that the session owns in that process.
     """
 
     def __init__(self, path: Path, client_name: str = "nnhal", answer_seconds: float = _ANSWER_SECONDS) -> None:
-        """Connect and say hello; each answer may take ``answer_seconds``.
+        """Connect and send Hello. Each answer may take ``answer_seconds``.
 
-        Raises DeadObjectError where nobody listens or answers, TransportError where one is refused.
+        Raises DeadObjectError if no process listens or answers, TransportError if it refuses.
         """
         self.path = path
         self._lock = threading.Lock()
         self._ids: weakref.WeakKeyDictionary[Descriptor, int] = weakref.WeakKeyDictionary()
         self._garbage: deque[int] = deque()
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        # Bounds connecting as well, which waits where the process lets many wait. A timeout would have it fail at once.
+        # SO_SNDTIMEO bounds connecting as well, which waits while the process's backlog is full. With a timeout of
+        # Python's the socket would be non-blocking, and connecting would fail at once.
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(answer_seconds))
         try:
             connection.connect(str(path))
@@ -61,26 +62,26 @@ class Link:
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """What gRPC calls of this session carry."""
+        """The metadata that gRPC calls of this session carry."""
         return ((SESSION_METADATA, self.session_token),)
 
     @property
     def hung_up(self) -> bool:
-        """Whether the process on the other side has ended the link, or is gone."""
+        """Whether the other process has ended the link or is gone."""
         return self._channel.hung_up
 
     @property
     def peer_pid(self) -> int:
-        """The process on the other side."""
+        """The id of the other process."""
         return self._channel.peer_pid
 
     @property
     def socket_bytes(self) -> int:
-        """Bytes that went over the link, both ways."""
+        """Bytes sent and received over the link."""
         return self._channel.bytes_sent + self._channel.bytes_received
 
     def issue(self, descriptor: Descriptor) -> int:
-        """The id of a descriptor over there; it is put when first asked for, and dropped when it is gone here."""
+        """Return a descriptor's id in the other process. Put it at the first call, and drop it once it is gone here."""
         with self._lock:
             number = self._ids.get(descriptor)
             if number is None:
@@ -91,7 +92,7 @@ class Link:
             return number
 
     def put(self, descriptors: Sequence[Descriptor]) -> list[int]:
-        """Hand over descriptors and return their ids; they stay until they are dropped. Raises TransportError."""
+        """Hand over descriptors and return their ids. They stay open until they are dropped. Raises TransportError."""
         with self._lock:
             numbers = []
             for start in range(0, len(descriptors), self._per_message):
@@ -99,13 +100,13 @@ class Link:
             return numbers
 
     def drop(self, numbers: Sequence[int]) -> None:
-        """Give up descriptors that were put."""
+        """Have the other process close descriptors that were put."""
         with self._lock:
             self._garbage += numbers
             self._collect()
 
     def take(self, number: int) -> Descriptor:
-        """The descriptor that a call has named. Raises TransportError."""
+        """Fetch the descriptor that a call has named. Raises TransportError."""
         with self._lock:
             _, descriptors = self._exchange(wire.LinkRequest(take=wire.Take(descriptor_id=number)))
         if len(descriptors) != 1:
@@ -113,11 +114,11 @@ class Link:
         return descriptors[0]
 
     def take_channel(self, number: int) -> Channel:
-        """The channel whose descriptor a call has named. Raises TransportError."""
+        """Fetch the channel whose descriptor a call has named. Raises TransportError."""
         return channel_from(self.take(number))
 
     def close(self) -> None:
-        """End the session; harmless when repeated."""
+        """End the session. Further calls have no effect."""
         self._channel.close()
 
     def __enter__(self) -> Link:
@@ -134,7 +135,7 @@ class Link:
 
     def _collect(self) -> None:
         numbers = []
-        while self._garbage:  # finalizers append to it at any moment
+        while self._garbage:  # a finaliser may append to it at any moment
             numbers.append(self._garbage.popleft())
         if numbers:
             self._exchange(wire.LinkRequest(drop=wire.Drop(descriptor_ids=numbers)))
@@ -150,7 +151,7 @@ class Link:
                 message, received = self._last_words(error)
             reply = wire.LinkReply.FromString(message)
         except ChannelClosedError as error:
-            self._channel.close()  # an answer that comes after all must not be taken for the next one's
+            self._channel.close()  # a late answer must not be taken for the next request's
             raise DeadObjectError(f"{self.path}: {error}") from error
         except (ProtocolError, DecodeError) as error:
             self._channel.close()
@@ -162,7 +163,7 @@ class Link:
         return reply, received
 
     def _last_words(self, end: ChannelClosedError) -> tuple[bytes, list[Descriptor]]:
-        """What the other side said before it closed: a refusal may wait behind the error that told of the end."""
+        """Receive the other side's last answer: a refusal may still wait in the socket after an error on sending."""
         try:
             self._channel.set_timeout(0)
             return self._channel.receive_with_descriptors()

@@ -1,4 +1,4 @@
-"""Memory that processes share: making it, checking it, and using it in place."""
+"""Shared memory: creating it, checking it, and using it in place."""
 
 from nnhal.memory.arena import Lifetime, plan_arena
 from nnhal.memory.ashmem import create_ashmem

@@ -1,4 +1,4 @@
-"""Static offsets for values in one block: values that never live at the same time may share bytes."""
+"""Static offsets for values in one block. Values that never live at the same time may share bytes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ class Lifetime:
 
 
 def plan_arena(values: Sequence[Lifetime], alignment: int) -> tuple[tuple[int, ...], int]:
-    """The offset of each value, a multiple of ``alignment`` and of its own, and the bytes of the whole arena.
+    """Return the offset of each value, a multiple of ``alignment`` and of its own alignment, and the arena's bytes.
 
-    Greedy by size: the largest values are placed first, each at the lowest gap among those that live when it does.
+    Greedy by size: the largest values are placed first, each in the lowest gap between values that live at the same
+    time.
     """
     placed: list[tuple[int, int, Lifetime]] = []
     offsets = [0] * len(values)
@@ -41,5 +42,5 @@ def plan_arena(values: Sequence[Lifetime], alignment: int) -> tuple[tuple[int, .
 
 
 def round_up(size: int, alignment: int) -> int:
-    """The least multiple of ``alignment`` that is no less than ``size``."""
+    """Return the smallest multiple of ``alignment`` that is at least ``size``."""
     return -(-size // alignment) * alignment

@@ -1,4 +1,4 @@
-"""Anonymous shared memory: a memfd that can no longer shrink, so that no view of it can fault."""
+"""Anonymous shared memory: a memfd that is sealed against shrinking, so that accesses to a view cannot fault."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _FIXED_SIZE = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
 def create_ashmem(size: int, name: str = "nnhal") -> Ashmem:
-    """``size`` bytes of zeroed memory, sealed. ``name`` shows in /proc. ValueError where the size is not above 0."""
+    """Create ``size`` bytes of zeroed memory. ``name`` shows in /proc. Raises ValueError unless ``size`` is above 0."""
     return Ashmem(create_sealed(size, name), size)
 
 
 def create_sealed(size: int, name: str) -> Descriptor:
-    """A memfd of a size that nobody can change any more."""
+    """Create a memfd whose size can no longer change. Raises ValueError unless ``size`` is above 0."""
     if size <= 0:
-        raise ValueError(f"a pool of {size} bytes, expected more than 0")
+        raise ValueError(f"the pool has {size} bytes, expected more than 0")
     descriptor = Descriptor(os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
     os.ftruncate(descriptor.fileno(), size)
     fcntl.fcntl(descriptor.fileno(), fcntl.F_ADD_SEALS, _FIXED_SIZE)
@@ -27,7 +27,7 @@ def create_sealed(size: int, name: str) -> Descriptor:
 
 
 def cannot_shrink(descriptor: Descriptor) -> bool:
-    """Whether a file is sealed against shrinking. False for files that cannot be sealed."""
+    """Return whether a file is sealed against shrinking. False for files that cannot be sealed."""
     try:
         seals = fcntl.fcntl(descriptor.fileno(), fcntl.F_GET_SEALS)
     except OSError:

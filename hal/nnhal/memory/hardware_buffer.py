@@ -1,4 +1,4 @@
-"""An emulated gralloc: graphics buffers as native handles.
+"""An emulation of gralloc: graphics buffers as native handles.
 
 A handle holds one sealed memfd and ten integers: magic, version, width, height, layers, format, usage (low and high
 32 bits), stride, and the bytes reserved at the front (0). Formats and usages have AHardwareBuffer's names and numbers.
@@ -19,7 +19,7 @@ _INTS = 10
 
 
 class Format(IntEnum):
-    """Pixel formats that the allocator makes."""
+    """Pixel formats of the allocator."""
 
     R8G8B8A8_UNORM = 1
     R8G8B8X8_UNORM = 2
@@ -30,7 +30,7 @@ class Format(IntEnum):
 
 
 class Usage(IntFlag):
-    """Who may use a buffer, and how."""
+    """Permitted uses of a buffer."""
 
     CPU_READ_OFTEN = 3
     CPU_WRITE_OFTEN = 3 << 4
@@ -52,28 +52,34 @@ _CPU = Usage.CPU_READ_OFTEN | Usage.CPU_WRITE_OFTEN
 
 @dataclass(frozen=True, slots=True)
 class BufferDescription:
-    """What a handle says of its buffer. A BLOB is ``width`` bytes, of height and layers 1; stride is in pixels."""
+    """The contents of a handle. A BLOB has ``width`` bytes, height 1 and 1 layer."""
 
     width: int
+    """In pixels; of a BLOB, in bytes."""
     height: int
+    """In pixels."""
     layers: int
+    """The number of images."""
     format: Format
+    """How a pixel is encoded."""
     usage: Usage
+    """Who may read and write it."""
     stride: int
+    """The distance of two rows, in pixels."""
 
     @property
     def byte_size(self) -> int:
-        """Bytes that the buffer takes."""
+        """The size of the buffer in bytes."""
         return self.stride * self.height * self.layers * _PIXEL_BYTES[self.format]
 
 
 def create_blob(size: int) -> HardwareBuffer:
-    """A buffer of ``size`` bytes."""
+    """Create a BLOB buffer of ``size`` bytes."""
     return create_hardware_buffer(BufferDescription(size, 1, 1, Format.BLOB, _CPU | Usage.GPU_DATA_BUFFER, size))
 
 
 def create_hardware_buffer(description: BufferDescription) -> HardwareBuffer:
-    """A buffer of any format."""
+    """Create a buffer of any format."""
     descriptor = create_sealed(description.byte_size, "nnhal-hardware-buffer")
     ints = (
         _MAGIC,
@@ -91,29 +97,38 @@ def create_hardware_buffer(description: BufferDescription) -> HardwareBuffer:
 
 
 def describe_buffer(buffer: HardwareBuffer) -> BufferDescription:
-    """Decode and check a handle. Raises ValueError with what is wrong."""
+    """Decode and check a handle. Raises ValueError if it is invalid."""
     handle = buffer.handle
     if len(handle.descriptors) != 1 or len(handle.ints) != _INTS:
         raise ValueError(
-            f"a handle of {len(handle.descriptors)} descriptors and {len(handle.ints)} integers, expected 1 and {_INTS}"
+            f"its handle has {len(handle.descriptors)} descriptors and {len(handle.ints)} integers, "
+            f"expected 1 and {_INTS}"
         )
     magic, version, width, height, layers, code, usage_low, usage_high, stride, reserved = handle.ints
     if (magic, version, reserved) != (_MAGIC, _VERSION, 0):
-        raise ValueError(f"a handle of magic {magic:#x}, version {version}: not of nnhal's allocator")
+        raise ValueError(
+            f"its handle has magic {magic:#x}, version {version} and {reserved} reserved bytes, "
+            f"expected {_MAGIC:#x}, {_VERSION} and 0"
+        )
     if code not in _CODES:
-        raise ValueError(f"format {code:#x}, expected one of {[f.name for f in Format]}")
+        raise ValueError(f"its format is {code:#x}, expected one of {', '.join(f'{f:#x} ({f.name})' for f in Format)}")
     usage = Usage((usage_low & 0xFFFFFFFF) | (usage_high & 0xFFFFFFFF) << 32)
     description = BufferDescription(width, height, layers, Format(code), usage, stride)
     if min(width, height, layers) < 1 or stride < width:
-        raise ValueError(f"{width} x {height} pixels, {layers} layers, stride {stride}")
+        raise ValueError(
+            f"it has {width} x {height} pixels, {layers} layers and stride {stride}, "
+            "expected all above 0 and a stride of at least the width"
+        )
     if description.format == Format.BLOB and (height, layers, stride) != (1, 1, width):
-        raise ValueError(f"a BLOB of height {height}, {layers} layers and stride {stride} for width {width}")
+        raise ValueError(
+            f"its BLOB has height {height}, {layers} layers and stride {stride}, expected 1, 1 and its width {width}"
+        )
     _check_backing(buffer, description)
     return description
 
 
 def is_blob(buffer: HardwareBuffer) -> bool:
-    """Whether a buffer holds bytes and not an image. Raises ValueError where the handle is not valid."""
+    """Return whether a buffer holds bytes rather than an image. Raises ValueError if the handle is invalid."""
     return describe_buffer(buffer).format == Format.BLOB
 
 
@@ -123,7 +138,7 @@ def _check_backing(buffer: HardwareBuffer, description: BufferDescription) -> No
         raise ValueError("its memory is not sealed against shrinking")
     available = os.fstat(descriptor.fileno()).st_size
     if available < description.byte_size:
-        raise ValueError(f"its memory has {available} bytes, its description takes {description.byte_size}")
+        raise ValueError(f"its memory has {available} bytes, expected at least {description.byte_size}")
 
 
 def _signed(value: int) -> int:

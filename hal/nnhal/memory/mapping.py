@@ -1,7 +1,7 @@
 """Mapped memory whose views cannot outlive it.
 
-A Region is never unmapped by hand. Every view holds the region, and the region is unmapped when the last view is gone:
-there is no moment at which a view refers to memory that is not mapped.
+A Region is never unmapped by hand. Every view holds the region, and the region is unmapped when the last view is gone.
+A view therefore never refers to unmapped memory.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _lock = threading.Lock()
 
 
 class Region(mmap.mmap):
-    """Shared mapped memory of ``length`` bytes from ``offset`` of a file."""
+    """``length`` bytes of a file, from ``offset`` on, as a shared mapping."""
 
     __slots__ = ("skipped",)
 
     skipped: int
 
     def __new__(cls, descriptor: Descriptor, length: int, offset: int = 0, writable: bool = True) -> Region:
-        """Map it. ``offset`` need not be a multiple of a page. Raises OSError or ValueError."""
+        """Map the memory. ``offset`` need not be a multiple of the page size. Raises OSError or ValueError."""
         skipped = offset % mmap.ALLOCATIONGRANULARITY
         protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
         self = super().__new__(
@@ -39,18 +39,18 @@ class Region(mmap.mmap):
         return self
 
     def close(self) -> None:
-        """Nothing: see the module."""
+        """Do nothing: the region is unmapped with its last view."""
 
     def __exit__(self, *_: object) -> None:
-        """Nothing as well: mmap's own would unmap it."""
+        """Do nothing: mmap's own method would unmap the region."""
 
     def bytes(self) -> Bytes:
-        """All of it as one view, read-only where the mapping is."""
+        """Return one view of the whole region, read-only if the mapping is."""
         return np.frombuffer(self, np.uint8, offset=self.skipped)
 
 
 def mapped_regions() -> tuple[int, int]:
-    """How many regions this process has mapped, and their bytes."""
+    """Return how many regions this process has mapped, and their bytes."""
     with _lock:
         regions = list(_regions)
     return len(regions), sum(len(region) for region in regions)

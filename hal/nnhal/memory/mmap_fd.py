@@ -1,6 +1,7 @@
 """A part of a regular file as memory ("mmap_fd").
 
-A file that its owner could still truncate is never mapped: the truncation would kill whoever touches the mapping.
+A file that its owner could still truncate is never mapped: after a truncation, an access to the mapping would kill the
+process.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ _FS_VERITY = 0x100000
 
 
 def map_file(descriptor: Descriptor, length: int, offset: int = 0, writable: bool = True) -> MappableFile:
-    """A part of an open file as memory; ``length`` and ``offset`` in bytes."""
+    """Describe a part of an open file as memory. ``length`` and ``offset`` are in bytes."""
     return MappableFile(descriptor, length, mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0), offset)
 
 
 def create_file(path: str | os.PathLike[str], length: int) -> MappableFile:
-    """A new file of ``length`` zero bytes as memory. Raises OSError."""
+    """Create a file of ``length`` zero bytes as memory. Raises OSError."""
     descriptor = Descriptor(os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
     os.ftruncate(descriptor.fileno(), length)
     return map_file(descriptor, length)
 
 
 def is_fixed(descriptor: Descriptor) -> bool:
-    """Whether a file can no longer shrink: sealed, immutable, or under fs-verity."""
+    """Return whether a file can no longer shrink: it is sealed, immutable, or under fs-verity."""
     return cannot_shrink(descriptor) or bool(_inode_flags(descriptor) & (_FS_IMMUTABLE | _FS_VERITY))
 
 

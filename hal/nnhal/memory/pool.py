@@ -1,7 +1,7 @@
-"""Memory in use: checked against the file behind it, then mapped, or read and written where mapping is not safe.
+"""Pools in use: checked against the file behind them, then mapped, or read and written if mapping is not safe.
 
-Mapped are memory that cannot shrink: ashmem, BLOB buffers, and files that are sealed or immutable. Other files are read
-with pread and written with pwrite, so that a truncation is an error status and never a signal.
+Memory that cannot shrink is mapped: ashmem, BLOB buffers, and files that are sealed or immutable. Other files are read
+with pread and written with pwrite, so that a truncation causes an error status and never a signal.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PROTECTION = mmap.PROT_READ | mmap.PROT_WRITE
 
 
 def validate_pool(memory: Memory, place: str) -> int:
-    """The bytes of a pool, 0 for an image buffer. Raises INVALID_ARGUMENT where it is not what it says it is."""
+    """Check a pool and return its bytes, 0 for an image buffer. Raises INVALID_ARGUMENT if its description is wrong."""
     if isinstance(memory, Ashmem):
         if memory.size <= 0:
             invalid_argument(f"{place} is ashmem of {memory.size} bytes, expected more than 0")
@@ -39,12 +39,12 @@ def validate_pool(memory: Memory, place: str) -> int:
     try:
         description = describe_buffer(memory)
     except ValueError as error:
-        invalid_argument(f"{place} is a hardware buffer with {error}")
+        invalid_argument(f"{place} is an invalid hardware buffer: {error}")
     return description.byte_size if is_blob(memory) else 0
 
 
 def is_blob_or_flat(memory: Memory) -> bool:
-    """Whether a valid pool is made of bytes that can be used in parts, as opposed to an image buffer."""
+    """Return whether a valid pool consists of bytes that can be used in parts, unlike an image buffer."""
     return not isinstance(memory, HardwareBuffer) or is_blob(memory)
 
 
@@ -56,17 +56,17 @@ def _validate_file(memory: MappableFile, place: str) -> None:
         )
     if memory.prot & ~_PROTECTION or not memory.prot & mmap.PROT_READ:
         invalid_argument(
-            f"{place} is a file with protection {memory.prot}, expected PROT_READ, perhaps with PROT_WRITE"
+            f"{place} is a file with protection {memory.prot}, expected PROT_READ, optionally with PROT_WRITE"
         )
     if not stat.S_ISREG(os.fstat(memory.descriptor.fileno()).st_mode):
-        invalid_argument(f"{place} is no regular file")
+        invalid_argument(f"{place} is not a regular file")
     _require_length(memory.descriptor.fileno(), memory.offset + memory.length, place)
 
 
 def _require_length(fd: int, needed: int, place: str) -> None:
     available = os.fstat(fd).st_size
     if available < needed:
-        invalid_argument(f"{place} takes {needed} bytes, the file behind it has {available}")
+        invalid_argument(f"{place} needs {needed} bytes, but the file behind it has {available}")
 
 
 class MappedPool:
@@ -77,16 +77,16 @@ class MappedPool:
         self.writable = self._bytes.flags.writeable
 
     def view(self, offset: int, length: int) -> Bytes:
-        """A range of it, in place."""
+        """Return a view of a range."""
         return self._bytes[offset : offset + length]
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """The size in bytes."""
         return len(self._bytes)
 
     def read(self, offset: int, length: int) -> Bytes:
-        """A copy of a range."""
+        """Return a copy of a range."""
         return self._bytes[offset : offset + length].copy()
 
     def write(self, offset: int, data: Bytes) -> None:
@@ -95,7 +95,7 @@ class MappedPool:
 
 
 class FilePool:
-    """A pool that must not be mapped, since its file may shrink."""
+    """A pool that must not be mapped because its file may shrink."""
 
     def __init__(self, memory: MappableFile, writable: bool) -> None:
         self.writable = writable
@@ -104,7 +104,7 @@ class FilePool:
         self.size = memory.length
 
     def read(self, offset: int, length: int) -> Bytes:
-        """A copy of a range. Raises GENERAL_FAILURE where the file cannot be read, or has been truncated."""
+        """Return a copy of a range. Raises GENERAL_FAILURE if the file cannot be read or has been truncated."""
         data = np.empty(length, np.uint8)
         view = data.data
         done = 0
@@ -112,18 +112,22 @@ class FilePool:
             while done < length:
                 count = os.preadv(self._descriptor.fileno(), [view[done:]], self._offset + offset + done)
                 if count == 0:
-                    general_failure(f"a file pool was truncated: {done} of {length} bytes at offset {offset} are left")
+                    general_failure(
+                        f"a file pool has been truncated: {done} of {length} bytes at offset {offset} are left"
+                    )
                 done += count
         except OSError as error:
             general_failure(f"a file pool cannot be read: {error.strerror}")
         return data
 
     def write(self, offset: int, data: Bytes) -> None:
-        """Overwrite a range. Raises GENERAL_FAILURE where the file cannot be written, or has been truncated."""
+        """Overwrite a range. Raises GENERAL_FAILURE if the file cannot be written or has been truncated."""
         descriptor = self._descriptor.fileno()
         try:
             if os.fstat(descriptor).st_size < self._offset + offset + len(data):
-                general_failure(f"a file pool was truncated: {len(data)} bytes at offset {offset} are not all there")
+                general_failure(
+                    f"a file pool has been truncated: not all of the {len(data)} bytes at offset {offset} are left"
+                )
             done = 0
             while done < len(data):
                 done += os.pwrite(descriptor, data.data[done:], self._offset + offset + done)
@@ -135,29 +139,31 @@ Pool = MappedPool | FilePool
 
 
 def open_pool(memory: Memory, writable: bool) -> Pool:
-    """A validated pool, ready for use; not writable unless asked. Raises GENERAL_FAILURE where it cannot be mapped."""
+    """Open a validated pool for use. Raises GENERAL_FAILURE if it cannot be mapped, or written as asked."""
     try:
         if isinstance(memory, Ashmem):
             return MappedPool(Region(memory.descriptor, memory.size, writable=writable))
         if isinstance(memory, MappableFile):
             if writable and not memory.prot & mmap.PROT_WRITE:
-                general_failure("a file pool with protection PROT_READ is to be written")
+                general_failure("a file pool with protection PROT_READ cannot be opened for writing")
             if not mmap_fd.is_fixed(memory.descriptor):
                 return FilePool(memory, writable)
             return MappedPool(Region(memory.descriptor, memory.length, memory.offset, writable))
         description = describe_buffer(memory)
         if not is_blob(memory):
-            general_failure(f"a hardware buffer of format {description.format.name} cannot be mapped, only BLOB")
+            general_failure(
+                f"a hardware buffer of format {description.format.name} cannot be mapped, expected format BLOB"
+            )
         return MappedPool(Region(memory.handle.descriptors[0], description.byte_size, writable=writable))
     except (OSError, ValueError) as error:
         general_failure(f"a pool cannot be mapped: {error}")
 
 
 def read_pools(pools: Sequence[Memory], used: Collection[int] | None = None) -> dict[int, Bytes]:
-    """The bytes of the pools of a model, by index; of those in ``used`` only, where it is given. Read-only.
+    """Return the bytes of a model's pools, read-only, by index; only of the pools in ``used`` if it is given.
 
-    Raises GENERAL_FAILURE where one cannot be read. A file that may shrink is read once: constants must not change or
-    vanish under whoever uses them.
+    A file that may shrink is read once, since constants must not change or vanish while they are used. Raises
+    GENERAL_FAILURE if a pool cannot be read.
     """
     contents = {}
     for index in range(len(pools)) if used is None else used:

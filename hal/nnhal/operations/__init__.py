@@ -1,7 +1,7 @@
-"""The operations of the NN HAL: signature, validation and output dimensions of each; no arithmetic.
+"""The operations of the NN HAL: signature, validation and output dimensions of each, without arithmetic.
 
-One table from type to definition; the modules behind it are one for each operation or family. IF and WHILE are part of
-model validation, since they are about subgraphs.
+A table maps each type to its definition. Each operation, or family of operations, has its own module. IF and WHILE are
+part of model validation, since they concern subgraphs.
 """
 
 from __future__ import annotations
@@ -203,4 +203,4 @@ DEFINITIONS: dict[OperationType, OperationDefinition] = {
         unidirectional_sequence_rnn.UNIDIRECTIONAL_SEQUENCE_RNN,
     )
 }
-"""Every operation that nnhal defines."""
+"""The definition of every operation except IF and WHILE."""

@@ -1,7 +1,7 @@
 """One operation with what is known of its operands.
 
-The same view serves model validation (types, constants, perhaps unknown dimensions), preparation (dimensions known),
-lowering, and execution (every value known), so that each rule of an operation is written once.
+Model validation (types, constants, perhaps unknown dimensions), preparation (dimensions known), lowering and execution
+(every value known) use the same view, so that each rule of an operation is written once.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from nnhal.types import ChannelQuant, Operand, OperandLifeTime, OperandType, Ope
 from nnhal.types.layout import Dimensions, is_scalar
 
 
-class UnknownYet(Exception):  # noqa: N818 - a state of knowledge and no error
+class UnknownYet(Exception):  # noqa: N818 - a state of knowledge, not an error
     """A value that a rule needs is not known before execution."""
 
 
 class OperationContext:
-    """An operation, its operands, and a way to ask for their values.
+    """An operation, its operands, and access to their values.
 
-    ``place`` names the operation in messages, as in ``operation 3 (SOFTMAX)``. ``value_of`` gives the array of an input
-    by its position, or None where it is not known yet.
+    ``place`` names the operation in messages, for example ``operation 3 (SOFTMAX)``. ``value_of`` returns the array of
+    an input by its position, or None if it is not known yet.
     """
 
     def __init__(
@@ -48,41 +48,38 @@ class OperationContext:
 
     @property
     def executing(self) -> bool:
-        """Whether dimensions are those of an execution: a 0 among them is a length then, and not an unknown one."""
+        """Whether dimensions are those of an execution: then a 0 is a length and not an unknown dimension."""
         return self._dimensions_of is not None
 
     def has(self, index: int) -> bool:
-        """Whether an input is given: neither left out at the end nor NO_VALUE."""
+        """Return whether an input is given: neither left out at the end nor NO_VALUE."""
         return index < len(self.inputs) and self.inputs[index].lifetime != OperandLifeTime.NO_VALUE
 
     def given(self, index: int) -> bool:
-        """As ``has``, but raises UnknownYet where only the request will tell: it may omit inputs of the model."""
+        """Like ``has``, but raises UnknownYet before execution for an input of the model, which a request may omit."""
         if self.has(index) and self.inputs[index].lifetime == OperandLifeTime.SUBGRAPH_INPUT and not self.executing:
             raise UnknownYet(self.input_name(index))
         return self.has(index)
 
     def main_type(self, index: int = 0) -> int:
-        """The type of an input."""
+        """Return the type of an input."""
         return self.inputs[index].type
 
     def dimensions(self, index: int) -> Dimensions:
-        """What is known of an input's dimensions; empty where its rank is unknown, and for scalars."""
+        """Return what is known of an input's dimensions: empty for a scalar and if the rank is unknown."""
         if self._dimensions_of is not None:
             return self._dimensions_of(index)
         return self.inputs[index].dimensions
 
     def known_dimensions(self, index: int) -> Dimensions:
-        """An input's dimensions with no axis open (a zero-sized tensor's zeros count as known at execution).
-
-        Raises UnknownYet.
-        """
+        """Return an input's dimensions, all of them known; at execution a 0 is a known length. Raises UnknownYet."""
         dimensions = self.dimensions(index)
         if self._dimensions_of is None and (not dimensions or 0 in dimensions):
             raise UnknownYet(self.input_name(index))
         return dimensions
 
     def ranked(self, index: int, rank: int | tuple[int, int] | None = None) -> Dimensions:
-        """An input's dimensions, of known rank: a given one, or from lowest to highest. Raises UnknownYet."""
+        """Return an input's dimensions and check its rank: a number, or lowest and highest. Raises UnknownYet."""
         dimensions = self.dimensions(index)
         if not dimensions:
             raise UnknownYet(self.input_name(index))
@@ -93,36 +90,36 @@ class OperationContext:
         return dimensions
 
     def value(self, index: int) -> Array:
-        """An input's array: 0-d for scalars. Raises UnknownYet."""
+        """Return an input's array, 0-d for scalars. Raises UnknownYet."""
         value = self._value_of(index)
         if value is None:
             raise UnknownYet(self.input_name(index))
         return value
 
     def is_known(self, index: int) -> bool:
-        """Whether an input's value is known already."""
+        """Return whether an input's value is known already."""
         return self.has(index) and self._value_of(index) is not None
 
     def integer(self, index: int, default: int | None = None) -> int:
-        """The value of an INT32 scalar; ``default`` where it is left out."""
+        """Return the value of an INT32 scalar, ``default`` if it is left out. Raises UnknownYet."""
         if default is not None and not self.has(index):
             return default
         return int(self.value(index))
 
     def real(self, index: int) -> float:
-        """The value of a float scalar."""
+        """Return the value of a float scalar. Raises UnknownYet."""
         return float(self.value(index))
 
     def boolean(self, index: int, default: bool = False) -> bool:
-        """The value of a BOOL scalar; ``default`` where it is left out."""
+        """Return the value of a BOOL scalar, ``default`` if it is left out. Raises UnknownYet."""
         return bool(self.value(index)) if self.has(index) else default
 
     def integers(self, index: int) -> tuple[int, ...]:
-        """The values of a TENSOR_INT32, flattened."""
+        """Return the values of a TENSOR_INT32, flattened. Raises UnknownYet."""
         return tuple(int(v) for v in np.ravel(self.value(index)))
 
     def input_name(self, index: int, names: type[IntEnum] | None = None) -> str:
-        """An input in messages: ``operation 3 (SOFTMAX): input 1 (beta)``."""
+        """Name an input for messages: ``operation 3 (SOFTMAX): input 1 (beta)``."""
         name = f" ({names(index).name.lower()})" if names is not None and index < len(names) else ""
         return f"{self.place}: input {index}{name}"
 
@@ -136,7 +133,7 @@ class OperationContext:
 
 
 class Signature:
-    """Checks the types and counts of one operation, and learns the feature level that it needs.
+    """Checks the types and counts of one operation, and determines the feature level that it needs.
 
     Every check raises HalError(INVALID_ARGUMENT) with what was got, what was expected and where.
     """
@@ -157,7 +154,7 @@ class Signature:
         return self.context.outputs
 
     def since(self, level: int) -> None:
-        """Say that what the operation uses exists from a feature level on."""
+        """Note that the operation uses something that exists from a feature level on."""
         self.level = max(self.level, level)
 
     def count(
@@ -176,7 +173,7 @@ class Signature:
         return len(self.inputs)
 
     def where(self, index: int) -> str:
-        """An input in messages."""
+        """Name an input for messages."""
         return self.context.input_name(index, self._names)
 
     def tensor(
@@ -186,7 +183,7 @@ class Signature:
         rank: int | tuple[int, int] | None = None,
         optional: bool = False,
     ) -> OperandType:
-        """Check a tensor input: its type against ``{type: feature level}``, its rank where it is known."""
+        """Check a tensor input: its type against ``{type: feature level}``, and its rank if it is known."""
         operand = self.inputs[index]
         self._present(index, optional)
         self._type(self.where(index), operand, types)
@@ -198,11 +195,11 @@ class Signature:
     def same(
         self, index: int, other: int, rank: int | tuple[int, int] | None = None, optional: bool = False
     ) -> OperandType:
-        """Check that a tensor input is of the type of another input."""
+        """Check that a tensor input has the type of another input."""
         return self.tensor(index, {OperandType(self.inputs[other].type): 1}, rank, optional)
 
     def scalar(self, index: int, type: OperandType, since: int = 1) -> None:  # noqa: A002
-        """Check a scalar input. One that is left out at the end is fine; count() has the last word on that."""
+        """Check a scalar input. It may be left out at the end; ``count`` checks the number of inputs."""
         if index >= len(self.inputs):
             return
         self._present(index, False)
@@ -225,11 +222,11 @@ class Signature:
         return OperandType(operand.type)
 
     def same_quantization(self, first: Operand, second: Operand, what: str) -> None:
-        """Check that two operands have one scale and zero point."""
+        """Check that two operands have the same scale and zero point."""
         if (first.scale, first.zero_point) != (second.scale, second.zero_point):
             self.context.refuse(
-                f"{what} must have one scale and zero point, got ({first.scale}, {first.zero_point}) "
-                f"and ({second.scale}, {second.zero_point})"
+                f"{what} have scale and zero point ({first.scale}, {first.zero_point}) "
+                f"and ({second.scale}, {second.zero_point}), expected equal ones"
             )
 
     def _present(self, index: int, optional: bool) -> None:
@@ -257,7 +254,7 @@ class Signature:
 
 
 def type_name(code: int) -> str:
-    """An operand type in messages."""
+    """Name an operand type for messages."""
     try:
         return OperandType(code).name
     except ValueError:
@@ -265,7 +262,7 @@ def type_name(code: int) -> str:
 
 
 def channel_quant(operand: Operand) -> ChannelQuant:
-    """The per-channel quantisation of a validated TENSOR_QUANT8_SYMM_PER_CHANNEL operand."""
+    """Return the per-channel quantisation of a validated TENSOR_QUANT8_SYMM_PER_CHANNEL operand."""
     if not isinstance(operand.extra_params, ChannelQuant):
         raise TypeError("not a per-channel operand")
     return operand.extra_params

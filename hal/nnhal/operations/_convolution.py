@@ -1,4 +1,4 @@
-"""What the convolutions have in common: tensors, their types and quantisation."""
+"""Rules that the convolutions share: tensors, their types and quantisation."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ BIAS = 2
 
 
 def validate_convolution(op: Signature, forms: Forms, channel_dim: int, scale_constraint: bool = False) -> None:
-    """Types of tensors and scalars. ``channel_dim`` is the filter's axis of output channels.
+    """Check the types of tensors and scalars. ``channel_dim`` is the filter's axis of output channels.
 
-    With ``scale_constraint`` an output scale that does not exceed input scale x filter scale needs feature level 3.
+    With ``scale_constraint`` an output scale of at most input scale x filter scale needs feature level 3.
     """
     forms.validate(op)
     main = op.tensor(INPUT, {F32: 1, Q8A: 1, F16: 3, Q8AS: 4}, rank=4)
@@ -33,13 +33,13 @@ def validate_convolution(op: Signature, forms: Forms, channel_dim: int, scale_co
 
 
 def note_scale_constraint(op: Signature) -> None:
-    """An output scale of at most input scale x filter scale came with feature level 3."""
+    """Note that an output scale of at most input scale x filter scale needs feature level 3."""
     if op.outputs[0].scale <= product_of_scales(op.inputs[INPUT], op.inputs[FILTER]) and op.outputs[0].scale > 0:
         op.since(3)
 
 
 def require_bias(op: OperationContext, channels: int) -> None:
-    """Refuse a bias of another length than the output's channels, or of another scale than the accumulator's."""
+    """Refuse a bias unless its length is the number of output channels and its scale that of the accumulator."""
     length = op.dimensions(BIAS)
     if length and length != (channels,) and (op.executing or length != (0,)):
         op.refuse(f"the bias has dimensions {list(length)}, expected [{channels}]")

@@ -1,4 +1,4 @@
-"""What each operation's module defines."""
+"""The definition that each operation's module provides."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from nnhal.types.layout import Dimensions
 class OperationDefinition:
     """An operation without its arithmetic.
 
-    ``since`` is the feature level that brought it. ``validate`` checks counts, types and what else is certain from the
-    model alone: it raises INVALID_ARGUMENT. ``prepare`` gives the dimensions of the outputs, and checks what depends on
-    dimensions and values: it raises HalError, or UnknownYet where it must be asked again later.
+    ``since`` is the feature level that introduced it. ``validate`` checks counts, types and everything else that
+    follows from the model alone, and raises INVALID_ARGUMENT. ``prepare`` returns the dimensions of the outputs and
+    checks everything that depends on dimensions and values. It raises HalError, or UnknownYet if it must be called
+    again once more is known.
     """
 
     type: OperationType

@@ -1,4 +1,4 @@
-"""Element-wise functions of two tensors that broadcast, without an activation."""
+"""Element-wise functions of two tensors that broadcast, without a fused activation."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Input(IntEnum):
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The inputs' dimensions, broadcast."""
+    """Return the inputs' dimensions, broadcast."""
     return (broadcast(op, op.ranked(Input.FIRST), op.ranked(Input.SECOND)),)
 
 
 def pairwise(
     kind: OperationType, types: dict[OperandType, int], result: OperandType | None = None
 ) -> OperationDefinition:
-    """An operation of feature level 3 over two tensors of one type; its output has type ``result``, or theirs."""
+    """Define an operation of feature level 3 on two tensors of one type. The output has type ``result``, or theirs."""
 
     def validate(op: Signature) -> None:
         op.count(2, names=Input)

@@ -6,14 +6,14 @@ from nnhal.operations._context import OperationContext
 
 
 def require_at_least(op: OperationContext, what: str, value: int, least: int) -> int:
-    """A parameter that must not be below ``least``."""
+    """Refuse a parameter below ``least``, and return it otherwise."""
     if value < least:
         op.refuse(f"{what} is {value}, expected {least} or more")
     return value
 
 
 def require_positive(op: OperationContext, what: str, value: float) -> float:
-    """A real parameter that must be above 0 and finite."""
+    """Refuse a real parameter that is not finite and above 0, and return it otherwise."""
     if not 0 < value < float("inf"):
         op.refuse(f"{what} is {value}, expected a finite number above 0")
     return value

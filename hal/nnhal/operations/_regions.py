@@ -1,4 +1,4 @@
-"""What ROI_ALIGN and ROI_POOLING share: regions of interest that are cut out of feature maps."""
+"""Rules that ROI_ALIGN and ROI_POOLING share: regions of interest are cut out of feature maps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nnhal.types.layout import Dimensions
 
 
 class RegionInput(IntEnum):
-    """The inputs that both operations begin with. A ratio is pixels of the image to cells of the feature map."""
+    """The first inputs of both operations. A ratio is that of image pixels to cells of the feature map."""
 
     FEATURES = 0
     ROIS = 1
@@ -37,10 +37,10 @@ def validate_regions(op: Signature, layout: int) -> None:
 
 
 def region_dimensions(op: OperationContext, layout: int) -> Dimensions:
-    """The dimensions of the output: the regions in place of the images, all of one size."""
+    """Return the dimensions of the output: one image of the given size for each region."""
     features, rois = op.ranked(RegionInput.FEATURES, 4), op.ranked(RegionInput.ROIS, 2)
     if op.executing and 0 in features[1:]:
-        op.refuse(f"feature maps of {list(features)} have no cells")
+        op.refuse(f"the feature maps have dimensions {list(features)}, expected height, width and channels above 0")
     count = agreed(op, "regions", rois[0], op.ranked(RegionInput.BATCH_INDEX, 1)[0])
     agreed(op, "numbers of a region", rois[1], BOX)
     require_eighths(op, op.inputs[RegionInput.ROIS])

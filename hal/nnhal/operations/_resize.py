@@ -1,4 +1,4 @@
-"""What RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR share: images whose height and width change."""
+"""Rules that RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR share: the height and width of images change."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TOO_LONG = 1 << 31
 
 
 class ResizeInput(IntEnum):
-    """The inputs. Width and height are INT32 sizes, or float factors."""
+    """The inputs. Width and height are INT32 sizes or float factors."""
 
     INPUT = 0
     WIDTH = 1
@@ -29,7 +29,7 @@ class ResizeInput(IntEnum):
 
 
 def validate_resize(op: Signature, types: dict[OperandType, int], counts: range) -> None:
-    """Check the operands; the factors and the layout flag came with feature level 3, what follows with level 4."""
+    """Check the operands. Factors and the layout flag need feature level 3, the flags after it level 4."""
     op.count(counts, names=ResizeInput)
     main = op.tensor(ResizeInput.INPUT, types, rank=4)
     if op.inputs[ResizeInput.WIDTH].type == INT32:
@@ -45,17 +45,17 @@ def validate_resize(op: Signature, types: dict[OperandType, int], counts: range)
 
 
 def spatial_axes(op: OperationContext) -> tuple[int, int]:
-    """Which axes are height and width."""
+    """Return the axes of height and width."""
     return (2, 3) if op.boolean(ResizeInput.LAYOUT) else (1, 2)
 
 
 def prepare_resize(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The input's dimensions with another height and width."""
+    """Return the input's dimensions with the new height and width."""
     dimensions = list(op.ranked(ResizeInput.INPUT, 4))
     if op.executing and 0 in dimensions[1:]:
-        op.refuse(f"images of {dimensions} have no pixels")
+        op.refuse(f"the images have dimensions {dimensions}, expected height, width and channels above 0")
     if op.boolean(ResizeInput.ALIGN_CORNERS) and op.boolean(ResizeInput.HALF_PIXEL_CENTERS):
-        op.refuse("align_corners and half_pixel_centers are both true, expected one of them at most")
+        op.refuse("align_corners and half_pixel_centers are both true, expected at most one of them")
     require_input_quantization(op)
     for axis, index in zip(spatial_axes(op), (ResizeInput.HEIGHT, ResizeInput.WIDTH), strict=True):
         dimensions[axis] = _length(op, index, dimensions[axis])
@@ -69,5 +69,5 @@ def _length(op: OperationContext, index: ResizeInput, length: int) -> int:
     factor = require_positive(op, f"the factor of {name}", op.real(index))
     if length * factor >= _TOO_LONG:
         op.refuse(f"{name} is {length} * {factor}, expected less than {_TOO_LONG}")
-    resized = floor(np.float32(length) * np.float32(factor))  # in float32, which decides between neighbours
+    resized = floor(np.float32(length) * np.float32(factor))  # float32, since its rounding can change the result
     return require_at_least(op, name, resized, 1) if length else 0

@@ -1,4 +1,4 @@
-"""What the RNN operations share: where a cell's operands lie among the inputs, and what they must be."""
+"""Rules that the RNN operations share: which inputs are a cell's operands, and how they are checked."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from nnhal.types import OperandType
 
 
 @dataclass(frozen=True, slots=True)
-class CellInputs:
-    """Where one cell's operands lie: from ``first`` on weights, recurrent weights, bias and state."""
+class RnnInputs:
+    """The positions of one RNN cell's operands: from ``first`` on, weights, recurrent weights, bias and state."""
 
     first: int
     aux_weights: int | None = None
@@ -37,15 +37,15 @@ class CellInputs:
         return self.first + 3
 
 
-def validate_cell(op: Signature, cell: CellInputs, main: OperandType) -> None:
-    """Check the types of a cell's operands, and the ranks of those that are not optional."""
+def validate_cell(op: Signature, cell: RnnInputs, main: OperandType) -> None:
+    """Check the types of a cell's operands, and the ranks of the operands that are not optional."""
     for index, rank in ((cell.weights, 2), (cell.recurrent_weights, 2), (cell.bias, 1), (cell.state, 2)):
         op.tensor(index, {main: 1}, rank=rank)
     if cell.aux_weights is not None:
         op.tensor(cell.aux_weights, {main: 1}, optional=True)
 
 
-def match_cell(op: OperationContext, cell: CellInputs, sizes: Sizes) -> None:
+def match_cell(op: OperationContext, cell: RnnInputs, sizes: Sizes) -> None:
     """Check that the dimensions of a cell's operands agree.
 
     ``sizes`` knows the batch and the input size (and the auxiliary size), and learns the output size: the units.

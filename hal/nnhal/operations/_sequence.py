@@ -1,4 +1,4 @@
-"""What the operations over sequences share: the order of their axes, and how a backward cell is linked."""
+"""Rules that the operations over sequences share: the order of axes, and how a backward cell is linked."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from nnhal.types.layout import Dimensions
 
 
 class Linking(Enum):
-    """What a bidirectional operation does with its auxiliary input.
+    """How a bidirectional operation uses its auxiliary input.
 
-    PARALLEL: it is the backward cell's input. CROSS: both cells read it beside the input, by weights of its own.
+    PARALLEL: it is the backward cell's input. CROSS: both cells read it besides the input, with separate weights.
     """
 
     NONE = "none"
@@ -22,24 +22,24 @@ class Linking(Enum):
 
 
 def axes_of(time_major: bool) -> tuple[str, str]:
-    """The names of a sequence's first two axes."""
+    """Return the names of a sequence's first two axes."""
     return ("time", "batch") if time_major else ("batch", "time")
 
 
 def linking_of(op: OperationContext, aux_input: int, forward_weights: int, backward_weights: int) -> Linking:
-    """How the auxiliary input and its weights are given. Raises UnknownYet where only the request will tell."""
+    """Return how the operation uses its auxiliary input. Raises UnknownYet if that depends on the request."""
     forward, backward = op.given(forward_weights), op.given(backward_weights)
     if forward != backward:
-        op.refuse("one of the two cells has weights for the auxiliary input, expected both or none")
+        op.refuse("only one of the two cells has weights for the auxiliary input, expected both or none")
     if not op.given(aux_input):
         if forward:
-            op.refuse("it has weights for the auxiliary input, which is left out")
+            op.refuse("got weights for the auxiliary input without that input, expected both or none")
         return Linking.NONE
     return Linking.CROSS if forward else Linking.PARALLEL
 
 
 def note_parallel_linking(op: Signature, aux_input: int, weights: int) -> None:
-    """Learn the feature level of an auxiliary input without weights: 4."""
+    """Note that an auxiliary input without weights needs feature level 4."""
     if op.context.has(aux_input) and not op.context.has(weights):
         op.since(4)
 
@@ -47,7 +47,7 @@ def note_parallel_linking(op: Signature, aux_input: int, weights: int) -> None:
 def link_sizes(
     op: OperationContext, axes: tuple[str, str], sequence: int, aux_input: int, linking: Linking
 ) -> tuple[Sizes, Sizes]:
-    """What the forward and the backward cell learn from the input (``sequence``) and the auxiliary input."""
+    """Return the sizes of the forward and the backward cell as known from ``sequence`` and the auxiliary input."""
     forward, backward = Sizes(op), Sizes(op)
     forward.learn(sequence, *axes, "input size")
     if linking == Linking.PARALLEL:
@@ -62,7 +62,7 @@ def link_sizes(
 
 
 def validate_outputs(op: Signature, main: OperandType, sequences: int, states: int) -> None:
-    """Check the outputs: sequences, then states. States as outputs came with feature level 4."""
+    """Check the outputs: sequences, then states. States as outputs need feature level 4."""
     if states:
         op.since(4)
     for index in range(sequences + states):
@@ -72,10 +72,12 @@ def validate_outputs(op: Signature, main: OperandType, sequences: int, states: i
 def merged_outputs(
     op: OperationContext, axes: tuple[str, str], forward: Sizes, backward: Sizes, merged: bool, states: int
 ) -> tuple[Dimensions, ...]:
-    """The dimensions of a bidirectional operation's sequences. Refuses a number of outputs that ``merged`` forbids."""
+    """Return the dimensions of a bidirectional operation's sequences. Refuse a number that contradicts ``merged``."""
     sequences = 1 if merged else 2
     if len(op.outputs) not in (sequences, sequences + states):
-        op.refuse(f"got {len(op.outputs)} outputs, expected {sequences} or {sequences + states}: merged is {merged}")
+        op.refuse(
+            f"got {len(op.outputs)} outputs, expected {sequences} or {sequences + states}, since merged is {merged}"
+        )
     sizes = forward["output size"], backward["output size"]
     if not merged:
         return tuple((*forward.of(*axes), size) for size in sizes)

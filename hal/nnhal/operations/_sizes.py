@@ -1,4 +1,4 @@
-"""Sizes that several operands must agree on, by name."""
+"""Named sizes on which several operands must agree."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from nnhal.types.layout import Dimensions
 
 
 class Sizes:
-    """What the inputs' dimensions say of sizes such as batch and units. 0 is unknown before execution."""
+    """Sizes such as batch and units, as known from the inputs' dimensions. Before execution, 0 is unknown."""
 
     def __init__(self, op: OperationContext) -> None:
         self._op = op
         self._known: dict[str, int] = {}
 
     def learn(self, index: int, *names: str) -> None:
-        """Take an input's axes for the sizes of those names; refuse it where an earlier input said otherwise."""
+        """Learn the named sizes from an input's axes. Refuse the input if it contradicts an earlier one."""
         dimensions = self._op.dimensions(index)
         if not dimensions and not self._op.executing:
             return
@@ -24,15 +24,15 @@ class Sizes:
             self.require(name, size, f"input {index}")
 
     def require(self, name: str, size: int, source: str) -> None:
-        """Give a size that must be the one known already."""
+        """Learn a size from ``source``. Refuse it if it contradicts the known one."""
         known = self._known.get(name, size)
         if size != known and (self._op.executing or 0 not in (size, known)):
-            self._op.refuse(f"{source} says that the {name} is {size}, expected {known} as other inputs say")
+            self._op.refuse(f"{source} makes the {name} {size}, expected {known} as in other inputs")
         self._known[name] = known or size
 
     def __getitem__(self, name: str) -> int:
         return self._known.get(name, 0)
 
     def of(self, *names: str) -> Dimensions:
-        """Dimensions of those sizes."""
+        """Return dimensions of the named sizes."""
         return tuple(self[name] for name in names)

@@ -1,4 +1,4 @@
-"""Short names of the operand types, as the operations' documentation uses them."""
+"""Short names of the operand types."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ QUANT8 = frozenset({Q8A, Q8AS})
 
 
 def scalar_float(main: int) -> OperandType:
-    """The type of a float parameter: FLOAT16 where the main tensor is F16, otherwise FLOAT32."""
+    """Return the type of a float parameter: FLOAT16 if the main tensor is F16, otherwise FLOAT32."""
     return FLOAT16 if main == F16 else FLOAT32

@@ -1,7 +1,7 @@
 """Windows that slide over images: the parameters that convolutions and poolings share.
 
-The implicit form of an operation names a padding scheme (SAME or VALID), the explicit form gives four paddings. An
-operation's two forms are two enumerations of its inputs that use the same names; ``Forms`` tells which one is meant.
+The implicit form of an operation names a padding scheme (SAME or VALID), the explicit form gives four paddings. The two
+forms are two enumerations of the operation's inputs that use the same names; ``Forms`` tells them apart.
 """
 
 from __future__ import annotations
@@ -23,44 +23,52 @@ _SINCE_3 = frozenset({"LAYOUT", "DILATION_WIDTH", "DILATION_HEIGHT"})
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One spatial axis of a window: sizes in elements."""
+    """One spatial axis of a window. All sizes are in elements."""
 
     size: int
+    """Elements that the window reads."""
     stride: int
+    """From the start of one window to the start of the next."""
     before: int
+    """Padding before the first element."""
     after: int
+    """Padding after the last element."""
     dilation: int = 1
+    """From one element that the window reads to the next."""
 
     @property
     def reach(self) -> int:
-        """Elements from the window's first tap to its last."""
+        """The number of elements from the window's first to its last."""
         return (self.size - 1) * self.dilation + 1
 
     def output(self, length: int) -> int:
-        """How many windows fit an axis of ``length`` elements."""
+        """Return how many windows fit on an axis of ``length`` elements."""
         return (length + self.before + self.after - self.reach) // self.stride + 1
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A window over the two spatial axes of an image.
-
-    ``scheme`` is SAME, VALID, or None for explicit paddings. With SAME the paddings follow from the axis' length: they
-    are 0 as long as that is unknown. ``multiplier`` is the depth multiplier of a depthwise convolution.
-    """
+    """A window over the two spatial axes of an image."""
 
     height: Axis
+    """The vertical axis. With SAME its padding follows from the axis' length and is 0 as long as that is unknown."""
     width: Axis
+    """The horizontal axis, padded like the vertical one."""
     scheme: int | None
+    """SAME, VALID, or None for explicit paddings."""
     activation: FusedActivation
+    """The fused activation."""
     channels_first: bool
+    """Whether images are NCHW."""
     multiplier: int = 1
+    """The depth multiplier of a depthwise convolution."""
     groups: int = 1
+    """The number of groups of a grouped convolution."""
 
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """The dimensions of a batch of images, whatever their layout. 0 is unknown before execution."""
+    """The dimensions of a batch of images, independent of their layout. Before execution, 0 is unknown."""
 
     batch: int
     height: int
@@ -68,7 +76,7 @@ class Images:
     channels: int
 
     def dimensions(self, channels_first: bool) -> Dimensions:
-        """As a tensor's dimensions."""
+        """Return them in the order of a tensor's axes."""
         if channels_first:
             return (self.batch, self.channels, self.height, self.width)
         return (self.batch, self.height, self.width, self.channels)
@@ -83,13 +91,13 @@ class Forms:
     layout_required: bool = False
 
     def of(self, op: OperationContext) -> type[IntEnum]:
-        """The form that an operation has. Where the implicit form has its layout, the explicit has a number."""
+        """Return an operation's form: at the position of the implicit form's layout the explicit one has an integer."""
         layout, fewest = self.implicit["LAYOUT"], min(self._counts(self.explicit))
         explicit = len(op.inputs) >= fewest and op.inputs[layout].type == INT32
         return self.explicit if explicit else self.implicit
 
     def validate(self, op: Signature) -> type[IntEnum]:
-        """Check the number of inputs and the types of all that are scalars, and return the form."""
+        """Check the number of inputs and the types of all scalars, and return the form."""
         names = self.of(op.context)
         op.count(self._counts(names), names=names)
         for name in names:
@@ -107,10 +115,10 @@ class Forms:
 def window_of(
     op: OperationContext, forms: Forms, size: tuple[int, int] | None = None, lengths: tuple[int, int] | None = None
 ) -> Window:
-    """The window of an operation. Raises HalError, and UnknownYet.
+    """Return the window of an operation. Raises HalError and UnknownYet.
 
-    ``size`` is the filter's height and width where the operation has a filter; poolings have inputs for them.
-    ``lengths`` are the height and width of what the window slides over, by default those of the first input.
+    ``size`` is the filter's height and width if the operation has a filter; poolings have inputs for them. ``lengths``
+    are the height and width that the window slides over, by default those of the first input.
     """
     names = forms.of(op)
     channels_first = layout_of(op, forms)
@@ -142,23 +150,23 @@ def window_of(
 
 
 def layout_of(op: OperationContext, forms: Forms) -> bool:
-    """Whether the images have their channels first (NCHW). Raises UnknownYet."""
+    """Return whether the images have their channels first (NCHW). Raises UnknownYet."""
     return op.boolean(forms.of(op)["LAYOUT"])
 
 
 def images_of(op: OperationContext, channels_first: bool, index: int = 0) -> Images:
-    """The dimensions of an input that is a batch of images. Only the batch may be empty. Raises UnknownYet."""
+    """Return the dimensions of an input that is a batch of images. Only the batch may be empty. Raises UnknownYet."""
     if channels_first:
         batch, channels, height, width = op.ranked(index, 4)
     else:
         batch, height, width, channels = op.ranked(index, 4)
     if op.executing and 0 in (height, width, channels):
-        op.refuse(f"images of {height} x {width} with {channels} channels, expected none of them to be 0")
+        op.refuse(f"images of {height} x {width} with {channels} channels, expected no 0")
     return Images(batch, height, width, channels)
 
 
 def filter_of(op: OperationContext, index: int) -> tuple[int, int, int, int]:
-    """The dimensions of a filter, [a, height, width, b], all at least 1. Raises UnknownYet."""
+    """Return the dimensions of a filter, [a, height, width, b], all at least 1. Raises UnknownYet."""
     first, height, width, last = op.ranked(index, 4)
     if 0 in (first, height, width, last):
         if not op.executing:
@@ -168,17 +176,20 @@ def filter_of(op: OperationContext, index: int) -> tuple[int, int, int, int]:
 
 
 def windows_along(op: OperationContext, axis: Axis, length: int) -> int:
-    """How many windows fit an axis, at least one; 0 where its length is unknown."""
+    """Return how many windows fit on an axis, at least one; 0 if its length is unknown. Refuse an axis too short."""
     if length == 0:
         return 0
     count = axis.output(length)
     if count < 1:
-        op.refuse(f"a window of {axis.reach} does not fit {length} elements padded by {axis.before} and {axis.after}")
+        op.refuse(
+            f"a window of {axis.reach} elements does not fit on {length} elements padded by {axis.before} and "
+            f"{axis.after}"
+        )
     return count
 
 
 def activation_of(op: OperationContext, index: int) -> FusedActivation:
-    """The value of an activation input."""
+    """Return the value of an activation input."""
     code = op.integer(index)
     if not 0 <= code <= 3:
         op.refuse(f"activation {code}, expected 0 to 3")
@@ -186,7 +197,7 @@ def activation_of(op: OperationContext, index: int) -> FusedActivation:
 
 
 def implicit_padding(op: OperationContext, scheme: int, length: int, size: int, stride: int, dilation: int) -> Axis:
-    """An axis padded by scheme: SAME keeps ceil(length / stride) windows, the odd element goes after."""
+    """Pad an axis by a scheme. SAME yields ceil(length / stride) windows; an odd element of padding goes after."""
     if scheme not in (SAME, VALID):
         op.refuse(f"padding scheme {scheme}, expected 1 (SAME) or 2 (VALID)")
     _require_positive(op, size, stride, dilation)
@@ -198,7 +209,7 @@ def implicit_padding(op: OperationContext, scheme: int, length: int, size: int, 
 
 
 def explicit_padding(op: OperationContext, padding: tuple[int, int], size: int, stride: int, dilation: int) -> Axis:
-    """An axis with given paddings, before and after."""
+    """Pad an axis by given numbers of elements, before and after."""
     if min(padding) < 0:
         op.refuse(f"paddings {padding[0]} and {padding[1]}, expected 0 or more")
     _require_positive(op, size, stride, dilation)
@@ -207,7 +218,7 @@ def explicit_padding(op: OperationContext, padding: tuple[int, int], size: int, 
 
 def _require_positive(op: OperationContext, size: int, stride: int, dilation: int) -> None:
     if min(stride, size, dilation) < 1:
-        op.refuse(f"stride {stride}, size {size} and dilation {dilation} of a window, expected at least 1 each")
+        op.refuse(f"a window of stride {stride}, size {size} and dilation {dilation}, expected at least 1 each")
 
 
 def _positive(op: OperationContext, what: str, number: int) -> int:

@@ -1,4 +1,4 @@
-"""ARGMAX and ARGMIN: where along an axis the largest or smallest element is."""
+"""ARGMAX and ARGMIN: the index of the largest or smallest element along an axis."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """A tensor of any rank; indices come out."""
+    """Require a tensor of any rank; the output holds indices."""
     op.count(2, names=Input)
     op.tensor(Input.INPUT, {F16: 3, F32: 3, I32: 3, Q8A: 3, Q8AS: 4})
     op.scalar(Input.AXIS, INT32)
@@ -28,11 +28,11 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The input's dimensions without the axis; [1] for a vector."""
+    """Return the input's dimensions without the axis; [1] for a vector."""
     dimensions = op.ranked(Input.INPUT)
     axis = axis_of(op, op.integer(Input.AXIS), len(dimensions))
     if op.executing and dimensions[axis] == 0:
-        op.refuse(f"axis {axis} has no elements")
+        op.refuse(f"axis {axis} has no elements, expected at least 1")
     return (reduced(dimensions, {axis}, keep=False),)
 
 

@@ -22,7 +22,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """Boxes and image sizes of one type; the deltas of quantised boxes have a quant8 type of their own."""
+    """Require boxes and image sizes of one type. The deltas of quantised boxes have a quant8 type."""
     op.count(4, names=Input)
     boxes = op.tensor(Input.ROIS, {F16: 3, F32: 3, Q16A: 3}, rank=2)
     op.tensor(Input.DELTAS, {Q8A: 3, Q8AS: 4} if boxes == Q16A else {boxes: 3}, rank=2)
@@ -32,13 +32,13 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """A box for each region and class."""
+    """Return the dimensions of a box for each region and class."""
     rois, deltas = op.ranked(Input.ROIS, 2), op.ranked(Input.DELTAS, 2)
     count = agreed(op, "regions", rois[0], deltas[0], op.ranked(Input.BATCH_INDEX, 1)[0])
     agreed(op, "numbers of a box", rois[1], BOX)
     agreed(op, "numbers of an image's size", op.ranked(Input.IMAGE_INFO, 2)[1], 2)
     if deltas[1] % BOX:
-        op.refuse(f"{deltas[1]} deltas for each region, expected a multiple of {BOX}")
+        op.refuse(f"got {deltas[1]} deltas for each region, expected a multiple of {BOX}")
     require_eighths(op, op.inputs[Input.ROIS], op.inputs[Input.IMAGE_INFO], op.outputs[0])
     return ((count, deltas[1]),)
 

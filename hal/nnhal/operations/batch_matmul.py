@@ -21,7 +21,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """Two tensors of one type and rank, 2 to 4, and two flags."""
+    """Require two tensors of one type and rank, 2 to 4, and two flags."""
     op.count(4, names=Input)
     main = op.tensor(Input.FIRST, {F16: 6, F32: 6, I32: 6, Q8AS: 6}, rank=(2, 4))
     op.same(Input.SECOND, Input.FIRST, rank=(2, 4))
@@ -31,12 +31,12 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The batch, the rows of the first and the columns of the second. Batches are equal: they do not broadcast."""
+    """Return the batch, the rows of the first input and the columns of the second. Batches do not broadcast."""
     first = _oriented(op.ranked(Input.FIRST), op.boolean(Input.TRANSPOSE_FIRST))
     second = _oriented(op.ranked(Input.SECOND), op.boolean(Input.TRANSPOSE_SECOND))
     batch = combine(first[:-2], second[:-2])
     if len(first) != len(second) or batch is None or combine(first[-1:], second[-2:-1]) is None:
-        op.refuse(f"matrices of {describe(first)} and {describe(second)} (transposed as asked) do not multiply")
+        op.refuse(f"matrices of {describe(first)} and {describe(second)}, after transposition, cannot be multiplied")
     return ((*(batch or ()), first[-2], second[-1]),)
 
 

@@ -1,6 +1,6 @@
-"""BATCH_TO_SPACE_ND and SPACE_TO_BATCH_ND: blocks of pixels traded for images of the batch.
+"""BATCH_TO_SPACE_ND and SPACE_TO_BATCH_ND: blocks of pixels become images of the batch, and back.
 
-In the batch the place within the block comes first, row by row, and the image within the smaller batch second.
+The larger batch is ordered by the position within the block, row by row, and then by the image of the smaller batch.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class SpaceToBatchInput(IntEnum):
 
 
 def validate_batch_to_space(op: Signature) -> None:
-    """Images, the block's height and width, and the layout, which came with feature level 3."""
+    """Require images and the block's height and width. The layout needs feature level 3."""
     op.count((2, 3), names=BatchToSpaceInput)
     _tensors(op)
     op.scalar(BatchToSpaceInput.LAYOUT, BOOL, since=3)
 
 
 def validate_space_to_batch(op: Signature) -> None:
-    """The same, and paddings of the two axes."""
+    """Require images, the block's height and width, and paddings of both axes. The layout needs feature level 3."""
     op.count((3, 4), names=SpaceToBatchInput)
     _tensors(op)
     op.tensor(SpaceToBatchInput.PADDINGS, {I32: 1}, rank=2)
@@ -57,7 +57,7 @@ def _tensors(op: Signature) -> None:
 
 
 def block_of(op: OperationContext) -> tuple[int, int]:
-    """The block's height and width."""
+    """Return the block's height and width."""
     sizes = op.integers(SpaceToBatchInput.BLOCK_SIZES)
     if len(sizes) != 2 or min(sizes) < 1:
         op.refuse(f"block sizes {list(sizes)}, expected two of at least 1")
@@ -65,7 +65,7 @@ def block_of(op: OperationContext) -> tuple[int, int]:
 
 
 def paddings_of(op: OperationContext) -> tuple[int, int, int, int]:
-    """Elements above, below, left and right of the images."""
+    """Return how many elements to pad above, below, left and right of the images."""
     values = op.value(SpaceToBatchInput.PADDINGS)
     if values.shape != (2, 2) or values.min() < 0:
         op.refuse(f"paddings {values.tolist()}, expected two pairs of 0 or more")
@@ -74,12 +74,12 @@ def paddings_of(op: OperationContext) -> tuple[int, int, int, int]:
 
 
 def prepare_batch_to_space(op: OperationContext) -> tuple[Dimensions, ...]:
-    """Fewer, larger images."""
+    """Return the dimensions of fewer, larger images."""
     require_input_quantization(op)
     channels_first, (block_height, block_width) = op.boolean(BatchToSpaceInput.LAYOUT), block_of(op)
     images = images_of(op, channels_first)
     if images.batch % (block_height * block_width):
-        op.refuse(f"a batch of {images.batch}, expected a multiple of {block_height} * {block_width}")
+        op.refuse(f"the batch is {images.batch}, expected a multiple of {block_height} * {block_width}")
     result = Images(
         images.batch // (block_height * block_width),
         images.height * block_height,
@@ -90,7 +90,7 @@ def prepare_batch_to_space(op: OperationContext) -> tuple[Dimensions, ...]:
 
 
 def prepare_space_to_batch(op: OperationContext) -> tuple[Dimensions, ...]:
-    """More, smaller images."""
+    """Return the dimensions of more, smaller images."""
     require_input_quantization(op)
     channels_first, (block_height, block_width) = op.boolean(SpaceToBatchInput.LAYOUT), block_of(op)
     images, (top, bottom, left, right) = images_of(op, channels_first), paddings_of(op)

@@ -7,7 +7,7 @@ from enum import IntEnum
 from nnhal.operations._context import OperationContext, Signature
 from nnhal.operations._definition import OperationDefinition
 from nnhal.operations._lstm import (
-    CellInputs,
+    LstmInputs,
     float_types,
     lstm_activation_of,
     match_cell,
@@ -29,7 +29,7 @@ from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
 
 STATES = 4
-"""How many states there are: output state and cell state, forward and backward."""
+"""The number of states: output state and cell state, forward and backward."""
 
 
 class Input(IntEnum):
@@ -98,14 +98,14 @@ class Input(IntEnum):
     BACKWARD_OUTPUT_LAYER_NORM_WEIGHTS = 60
 
 
-FORWARD = CellInputs(
+FORWARD = LstmInputs(
     Input.FORWARD_INPUT_TO_INPUT_WEIGHTS,
     Input.FORWARD_OUTPUT_STATE,
     Input.FORWARD_CELL_STATE,
     Input.FORWARD_INPUT_LAYER_NORM_WEIGHTS,
     Input.FORWARD_AUX_TO_INPUT_WEIGHTS,
 )
-BACKWARD = CellInputs(
+BACKWARD = LstmInputs(
     Input.BACKWARD_INPUT_TO_INPUT_WEIGHTS,
     Input.BACKWARD_OUTPUT_STATE,
     Input.BACKWARD_CELL_STATE,
@@ -115,7 +115,7 @@ BACKWARD = CellInputs(
 
 
 def validate(op: Signature) -> None:
-    """Float tensors; the four states as further outputs, and parallel linking, came with feature level 4."""
+    """Require float tensors. The four states as further outputs, and parallel linking, need feature level 4."""
     op.count(61, (1, 2, 1 + STATES, 2 + STATES), names=Input)
     main = op.tensor(Input.INPUT, {F32: 3, F16: 3}, rank=3)
     validate_cell(op, FORWARD, float_types(main))
@@ -132,7 +132,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """Forward and backward outputs, or both merged along the last axis; the states where they are asked for."""
+    """Return forward and backward outputs, or both merged along the last axis, and the states if they are outputs."""
     lstm_activation_of(op, Input.ACTIVATION)
     require_clips(op, Input.CELL_CLIP, Input.PROJECTION_CLIP)
     axes = axes_of(op.boolean(Input.TIME_MAJOR))
@@ -144,7 +144,7 @@ def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
 
 
 def linking(op: OperationContext) -> Linking:
-    """What the auxiliary input is for. Every cell that reads it has weights from it to its forget gate."""
+    """Return how the auxiliary input is used. Every cell that reads it has weights from it to its forget gate."""
     return linking_of(op, Input.AUX_INPUT, Input.FORWARD_AUX_TO_FORGET_WEIGHTS, Input.BACKWARD_AUX_TO_FORGET_WEIGHTS)
 
 

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 from nnhal.operations._context import OperationContext, Signature
 from nnhal.operations._definition import OperationDefinition
-from nnhal.operations._rnn import CellInputs, match_cell, validate_cell
+from nnhal.operations._rnn import RnnInputs, match_cell, validate_cell
 from nnhal.operations._sequence import (
     Linking,
     axes_of,
@@ -22,7 +22,7 @@ from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
 
 STATES = 2
-"""How many states there are: forward and backward."""
+"""The number of states: forward and backward."""
 
 
 class Input(IntEnum):
@@ -45,12 +45,12 @@ class Input(IntEnum):
     MERGE_OUTPUTS = 14
 
 
-FORWARD = CellInputs(Input.FORWARD_WEIGHTS, Input.FORWARD_AUX_WEIGHTS)
-BACKWARD = CellInputs(Input.BACKWARD_WEIGHTS, Input.BACKWARD_AUX_WEIGHTS)
+FORWARD = RnnInputs(Input.FORWARD_WEIGHTS, Input.FORWARD_AUX_WEIGHTS)
+BACKWARD = RnnInputs(Input.BACKWARD_WEIGHTS, Input.BACKWARD_AUX_WEIGHTS)
 
 
 def validate(op: Signature) -> None:
-    """Float tensors; the two states as further outputs, and parallel linking, came with feature level 4."""
+    """Require float tensors. The two states as further outputs, and parallel linking, need feature level 4."""
     op.count(15, (1, 2, 1 + STATES, 2 + STATES), names=Input)
     main = op.tensor(Input.INPUT, {F32: 3, F16: 3}, rank=3)
     validate_cell(op, FORWARD, main)
@@ -65,7 +65,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """Forward and backward outputs, or both merged along the last axis; the states where they are asked for."""
+    """Return forward and backward outputs, or both merged along the last axis, and the states if they are outputs."""
     activation_of(op, Input.ACTIVATION)
     axes = axes_of(op.boolean(Input.TIME_MAJOR))
     forward, backward = link_sizes(op, axes, Input.INPUT, Input.AUX_INPUT, linking(op))
@@ -77,7 +77,7 @@ def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
 
 
 def linking(op: OperationContext) -> Linking:
-    """What the auxiliary input is for."""
+    """Return how the auxiliary input is used."""
     return linking_of(op, Input.AUX_INPUT, Input.FORWARD_AUX_WEIGHTS, Input.BACKWARD_AUX_WEIGHTS)
 
 

@@ -42,10 +42,10 @@ def _require_growing_scale(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The inputs' dimensions, broadcast."""
+    """Return the inputs' dimensions, broadcast."""
     activation = activation_of(op, Input.ACTIVATION)
     if op.main_type() == I32 and activation != FusedActivation.NONE:
-        op.refuse(f"activation {activation.name} on TENSOR_INT32, expected NONE")
+        op.refuse(f"the activation is {activation.name}, expected NONE for TENSOR_INT32")
     return (broadcast(op, op.ranked(Input.FIRST), op.ranked(Input.SECOND)),)
 
 

@@ -1,4 +1,4 @@
-"""BOX_WITH_NMS_LIMIT: the boxes of each image and class that are left by non-maximum suppression."""
+"""BOX_WITH_NMS_LIMIT: the boxes of each image and class that remain after non-maximum suppression."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Input(IntEnum):
 
 
 class NmsKernel(IntEnum):
-    """How a selected box lowers the scores of those that overlap it."""
+    """How a selected box lowers the scores of boxes that overlap it."""
 
     HARD = 0
     LINEAR = 1
@@ -37,7 +37,7 @@ class NmsKernel(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """Scores [regions, classes] and boxes [regions, classes * 4]."""
+    """Require scores [regions, classes] and boxes [regions, classes * 4]."""
     op.count(9, outputs=4, names=Input)
     main = op.tensor(Input.SCORES, MAIN_TYPES, rank=2)
     op.tensor(Input.BOXES, {box_type(main): 3}, rank=2)
@@ -53,7 +53,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """How many boxes are left depends on the values."""
+    """Return dimensions with an unknown number of boxes: it depends on the values."""
     scores, boxes = op.ranked(Input.SCORES, 2), op.ranked(Input.BOXES, 2)
     agreed(op, "regions", scores[0], boxes[0], op.ranked(Input.BATCH_INDEX, 1)[0])
     agreed(op, "numbers of a region's boxes", scores[1] * BOX, boxes[1])

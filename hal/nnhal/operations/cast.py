@@ -1,4 +1,4 @@
-"""CAST: the stored numbers in another element type, whatever scale and zero point say."""
+"""CAST: the stored numbers in another element type, regardless of scale and zero point."""
 
 from __future__ import annotations
 
@@ -21,17 +21,19 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """Four types convert to each other, five more only to themselves."""
+    """Require one of four types that convert to each other, or of five that convert to themselves only."""
     op.count(1, names=Input)
     main = op.tensor(Input.INPUT, _CONVERTIBLE | _IDENTITY_ONLY)
     op.output(0, _CONVERTIBLE if main in _CONVERTIBLE else main)
     given, result = op.inputs[Input.INPUT].dimensions, op.outputs[0].dimensions
     if combine(given, result) is None:
-        op.context.refuse(f"input and output have dimensions {describe(given)} and {describe(result)}, expected one")
+        op.context.refuse(
+            f"input and output have dimensions {describe(given)} and {describe(result)}, expected equal ones"
+        )
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The input's dimensions."""
+    """Return the input's dimensions."""
     return (op.ranked(Input.INPUT),)
 
 

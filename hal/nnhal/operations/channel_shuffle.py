@@ -1,4 +1,4 @@
-"""CHANNEL_SHUFFLE: an axis seen as groups of equal size, and read across the groups."""
+"""CHANNEL_SHUFFLE: an axis is divided into groups of equal size and read across the groups."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """A tensor of rank up to 4."""
+    """Require a tensor of rank up to 4."""
     op.count(3, names=Input)
     main = op.tensor(Input.INPUT, {F16: 3, F32: 3, Q8A: 3, Q8AS: 4}, rank=(1, 4))
     op.scalar(Input.GROUPS, INT32)
@@ -30,12 +30,12 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The input's dimensions."""
+    """Return the input's dimensions."""
     require_input_quantization(op)
     dimensions, groups = op.ranked(Input.INPUT, (1, 4)), op.integer(Input.GROUPS)
     axis = axis_of(op, op.integer(Input.AXIS), len(dimensions))
     if groups < 1 or dimensions[axis] % groups:
-        op.refuse(f"{groups} groups of axis {axis}, which has {dimensions[axis]} elements")
+        op.refuse(f"got {groups} groups, expected a divisor of the {dimensions[axis]} elements of axis {axis}")
     return (dimensions,)
 
 

@@ -1,6 +1,6 @@
 """EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL and NOT_EQUAL: element-wise comparison of two tensors that broadcast.
 
-Quantised inputs may differ in scale and zero point: what is compared is the real numbers.
+Quantised inputs may differ in scale and zero point: the real numbers are compared.
 """
 
 from __future__ import annotations

@@ -10,14 +10,14 @@ from nnhal.types.layout import Dimensions, combine, describe
 
 
 def axis_input(op: OperationContext) -> int:
-    """Which input is the axis: the last one; all before it are tensors."""
+    """Return the index of the axis input: the last one. All inputs before it are tensors."""
     return len(op.inputs) - 1
 
 
 def validate(op: Signature) -> None:
-    """One tensor or more, all of one type; other quantisation than the output's came with feature level 3."""
+    """Require one tensor or more, all of one type. A quantisation other than the output's needs feature level 3."""
     if len(op.inputs) < 2:
-        op.context.refuse(f"got {len(op.inputs)} inputs, expected at least 2: tensors and the axis")
+        op.context.refuse(f"got {len(op.inputs)} inputs, expected at least 2: tensors and an axis")
     axis = axis_input(op.context)
     op.count(axis + 1)
     main = op.tensor(0, {F32: 1, Q8A: 1, F16: 3, Q8AS: 4}, rank=(1, 4))
@@ -31,18 +31,21 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The tensors' common dimensions, with the lengths along the axis added up."""
+    """Return the tensors' common dimensions, with the lengths along the axis added up."""
     count = axis_input(op)
     tensors = [op.ranked(index, (1, 4)) for index in range(count)]
     axis = op.integer(count)
     if not 0 <= axis < len(tensors[0]):
-        op.refuse(f"axis {axis} is outside [0, {len(tensors[0])})")
+        op.refuse(f"axis {axis}, expected 0 to {len(tensors[0]) - 1}")
     common = tensors[0]
     for dimensions in tensors:
         others = _with_length(dimensions, axis, common[axis]) if len(dimensions) == len(common) else dimensions
         merged = combine(common, others)
         if merged is None or (op.executing and common != others):
-            op.refuse(f"{describe(tensors[0])} and {describe(dimensions)} do not join along axis {axis}")
+            op.refuse(
+                f"inputs of {describe(tensors[0])} and {describe(dimensions)}, expected equal dimensions except along "
+                f"axis {axis}"
+            )
         else:
             common = merged
     lengths = [dimensions[axis] for dimensions in tensors]

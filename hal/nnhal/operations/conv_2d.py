@@ -14,7 +14,7 @@ from nnhal.types.layout import Dimensions
 
 
 class Implicit(IntEnum):
-    """The inputs where a scheme gives the padding."""
+    """The inputs of the implicit form: a scheme gives the padding."""
 
     INPUT = 0
     FILTER = 1
@@ -29,7 +29,7 @@ class Implicit(IntEnum):
 
 
 class Explicit(IntEnum):
-    """The inputs where the padding is given."""
+    """The inputs of the explicit form: the padding is given."""
 
     INPUT = 0
     FILTER = 1
@@ -50,18 +50,18 @@ FORMS = Forms(Implicit, Explicit)
 
 
 def window_of(op: OperationContext) -> Window:
-    """The window of one CONV_2D. The filter is [output channels, height, width, input channels]."""
+    """Return the window of a CONV_2D. The filter is [output channels, height, width, input channels]."""
     _, height, width, _ = filter_of(op, Implicit.FILTER)
     return _window.window_of(op, FORMS, (height, width))
 
 
 def validate(op: Signature) -> None:
-    """Images, filter and bias; layout and dilation came with feature level 3."""
+    """Require images, filter and bias. Layout and dilation need feature level 3."""
     validate_convolution(op, FORMS, channel_dim=0, scale_constraint=True)
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """As many images, of as many channels as there are filters."""
+    """Return the dimensions of the same number of images, with a channel for each filter."""
     window = window_of(op)
     images = images_of(op, window.channels_first)
     channels, _, _, depth = filter_of(op, Implicit.FILTER)

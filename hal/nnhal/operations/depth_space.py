@@ -1,6 +1,6 @@
-"""DEPTH_TO_SPACE and SPACE_TO_DEPTH: blocks of pixels traded for channels.
+"""DEPTH_TO_SPACE and SPACE_TO_DEPTH: channels become blocks of pixels, and back.
 
-A block's pixels lie in the channels row by row, and within a pixel the channels of the image with more pixels.
+The channels of the smaller image hold the block's pixels row by row, each with its channels in the larger image.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """Images, the block's height and width in one number, and the layout, which came with feature level 3."""
+    """Require images and one number for the block's height and width. The layout needs feature level 3."""
     op.count((2, 3), names=Input)
     main = op.tensor(Input.INPUT, {F32: 1, Q8A: 1, F16: 3, Q8AS: 4}, rank=4)
     op.scalar(Input.BLOCK_SIZE, INT32)
@@ -34,16 +34,16 @@ def validate(op: Signature) -> None:
 
 
 def prepare_depth_to_space(op: OperationContext) -> tuple[Dimensions, ...]:
-    """More pixels, fewer channels."""
+    """Return the dimensions of images with more pixels and fewer channels."""
     channels_first, images, block = _arguments(op)
     if images.channels % block**2:
-        op.refuse(f"{images.channels} channels, expected a multiple of {block} * {block}")
+        op.refuse(f"got {images.channels} channels, expected a multiple of {block} * {block}")
     result = Images(images.batch, images.height * block, images.width * block, images.channels // block**2)
     return (result.dimensions(channels_first),)
 
 
 def prepare_space_to_depth(op: OperationContext) -> tuple[Dimensions, ...]:
-    """Fewer pixels, more channels."""
+    """Return the dimensions of images with fewer pixels and more channels."""
     channels_first, images, block = _arguments(op)
     if images.height % block or images.width % block:
         op.refuse(f"images of {images.height} x {images.width}, expected multiples of {block}")

@@ -1,4 +1,4 @@
-"""DEPTHWISE_CONV_2D: every input channel has its own filters, as many as the depth multiplier says."""
+"""DEPTHWISE_CONV_2D: every input channel has its own filters, as many as the depth multiplier."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nnhal.types.layout import Dimensions
 
 
 class Implicit(IntEnum):
-    """The inputs where a scheme gives the padding."""
+    """The inputs of the implicit form: a scheme gives the padding."""
 
     INPUT = 0
     FILTER = 1
@@ -30,7 +30,7 @@ class Implicit(IntEnum):
 
 
 class Explicit(IntEnum):
-    """The inputs where the padding is given."""
+    """The inputs of the explicit form: the padding is given."""
 
     INPUT = 0
     FILTER = 1
@@ -52,18 +52,18 @@ FORMS = Forms(Implicit, Explicit)
 
 
 def window_of(op: OperationContext) -> Window:
-    """The window of one DEPTHWISE_CONV_2D. The filter is [1, height, width, output channels]."""
+    """Return the window of a DEPTHWISE_CONV_2D. The filter is [1, height, width, output channels]."""
     _, height, width, _ = filter_of(op, Implicit.FILTER)
     return _window.window_of(op, FORMS, (height, width))
 
 
 def validate(op: Signature) -> None:
-    """Images, filter and bias; layout and dilation came with feature level 3."""
+    """Require images, filter and bias. Layout and dilation need feature level 3."""
     validate_convolution(op, FORMS, channel_dim=3, scale_constraint=True)
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """As many images, with the channels times the depth multiplier."""
+    """Return the dimensions of the same number of images, with the channels times the depth multiplier."""
     window = window_of(op)
     images = images_of(op, window.channels_first)
     first, _, _, channels = filter_of(op, Implicit.FILTER)

@@ -1,4 +1,4 @@
-"""DEQUANTIZE: 8-bit values to the floats that they stand for."""
+"""DEQUANTIZE: 8-bit values become the floats that they stand for."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """One quantised tensor of rank 1 to 4."""
+    """Require a quantised tensor of rank 1 to 4."""
     op.count(1, names=Input)
     op.tensor(Input.INPUT, {Q8A: 1, Q8S: 3, Q8C: 3, Q8AS: 4}, rank=(1, 4))
     op.output(0, {F32: 1, F16: 3}, rank=(1, 4))
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The input's dimensions."""
+    """Return the input's dimensions."""
     return (op.ranked(Input.INPUT, (1, 4)),)
 
 

@@ -1,4 +1,4 @@
-"""DETECTION_POSTPROCESSING: anchors and deltas decoded into boxes, and the best of them after suppression."""
+"""DETECTION_POSTPROCESSING: boxes decoded from anchors and deltas, and the best of them after suppression."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nnhal.types.layout import Dimensions
 
 
 class Input(IntEnum):
-    """The inputs. Boxes are given as centre and size, y before x."""
+    """The inputs. Boxes are given by centre and size, y before x."""
 
     SCORES = 0
     DELTAS = 1
@@ -33,7 +33,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """Scores [images, anchors, classes] and deltas [images, anchors, 4 or more]."""
+    """Require scores [images, anchors, classes] and deltas [images, anchors, 4 or more]."""
     op.count(14, outputs=4, names=Input)
     main = op.tensor(Input.SCORES, {F16: 3, F32: 3}, rank=3)
     op.same(Input.DELTAS, Input.SCORES, rank=3)
@@ -51,7 +51,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """Room for the greatest number of detections in each image."""
+    """Return dimensions for the maximum number of detections in each image."""
     scores, deltas, anchors = op.ranked(Input.SCORES, 3), op.ranked(Input.DELTAS, 3), op.ranked(Input.ANCHORS, 2)
     images = agreed(op, "images", scores[0], deltas[0])
     agreed(op, "anchors", scores[1], deltas[1], anchors[0])

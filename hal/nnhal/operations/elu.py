@@ -1,4 +1,4 @@
-"""ELU: x where it is positive, alpha * (exp(x) - 1) where it is not."""
+"""ELU: x if x is positive, otherwise alpha * (exp(x) - 1)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """A float tensor and a float."""
+    """Require a float tensor and a float."""
     op.count(2, names=Input)
     main = op.tensor(Input.INPUT, {F16: 4, F32: 4})
     op.scalar(Input.ALPHA, scalar_float(main))
@@ -27,7 +27,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The input's dimensions."""
+    """Return the input's dimensions."""
     return (op.ranked(Input.INPUT),)
 
 

@@ -1,4 +1,4 @@
-"""EMBEDDING_LOOKUP: slices of a tensor along its first axis, picked by indices."""
+"""EMBEDDING_LOOKUP: slices of a tensor along its first axis, selected by indices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """A vector of indices, and a tensor of rank 2 or more."""
+    """Require a vector of indices and a tensor of rank 2 or more."""
     op.count(2, names=Input)
     op.tensor(Input.LOOKUPS, {I32: 1}, rank=1)
     main = op.tensor(Input.VALUES, {F32: 1, I32: 3, Q8A: 3, F16: 4, Q8AS: 4})
@@ -30,7 +30,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The values' dimensions with as many slices as there are lookups."""
+    """Return the values' dimensions with one slice for each lookup."""
     require_input_quantization(op, Input.VALUES)
     (lookups,), dimensions = op.ranked(Input.LOOKUPS, 1), op.ranked(Input.VALUES)
     if len(dimensions) == 1:

@@ -20,7 +20,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """A tensor of any rank."""
+    """Require a tensor of any rank."""
     op.count(2, names=Input)
     main = op.tensor(Input.INPUT, {F16: 3, F32: 3, I32: 3, Q8A: 3, Q8AS: 4})
     op.scalar(Input.AXIS, INT32)
@@ -28,7 +28,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The input's dimensions with a 1 at the axis, which counts in the output."""
+    """Return the input's dimensions with a 1 at the axis, which is an axis of the output."""
     require_input_quantization(op)
     dimensions = op.ranked(Input.INPUT)
     axis = axis_of(op, op.integer(Input.AXIS), len(dimensions) + 1)

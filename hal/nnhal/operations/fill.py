@@ -21,17 +21,17 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """Dimensions, and a scalar of the output's element type."""
+    """Require dimensions and a scalar of the output's element type."""
     op.count(2, names=Input)
     op.tensor(Input.DIMENSIONS, {I32: 4}, rank=1)
     op.scalar(Input.VALUE, _VALUE_TYPES[op.output(0, {F16: 4, F32: 4, I32: 4})])
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The given dimensions."""
+    """Return the given dimensions."""
     dimensions = op.integers(Input.DIMENSIONS)
     if min(dimensions, default=-1) < 0:
-        op.refuse(f"dimensions {list(dimensions)}, expected at least one, and none below 0")
+        op.refuse(f"dimensions {list(dimensions)}, expected at least one, each 0 or more")
     return (dimensions,)
 
 

@@ -24,7 +24,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """The types, and what is known of the dimensions: for this operation they belong to the model's validity."""
+    """Check the types and the known dimensions, which for this operation are part of a model's validity."""
     op.count(4, names=Input)
     main = op.tensor(Input.INPUT, {F32: 1, Q8A: 1, F16: 3, Q8AS: 4}, rank=(2, 4))
     op.same(Input.WEIGHTS, Input.INPUT, rank=2)
@@ -37,7 +37,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """[batch, units]; the batch is what remains of the input when its elements come in rows of the weights' length."""
+    """Return [batch, units]. The batch is the number of rows of the weights' length that the input's elements make."""
     activation_of(op, Input.ACTIVATION)
     dimensions = _dimensions(op)
     require_bias(op, dimensions[1])
@@ -49,13 +49,16 @@ def _dimensions(op: OperationContext) -> Dimensions:
     units, size = op.ranked(Input.WEIGHTS, 2)
     bias = op.ranked(Input.BIAS, 1)
     if op.executing and 0 in (units, size):
-        op.refuse(f"weights of {[units, size]}, expected no 0")
+        op.refuse(f"the weights have dimensions {[units, size]}, expected no 0")
     if units and bias[0] not in (0, units):
-        op.refuse(f"the bias has {bias[0]} elements, expected {units}: the rows of the weights")
+        op.refuse(f"the bias has {bias[0]} elements, expected {units}, the rows of the weights")
     if size == 0 or (0 in given and not op.executing):
         return (0, units or bias[0])
     if prod(given) % size:
-        op.refuse(f"an input of {describe(given)} does not come in rows of {size}: the columns of the weights")
+        op.refuse(
+            f"the input has dimensions {describe(given)}, expected a multiple of {size} elements, "
+            "the columns of the weights"
+        )
     return (prod(given) // size, units or bias[0])
 
 

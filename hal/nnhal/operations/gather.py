@@ -1,4 +1,4 @@
-"""GATHER: slices of a tensor along an axis, picked by indices."""
+"""GATHER: slices of a tensor along an axis, selected by indices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """A tensor and indices, both of any rank."""
+    """Require a tensor and indices, both of any rank."""
     op.count(3, names=Input)
     main = op.tensor(Input.INPUT, {F16: 3, F32: 3, I32: 3, Q8A: 3, Q8AS: 4})
     op.scalar(Input.AXIS, INT32)
@@ -30,7 +30,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The input's dimensions with those of the indices in place of the axis."""
+    """Return the input's dimensions with those of the indices in place of the axis."""
     require_input_quantization(op)
     dimensions = op.ranked(Input.INPUT)
     axis = axis_of(op, op.integer(Input.AXIS), len(dimensions))

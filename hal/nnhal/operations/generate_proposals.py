@@ -1,4 +1,4 @@
-"""GENERATE_PROPOSALS: anchors at every place of a feature map, moved by deltas, and the best after suppression."""
+"""GENERATE_PROPOSALS: anchors at every cell of a feature map, moved by deltas, and the best after suppression."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """Scores and deltas of one type, with a channel for each anchor and for each of its four deltas."""
+    """Require scores and deltas of one type, with a channel for each anchor and for each of its four deltas."""
     op.count(11, outputs=3, names=Input)
     main = op.tensor(Input.SCORES, MAIN_TYPES, rank=4)
     op.same(Input.DELTAS, Input.SCORES, rank=4)
@@ -48,14 +48,14 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """How many proposals are left depends on the values."""
+    """Return dimensions with an unknown number of proposals: it depends on the values."""
     scores, deltas = op.ranked(Input.SCORES, 4), op.ranked(Input.DELTAS, 4)
     anchors, images = op.ranked(Input.ANCHORS, 2), op.ranked(Input.IMAGE_INFO, 2)
     channel = 1 if op.boolean(Input.LAYOUT) else 3
     agreed(op, "images", scores[0], deltas[0], images[0])
     for axis in {1, 2, 3} - {channel}:
         agreed(op, f"axis {axis} of scores and deltas", scores[axis], deltas[axis])
-    agreed(op, "deltas of one place", scores[channel] * BOX, deltas[channel], anchors[0] * BOX)
+    agreed(op, "deltas of one cell", scores[channel] * BOX, deltas[channel], anchors[0] * BOX)
     agreed(op, "numbers of an anchor", anchors[1], BOX)
     agreed(op, "numbers of an image's size", images[1], 2)
     require_positive(op, "ratio_height", op.real(Input.RATIO_HEIGHT))

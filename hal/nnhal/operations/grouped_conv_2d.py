@@ -1,4 +1,4 @@
-"""GROUPED_CONV_2D: a convolution whose channels come in groups that know nothing of one another."""
+"""GROUPED_CONV_2D: a convolution whose channels are divided into independent groups."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nnhal.types.layout import Dimensions
 
 
 class Implicit(IntEnum):
-    """The inputs where a scheme gives the padding."""
+    """The inputs of the implicit form: a scheme gives the padding."""
 
     INPUT = 0
     FILTER = 1
@@ -28,7 +28,7 @@ class Implicit(IntEnum):
 
 
 class Explicit(IntEnum):
-    """The inputs where the padding is given."""
+    """The inputs of the explicit form: the padding is given."""
 
     INPUT = 0
     FILTER = 1
@@ -48,25 +48,25 @@ FORMS = Forms(Implicit, Explicit, layout_required=True)
 
 
 def window_of(op: OperationContext) -> Window:
-    """The window of one GROUPED_CONV_2D. The filter is [output channels, height, width, channels of a group]."""
+    """Return the window of a GROUPED_CONV_2D. The filter is [output channels, height, width, channels of a group]."""
     _, height, width, _ = filter_of(op, Implicit.FILTER)
     return _window.window_of(op, FORMS, (height, width))
 
 
 def validate(op: Signature) -> None:
-    """Images, filter and bias."""
+    """Require images, filter and bias."""
     validate_convolution(op, FORMS, channel_dim=0)
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """As many images, of as many channels as there are filters."""
+    """Return the dimensions of the same number of images, with a channel for each filter."""
     window = window_of(op)
     images = images_of(op, window.channels_first)
     channels, _, _, depth = filter_of(op, Implicit.FILTER)
     if channels % window.groups:
-        op.refuse(f"{channels} output channels do not come in {window.groups} groups")
+        op.refuse(f"got {channels} output channels, expected a multiple of {window.groups}, the number of groups")
     if images.channels not in (0, depth * window.groups):
-        op.refuse(f"the input has {images.channels} channels, expected {window.groups} groups of {depth}")
+        op.refuse(f"the input has {images.channels} channels, expected {window.groups} groups of {depth} channels")
     require_bias(op, channels)
     height = windows_along(op, window.height, images.height)
     width = windows_along(op, window.width, images.width)

@@ -1,4 +1,4 @@
-"""HASHTABLE_LOOKUP: slices of a tensor along its first axis, picked by keys; zeros where there is no such key."""
+"""HASHTABLE_LOOKUP: slices of a tensor along its first axis, selected by keys; zeros for unknown keys."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Output(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """A vector of lookups, one of keys, and a tensor; the second output says which lookups were found."""
+    """Require a vector of lookups, a vector of keys, and a tensor. The second output says which lookups were found."""
     op.count(3, outputs=2, names=Input)
     op.tensor(Input.LOOKUPS, {I32: 1}, rank=1)
     op.tensor(Input.KEYS, {I32: 1}, rank=1)
@@ -37,7 +37,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The values' dimensions with as many slices as there are lookups, and the number of lookups."""
+    """Return the values' dimensions with one slice for each lookup, and the number of lookups."""
     require_input_quantization(op, Input.VALUES, Output.RESULT)
     require_output_quantization(op, 1, 0, Output.HITS)
     (lookups,), values = op.ranked(Input.LOOKUPS, 1), op.ranked(Input.VALUES)

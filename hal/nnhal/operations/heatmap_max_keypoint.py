@@ -1,4 +1,4 @@
-"""HEATMAP_MAX_KEYPOINT: where each keypoint's heatmap is highest, between its cells."""
+"""HEATMAP_MAX_KEYPOINT: the position of each heatmap's maximum, interpolated between cells."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """Square heatmaps, one channel for each keypoint, and the box that each of them covers."""
+    """Require square heatmaps, with a channel for each keypoint, and the box that each heatmap covers."""
     op.count(3, outputs=2, names=Input)
     main = op.tensor(Input.HEATMAPS, MAIN_TYPES, rank=4)
     op.tensor(Input.BOXES, {box_type(main): 3}, rank=2)
@@ -32,7 +32,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """A score and a point for each box and keypoint."""
+    """Return the dimensions of a score and of a point for each box and keypoint."""
     heatmaps, boxes = op.ranked(Input.HEATMAPS, 4), op.ranked(Input.BOXES, 2)
     height, width, keypoints = (heatmaps[2], heatmaps[3], heatmaps[1]) if op.boolean(Input.LAYOUT) else heatmaps[1:]
     size = agreed(op, "height and width of a heatmap", height, width)

@@ -1,4 +1,4 @@
-"""INSTANCE_NORMALIZATION: each channel of each image brought to a given mean and spread.
+"""INSTANCE_NORMALIZATION: each channel of each image is normalised to a given mean and deviation.
 
 (x - mean) / sqrt(variance + epsilon) * gamma + beta, with mean and variance over the pixels
 """
@@ -26,7 +26,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """Images, three floats and the layout."""
+    """Require images, three floats and the layout."""
     op.count(5, names=Input)
     main = op.tensor(Input.INPUT, {F16: 3, F32: 3}, rank=4)
     for index in (Input.GAMMA, Input.BETA, Input.EPSILON):
@@ -36,7 +36,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The input's dimensions."""
+    """Return the input's dimensions."""
     channels_first = op.boolean(Input.LAYOUT)
     return (images_of(op, channels_first).dimensions(channels_first),)
 

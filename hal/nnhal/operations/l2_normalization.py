@@ -20,7 +20,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """A tensor of rank up to 4; lower ranks, and the axis, came with feature level 3."""
+    """Require a tensor of rank up to 4. Ranks below 4, and the axis, need feature level 3."""
     op.count((1, 2), names=Input)
     main = op.tensor(Input.INPUT, {F32: 1, F16: 3, Q8A: 3, Q8AS: 4}, rank=(1, 4))
     if len(op.inputs[Input.INPUT].dimensions) != 4:
@@ -30,7 +30,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The input's dimensions; a quantised output spans [-1, 1)."""
+    """Return the input's dimensions. A quantised output spans [-1, 1)."""
     dimensions = op.ranked(Input.INPUT, (1, 4))
     axis_of(op, op.integer(Input.AXIS, default=-1), len(dimensions))
     if op.main_type() in QUANT8:

@@ -1,4 +1,4 @@
-"""LOCAL_RESPONSE_NORMALIZATION: each element divided by a power of its neighbours' squares along an axis.
+"""LOCAL_RESPONSE_NORMALIZATION: each element is divided by a power of its neighbours' squares along an axis.
 
 x / (bias + alpha * sum of the squares of up to ``radius`` elements on either side and of x itself) ** beta
 """
@@ -27,7 +27,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """A tensor of rank up to 4; lower ranks, and the axis, came with feature level 3."""
+    """Require a tensor of rank up to 4. Ranks below 4, and the axis, need feature level 3."""
     op.count((5, 6), names=Input)
     main = op.tensor(Input.INPUT, {F32: 1, F16: 3}, rank=(1, 4))
     if len(op.inputs[Input.INPUT].dimensions) != 4:
@@ -40,7 +40,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The input's dimensions."""
+    """Return the input's dimensions."""
     dimensions = op.ranked(Input.INPUT, (1, 4))
     axis_of(op, op.integer(Input.AXIS, default=-1), len(dimensions))
     if op.integer(Input.RADIUS) < 0:

@@ -21,7 +21,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """A float tensor of any rank, beta and the axis."""
+    """Require a float tensor of any rank, beta and the axis."""
     op.count(3, names=Input)
     main = op.tensor(Input.INPUT, {F16: 3, F32: 3})
     op.scalar(Input.BETA, scalar_float(main))
@@ -30,7 +30,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The input's dimensions."""
+    """Return the input's dimensions."""
     dimensions = op.ranked(Input.INPUT)
     axis_of(op, op.integer(Input.AXIS), len(dimensions))
     return (dimensions,)

@@ -1,7 +1,7 @@
 """LSH_PROJECTION: locality-sensitive hashes of a tensor's slices along its first axis.
 
-Each element of the hash tensor seeds one hash function, which gives one bit. The dense projection puts out the bits,
-the sparse ones a number for each row of bits.
+Each element of the hash tensor seeds one hash function, which yields one bit. The output of the dense projection is the
+bits; that of the sparse projections is a number for each row of bits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Input(IntEnum):
 
 
 class Projection(IntEnum):
-    """The projections. SPARSE keeps the numbers of different rows apart, SPARSE_DEPRECATED does not."""
+    """The projections. SPARSE gives different rows different numbers, SPARSE_DEPRECATED does not."""
 
     SPARSE_DEPRECATED = 1
     DENSE = 2
@@ -36,7 +36,7 @@ class Projection(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """Seeds, a tensor, a weight for each of its slices, which may be NO_VALUE, and the projection."""
+    """Require seeds, a tensor, weights of its slices, which may be NO_VALUE, and the projection."""
     op.count(4, names=Input)
     op.tensor(Input.HASH, {F32: 1, F16: 3}, rank=2)
     op.tensor(Input.INPUT, {F32: 1, I32: 1, Q8A: 1, F16: 3})
@@ -46,22 +46,22 @@ def validate(op: Signature) -> None:
 
 
 def projection_of(op: OperationContext) -> Projection:
-    """The projection."""
+    """Return the projection."""
     code = op.integer(Input.TYPE)
     if not 1 <= code <= 3:
-        op.refuse(f"projection {code}, expected 1 to 3")
+        op.refuse(f"the projection is {code}, expected 1 to 3")
     return Projection(code)
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """A number for each row of bits, or for each bit."""
+    """Return the dimensions of a number for each row of bits, or for each bit."""
     (rows, bits), items = op.ranked(Input.HASH, 2), op.ranked(Input.INPUT)[0]
     if op.has(Input.WEIGHT):
         require_dimensions(op, Input.WEIGHT, (items,))
     if projection_of(op) == Projection.DENSE:
         return ((rows * bits,),)
     if bits + max(0, rows - 1).bit_length() > _LARGEST_SIGNATURE:
-        op.refuse(f"{rows} rows of {bits} bits make signatures of more than {_LARGEST_SIGNATURE} bits")
+        op.refuse(f"{rows} rows of {bits} bits do not fit signatures of {_LARGEST_SIGNATURE} bits")
     return ((rows,),)
 
 

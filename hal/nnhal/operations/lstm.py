@@ -7,7 +7,7 @@ from enum import IntEnum
 from nnhal.operations._context import OperationContext, Signature
 from nnhal.operations._definition import OperationDefinition
 from nnhal.operations._lstm import (
-    CellInputs,
+    LstmInputs,
     float_types,
     lstm_activation_of,
     match_cell,
@@ -53,13 +53,13 @@ class Input(IntEnum):
     OUTPUT_LAYER_NORM_WEIGHTS = 26
 
 
-CELL = CellInputs(
+CELL = LstmInputs(
     Input.INPUT_TO_INPUT_WEIGHTS, Input.OUTPUT_STATE, Input.CELL_STATE, layer_norm=Input.INPUT_LAYER_NORM_WEIGHTS
 )
 
 
 def validate(op: Signature) -> None:
-    """Float tensors; the four layer normalisation weights came with feature level 3, and only all together."""
+    """Require float tensors. The four layer normalisation weights need feature level 3, and are given all or none."""
     if op.count((23, 27), 4, names=Input) == 27:
         op.since(3)
     main = op.tensor(Input.INPUT, {F32: 1, F16: 3}, rank=2)
@@ -72,7 +72,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """Scratch memory [batch, 4 * units] (3 * units with coupled gates), output state, cell state, output."""
+    """Return scratch memory [batch, 4 * units] (3 * units with coupled gates), output state, cell state, output."""
     lstm_activation_of(op, Input.ACTIVATION)
     require_clips(op, Input.CELL_CLIP, Input.PROJECTION_CLIP)
     sizes = Sizes(op)

@@ -13,7 +13,7 @@ from nnhal.types.layout import Dimensions
 
 
 class Input(IntEnum):
-    """The inputs. The axes are kept, with length 1, where KEEP is more than 0."""
+    """The inputs. If KEEP is above 0, the axes are kept with length 1."""
 
     INPUT = 0
     AXES = 1
@@ -21,7 +21,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """A tensor of rank 1 to 4, a vector of axes and a number."""
+    """Require a tensor of rank 1 to 4, a vector of axes and a number."""
     op.count(3, names=Input)
     main = op.tensor(Input.INPUT, {F32: 1, Q8A: 1, F16: 3, Q8AS: 4}, rank=(1, 4))
     op.tensor(Input.AXES, {I32: 1}, rank=1)
@@ -30,18 +30,18 @@ def validate(op: Signature) -> None:
 
 
 def axes_of(op: OperationContext) -> tuple[int, ...]:
-    """The axes to average over, in [0, rank), each once. Raises UnknownYet."""
+    """Return the axes to average over, in [0, rank), each once. Raises UnknownYet."""
     rank = len(op.ranked(Input.INPUT, (1, 4)))
     return tuple(sorted({axis_of(op, axis, rank) for axis in op.integers(Input.AXES)}))
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The input's dimensions without the axes, or with 1 for each."""
+    """Return the input's dimensions without the axes, or with 1 for each of them."""
     if op.main_type() in QUANT8:
         require_input_quantization(op)
     dimensions, axes = op.ranked(Input.INPUT, (1, 4)), axes_of(op)
     if op.executing and any(dimensions[axis] == 0 for axis in axes):
-        op.refuse(f"the mean over axes {list(axes)} of {list(dimensions)} is one of no elements")
+        op.refuse(f"the mean over axes {list(axes)} of {list(dimensions)} has no elements, expected at least 1")
     return (reduced(dimensions, axes, op.integer(Input.KEEP) > 0),)
 
 

@@ -1,4 +1,4 @@
-"""MIRROR_PAD: a tensor continued beyond its edges by its own reflection."""
+"""MIRROR_PAD: a tensor padded by its own reflection."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class Input(IntEnum):
     MODE = 2
 
 
-class Mode(IntEnum):
-    """Whether the edge itself is repeated (SYMMETRIC) or not (REFLECT)."""
+class MirrorPadMode(IntEnum):
+    """Whether the reflection repeats the edge (SYMMETRIC) or not (REFLECT)."""
 
     REFLECT = 0
     SYMMETRIC = 1
 
 
 def validate(op: Signature) -> None:
-    """A tensor, two paddings for each of its axes, and the mode; the output has the input's rank and quantisation."""
+    """Require a tensor, two paddings for each axis, and the mode. The output has the input's rank and quantisation."""
     op.count(3, names=Input)
     main = op.tensor(Input.INPUT, {F16: 7, F32: 7, I32: 7, Q8A: 7, Q8AS: 7})
     op.tensor(Input.PADDINGS, {I32: 1}, rank=2)
@@ -38,7 +38,7 @@ def validate(op: Signature) -> None:
 
 
 def paddings(op: OperationContext) -> list[tuple[int, int]]:
-    """For each axis the elements before and after it."""
+    """Return the elements to pad before and after each axis."""
     rank, shape = len(op.ranked(Input.INPUT)), op.ranked(Input.PADDINGS)
     if shape != (rank, 2):
         op.refuse(f"paddings have dimensions {list(shape)}, expected [{rank}, 2]")
@@ -47,13 +47,13 @@ def paddings(op: OperationContext) -> list[tuple[int, int]]:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The input's dimensions and their paddings, which may not be longer than what there is to reflect."""
+    """Return the input's dimensions with the paddings added, which must not exceed the elements to reflect."""
     code = op.integer(Input.MODE)
-    if code not in (Mode.REFLECT, Mode.SYMMETRIC):
+    if code not in (MirrorPadMode.REFLECT, MirrorPadMode.SYMMETRIC):
         op.refuse(f"mode {code}, expected 0 (REFLECT) or 1 (SYMMETRIC)")
     result = []
     for axis, (length, pair) in enumerate(zip(op.known_dimensions(Input.INPUT), paddings(op), strict=True)):
-        limit = max(0, length - 1) if code == Mode.REFLECT else length
+        limit = max(0, length - 1) if code == MirrorPadMode.REFLECT else length
         if min(pair) < 0 or max(pair) > limit:
             op.refuse(f"paddings {pair} on axis {axis}, expected 0 to {limit}")
         result.append(length + sum(pair))

@@ -20,7 +20,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """Tensors of one type and quantisation; the output has one axis more."""
+    """Require tensors of one type and quantisation. The output has one axis more."""
     count = op.count(max(2, len(op.inputs)), names=Input)
     op.scalar(Input.AXIS, INT32)
     main = op.tensor(Input.FIRST, {F16: 6, F32: 6, I32: 6, Q8A: 6, Q8AS: 6})
@@ -32,17 +32,17 @@ def validate(op: Signature) -> None:
         op.same_quantization(operand, output, f"input {index} and the output")
         if operand.dimensions and output.dimensions and len(operand.dimensions) + 1 != len(output.dimensions):
             op.context.refuse(
-                f"input {index} has rank {len(operand.dimensions)} and the output {len(output.dimensions)}, "
-                "expected one more"
+                f"input {index} has rank {len(operand.dimensions)} and the output rank {len(output.dimensions)}, "
+                "expected one more for the output"
             )
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The inputs' dimensions with their number at the axis, which counts in the output."""
+    """Return the inputs' dimensions with their number at the axis, which is an axis of the output."""
     dimensions = agreed(op, *range(Input.FIRST, len(op.inputs)))
     axis = op.integer(Input.AXIS)
     if not 0 <= axis <= len(dimensions):
-        op.refuse(f"axis {axis} is outside [0, {len(dimensions)}]")
+        op.refuse(f"axis {axis}, expected 0 to {len(dimensions)}")
     return ((*dimensions[:axis], len(op.inputs) - Input.FIRST, *dimensions[axis:]),)
 
 

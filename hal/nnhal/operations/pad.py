@@ -21,7 +21,7 @@ class Input(IntEnum):
 
 
 def validate_pad(op: Signature) -> None:
-    """A tensor of rank 1 to 4; a zero point other than 0 came with feature level 3."""
+    """Require a tensor of rank 1 to 4. A zero point other than 0 needs feature level 3."""
     op.count(2, names=Input)
     _tensors(op)
     if op.inputs[Input.INPUT].type == Q8A and op.inputs[Input.INPUT].zero_point:
@@ -29,7 +29,7 @@ def validate_pad(op: Signature) -> None:
 
 
 def validate_pad_v2(op: Signature) -> None:
-    """A tensor of rank 1 to 4 and a value: in quantised form where the tensor is quantised."""
+    """Require a tensor of rank 1 to 4 and a value, which is quantised if the tensor is."""
     op.count(3, names=Input)
     _tensors(op)
     main = op.context.main_type()
@@ -43,7 +43,7 @@ def _tensors(op: Signature) -> None:
 
 
 def paddings_of(op: OperationContext) -> tuple[tuple[int, int], ...]:
-    """Elements before and after, for each axis. Raises UnknownYet."""
+    """Return the elements to pad before and after each axis. Raises UnknownYet."""
     rank = len(op.ranked(Input.INPUT, (1, 4)))
     values = op.value(Input.PADDINGS)
     if values.shape != (rank, 2):
@@ -54,7 +54,7 @@ def paddings_of(op: OperationContext) -> tuple[tuple[int, int], ...]:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The input's dimensions, each with its paddings added."""
+    """Return the input's dimensions, each with its paddings added."""
     if op.main_type() in QUANT8:
         require_input_quantization(op)
         _require_representable_value(op)

@@ -1,6 +1,6 @@
 """AVERAGE_POOL_2D, MAX_POOL_2D and L2_POOL_2D: one value for each window of an image, channel by channel.
 
-Padding takes no part in the result: a window that has nothing else is refused.
+Padding does not affect the result: a window that holds only padding is refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nnhal.types.layout import Dimensions
 
 
 class Implicit(IntEnum):
-    """The inputs where a scheme gives the padding."""
+    """The inputs of the implicit form: a scheme gives the padding."""
 
     INPUT = 0
     PADDING = 1
@@ -32,7 +32,7 @@ class Implicit(IntEnum):
 
 
 class Explicit(IntEnum):
-    """The inputs where the padding is given."""
+    """The inputs of the explicit form: the padding is given."""
 
     INPUT = 0
     PADDING_LEFT = 1
@@ -51,7 +51,7 @@ FORMS = Forms(Implicit, Explicit)
 
 
 def window_of(op: OperationContext) -> Window:
-    """The window of one pooling operation."""
+    """Return the window of a pooling operation."""
     return _window.window_of(op, FORMS)
 
 
@@ -65,7 +65,7 @@ def _validator(types: dict[OperandType, int]) -> Callable[[Signature], None]:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """As many images of as many channels, with a value for each window."""
+    """Return the dimensions of the same number of images and channels, with a value for each window."""
     if op.main_type() in QUANT8:
         require_input_quantization(op)
     window = window_of(op)
@@ -81,7 +81,7 @@ def _windows(op: OperationContext, axis: Axis, length: int) -> int:
     if axis.before >= axis.size or (length and last >= length):
         op.refuse(
             f"a window of {axis.size} over {length} elements padded by {axis.before} and {axis.after} "
-            "holds nothing but padding"
+            "holds only padding, expected at least one element"
         )
     return count
 

@@ -1,4 +1,4 @@
-"""POW: the first tensor to the power of the second; they broadcast."""
+"""POW: the first tensor to the power of the second, broadcast."""
 
 from __future__ import annotations
 

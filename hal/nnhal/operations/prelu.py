@@ -1,4 +1,4 @@
-"""PRELU: x where it is not negative, alpha * x where it is; alpha is a tensor, and the two broadcast."""
+"""PRELU: x if x is not negative, otherwise alpha * x. The tensors x and alpha broadcast."""
 
 from __future__ import annotations
 

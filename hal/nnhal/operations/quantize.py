@@ -1,4 +1,4 @@
-"""QUANTIZE: floats to the 8-bit values of the output's scale and zero point."""
+"""QUANTIZE: floats become 8-bit values with the output's scale and zero point."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """One float tensor of rank 1 to 4."""
+    """Require a float tensor of rank 1 to 4."""
     op.count(1, names=Input)
     op.tensor(Input.INPUT, {F16: 3, F32: 3}, rank=(1, 4))
     op.output(0, {Q8A: 3, Q8AS: 4}, rank=(1, 4))
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The input's dimensions."""
+    """Return the input's dimensions."""
     return (op.ranked(Input.INPUT, (1, 4)),)
 
 

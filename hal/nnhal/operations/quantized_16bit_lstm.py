@@ -1,4 +1,4 @@
-"""QUANTIZED_16BIT_LSTM: one step of a long short-term memory cell with a 16-bit state, of one fixed quantisation."""
+"""QUANTIZED_16BIT_LSTM: one step of a long short-term memory cell with a 16-bit state and fixed quantisation."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ VALUES = (1 / 128, 128)
 """Scale and zero point of input and output."""
 CELL = (2**-11, 0)
 """Scale and zero point of the cell state."""
-_ROUNDING = 1e-3  # models give the biases' scale in rounded decimals
+_ROUNDING = 1e-3  # the tolerance for the biases' scale, which models give in rounded decimals
 
 
 def validate(op: Signature) -> None:
-    """Types; what the quantisation must be, preparation checks."""
+    """Check the types. Preparation checks the quantisation."""
     op.count(15, 2, names=Input)
     op.tensor(Input.INPUT, {Q8A: 3}, rank=2)
     for index in (*INPUT_WEIGHTS, *RECURRENT_WEIGHTS):
@@ -59,7 +59,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """Cell state and output, [batch, output size] both."""
+    """Return the dimensions of cell state and output, both [batch, output size]."""
     _require_quantization(op)
     sizes = Sizes(op)
     sizes.learn(Input.INPUT, "batch", "input size")
@@ -87,7 +87,9 @@ def _require_quantization(op: OperationContext) -> None:
         _require(op, f"input {index}", op.inputs[index], (weights.scale, weights.zero_point))
     for index in BIASES:
         if not isclose(op.inputs[index].scale, bias_scale, rel_tol=_ROUNDING):
-            op.refuse(f"bias {index} has scale {op.inputs[index].scale}, expected {bias_scale}: of input times weights")
+            op.refuse(
+                f"bias {index} has scale {op.inputs[index].scale}, expected {bias_scale}: input scale x weights scale"
+            )
 
 
 def _require(op: OperationContext, what: str, operand: Operand, expected: tuple[float, int]) -> None:

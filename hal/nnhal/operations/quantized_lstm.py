@@ -1,4 +1,4 @@
-"""QUANTIZED_LSTM: one step of a long short-term memory cell in integers, with all the parts of an LSTM."""
+"""QUANTIZED_LSTM: one step of a long short-term memory cell in integers, with all optional parts of LSTM."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from math import log2
 from nnhal.operations._context import OperationContext, Signature
 from nnhal.operations._definition import OperationDefinition
 from nnhal.operations._lstm import (
-    CellInputs,
     CellTypes,
+    LstmInputs,
     match_cell,
     require_clips,
     state_dimensions,
@@ -58,16 +58,16 @@ class Input(IntEnum):
     HIDDEN_STATE_SCALE = 31
 
 
-CELL = CellInputs(
+CELL = LstmInputs(
     Input.INPUT_TO_INPUT_WEIGHTS, Input.OUTPUT_STATE, Input.CELL_STATE, layer_norm=Input.INPUT_LAYER_NORM_WEIGHTS
 )
 TYPES = CellTypes(weights=Q8S, peephole=Q16S, bias=I32, layer_norm=Q16S, output_state=Q8AS, cell_state=Q16S)
 INTERMEDIATE_SCALES = range(Input.INPUT_INTERMEDIATE_SCALE, Input.HIDDEN_STATE_ZERO_POINT)
-_ROUNDING = 1e-3  # models give the cell state's scale in rounded decimals
+_ROUNDING = 1e-3  # the tolerance for the cell state's scale, which models give in rounded decimals
 
 
 def validate(op: Signature) -> None:
-    """Types; optional operands as in LSTM."""
+    """Check the types. The same operands are optional as in LSTM."""
     op.count(32, 3, names=Input)
     op.tensor(Input.INPUT, {Q8AS: 4}, rank=2)
     validate_cell(op, CELL, TYPES)
@@ -83,7 +83,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """Output state, cell state, output."""
+    """Return the dimensions of output state, cell state and output."""
     require_clips(op, Input.CELL_CLIP, Input.PROJECTION_CLIP)
     cell_exponent(op)
     sizes = Sizes(op)
@@ -95,7 +95,7 @@ def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
 
 
 def cell_exponent(op: OperationContext) -> int:
-    """The cell state's scale as a power of two: -15 (it holds reals below 1) to -9 (below 64)."""
+    """Return the exponent of the cell state's scale, a power of two: -15 (holds reals below 1) to -9 (below 64)."""
     scale = op.inputs[Input.CELL_STATE].scale
     exponent = round(log2(scale))
     if abs(log2(scale) - exponent) > _ROUNDING or not -15 <= exponent <= -9:

@@ -1,4 +1,4 @@
-"""RANDOM_MULTINOMIAL: classes drawn at random, by unnormalised log-probabilities."""
+"""RANDOM_MULTINOMIAL: classes drawn at random according to unnormalised log-probabilities."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """A row of logits for each image of the batch, the number of samples for each, and two seeds."""
+    """Require a row of logits for each element of the batch, the number of samples for each, and two seeds."""
     op.count(3, names=Input)
     op.tensor(Input.LOGITS, {F16: 3, F32: 3}, rank=2)
     op.scalar(Input.SAMPLES, INT32)
@@ -30,12 +30,12 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The batch and the samples."""
+    """Return the batch and the samples."""
     (batch, classes), samples = op.ranked(Input.LOGITS, 2), op.integer(Input.SAMPLES)
     if samples < 1:
-        op.refuse(f"{samples} samples, expected at least 1")
+        op.refuse(f"got {samples} samples, expected at least 1")
     if op.executing and classes == 0:
-        op.refuse("no classes to draw from")
+        op.refuse("got 0 classes to draw from, expected at least 1")
     require_dimensions(op, Input.SEEDS, (2,))
     return ((batch, samples),)
 

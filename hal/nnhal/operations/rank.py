@@ -1,4 +1,4 @@
-"""RANK: how many axes a tensor has, as a scalar."""
+"""RANK: the number of a tensor's axes, as a scalar."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """Any tensor."""
+    """Require a tensor of any type and rank."""
     op.count(1, names=Input)
     op.tensor(Input.INPUT, dict.fromkeys((F16, F32, I32, Q8A, Q16S, B8, Q8C, Q16A, Q8S, Q8AS), 4))
     op.output(0, INT32)
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """A scalar's dimensions: none."""
+    """Return the dimensions of a scalar: none."""
     op.ranked(Input.INPUT)
     return ((),)
 

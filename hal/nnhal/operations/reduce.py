@@ -21,13 +21,13 @@ class Input(IntEnum):
 
 
 def axes_of(op: OperationContext) -> tuple[int, ...]:
-    """The axes that are reduced, ascending, each once."""
+    """Return the axes to reduce, in ascending order, each once."""
     rank = len(op.ranked(Input.INPUT, (1, 4)))
     return tuple(sorted({axis_of(op, axis, rank) for axis in op.integers(Input.AXES)}))
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The input's dimensions without the reduced ones, or with 1 in their place; at least one axis is left."""
+    """Return the input's dimensions without the reduced axes, or with 1 in their place. At least one axis remains."""
     require_input_quantization(op)
     return (reduced(op.ranked(Input.INPUT), axes_of(op), op.boolean(Input.KEEP_DIMS)),)
 

@@ -21,7 +21,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """A tensor of rank 1 to 4 and a vector of dimensions."""
+    """Require a tensor of rank 1 to 4 and a vector of dimensions."""
     op.count(2, names=Input)
     main = op.tensor(Input.INPUT, {F32: 1, Q8A: 1, F16: 3, Q8AS: 4, I32: 6}, rank=(1, 4))
     op.tensor(Input.SHAPE, {I32: 1}, rank=1)
@@ -29,12 +29,12 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The dimensions asked for; one of them may be -1, which takes what is left."""
+    """Return the requested dimensions. One of them may be -1: it is computed from the number of elements."""
     if op.main_type() in QUANT8:
         require_input_quantization(op)
     shape = op.integers(Input.SHAPE)
     if min(shape, default=0) < -1 or shape.count(-1) > 1 or not shape:
-        op.refuse(f"shape {list(shape)}, expected sizes of which one may be -1")
+        op.refuse(f"shape {list(shape)}, expected lengths of 0 or more, of which one may be -1")
     given = op.ranked(Input.INPUT, (1, 4))
     fixed = prod(length for length in shape if length != -1)
     if 0 in given and not op.executing:
@@ -43,7 +43,9 @@ def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
     if -1 in shape and fixed and elements % fixed == 0:
         return (tuple(elements // fixed if length == -1 else length for length in shape),)
     if -1 in shape or elements != fixed:
-        op.refuse(f"an input of {describe(given)} does not fit the shape {list(shape)}")
+        op.refuse(
+            f"the input has dimensions {describe(given)}, expected as many elements as the shape {list(shape)} has"
+        )
     return (shape,)
 
 

@@ -1,4 +1,4 @@
-"""RESIZE_BILINEAR: images of another size, interpolated between four pixels."""
+"""RESIZE_BILINEAR: images resized by interpolation between four pixels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nnhal.types import OperationType
 
 
 def validate(op: Signature) -> None:
-    """At feature level 1 by size, channels last."""
+    """Check the operands. At feature level 1 only sizes and channels last are allowed."""
     validate_resize(op, {F32: 1, F16: 3, Q8A: 3, Q8AS: 4}, range(3, 7))
 
 

@@ -1,4 +1,4 @@
-"""RESIZE_NEAREST_NEIGHBOR: images of another size, each pixel that of the nearest place."""
+"""RESIZE_NEAREST_NEIGHBOR: images resized by taking the nearest pixel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nnhal.types import OperationType
 
 
 def validate(op: Signature) -> None:
-    """The layout flag is always there."""
+    """Check the operands. The layout flag is required."""
     validate_resize(op, {F32: 3, F16: 3, Q8A: 3, Q8AS: 4}, range(4, 7))
 
 

@@ -19,7 +19,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """A tensor of rank up to 8, and a vector of one axis; the output is like the input."""
+    """Require a tensor of rank up to 8 and a vector of one axis. The output has the input's type and dimensions."""
     op.count(2, names=Input)
     main = op.tensor(Input.INPUT, {F16: 7, F32: 7, I32: 7, Q8A: 7, Q8AS: 7}, rank=(1, 8))
     op.tensor(Input.AXIS, {I32: 1}, rank=1)
@@ -29,20 +29,20 @@ def validate(op: Signature) -> None:
     if combine(given.dimensions, result.dimensions) is None:
         op.context.refuse(
             f"input and output have dimensions {describe(given.dimensions)} and {describe(result.dimensions)}, "
-            "expected one"
+            "expected equal ones"
         )
 
 
 def axis_of_reversal(op: OperationContext) -> int:
-    """The axis, which is not negative."""
+    """Return the axis, which is not negative."""
     rank, axes = len(op.ranked(Input.INPUT)), op.integers(Input.AXIS)
     if len(axes) != 1 or not 0 <= axes[0] < rank:
-        op.refuse(f"axes {list(axes)}, expected one of 0 to {rank - 1}")
+        op.refuse(f"axes {list(axes)}, expected one axis, 0 to {rank - 1}")
     return axes[0]
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The input's dimensions."""
+    """Return the input's dimensions."""
     axis_of_reversal(op)
     return (op.ranked(Input.INPUT),)
 

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 from nnhal.operations._context import OperationContext, Signature
 from nnhal.operations._definition import OperationDefinition
-from nnhal.operations._rnn import CellInputs, match_cell, validate_cell
+from nnhal.operations._rnn import RnnInputs, match_cell, validate_cell
 from nnhal.operations._sizes import Sizes
 from nnhal.operations._types import F16, F32, INT32
 from nnhal.operations._window import activation_of
@@ -25,11 +25,11 @@ class Input(IntEnum):
     ACTIVATION = 5
 
 
-CELL = CellInputs(Input.WEIGHTS)
+CELL = RnnInputs(Input.WEIGHTS)
 
 
 def validate(op: Signature) -> None:
-    """Float tensors."""
+    """Require float tensors."""
     op.count(6, 2, names=Input)
     main = op.tensor(Input.INPUT, {F32: 1, F16: 3}, rank=2)
     validate_cell(op, CELL, main)
@@ -39,7 +39,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """State and output, [batch, units] both."""
+    """Return the dimensions of state and output, both [batch, units]."""
     activation_of(op, Input.ACTIVATION)
     sizes = Sizes(op)
     sizes.learn(Input.INPUT, "batch", "input size")

@@ -1,4 +1,4 @@
-"""ROI_ALIGN: regions of feature maps, sampled between the cells and averaged to one size."""
+"""ROI_ALIGN: regions of feature maps, sampled between cells and averaged to one size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nnhal.types.layout import Dimensions
 
 
 class Input(IntEnum):
-    """The inputs. Samples are taken for each cell of the output, 0 for as many as the region has cells there."""
+    """The inputs. Samples are per cell of the output; 0 takes as many as the region has cells there."""
 
     FEATURES = 0
     ROIS = 1
@@ -29,7 +29,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """Feature maps, regions, and how to sample them."""
+    """Require feature maps, regions, and parameters of the sampling."""
     op.count(10, names=Input)
     validate_regions(op, Input.LAYOUT)
     op.scalar(Input.SAMPLES_HEIGHT, INT32)
@@ -37,7 +37,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """A feature map of the given size for each region."""
+    """Return the dimensions of a feature map of the given size for each region."""
     for index in (Input.SAMPLES_HEIGHT, Input.SAMPLES_WIDTH):
         require_at_least(op, index.name.lower(), op.integer(index), 0)
     return (region_dimensions(op, Input.LAYOUT),)

@@ -26,13 +26,13 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """Feature maps and regions."""
+    """Require feature maps and regions."""
     op.count(8, names=Input)
     validate_regions(op, Input.LAYOUT)
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """A feature map of the given size for each region."""
+    """Return the dimensions of a feature map of the given size for each region."""
     require_input_quantization(op, Input.FEATURES)
     return (region_dimensions(op, Input.LAYOUT),)
 

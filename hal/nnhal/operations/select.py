@@ -1,4 +1,4 @@
-"""SELECT: where a mask is true the first tensor, elsewhere the second. Inputs and output may differ in quantisation."""
+"""SELECT: elements of the first tensor where a mask is true, elsewhere of the second. Quantisations may differ."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """A mask, and two tensors of one type."""
+    """Require a mask and two tensors of one type."""
     op.count(3, names=Input)
     op.tensor(Input.MASK, {B8: 3})
     main = op.tensor(Input.FIRST, {F16: 3, F32: 3, I32: 3, Q8A: 3, Q8AS: 4})
@@ -30,7 +30,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The dimensions that all three inputs share: nothing broadcasts."""
+    """Return the common dimensions of all three inputs, which do not broadcast."""
     return (agreed(op, Input.MASK, Input.FIRST, Input.SECOND),)
 
 

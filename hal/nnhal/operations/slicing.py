@@ -1,4 +1,4 @@
-"""SLICE: a box out of a tensor."""
+"""SLICE: a contiguous part of a tensor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
 
 REST = -1
-"""The size that stands for all that follows."""
+"""The size that stands for all elements from the beginning of the slice on."""
 
 
 class Input(IntEnum):
@@ -24,7 +24,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """A tensor of any rank, and two numbers for each of its axes."""
+    """Require a tensor of any rank, and two numbers for each of its axes."""
     op.count(3, names=Input)
     main = op.tensor(Input.INPUT, {F16: 3, F32: 3, I32: 3, Q8A: 3, Q8AS: 4})
     op.tensor(Input.BEGIN, {I32: 1}, rank=1)
@@ -33,7 +33,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The sizes."""
+    """Return the sizes."""
     require_input_quantization(op)
     begins = integers_per_axis(op, Input.BEGIN, Input.INPUT)
     sizes = integers_per_axis(op, Input.SIZE, Input.INPUT)
@@ -41,7 +41,7 @@ def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
     for axis, (length, begin, size) in enumerate(zip(op.known_dimensions(Input.INPUT), begins, sizes, strict=True)):
         count = length - begin if size == REST else size
         if begin < 0 or count < 0 or begin + count > length:
-            op.refuse(f"begin {begin} and size {size} on axis {axis}, which has {length} elements")
+            op.refuse(f"begin {begin} and size {size} on axis {axis}, expected a part of its {length} elements")
         result.append(count)
     return (tuple(result),)
 

@@ -21,7 +21,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """One tensor of rank 1 to 4; other ranks than 2 and 4, and the axis, came with feature level 3."""
+    """Require a tensor of rank 1 to 4. Ranks other than 2 and 4, and the axis, need feature level 3."""
     op.count((2, 3), names=Input)
     main = op.tensor(Input.INPUT, {F32: 1, Q8A: 1, F16: 3, Q8AS: 4}, rank=(1, 4))
     if len(op.inputs[Input.INPUT].dimensions) not in (2, 4):
@@ -32,7 +32,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The input's dimensions."""
+    """Return the input's dimensions."""
     dimensions = op.ranked(Input.INPUT)
     axis_of(op, op.integer(Input.AXIS, default=-1), len(dimensions))
     if op.real(Input.BETA) <= 0:

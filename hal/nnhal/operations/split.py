@@ -21,7 +21,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """A tensor of any rank; how many outputs there are is compared with the number of splits when that is known."""
+    """Require a tensor of any rank. Preparation compares the number of outputs with the number of splits."""
     op.count(3, outputs=max(1, len(op.outputs)), names=Input)
     main = op.tensor(Input.INPUT, {F16: 3, F32: 3, I32: 3, Q8A: 3, Q8AS: 4})
     op.scalar(Input.AXIS, INT32)
@@ -31,16 +31,16 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The input's dimensions with the axis divided, for each output."""
+    """Return the input's dimensions with the axis divided, for each output."""
     for index in range(len(op.outputs)):
         require_input_quantization(op, Input.INPUT, index)
     count = op.integer(Input.NUM_SPLITS)
     if count != len(op.outputs):
-        op.refuse(f"{count} splits and {len(op.outputs)} outputs, expected as many")
+        op.refuse(f"got {count} splits and {len(op.outputs)} outputs, expected equal numbers")
     dimensions = op.ranked(Input.INPUT)
     axis = axis_of(op, op.integer(Input.AXIS), len(dimensions))
     if dimensions[axis] % count:
-        op.refuse(f"axis {axis} has {dimensions[axis]} elements, which {count} does not divide")
+        op.refuse(f"axis {axis} has {dimensions[axis]} elements, expected a multiple of {count}")
     return ((*dimensions[:axis], dimensions[axis] // count, *dimensions[axis + 1 :]),) * count
 
 

@@ -1,4 +1,4 @@
-"""SQUEEZE: axes of one element disappear."""
+"""SQUEEZE: a tensor without given axes of one element."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """A tensor of rank up to 4, and the axes, which may be NO_VALUE."""
+    """Require a tensor of rank up to 4, and the axes, which may be NO_VALUE."""
     op.count(2, names=Input)
     main = op.tensor(Input.INPUT, {F32: 2, Q8A: 2, F16: 3, Q8AS: 4}, rank=(1, 4))
     op.tensor(Input.AXES, {I32: 1}, rank=1, optional=True)
@@ -28,7 +28,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The input's dimensions without the given ones, or without any 1; at least one axis is left."""
+    """Return the input's dimensions without the given axes, or without all of length 1. At least one axis remains."""
     require_input_quantization(op)
     dimensions = op.ranked(Input.INPUT, (1, 4))
     if not op.has(Input.AXES):

@@ -1,7 +1,7 @@
 """STRIDED_SLICE: elements of each axis from a begin towards an end in strides, which may be negative.
 
-Bit i of a mask is about axis i: begin and end masks replace the bound by the far end of the axis, the shrink mask takes
-an axis of which one element is left away.
+Bit i of a mask concerns axis i. Begin and end masks replace the bound by the respective end of the axis. The shrink
+mask removes an axis of which one element remains.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """A tensor of rank up to 4, three numbers for each of its axes, and three masks."""
+    """Require a tensor of rank up to 4, three numbers for each of its axes, and three masks."""
     op.count(7, names=Input)
     main = op.tensor(Input.INPUT, {F32: 2, Q8A: 2, F16: 3, Q8AS: 4}, rank=(1, 4))
     for index in (Input.BEGIN, Input.END, Input.STRIDES):
@@ -40,7 +40,7 @@ def validate(op: Signature) -> None:
 
 
 def ranges(op: OperationContext) -> tuple[range, ...]:
-    """For each axis of the input the indices that are kept. Bounds below 0 count from the end and are clamped."""
+    """Return the indices to keep of each axis of the input. Negative bounds count from the end; all are clamped."""
     op.ranked(Input.INPUT, (1, 4))
     begins, ends, strides = (
         integers_per_axis(op, index, Input.INPUT) for index in (Input.BEGIN, Input.END, Input.STRIDES)
@@ -49,7 +49,7 @@ def ranges(op: OperationContext) -> tuple[range, ...]:
     result = []
     for axis, length in enumerate(op.known_dimensions(Input.INPUT)):
         if strides[axis] == 0:
-            op.refuse(f"stride 0 on axis {axis}")
+            op.refuse(f"stride 0 on axis {axis}, expected a stride other than 0")
         begin = None if begin_mask >> axis & 1 else begins[axis]
         end = None if end_mask >> axis & 1 else ends[axis]
         result.append(range(*slice(begin, end, strides[axis]).indices(length)))
@@ -57,7 +57,7 @@ def ranges(op: OperationContext) -> tuple[range, ...]:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """How many elements of each axis are left; shrunk axes disappear, but at least one axis is left."""
+    """Return how many elements of each axis remain. Shrunk axes are removed, but at least one axis remains."""
     require_input_quantization(op)
     shrink_mask = op.integer(Input.SHRINK_MASK)
     result = []
@@ -65,7 +65,10 @@ def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
         if not shrink_mask >> axis & 1:
             result.append(len(indices))
         elif len(indices) != 1 or indices.step < 0:
-            op.refuse(f"axis {axis} is shrunk and keeps {len(indices)} elements with stride {indices.step}, expected 1")
+            op.refuse(
+                f"axis {axis} is shrunk and keeps {len(indices)} elements with stride {indices.step}, "
+                "expected 1 element and a stride above 0"
+            )
     return (tuple(result) or (1,),)
 
 

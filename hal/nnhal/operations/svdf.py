@@ -1,6 +1,6 @@
 """SVDF: a layer of filters over features and time.
 
-Each is the product of feature weights and time weights, which a singular value decomposition found.
+Each filter is the product of feature weights and time weights, found by singular value decomposition.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """Float tensors."""
+    """Require float tensors."""
     op.count(7, 2, names=Input)
     main = op.tensor(Input.INPUT, {F32: 1, F16: 3}, rank=2)
     op.same(Input.FEATURE_WEIGHTS, Input.INPUT, rank=2)
@@ -43,7 +43,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """State [batch, memory size * filters] and output [batch, units]; a unit is the sum of ``rank`` filters."""
+    """Return state [batch, memory size * filters] and output [batch, units]. A unit is the sum of ``rank`` filters."""
     activation_of(op, Input.ACTIVATION)
     rank = op.integer(Input.RANK)
     if rank < 1:
@@ -55,7 +55,7 @@ def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
     sizes.learn(Input.STATE, "batch", "state size")
     filters, memory = sizes.of("filters", "memory size")
     if filters % rank:
-        op.refuse(f"{filters} filters of rank {rank}, expected a multiple")
+        op.refuse(f"got {filters} filters, expected a multiple of {rank}, the rank")
     sizes.require("state size", filters * memory, "the product of filters and memory size")
     sizes.require("units", filters // rank, "the quotient of filters and rank")
     if op.given(Input.BIAS):

@@ -19,14 +19,14 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """One tensor of rank 1 to 4."""
+    """Require a tensor of rank 1 to 4."""
     op.count(1, names=Input)
     main = op.tensor(Input.INPUT, {F32: 1, F16: 3, Q8A: 3, Q8AS: 4}, rank=(1, 4))
     op.output(0, main, rank=(1, 4))
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The input's dimensions; a quantised output spans [-1, 1)."""
+    """Return the input's dimensions. A quantised output spans [-1, 1)."""
     if op.main_type() in QUANT8:
         require_output_quantization(op, 1 / 128, 128 if op.main_type() == Q8A else 0)
     return (op.ranked(Input.INPUT, (1, 4)),)

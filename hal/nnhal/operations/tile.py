@@ -20,7 +20,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """A tensor of any rank, and a number for each of its axes."""
+    """Require a tensor of any rank, and a number for each of its axes."""
     op.count(2, names=Input)
     main = op.tensor(Input.INPUT, {F16: 3, F32: 3, I32: 3, Q8A: 3, Q8AS: 4})
     op.tensor(Input.MULTIPLES, {I32: 1}, rank=1)
@@ -28,12 +28,12 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The input's dimensions times the multiples."""
+    """Return the input's dimensions times the multiples."""
     require_input_quantization(op)
     dimensions = op.ranked(Input.INPUT)
     multiples = integers_per_axis(op, Input.MULTIPLES, Input.INPUT)
     if min(multiples) < 0:
-        op.refuse(f"multiples {list(multiples)}, expected none below 0")
+        op.refuse(f"multiples {list(multiples)}, expected 0 or more")
     return (tuple(d * m for d, m in zip(dimensions, multiples, strict=True)),)
 
 

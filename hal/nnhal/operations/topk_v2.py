@@ -1,4 +1,4 @@
-"""TOPK_V2: the k largest elements along the last axis in descending order, and where they are."""
+"""TOPK_V2: the k largest elements along the last axis in descending order, and their indices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """A tensor of any rank; values and indices come out."""
+    """Require a tensor of any rank. The outputs are values and indices."""
     op.count(2, outputs=2, names=Input)
     main = op.tensor(Input.INPUT, {F16: 3, F32: 3, I32: 3, Q8A: 3, Q8AS: 4})
     op.scalar(Input.K, INT32)
@@ -29,11 +29,11 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The input's dimensions with k as the last, twice."""
+    """Return the input's dimensions with k as the last one, for both outputs."""
     require_input_quantization(op)
     dimensions, k = op.ranked(Input.INPUT), op.integer(Input.K)
     if k < 1 or (k > dimensions[-1] and (dimensions[-1] or op.executing)):
-        op.refuse(f"k is {k} and the last axis has {dimensions[-1]} elements, expected at least 1 and at most those")
+        op.refuse(f"k is {k}, expected 1 to {dimensions[-1]}, the length of the last axis")
     return ((*dimensions[:-1], k),) * 2
 
 

@@ -1,4 +1,4 @@
-"""TRANSPOSE: axes in another order."""
+"""TRANSPOSE: a tensor with its axes in another order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Input(IntEnum):
 
 
 def validate(op: Signature) -> None:
-    """A tensor of rank up to 4, and the order of its axes, which may be NO_VALUE."""
+    """Require a tensor of rank up to 4, and the order of its axes, which may be NO_VALUE."""
     op.count(2, names=Input)
     main = op.tensor(Input.INPUT, {F32: 2, Q8A: 2, F16: 3, Q8AS: 4}, rank=(1, 4))
     op.tensor(Input.PERMUTATION, {I32: 1}, rank=1, optional=True)
@@ -28,18 +28,18 @@ def validate(op: Signature) -> None:
 
 
 def permutation(op: OperationContext) -> tuple[int, ...]:
-    """For each axis of the output the axis of the input: the given order, or the reverse one."""
+    """Return the input's axis for each axis of the output: the given order or, without one, the reverse order."""
     rank = len(op.ranked(Input.INPUT, (1, 4)))
     if not op.has(Input.PERMUTATION):
         return tuple(reversed(range(rank)))
     order = op.integers(Input.PERMUTATION)
     if sorted(order) != list(range(rank)):
-        op.refuse(f"permutation {list(order)} of {rank} axes")
+        op.refuse(f"order {list(order)}, expected a permutation of 0 to {rank - 1}")
     return order
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The input's dimensions, permuted."""
+    """Return the input's dimensions, permuted."""
     require_input_quantization(op)
     dimensions = op.ranked(Input.INPUT, (1, 4))
     return (tuple(dimensions[axis] for axis in permutation(op)),)

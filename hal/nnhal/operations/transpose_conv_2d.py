@@ -1,7 +1,7 @@
-"""TRANSPOSE_CONV_2D: every input element adds its filter, scaled, to the output: the gradient of a convolution.
+"""TRANSPOSE_CONV_2D: every input element adds its scaled filter to the output: the gradient of a convolution.
 
-The window slides over the output: a convolution with that window would take the output's size to the input's. The
-implicit form says how large the output is, the explicit form yields the smallest that fits.
+The window slides over the output: a convolution with that window maps the output's size to the input's. The implicit
+form gives the size of the output, the explicit form yields the smallest size that fits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nnhal.types.layout import Dimensions
 
 
 class Implicit(IntEnum):
-    """The inputs where a scheme gives the padding."""
+    """The inputs of the implicit form: a scheme gives the padding."""
 
     INPUT = 0
     FILTER = 1
@@ -33,7 +33,7 @@ class Implicit(IntEnum):
 
 
 class Explicit(IntEnum):
-    """The inputs where the padding is given."""
+    """The inputs of the explicit form: the padding is given."""
 
     INPUT = 0
     FILTER = 1
@@ -52,23 +52,24 @@ FORMS = Forms(Implicit, Explicit, layout_required=True)
 
 
 def window_of(op: OperationContext) -> Window:
-    """The window of one TRANSPOSE_CONV_2D over its output. The filter is [output channels, height, width, input ones].
+    """Return the window of a TRANSPOSE_CONV_2D over its output.
 
-    In the implicit form the paddings are those of the output that is asked for.
+    The filter is [output channels, height, width, input channels]. In the implicit form the paddings are those of the
+    requested output.
     """
     _, height, width, _ = filter_of(op, Implicit.FILTER)
     return _window.window_of(op, FORMS, (height, width), _asked(op) or (0, 0))
 
 
 def validate(op: Signature) -> None:
-    """Images, filter and bias, and the output's dimensions in the implicit form."""
+    """Require images, filter and bias, and in the implicit form the output's dimensions."""
     validate_convolution(op, FORMS, channel_dim=0)
     if FORMS.of(op.context) is Implicit:
         op.tensor(Implicit.OUTPUT_SHAPE, {I32: 3}, rank=1)
 
 
 def images_out(op: OperationContext) -> Images:
-    """The dimensions of the output. Raises UnknownYet."""
+    """Return the dimensions of the output. Raises UnknownYet."""
     window = window_of(op)
     images = images_of(op, window.channels_first)
     channels, _, _, depth = filter_of(op, Implicit.FILTER)
@@ -84,14 +85,14 @@ def images_out(op: OperationContext) -> Images:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """As many images, of as many channels as there are filters."""
+    """Return the dimensions of the same number of images, with a channel for each filter."""
     images = images_out(op)
     require_bias(op, images.channels)
     return (images.dimensions(layout_of(op, FORMS)),)
 
 
 def _asked(op: OperationContext) -> tuple[int, int] | None:
-    """The output's height and width where an input gives them."""
+    """Return the output's height and width if an input gives them, else None."""
     if FORMS.of(op) is Explicit:
         return None
     shape = op.integers(Implicit.OUTPUT_SHAPE)
@@ -107,7 +108,7 @@ def _output(op: OperationContext, axis: Axis, length: int, asked: int | None) ->
     else:
         result = asked
     if length and (result < 1 or axis.output(result) != length):
-        op.refuse(f"an output of {result} elements, which a window takes to {axis.output(result)}, expected {length}")
+        op.refuse(f"an output of {result} elements has room for {axis.output(result)} windows, expected {length}")
     return result
 
 

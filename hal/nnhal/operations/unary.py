@@ -18,7 +18,7 @@ class Input(IntEnum):
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The input's dimensions."""
+    """Return the input's dimensions."""
     return (op.ranked(Input.INPUT),)
 
 

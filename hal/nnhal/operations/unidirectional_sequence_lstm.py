@@ -7,7 +7,7 @@ from enum import IntEnum
 from nnhal.operations._context import OperationContext, Signature
 from nnhal.operations._definition import OperationDefinition
 from nnhal.operations._lstm import (
-    CellInputs,
+    LstmInputs,
     float_types,
     lstm_activation_of,
     match_cell,
@@ -55,13 +55,13 @@ class Input(IntEnum):
     OUTPUT_LAYER_NORM_WEIGHTS = 27
 
 
-CELL = CellInputs(
+CELL = LstmInputs(
     Input.INPUT_TO_INPUT_WEIGHTS, Input.OUTPUT_STATE, Input.CELL_STATE, layer_norm=Input.INPUT_LAYER_NORM_WEIGHTS
 )
 
 
 def validate(op: Signature) -> None:
-    """Float tensors; the two states as further outputs came with feature level 4."""
+    """Require float tensors. The two states as further outputs need feature level 4."""
     op.count(28, (1, 3), names=Input)
     main = op.tensor(Input.INPUT, {F32: 3, F16: 3}, rank=3)
     validate_cell(op, CELL, float_types(main))
@@ -73,7 +73,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The outputs in the input's order of axes; the output state and the cell state where they are asked for."""
+    """Return the output in the input's order of axes, and output state and cell state if they are outputs."""
     lstm_activation_of(op, Input.ACTIVATION)
     require_clips(op, Input.CELL_CLIP, Input.PROJECTION_CLIP)
     axes = axes_of(op.boolean(Input.TIME_MAJOR))

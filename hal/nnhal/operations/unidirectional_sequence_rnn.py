@@ -6,7 +6,7 @@ from enum import IntEnum
 
 from nnhal.operations._context import OperationContext, Signature
 from nnhal.operations._definition import OperationDefinition
-from nnhal.operations._rnn import CellInputs, match_cell, validate_cell
+from nnhal.operations._rnn import RnnInputs, match_cell, validate_cell
 from nnhal.operations._sequence import axes_of, validate_outputs
 from nnhal.operations._sizes import Sizes
 from nnhal.operations._types import F16, F32, INT32
@@ -27,11 +27,11 @@ class Input(IntEnum):
     TIME_MAJOR = 6
 
 
-CELL = CellInputs(Input.WEIGHTS)
+CELL = RnnInputs(Input.WEIGHTS)
 
 
 def validate(op: Signature) -> None:
-    """Float tensors; the state as second output came with feature level 4."""
+    """Require float tensors. The state as a second output needs feature level 4."""
     op.count(7, (1, 2), names=Input)
     main = op.tensor(Input.INPUT, {F32: 3, F16: 3}, rank=3)
     validate_cell(op, CELL, main)
@@ -41,7 +41,7 @@ def validate(op: Signature) -> None:
 
 
 def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
-    """The outputs in the input's order of axes; the state where it is asked for."""
+    """Return the output in the input's order of axes, and the state if it is an output."""
     activation_of(op, Input.ACTIVATION)
     axes = axes_of(time_major(op))
     sizes = Sizes(op)
@@ -51,10 +51,10 @@ def prepare(op: OperationContext) -> tuple[Dimensions, ...]:
 
 
 def time_major(op: OperationContext) -> bool:
-    """Whether time is the first axis. Of all operations this one says it by an integer."""
+    """Return whether time is the first axis. Only this operation takes an integer for it."""
     value = op.integer(Input.TIME_MAJOR)
     if value not in (0, 1):
-        op.refuse(f"time major is {value}, expected 0 or 1")
+        op.refuse(f"time_major is {value}, expected 0 or 1")
     return value == 1
 
 

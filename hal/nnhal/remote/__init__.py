@@ -1,4 +1,4 @@
-"""A device seen from afar: the HAL's objects as a client holds them."""
+"""The client's side of a remote device: the HAL's objects as proxies."""
 
 from nnhal.remote.backend import (
     DeviceDescription,

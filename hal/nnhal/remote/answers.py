@@ -1,7 +1,7 @@
-"""What devices answer, checked: a client relies on none of it before.
+"""Checks of the answers of devices, which a client does not trust.
 
-Whatever does not convert, or contradicts the rules of results, is GENERAL_FAILURE (contract rows RS-04, RS-05, RS-07).
-``place`` in the messages is where the device is.
+An answer that does not convert, or that violates the rules of results, is GENERAL_FAILURE (contract rows RS-04, RS-05,
+RS-07). ``place`` names the device in messages.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from nnhal.v1 import fenced_execution_callback_pb2, request_pb2
 _UNAVAILABLE = -1
 
 
-def stated_by_model(model: Model) -> tuple[Dimensions, ...]:
-    """What a model says of its outputs' dimensions."""
+def model_dimensions(model: Model) -> tuple[Dimensions, ...]:
+    """Return the dimensions of a model's outputs as far as the model gives them."""
     operands = model.main.operands
     return tuple(operands[index].dimensions for index in model.main.output_indexes if 0 <= index < len(operands))
 
 
-def stated_by_request(request: Request, model: Sequence[Dimensions]) -> tuple[Dimensions, ...]:
-    """What a request and its model, where that is known, say of the outputs' dimensions."""
+def request_dimensions(request: Request, model: Sequence[Dimensions]) -> tuple[Dimensions, ...]:
+    """Return the dimensions of the outputs as far as a request and its model, if that is known, give them."""
     given = tuple(argument.dimensions for argument in request.outputs)
     if len(model) != len(given):
         return given
@@ -44,14 +44,14 @@ def stated_by_request(request: Request, model: Sequence[Dimensions]) -> tuple[Di
 
 
 def require_handle(handle: int, what: str, place: str) -> int:
-    """A handle, which is above 0."""
+    """Check a handle, which is above 0, and return it."""
     if handle <= 0:
         general_failure(f"{place} answered with {what} {handle}, expected a handle above 0")
     return handle
 
 
 def checked_fence(descriptor: Descriptor, place: str) -> Fence:
-    """A fence from a device."""
+    """Make a fence of a descriptor from a device."""
     try:
         return Fence(descriptor)
     except (OSError, ValueError) as error:
@@ -59,7 +59,7 @@ def checked_fence(descriptor: Descriptor, place: str) -> Fence:
 
 
 def checked_result(message: request_pb2.ExecutionResult, outputs: Sequence[Dimensions], place: str) -> ExecutionResult:
-    """The result of an execution. ``outputs`` are the dimensions that model and request have stated."""
+    """Check and decode the result of an execution. ``outputs`` are the dimensions that model and request give."""
     result = result_from_wire(message)
     _require_timing(result.timing, "timing", place)
     _require_shapes(result, outputs, place)
@@ -67,7 +67,7 @@ def checked_result(message: request_pb2.ExecutionResult, outputs: Sequence[Dimen
 
 
 def checked_info(message: fenced_execution_callback_pb2.GetExecutionInfoResponse, place: str) -> FencedExecutionInfo:
-    """How a fenced execution ended."""
+    """Check and decode how a fenced execution ended."""
     info = info_from_wire(message)
     launched, fenced = info.timing_launched, info.timing_fenced
     _require_timing(launched, "timing since the launch", place)
@@ -80,18 +80,18 @@ def checked_info(message: fenced_execution_callback_pb2.GetExecutionInfoResponse
 
 
 def require_staging(staged_bytes: int, duration_ns: int, copies: Sequence[Copy], place: str) -> None:
-    """Check what a device says that it copied."""
+    """Check the copies that a device reports."""
     if staged_bytes < 0 or duration_ns < 0:
-        general_failure(f"{place} says that it copied {staged_bytes} bytes in {duration_ns} ns, expected 0 or more")
+        general_failure(f"{place} reports {staged_bytes} bytes copied in {duration_ns} ns, expected 0 or more of both")
     for copy in copies:
         _require_instants(copy.started_ns, copy.ended_ns, "a copy", place)
     if copies and (min(copy.bytes for copy in copies) < 0 or sum(copy.bytes for copy in copies) != staged_bytes):
         parts = [copy.bytes for copy in copies]
-        general_failure(f"{place} says that it copied {staged_bytes} bytes, and at single times {parts}")
+        general_failure(f"{place} reports {staged_bytes} bytes copied, but the copies in it have {parts}")
 
 
 def require_span(span: Span, place: str) -> None:
-    """Check when a device says that it worked on an execution."""
+    """Check the time that a device reports for its work on an execution."""
     if span != NO_SPAN:
         _require_instants(span.started_ns, span.ended_ns, "an execution", place)
 
@@ -99,8 +99,8 @@ def require_span(span: Span, place: str) -> None:
 def _require_instants(started_ns: int, ended_ns: int, what: str, place: str) -> None:
     if not 0 <= started_ns <= ended_ns:
         general_failure(
-            f"{place} says that {what} began at {started_ns} ns and ended at {ended_ns} ns, expected two instants in "
-            "this order"
+            f"{place} reports that {what} began at {started_ns} ns and ended at {ended_ns} ns, expected two instants "
+            "in this order"
         )
 
 
@@ -113,15 +113,15 @@ def _require_timing(timing: Timing, what: str, place: str) -> None:
 
 def _require_order(part: int, whole: int, what: str, place: str) -> None:
     if whole != _UNAVAILABLE and part > whole:
-        general_failure(f"{place} answered with {part} ns {what}, expected no more than the {whole} ns around them")
+        general_failure(f"{place} answered with {part} ns {what}, expected at most {whole} ns, which include them")
 
 
 def _require_shapes(result: ExecutionResult, outputs: Sequence[Dimensions], place: str) -> None:
     shapes = result.output_shapes
     if shapes and len(shapes) != len(outputs):
         general_failure(f"{place} answered with {len(shapes)} output shapes, expected none or {len(outputs)}")
-    for number, (shape, stated) in enumerate(zip(shapes, outputs, strict=False)):
-        _require_shape(number, shape, stated, place)
+    for number, (shape, expected) in enumerate(zip(shapes, outputs, strict=False)):
+        _require_shape(number, shape, expected, place)
     fits = all(shape.is_sufficient for shape in shapes)
     if fits != result.output_sufficient_size:
         said = "all outputs fit" if result.output_sufficient_size else "some output does not fit"
@@ -129,15 +129,15 @@ def _require_shapes(result: ExecutionResult, outputs: Sequence[Dimensions], plac
         general_failure(f"{place} answered that {said}, and its output shapes that these do not: {misfits}")
 
 
-def _require_shape(number: int, shape: OutputShape, stated: Dimensions, place: str) -> None:
+def _require_shape(number: int, shape: OutputShape, expected: Dimensions, place: str) -> None:
     dimensions = shape.dimensions
     if min(dimensions, default=0) < 0:
         general_failure(
-            f"{place} answered with dimensions {list(dimensions)} of output {number}, expected none below 0"
+            f"{place} answered with dimensions {list(dimensions)} of output {number}, expected 0 or more for each axis"
         )
-    # An output that turned out empty, or that is not fully known, has a 0 where nothing can be compared.
-    if 0 not in dimensions and combine(stated, dimensions) is None:
+    # An axis that is empty, or still unknown, is 0 and cannot be compared.
+    if 0 not in dimensions and combine(expected, dimensions) is None:
         general_failure(
             f"{place} answered with dimensions {describe(dimensions)} of output {number}, model and request say "
-            f"{describe(stated)}"
+            f"{describe(expected)}"
         )

@@ -1,4 +1,4 @@
-"""IBuffer from afar."""
+"""The proxy of a device's IBuffer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nnhal.v1 import buffer_pb2_grpc
 
 
 class RemoteBuffer:
-    """A buffer that the device owns; requests name it by ``token``. Released by ``release``, or with the session."""
+    """A buffer that the device owns. Requests name it by ``token``. Released by ``release`` or with the session."""
 
     def __init__(self, calls: Calls, handle: int, token: int) -> None:
         self._calls = calls
@@ -22,21 +22,21 @@ class RemoteBuffer:
 
     @property
     def gone(self) -> bool:
-        """Whether its session has ended, or its device is dead."""
+        """Whether its session has ended or its device is dead."""
         return self._calls.hung_up
 
     def copy_from(self, source: Memory, dimensions: Sequence[int] = ()) -> None:
-        """copyFrom: fill it. ``dimensions`` may be empty where the buffer's own are known."""
+        """Fill it (copyFrom). ``dimensions`` may be empty if the buffer's own are known."""
         message = wire.CopyFromRequest(
             buffer=self.handle, src=memory_to_wire(source, self._calls.issue), dimensions=dimensions
         )
         self._calls.call(self._stub.CopyFrom, message)
 
     def copy_to(self, destination: Memory) -> None:
-        """copyTo: copy it out."""
+        """Copy it out (copyTo)."""
         message = wire.CopyToRequest(buffer=self.handle, dst=memory_to_wire(destination, self._calls.issue))
         self._calls.call(self._stub.CopyTo, message)
 
     def release(self) -> None:
-        """Give it up; executions that use it keep its memory."""
+        """Release it. Executions that use it keep its memory alive."""
         self._calls.release(self._stub.Release, wire.BufferServiceReleaseRequest(buffer=self.handle))

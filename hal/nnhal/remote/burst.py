@@ -1,4 +1,4 @@
-"""IBurst from afar, over its channel."""
+"""The proxy of a device's IBurst, over its channel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nnhal.codec import copies_from_wire, request_to_wire, span_from_wire
 from nnhal.errors import DeadObjectError, HalError, TransportError, general_failure
 from nnhal.fence import Fence
 from nnhal.link import Channel, ChannelClosedError, ProtocolError
-from nnhal.remote.answers import checked_result, require_span, require_staging, stated_by_request
+from nnhal.remote.answers import checked_result, request_dimensions, require_span, require_staging
 from nnhal.remote.calls import Calls
 from nnhal.remote.config import bounded_config_to_wire
 from nnhal.remote.execution import RemoteExecution, burst_run
@@ -26,20 +26,25 @@ _PLAIN = ExecutionConfig()
 
 
 class BurstOutcome(NamedTuple):
-    """What came out of an execution, what the device had to copy for it, and when, where the execution measures."""
+    """The result of an execution on a burst, and what the device had to copy for it."""
 
     result: ExecutionResult
+    """The result of the execution."""
     staged_bytes: int = 0
+    """Bytes that the device had to copy."""
     staging_ns: int = 0
+    """How long the copying took."""
     span: Span = NO_SPAN
+    """When the device worked, if the execution measures."""
     copies: tuple[Copy, ...] = ()
+    """When the device copied, if the execution measures."""
 
 
 class RemoteBurst:
-    """A burst of this session. One execution at a time: a second one is refused with GENERAL_FAILURE."""
+    """A burst of this session. It runs one execution at a time; a second one is refused with GENERAL_FAILURE."""
 
     def __init__(self, calls: Calls, handle: int, channel: Channel, outputs: Sequence[Dimensions] = ()) -> None:
-        """``outputs`` are the dimensions of the model's outputs, where the model is known."""
+        """Take over ``channel``. ``outputs`` are the dimensions of the model's outputs, if the model is known."""
         self._calls = calls
         self._channel = channel
         self._outputs = outputs
@@ -50,13 +55,13 @@ class RemoteBurst:
 
     @property
     def socket_bytes(self) -> int:
-        """Bytes that went over the channel, both ways."""
+        """Bytes sent and received over the channel."""
         return self._channel.bytes_sent + self._channel.bytes_received
 
     def run(self, execution: RemoteExecution, deadline_ns: int = NO_DEADLINE) -> BurstOutcome:
         """Run a reusable execution of the burst's prepared model.
 
-        Raises HalError where the device refuses or answers nonsense, DeadObjectError where it is gone.
+        Raises HalError if the device refuses or its answer is invalid, DeadObjectError if the device is gone.
         """
         if deadline_ns == NO_DEADLINE:
             return self._outcome(self._exchange(execution.run_without_deadline), execution.outputs)
@@ -69,11 +74,11 @@ class RemoteBurst:
         config: ExecutionConfig = _PLAIN,
         deadline_ns: int = NO_DEADLINE,
     ) -> BurstOutcome:
-        """executeSynchronouslyWithConfig. Raises as ``run``.
+        """Execute a request (executeSynchronouslyWithConfig). Raises the same errors as ``run``.
 
-        ``tokens`` name the request's pools, -1 those without identity. Without them the burst gives each memory a name
-        of its own, and has the device forget it when nobody here holds the memory any more. One burst is to be used in
-        one of the two ways only.
+        ``tokens`` name the request's pools; -1 stands for a pool that the device is not to cache. Without ``tokens``
+        the burst gives each memory a token of its own, and has the device forget it once this process no longer holds
+        the memory. Use a burst in one of the two ways only.
         """
         arguments = wire.BurstServiceExecuteSynchronouslyWithConfigRequest(
             request=request_to_wire(request, self._calls.issue),
@@ -82,18 +87,18 @@ class RemoteBurst:
             deadline_ns=deadline_ns,
         )
         answer = self._exchange(wire.BurstCall(execute_with_config=arguments).SerializeToString())
-        return self._outcome(answer, stated_by_request(request, self._outputs))
+        return self._outcome(answer, request_dimensions(request, self._outputs))
 
     def execute_fenced(self, request: Request, wait_for: Sequence[Fence] = ()) -> NoReturn:
-        """What every kind of execution has, and a burst has not: GENERAL_FAILURE (contract row BU-15)."""
-        general_failure(f"{self._calls.place}: a burst launches nothing; expected a prepared model or an execution")
+        """Refuse with GENERAL_FAILURE: a burst has no fenced executions (contract row BU-15)."""
+        general_failure(f"{self._calls.place}: a burst cannot launch; expected a prepared model or an execution")
 
     def release_memory_resource(self, token: int) -> None:
-        """releaseMemoryResource."""
+        """Have the device forget memory that it cached under a token (releaseMemoryResource)."""
         self._parse(self._exchange(_release(token)))
 
     def close(self) -> None:
-        """Close the channel; that releases the burst over there."""
+        """Close the channel, which releases the burst on the device."""
         self._channel.close()
 
     def _exchange(self, message: bytes) -> bytes:
@@ -112,24 +117,25 @@ class RemoteBurst:
             self._busy.release()
 
     def _release_lost(self) -> None:
-        """Have the device forget the memory that nobody here holds any more."""
+        """Have the device forget the memory that this process no longer holds."""
         for token in self._identifiers.take_lost():
             self._channel.send(_release(token))
-            with suppress(HalError):  # nothing can be done about it, and the next call has no part in it
+            with suppress(HalError):  # not an error of the next call, whose caller could do nothing about it
                 self._parse(self._channel.receive())
 
-    def _outcome(self, answer: bytes, stated: Sequence[Dimensions]) -> BurstOutcome:
-        # Answers without timing are mostly the same. Shapes that were right for one execution may be wrong for another.
+    def _outcome(self, answer: bytes, outputs: Sequence[Dimensions]) -> BurstOutcome:
+        # Answers without timing are mostly equal, so that the last one is kept decoded. Its shapes must be checked
+        # again, since shapes that were right for one execution may be wrong for another.
         message, known, outcome = self._last
-        if answer == message and (stated is known or not outcome.result.output_shapes):
+        if answer == message and (outputs is known or not outcome.result.output_shapes):
             return outcome
-        outcome = self._decode(answer, stated)
-        self._last = (answer, stated, outcome)
+        outcome = self._decode(answer, outputs)
+        self._last = (answer, outputs, outcome)
         return outcome
 
-    def _decode(self, message: bytes, stated: Sequence[Dimensions]) -> BurstOutcome:
+    def _decode(self, message: bytes, outputs: Sequence[Dimensions]) -> BurstOutcome:
         answer = self._parse(message)
-        result, staging = checked_result(answer.result, stated, self._calls.place), answer.staging
+        result, staging = checked_result(answer.result, outputs, self._calls.place), answer.staging
         span, copies = span_from_wire(answer.span), copies_from_wire(staging.copies)
         require_staging(staging.bytes, staging.duration_ns, copies, self._calls.place)
         require_span(span, self._calls.place)
@@ -139,7 +145,7 @@ class RemoteBurst:
         try:
             answer = wire.BurstAnswer.FromString(message)
         except DecodeError as error:
-            raise TransportError(f"{self._calls.place}: {len(message)} bytes, no BurstAnswer") from error
+            raise TransportError(f"{self._calls.place}: {len(message)} bytes that are not a BurstAnswer") from error
         if answer.status:
             raise HalError(ErrorStatus(answer.status), answer.message)
         return answer

@@ -1,4 +1,4 @@
-"""Calls to a process: one gRPC channel and one link, and errors as the contract has them."""
+"""Calls to a process over one gRPC channel and one link, with the contract's errors."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ S = TypeVar("S", covariant=True)
 _OPTIONS = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
-    # A shared pool would keep a new session waiting because an old one has just failed to connect.
+    # With a shared pool a new session would wait if an old one has just failed to connect.
     ("grpc.use_local_subchannel_pool", 1),
 )
 _WATCHED_SECONDS = 60.0
-"""What a unary call may take at most where the process is watched."""
+"""The longest time that a unary call may take if the process is watched."""
 
 
 class _Answers(Protocol[S]):
-    """What gRPC gives for a call that streams."""
+    """The object that gRPC returns for a streaming call."""
 
     def __iter__(self) -> Iterator[S]: ...
 
@@ -40,42 +40,42 @@ class _Answers(Protocol[S]):
 
 
 def open_rpc(endpoint: Endpoint) -> grpc.Channel:
-    """A gRPC channel to a process; it connects with the first call."""
+    """Open a gRPC channel to a process. It connects with the first call."""
     return grpc.insecure_channel(endpoint.address, options=_OPTIONS)
 
 
 class Calls:
     """The session of one client with one process. Safe to use from several threads.
 
-    With ``patience`` the process is watched while a call is waited for: one that has not answered at all for about
-    twice as many seconds fails the call with TransportError, and further calls sooner, until it answers again.
+    With ``patience``, in seconds, the process is watched during each call. If it is silent for about twice as long, the
+    call fails with TransportError. Further calls fail sooner, until the process answers again.
     """
 
     def __init__(self, endpoint: Endpoint, client_name: str, patience: float | None = None) -> None:
-        """Raises DeadObjectError where nobody serves at the endpoint."""
+        """Open a session. Raises DeadObjectError if no process serves at the endpoint."""
         self.endpoint = endpoint
         self._patience = patience
         self._watch = Watch(endpoint, client_name, patience) if patience is not None else None
-        self._late: set[object] = set()  # releases that nobody waits for any more
+        self._late: set[object] = set()  # releases that are not waited for any more
         self._link = Link(endpoint.link, client_name, *([] if patience is None else [2 * patience]))
         self._channels: weakref.WeakSet[Channel] = weakref.WeakSet()
         self.rpc = open_rpc(endpoint)
 
     @property
     def place(self) -> str:
-        """The process, as messages name it."""
+        """The name of the process in messages."""
         return str(self.endpoint.directory)
 
     @property
     def responds(self) -> bool:
-        """Whether the process answers; one that is not watched counts as if it did."""
+        """Whether the process answers. A process that is not watched counts as answering."""
         return self._watch is None or self._watch.answers()
 
     def call(self, method: grpc.UnaryUnaryMultiCallable[Any, T], request: Any, timeout: float | None = None) -> T:
-        """A unary call of this session.
+        """Make a unary call of this session.
 
-        Raises HalError where the process answered with one, DeadObjectError where it or the session is gone, else
-        TransportError; that is also for what takes longer than ``timeout`` seconds.
+        Raises HalError if the process answered with one, DeadObjectError if the process or the session is gone, and
+        TransportError in all other cases, also if the call takes longer than ``timeout`` seconds.
         """
         try:
             if self._watch is None:
@@ -85,12 +85,12 @@ class Calls:
             with self._watch.over(future):
                 return future.result()
         except grpc.FutureCancelledError as error:
-            raise self._failure(grpc.RpcError("the call was given up")) from error
+            raise self._failure(grpc.RpcError("the call was cancelled")) from error
         except (grpc.RpcError, ValueError) as error:
             raise self._failure(error) from error
 
     def stream(self, method: Callable[..., _Answers[T]], request: Any) -> Generator[T]:
-        """A streaming call of this session, which ends with the generator. Raises as ``call``."""
+        """Make a streaming call of this session, which ends with the generator. Raises the same errors as ``call``."""
         try:
             self._require_answers()
             answers = method(request, metadata=self._link.metadata)
@@ -103,9 +103,9 @@ class Calls:
             raise self._failure(error) from error
 
     def release(self, method: grpc.UnaryUnaryMultiCallable[Any, Any], request: Any) -> None:
-        """Give up an object over there. A process that is gone has released it already.
+        """Release an object in the process. A process that is gone has released it already.
 
-        One that is watched and does not answer is not waited for: it hears of it when it goes on.
+        A watched process that does not answer is not waited for: it receives the call when it continues.
         """
         if self._patience is None:
             with contextlib.suppress(NnhalError):
@@ -116,23 +116,23 @@ class Calls:
             try:
                 future.result(0 if self._late else self._patience)
             except grpc.FutureTimeoutError:
-                self._late.add(future)  # a call that nobody holds is cancelled
+                self._late.add(future)  # gRPC cancels a call without references
                 future.add_done_callback(self._late.discard)
 
     def issue(self, descriptor: Descriptor) -> int:
-        """The id of a descriptor in this session. Raises TransportError."""
+        """Return the id of a descriptor in this session. Raises TransportError."""
         self._require_answers()
         return self._link.issue(descriptor)
 
     def take(self, number: int) -> Descriptor:
-        """A descriptor that a call has named. Raises GENERAL_FAILURE where there is none, and TransportError."""
+        """Fetch a descriptor that a call has named. Raises GENERAL_FAILURE if it does not exist, and TransportError."""
         try:
             return self._link.take(number)
         except HalError as error:
             general_failure(f"{self.place} answered with descriptor {number}, which it does not have: {error.message}")
 
     def take_channel(self, number: int) -> Channel:
-        """A channel that a call has named. Raises as ``take``."""
+        """Fetch a channel that a call has named. Raises the same errors as ``take``."""
         descriptor = self.take(number)
         if not stat.S_ISSOCK(os.fstat(descriptor.fileno()).st_mode):
             general_failure(f"{self.place} answered with descriptor {number} for a channel, expected a socket")
@@ -142,28 +142,28 @@ class Calls:
 
     @property
     def link_bytes(self) -> int:
-        """Bytes that went over the link, both ways."""
+        """Bytes sent and received over the link."""
         return self._link.socket_bytes
 
     @property
     def hung_up(self) -> bool:
-        """Whether the process on the other side has ended the session, or is gone."""
+        """Whether the process has ended the session or is gone."""
         return self._link.hung_up
 
     @property
     def peer_pid(self) -> int:
-        """The process on the other side."""
+        """The id of the process."""
         return self._link.peer_pid
 
     def close(self) -> None:
-        """End the session, and every channel that belongs to it."""
+        """End the session and close every channel that belongs to it."""
         for channel in list(self._channels):
             channel.close()
         self._link.close()
         self.rpc.close()
 
     def _require_answers(self) -> None:
-        """Do not have a process that was silent waited for again. Raises TransportError."""
+        """Refuse the call if the process was silent and still is. Raises TransportError."""
         if self._watch is not None and self._watch.silent and not self.hung_up and not self._watch.answers():
             raise self._silence()
 
@@ -171,11 +171,11 @@ class Calls:
         return TransportError(f"{self.place} does not answer, though it has not ended; it may have been stopped")
 
     def _failure(self, error: grpc.RpcError | ValueError) -> NnhalError:
-        if isinstance(error, ValueError):  # what gRPC raises on a channel that has been closed
+        if isinstance(error, ValueError):  # gRPC raises it for a closed channel
             return DeadObjectError(f"{self.place}: the session has been closed")
         failure = error_from_rpc(error, self.place)
         if self.hung_up and not isinstance(failure, DeadObjectError):
-            # gRPC has connected anew: whoever answers knows nothing of this session.
+            # gRPC has connected again, and the process that answers does not know this session.
             return DeadObjectError(f"{self.place}: the session has ended: {failure}")
         if self._watch is not None and self._watch.silent and not isinstance(failure, HalError | DeadObjectError):
             return self._silence()

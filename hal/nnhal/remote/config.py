@@ -1,4 +1,4 @@
-"""What a client makes of a config before it sends it."""
+"""The config of an execution as a client sends it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nnhal.v1 import request_pb2 as wire
 
 
 def bounded_config_to_wire(config: ExecutionConfig) -> wire.ExecutionConfig:
-    """Encode a config; a loop timeout above the maximum is the maximum (contract row CF-15)."""
+    """Encode a config. A loop timeout above the maximum counts as the maximum (contract row CF-15)."""
     if config.loop_timeout_duration_ns > MAX_LOOP_TIMEOUT_NS:
         config = replace(config, loop_timeout_duration_ns=MAX_LOOP_TIMEOUT_NS)
     return config_to_wire(config)

@@ -1,4 +1,4 @@
-"""IDevice from afar."""
+"""The proxy of a device's IDevice."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nnhal.codec.request import hints_to_wire
 from nnhal.descriptor import Descriptor
 from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, general_failure, invalid_argument
-from nnhal.remote.answers import require_handle, stated_by_model
+from nnhal.remote.answers import model_dimensions, require_handle
 from nnhal.remote.backend import (
     DeviceDescription,
     OperationSupport,
@@ -64,7 +64,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class CompilationCache:
-    """Where a compilation is kept: open files, as many as the device needs, and the 32 bytes that name the entry."""
+    """An entry of a compilation cache: as many open files as the device needs, and the 32 bytes that name the entry."""
 
     model: tuple[Descriptor, ...] = ()
     data: tuple[Descriptor, ...] = ()
@@ -77,45 +77,45 @@ NO_CACHE = CompilationCache()
 class RemoteDevice:
     """A device process, and this client's session with it. Safe to use from several threads.
 
-    Every method raises HalError where the device refuses, or answers what it may not (GENERAL_FAILURE), TransportError
-    where it cannot be reached or does not answer in time, and DeadObjectError where it is gone.
+    Every method raises HalError if the device refuses or its answer is invalid (GENERAL_FAILURE), TransportError if it
+    cannot be reached or does not answer in time, and DeadObjectError if it is gone.
     """
 
     def __init__(self, endpoint: Endpoint, client_name: str = "nnhal", patience: float | None = None) -> None:
-        """With ``patience``, seconds, a device that falls silent is not waited for; see Calls."""
+        """Open a session. With ``patience``, in seconds, calls to a device that falls silent fail (see ``Calls``)."""
         self._calls = Calls(endpoint, client_name, patience)
         self._device = device_pb2_grpc.DeviceServiceStub(self._calls.rpc)
         self._backend = backend_pb2_grpc.BackendServiceStub(self._calls.rpc)
 
     @property
     def endpoint(self) -> Endpoint:
-        """Where it is."""
+        """The endpoint of its process."""
         return self._calls.endpoint
 
     @property
     def gone(self) -> bool:
-        """Whether the device has ended the session, or is dead. A device that came back does not know the session."""
+        """Whether the device has ended the session or is dead. A restarted device does not know the session."""
         return self._calls.hung_up
 
     @property
     def responds(self) -> bool:
-        """Whether the device answers at this moment; one that was given no patience counts as if it did."""
+        """Whether the device answers at this moment. Without ``patience`` it counts as answering."""
         return self._calls.responds
 
     @property
     def pid(self) -> int:
-        """The device's process."""
+        """The id of the device's process."""
         return self._calls.peer_pid
 
     @property
     def link_bytes(self) -> int:
-        """Bytes that went over this session's link, both ways."""
+        """Bytes sent and received over this session's link."""
         return self._calls.link_bytes
 
     def identity(self, timeout: float | None = None) -> DeviceIdentity:
-        """All that is static of it. Raises GENERAL_FAILURE where that is against the rules.
+        """Return everything that is static about it. Each getter may take ``timeout`` seconds.
 
-        ``timeout`` is what each getter may take at most, in seconds.
+        Raises GENERAL_FAILURE if the answers violate the contract.
         """
         identity = DeviceIdentity(
             self.version(timeout),
@@ -124,75 +124,75 @@ class RemoteDevice:
             self.supported_extensions(timeout),
             self.number_of_cache_files_needed(timeout),
         )
-        if self.gone:  # getters need no session: a process that has taken its place may have answered
-            raise DeadObjectError(f"{self._calls.place}: the session ended while the device said what it is")
+        if self.gone:  # getters need no session, so that another process at this endpoint may have answered
+            raise DeadObjectError(f"{self._calls.place}: the session ended while the device was identified")
         return identity
 
     def version(self, timeout: float | None = None) -> str:
-        """getVersionString."""
+        """Call getVersionString. Raises GENERAL_FAILURE if the version is empty."""
         request = device_pb2.GetVersionStringRequest()
         answer = self._calls.call(self._device.GetVersionString, request, timeout)
         return checked_version(answer.version, self._calls.place)
 
     def device_type(self, timeout: float | None = None) -> DeviceType:
-        """getType."""
+        """Call getType."""
         answer = self._calls.call(self._device.GetType, device_pb2.GetTypeRequest(), timeout)
         return checked_type(answer.type, self._calls.place)
 
     def capabilities(self, timeout: float | None = None) -> Capabilities:
-        """getCapabilities."""
+        """Call getCapabilities."""
         request = device_pb2.GetCapabilitiesRequest()
         answer = self._calls.call(self._device.GetCapabilities, request, timeout)
         return checked_capabilities(answer.capabilities, self._calls.place)
 
     def supported_extensions(self, timeout: float | None = None) -> tuple[Extension, ...]:
-        """getSupportedExtensions."""
+        """Call getSupportedExtensions."""
         request = device_pb2.GetSupportedExtensionsRequest()
         answer = self._calls.call(self._device.GetSupportedExtensions, request, timeout)
         return checked_extensions(answer.extensions, self._calls.place)
 
     def number_of_cache_files_needed(self, timeout: float | None = None) -> NumberOfCacheFiles:
-        """getNumberOfCacheFilesNeeded."""
+        """Call getNumberOfCacheFilesNeeded."""
         request = device_pb2.GetNumberOfCacheFilesNeededRequest()
         answer = self._calls.call(self._device.GetNumberOfCacheFilesNeeded, request, timeout)
         return checked_cache_files(answer.number_of_cache_files, self._calls.place)
 
     def supported_operations(self, model: Model) -> list[bool]:
-        """getSupportedOperations. Raises GENERAL_FAILURE where the device answers for another number of operations."""
+        """Call getSupportedOperations. Raises GENERAL_FAILURE if the answer is for another number of operations."""
         request = device_pb2.GetSupportedOperationsRequest(model=model_to_wire(model, self._calls.issue))
         answers = list(self._calls.call(self._device.GetSupportedOperations, request).supported)
         return self._one_each(answers, model)
 
     def explain_support(self, model: Model) -> list[OperationSupport]:
-        """getSupportedOperations with reasons. Raises as that."""
+        """Return the answers of getSupportedOperations with reasons. Raises the same errors."""
         request = backend_pb2.ExplainSupportRequest(model=model_to_wire(model, self._calls.issue))
         answer = self._calls.call(self._backend.ExplainSupport, request)
         supports = [OperationSupport(o.supported, o.code, o.got, o.allowed, o.hint) for o in answer.operations]
         return self._one_each(supports, model)
 
     def describe(self) -> DeviceDescription:
-        """What the device is beyond the HAL."""
+        """Return the description of the device beyond the HAL."""
         answer = self._calls.call(self._backend.Describe, backend_pb2.DescribeRequest())
         return description_from_wire(answer, self._calls.place)
 
     def estimate_costs(self, model: Model) -> list[float]:
-        """Modelled nanoseconds of each operation of main; 0 for those that the device does not support."""
+        """Return the modelled nanoseconds of each operation of main; 0 if the device does not support it."""
         request = backend_pb2.EstimateCostsRequest(model=model_to_wire(model, self._calls.issue))
         return self._one_each(list(self._calls.call(self._backend.EstimateCosts, request).operation_ns), model)
 
     def optimize_subgraph(self, model: Model) -> OptimizationViews:
-        """What the device makes of a model of which it supports every operation."""
+        """Return what the device makes of a model of which it supports every operation."""
         request = backend_pb2.OptimizeSubgraphRequest(model=model_to_wire(model, self._calls.issue))
         answer = self._calls.call(self._backend.OptimizeSubgraph, request)
         return views_from_wire(answer, len(model.main.operations), self._calls.place)
 
     def notify_network(self, network: int, event: NetworkEvent) -> None:
-        """Tell the device what becomes of a network of this session."""
+        """Tell the device of an event in the life of a network of this session."""
         request = backend_pb2.NotifyNetworkRequest(network=network, event=backend_pb2.NetworkEvent.ValueType(event))
         self._calls.call(self._backend.NotifyNetwork, request)
 
     def usage(self, timeout: float | None = None) -> backend_pb2.GetUsageResponse:
-        """What the process holds at this moment. ``timeout`` is what it may take to say so, in seconds."""
+        """Return what the process holds at this moment. The answer may take ``timeout`` seconds."""
         return self._calls.call(self._backend.GetUsage, backend_pb2.GetUsageRequest(), timeout)
 
     def prepare_model(
@@ -205,9 +205,9 @@ class RemoteDevice:
         extension_names: Sequence[ExtensionNameAndPrefix] = (),
         cache: CompilationCache = NO_CACHE,
     ) -> RemotePreparedModel:
-        """prepareModelWithConfig, waited for; the compilation goes to ``cache``.
+        """Call prepareModelWithConfig and wait for the notification. The compilation is written to ``cache``.
 
-        Raises DeadObjectError where the device dies meanwhile.
+        Raises DeadObjectError if the device dies meanwhile.
         """
         request = device_pb2.PrepareModelWithConfigRequest(
             model=model_to_wire(model, self._calls.issue),
@@ -224,10 +224,10 @@ class RemoteDevice:
         )
         events = self._calls.stream(self._device.PrepareModelWithConfig, request)
         handle = prepared_handle(events, self._calls.place)
-        return RemotePreparedModel(self._calls, handle, stated_by_model(model))
+        return RemotePreparedModel(self._calls, handle, model_dimensions(model))
 
     def prepare_model_from_cache(self, cache: CompilationCache, deadline_ns: int = NO_DEADLINE) -> RemotePreparedModel:
-        """prepareModelFromCache, waited for. Raises as ``prepare_model``."""
+        """Call prepareModelFromCache and wait for the notification. Raises the same errors as ``prepare_model``."""
         request = device_pb2.PrepareModelFromCacheRequest(
             deadline_ns=deadline_ns,
             model_cache=self._files(cache.model),
@@ -244,7 +244,7 @@ class RemoteDevice:
         output_roles: Sequence[BufferRole] = (),
         dimensions: Sequence[int] = (),
     ) -> RemoteBuffer:
-        """allocate: a buffer that the device owns, for these roles only."""
+        """Allocate a buffer that the device owns, for these roles only."""
         request = device_pb2.AllocateRequest(
             desc=device_pb2.BufferDesc(dimensions=dimensions),
             prepared_models=[self._own(prepared, index) for index, prepared in enumerate(prepared_models)],
@@ -253,11 +253,13 @@ class RemoteDevice:
         )
         answer = self._calls.call(self._device.Allocate, request)
         if answer.token <= 0:
-            general_failure(f"{self._calls.place} allocated a buffer with token {answer.token}, expected one above 0")
+            general_failure(
+                f"{self._calls.place} allocated a buffer with token {answer.token}, expected a token above 0"
+            )
         return RemoteBuffer(self._calls, require_handle(answer.buffer, "buffer", self._calls.place), answer.token)
 
     def open_launcher(self) -> RemoteLauncher:
-        """A channel for launching this session's reusable executions."""
+        """Open a channel for launching this session's reusable executions."""
         stub = execution_pb2_grpc.ExecutionServiceStub(self._calls.rpc)
         answer = self._calls.call(stub.OpenLaunchChannel, execution_pb2.OpenLaunchChannelRequest())
         return RemoteLauncher(self._calls, self._calls.take_channel(answer.channel_descriptor_id))
@@ -266,11 +268,13 @@ class RemoteDevice:
         return [device_pb2.CacheFile(descriptor_id=self._calls.issue(file)) for file in files]
 
     def _own(self, prepared: RemotePreparedModel, index: int) -> int:
-        """The handle of a prepared model of this session; in another one it stands for something else."""
+        """Return the handle of a prepared model of this session. In another session it names something else."""
         if prepared.calls is not self._calls:
             if self.gone or prepared.gone:
                 raise DeadObjectError(f"{self._calls.place}: the session of prepared model {index} has ended")
-            invalid_argument(f"prepared model {index} is of another session than the device")
+            invalid_argument(
+                f"prepared model {index} belongs to another session of the device, expected one of this session"
+            )
         return prepared.handle
 
     def _one_each(self, answers: list[T], model: Model) -> list[T]:
@@ -280,7 +284,7 @@ class RemoteDevice:
         return answers
 
     def close(self) -> None:
-        """End the session: everything that it owns over there is released."""
+        """End the session, which releases everything that it owns on the device."""
         self._calls.close()
 
     def __enter__(self) -> RemoteDevice:

@@ -1,4 +1,4 @@
-"""IExecution from afar."""
+"""The proxy of a device's IExecution."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from nnhal.v1 import execution_pb2 as wire
 
 
 class RemoteExecution:
-    """A reusable execution of this session. Released over there by ``release``, or with the session.
+    """A reusable execution of this session. Released by ``release`` or with the session.
 
-    ``outputs`` are the dimensions that model and request state of its outputs, as far as they do.
+    ``outputs`` are the dimensions of its outputs as far as model and request give them.
     """
 
     def __init__(self, calls: Calls, handle: int, outputs: Sequence[Dimensions]) -> None:
@@ -29,7 +29,7 @@ class RemoteExecution:
         self.run_without_deadline = burst_run(handle, NO_DEADLINE)
 
     def execute(self, deadline_ns: int = NO_DEADLINE) -> ExecutionResult:
-        """executeSynchronously."""
+        """Run it once and wait for the result (executeSynchronously)."""
         message = wire.ExecutionServiceExecuteSynchronouslyRequest(execution=self.handle, deadline_ns=deadline_ns)
         answer = self._calls.call(self._stub.ExecuteSynchronously, message)
         return checked_result(answer.result, self.outputs, self._calls.place)
@@ -37,7 +37,7 @@ class RemoteExecution:
     def execute_fenced(
         self, wait_for: Sequence[Fence] = (), deadline_ns: int = NO_DEADLINE, duration_ns: int = NO_DEADLINE
     ) -> RemoteFencedExecution:
-        """executeFenced: launch it, to start when all the fences have signalled."""
+        """Launch it (executeFenced). It starts when all fences have signalled."""
         message = wire.ExecutionServiceExecuteFencedRequest(
             execution=self.handle,
             wait_for_descriptor_ids=issue_fences(self._calls, wait_for),
@@ -47,22 +47,22 @@ class RemoteExecution:
         return launched(self._calls, self._calls.call(self._stub.ExecuteFenced, message).result)
 
     def open_run_channel(self) -> Descriptor:
-        """openRunChannel: the end of a channel that runs it, for whoever it is handed to, until it is released."""
+        """Open a run channel, on which the process that gets this end can run it until it is released."""
         message = wire.OpenRunChannelRequest(execution=self.handle)
         return self._calls.take(self._calls.call(self._stub.OpenRunChannel, message).channel_descriptor_id)
 
     def run_channel_usage(self, close: bool = False, timeout: float | None = None) -> RunUsage:
-        """getRunChannelUsage: what has been run so; with ``close`` nothing more is. ``timeout`` is in seconds."""
+        """Return the counts of its direct runs. With ``close`` the run channel is closed. ``timeout`` is in seconds."""
         message = wire.GetRunChannelUsageRequest(execution=self.handle, close=close)
         answer = self._calls.call(self._stub.GetRunChannelUsage, message, timeout)
         return RunUsage(answer.runs, answer.failed_runs, answer.duration_ns)
 
     def release(self) -> None:
-        """Give it up."""
+        """Release it."""
         self._calls.release(self._stub.Release, wire.ExecutionServiceReleaseRequest(execution=self.handle))
 
 
 def burst_run(handle: int, deadline_ns: int) -> bytes:
-    """The datagram that runs an execution on a burst's channel."""
+    """Make the datagram that runs an execution on a burst's channel."""
     run = burst_pb2.BurstRun(execution=handle, deadline_ns=deadline_ns)
     return burst_pb2.BurstCall(run=run).SerializeToString()

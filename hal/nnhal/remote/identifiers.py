@@ -1,4 +1,4 @@
-"""Names for memory on a burst, so that a device maps it once."""
+"""Identifier tokens for memory on a burst, so that a device maps each memory once."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _Key = tuple[tuple[int, ...], tuple[weakref.ref[Descriptor], ...]]
 
 
 class MemoryIdentifiers:
-    """Identifier tokens of one burst, ascending. Memory keeps its own as long as anybody holds its descriptors.
+    """The identifier tokens of one burst, in ascending order. Memory keeps its token as long as its descriptors live.
 
-    ``lost`` is true where some memory is gone whose token has not been taken for release. Safe to use from several
+    ``lost`` holds the keys of memory that is gone until its tokens are taken for release. Safe to use from several
     threads.
     """
 
@@ -29,15 +29,15 @@ class MemoryIdentifiers:
         self.lost: deque[_Key] = deque()
 
     def of(self, pools: Sequence[RequestMemoryPool]) -> list[int]:
-        """One token for each pool; device buffers have their own identity, and none here."""
+        """Return one token for each pool. Device buffers have a token of their own, and get -1 here."""
         with self._lock:
             return [NO_IDENTITY if isinstance(pool, int) else self._of(pool) for pool in pools]
 
     def take_lost(self) -> list[int]:
-        """The tokens of memory that is gone, each of them once."""
+        """Take the tokens of memory that is gone. Each token is returned once."""
         tokens = []
         with self._lock:
-            while self.lost:  # descriptors are collected at any moment
+            while self.lost:  # a finaliser may append to it at any moment
                 token, _ = self._tokens.pop(self.lost.popleft(), (NO_IDENTITY, []))
                 if token != NO_IDENTITY:
                     tokens.append(token)
@@ -55,7 +55,7 @@ class MemoryIdentifiers:
 
 
 def _parts(memory: Memory) -> tuple[tuple[int, ...], tuple[Descriptor, ...]]:
-    """What tells memory from other memory: numbers, and descriptors."""
+    """Return the identity of memory: numbers and descriptors."""
     if isinstance(memory, HardwareBuffer):
         return memory.handle.ints, memory.handle.descriptors
     if isinstance(memory, MappableFile):

@@ -1,6 +1,6 @@
-"""What a client learns of a device when it registers it.
+"""The identity of a device, which a client reads when it registers the device.
 
-A device that answers against the rules (contract rows DV-02 to DV-07) is refused with GENERAL_FAILURE.
+A device whose answers violate the contract (rows DV-02 to DV-07) is refused with GENERAL_FAILURE.
 """
 
 from __future__ import annotations
@@ -22,46 +22,51 @@ from nnhal.types import (
 from nnhal.v1 import types_pb2 as wire
 
 MAX_CACHE_FILES = 32
-"""Of each kind."""
+"""The maximum for each of the two kinds of cache files."""
 _MAX_EXTENSION_TYPE = 0xFFFF
 _TYPES = {kind.value for kind in DeviceType}
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceIdentity:
-    """All that is static of a device. Processes of one name whose identities differ are different devices."""
+    """Everything that is static about a device. Two processes with different identities are different devices."""
 
     version: str
+    """The driver's name and version."""
     type: DeviceType
+    """The kind of processor."""
     capabilities: Capabilities
+    """Performance figures."""
     extensions: tuple[Extension, ...]
+    """The extensions that it supports."""
     cache_files: NumberOfCacheFiles
+    """How many files compilation caching needs."""
 
     def differences(self, other: DeviceIdentity) -> list[str]:
-        """The names of what is not the same in another."""
+        """Return the names of the attributes that differ from another identity."""
         return [field.name for field in fields(self) if getattr(self, field.name) != getattr(other, field.name)]
 
 
 def checked_version(version: str, place: str) -> str:
-    """A version, which is not empty."""
+    """Check a version, which is not empty, and return it."""
     if not version:
         general_failure(f"{place} has an empty version, expected a name and a version")
     return version
 
 
 def checked_type(code: int, place: str) -> DeviceType:
-    """A type that there is."""
+    """Check and decode a type."""
     if code not in _TYPES:
         general_failure(f"{place} has device type {code}, expected one of {sorted(_TYPES)}")
     return DeviceType(code)
 
 
 def checked_capabilities(message: wire.Capabilities, place: str) -> Capabilities:
-    """Figures above 0, in a table that ascends strictly by operand type and does not hold SUBGRAPH."""
+    """Check and decode figures: above 0, in a table that ascends strictly by operand type, without SUBGRAPH."""
     try:
         capabilities = capabilities_from_wire(message)
     except ValueError as error:
-        general_failure(f"{place} has performance figures of a type that does not exist: {error}")
+        general_failure(f"{place} has performance figures for an operand type that does not exist: {error}")
     _require_above_zero(capabilities.relaxed_float32_to_float16_scalar, "relaxed scalars", place)
     _require_above_zero(capabilities.relaxed_float32_to_float16_tensor, "relaxed tensors", place)
     _require_above_zero(capabilities.if_performance, "IF", place)
@@ -71,14 +76,14 @@ def checked_capabilities(message: wire.Capabilities, place: str) -> Capabilities
     types = [entry.type for entry in capabilities.operand_performance]
     if types != sorted(set(types)) or OperandType.SUBGRAPH in types:
         general_failure(
-            f"{place} has performance figures of {', '.join(code.name for code in types)}, expected operand types "
+            f"{place} has performance figures for {', '.join(code.name for code in types)}, expected operand types "
             "in ascending order, each once, without SUBGRAPH"
         )
     return capabilities
 
 
 def checked_extensions(messages: Iterable[wire.Extension], place: str) -> tuple[Extension, ...]:
-    """Extensions of names that are well formed and unique, with operand types that are."""
+    """Check and decode extensions: names and operand types are well formed and unique."""
     extensions = extensions_from_wire(messages)
     for extension in extensions:
         _require_extension(extension, place)
@@ -87,7 +92,7 @@ def checked_extensions(messages: Iterable[wire.Extension], place: str) -> tuple[
 
 
 def checked_cache_files(message: wire.NumberOfCacheFiles, place: str) -> NumberOfCacheFiles:
-    """Numbers of files that a client has to provide at most."""
+    """Check and decode the numbers of cache files, which have a maximum."""
     numbers = NumberOfCacheFiles(message.num_model_cache, message.num_data_cache)
     for count, what in ((numbers.num_model_cache, "model"), (numbers.num_data_cache, "data")):
         if not 0 <= count <= MAX_CACHE_FILES:
@@ -96,7 +101,7 @@ def checked_cache_files(message: wire.NumberOfCacheFiles, place: str) -> NumberO
 
 
 def _require_above_zero(info: PerformanceInfo, what: str, place: str) -> None:
-    if not (info.exec_time > 0 and info.power_usage > 0):  # NaN is not
+    if not (info.exec_time > 0 and info.power_usage > 0):  # also true for NaN
         general_failure(
             f"{place} has execution time {info.exec_time} and power usage {info.power_usage} for {what}, "
             "expected both above 0"

@@ -1,4 +1,4 @@
-"""Launching reusable executions over a channel."""
+"""Launches of reusable executions over a channel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nnhal.v1 import execution_pb2 as wire
 
 
 class RemoteLauncher:
-    """A session's launch channel: executeFenced with one small datagram each way. Safe to use from several threads."""
+    """A session's launch channel: executeFenced with one datagram each way. Safe to use from several threads."""
 
     def __init__(self, calls: Calls, channel: Channel) -> None:
         self._calls = calls
@@ -28,7 +28,7 @@ class RemoteLauncher:
 
     @property
     def socket_bytes(self) -> int:
-        """Bytes that went over the channel, both ways."""
+        """Bytes sent and received over the channel."""
         return self._channel.bytes_sent + self._channel.bytes_received
 
     def launch(
@@ -39,10 +39,10 @@ class RemoteLauncher:
         duration_ns: int = NO_DEADLINE,
         enqueue: bool = False,
     ) -> Fence | None:
-        """Launch an execution and return the fence that it will signal, None where it has ended already.
+        """Launch an execution and return the fence that it will signal, None if it has ended already.
 
-        With ``enqueue`` an asynchronous device signals when it is in the queue; results are visible after a ``sync``.
-        Raises HalError where the device refuses, DeadObjectError where it is gone.
+        With ``enqueue`` an asynchronous device signals when the execution is in its queue, and results are visible
+        after a ``sync``. Raises HalError if the device refuses, DeadObjectError if it is gone.
         """
         call = wire.LaunchCall(
             launch=wire.Launch(
@@ -53,17 +53,20 @@ class RemoteLauncher:
         return checked_fence(descriptors[0], self._calls.place) if descriptors else None
 
     def sync(self, wait_for: Sequence[Fence] = ()) -> Fence | None:
-        """Have everything made visible that was enqueued before; the fence signals when it is. Raises as ``launch``."""
+        """Make the results of everything enqueued visible. Raises the same errors as ``launch``.
+
+        The fence signals when they are visible; None if they are already.
+        """
         _, descriptors = self._exchange(wire.LaunchCall(sync=wire.Sync()), [fence.descriptor for fence in wait_for])
         return checked_fence(descriptors[0], self._calls.place) if descriptors else None
 
     def info(self, execution: RemoteExecution) -> FencedExecutionInfo:
-        """How the last launch of an execution ended. Raises GENERAL_FAILURE until it has."""
+        """Return how the last launch of an execution ended. Raises GENERAL_FAILURE until it has ended."""
         answer, _ = self._exchange(wire.LaunchCall(info=wire.LaunchInfo(execution=execution.handle)))
         return checked_info(answer.info, self._calls.place)
 
     def close(self) -> None:
-        """Close the channel; what was launched goes on."""
+        """Close the channel. Launched executions continue."""
         self._channel.close()
 
     def _exchange(

@@ -1,4 +1,4 @@
-"""Waiting for a preparation: the callback of the HAL is the stream of the call."""
+"""Waiting for a preparation. The stream of the call stands for the HAL's callback."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from nnhal.types import ErrorStatus
 from nnhal.v1 import device_pb2 as wire
 
 
-class Event(Protocol):
-    """One event, whichever call it is of."""
+class PreparationEvent(Protocol):
+    """One event in the stream of any call that prepares a model."""
 
     @property
     def preparation(self) -> wire.Preparation:
@@ -21,12 +21,12 @@ class Event(Protocol):
         ...
 
 
-def prepared_handle(events: Generator[Event, None, None], place: str) -> int:
-    """The handle of the prepared model, once the device has notified.
+def prepared_handle(events: Generator[PreparationEvent, None, None], place: str) -> int:
+    """Wait for the device's notification and return the handle of the prepared model.
 
-    What the call itself ends with counts more than what was notified before it was launched; of several notifications
-    the first one counts, and nothing is awaited after it. Raises GENERAL_FAILURE where the call ends without one, or
-    where it tells of success without a prepared model.
+    The error with which the call ends takes precedence over a notification before the launch. Otherwise the first
+    notification counts, and nothing after it is waited for. Raises GENERAL_FAILURE if the call ends without a
+    notification, or if a notification of success has no prepared model.
     """
     notified = _notified(events)
     if notified is None:
@@ -36,7 +36,7 @@ def prepared_handle(events: Generator[Event, None, None], place: str) -> int:
     return require_handle(notified.prepared_model, "prepared model", place)
 
 
-def _notified(events: Generator[Event, None, None]) -> wire.Notified | None:
+def _notified(events: Generator[PreparationEvent, None, None]) -> wire.Notified | None:
     launched, notified = False, None
     with closing(events):
         for event in events:

@@ -1,4 +1,4 @@
-"""IPreparedModel from afar."""
+"""The proxy of a device's IPreparedModel."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from nnhal.codec import request_to_wire
 from nnhal.fence import Fence
-from nnhal.remote.answers import checked_result, require_handle, stated_by_request
+from nnhal.remote.answers import checked_result, request_dimensions, require_handle
 from nnhal.remote.burst import RemoteBurst
 from nnhal.remote.calls import Calls
 from nnhal.remote.config import bounded_config_to_wire
@@ -21,13 +21,13 @@ PLAIN = ExecutionConfig()
 
 
 class RemotePreparedModel:
-    """A prepared model of this session. Released over there by ``release``, or with the session.
+    """A prepared model of this session. Released by ``release`` or with the session.
 
     Loop timeouts above the maximum count as the maximum.
     """
 
     def __init__(self, calls: Calls, handle: int, outputs: Sequence[Dimensions] = ()) -> None:
-        """``outputs`` are the dimensions of the model's outputs, where the model is known."""
+        """``outputs`` are the dimensions of the model's outputs, if the model is known."""
         self.calls = calls
         self._outputs = outputs
         self._stub = prepared_model_pb2_grpc.PreparedModelServiceStub(calls.rpc)
@@ -35,13 +35,13 @@ class RemotePreparedModel:
 
     @property
     def gone(self) -> bool:
-        """Whether its session has ended, or its device is dead."""
+        """Whether its session has ended or its device is dead."""
         return self.calls.hung_up
 
     def execute(
         self, request: Request, config: ExecutionConfig = PLAIN, deadline_ns: int = NO_DEADLINE
     ) -> ExecutionResult:
-        """executeSynchronouslyWithConfig."""
+        """Execute a request and wait for the result (executeSynchronouslyWithConfig)."""
         message = wire.PreparedModelServiceExecuteSynchronouslyWithConfigRequest(
             prepared_model=self.handle,
             request=request_to_wire(request, self.calls.issue),
@@ -49,7 +49,7 @@ class RemotePreparedModel:
             deadline_ns=deadline_ns,
         )
         answer = self.calls.call(self._stub.ExecuteSynchronouslyWithConfig, message)
-        return checked_result(answer.result, self._stated(request), self.calls.place)
+        return checked_result(answer.result, self._output_dimensions(request), self.calls.place)
 
     def execute_fenced(
         self,
@@ -59,7 +59,7 @@ class RemotePreparedModel:
         deadline_ns: int = NO_DEADLINE,
         duration_ns: int = NO_DEADLINE,
     ) -> RemoteFencedExecution:
-        """executeFencedWithConfig: launch a request, to start when all the fences have signalled."""
+        """Launch a request (executeFencedWithConfig). It starts when all fences have signalled."""
         message = wire.PreparedModelServiceExecuteFencedWithConfigRequest(
             prepared_model=self.handle,
             request=request_to_wire(request, self.calls.issue),
@@ -71,7 +71,7 @@ class RemotePreparedModel:
         return launched(self.calls, self.calls.call(self._stub.ExecuteFencedWithConfig, message).result)
 
     def create_reusable_execution(self, request: Request, config: ExecutionConfig = PLAIN) -> RemoteExecution:
-        """createReusableExecution."""
+        """Create a reusable execution of a request (createReusableExecution)."""
         message = wire.CreateReusableExecutionRequest(
             prepared_model=self.handle,
             request=request_to_wire(request, self.calls.issue),
@@ -79,10 +79,10 @@ class RemotePreparedModel:
         )
         answer = self.calls.call(self._stub.CreateReusableExecution, message)
         handle = require_handle(answer.execution, "execution", self.calls.place)
-        return RemoteExecution(self.calls, handle, self._stated(request))
+        return RemoteExecution(self.calls, handle, self._output_dimensions(request))
 
     def configure_execution_burst(self) -> RemoteBurst:
-        """configureExecutionBurst, with its channel."""
+        """Make a burst with its channel (configureExecutionBurst)."""
         message = wire.ConfigureExecutionBurstRequest(prepared_model=self.handle)
         answer = self.calls.call(self._stub.ConfigureExecutionBurst, message)
         handle = require_handle(answer.burst, "burst", self.calls.place)
@@ -90,8 +90,8 @@ class RemotePreparedModel:
         return RemoteBurst(self.calls, handle, channel, self._outputs)
 
     def release(self) -> None:
-        """Give it up; bursts and executions made from it still work."""
+        """Release it. Bursts and executions made from it still work."""
         self.calls.release(self._stub.Release, wire.PreparedModelServiceReleaseRequest(prepared_model=self.handle))
 
-    def _stated(self, request: Request) -> tuple[Dimensions, ...]:
-        return stated_by_request(request, self._outputs)
+    def _output_dimensions(self, request: Request) -> tuple[Dimensions, ...]:
+        return request_dimensions(request, self._outputs)

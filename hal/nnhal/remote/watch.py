@@ -1,4 +1,4 @@
-"""Whether a process that keeps somebody waiting still answers at all."""
+"""Tells a busy process from one that does not answer at all."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from nnhal.errors import DeadObjectError, NnhalError
 from nnhal.link import Link
 
 _IMPATIENCE_SECONDS = 0.5
-"""What a process gets that has not answered before."""
+"""The time that a process gets to answer if it was silent before."""
 
 
 class Cancellable(Protocol):
-    """A call that can be given up."""
+    """A call that can be cancelled."""
 
     def cancel(self) -> object:
-        """Give it up."""
+        """Cancel the call."""
         ...
 
 
 class Watch:
-    """Tells a process that is busy from one that has stopped. Safe to use from several threads.
+    """Tells a busy process from one that has stopped. Safe to use from several threads.
 
-    A process answers when it opens a link: that takes no thread of those that serve calls, so that one which has its
-    hands full answers as well. ``silent`` says that it did not when last asked.
+    A process answers by opening a link, which takes none of the threads that serve calls, so that a busy process also
+    answers. ``silent`` says that it did not answer when last asked.
     """
 
     def __init__(self, endpoint: Endpoint, client_name: str, patience: float) -> None:
-        """``patience`` is what it may take, in seconds."""
+        """The process may take ``patience`` seconds to answer."""
         self._endpoint = endpoint
         self._client_name = client_name
         self._patience = patience
         self.silent = False
 
     def answers(self) -> bool:
-        """Ask it. Once it was silent, it is given less time until it answers again."""
+        """Ask the process. If it was silent the last time, it gets less time."""
         try:
             seconds = min(self._patience, _IMPATIENCE_SECONDS) if self.silent else self._patience
             Link(self._endpoint.link, self._client_name, seconds).close()
         except DeadObjectError:
             self.silent = True
-        except NnhalError:  # a refusal is an answer
+        except NnhalError:  # a refusal is also an answer
             self.silent = False
         else:
             self.silent = False
@@ -52,7 +52,7 @@ class Watch:
 
     @contextmanager
     def over(self, call: Cancellable) -> Iterator[None]:
-        """Watch the process while a call is waited for, and give the call up where it falls silent."""
+        """Watch the process while a call is waited for, and cancel the call if the process falls silent."""
         ended = threading.Event()
 
         def look() -> None:

@@ -1,4 +1,4 @@
-"""Device buffers: what they may be used for."""
+"""What device buffers may be used for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class BufferRole:
     """One use of a buffer: an input or output of a prepared model.
 
-    ``model_index`` is into the prepared models that the buffer is allocated for; ``probability``, above 0 and at most
+    ``model_index`` refers to the prepared models that the buffer is allocated for. ``probability``, above 0 and at most
     1, says how likely this use is.
     """
 

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ErrorStatus(IntEnum):
-    """How a call ended."""
+    """How a call ended. A number that this version does not know is taken for GENERAL_FAILURE."""
 
     NONE = 0
     DEVICE_UNAVAILABLE = 1
@@ -20,7 +20,6 @@ class ErrorStatus(IntEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> ErrorStatus | None:
-        """A number that is none of them, which a peer of another version may send, is a general failure."""
         return cls.GENERAL_FAILURE if isinstance(value, int) else None
 
 
@@ -34,7 +33,7 @@ class NetworkEvent(IntEnum):
 
 
 class DeviceType(IntEnum):
-    """What kind of processor a device is. 0 is not a valid type."""
+    """The kind of processor. 0 is not a valid type."""
 
     OTHER = 1
     CPU = 2

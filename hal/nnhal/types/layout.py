@@ -26,13 +26,13 @@ ELEMENT_TYPES: dict[int, np.dtype[np.generic]] = {
     OperandType.TENSOR_QUANT8_SYMM: np.dtype(np.int8),
     OperandType.TENSOR_QUANT8_ASYMM_SIGNED: np.dtype(np.int8),
 }
-"""The numpy type of one element. Booleans are bytes: any that is not zero is true. SUBGRAPH has no elements."""
+"""The numpy type of one element. Booleans are bytes, true unless 0. SUBGRAPH has no elements."""
 
 SCALAR_TYPES = frozenset(
     {OperandType.FLOAT32, OperandType.INT32, OperandType.UINT32, OperandType.BOOL, OperandType.FLOAT16}
 )
 MAX_OPERAND_BYTES = 2**32 - 1
-"""What one operand may take."""
+"""The largest size of one operand."""
 EXTENSION_BASE = 0x10000
 """Codes from here on belong to extensions."""
 
@@ -40,22 +40,22 @@ Dimensions = tuple[int, ...]
 
 
 def is_extension(code: int) -> bool:
-    """Whether an operand or operation code belongs to an extension."""
+    """Return whether an operand or operation code belongs to an extension."""
     return code >= EXTENSION_BASE
 
 
 def is_scalar(code: int) -> bool:
-    """Whether a base operand type is a scalar. Extension types and SUBGRAPH are not."""
+    """Return whether an operand type of the base set is a scalar. Extension types and SUBGRAPH are not."""
     return code in SCALAR_TYPES
 
 
 def fully_specified(code: int, dimensions: Dimensions) -> bool:
-    """Whether a base operand's size is known: a scalar, or a tensor with rank and all axes known."""
+    """Return whether the size of an operand of the base set is known: a scalar, or all axes are known."""
     return is_scalar(code) or (len(dimensions) > 0 and 0 not in dimensions)
 
 
 def byte_size(code: int, dimensions: Dimensions) -> int:
-    """Bytes of a base operand; 0 where something is unknown, and for SUBGRAPH."""
+    """Return the bytes of an operand of the base set; 0 for SUBGRAPH and if a dimension is unknown."""
     element = ELEMENT_TYPES.get(code)
     if element is None or not fully_specified(code, dimensions):
         return 0
@@ -63,9 +63,9 @@ def byte_size(code: int, dimensions: Dimensions) -> int:
 
 
 def combine(first: Dimensions, second: Dimensions) -> Dimensions | None:
-    """What two statements about dimensions say together, or None where they contradict each other.
+    """Merge two partial descriptions of the same dimensions. Return None if they contradict each other.
 
-    Empty says nothing; otherwise ranks must be equal, and each axis equal or 0 in one of them.
+    Empty dimensions say nothing. Otherwise the ranks must be equal, and each axis must be equal or 0 in one of them.
     """
     if not first or not second:
         return first or second
@@ -75,5 +75,5 @@ def combine(first: Dimensions, second: Dimensions) -> Dimensions | None:
 
 
 def describe(dimensions: Sequence[int]) -> str:
-    """Dimensions as people read them: ``[1, 8, ?]``."""
+    """Format dimensions for messages: ``[1, 8, ?]``."""
     return "[" + ", ".join(str(d) if d else "?" for d in dimensions) + "]"

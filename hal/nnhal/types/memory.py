@@ -1,4 +1,4 @@
-"""Memory that a client shares with a device: which file, and which part of it. See ``nnhal.memory`` for using it."""
+"""Memory that a client shares with a device: which file, and which part of it. ``nnhal.memory`` maps and checks it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nnhal.descriptor import Descriptor
 
 @dataclass(frozen=True, slots=True)
 class Ashmem:
-    """Anonymous shared memory: a memfd that is sealed against shrinking. ``size`` in bytes."""
+    """Anonymous shared memory: a memfd that is sealed against shrinking. ``size`` is in bytes."""
 
     descriptor: Descriptor
     size: int
@@ -17,7 +17,7 @@ class Ashmem:
 
 @dataclass(frozen=True, slots=True)
 class MappableFile:
-    """``length`` bytes of a regular file from ``offset``; ``prot`` as for mmap(2)."""
+    """``length`` bytes of a regular file from ``offset`` on. ``prot`` is as for mmap(2)."""
 
     descriptor: Descriptor
     length: int
@@ -45,7 +45,7 @@ Memory = Ashmem | MappableFile | HardwareBuffer
 
 @dataclass(frozen=True, slots=True)
 class DataLocation:
-    """A range of a pool, in bytes. ``padding`` bytes after the value belong to it as scratch."""
+    """A range of a pool, in bytes. The ``padding`` bytes after the value may be used as scratch space."""
 
     pool_index: int = 0
     offset: int = 0

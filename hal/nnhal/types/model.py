@@ -18,24 +18,27 @@ class ChannelQuant:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A value of a subgraph.
-
-    ``type`` is an OperandType, or an extension's code. ``dimensions`` is empty for scalars and for tensors of unknown
-    rank; 0 is an axis of unknown size. ``extra_params`` is a ChannelQuant for per-channel types, bytes for extensions.
-    """
+    """A value of a subgraph."""
 
     type: int
+    """An OperandType, or an extension's code."""
     dimensions: tuple[int, ...] = ()
+    """Empty for scalars and for tensors of unknown rank; 0 is an axis of unknown size."""
     scale: float = 0.0
+    """Quantisation scale, 0 if the type has none."""
     zero_point: int = 0
+    """Quantisation zero point, 0 if the type has none."""
     lifetime: OperandLifeTime | int = OperandLifeTime.TEMPORARY_VARIABLE
+    """Where the value comes from."""
     location: DataLocation = NOWHERE
+    """Where a constant lies."""
     extra_params: ChannelQuant | bytes | None = None
+    """A ChannelQuant for per-channel types, bytes for extension types."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operation over operands of its own subgraph. ``type`` is an OperationType, or an extension's code."""
+    """An operation on operands of its own subgraph. ``type`` is an OperationType, or an extension's code."""
 
     type: int
     inputs: tuple[int, ...]
@@ -44,7 +47,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Subgraph:
-    """Operations in an order in which they can be executed."""
+    """Operands, and operations in an order in which they can be executed."""
 
     operands: tuple[Operand, ...]
     operations: tuple[Operation, ...]
@@ -54,7 +57,7 @@ class Subgraph:
 
 @dataclass(frozen=True, slots=True)
 class ExtensionNameAndPrefix:
-    """In one model ``prefix`` stands for the extension called ``name``."""
+    """The ``prefix`` that stands for the extension ``name`` in one model."""
 
     name: str
     prefix: int
@@ -62,11 +65,17 @@ class ExtensionNameAndPrefix:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What a device prepares. CONSTANT_COPY operands lie in ``operand_values``, CONSTANT_POOL operands in ``pools``."""
+    """A main subgraph and the subgraphs that its control flow refers to: what a device prepares."""
 
     main: Subgraph
+    """What is executed."""
     referenced: tuple[Subgraph, ...] = ()
+    """Subgraphs of IF and WHILE, referred to by index."""
     operand_values: bytes = b""
+    """The values of CONSTANT_COPY operands."""
     pools: tuple[Memory, ...] = ()
+    """The memory of CONSTANT_POOL operands."""
     relax_computation_float32_to_float16: bool = False
+    """Whether TENSOR_FLOAT32 may be computed with the range and precision of float16."""
     extension_name_to_prefix: tuple[ExtensionNameAndPrefix, ...] = ()
+    """The extensions that the model uses."""

@@ -1,4 +1,4 @@
-"""Requests to execute a prepared model, and their results. Instants and durations are nanoseconds, -1 is none."""
+"""Requests to execute a prepared model, and their results. Instants and durations are nanoseconds; -1 means none."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from nnhal.types.model import ExtensionNameAndPrefix
 
 NO_DEADLINE = -1
 DEFAULT_LOOP_TIMEOUT_NS = 2_000_000_000
-"""What one activation of WHILE may take where nothing else is said."""
+"""How long one activation of WHILE may take by default."""
 MAX_LOOP_TIMEOUT_NS = 15_000_000_000
-"""The most that may be asked for."""
+"""The longest loop timeout that a client may ask for."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestArgument:
-    """Where one input or output lies. ``dimensions`` refine the model's; empty takes the model's."""
+    """Where one input or output lies. ``dimensions`` refine the model's; if empty, the model's apply."""
 
     location: DataLocation = NOWHERE
     dimensions: tuple[int, ...] = ()
@@ -59,7 +59,7 @@ NO_HINTS = Hints()
 
 @dataclass(frozen=True, slots=True)
 class ExecutionConfig:
-    """What an execution may be given besides its request."""
+    """Options of an execution besides its request."""
 
     measure_timing: bool = False
     loop_timeout_duration_ns: int = -1
@@ -69,7 +69,7 @@ class ExecutionConfig:
 
 @dataclass(frozen=True, slots=True)
 class OutputShape:
-    """What is known of one output; ``is_sufficient`` is false where it did not fit its memory."""
+    """What is known of one output. ``is_sufficient`` is false if the output did not fit its memory."""
 
     dimensions: tuple[int, ...]
     is_sufficient: bool = True
@@ -77,7 +77,7 @@ class OutputShape:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What was measured; -1 where nothing was."""
+    """Measured times; -1 if not measured."""
 
     time_on_device_ns: int = -1
     time_in_driver_ns: int = -1
@@ -88,7 +88,7 @@ UNAVAILABLE_TIMING = Timing()
 
 @dataclass(frozen=True, slots=True)
 class ExecutionResult:
-    """How an execution ended that did not fail."""
+    """The outcome of an execution that did not fail."""
 
     output_sufficient_size: bool = True
     output_shapes: tuple[OutputShape, ...] = ()
@@ -96,7 +96,7 @@ class ExecutionResult:
 
 
 class Span(NamedTuple):
-    """When a device worked on an execution, by CLOCK_BOOTTIME; -1 where it was not measured."""
+    """When a device worked on an execution, by CLOCK_BOOTTIME; -1 if not measured."""
 
     started_ns: int = -1
     ended_ns: int = -1
@@ -106,7 +106,7 @@ NO_SPAN = Span()
 
 
 class Copy(NamedTuple):
-    """Bytes that a device copied at one time, into it or, of outputs, out of it; instants of CLOCK_BOOTTIME."""
+    """Bytes of inputs or outputs that a device copied in or out at one time. Instants are of CLOCK_BOOTTIME."""
 
     is_output: bool
     bytes: int
@@ -116,18 +116,20 @@ class Copy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FencedExecutionInfo:
-    """How a fenced execution ended.
-
-    ``timing_launched`` is from the call to the signal of its fence, ``timing_fenced`` from the moment when the last
-    fence that it waited for had signalled. ``staged_bytes`` and ``staging_ns`` are what the device had to copy;
-    ``span`` and ``copies`` say when it worked and copied, where the execution measures.
-    """
+    """How a fenced execution ended."""
 
     status: ErrorStatus
     timing_launched: Timing = UNAVAILABLE_TIMING
+    """Measured from the call until the execution's fence signals."""
     timing_fenced: Timing = UNAVAILABLE_TIMING
+    """Measured from the instant when the last fence that it waited for signalled until its own fence signals."""
     message: str = ""
+    """What was wrong; empty if nothing was."""
     staged_bytes: int = 0
+    """Bytes that the device had to copy."""
     staging_ns: int = 0
+    """How long the copying took."""
     span: Span = NO_SPAN
+    """When the device worked, if the execution measures."""
     copies: tuple[Copy, ...] = ()
+    """When the device copied, if the execution measures."""

@@ -1,4 +1,4 @@
-"""What has been run on behalf of somebody else."""
+"""Counts of the direct runs of an execution."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 
 class RunUsage(NamedTuple):
-    """Runs that succeeded and what they took on the device's host, nanoseconds, and runs that failed."""
+    """Runs that succeeded, runs that failed, and the time that the successful ones took on the device's host."""
 
     runs: int = 0
     failed_runs: int = 0
     duration_ns: int = 0
 
     def plus(self, failed: int, duration_ns: int) -> RunUsage:
-        """With one more run, which failed or took so long."""
+        """Add ``failed`` failed runs or, if that is 0, one successful run of ``duration_ns``."""
         if failed:
             return self._replace(failed_runs=self.failed_runs + failed)
         return RunUsage(self.runs + 1, self.failed_runs, self.duration_ns + duration_ns)

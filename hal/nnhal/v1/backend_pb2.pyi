@@ -121,16 +121,16 @@ class DescribeResponse(_message.Message):
     alignment: _builtins.int
     """Bytes to which an argument must be aligned to be used in place."""
     modelled_timing: _builtins.bool
-    """Whether time_on_device comes from a model of the device and not from a clock."""
+    """Whether time_on_device comes from a model of the device rather than from a clock."""
     workers: _builtins.int
-    """How many executions run at a time."""
+    """How many executions run at the same time."""
     asynchronous: _builtins.bool
     """Whether results are visible to others only after a sync (see execution.proto)."""
     realisation: _builtins.str
-    """What the device is in truth, in a sentence: an emulation, or the hardware that it uses."""
+    """What the device really is, in a sentence: an emulation, or the hardware that it uses."""
     @_builtins.property
     def imports(self) -> _containers.RepeatedScalarFieldContainer[Global___MemoryKind.ValueType]:
-        """The kinds of memory that it uses in place; others it stages."""
+        """The kinds of memory that it uses in place. It stages all others."""
 
     @_builtins.property
     def tensor_handle_factories(self) -> _containers.RepeatedCompositeFieldContainer[Global___TensorHandleFactory]:
@@ -138,7 +138,7 @@ class DescribeResponse(_message.Message):
 
     @_builtins.property
     def transfer_costs(self) -> Global___TransferCosts:
-        """What everything but the operations costs."""
+        """The costs that no operation causes: launches, syncs, imports and copies."""
 
     def __init__(
         self,
@@ -176,18 +176,18 @@ class TensorHandleFactory(_message.Message):
     id: _builtins.str
     """Unique among all devices."""
     maps: _builtins.bool
-    """Whether its memory can be mapped, and so be copied into and out of."""
+    """Whether its memory can be mapped, and therefore copied into and out of."""
     alignment: _builtins.int
     """Bytes to which memory must be aligned."""
     fallback_import_memory_required: _builtins.bool
-    """Whether memory for its results must be allocated by the framework and imported on both sides."""
+    """Whether the framework must allocate the memory for its results and have both sides import it."""
     @_builtins.property
     def imports(self) -> _containers.RepeatedScalarFieldContainer[Global___MemoryKind.ValueType]:
-        """Kinds of memory that it takes as they are."""
+        """Kinds of memory that it uses in place."""
 
     @_builtins.property
     def exports(self) -> _containers.RepeatedScalarFieldContainer[Global___MemoryKind.ValueType]:
-        """Kinds of memory in which it leaves its results for others."""
+        """Kinds of memory in which it leaves its results for other devices."""
 
     def __init__(
         self,
@@ -209,7 +209,7 @@ Global___TensorHandleFactory: _TypeAlias = TensorHandleFactory  # noqa: Y015
 
 @_typing.final
 class TransferCosts(_message.Message):
-    """TransferCosts are the parts of a device's cost model that are no operation's; nanoseconds."""
+    """TransferCosts are the parts of a device's cost model that belong to no operation, in nanoseconds."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -218,13 +218,13 @@ class TransferCosts(_message.Message):
     IMPORT_NS_FIELD_NUMBER: _builtins.int
     COPY_NS_PER_BYTE_FIELD_NUMBER: _builtins.int
     hop_ns: _builtins.float
-    """To launch an execution and to learn that it has ended."""
+    """The cost of launching an execution and learning that it has ended."""
     sync_ns: _builtins.float
-    """To make results visible."""
+    """The cost of making results visible."""
     import_ns: _builtins.float
-    """To import one piece of memory."""
+    """The cost of importing one piece of memory."""
     copy_ns_per_byte: _builtins.float
-    """To copy one byte into or out of the device."""
+    """The cost of copying one byte into or out of the device."""
     def __init__(
         self,
         *,
@@ -315,7 +315,7 @@ Global___OptimizeSubgraphRequest: _TypeAlias = OptimizeSubgraphRequest  # noqa: 
 
 @_typing.final
 class OptimizeSubgraphResponse(_message.Message):
-    """OptimizeSubgraphResponse is Arm NN's OptimizationViews: each operation of the main subgraph is in exactly one of them."""
+    """OptimizeSubgraphResponse is Arm NN's OptimizationViews: each operation of the main subgraph is in exactly one list."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -328,7 +328,7 @@ class OptimizeSubgraphResponse(_message.Message):
 
     @_builtins.property
     def failed(self) -> _containers.RepeatedCompositeFieldContainer[Global___FailedSubgraph]:
-        """Operations that it fails on after all; they are offered to the next device."""
+        """Operations that it fails on although it supports them; they are offered to the next device."""
 
     @_builtins.property
     def untouched(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
@@ -510,13 +510,13 @@ class OperationSupport(_message.Message):
     supported: _builtins.bool
     """Whether the device can do it as given."""
     code: _builtins.str
-    """A stable code for the reason; empty where it is supported."""
+    """A stable code for the reason; empty if the operation is supported."""
     got: _builtins.str
     """What the model has."""
     allowed: _builtins.str
     """What the device can do."""
     hint: _builtins.str
-    """What would help, where something would."""
+    """What would make it supported; empty if nothing is known to."""
     def __init__(
         self,
         *,
@@ -573,7 +573,7 @@ class GetUsageResponse(_message.Message):
     sessions: _builtins.int
     """Open links."""
     descriptors: _builtins.int
-    """Descriptors that clients have put."""
+    """Descriptors that clients have put on their links."""
     mappings: _builtins.int
     """Mapped pools."""
     mapped_bytes: _builtins.int
@@ -587,15 +587,15 @@ class GetUsageResponse(_message.Message):
     executions_ended: _builtins.int
     """Executions that have ended since the process started."""
     staged_bytes: _builtins.int
-    """Bytes that were staged since the process started."""
+    """Bytes that have been staged since the process started."""
     buffers: _builtins.int
     """Device buffers."""
     buffer_bytes: _builtins.int
     """Bytes that device buffers occupy."""
     buffer_copied_bytes: _builtins.int
-    """Bytes that were copied into and out of device buffers since the process started."""
+    """Bytes that have been copied into and out of device buffers since the process started."""
     launched: _builtins.int
-    """Fenced executions that were launched and have not ended."""
+    """Fenced executions that have been launched and have not ended."""
     def __init__(
         self,
         *,

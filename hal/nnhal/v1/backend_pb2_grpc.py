@@ -86,15 +86,15 @@ class BackendServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def EstimateCosts(self, request, context):
-        """EstimateCosts says what each operation of the main subgraph would take on the device, by the device's documented model.
+        """EstimateCosts gives the time that each operation of the main subgraph would take on the device, by its documented model.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def OptimizeSubgraph(self, request, context):
-        """OptimizeSubgraph says what the device makes of a subgraph that it supports: what it replaces, what it fails on, and what
-        it would run as it is.
+        """OptimizeSubgraph says what the device makes of a subgraph that it supports: which operations it replaces, which it fails
+        on, and which it would run as they are.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -108,7 +108,7 @@ class BackendServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetUsage(self, request, context):
-        """GetUsage counts what the device process holds.
+        """GetUsage counts the objects that the device process holds.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

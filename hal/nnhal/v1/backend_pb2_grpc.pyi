@@ -38,15 +38,15 @@ class BackendServiceStub:
     ExplainSupport: _grpc.UnaryUnaryMultiCallable[_backend_pb2.ExplainSupportRequest, _backend_pb2.ExplainSupportResponse]
     """ExplainSupport is GetSupportedOperations with the reason for each refusal."""
     EstimateCosts: _grpc.UnaryUnaryMultiCallable[_backend_pb2.EstimateCostsRequest, _backend_pb2.EstimateCostsResponse]
-    """EstimateCosts says what each operation of the main subgraph would take on the device, by the device's documented model."""
+    """EstimateCosts gives the time that each operation of the main subgraph would take on the device, by its documented model."""
     OptimizeSubgraph: _grpc.UnaryUnaryMultiCallable[_backend_pb2.OptimizeSubgraphRequest, _backend_pb2.OptimizeSubgraphResponse]
-    """OptimizeSubgraph says what the device makes of a subgraph that it supports: what it replaces, what it fails on, and what
-    it would run as it is.
+    """OptimizeSubgraph says what the device makes of a subgraph that it supports: which operations it replaces, which it fails
+    on, and which it would run as they are.
     """
     NotifyNetwork: _grpc.UnaryUnaryMultiCallable[_backend_pb2.NotifyNetworkRequest, _backend_pb2.NotifyNetworkResponse]
     """NotifyNetwork tells the device that a network is about to be, or has been, loaded or unloaded."""
     GetUsage: _grpc.UnaryUnaryMultiCallable[_backend_pb2.GetUsageRequest, _backend_pb2.GetUsageResponse]
-    """GetUsage counts what the device process holds."""
+    """GetUsage counts the objects that the device process holds."""
 
 @_typing.type_check_only
 class BackendServiceAsyncStub(BackendServiceStub):
@@ -58,15 +58,15 @@ class BackendServiceAsyncStub(BackendServiceStub):
     ExplainSupport: _aio.UnaryUnaryMultiCallable[_backend_pb2.ExplainSupportRequest, _backend_pb2.ExplainSupportResponse]  # type: ignore[assignment]
     """ExplainSupport is GetSupportedOperations with the reason for each refusal."""
     EstimateCosts: _aio.UnaryUnaryMultiCallable[_backend_pb2.EstimateCostsRequest, _backend_pb2.EstimateCostsResponse]  # type: ignore[assignment]
-    """EstimateCosts says what each operation of the main subgraph would take on the device, by the device's documented model."""
+    """EstimateCosts gives the time that each operation of the main subgraph would take on the device, by its documented model."""
     OptimizeSubgraph: _aio.UnaryUnaryMultiCallable[_backend_pb2.OptimizeSubgraphRequest, _backend_pb2.OptimizeSubgraphResponse]  # type: ignore[assignment]
-    """OptimizeSubgraph says what the device makes of a subgraph that it supports: what it replaces, what it fails on, and what
-    it would run as it is.
+    """OptimizeSubgraph says what the device makes of a subgraph that it supports: which operations it replaces, which it fails
+    on, and which it would run as they are.
     """
     NotifyNetwork: _aio.UnaryUnaryMultiCallable[_backend_pb2.NotifyNetworkRequest, _backend_pb2.NotifyNetworkResponse]  # type: ignore[assignment]
     """NotifyNetwork tells the device that a network is about to be, or has been, loaded or unloaded."""
     GetUsage: _aio.UnaryUnaryMultiCallable[_backend_pb2.GetUsageRequest, _backend_pb2.GetUsageResponse]  # type: ignore[assignment]
-    """GetUsage counts what the device process holds."""
+    """GetUsage counts the objects that the device process holds."""
 
 class BackendServiceServicer(metaclass=_abc_1.ABCMeta):
     """BackendService stands beside DeviceService in every device process."""
@@ -93,7 +93,7 @@ class BackendServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _backend_pb2.EstimateCostsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_backend_pb2.EstimateCostsResponse, _abc.Awaitable[_backend_pb2.EstimateCostsResponse]]:
-        """EstimateCosts says what each operation of the main subgraph would take on the device, by the device's documented model."""
+        """EstimateCosts gives the time that each operation of the main subgraph would take on the device, by its documented model."""
 
     @_abc_1.abstractmethod
     def OptimizeSubgraph(
@@ -101,8 +101,8 @@ class BackendServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _backend_pb2.OptimizeSubgraphRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_backend_pb2.OptimizeSubgraphResponse, _abc.Awaitable[_backend_pb2.OptimizeSubgraphResponse]]:
-        """OptimizeSubgraph says what the device makes of a subgraph that it supports: what it replaces, what it fails on, and what
-        it would run as it is.
+        """OptimizeSubgraph says what the device makes of a subgraph that it supports: which operations it replaces, which it fails
+        on, and which it would run as they are.
         """
 
     @_abc_1.abstractmethod
@@ -119,6 +119,6 @@ class BackendServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _backend_pb2.GetUsageRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_backend_pb2.GetUsageResponse, _abc.Awaitable[_backend_pb2.GetUsageResponse]]:
-        """GetUsage counts what the device process holds."""
+        """GetUsage counts the objects that the device process holds."""
 
 def add_BackendServiceServicer_to_server(servicer: BackendServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -32,11 +32,11 @@ class CopyFromRequest(_message.Message):
     """The buffer."""
     @_builtins.property
     def src(self) -> _memory_pb2.Memory:
-        """Where to copy from; of the buffer's size."""
+        """Where to copy from; as large as the buffer."""
 
     @_builtins.property
     def dimensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The dimensions of what is copied; may be empty where the buffer's own are fully specified."""
+        """The dimensions of what is copied; may be empty if the buffer's own are fully specified."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class CopyToRequest(_message.Message):
     """The buffer."""
     @_builtins.property
     def dst(self) -> _memory_pb2.Memory:
-        """Where to copy to; of the buffer's size."""
+        """Where to copy to; as large as the buffer."""
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class BurstServiceStub:
-    """BurstService is IBurst. One execution of one burst runs at a time; a second one fails with GENERAL_FAILURE.
+    """BurstService is IBurst. A burst runs one execution at a time; a second one fails with GENERAL_FAILURE.
     """
 
     def __init__(self, channel):
@@ -58,7 +58,7 @@ class BurstServiceStub:
 
 
 class BurstServiceServicer:
-    """BurstService is IBurst. One execution of one burst runs at a time; a second one fails with GENERAL_FAILURE.
+    """BurstService is IBurst. A burst runs one execution at a time; a second one fails with GENERAL_FAILURE.
     """
 
     def ExecuteSynchronously(self, request, context):
@@ -121,7 +121,7 @@ def add_BurstServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class BurstService:
-    """BurstService is IBurst. One execution of one burst runs at a time; a second one fails with GENERAL_FAILURE.
+    """BurstService is IBurst. A burst runs one execution at a time; a second one fails with GENERAL_FAILURE.
     """
 
     @staticmethod

@@ -169,7 +169,7 @@ class GetSupportedExtensionsResponse(_message.Message):
     EXTENSIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def extensions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Extension]:
-        """Names are unique."""
+        """Their names are unique."""
 
     def __init__(
         self,
@@ -210,7 +210,7 @@ class GetNumberOfCacheFilesNeededResponse(_message.Message):
     NUMBER_OF_CACHE_FILES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def number_of_cache_files(self) -> _types_pb2.NumberOfCacheFiles:
-        """Both zero: no caching."""
+        """Both are zero if the device does no caching."""
 
     def __init__(
         self,
@@ -275,7 +275,7 @@ Global___GetSupportedOperationsResponse: _TypeAlias = GetSupportedOperationsResp
 
 @_typing.final
 class CacheFile(_message.Message):
-    """CacheFile is a file that the link has passed, opened for reading and writing."""
+    """CacheFile is a file, opened for reading and writing, whose descriptor was passed over the link."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -305,7 +305,7 @@ class Preparation(_message.Message):
     NOTIFIED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def launched(self) -> Global___Launched:
-        """The arguments are valid; work goes on."""
+        """The arguments are valid; the preparation continues."""
 
     @_builtins.property
     def notified(self) -> Global___Notified:
@@ -329,7 +329,7 @@ Global___Preparation: _TypeAlias = Preparation  # noqa: Y015
 
 @_typing.final
 class Launched(_message.Message):
-    """Launched says that the call itself returned without an error."""
+    """Launched says that the HAL's call itself returned without an error."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -346,7 +346,7 @@ Global___Launched: _TypeAlias = Launched  # noqa: Y015
 
 @_typing.final
 class Notified(_message.Message):
-    """Notified is what the callback of a preparation is told, exactly once."""
+    """Notified is what the callback of a preparation receives, exactly once."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -356,7 +356,7 @@ class Notified(_message.Message):
     status: _types_pb2.ErrorStatus.ValueType
     """How the preparation ended."""
     message: _builtins.str
-    """What was wrong, where something was."""
+    """What was wrong; empty if nothing was."""
     prepared_model: _builtins.int
     """The handle of the prepared model; 0 unless the status is NONE."""
     def __init__(
@@ -392,7 +392,7 @@ class PrepareModelRequest(_message.Message):
     priority: _types_pb2.Priority.ValueType
     """For executions of the prepared model."""
     deadline_ns: _builtins.int
-    """When the preparation must have ended; -1 for never."""
+    """The instant by which the preparation must have ended; -1 for no deadline."""
     token: _builtins.bytes
     """32 bytes that name the cache entry."""
     @_builtins.property
@@ -461,7 +461,7 @@ class PrepareModelFromCacheRequest(_message.Message):
     DATA_CACHE_FIELD_NUMBER: _builtins.int
     TOKEN_FIELD_NUMBER: _builtins.int
     deadline_ns: _builtins.int
-    """When the preparation must have ended; -1 for never."""
+    """The instant by which the preparation must have ended; -1 for no deadline."""
     token: _builtins.bytes
     """32 bytes that name the cache entry."""
     @_builtins.property
@@ -531,7 +531,7 @@ class PrepareModelConfig(_message.Message):
     priority: _types_pb2.Priority.ValueType
     """For executions of the prepared model."""
     deadline_ns: _builtins.int
-    """When the preparation must have ended; -1 for never."""
+    """The instant by which the preparation must have ended; -1 for no deadline."""
     cache_token: _builtins.bytes
     """32 bytes that name the cache entry."""
     @_builtins.property
@@ -633,7 +633,7 @@ class BufferDesc(_message.Message):
     DIMENSIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def dimensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Combined with the dimensions of the roles' operands; empty where nothing is known."""
+        """Combined with the dimensions of the roles' operands; empty if nothing is known."""
 
     def __init__(
         self,
@@ -731,7 +731,7 @@ class AllocateResponse(_message.Message):
     buffer: _builtins.int
     """The handle of the IBuffer."""
     token: _builtins.int
-    """What requests call it, above 0."""
+    """The token by which requests name it, above 0."""
     def __init__(
         self,
         *,

@@ -135,7 +135,7 @@ class DeviceServiceServicer:
 
     def PrepareModel(self, request, context):
         """PrepareModel compiles a model. The stream is the callback: 'launched' once the arguments are found valid, then exactly
-        one 'notified'. Where the arguments are invalid, 'notified' holds the error and the call ends with the same one.
+        one 'notified'. If the arguments are invalid, 'notified' holds the error and the call ends with the same error.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

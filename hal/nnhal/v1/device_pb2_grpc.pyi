@@ -51,7 +51,7 @@ class DeviceServiceStub:
     """GetSupportedOperations says of each operation of the main subgraph whether the device can do it as given."""
     PrepareModel: _grpc.UnaryStreamMultiCallable[_device_pb2.PrepareModelRequest, _device_pb2.PrepareModelResponse]
     """PrepareModel compiles a model. The stream is the callback: 'launched' once the arguments are found valid, then exactly
-    one 'notified'. Where the arguments are invalid, 'notified' holds the error and the call ends with the same one.
+    one 'notified'. If the arguments are invalid, 'notified' holds the error and the call ends with the same error.
     """
     PrepareModelFromCache: _grpc.UnaryStreamMultiCallable[_device_pb2.PrepareModelFromCacheRequest, _device_pb2.PrepareModelFromCacheResponse]
     """PrepareModelFromCache restores a prepared model from cache files; the stream is as PrepareModel's."""
@@ -79,7 +79,7 @@ class DeviceServiceAsyncStub(DeviceServiceStub):
     """GetSupportedOperations says of each operation of the main subgraph whether the device can do it as given."""
     PrepareModel: _aio.UnaryStreamMultiCallable[_device_pb2.PrepareModelRequest, _device_pb2.PrepareModelResponse]  # type: ignore[assignment]
     """PrepareModel compiles a model. The stream is the callback: 'launched' once the arguments are found valid, then exactly
-    one 'notified'. Where the arguments are invalid, 'notified' holds the error and the call ends with the same one.
+    one 'notified'. If the arguments are invalid, 'notified' holds the error and the call ends with the same error.
     """
     PrepareModelFromCache: _aio.UnaryStreamMultiCallable[_device_pb2.PrepareModelFromCacheRequest, _device_pb2.PrepareModelFromCacheResponse]  # type: ignore[assignment]
     """PrepareModelFromCache restores a prepared model from cache files; the stream is as PrepareModel's."""
@@ -146,7 +146,7 @@ class DeviceServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_device_pb2.PrepareModelResponse], _abc.AsyncIterator[_device_pb2.PrepareModelResponse]]:
         """PrepareModel compiles a model. The stream is the callback: 'launched' once the arguments are found valid, then exactly
-        one 'notified'. Where the arguments are invalid, 'notified' holds the error and the call ends with the same one.
+        one 'notified'. If the arguments are invalid, 'notified' holds the error and the call ends with the same error.
         """
 
     @_abc_1.abstractmethod

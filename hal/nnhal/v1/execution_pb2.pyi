@@ -33,7 +33,7 @@ class ExecutionServiceExecuteSynchronouslyRequest(_message.Message):
     execution: _builtins.int
     """The execution."""
     deadline_ns: _builtins.int
-    """When the execution must have ended; -1 for never."""
+    """The instant by which the execution must have ended; -1 for no deadline."""
     def __init__(
         self,
         *,
@@ -85,12 +85,12 @@ class ExecutionServiceExecuteFencedRequest(_message.Message):
     execution: _builtins.int
     """The execution."""
     deadline_ns: _builtins.int
-    """When the execution must have ended; -1 for never."""
+    """The instant by which the execution must have ended; -1 for no deadline."""
     duration_ns: _builtins.int
-    """Nanoseconds that the execution may take after the last fence signalled; -1 for no limit."""
+    """Nanoseconds that the execution may take once the last fence has signalled; -1 for no limit."""
     @_builtins.property
     def wait_for_descriptor_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Fences that must signal first: descriptors that the link has passed."""
+        """The fences that must signal first: ids of descriptors that were passed over the link."""
 
     def __init__(
         self,
@@ -226,7 +226,7 @@ class GetRunChannelUsageRequest(_message.Message):
     execution: _builtins.int
     """The execution."""
     close: _builtins.bool
-    """Close its run channel first; a run in flight goes on, and is not counted."""
+    """Whether to close its run channel first. A run in flight continues and is not counted."""
     def __init__(
         self,
         *,
@@ -243,7 +243,7 @@ Global___GetRunChannelUsageRequest: _TypeAlias = GetRunChannelUsageRequest  # no
 
 @_typing.final
 class GetRunChannelUsageResponse(_message.Message):
-    """GetRunChannelUsageResponse counts runs on run channels of an execution."""
+    """GetRunChannelUsageResponse counts the direct runs of an execution: those over its run channels."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -251,11 +251,11 @@ class GetRunChannelUsageResponse(_message.Message):
     FAILED_RUNS_FIELD_NUMBER: _builtins.int
     DURATION_NS_FIELD_NUMBER: _builtins.int
     runs: _builtins.int
-    """Those that succeeded."""
+    """Runs that succeeded."""
     failed_runs: _builtins.int
-    """Those that failed."""
+    """Runs that failed."""
     duration_ns: _builtins.int
-    """What the former took on the host of the device, all in all."""
+    """The total time that the successful runs took on the device's host."""
     def __init__(
         self,
         *,
@@ -296,8 +296,8 @@ class OpenLaunchChannelResponse(_message.Message):
 
     CHANNEL_DESCRIPTOR_ID_FIELD_NUMBER: _builtins.int
     channel_descriptor_id: _builtins.int
-    """A descriptor to be taken from the link: a connected SOCK_SEQPACKET socket. Closing it launches nothing more; what has
-    been launched goes on.
+    """A descriptor to be taken from the link: a connected SOCK_SEQPACKET socket. After it is closed nothing more is launched;
+    executions that have been launched continue.
     """
     def __init__(
         self,
@@ -323,7 +323,7 @@ class LaunchCall(_message.Message):
     SYNC_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def launch(self) -> Global___Launch:
-        """ExecuteFenced; the fences to wait for travel with the datagram, at most 16."""
+        """ExecuteFenced; the fences to wait for, at most 16, travel with the datagram."""
 
     @_builtins.property
     def info(self) -> Global___LaunchInfo:
@@ -331,7 +331,7 @@ class LaunchCall(_message.Message):
 
     @_builtins.property
     def sync(self) -> Global___Sync:
-        """Make everything visible that was enqueued before."""
+        """Make the results of everything that was enqueued before visible."""
 
     def __init__(
         self,
@@ -363,12 +363,12 @@ class Launch(_message.Message):
     execution: _builtins.int
     """The handle of the IExecution."""
     deadline_ns: _builtins.int
-    """When the execution must have ended; -1 for never."""
+    """The instant by which the execution must have ended; -1 for no deadline."""
     duration_ns: _builtins.int
-    """Nanoseconds that the execution may take after the last fence signalled; -1 for no limit."""
+    """Nanoseconds that the execution may take once the last fence has signalled; -1 for no limit."""
     enqueue: _builtins.bool
-    """Only enqueue it: the fence signals when it is in the queue of an asynchronous device, and its results are visible to
-    others after a sync. On any other device it is an ordinary launch.
+    """Whether to enqueue it only: an asynchronous device then signals the fence once the execution is in its queue, and its
+    results are visible to others after a sync. On a synchronous device it is an ordinary launch.
     """
     def __init__(
         self,
@@ -388,8 +388,8 @@ Global___Launch: _TypeAlias = Launch  # noqa: Y015
 
 @_typing.final
 class Sync(_message.Message):
-    """Sync is answered like a launch; its fence signals when everything that the session has enqueued is visible, and is in
-    error where some of it has failed. The fences to wait for first travel with the datagram.
+    """Sync is answered like a launch. Its fence signals when the results of everything that the session has enqueued are
+    visible, and is in error if some of it has failed. The fences to wait for first travel with the datagram.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -467,8 +467,8 @@ Global___LaunchAnswer: _TypeAlias = LaunchAnswer  # noqa: Y015
 
 @_typing.final
 class LaunchDone(_message.Message):
-    """LaunchDone says that an execution was launched. The fence that it will signal travels with the datagram; without one the
-    execution has ended.
+    """LaunchDone says that an execution was launched. The fence that it will signal travels with the datagram; if the datagram
+    carries none, the execution has ended already.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class ExecutionServiceStub:
-    """ExecutionService is IExecution. One execution of one object runs at a time; a second one fails with GENERAL_FAILURE.
+    """ExecutionService is IExecution. An object runs one execution at a time; a second one fails with GENERAL_FAILURE.
     """
 
     def __init__(self, channel):
@@ -68,11 +68,11 @@ class ExecutionServiceStub:
 
 
 class ExecutionServiceServicer:
-    """ExecutionService is IExecution. One execution of one object runs at a time; a second one fails with GENERAL_FAILURE.
+    """ExecutionService is IExecution. An object runs one execution at a time; a second one fails with GENERAL_FAILURE.
     """
 
     def ExecuteSynchronously(self, request, context):
-        """ExecuteSynchronously runs it once and answers when it has ended. Inputs are read anew each time.
+        """ExecuteSynchronously runs it once and answers when it has ended. Inputs are read again each time.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -86,24 +86,24 @@ class ExecutionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def OpenLaunchChannel(self, request, context):
-        """OpenLaunchChannel gives the session a channel for launching its executions without a call of gRPC (see LaunchCall).
+        """OpenLaunchChannel gives the session a channel for launching its executions without a gRPC call (see LaunchCall).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def OpenRunChannel(self, request, context):
-        """OpenRunChannel makes a channel for one execution, to be handed to another process: on it one BurstCall a datagram goes
-        to the device and one BurstAnswer comes back, in lockstep. It runs that execution and does nothing else: it names
-        nothing else of the session. It is closed when the execution is released, however that comes, and when another one
-        is opened for it.
+        """OpenRunChannel makes a run channel for one execution, to be handed to another process. On it each datagram to the
+        device is one BurstCall, and the device answers it with one BurstAnswer before the next call. The channel runs that
+        execution and gives access to nothing else of the session. It is closed when the execution is released, for whatever
+        reason, and when another run channel is opened for the same execution.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetRunChannelUsage(self, request, context):
-        """GetRunChannelUsage says what an execution's run channels have been used for so far.
+        """GetRunChannelUsage counts the runs over an execution's run channels so far.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -158,7 +158,7 @@ def add_ExecutionServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ExecutionService:
-    """ExecutionService is IExecution. One execution of one object runs at a time; a second one fails with GENERAL_FAILURE.
+    """ExecutionService is IExecution. An object runs one execution at a time; a second one fails with GENERAL_FAILURE.
     """
 
     @staticmethod

@@ -27,53 +27,53 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ExecutionServiceStub:
-    """ExecutionService is IExecution. One execution of one object runs at a time; a second one fails with GENERAL_FAILURE."""
+    """ExecutionService is IExecution. An object runs one execution at a time; a second one fails with GENERAL_FAILURE."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ExecutionServiceAsyncStub: ...
     ExecuteSynchronously: _grpc.UnaryUnaryMultiCallable[_execution_pb2.ExecutionServiceExecuteSynchronouslyRequest, _execution_pb2.ExecutionServiceExecuteSynchronouslyResponse]
-    """ExecuteSynchronously runs it once and answers when it has ended. Inputs are read anew each time."""
+    """ExecuteSynchronously runs it once and answers when it has ended. Inputs are read again each time."""
     ExecuteFenced: _grpc.UnaryUnaryMultiCallable[_execution_pb2.ExecutionServiceExecuteFencedRequest, _execution_pb2.ExecutionServiceExecuteFencedResponse]
     """ExecuteFenced launches it once, to start when all the given fences have signalled."""
     OpenLaunchChannel: _grpc.UnaryUnaryMultiCallable[_execution_pb2.OpenLaunchChannelRequest, _execution_pb2.OpenLaunchChannelResponse]
-    """OpenLaunchChannel gives the session a channel for launching its executions without a call of gRPC (see LaunchCall)."""
+    """OpenLaunchChannel gives the session a channel for launching its executions without a gRPC call (see LaunchCall)."""
     OpenRunChannel: _grpc.UnaryUnaryMultiCallable[_execution_pb2.OpenRunChannelRequest, _execution_pb2.OpenRunChannelResponse]
-    """OpenRunChannel makes a channel for one execution, to be handed to another process: on it one BurstCall a datagram goes
-    to the device and one BurstAnswer comes back, in lockstep. It runs that execution and does nothing else: it names
-    nothing else of the session. It is closed when the execution is released, however that comes, and when another one
-    is opened for it.
+    """OpenRunChannel makes a run channel for one execution, to be handed to another process. On it each datagram to the
+    device is one BurstCall, and the device answers it with one BurstAnswer before the next call. The channel runs that
+    execution and gives access to nothing else of the session. It is closed when the execution is released, for whatever
+    reason, and when another run channel is opened for the same execution.
     """
     GetRunChannelUsage: _grpc.UnaryUnaryMultiCallable[_execution_pb2.GetRunChannelUsageRequest, _execution_pb2.GetRunChannelUsageResponse]
-    """GetRunChannelUsage says what an execution's run channels have been used for so far."""
+    """GetRunChannelUsage counts the runs over an execution's run channels so far."""
     Release: _grpc.UnaryUnaryMultiCallable[_execution_pb2.ExecutionServiceReleaseRequest, _execution_pb2.ExecutionServiceReleaseResponse]
     """Release drops the client's reference."""
 
 @_typing.type_check_only
 class ExecutionServiceAsyncStub(ExecutionServiceStub):
-    """ExecutionService is IExecution. One execution of one object runs at a time; a second one fails with GENERAL_FAILURE."""
+    """ExecutionService is IExecution. An object runs one execution at a time; a second one fails with GENERAL_FAILURE."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ExecuteSynchronously: _aio.UnaryUnaryMultiCallable[_execution_pb2.ExecutionServiceExecuteSynchronouslyRequest, _execution_pb2.ExecutionServiceExecuteSynchronouslyResponse]  # type: ignore[assignment]
-    """ExecuteSynchronously runs it once and answers when it has ended. Inputs are read anew each time."""
+    """ExecuteSynchronously runs it once and answers when it has ended. Inputs are read again each time."""
     ExecuteFenced: _aio.UnaryUnaryMultiCallable[_execution_pb2.ExecutionServiceExecuteFencedRequest, _execution_pb2.ExecutionServiceExecuteFencedResponse]  # type: ignore[assignment]
     """ExecuteFenced launches it once, to start when all the given fences have signalled."""
     OpenLaunchChannel: _aio.UnaryUnaryMultiCallable[_execution_pb2.OpenLaunchChannelRequest, _execution_pb2.OpenLaunchChannelResponse]  # type: ignore[assignment]
-    """OpenLaunchChannel gives the session a channel for launching its executions without a call of gRPC (see LaunchCall)."""
+    """OpenLaunchChannel gives the session a channel for launching its executions without a gRPC call (see LaunchCall)."""
     OpenRunChannel: _aio.UnaryUnaryMultiCallable[_execution_pb2.OpenRunChannelRequest, _execution_pb2.OpenRunChannelResponse]  # type: ignore[assignment]
-    """OpenRunChannel makes a channel for one execution, to be handed to another process: on it one BurstCall a datagram goes
-    to the device and one BurstAnswer comes back, in lockstep. It runs that execution and does nothing else: it names
-    nothing else of the session. It is closed when the execution is released, however that comes, and when another one
-    is opened for it.
+    """OpenRunChannel makes a run channel for one execution, to be handed to another process. On it each datagram to the
+    device is one BurstCall, and the device answers it with one BurstAnswer before the next call. The channel runs that
+    execution and gives access to nothing else of the session. It is closed when the execution is released, for whatever
+    reason, and when another run channel is opened for the same execution.
     """
     GetRunChannelUsage: _aio.UnaryUnaryMultiCallable[_execution_pb2.GetRunChannelUsageRequest, _execution_pb2.GetRunChannelUsageResponse]  # type: ignore[assignment]
-    """GetRunChannelUsage says what an execution's run channels have been used for so far."""
+    """GetRunChannelUsage counts the runs over an execution's run channels so far."""
     Release: _aio.UnaryUnaryMultiCallable[_execution_pb2.ExecutionServiceReleaseRequest, _execution_pb2.ExecutionServiceReleaseResponse]  # type: ignore[assignment]
     """Release drops the client's reference."""
 
 class ExecutionServiceServicer(metaclass=_abc_1.ABCMeta):
-    """ExecutionService is IExecution. One execution of one object runs at a time; a second one fails with GENERAL_FAILURE."""
+    """ExecutionService is IExecution. An object runs one execution at a time; a second one fails with GENERAL_FAILURE."""
 
     @_abc_1.abstractmethod
     def ExecuteSynchronously(
@@ -81,7 +81,7 @@ class ExecutionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _execution_pb2.ExecutionServiceExecuteSynchronouslyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_execution_pb2.ExecutionServiceExecuteSynchronouslyResponse, _abc.Awaitable[_execution_pb2.ExecutionServiceExecuteSynchronouslyResponse]]:
-        """ExecuteSynchronously runs it once and answers when it has ended. Inputs are read anew each time."""
+        """ExecuteSynchronously runs it once and answers when it has ended. Inputs are read again each time."""
 
     @_abc_1.abstractmethod
     def ExecuteFenced(
@@ -97,7 +97,7 @@ class ExecutionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _execution_pb2.OpenLaunchChannelRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_execution_pb2.OpenLaunchChannelResponse, _abc.Awaitable[_execution_pb2.OpenLaunchChannelResponse]]:
-        """OpenLaunchChannel gives the session a channel for launching its executions without a call of gRPC (see LaunchCall)."""
+        """OpenLaunchChannel gives the session a channel for launching its executions without a gRPC call (see LaunchCall)."""
 
     @_abc_1.abstractmethod
     def OpenRunChannel(
@@ -105,10 +105,10 @@ class ExecutionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _execution_pb2.OpenRunChannelRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_execution_pb2.OpenRunChannelResponse, _abc.Awaitable[_execution_pb2.OpenRunChannelResponse]]:
-        """OpenRunChannel makes a channel for one execution, to be handed to another process: on it one BurstCall a datagram goes
-        to the device and one BurstAnswer comes back, in lockstep. It runs that execution and does nothing else: it names
-        nothing else of the session. It is closed when the execution is released, however that comes, and when another one
-        is opened for it.
+        """OpenRunChannel makes a run channel for one execution, to be handed to another process. On it each datagram to the
+        device is one BurstCall, and the device answers it with one BurstAnswer before the next call. The channel runs that
+        execution and gives access to nothing else of the session. It is closed when the execution is released, for whatever
+        reason, and when another run channel is opened for the same execution.
         """
 
     @_abc_1.abstractmethod
@@ -117,7 +117,7 @@ class ExecutionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _execution_pb2.GetRunChannelUsageRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_execution_pb2.GetRunChannelUsageResponse, _abc.Awaitable[_execution_pb2.GetRunChannelUsageResponse]]:
-        """GetRunChannelUsage says what an execution's run channels have been used for so far."""
+        """GetRunChannelUsage counts the runs over an execution's run channels so far."""
 
     @_abc_1.abstractmethod
     def Release(

@@ -55,22 +55,22 @@ class GetExecutionInfoResponse(_message.Message):
     error_status: _types_pb2.ErrorStatus.ValueType
     """How it ended."""
     message: _builtins.str
-    """What was wrong, where something was."""
+    """What was wrong; empty if nothing was."""
     @_builtins.property
     def timing_launched(self) -> _request_pb2.Timing:
-        """From the call to the signalling of the fence."""
+        """Measured from the call until the execution's fence signals."""
 
     @_builtins.property
     def timing_fenced(self) -> _request_pb2.Timing:
-        """From the moment when the last fence that it waited for signalled to the signalling of its own."""
+        """Measured from the instant when the last fence that it waited for signalled until its own fence signals."""
 
     @_builtins.property
     def staging(self) -> _request_pb2.Staging:
-        """What the device had to copy for the execution, where it had to."""
+        """What the device had to copy for the execution; unset if nothing."""
 
     @_builtins.property
     def span(self) -> _request_pb2.Span:
-        """When the execution was, where it measures."""
+        """When the device worked on the execution; set only if the execution measures."""
 
     def __init__(
         self,

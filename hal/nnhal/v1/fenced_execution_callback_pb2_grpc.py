@@ -52,7 +52,7 @@ class FencedExecutionCallbackServiceServicer:
     """
 
     def GetExecutionInfo(self, request, context):
-        """GetExecutionInfo fails with GENERAL_FAILURE until the execution has ended; from then on its answer is always the same.
+        """GetExecutionInfo fails with GENERAL_FAILURE until the execution has ended, and always gives the same answer afterwards.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

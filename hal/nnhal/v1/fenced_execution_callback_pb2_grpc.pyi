@@ -34,7 +34,7 @@ class FencedExecutionCallbackServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> FencedExecutionCallbackServiceAsyncStub: ...
     GetExecutionInfo: _grpc.UnaryUnaryMultiCallable[_fenced_execution_callback_pb2.GetExecutionInfoRequest, _fenced_execution_callback_pb2.GetExecutionInfoResponse]
-    """GetExecutionInfo fails with GENERAL_FAILURE until the execution has ended; from then on its answer is always the same."""
+    """GetExecutionInfo fails with GENERAL_FAILURE until the execution has ended, and always gives the same answer afterwards."""
     Release: _grpc.UnaryUnaryMultiCallable[_fenced_execution_callback_pb2.FencedExecutionCallbackServiceReleaseRequest, _fenced_execution_callback_pb2.FencedExecutionCallbackServiceReleaseResponse]
     """Release drops the client's reference."""
 
@@ -44,7 +44,7 @@ class FencedExecutionCallbackServiceAsyncStub(FencedExecutionCallbackServiceStub
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetExecutionInfo: _aio.UnaryUnaryMultiCallable[_fenced_execution_callback_pb2.GetExecutionInfoRequest, _fenced_execution_callback_pb2.GetExecutionInfoResponse]  # type: ignore[assignment]
-    """GetExecutionInfo fails with GENERAL_FAILURE until the execution has ended; from then on its answer is always the same."""
+    """GetExecutionInfo fails with GENERAL_FAILURE until the execution has ended, and always gives the same answer afterwards."""
     Release: _aio.UnaryUnaryMultiCallable[_fenced_execution_callback_pb2.FencedExecutionCallbackServiceReleaseRequest, _fenced_execution_callback_pb2.FencedExecutionCallbackServiceReleaseResponse]  # type: ignore[assignment]
     """Release drops the client's reference."""
 
@@ -57,7 +57,7 @@ class FencedExecutionCallbackServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _fenced_execution_callback_pb2.GetExecutionInfoRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_fenced_execution_callback_pb2.GetExecutionInfoResponse, _abc.Awaitable[_fenced_execution_callback_pb2.GetExecutionInfoResponse]]:
-        """GetExecutionInfo fails with GENERAL_FAILURE until the execution has ended; from then on its answer is always the same."""
+        """GetExecutionInfo fails with GENERAL_FAILURE until the execution has ended, and always gives the same answer afterwards."""
 
     @_abc_1.abstractmethod
     def Release(

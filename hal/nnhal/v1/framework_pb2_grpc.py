@@ -136,8 +136,8 @@ class FrameworkServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def OpenModel(self, request, context):
-        """OpenModel makes a model of the server's repository one of this session. When the server unloads it, its bindings
-        answer with DEVICE_UNAVAILABLE, as soon as the runs in flight have ended.
+        """OpenModel makes a model of the server's repository available in this session. After the server has unloaded it, which
+        lets the runs in flight end first, its bindings answer with DEVICE_UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -151,29 +151,29 @@ class FrameworkServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ExplainModel(self, request, context):
-        """ExplainModel says why a loaded model lies on its devices as it does, and what each edge costs.
+        """ExplainModel says why the operations of a loaded model run on their devices, and what each edge costs.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UnloadModel(self, request, context):
-        """UnloadModel releases a model when the runs in flight have ended.
+        """UnloadModel releases a model once the runs in flight have ended.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Bind(self, request, context):
-        """Bind ties a loaded model to memory of the client, ready to be run many times, and makes a channel for the runs: on
-        it one RunCall a datagram goes to the framework and one RunAnswer comes back, in lockstep.
+        """Bind ties a loaded model to memory of the client so that it can be run many times, and makes a channel for the runs. On
+        it each datagram to the framework is one RunCall, and the framework answers it with one RunAnswer before the next call.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Run(self, request, context):
-        """Run runs a binding once, for clients that want no channel.
+        """Run runs a binding once, for clients that do not use its channel.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -187,14 +187,14 @@ class FrameworkServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def LaunchRun(self, request, context):
-        """LaunchRun launches a run of a binding, to begin when fences have signalled, and returns when all of it is launched.
+        """LaunchRun launches a run of a binding that begins when fences have signalled, and returns once all steps are launched.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetLaunchedRun(self, request, context):
-        """GetLaunchedRun says how a launched run ended. It fails with GENERAL_FAILURE until then.
+        """GetLaunchedRun says how a launched run ended. It fails with GENERAL_FAILURE until the run has ended.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -208,29 +208,29 @@ class FrameworkServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetSupportedOperations(self, request, context):
-        """GetSupportedOperations says which operations of a model the named devices would take, in the model's own order.
+        """GetSupportedOperations says which operations of a model the named devices support, in the model's own order.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def AllocateMemory(self, request, context):
-        """AllocateMemory makes memory for certain inputs and outputs of loaded models: a buffer of a device's own where one
-        device alone reads and writes it, else shared memory of the host.
+        """AllocateMemory makes memory for certain inputs and outputs of loaded models: a buffer that a device owns if only that
+        device reads and writes it, otherwise shared memory of the host.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CopyMemory(self, request, context):
-        """CopyMemory copies all of one memory to another, of which one at least was allocated.
+        """CopyMemory copies one whole memory to another. At least one of the two was made by AllocateMemory.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def FreeMemory(self, request, context):
-        """FreeMemory gives memory up; bindings that use it keep it.
+        """FreeMemory drops the client's reference to memory; bindings that use the memory keep it alive.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -3,11 +3,11 @@
 isort:skip_file
 The link: a SOCK_SEQPACKET unix socket beside the gRPC one, for what gRPC cannot carry.
 
-A link is a session. The client says Hello and is welcomed with a session token, which it sends as gRPC metadata
-'nnhal-session'. Descriptors travel as SCM_RIGHTS with the datagram that speaks of them, and are known by ids from then
-on. One LinkRequest a datagram, answered by one LinkReply. When the link closes, however it closes, everything that the
-session owns is released. A datagram that is too long, that does not parse, or that carries descriptors which its
-message does not speak of ends the link.
+A link is a session. The client sends Hello and gets a session token in Welcome, which it sends as gRPC metadata
+'nnhal-session'. Descriptors travel as SCM_RIGHTS with the datagram that announces them, and are named by ids from then
+on. Each datagram of the client is one LinkRequest; it is answered by one LinkReply. When the link closes, for whatever
+reason, everything that the session owns is released. A datagram that is too long, that does not parse, or that carries
+descriptors which its message does not announce ends the link.
 """
 
 from collections import abc as _abc
@@ -50,7 +50,7 @@ class LinkRequest(_message.Message):
 
     @_builtins.property
     def drop(self) -> Global___Drop:
-        """Give up descriptors that were put."""
+        """Close descriptors that were put."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class LinkReply(_message.Message):
 
     @_builtins.property
     def refusal(self) -> Global___Refusal:
-        """The request was refused. The link goes on unless 'fatal' is set."""
+        """The request was refused. The link stays open unless 'fatal' is set."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class Hello(_message.Message):
     protocol_version: _builtins.int
     """The version of this protocol that the client speaks: 1."""
     client_name: _builtins.str
-    """Who the client is, for logs."""
+    """The client's name, for logs."""
     def __init__(
         self,
         *,
@@ -148,7 +148,7 @@ Global___Hello: _TypeAlias = Hello  # noqa: Y015
 
 @_typing.final
 class Welcome(_message.Message):
-    """Welcome holds what the client must know of its session."""
+    """Welcome describes the session to the client."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -157,13 +157,13 @@ class Welcome(_message.Message):
     MAX_DESCRIPTORS_PER_MESSAGE_FIELD_NUMBER: _builtins.int
     MAX_DESCRIPTORS_PER_SESSION_FIELD_NUMBER: _builtins.int
     session_token: _builtins.str
-    """To be sent as gRPC metadata; unguessable."""
+    """The value of the gRPC metadata; it cannot be guessed."""
     max_message_bytes: _builtins.int
-    """The most bytes that a datagram of this link or of a burst's channel may have."""
+    """The maximum size, in bytes, of a datagram on this link or on a burst's channel."""
     max_descriptors_per_message: _builtins.int
-    """The most descriptors that a datagram may carry."""
+    """The maximum number of descriptors that a datagram may carry."""
     max_descriptors_per_session: _builtins.int
-    """The most descriptors that the session may own at a time."""
+    """The maximum number of descriptors that the session may own at a time."""
     def __init__(
         self,
         *,
@@ -188,7 +188,7 @@ class Put(_message.Message):
 
     COUNT_FIELD_NUMBER: _builtins.int
     count: _builtins.int
-    """How many; as many as the datagram carries."""
+    """How many descriptors the datagram carries."""
     def __init__(
         self,
         *,
@@ -234,7 +234,7 @@ class Take(_message.Message):
 
     DESCRIPTOR_ID_FIELD_NUMBER: _builtins.int
     descriptor_id: _builtins.int
-    """As a call named it. Each descriptor can be taken once."""
+    """The id that a call has answered. Each descriptor can be taken once."""
     def __init__(
         self,
         *,
@@ -250,7 +250,7 @@ Global___Take: _TypeAlias = Take  # noqa: Y015
 
 @_typing.final
 class TakeDone(_message.Message):
-    """TakeDone goes with the descriptor."""
+    """TakeDone travels with the descriptor."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -267,14 +267,14 @@ Global___TakeDone: _TypeAlias = TakeDone  # noqa: Y015
 
 @_typing.final
 class Drop(_message.Message):
-    """Drop gives up descriptors. What has been mapped through them stays mapped."""
+    """Drop closes descriptors. What has been mapped through them stays mapped."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     DESCRIPTOR_IDS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def descriptor_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """As PutDone named them; unknown ones do no harm."""
+        """The ids of PutDone; unknown ids are ignored."""
 
     def __init__(
         self,
@@ -320,7 +320,7 @@ class Refusal(_message.Message):
     fatal: _builtins.bool
     """The link is closed after this reply."""
     status: _types_pb2.ErrorStatus.ValueType
-    """What the device makes of it, where it is the device's own answer; else NONE."""
+    """The device's status if the refusal is its own answer, otherwise NONE."""
     def __init__(
         self,
         *,

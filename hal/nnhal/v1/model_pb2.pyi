@@ -36,7 +36,7 @@ class _OperationTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Operati
     OPERATION_TYPE_CONV_2D: _OperationType.ValueType  # 3
     """A two-dimensional convolution."""
     OPERATION_TYPE_DEPTHWISE_CONV_2D: _OperationType.ValueType  # 4
-    """A convolution of each channel by itself."""
+    """A convolution of each channel separately."""
     OPERATION_TYPE_DEPTH_TO_SPACE: _OperationType.ValueType  # 5
     """Blocks of channels moved into space."""
     OPERATION_TYPE_DEQUANTIZE: _OperationType.ValueType  # 6
@@ -170,7 +170,7 @@ class _OperationTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Operati
     OPERATION_TYPE_POW: _OperationType.ValueType  # 70
     """a to the power of b, broadcast."""
     OPERATION_TYPE_PRELU: _OperationType.ValueType  # 71
-    """x where positive, alpha * x elsewhere."""
+    """x if x is positive, else alpha * x."""
     OPERATION_TYPE_QUANTIZE: _OperationType.ValueType  # 72
     """Reals as quantised values."""
     OPERATION_TYPE_QUANTIZED_16BIT_LSTM: _OperationType.ValueType  # 73
@@ -222,9 +222,9 @@ class _OperationTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Operati
     OPERATION_TYPE_IF: _OperationType.ValueType  # 96
     """One of two subgraphs, by a condition."""
     OPERATION_TYPE_WHILE: _OperationType.ValueType  # 97
-    """A subgraph repeated while another says so."""
+    """A subgraph repeated as long as another one yields true."""
     OPERATION_TYPE_ELU: _OperationType.ValueType  # 98
-    """x where positive, alpha * (exp(x) - 1) elsewhere."""
+    """x if x is positive, else alpha * (exp(x) - 1)."""
     OPERATION_TYPE_HARD_SWISH: _OperationType.ValueType  # 99
     """x * relu6(x + 3) / 6."""
     OPERATION_TYPE_FILL: _OperationType.ValueType  # 100
@@ -242,7 +242,7 @@ class _OperationTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Operati
 
 class OperationType(_OperationType, metaclass=_OperationTypeEnumTypeWrapper):
     """OperationType is the type of an operation. Codes above 0xFFFF are operations of an extension: the prefix that the model
-    maps to the extension's name in bits 30 to 16, the operation's number in it in bits 15 to 0.
+    maps to the extension's name in bits 30 to 16, the operation's number in the extension in bits 15 to 0.
     buf:lint:ignore ENUM_ZERO_VALUE_SUFFIX
     """
 
@@ -255,7 +255,7 @@ OPERATION_TYPE_CONCATENATION: OperationType.ValueType  # 2
 OPERATION_TYPE_CONV_2D: OperationType.ValueType  # 3
 """A two-dimensional convolution."""
 OPERATION_TYPE_DEPTHWISE_CONV_2D: OperationType.ValueType  # 4
-"""A convolution of each channel by itself."""
+"""A convolution of each channel separately."""
 OPERATION_TYPE_DEPTH_TO_SPACE: OperationType.ValueType  # 5
 """Blocks of channels moved into space."""
 OPERATION_TYPE_DEQUANTIZE: OperationType.ValueType  # 6
@@ -389,7 +389,7 @@ OPERATION_TYPE_PAD_V2: OperationType.ValueType  # 69
 OPERATION_TYPE_POW: OperationType.ValueType  # 70
 """a to the power of b, broadcast."""
 OPERATION_TYPE_PRELU: OperationType.ValueType  # 71
-"""x where positive, alpha * x elsewhere."""
+"""x if x is positive, else alpha * x."""
 OPERATION_TYPE_QUANTIZE: OperationType.ValueType  # 72
 """Reals as quantised values."""
 OPERATION_TYPE_QUANTIZED_16BIT_LSTM: OperationType.ValueType  # 73
@@ -441,9 +441,9 @@ OPERATION_TYPE_QUANTIZED_LSTM: OperationType.ValueType  # 95
 OPERATION_TYPE_IF: OperationType.ValueType  # 96
 """One of two subgraphs, by a condition."""
 OPERATION_TYPE_WHILE: OperationType.ValueType  # 97
-"""A subgraph repeated while another says so."""
+"""A subgraph repeated as long as another one yields true."""
 OPERATION_TYPE_ELU: OperationType.ValueType  # 98
-"""x where positive, alpha * (exp(x) - 1) elsewhere."""
+"""x if x is positive, else alpha * (exp(x) - 1)."""
 OPERATION_TYPE_HARD_SWISH: OperationType.ValueType  # 99
 """x * relu6(x + 3) / 6."""
 OPERATION_TYPE_FILL: OperationType.ValueType  # 100
@@ -467,11 +467,11 @@ class _OperandLifeTime:
 class _OperandLifeTimeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OperandLifeTime.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     OPERAND_LIFE_TIME_TEMPORARY_VARIABLE: _OperandLifeTime.ValueType  # 0
-    """Written by exactly one operation, gone after the execution."""
+    """Written by exactly one operation; discarded after the execution."""
     OPERAND_LIFE_TIME_SUBGRAPH_INPUT: _OperandLifeTime.ValueType  # 1
     """Given by the caller of the subgraph."""
     OPERAND_LIFE_TIME_SUBGRAPH_OUTPUT: _OperandLifeTime.ValueType  # 2
-    """Written by exactly one operation, handed to the caller of the subgraph."""
+    """Written by exactly one operation, and handed to the caller of the subgraph."""
     OPERAND_LIFE_TIME_CONSTANT_COPY: _OperandLifeTime.ValueType  # 3
     """In Model.operand_values."""
     OPERAND_LIFE_TIME_CONSTANT_POOL: _OperandLifeTime.ValueType  # 4
@@ -487,11 +487,11 @@ class OperandLifeTime(_OperandLifeTime, metaclass=_OperandLifeTimeEnumTypeWrappe
     """
 
 OPERAND_LIFE_TIME_TEMPORARY_VARIABLE: OperandLifeTime.ValueType  # 0
-"""Written by exactly one operation, gone after the execution."""
+"""Written by exactly one operation; discarded after the execution."""
 OPERAND_LIFE_TIME_SUBGRAPH_INPUT: OperandLifeTime.ValueType  # 1
 """Given by the caller of the subgraph."""
 OPERAND_LIFE_TIME_SUBGRAPH_OUTPUT: OperandLifeTime.ValueType  # 2
-"""Written by exactly one operation, handed to the caller of the subgraph."""
+"""Written by exactly one operation, and handed to the caller of the subgraph."""
 OPERAND_LIFE_TIME_CONSTANT_COPY: OperandLifeTime.ValueType  # 3
 """In Model.operand_values."""
 OPERAND_LIFE_TIME_CONSTANT_POOL: OperandLifeTime.ValueType  # 4
@@ -532,7 +532,7 @@ Global___SymmPerChannelQuantParams: _TypeAlias = SymmPerChannelQuantParams  # no
 
 @_typing.final
 class OperandExtraParams(_message.Message):
-    """OperandExtraParams holds what only some operand types have."""
+    """OperandExtraParams holds parameters that only some operand types have."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -542,7 +542,7 @@ class OperandExtraParams(_message.Message):
     """For extension types only, in a form that the extension defines."""
     @_builtins.property
     def channel_quant(self) -> Global___SymmPerChannelQuantParams:
-        """Required for TENSOR_QUANT8_SYMM_PER_CHANNEL, forbidden elsewhere."""
+        """Required for TENSOR_QUANT8_SYMM_PER_CHANNEL, forbidden for all other types."""
 
     def __init__(
         self,
@@ -576,9 +576,9 @@ class Operand(_message.Message):
     type: _types_pb2.OperandType.ValueType
     """An OperandType, or an extension's code."""
     scale: _builtins.float
-    """Quantisation scale, 0 where the type has none."""
+    """Quantisation scale, 0 if the type has none."""
     zero_point: _builtins.int
-    """Quantisation zero point, 0 where the type has none."""
+    """Quantisation zero point, 0 if the type has none."""
     lifetime: Global___OperandLifeTime.ValueType
     """Where the value comes from."""
     @_builtins.property
@@ -690,7 +690,7 @@ Global___Subgraph: _TypeAlias = Subgraph  # noqa: Y015
 
 @_typing.final
 class Model(_message.Message):
-    """Model is a main subgraph with those that its control flow refers to."""
+    """Model is a main subgraph and the subgraphs that its control flow refers to."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -701,9 +701,9 @@ class Model(_message.Message):
     RELAX_COMPUTATION_FLOAT32_TO_FLOAT16_FIELD_NUMBER: _builtins.int
     EXTENSION_NAME_TO_PREFIX_FIELD_NUMBER: _builtins.int
     operand_values: _builtins.bytes
-    """Backing of CONSTANT_COPY operands."""
+    """The values of CONSTANT_COPY operands."""
     relax_computation_float32_to_float16: _builtins.bool
-    """TENSOR_FLOAT32 may be computed with the range and precision of float16."""
+    """Whether TENSOR_FLOAT32 may be computed with the range and precision of float16."""
     @_builtins.property
     def main(self) -> Global___Subgraph:
         """What is executed."""
@@ -714,7 +714,7 @@ class Model(_message.Message):
 
     @_builtins.property
     def pools(self) -> _containers.RepeatedCompositeFieldContainer[_memory_pb2.Memory]:
-        """Backing of CONSTANT_POOL operands."""
+        """The memory of CONSTANT_POOL operands."""
 
     @_builtins.property
     def extension_name_to_prefix(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.ExtensionNameAndPrefix]:

@@ -33,9 +33,9 @@ class PreparedModelServiceExecuteSynchronouslyRequest(_message.Message):
     prepared_model: _builtins.int
     """The prepared model."""
     measure_timing: _builtins.bool
-    """Measure and report Timing."""
+    """Whether to measure and report Timing."""
     deadline_ns: _builtins.int
-    """When the execution must have ended; -1 for never."""
+    """The instant by which the execution must have ended; -1 for no deadline."""
     loop_timeout_duration_ns: _builtins.int
     """Nanoseconds that one activation of WHILE may take; -1 for the default."""
     @_builtins.property
@@ -96,7 +96,7 @@ class PreparedModelServiceExecuteSynchronouslyWithConfigRequest(_message.Message
     prepared_model: _builtins.int
     """The prepared model."""
     deadline_ns: _builtins.int
-    """When the execution must have ended; -1 for never."""
+    """The instant by which the execution must have ended; -1 for no deadline."""
     @_builtins.property
     def request(self) -> _request_pb2.Request:
         """What to execute."""
@@ -147,7 +147,7 @@ Global___PreparedModelServiceExecuteSynchronouslyWithConfigResponse: _TypeAlias 
 
 @_typing.final
 class FencedExecutionResult(_message.Message):
-    """FencedExecutionResult is what a fenced execution answers at its launch."""
+    """FencedExecutionResult is the answer to the launch of a fenced execution."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -156,7 +156,7 @@ class FencedExecutionResult(_message.Message):
     callback: _builtins.int
     """The handle of the IFencedExecutionCallback."""
     sync_fence_descriptor_id: _builtins.int
-    """A descriptor to be taken from the link: the fence that the execution will signal. 0: the execution has ended."""
+    """A descriptor to be taken from the link: the fence that the execution will signal. 0 if the execution has ended already."""
     def __init__(
         self,
         *,
@@ -187,20 +187,20 @@ class PreparedModelServiceExecuteFencedRequest(_message.Message):
     prepared_model: _builtins.int
     """The prepared model."""
     measure_timing: _builtins.bool
-    """Measure and report Timing."""
+    """Whether to measure and report Timing."""
     deadline_ns: _builtins.int
-    """When the execution must have ended; -1 for never."""
+    """The instant by which the execution must have ended; -1 for no deadline."""
     loop_timeout_duration_ns: _builtins.int
     """Nanoseconds that one activation of WHILE may take; -1 for the default."""
     duration_ns: _builtins.int
-    """Nanoseconds that the execution may take after the last fence signalled; -1 for no limit."""
+    """Nanoseconds that the execution may take once the last fence has signalled; -1 for no limit."""
     @_builtins.property
     def request(self) -> _request_pb2.Request:
         """What to execute. All outputs must be fully specified."""
 
     @_builtins.property
     def wait_for_descriptor_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Fences that must signal first: descriptors that the link has passed."""
+        """The fences that must signal first: ids of descriptors that were passed over the link."""
 
     def __init__(
         self,
@@ -260,16 +260,16 @@ class PreparedModelServiceExecuteFencedWithConfigRequest(_message.Message):
     prepared_model: _builtins.int
     """The prepared model."""
     deadline_ns: _builtins.int
-    """When the execution must have ended; -1 for never."""
+    """The instant by which the execution must have ended; -1 for no deadline."""
     duration_ns: _builtins.int
-    """Nanoseconds that the execution may take after the last fence signalled; -1 for no limit."""
+    """Nanoseconds that the execution may take once the last fence has signalled; -1 for no limit."""
     @_builtins.property
     def request(self) -> _request_pb2.Request:
         """What to execute. All outputs must be fully specified."""
 
     @_builtins.property
     def wait_for_descriptor_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Fences that must signal first: descriptors that the link has passed."""
+        """The fences that must signal first: ids of descriptors that were passed over the link."""
 
     @_builtins.property
     def config(self) -> _request_pb2.ExecutionConfig:

@@ -112,7 +112,7 @@ class PreparedModelServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CreateReusableExecution(self, request, context):
-        """CreateReusableExecution binds a request once, to be run many times (feature level 8).
+        """CreateReusableExecution binds a request once so that it can be run many times (feature level 8).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -44,7 +44,7 @@ class PreparedModelServiceStub:
     ConfigureExecutionBurst: _grpc.UnaryUnaryMultiCallable[_prepared_model_pb2.ConfigureExecutionBurstRequest, _prepared_model_pb2.ConfigureExecutionBurstResponse]
     """ConfigureExecutionBurst makes a burst and its channel (see burst.proto)."""
     CreateReusableExecution: _grpc.UnaryUnaryMultiCallable[_prepared_model_pb2.CreateReusableExecutionRequest, _prepared_model_pb2.CreateReusableExecutionResponse]
-    """CreateReusableExecution binds a request once, to be run many times (feature level 8)."""
+    """CreateReusableExecution binds a request once so that it can be run many times (feature level 8)."""
     Release: _grpc.UnaryUnaryMultiCallable[_prepared_model_pb2.PreparedModelServiceReleaseRequest, _prepared_model_pb2.PreparedModelServiceReleaseResponse]
     """Release drops the client's reference. Bursts and executions that need the prepared model keep it alive."""
 
@@ -64,7 +64,7 @@ class PreparedModelServiceAsyncStub(PreparedModelServiceStub):
     ConfigureExecutionBurst: _aio.UnaryUnaryMultiCallable[_prepared_model_pb2.ConfigureExecutionBurstRequest, _prepared_model_pb2.ConfigureExecutionBurstResponse]  # type: ignore[assignment]
     """ConfigureExecutionBurst makes a burst and its channel (see burst.proto)."""
     CreateReusableExecution: _aio.UnaryUnaryMultiCallable[_prepared_model_pb2.CreateReusableExecutionRequest, _prepared_model_pb2.CreateReusableExecutionResponse]  # type: ignore[assignment]
-    """CreateReusableExecution binds a request once, to be run many times (feature level 8)."""
+    """CreateReusableExecution binds a request once so that it can be run many times (feature level 8)."""
     Release: _aio.UnaryUnaryMultiCallable[_prepared_model_pb2.PreparedModelServiceReleaseRequest, _prepared_model_pb2.PreparedModelServiceReleaseResponse]  # type: ignore[assignment]
     """Release drops the client's reference. Bursts and executions that need the prepared model keep it alive."""
 
@@ -117,7 +117,7 @@ class PreparedModelServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _prepared_model_pb2.CreateReusableExecutionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_prepared_model_pb2.CreateReusableExecutionResponse, _abc.Awaitable[_prepared_model_pb2.CreateReusableExecutionResponse]]:
-        """CreateReusableExecution binds a request once, to be run many times (feature level 8)."""
+        """CreateReusableExecution binds a request once so that it can be run many times (feature level 8)."""
 
     @_abc_1.abstractmethod
     def Release(

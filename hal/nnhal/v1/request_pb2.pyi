@@ -22,7 +22,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class RequestArgument(_message.Message):
-    """RequestArgument is where one input or output of the model lies."""
+    """RequestArgument says where one input or output of the model lies."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -30,7 +30,7 @@ class RequestArgument(_message.Message):
     LOCATION_FIELD_NUMBER: _builtins.int
     DIMENSIONS_FIELD_NUMBER: _builtins.int
     has_no_value: _builtins.bool
-    """The argument is omitted; location and dimensions are then empty."""
+    """Whether the argument is omitted; location and dimensions are then empty."""
     @_builtins.property
     def location(self) -> _memory_pb2.DataLocation:
         """Where it lies."""
@@ -56,7 +56,7 @@ Global___RequestArgument: _TypeAlias = RequestArgument  # noqa: Y015
 
 @_typing.final
 class RequestMemoryPool(_message.Message):
-    """RequestMemoryPool is memory that is shared, or a device buffer."""
+    """RequestMemoryPool is shared memory or a device buffer."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -103,7 +103,7 @@ class Request(_message.Message):
 
     @_builtins.property
     def pools(self) -> _containers.RepeatedCompositeFieldContainer[Global___RequestMemoryPool]:
-        """What the locations refer to."""
+        """The pools that the locations refer to."""
 
     def __init__(
         self,
@@ -131,12 +131,12 @@ class ExecutionConfig(_message.Message):
     EXECUTION_HINTS_FIELD_NUMBER: _builtins.int
     EXTENSION_NAME_TO_PREFIX_FIELD_NUMBER: _builtins.int
     measure_timing: _builtins.bool
-    """Measure and report Timing."""
+    """Whether to measure and report Timing."""
     loop_timeout_duration_ns: _builtins.int
     """Nanoseconds that one activation of WHILE may take; -1 for the default of 2 s, at most 15 s."""
     @_builtins.property
     def execution_hints(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.TokenValuePair]:
-        """Hints, in the form of their extensions."""
+        """Hints, in the form that their extensions define."""
 
     @_builtins.property
     def extension_name_to_prefix(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.ExtensionNameAndPrefix]:
@@ -167,10 +167,10 @@ class OutputShape(_message.Message):
     DIMENSIONS_FIELD_NUMBER: _builtins.int
     IS_SUFFICIENT_FIELD_NUMBER: _builtins.int
     is_sufficient: _builtins.bool
-    """False where the output did not fit its memory."""
+    """False if the output did not fit its memory."""
     @_builtins.property
     def dimensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The dimensions; 0 where an axis is still unknown or the output is empty."""
+        """The dimensions; 0 for an axis that is still unknown or empty."""
 
     def __init__(
         self,
@@ -188,15 +188,15 @@ Global___OutputShape: _TypeAlias = OutputShape  # noqa: Y015
 
 @_typing.final
 class Timing(_message.Message):
-    """Timing of an execution, nanoseconds; -1 where it was not measured."""
+    """Timing of an execution, in nanoseconds; -1 if it was not measured."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TIME_ON_DEVICE_NS_FIELD_NUMBER: _builtins.int
     TIME_IN_DRIVER_NS_FIELD_NUMBER: _builtins.int
     time_on_device_ns: _builtins.int
-    """On the accelerator, without driver and transport. Where it comes from a model of the device, the device's backend
-    description says so.
+    """On the accelerator, without driver and transport. If it comes from a model of the device, the backend's description of
+    the device says so.
     """
     time_in_driver_ns: _builtins.int
     """In the driver, without client and transport."""
@@ -216,7 +216,7 @@ Global___Timing: _TypeAlias = Timing  # noqa: Y015
 
 @_typing.final
 class ExecutionResult(_message.Message):
-    """ExecutionResult is how an execution ended that did not fail."""
+    """ExecutionResult is the outcome of an execution that did not fail."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -224,7 +224,7 @@ class ExecutionResult(_message.Message):
     OUTPUT_SHAPES_FIELD_NUMBER: _builtins.int
     TIMING_FIELD_NUMBER: _builtins.int
     output_sufficient_size: _builtins.bool
-    """False: some output did not fit; output_shapes says which."""
+    """False if some output did not fit its memory; output_shapes says which."""
     @_builtins.property
     def output_shapes(self) -> _containers.RepeatedCompositeFieldContainer[Global___OutputShape]:
         """Empty, or one for each output."""
@@ -250,7 +250,7 @@ Global___ExecutionResult: _TypeAlias = ExecutionResult  # noqa: Y015
 
 @_typing.final
 class Staging(_message.Message):
-    """Staging is what a device copied because it could not use a pool in place."""
+    """Staging says what a device copied because it could not use a pool in place."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -258,12 +258,12 @@ class Staging(_message.Message):
     DURATION_NS_FIELD_NUMBER: _builtins.int
     COPIES_FIELD_NUMBER: _builtins.int
     bytes: _builtins.int
-    """Bytes copied into the device before, and out of it after."""
+    """Bytes copied into the device before the execution and out of it afterwards."""
     duration_ns: _builtins.int
-    """How long that took."""
+    """How long the copying took."""
     @_builtins.property
     def copies(self) -> _containers.RepeatedCompositeFieldContainer[Global___Copy]:
-        """When it was, where the execution measures: once for the inputs, once for the outputs, where there was any."""
+        """If the execution measures, when the copies were made: at most one entry for the inputs and one for the outputs."""
 
     def __init__(
         self,
@@ -282,7 +282,7 @@ Global___Staging: _TypeAlias = Staging  # noqa: Y015
 
 @_typing.final
 class Copy(_message.Message):
-    """Copy is what was copied at one time. Instants are of CLOCK_BOOTTIME."""
+    """Copy says what was copied at one time. Instants are of CLOCK_BOOTTIME."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -291,9 +291,9 @@ class Copy(_message.Message):
     STARTED_NS_FIELD_NUMBER: _builtins.int
     ENDED_NS_FIELD_NUMBER: _builtins.int
     is_output: _builtins.bool
-    """Out of the device, of outputs; else into it, of inputs."""
+    """True if outputs were copied out of the device, false if inputs were copied into it."""
     bytes: _builtins.int
-    """How many."""
+    """How many bytes were copied."""
     started_ns: _builtins.int
     """When it began."""
     ended_ns: _builtins.int
@@ -316,14 +316,14 @@ Global___Copy: _TypeAlias = Copy  # noqa: Y015
 
 @_typing.final
 class Span(_message.Message):
-    """Span is when a device worked on an execution that measures, by CLOCK_BOOTTIME."""
+    """Span says when a device worked on an execution that measures, by CLOCK_BOOTTIME."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     STARTED_NS_FIELD_NUMBER: _builtins.int
     ENDED_NS_FIELD_NUMBER: _builtins.int
     started_ns: _builtins.int
-    """When it began, after whatever it waited for."""
+    """When it began, after everything that it waited for."""
     ended_ns: _builtins.int
     """When it had ended."""
     def __init__(

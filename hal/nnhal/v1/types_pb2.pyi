@@ -32,7 +32,7 @@ class _ErrorStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorStat
     ERROR_STATUS_NONE: _ErrorStatus.ValueType  # 0
     """The call succeeded."""
     ERROR_STATUS_DEVICE_UNAVAILABLE: _ErrorStatus.ValueType  # 1
-    """The device is gone, or cannot serve at present."""
+    """The device is gone or cannot serve at present."""
     ERROR_STATUS_GENERAL_FAILURE: _ErrorStatus.ValueType  # 2
     """A failure that no other code describes."""
     ERROR_STATUS_OUTPUT_INSUFFICIENT_SIZE: _ErrorStatus.ValueType  # 3
@@ -57,7 +57,7 @@ class ErrorStatus(_ErrorStatus, metaclass=_ErrorStatusEnumTypeWrapper):
 ERROR_STATUS_NONE: ErrorStatus.ValueType  # 0
 """The call succeeded."""
 ERROR_STATUS_DEVICE_UNAVAILABLE: ErrorStatus.ValueType  # 1
-"""The device is gone, or cannot serve at present."""
+"""The device is gone or cannot serve at present."""
 ERROR_STATUS_GENERAL_FAILURE: ErrorStatus.ValueType  # 2
 """A failure that no other code describes."""
 ERROR_STATUS_OUTPUT_INSUFFICIENT_SIZE: ErrorStatus.ValueType  # 3
@@ -173,7 +173,7 @@ class _OperandTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OperandTy
     OPERAND_TYPE_TENSOR_FLOAT32: _OperandType.ValueType  # 3
     """A tensor of 32-bit floats."""
     OPERAND_TYPE_TENSOR_INT32: _OperandType.ValueType  # 4
-    """A tensor of signed 32-bit integers, with a scale where it is a quantised bias."""
+    """A tensor of signed 32-bit integers, with a scale if it is a quantised bias."""
     OPERAND_TYPE_TENSOR_QUANT8_ASYMM: _OperandType.ValueType  # 5
     """uint8: real = (q - zero_point) * scale."""
     OPERAND_TYPE_BOOL: _OperandType.ValueType  # 6
@@ -212,7 +212,7 @@ OPERAND_TYPE_UINT32: OperandType.ValueType  # 2
 OPERAND_TYPE_TENSOR_FLOAT32: OperandType.ValueType  # 3
 """A tensor of 32-bit floats."""
 OPERAND_TYPE_TENSOR_INT32: OperandType.ValueType  # 4
-"""A tensor of signed 32-bit integers, with a scale where it is a quantised bias."""
+"""A tensor of signed 32-bit integers, with a scale if it is a quantised bias."""
 OPERAND_TYPE_TENSOR_QUANT8_ASYMM: OperandType.ValueType  # 5
 """uint8: real = (q - zero_point) * scale."""
 OPERAND_TYPE_BOOL: OperandType.ValueType  # 6
@@ -265,7 +265,7 @@ Global___ErrorDetail: _TypeAlias = ErrorDetail  # noqa: Y015
 
 @_typing.final
 class PerformanceInfo(_message.Message):
-    """PerformanceInfo holds ratios against the CPU implementation: 1.0 is as the CPU, less is better. Both are above 0."""
+    """PerformanceInfo holds ratios to the CPU implementation: 1.0 equals the CPU, less is better. Both are above 0."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -451,7 +451,7 @@ Global___ExtensionNameAndPrefix: _TypeAlias = ExtensionNameAndPrefix  # noqa: Y0
 
 @_typing.final
 class NumberOfCacheFiles(_message.Message):
-    """NumberOfCacheFiles is what a device needs for compilation caching; both zero means that it does none."""
+    """NumberOfCacheFiles says how many files a device needs for compilation caching; both are zero if it does none."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -1,4 +1,4 @@
-"""Whether models and requests are what the contract says. Every violation is INVALID_ARGUMENT with its place named."""
+"""Validation of models and requests against the contract. A violation is INVALID_ARGUMENT and names its place."""
 
 from nnhal.validation.model import validate_model
 from nnhal.validation.request import RequestShape, validate_request

@@ -10,11 +10,11 @@ from nnhal.types import Model, Operand, OperandLifeTime, OperandType, OperationT
 from nnhal.types.layout import combine, describe
 
 LEVEL = 4
-"""The feature level that brought control flow."""
+"""The feature level that introduced control flow."""
 
 
 def validate_acyclic(model: Model) -> None:
-    """Refuse subgraphs that refer to themselves, directly or not."""
+    """Refuse subgraphs that refer to themselves, directly or through others."""
     references = [
         {operand.location.offset for operand in graph.operands if operand.lifetime == OperandLifeTime.SUBGRAPH}
         for graph in model.referenced

@@ -70,15 +70,15 @@ def _subgraph(model: Model, pool_sizes: Sequence[int], graph: Subgraph, suffix: 
 def _listed(graph: Subgraph, indexes: Sequence[int], lifetime: OperandLifeTime, what: str, suffix: str) -> None:
     for index in indexes:
         if not 0 <= index < len(graph.operands):
-            invalid_argument(f"{what} list{suffix} names operand {index} of {len(graph.operands)}")
+            invalid_argument(f"{what} list{suffix} names operand {index}, expected 0 to {len(graph.operands) - 1}")
         if graph.operands[index].lifetime != lifetime:
             got = OperandLifeTime(graph.operands[index].lifetime).name
-            invalid_argument(f"operand {index}{suffix} is listed as {what} and has lifetime {got}")
+            invalid_argument(f"operand {index}{suffix} is listed as {what} but has lifetime {got}")
     if len(set(indexes)) < len(indexes):
         invalid_argument(f"{what} list{suffix} names an operand twice: {list(indexes)}")
     for index, operand in enumerate(graph.operands):
         if operand.lifetime == lifetime and index not in indexes:
-            invalid_argument(f"operand {index}{suffix} has lifetime {lifetime.name} and is not in the {what} list")
+            invalid_argument(f"operand {index}{suffix} has lifetime {lifetime.name} but is not in the {what} list")
 
 
 def _data_flow(model: Model, graph: Subgraph, suffix: str) -> None:
@@ -89,22 +89,30 @@ def _data_flow(model: Model, graph: Subgraph, suffix: str) -> None:
         _operation_type(operation, prefixes, place)
         for position, index in enumerate(operation.inputs):
             if not 0 <= index < len(graph.operands):
-                invalid_argument(f"{place}: input {position} is operand {index} of {len(graph.operands)}")
+                invalid_argument(
+                    f"{place}: input {position} is operand {index}, expected 0 to {len(graph.operands) - 1}"
+                )
             if graph.operands[index].lifetime in _WRITTEN and index not in written:
-                invalid_argument(f"{place}: input {position} is operand {index}, which nothing has written before")
+                invalid_argument(f"{place}: input {position} is operand {index}, which no earlier operation writes")
         for position, index in enumerate(operation.outputs):
             if not 0 <= index < len(graph.operands):
-                invalid_argument(f"{place}: output {position} is operand {index} of {len(graph.operands)}")
+                invalid_argument(
+                    f"{place}: output {position} is operand {index}, expected 0 to {len(graph.operands) - 1}"
+                )
             if graph.operands[index].lifetime not in _WRITTEN:
                 got = OperandLifeTime(graph.operands[index].lifetime).name
-                invalid_argument(f"{place}: output {position} is operand {index}, of lifetime {got}: not to be written")
+                invalid_argument(
+                    f"{place}: output {position} is operand {index}, whose lifetime {got} must not be written"
+                )
             if index in written:
-                invalid_argument(f"{place}: output {position} is operand {index}, which is written already")
+                invalid_argument(
+                    f"{place}: output {position} is operand {index}, which an earlier operation already writes"
+                )
             written.add(index)
     for index, operand in enumerate(graph.operands):
         if operand.lifetime in _WRITTEN and index not in written:
             got = OperandLifeTime(operand.lifetime).name
-            invalid_argument(f"operand {index}{suffix} has lifetime {got} and nothing writes it")
+            invalid_argument(f"operand {index}{suffix} has lifetime {got} but no operation writes it")
 
 
 def _operation_type(operation: Operation, prefixes: set[int], place: str) -> None:

@@ -32,7 +32,7 @@ _SCALED = frozenset(
 
 
 def validate_operand(model: Model, pool_sizes: Sequence[int], operand: Operand, place: str) -> None:
-    """Check one operand. ``pool_sizes`` are those of the model's pools, ``place`` names it in messages."""
+    """Check one operand. ``pool_sizes`` are the sizes of the model's pools. ``place`` names the operand in messages."""
     _type(model, operand, place)
     _dimensions(operand, place)
     _quantization(operand, place)
@@ -59,9 +59,11 @@ def _type(model: Model, operand: Operand, place: str) -> None:
 
 def _dimensions(operand: Operand, place: str) -> None:
     if min(operand.dimensions, default=0) < 0:
-        invalid_argument(f"{place} has dimensions {list(operand.dimensions)}, expected none below 0")
+        invalid_argument(f"{place} has dimensions {list(operand.dimensions)}, expected 0 or more for each axis")
     if operand.dimensions and (is_scalar(operand.type) or operand.type == OperandType.SUBGRAPH):
-        invalid_argument(f"{place} is a {type_name(operand.type)} with dimensions {describe(operand.dimensions)}")
+        invalid_argument(
+            f"{place} is a {type_name(operand.type)} with dimensions {describe(operand.dimensions)}, expected none"
+        )
     size = byte_size(operand.type, operand.dimensions)
     if size > MAX_OPERAND_BYTES:
         invalid_argument(f"{place} takes {size} bytes, expected at most {MAX_OPERAND_BYTES}")
@@ -93,7 +95,7 @@ def _extra_params(operand: Operand, place: str) -> None:
     params = operand.extra_params
     if operand.type == OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL:
         if not isinstance(params, ChannelQuant):
-            invalid_argument(f"{place} is per-channel quantised and has no channel quantisation")
+            invalid_argument(f"{place} has a per-channel type but no channel quantisation")
         _channel_quant(params, operand, place)
     elif isinstance(params, ChannelQuant) or (params is not None and not is_extension(operand.type)):
         invalid_argument(f"{place} ({type_name(operand.type)}) has extra parameters, expected none")
@@ -106,9 +108,12 @@ def _channel_quant(params: ChannelQuant, operand: Operand, place: str) -> None:
         )
     channels = operand.dimensions[params.channel_dim]
     if channels == 0 or channels != len(params.scales):
-        invalid_argument(f"{place} has {len(params.scales)} channel scales for {channels or 'unknown'} channels")
+        invalid_argument(
+            f"{place} has {len(params.scales)} channel scales, expected {channels or 'a known number'}: "
+            "one for each channel"
+        )
     if not all(math.isfinite(s) and s > 0 for s in params.scales):
-        invalid_argument(f"{place} has channel scales that are not all above 0 and finite")
+        invalid_argument(f"{place} has channel scales that are not all finite and above 0")
 
 
 def _location(model: Model, pool_sizes: Sequence[int], operand: Operand, place: str) -> None:
@@ -117,19 +122,21 @@ def _location(model: Model, pool_sizes: Sequence[int], operand: Operand, place: 
         invalid_argument(f"{place} has a negative number in its location {location}")
     if operand.lifetime == OperandLifeTime.SUBGRAPH:
         if (location.pool_index, location.length, location.padding) != (0, 0, 0):
-            invalid_argument(f"{place} refers to a subgraph by its offset; the rest of its location must be 0")
+            invalid_argument(f"{place} refers to a subgraph by its offset, expected 0 in the rest of its location")
         if location.offset >= len(model.referenced):
-            invalid_argument(f"{place} refers to subgraph {location.offset} of {len(model.referenced)}")
+            invalid_argument(
+                f"{place} refers to subgraph {location.offset}, but there are {len(model.referenced)} subgraphs"
+            )
     elif operand.lifetime == OperandLifeTime.CONSTANT_COPY:
         if location.pool_index:
-            invalid_argument(f"{place} is copied and has pool index {location.pool_index}, expected 0")
+            invalid_argument(f"{place} is CONSTANT_COPY with pool index {location.pool_index}, expected 0")
         _range(operand, len(model.operand_values), "the operand values", place)
     elif operand.lifetime == OperandLifeTime.CONSTANT_POOL:
         if location.pool_index >= len(pool_sizes):
-            invalid_argument(f"{place} lies in pool {location.pool_index} of {len(pool_sizes)}")
+            invalid_argument(f"{place} lies in pool {location.pool_index}, but there are {len(pool_sizes)} pools")
         _range(operand, pool_sizes[location.pool_index], f"pool {location.pool_index}", place)
     elif location != NOWHERE:
-        invalid_argument(f"{place} is no constant and has location {location}")
+        invalid_argument(f"{place} is not a constant but has location {location}")
 
 
 def _range(operand: Operand, available: int, what: str, place: str) -> None:

@@ -14,14 +14,14 @@ from nnhal.types.memory import NOWHERE
 
 @dataclass(frozen=True, slots=True)
 class RequestShape:
-    """The dimensions of model and request combined, for each input and output; outputs' may still be open."""
+    """The dimensions of model and request combined, for each input and output. Outputs may still have unknown ones."""
 
     inputs: tuple[Dimensions, ...]
     outputs: tuple[Dimensions, ...]
 
 
 def validate_request(model: Model, request: Request, allow_unspecified_output: bool = True) -> RequestShape:
-    """Check a request against the model; fenced executions allow no output of unknown size."""
+    """Check a request against the model. Fenced executions do not allow outputs of unknown size."""
     sizes = [
         _token(pool, index) if isinstance(pool, int) else validate_pool(pool, f"pool {index} of the request")
         for index, pool in enumerate(request.pools)
@@ -61,17 +61,19 @@ def _argument(
 ) -> Dimensions:
     if argument.has_no_value:
         if argument.location != NOWHERE or argument.dimensions:
-            invalid_argument(f"{place} has no value, but location {argument.location} and {argument.dimensions}")
+            invalid_argument(
+                f"{place} has no value but has location {argument.location} and dimensions {argument.dimensions}"
+            )
         return operand.dimensions
     location = argument.location
     if min(location.pool_index, location.offset, location.length, location.padding) < 0:
         invalid_argument(f"{place} has a negative number in its location {location}")
     if location.pool_index >= len(sizes):
-        invalid_argument(f"{place} lies in pool {location.pool_index} of {len(sizes)}")
+        invalid_argument(f"{place} lies in pool {location.pool_index}, but there are {len(sizes)} pools")
     dimensions = _dimensions(operand, argument, place, what, allow_unspecified_output)
     if not flat[location.pool_index]:
         if (location.offset, location.length, location.padding) != (0, 0, 0):
-            invalid_argument(f"{place} uses a pool that is used whole: offset, length and padding must be 0")
+            invalid_argument(f"{place} uses a pool as a whole, expected offset, length and padding 0")
         return dimensions
     if location.length == 0:
         invalid_argument(f"{place} has length 0")
@@ -92,9 +94,9 @@ def _dimensions(
 ) -> Dimensions:
     given = argument.dimensions
     if min(given, default=0) < 0:
-        invalid_argument(f"{place} has dimensions {list(given)}, expected none below 0")
+        invalid_argument(f"{place} has dimensions {list(given)}, expected 0 or more for each axis")
     if is_scalar(operand.type) and given:
-        invalid_argument(f"{place} is a scalar with dimensions {describe(given)}")
+        invalid_argument(f"{place} is a scalar with dimensions {describe(given)}, expected none")
     combined = combine(operand.dimensions, given)
     if combined is None:
         invalid_argument(f"{place} has dimensions {describe(given)}, the model says {describe(operand.dimensions)}")

@@ -116,4 +116,4 @@ def test_a_file_that_was_truncated_is_a_failure_both_ways(tmp_path: Path) -> Non
     found = staged_in(memory, ANYTHING)
     os.ftruncate(memory.descriptor.fileno(), 20)
     refusal(lambda: copy_in([found], Staging()), FAILURE, "truncated: 4 of 40 bytes at offset 16 are left")
-    refusal(lambda: copy_out([found], Staging()), FAILURE, "truncated: 40 bytes at offset 16 are not all there")
+    refusal(lambda: copy_out([found], Staging()), FAILURE, "truncated: not all of the 40 bytes at offset 16 are left")

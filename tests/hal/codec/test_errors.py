@@ -20,7 +20,7 @@ Ending = Callable[[grpc.ServicerContext], None]
 
 
 class Peer:
-    """A real server whose one method ends as it is told, and a client that says what it makes of that."""
+    """A real server whose one method ends as the test says, and a client that decodes the failure."""
 
     def __init__(self, directory: Path) -> None:
         self._ending: Ending = lambda _: None
@@ -33,14 +33,14 @@ class Peer:
         self.channel = grpc.insecure_channel(address)
 
     def fails_with(self, ending: Ending, method: str = "End") -> NnhalError:
-        """The error of a call that the server ends like that."""
+        """Return the error of a call that the server ends in a given way."""
         self._ending = ending
         with pytest.raises(grpc.RpcError) as failure:
             self.channel.unary_unary(f"/test.Test/{method}", bytes, bytes)(b"")
         return error_from_rpc(failure.value, "peer")
 
     def answer(self, status: ErrorStatus, message: str) -> NnhalError:
-        """The error of a call that is answered with a HalError."""
+        """Return the error of a call that is answered with a HalError."""
         return self.fails_with(lambda context: context.abort_with_status(abort_status(HalError(status, message))))
 
 
@@ -53,7 +53,7 @@ def peer(short_path: Path) -> Iterator[Peer]:
 
 
 def with_details(code: grpc.StatusCode, details: bytes) -> Ending:
-    """An ending whose status details are any bytes."""
+    """End a call with arbitrary bytes as status details."""
 
     def end(context: grpc.ServicerContext) -> None:
         context.set_trailing_metadata(((DETAILS, details),))
@@ -138,7 +138,7 @@ def test_an_answer_with_a_status_that_is_no_error_of_the_hal_is_a_general_failur
     assert (error.status, error.message) == (ErrorStatus.GENERAL_FAILURE, "from the future")
 
 
-def test_a_method_that_is_not_there_is_the_transports(peer: Peer) -> None:
+def test_an_unknown_method_is_a_transport_error(peer: Peer) -> None:
     error = peer.fails_with(lambda _: None, method="Other")
     assert isinstance(error, TransportError)
     assert "UNIMPLEMENTED" in str(error)
@@ -152,7 +152,7 @@ def test_a_defect_of_the_server_is_the_transports(peer: Peer) -> None:
 
 
 @pytest.mark.contract("RS-02")
-def test_nobody_at_the_other_end_is_a_dead_object(peer: Peer) -> None:
+def test_an_endpoint_without_a_process_is_a_dead_object(peer: Peer) -> None:
     peer.server.stop(None).wait()
     assert isinstance(peer.fails_with(lambda _: None), DeadObjectError)
 

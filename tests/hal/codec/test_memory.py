@@ -25,7 +25,9 @@ def test_locations_come_back(location: DataLocation) -> None:
 
 
 def test_memory_of_no_kind_is_refused() -> None:
-    with pytest.raises(HalError, match="memory of no kind; expected ashmem, mappable_file or hardware_buffer") as got:
+    with pytest.raises(
+        HalError, match="the memory has no kind, expected ashmem, mappable_file or hardware_buffer"
+    ) as got:
         memory_from_wire(wire.Memory(), Numbers().resolve)
     assert got.value.status == ErrorStatus.INVALID_ARGUMENT
 

@@ -66,7 +66,7 @@ ELU = Model(
 
 
 def sent(model: Model) -> Model:
-    """What arrives of a model on the other side."""
+    """Return a model after encoding and decoding."""
     numbers = Numbers()
     message = wire.Model.FromString(model_to_wire(model, numbers.issue).SerializeToString())
     return model_from_wire(message, numbers.resolve)

@@ -93,7 +93,7 @@ def test_timing_that_was_not_measured_is_the_one_value_for_that() -> None:
 
 def test_a_pool_of_no_kind_is_refused_with_its_place() -> None:
     message = wire.Request(pools=[wire.RequestMemoryPool(token=1), wire.RequestMemoryPool()])
-    with pytest.raises(HalError, match="pool 1 of the request is of no kind; expected pool or token") as refusal:
+    with pytest.raises(HalError, match="pool 1 of the request has no kind, expected pool or token") as refusal:
         request_from_wire(message, Numbers().resolve)
     assert refusal.value.status == ErrorStatus.INVALID_ARGUMENT
 

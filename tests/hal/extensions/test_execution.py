@@ -17,13 +17,13 @@ def config(hints: Hints) -> ExecutionConfig:
 
 
 @pytest.mark.parametrize("priority", list(Priority))
-def test_it_says_a_priority_and_is_valid_for_any_device(priority: Priority) -> None:
+def test_it_gives_a_priority_and_is_valid_for_any_device(priority: Priority) -> None:
     hinted = config(priority_hints(priority))
     validate_config(hinted)
     assert hinted_priority(hinted) is priority
 
 
-def test_without_it_there_is_none() -> None:
+def test_without_the_hint_the_priority_is_none() -> None:
     assert hinted_priority(ExecutionConfig()) is None
     assert hinted_priority(config(Hints((TokenValuePair(0x7_0000, b"\2\0\0\0"),), (OTHER,)))) is None
 
@@ -34,6 +34,6 @@ def test_it_goes_by_the_name_of_the_extension_and_among_others() -> None:
 
 
 @pytest.mark.parametrize("value", [b"", b"\1", b"\3\0\0\0", b"\xff\xff\xff\xff", b"\1\0\0\0\0", bytes(999)])
-def test_what_is_no_priority_is_refused(value: bytes) -> None:
+def test_an_invalid_priority_is_refused(value: bytes) -> None:
     hints = Hints((TokenValuePair(0x9_0000, value),), (ExtensionNameAndPrefix(NAME, 9),))
-    refusal(lambda: hinted_priority(config(hints)), INVALID, "expected 4 bytes with 0 to 2, the lowest first")
+    refusal(lambda: hinted_priority(config(hints)), INVALID, "expected 4 bytes with 0 to 2, little-endian")

@@ -1,4 +1,4 @@
-"""The extension nnhal.onnx: codes, sizes, and values that are no tensors of numbers."""
+"""The extension nnhal.onnx: codes, sizes, and values that are not tensors of numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nnhal.types import ExtensionNameAndPrefix, Model, OperandType, Subgraph
 
 
 def model(name: str, prefix: int) -> Model:
-    """A model that knows an extension by a prefix."""
+    """Make a model that gives an extension a prefix."""
     return Model(Subgraph((), (), (), ()), extension_name_to_prefix=(ExtensionNameAndPrefix(name, prefix),))
 
 

@@ -1,4 +1,4 @@
-"""Values that are no tensors of numbers, as bytes."""
+"""Values that are not tensors of numbers, as bytes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def test_strings_come_back_as_the_bytes_that_they_were() -> None:
     assert found.tolist() == given.tolist()
 
 
-def test_another_value_is_no_tensor_of_strings() -> None:
+def test_another_value_is_refused_as_a_tensor_of_strings() -> None:
     for value in ([np.array(["a"], object)], np.zeros(3, np.float32), None):
-        with pytest.raises(ValueError, match="no tensor of strings"):
+        with pytest.raises(ValueError, match="not a tensor of strings"):
             strings_from_bytes(value_to_bytes(value))
     with pytest.raises(DecodeError):
         strings_from_bytes(b"\xff\xff")

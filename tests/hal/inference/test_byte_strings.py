@@ -40,11 +40,11 @@ def test_text_is_written_as_utf_8() -> None:
         (b"\4\0\0\0abcd", 2, "got 1 elements of BYTES in 8 bytes, expected 2"),
         (b"\1\0\0\0a", 0, "got 5 bytes, expected 0 for 0 elements"),
         (b"\1\0\0\0ab", 1, "got 6 bytes, expected 5 for 1 elements"),
-        (b"\x09\0\0\0ab", 1, "element 0 of BYTES has 9 bytes and 2 are left"),
-        (b"\0\0\0\0\xff\xff\xff\xff", 2, "element 1 of BYTES has 4294967295 bytes and 0 are left"),
+        (b"\x09\0\0\0ab", 1, "element 0 of BYTES has 9 bytes, but only 2 are left"),
+        (b"\0\0\0\0\xff\xff\xff\xff", 2, "element 1 of BYTES has 4294967295 bytes, but only 0 are left"),
     ],
 )
-def test_what_is_no_such_list_is_refused(raw: bytes, count: int, message: str) -> None:
+def test_bytes_that_do_not_hold_the_elements_are_refused(raw: bytes, count: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         decode_byte_strings(raw, count)
 

@@ -43,7 +43,7 @@ def test_bf16_is_the_upper_half_of_a_float() -> None:
     assert bytes(raw_from_array(np.array([1, -2], ml_dtypes.bfloat16))) == b"\x80\x3f\x00\xc0"
 
 
-def test_nothing_is_copied_where_the_bytes_lie_as_wanted() -> None:
+def test_bytes_with_the_right_layout_are_not_copied() -> None:
     array = np.arange(4, dtype=np.float32)
     assert np.shares_memory(np.frombuffer(raw_from_array(array), np.uint8), array)
     raw = bytearray(b"\0\0\0\0")
@@ -74,14 +74,16 @@ def test_strings_have_a_shape() -> None:
     ("name", "shape", "raw", "message"),
     [
         ("FP32", (2,), b"1234", r"got 4 bytes, expected 8 for FP32 of shape \[2\]"),
-        ("FP32", (-1,), b"", r"shape \[-1\] has an axis below 0"),
+        ("FP32", (-1,), b"", r"shape \[-1\] has a negative axis"),
         ("BOOL", (2,), b"\1\2", "an element of BOOL that is neither 0 nor 1"),
-        ("BYTES", (1,), b"\2\0\0\0a", "element 0 of BYTES has 2 bytes and 1 are left"),
+        ("BYTES", (1,), b"\2\0\0\0a", "element 0 of BYTES has 2 bytes, but only 1 are left"),
         ("INT8", (1,) * 65, b"1", "a shape of 65 axes"),
         ("INT8", (0, 2**63 - 1, 2**63 - 1), b"", "a shape of 3 axes"),
     ],
 )
-def test_what_is_no_such_tensor_is_refused(name: str, shape: tuple[int, ...], raw: bytes, message: str) -> None:
+def test_bytes_that_do_not_match_datatype_and_shape_are_refused(
+    name: str, shape: tuple[int, ...], raw: bytes, message: str
+) -> None:
     with pytest.raises(TensorError, match=message):
         array_from_raw(datatype(name), shape, raw)
 
@@ -93,5 +95,5 @@ def test_a_count_of_elements_does_not_overflow() -> None:
 def test_other_types_are_named() -> None:
     with pytest.raises(TensorError, match="datatype 'FP8' is unknown; expected one of BOOL, "):
         datatype("FP8")
-    with pytest.raises(TensorError, match="numpy's type complex64 is no datatype"):
+    with pytest.raises(TensorError, match="numpy type complex64 is not a datatype"):
         datatype_of(np.zeros(1, np.complex64))

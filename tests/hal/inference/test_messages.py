@@ -1,4 +1,4 @@
-"""The messages are those that clients of the protocol know, and live beside those of a client library."""
+"""The messages are those that clients of the protocol know, and coexist with those of a client library."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_client_library_in_the_same_process_has_the_same_messages() -> None:
 
 
 def _described(serialized: bytes) -> FileDescriptorProto:
-    """All that makes the wire format; not what files are called, nor the order of messages, nor empty options."""
+    """Return what determines the wire format, without file names, the order of messages and empty options."""
     file = FileDescriptorProto.FromString(serialized)
     file.name = ""
     del file.dependency[:]

@@ -39,7 +39,7 @@ def pair() -> Iterator[Pair]:
 
 @pytest.fixture
 def raw() -> Iterator[tuple[Channel, socket.socket]]:
-    """A channel, and the bare socket of a peer that keeps to no rule."""
+    """Make a channel and the bare socket of a peer that obeys no rule."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     channel = Channel(ours)
     yield channel, theirs
@@ -72,7 +72,7 @@ def test_both_ends_count_the_bytes_that_went_over(pair: Pair) -> None:
 @pytest.mark.parametrize("size", [0, MAX_MESSAGE_BYTES + 1])
 def test_a_message_that_is_empty_or_too_long_is_not_sent(pair: Pair, size: int) -> None:
     ours, theirs = pair
-    with pytest.raises(ProtocolError, match=f"a message of {size} bytes, expected 1 to {MAX_MESSAGE_BYTES}"):
+    with pytest.raises(ProtocolError, match=f"the message has {size} bytes, expected 1 to {MAX_MESSAGE_BYTES}"):
         ours.send(b"x" * size)
     ours.send(b"next")
     assert theirs.receive() == b"next"
@@ -82,7 +82,7 @@ def test_a_message_that_is_empty_or_too_long_is_not_sent(pair: Pair, size: int) 
 def test_a_message_that_is_too_long_is_not_taken(raw: tuple[Channel, socket.socket]) -> None:
     channel, peer = raw
     peer.send(b"x" * (MAX_MESSAGE_BYTES + 1))
-    with pytest.raises(ProtocolError, match="a message of more than 65536 bytes"):
+    with pytest.raises(ProtocolError, match="the message has more than 65536 bytes"):
         channel.receive()
     assert channel.bytes_received == 0
 
@@ -99,7 +99,7 @@ def test_descriptors_arrive_as_the_same_files(pair: Pair) -> None:
 
 def test_more_descriptors_than_a_message_may_carry_are_not_sent(pair: Pair) -> None:
     ours, _ = pair
-    with pytest.raises(ProtocolError, match="17 descriptors with one message, at most 16 are allowed"):
+    with pytest.raises(ProtocolError, match="the message has 17 descriptors, expected at most 16"):
         ours.send(b"take", memfds(17))
 
 
@@ -113,7 +113,7 @@ def test_more_descriptors_than_a_message_may_carry_are_refused_and_closed(raw: t
     assert open_descriptors() == before
 
 
-def test_descriptors_that_nobody_expects_are_closed(pair: Pair) -> None:
+def test_unexpected_descriptors_are_closed(pair: Pair) -> None:
     ours, theirs = pair
     sent = memfds(3)
     before = open_descriptors()

@@ -16,7 +16,7 @@ def test_new_memory_is_zeroed_and_of_the_size_asked_for() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 4999, 5001])
-def test_nobody_can_change_its_size(size: int) -> None:
+def test_its_size_cannot_be_changed(size: int) -> None:
     memory = create_ashmem(5000)
     with pytest.raises(PermissionError):
         os.ftruncate(memory.descriptor.fileno(), size)
@@ -24,7 +24,7 @@ def test_nobody_can_change_its_size(size: int) -> None:
 
 @pytest.mark.parametrize("size", [0, -1])
 def test_memory_of_no_size_is_refused(size: int) -> None:
-    with pytest.raises(ValueError, match=f"a pool of {size} bytes, expected more than 0"):
+    with pytest.raises(ValueError, match=f"the pool has {size} bytes, expected more than 0"):
         create_ashmem(size)
 
 

@@ -64,20 +64,20 @@ def test_all_64_bits_of_usage_survive_the_handle(bits: int) -> None:
     [
         (MAGIC, 0, "magic 0x0"),
         (VERSION, 2, "version 2"),
-        (RESERVED, 1, "not of nnhal's allocator"),
-        (FORMAT, 0x7F, "format 0x7f"),
-        (FORMAT, -1, "format -0x1"),
+        (RESERVED, 1, "version 1 and 1 reserved bytes, expected 0x4e4e4842, 1 and 0"),
+        (FORMAT, 0x7F, "format is 0x7f"),
+        (FORMAT, -1, "format is -0x1"),
         (WIDTH, 0, "0 x 1 pixels"),
         (WIDTH, -5, "-5 x 1 pixels"),
         (HEIGHT, -1, "64 x -1 pixels"),
         (LAYERS, 0, "0 layers"),
         (STRIDE, 63, "stride 63"),
-        (STRIDE, 128, "a BLOB of height 1, 1 layers and stride 128 for width 64"),
-        (HEIGHT, 2, "a BLOB of height 2"),
-        (LAYERS, 2, "a BLOB of height 1, 2 layers"),
+        (STRIDE, 128, "its BLOB has height 1, 1 layers and stride 128, expected 1, 1 and its width 64"),
+        (HEIGHT, 2, "its BLOB has height 2"),
+        (LAYERS, 2, "its BLOB has height 1, 2 layers"),
     ],
 )
-def test_a_handle_that_says_something_wrong_is_refused(position: int, value: int, message: str) -> None:
+def test_an_invalid_handle_is_refused(position: int, value: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         describe_buffer(with_int(create_blob(64), position, value))
 
@@ -104,8 +104,8 @@ def test_memory_that_its_owner_could_truncate_is_refused() -> None:
         describe_buffer(backed_by(create_blob(64), unsealed))
 
 
-def test_a_description_of_more_than_there_is_is_refused() -> None:
-    with pytest.raises(ValueError, match="its memory has 63 bytes, its description takes 64"):
+def test_a_description_that_exceeds_the_memory_is_refused() -> None:
+    with pytest.raises(ValueError, match="its memory has 63 bytes, expected at least 64"):
         describe_buffer(backed_by(create_blob(64), create_ashmem(63).descriptor))
 
 
@@ -114,5 +114,5 @@ def test_dimensions_whose_product_would_overflow_64_bits_are_refused() -> None:
     buffer = create_hardware_buffer(BufferDescription(1, 1, 1, Format.R8G8B8A8_UNORM, Usage(0), 1))
     for position in (WIDTH, HEIGHT, LAYERS, STRIDE):
         buffer = with_int(buffer, position, largest)
-    with pytest.raises(ValueError, match=f"its description takes {largest**3 * 4}"):
+    with pytest.raises(ValueError, match=f"expected at least {largest**3 * 4}"):
         describe_buffer(buffer)

@@ -18,8 +18,8 @@ SIZE = 3 * mmap.ALLOCATIONGRANULARITY
 
 @pytest.fixture
 def name() -> Iterator[str]:
-    """A name that shows in /proc/self/maps; whatever a test maps is unmapped at its end."""
-    gc.collect()  # what other tests have left in circles
+    """A name that shows in /proc/self/maps. Everything that a test maps is unmapped at its end."""
+    gc.collect()  # what other tests have left in reference cycles
     before = mapped_regions()
     name = f"test-{uuid4().hex}"
     yield name
@@ -33,7 +33,7 @@ def is_mapped(name: str) -> bool:
 
 
 def lone_view(name: str) -> Bytes:
-    """A view of 100 bytes, of whose memory nothing else is left."""
+    """Make a view of 100 bytes that holds the only reference to its memory."""
     memory = create_ashmem(SIZE, name)
     view = Region(memory.descriptor, SIZE).bytes()[100:200]
     memory.descriptor.close()

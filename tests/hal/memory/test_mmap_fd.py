@@ -25,7 +25,7 @@ def test_a_new_file_replaces_an_old_one_and_is_its_owners_only(tmp_path: Path) -
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o600
 
 
-def test_memory_that_is_not_to_be_written_says_so() -> None:
+def test_memory_that_is_not_writable_has_read_protection() -> None:
     assert map_file(create_ashmem(10).descriptor, 4, 3, writable=False).prot == mmap.PROT_READ
 
 

@@ -41,7 +41,7 @@ def unsealed(size: int) -> Descriptor:
 
 
 def file_of(content: bytes, flags: int = os.O_RDWR) -> Descriptor:
-    """A file in memory that may shrink, opened with ``flags``."""
+    """Make a file in memory that may shrink, opened with ``flags``."""
     descriptor = unsealed(0)
     os.pwrite(descriptor.fileno(), content, 0)
     return Descriptor(os.open(f"/proc/self/fd/{descriptor.fileno()}", flags))
@@ -53,7 +53,7 @@ def bytes_of(text: bytes) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
 
 @pytest.mark.parametrize("memory", [create_ashmem(100), create_blob(100), map_file(unsealed(103), 100, 3)])
 @pytest.mark.contract("MV-02")
-def test_a_pool_that_is_what_it_says_has_its_size(memory: Memory) -> None:
+def test_a_valid_pool_has_its_size(memory: Memory) -> None:
     assert validate_pool(memory, "pool 0") == 100
     assert is_blob_or_flat(memory)
 
@@ -69,28 +69,31 @@ def test_an_image_has_no_size_that_a_location_could_lie_in() -> None:
     [
         (lambda: Ashmem(create_ashmem(64).descriptor, 0), "pool 7 is ashmem of 0 bytes"),
         (lambda: Ashmem(create_ashmem(64).descriptor, -1), "pool 7 is ashmem of -1 bytes"),
-        (lambda: Ashmem(create_ashmem(64).descriptor, 65), "pool 7 takes 65 bytes, the file behind it has 64"),
+        (lambda: Ashmem(create_ashmem(64).descriptor, 65), "pool 7 needs 65 bytes, but the file behind it has 64"),
         (lambda: Ashmem(unsealed(64), 64), "pool 7 is ashmem that is not a memfd sealed against shrinking"),
         (lambda: Ashmem(Descriptor(os.pipe()[0]), 64), "pool 7 is ashmem that is not a memfd"),
         (lambda: MappableFile(unsealed(64), 0, READ), "pool 7 is 0 bytes of a file"),
         (lambda: MappableFile(unsealed(64), -1, READ), "pool 7 is -1 bytes of a file"),
         (lambda: MappableFile(unsealed(64), 8, READ, -1), "from byte -1"),
-        (lambda: MappableFile(unsealed(64), 8, READ, 57), "pool 7 takes 65 bytes, the file behind it has 64"),
-        (lambda: MappableFile(unsealed(64), 8, READ, 2**63 - 1), "pool 7 takes"),
+        (lambda: MappableFile(unsealed(64), 8, READ, 57), "pool 7 needs 65 bytes, but the file behind it has 64"),
+        (lambda: MappableFile(unsealed(64), 8, READ, 2**63 - 1), "pool 7 needs"),
         (lambda: MappableFile(unsealed(64), 8, 0), "pool 7 is a file with protection 0"),
         (lambda: MappableFile(unsealed(64), 8, READ | 4), "pool 7 is a file with protection 5"),
         (lambda: MappableFile(unsealed(64), 8, -1), "pool 7 is a file with protection -1"),
-        (lambda: MappableFile(Descriptor(os.open("/dev/zero", os.O_RDWR)), 8, READ), "pool 7 is no regular file"),
-        (lambda: MappableFile(Descriptor(os.open("/", os.O_RDONLY)), 8, READ), "pool 7 is no regular file"),
-        (lambda: HardwareBuffer(NativeHandle((), ())), "pool 7 is a hardware buffer with a handle of 0 descriptors"),
+        (lambda: MappableFile(Descriptor(os.open("/dev/zero", os.O_RDWR)), 8, READ), "pool 7 is not a regular file"),
+        (lambda: MappableFile(Descriptor(os.open("/", os.O_RDONLY)), 8, READ), "pool 7 is not a regular file"),
+        (
+            lambda: HardwareBuffer(NativeHandle((), ())),
+            "pool 7 is an invalid hardware buffer: its handle has 0 descriptors",
+        ),
         (
             lambda: HardwareBuffer(NativeHandle((unsealed(64),), create_blob(64).handle.ints)),
-            "pool 7 is a hardware buffer with its memory is not sealed",
+            "pool 7 is an invalid hardware buffer: its memory is not sealed",
         ),
     ],
 )
 @pytest.mark.contract("MV-02")
-def test_a_pool_that_is_not_what_it_says_is_refused_with_its_place(make: Callable[[], Memory], message: str) -> None:
+def test_an_invalid_pool_is_refused_with_its_place(make: Callable[[], Memory], message: str) -> None:
     with pytest.raises(HalError, match=message) as refusal:
         validate_pool(make(), "pool 7")
     assert refusal.value.status == ErrorStatus.INVALID_ARGUMENT
@@ -139,7 +142,7 @@ def test_a_truncated_file_is_an_error_and_no_signal(tmp_path: Path, left: int) -
     with pytest.raises(HalError, match=f"truncated: {left} of 10 bytes at offset 0 are left") as refusal:
         pool.read(0, 10)
     assert refusal.value.status == ErrorStatus.GENERAL_FAILURE
-    with pytest.raises(HalError, match="truncated: 10 bytes at offset 0 are not all there") as refusal:
+    with pytest.raises(HalError, match="truncated: not all of the 10 bytes at offset 0 are left") as refusal:
         pool.write(0, bytes_of(b"x" * 10))
     assert refusal.value.status == ErrorStatus.GENERAL_FAILURE
     assert (tmp_path / "pool").stat().st_size == left
@@ -162,8 +165,11 @@ def test_what_cannot_be_mapped_is_a_failure_of_the_pool() -> None:
     descriptor = create_ashmem(64).descriptor
     readable_only = Descriptor(os.open(f"/proc/self/fd/{descriptor.fileno()}", os.O_RDONLY))
     cases: list[tuple[Memory, str]] = [
-        (image(), "a hardware buffer of format R8G8B8A8_UNORM cannot be mapped, only BLOB"),
-        (map_file(create_ashmem(64).descriptor, 64, writable=False), "with protection PROT_READ is to be written"),
+        (image(), "a hardware buffer of format R8G8B8A8_UNORM cannot be mapped, expected format BLOB"),
+        (
+            map_file(create_ashmem(64).descriptor, 64, writable=False),
+            "with protection PROT_READ cannot be opened for writing",
+        ),
         (Ashmem(readable_only, 64), "a pool cannot be mapped: .*Permission denied"),
     ]
     for memory, message in cases:

@@ -42,6 +42,6 @@ def test_quantised_boxes_count_eighths() -> None:
 
 
 @pytest.mark.parametrize("rois", [(4, 4), (5, 3)])
-def test_operands_agree_on_how_many_regions_there_are(rois: Dimensions) -> None:
-    with pytest.raises(HalError, match="expected one number"):
+def test_operands_agree_on_the_number_of_regions(rois: Dimensions) -> None:
+    with pytest.raises(HalError, match="expected equal numbers"):
         dimensions_of(CODE, inputs(F32, F32, rois), output(F32))

@@ -31,7 +31,7 @@ def test_rows_and_columns_after_transposing(
     ("first", "second"), [((2, 3), (4, 3)), ((1, 2, 3), (5, 3, 4)), ((2, 3), (1, 3, 4)), ((1, 1, 2, 3), (1, 3, 4))]
 )
 def test_matrices_that_do_not_fit_are_refused(first: Dimensions, second: Dimensions) -> None:
-    with pytest.raises(HalError, match="do not multiply"):
+    with pytest.raises(HalError, match="cannot be multiplied"):
         dimensions_of(MATMUL, [open_tensor(F32, first), open_tensor(F32, second), *[boolean(False)] * 2], output(F32))
 
 

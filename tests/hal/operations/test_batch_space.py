@@ -36,7 +36,7 @@ def test_padding_with_a_zero_point_needs_level_3() -> None:
 
 def test_blocks_and_paddings_that_do_not_fit_are_refused() -> None:
     images = open_tensor(F32, (4, 3, 3, 5))
-    for block, message in (([2, 3], "a batch of 4"), ([2, 0], "block sizes"), ([2], "block sizes")):
+    for block, message in (([2, 3], "the batch is 4"), ([2, 0], "block sizes"), ([2], "block sizes")):
         with pytest.raises(HalError, match=message):
             dimensions_of(TO_SPACE, [images, tensor(I32, block)], output(F32))
     for paddings, message in (([[0, 0], [0, 0]], "padded images of 3 x 3"), ([[1, 0], [0, -3]], "two pairs")):

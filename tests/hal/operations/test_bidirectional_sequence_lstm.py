@@ -104,7 +104,7 @@ def test_states_as_outputs_and_parallel_linking_came_with_level_4(
 
 
 def test_weights_for_a_missing_auxiliary_input_are_refused() -> None:
-    with pytest.raises(HalError, match="weights for the auxiliary input, which is left out"):
+    with pytest.raises(HalError, match="weights for the auxiliary input without that input"):
         dimensions_of(OPERATION, inputs_of(Form(aux=AUX)), *outputs(2))
 
 
@@ -115,5 +115,5 @@ def test_both_cells_are_linked_alike() -> None:
 
 
 def test_a_parallel_linked_backward_cell_must_fit_the_auxiliary_input() -> None:
-    with pytest.raises(HalError, match=f"input size is {INPUT}, expected {AUX}"):
+    with pytest.raises(HalError, match=f"input size {INPUT}, expected {AUX}"):
         dimensions_of(OPERATION, inputs_of(Form(), aux_input=True), *outputs(2))

@@ -56,7 +56,11 @@ def test_parameters_of_float16_scores_are_float16() -> None:
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
-    [({"kernel": 3}, "kernel 3"), ({"kernel": 2, "sigma": 0.0}, "sigma is 0"), ({"classes": 4}, "expected one number")],
+    [
+        ({"kernel": 3}, "kernel 3"),
+        ({"kernel": 2, "sigma": 0.0}, "sigma is 0"),
+        ({"classes": 4}, "expected equal numbers"),
+    ],
 )
 def test_parameters_that_mean_nothing_are_refused(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(HalError, match=message):

@@ -30,7 +30,7 @@ OUT = output(F32, (1, 8, 8, 5))
 
 
 def parameters(count: int) -> list[Given]:
-    """As many as the operation has inputs behind its tensors."""
+    """Return ``count`` inputs that follow the tensors."""
     if count in (4, 5, 7):
         return [*integers(SAME, 1, 1, 0), boolean(False), *integers(2, 2)][:count]
     return [*integers(1, 1, 1, 1, 1, 1, 0), boolean(False), *integers(2, 2)][:count]

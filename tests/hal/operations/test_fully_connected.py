@@ -29,7 +29,7 @@ def test_an_unknown_axis_leaves_the_batch_open(unknown: tuple[tuple[int, ...], .
 @pytest.mark.parametrize(
     ("dimensions", "complaint"),
     [
-        (((2, 3), (5, 4), (5,)), "rows of 4"),
+        (((2, 3), (5, 4), (5,)), "a multiple of 4 elements"),
         (((2, 4), (5, 4), (4,)), "bias has 4 elements, expected 5"),
         (((4,), (5, 4), (5,)), "rank 1, expected 2 to 4"),
     ],

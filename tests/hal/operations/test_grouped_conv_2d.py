@@ -27,7 +27,11 @@ def test_the_layout_must_be_given() -> None:
 
 @pytest.mark.parametrize(
     ("channels", "groups", "complaint"),
-    [(5, 2, "expected 2 groups of 2"), (8, 4, "do not come in 4 groups"), (4, 0, "number of groups 0")],
+    [
+        (5, 2, "expected 2 groups of 2"),
+        (8, 4, "expected a multiple of 4, the number of groups"),
+        (4, 0, "number of groups 0"),
+    ],
 )
 def test_groups_that_do_not_divide_are_refused(channels: int, groups: int, complaint: str) -> None:
     with pytest.raises(HalError, match=complaint):

@@ -26,7 +26,7 @@ def test_signatures_have_at_most_32_bits() -> None:
     assert dimensions_of(LSH, given(3, rows=4, bits=30), output(I32)) == ((4,),)
     with pytest.raises(HalError, match="5 rows of 30 bits"):
         dimensions_of(LSH, given(3, rows=5, bits=30), output(I32))
-    with pytest.raises(HalError, match="projection 0"):
+    with pytest.raises(HalError, match="projection is 0"):
         dimensions_of(LSH, given(0), output(I32))
 
 

@@ -64,7 +64,7 @@ def test_an_unknown_batch_stays_unknown() -> None:
         (EVERYTHING, Input.CELL_TO_INPUT_WEIGHTS, "peephole weights: some are left out"),
         (EVERYTHING, Input.CELL_TO_OUTPUT_WEIGHTS, "peephole weights: some are left out"),
         (EVERYTHING, Input.CELL_LAYER_NORM_WEIGHTS, "layer normalisation weights: some are left out"),
-        (EVERYTHING, Input.PROJECTION_WEIGHTS, "projection bias and no projection weights"),
+        (EVERYTHING, Input.PROJECTION_WEIGHTS, "projection bias without projection weights"),
     ],
 )
 def test_groups_of_optional_operands_come_whole(form: Form, missing: Input, message: str) -> None:
@@ -79,7 +79,7 @@ def test_a_coupled_input_gate_has_no_operands() -> None:
     form = Form(coupled=True, peephole=True)
     inputs = inputs_of(form)
     inputs[Input.CELL_TO_INPUT_WEIGHTS] = inputs[Input.CELL_TO_FORGET_WEIGHTS]
-    with pytest.raises(HalError, match="input gate has some, but is coupled"):
+    with pytest.raises(HalError, match="the gate is coupled to the forget gate"):
         dimensions_of(LSTM, inputs, *outputs_of())
 
 
@@ -125,5 +125,5 @@ def test_negative_clips_are_refused(index: Input) -> None:
 def test_without_projection_the_output_has_as_many_elements_as_units() -> None:
     inputs = inputs_of(Form(projection=2))
     inputs[Input.PROJECTION_WEIGHTS] = absent(F32)
-    with pytest.raises(HalError, match="a cell without projection says that the output size is 4, expected 2"):
+    with pytest.raises(HalError, match="a cell without projection makes the output size 4, expected 2"):
         dimensions_of(LSTM, inputs, *outputs_of())

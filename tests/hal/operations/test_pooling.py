@@ -58,8 +58,8 @@ def test_only_the_batch_may_be_empty_in_an_execution() -> None:
     ("parameters", "complaint"),
     [
         ((VALID, 1, 1, 9, 9, 0), "does not fit"),
-        ((0, 0, 2, 0, 1, 1, 2, 2, 0), "nothing but padding"),
-        ((0, 2, 0, 0, 1, 1, 2, 2, 0), "nothing but padding"),
+        ((0, 0, 2, 0, 1, 1, 2, 2, 0), "holds only padding"),
+        ((0, 2, 0, 0, 1, 1, 2, 2, 0), "holds only padding"),
     ],
 )
 def test_windows_without_an_element_are_refused(parameters: tuple[int, ...], complaint: str) -> None:

@@ -37,7 +37,7 @@ def test_cell_state_and_output() -> None:
         (Input.CELL_STATE, open_tensor(Q16S, (BATCH, UNITS), 2**-12), "cell state has"),
         (Input.RECURRENT_TO_CELL_WEIGHTS, open_tensor(Q8A, (UNITS, UNITS), 0.005, 100), "input 7 has"),
         (Input.CELL_BIAS, open_tensor(I32, (UNITS,), 1e-5), "bias 11 has scale"),
-        (Input.CELL_BIAS, open_tensor(I32, (UNITS + 1,), 3.18766e-05), "input 11 says that the output size is 5"),
+        (Input.CELL_BIAS, open_tensor(I32, (UNITS + 1,), 3.18766e-05), "input 11 makes the output size 5"),
     ],
 )
 def test_other_quantisations_and_sizes_are_refused(index: Input, wrong: Given, message: str) -> None:

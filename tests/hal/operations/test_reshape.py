@@ -18,7 +18,7 @@ def reshaped(given: Dimensions, shape: Dimensions) -> Dimensions:
     return dimensions_of(RESHAPE, inputs, output(F32))[0]
 
 
-def test_one_dimension_may_take_what_is_left() -> None:
+def test_one_dimension_may_be_computed() -> None:
     assert reshaped((2, 6), (3, -1)) == (3, 4)
     assert reshaped((2, 6), (12,)) == (12,)
 

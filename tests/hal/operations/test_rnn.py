@@ -26,7 +26,7 @@ def test_state_and_output(code: OperandType, level: int) -> None:
 def test_recurrent_weights_are_square() -> None:
     inputs = [open_tensor(F32, (BATCH, INPUT)), *cell(), *integers(1)]
     inputs[Input.RECURRENT_WEIGHTS] = open_tensor(F32, (UNITS, UNITS + 1))
-    with pytest.raises(HalError, match="output size is 5, expected 4"):
+    with pytest.raises(HalError, match="the output size 5, expected 4"):
         dimensions_of(RNN, inputs, output(F32), output(F32))
 
 

@@ -28,7 +28,7 @@ def test_sizes_are_learnt_piece_by_piece() -> None:
 def test_what_contradicts_is_refused() -> None:
     sizes = sizes_of((2, 3), (4, 2))
     sizes.learn(0, "batch", "units")
-    with pytest.raises(HalError, match="input 1 says that the units is 4, expected 3"):
+    with pytest.raises(HalError, match="input 1 makes the units 4, expected 3"):
         sizes.learn(1, "units", "batch")
 
 
@@ -40,5 +40,5 @@ def test_another_rank_is_refused() -> None:
 def test_in_an_execution_zero_is_a_size() -> None:
     sizes = Sizes(context(RNN, [tensor(F32, [[]]), tensor(F32, [[1.0]])], [], executing=True))
     sizes.learn(0, "batch", "input size")
-    with pytest.raises(HalError, match="input size is 1, expected 0"):
+    with pytest.raises(HalError, match="the input size 1, expected 0"):
         sizes.learn(1, "batch", "input size")

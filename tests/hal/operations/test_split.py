@@ -16,7 +16,7 @@ def test_every_output_is_an_equal_part() -> None:
     assert dimensions_of(SPLIT, inputs, *[output(F32)] * 3) == ((0, 2),) * 3
 
 
-def test_how_many_outputs_there_are_is_compared_only_when_prepared() -> None:
+def test_the_number_of_outputs_is_compared_only_when_prepared() -> None:
     inputs = [open_tensor(F32, (2, 6)), *integers(1, 3)]
     assert level_of(SPLIT, inputs, *[output(F32, (2, 2))] * 2) == 3
     with pytest.raises(HalError, match="3 splits and 2 outputs"):
@@ -24,7 +24,7 @@ def test_how_many_outputs_there_are_is_compared_only_when_prepared() -> None:
 
 
 def test_parts_that_are_not_equal_are_refused() -> None:
-    with pytest.raises(HalError, match="axis 0 has 5 elements, which 2 does not divide"):
+    with pytest.raises(HalError, match="axis 0 has 5 elements, expected a multiple of 2"):
         dimensions_of(SPLIT, [open_tensor(F32, (5,)), *integers(0, 2)], *[output(F32)] * 2)
 
 

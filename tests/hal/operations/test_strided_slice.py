@@ -10,7 +10,7 @@ from tests.support.operations import Given, dimensions_of, integers, open_tensor
 
 
 def given(*axes: tuple[int, int, int], masks: tuple[int, int, int] = (0, 0, 0)) -> list[Given]:
-    """A tensor of five elements along each axis; begin, end and stride of each."""
+    """Slice a tensor of five elements along each axis by begin, end and stride of each axis."""
     return [open_tensor(F32, (5,) * len(axes)), *(tensor(I32, v) for v in zip(*axes, strict=True)), *integers(*masks)]
 
 

@@ -33,10 +33,10 @@ def test_state_and_output(bias: Dimensions) -> None:
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        (inputs_of(4), "6 filters of rank 4"),
+        (inputs_of(4), "got 6 filters, expected a multiple of 4"),
         (inputs_of(0), "rank 0, expected 1 or more"),
-        (inputs_of(2, (6,)), "units is 6, expected 3"),
-        (inputs_of(2, (), (BATCH, (MEMORY - 1) * FILTERS)), "state size is 30, expected 24"),
+        (inputs_of(2, (6,)), "the units 6, expected 3"),
+        (inputs_of(2, (), (BATCH, (MEMORY - 1) * FILTERS)), "the state size 30, expected 24"),
     ],
 )
 def test_what_does_not_fit_is_refused(inputs: list[Given], message: str) -> None:

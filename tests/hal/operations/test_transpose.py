@@ -17,7 +17,7 @@ def test_the_permutation_may_be_left_out() -> None:
 
 
 @pytest.mark.parametrize("order", [[0, 1], [0, 1, 1], [1, 2, 3], [-1, 0, 1]])
-def test_what_is_no_permutation_is_refused(order: list[int]) -> None:
+def test_an_order_that_is_not_a_permutation_is_refused(order: list[int]) -> None:
     with pytest.raises(HalError, match="permutation"):
         dimensions_of(TRANSPOSE, [open_tensor(F32, (2, 3, 4)), tensor(I32, order)], output(F32))
 

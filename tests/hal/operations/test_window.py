@@ -45,7 +45,7 @@ def test_paddings_of_an_unknown_length_are_left_open() -> None:
     assert axis == Axis(3, 1, 0, 0)
 
 
-def test_a_layout_that_is_not_known_yet_is_said_to_be() -> None:
+def test_an_unknown_layout_raises_unknown_yet() -> None:
     with pytest.raises(UnknownYet):
         window(
             [open_tensor(F32, (1, 2, 2, 1)), *integers(SAME, 1, 1, 1, 1, 0), Given(boolean(False).operand)],

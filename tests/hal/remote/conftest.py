@@ -1,4 +1,4 @@
-"""Fixtures of a client and a device whose answers a test has written."""
+"""Fixtures of a client and a device whose answers come from the test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.scripted import OnBurst, Script, ScriptedDevice, Serve
 
 @pytest.fixture
 def scripted(short_path: Path) -> Iterator[Serve]:
-    """Serves a script, and opens a session with it; both end with the test."""
+    """Serve a script and open a session with it. Both end with the test."""
     with ExitStack() as stack:
 
         def serve(script: Script | None = None, on_burst: OnBurst | None = None) -> tuple[RemoteDevice, ScriptedDevice]:

@@ -1,4 +1,4 @@
-"""What a client makes of answers that break the rules."""
+"""Answers that break the rules are refused by the client."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NO_TIMING = request_pb2.Timing(time_on_device_ns=-1, time_in_driver_ns=-1)
 def result(
     fits: bool, *shapes: tuple[Sequence[int], bool], timing: tuple[int, int] = (-1, -1)
 ) -> request_pb2.ExecutionResult:
-    """A result, with (dimensions, whether it fits) of each output."""
+    """Make a result with (dimensions, whether it fits) of each output."""
     return request_pb2.ExecutionResult(
         output_sufficient_size=fits,
         output_shapes=[request_pb2.OutputShape(dimensions=d, is_sufficient=s) for d, s in shapes],
@@ -33,7 +33,7 @@ def result(
 
 
 def answering(answer: request_pb2.ExecutionResult) -> tuple[Script, Callable[[Any], burst_pb2.BurstAnswer]]:
-    """A device all of whose executions end with a result."""
+    """Describe a device whose executions all end with a result."""
     script = {
         "PreparedModel.ExecuteSynchronouslyWithConfig": (
             prepared_pb2.PreparedModelServiceExecuteSynchronouslyWithConfigResponse(result=answer)
@@ -44,7 +44,7 @@ def answering(answer: request_pb2.ExecutionResult) -> tuple[Script, Callable[[An
 
 
 def executions(device: RemoteDevice, request: Request, **model: Any) -> list[Callable[[], object]]:
-    """Every way to have a request executed and to see the result."""
+    """Execute a request in every way and return the results."""
     prepared = device.prepare_model(**model)
     execution, burst = prepared.create_reusable_execution(request), prepared.configure_execution_burst()
     return [
@@ -64,10 +64,13 @@ CONTRADICTIONS = {
     "not all fit, nothing else said": (result(False), "some output does not fit"),
     "nothing at all": (request_pb2.ExecutionResult(), "some output does not fit"),
     "too many shapes": (result(True, (FULL, True), (FULL, True)), "2 output shapes, expected none or 1"),
-    "a negative dimension": (result(True, ([-1], True)), "dimensions \\[-1\\] of output 0, expected none below 0"),
+    "a negative dimension": (
+        result(True, ([-1], True)),
+        "dimensions \\[-1\\] of output 0, expected 0 or more",
+    ),
     "another size": (result(True, ([ELEMENTS + 1], True)), "dimensions \\[17\\] .* request say \\[16\\]"),
     "another rank": (result(True, ([1, ELEMENTS], True)), "dimensions \\[1, 16\\] .* request say \\[16\\]"),
-    "longer on the device": (result(True, timing=(6, 5)), "6 ns of timing on the device, expected no more than the 5"),
+    "longer on the device": (result(True, timing=(6, 5)), "6 ns of timing on the device, expected at most 5 ns"),
     "below no time": (result(True, timing=(-2, -1)), "a timing of -2 and -1 ns, expected -1 or more"),
     "below no time in the driver": (result(True, timing=(-1, -5)), "a timing of -1 and -5 ns"),
 }
@@ -110,7 +113,7 @@ ALLOWED = [
 
 @pytest.mark.contract("RS-07")
 @pytest.mark.parametrize("answer", ALLOWED, ids=range(len(ALLOWED)))
-def test_a_result_within_the_rules_comes_as_it_is(scripted: Serve, answer: request_pb2.ExecutionResult) -> None:
+def test_a_valid_result_is_returned_unchanged(scripted: Serve, answer: request_pb2.ExecutionResult) -> None:
     device, _ = scripted(*answering(answer))
     for execute in executions(device, addition_in_ashmem().request, model=addition_model()):
         for _ in range(2):
@@ -118,7 +121,7 @@ def test_a_result_within_the_rules_comes_as_it_is(scripted: Serve, answer: reque
 
 
 @pytest.mark.contract("RS-07")
-def test_a_burst_checks_the_same_answer_anew_for_another_execution(scripted: Serve) -> None:
+def test_a_burst_checks_the_same_answer_again_for_another_execution(scripted: Serve) -> None:
     device, _ = scripted(*answering(result(True, (FULL, True))))
     prepared = device.prepare_model(addition_of_any_size())
     burst, request = prepared.configure_execution_burst(), addition_in_ashmem().request
@@ -139,7 +142,7 @@ def test_a_negative_number_of_copied_bytes_is_a_general_failure(scripted: Serve)
     device, _ = scripted(on_burst=lambda _: burst_pb2.BurstAnswer(result=SUCCESS, staging=staging))
     prepared = device.prepare_model(addition_model())
     burst, request = prepared.configure_execution_burst(), addition_in_ashmem().request
-    refusal(lambda: burst.execute(request), FAILURE, "copied -1 bytes in 0 ns, expected 0 or more")
+    refusal(lambda: burst.execute(request), FAILURE, "reports -1 bytes copied in 0 ns, expected 0 or more")
 
 
 SPANS = {
@@ -148,8 +151,8 @@ SPANS = {
 }
 COPIES = {
     "an end before the beginning": ((4, 9, 8), "a copy began at 9 ns"),
-    "other bytes than in all": ((3, 8, 9), "4 bytes, and at single times \\[3\\]"),
-    "bytes below 0": ((-4, 8, 9), "4 bytes, and at single times \\[-4\\]"),
+    "other bytes than in all": ((3, 8, 9), "4 bytes copied, but the copies in it have \\[3\\]"),
+    "bytes below 0": ((-4, 8, 9), "4 bytes copied, but the copies in it have \\[-4\\]"),
 }
 
 
@@ -178,7 +181,7 @@ def refuse_both(
     info: fenced_execution_callback_pb2.GetExecutionInfoResponse,
     words: str,
 ) -> None:
-    """Neither a burst nor a launched execution takes such an answer."""
+    """Check that neither a burst nor a launched execution accepts an answer."""
     device, _ = scripted({"FencedExecutionCallback.GetExecutionInfo": info}, on_burst=lambda _: answer)
     prepared, request = device.prepare_model(addition_model()), addition_in_ashmem().request
     refusal(lambda: prepared.configure_execution_burst().execute(request), FAILURE, words)
@@ -191,8 +194,8 @@ def refuse_both(
     [
         (0, 5, "buffer 0, expected a handle above 0"),
         (-3, 5, "buffer -3, expected a handle above 0"),
-        (5, 0, "token 0, expected one above 0"),
-        (5, -1, "token -1, expected one above 0"),
+        (5, 0, "token 0, expected a token above 0"),
+        (5, -1, "token -1, expected a token above 0"),
     ],
 )
 def test_a_null_buffer_or_token_is_a_general_failure(scripted: Serve, buffer: int, token: int, words: str) -> None:
@@ -220,7 +223,7 @@ def test_support_for_another_number_of_operations_is_a_general_failure(scripted:
 def test_memory_of_a_kind_that_does_not_exist_is_a_general_failure(scripted: Serve) -> None:
     kind = backend_pb2.MemoryKind.ValueType(77)
     device, _ = scripted({"Backend.Describe": backend_pb2.DescribeResponse(name="x", imports=[kind])})
-    refusal(device.describe, FAILURE, "memory of kinds \\[77\\]")
+    refusal(device.describe, FAILURE, "memory kinds \\[77\\]")
 
 
 @pytest.mark.contract("RS-04")
@@ -242,7 +245,7 @@ def test_a_null_execution_burst_or_callback_is_a_general_failure(scripted: Serve
 
 
 def naming(offer: Callable[[Call], int]) -> dict[str, Behaviour]:
-    """A device that names a descriptor where it should name a channel or a fence."""
+    """Return answers that name a descriptor in place of a channel or a fence."""
     return {
         "PreparedModel.ConfigureExecutionBurst": lambda _, call: prepared_pb2.ConfigureExecutionBurstResponse(
             burst=1, channel_descriptor_id=offer(call)
@@ -282,7 +285,7 @@ def test_a_descriptor_that_makes_no_sense_is_a_general_failure(
 INFOS = {
     "below no time": (((-1, -1), (-1, -2)), "timing since the fences of -1 and -2 ns"),
     "longer on the device": (((9, 8), (-1, -1)), "9 ns of timing since the launch on the device"),
-    "longer since the fences": (((5, 5), (5, 6)), "6 ns in the driver since the fences, expected no more than the 5"),
+    "longer since the fences": (((5, 5), (5, 6)), "6 ns in the driver since the fences, expected at most 5 ns"),
     "longer on the device since the fences": (((5, 9), (6, 9)), "6 ns on the device since the fences"),
 }
 

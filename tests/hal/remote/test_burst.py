@@ -1,4 +1,4 @@
-"""A client's bursts: names of memory, and what a burst has not."""
+"""A client's bursts: tokens of memory, and what a burst cannot do."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ Burst = tuple[RemoteBurst, ScriptedDevice]
 
 @pytest.fixture
 def burst(scripted: Serve) -> Burst:
-    """A burst, and the device that hears what is sent on it."""
+    """Open a burst and the device that records what is sent on it."""
     device, other_side = scripted()
     return device.prepare_model(addition_model()).configure_execution_burst(), other_side
 
 
 def of(*pools: Memory | int) -> Request:
-    """A request with pools."""
+    """Make a request with pools."""
     return Request((), (), pools)
 
 
 def said(device: ScriptedDevice) -> list[list[int] | int]:
-    """What was sent on the channel: the tokens of executions, and those that were released."""
+    """Return what was sent on the channel: the tokens of executions, and the released tokens."""
     return [
         list(call.execute_with_config.memory_identifier_tokens)
         if call.WhichOneof("call") == "execute_with_config"
@@ -139,8 +139,8 @@ def test_a_device_that_refuses_a_release_does_not_spoil_the_next_call(scripted: 
 
 
 @pytest.mark.contract("BU-15")
-def test_a_burst_launches_nothing(burst: Burst) -> None:
-    refusal(lambda: burst[0].execute_fenced(of()), FAILURE, "a burst launches nothing")
+def test_a_burst_cannot_launch(burst: Burst) -> None:
+    refusal(lambda: burst[0].execute_fenced(of()), FAILURE, "a burst cannot launch")
     assert said(burst[1]) == []
 
 
@@ -154,7 +154,7 @@ def test_an_answer_of_no_known_status_is_a_general_failure(scripted: Serve) -> N
 
 
 @pytest.mark.contract("RS-02", "RS-13")
-def test_a_burst_of_a_service_that_dies_says_so_at_the_next_execution(short_path: Path) -> None:
+def test_a_burst_reports_a_dead_service_at_the_next_execution(short_path: Path) -> None:
     with scripted_process(short_path) as (process, endpoint), RemoteDevice(endpoint, "test") as device:
         prepared, request = device.prepare_model(addition_model()), addition_in_ashmem().request
         burst, execution = prepared.configure_execution_burst(), prepared.create_reusable_execution(request)

@@ -1,4 +1,4 @@
-"""What goes wrong between a client and a device, and what the client is told."""
+"""Failures between a client and a device, and the errors that the client gets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FAILING = [status for status in ErrorStatus if status]
 
 
 def every_call(device: RemoteDevice) -> dict[str, Callable[[], object]]:
-    """Each call of the HAL by its method, with objects that were made while all was well."""
+    """Return each call of the HAL by its method, with objects that were made before the trouble."""
     model, request, memory = addition_model(), addition_in_ashmem().request, create_ashmem(64)
     prepared = device.prepare_model(model)
     execution, buffer = prepared.create_reusable_execution(request), device.allocate([prepared], [BufferRole(0, 0)])
@@ -50,7 +50,7 @@ METHODS = [method for method in HEALTHY if not method.endswith(".Release")]
 
 
 def at_will(method: str, trouble: list[Behaviour]) -> Behaviour:
-    """What a device in good health answers, until there is trouble."""
+    """Answer like a healthy device as long as ``trouble`` is empty."""
     healthy = HEALTHY[method]
 
     def behaviour(request: Any, call: Call) -> Any:
@@ -62,7 +62,7 @@ def at_will(method: str, trouble: list[Behaviour]) -> Behaviour:
 
 
 @pytest.mark.contract("RS-01")
-def test_a_failure_of_the_transport_is_told_from_what_a_device_says(scripted: Serve) -> None:
+def test_a_failure_of_the_transport_differs_from_a_device_error(scripted: Serve) -> None:
     def breaks(request: Any, call: Call) -> None:
         call.context.abort(grpc.StatusCode.INTERNAL, "the wire broke")
 
@@ -78,7 +78,7 @@ def test_a_failure_of_the_transport_is_told_from_what_a_device_says(scripted: Se
 
 
 def garbage(request: Any, _: Call) -> bytes | list[bytes]:
-    """What no message is encoded as."""
+    """Answer with bytes that are not a message."""
     nonsense = b"\xff" * 8
     return [nonsense] if type(request).__name__.startswith("PrepareModel") else nonsense
 
@@ -96,7 +96,7 @@ def test_an_answer_that_is_no_message_is_a_failure_of_the_transport(scripted: Se
 
 @pytest.mark.contract("RS-03")
 @pytest.mark.parametrize("status", FAILING, ids=lambda status: status.name)
-def test_what_a_device_says_arrives_as_it_said_it(scripted: Serve, status: ErrorStatus) -> None:
+def test_a_device_error_arrives_unchanged(scripted: Serve, status: ErrorStatus) -> None:
     trouble: list[Behaviour] = []
     device, _ = scripted({method: at_will(method, trouble) for method in METHODS})
     calls = every_call(device)
@@ -138,9 +138,9 @@ def test_objects_of_a_dead_device_are_dead_though_another_one_serves_in_its_plac
             for call in calls.values():
                 with pytest.raises(DeadObjectError):
                     call()
-            with RemoteDevice(endpoint, "test") as anew:
-                assert anew.pid == second.pid
-                anew.prepare_model(addition_model())
+            with RemoteDevice(endpoint, "test") as fresh:
+                assert fresh.pid == second.pid
+                fresh.prepare_model(addition_model())
 
 
 def test_a_session_that_was_closed_says_so(scripted: Serve) -> None:
@@ -163,7 +163,7 @@ def test_prepared_models_of_another_session_are_not_taken_for_ones_own(scripted:
     device, scripted_device = scripted()
     with RemoteDevice(scripted_device.endpoint, "other") as other:
         foreign = other.prepare_model(addition_model())
-        with pytest.raises(HalError, match="prepared model 0 is of another session") as caught:
+        with pytest.raises(HalError, match="prepared model 0 belongs to another session") as caught:
             device.allocate([foreign], [BufferRole(0, 0)])
         assert caught.value.status == ErrorStatus.INVALID_ARGUMENT
     with pytest.raises(DeadObjectError, match="session of prepared model 0 has ended"):

@@ -13,7 +13,7 @@ NOTHING = Request((), (), ())
 
 
 def timeouts_sent(device: RemoteDevice, other_side: ScriptedDevice, timeout_ns: int) -> list[int]:
-    """What arrives of a timeout with each call that takes a config."""
+    """Return the timeout that arrives with each call that takes a config."""
     prepared, config = device.prepare_model(addition_model()), ExecutionConfig(loop_timeout_duration_ns=timeout_ns)
     prepared.execute(NOTHING, config)
     prepared.execute_fenced(NOTHING, config=config)

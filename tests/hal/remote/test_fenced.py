@@ -1,4 +1,4 @@
-"""Launches, as a client sees them."""
+"""Launches from the client's side."""
 
 from __future__ import annotations
 
@@ -68,16 +68,14 @@ def test_a_launch_that_was_refused_is_an_error_without_a_fence(scripted: Serve, 
     ],
     ids=["nothing", "something else", "a refusal without a status"],
 )
-def test_an_answer_to_a_launch_that_makes_no_sense_is_a_general_failure(
-    scripted: Serve, answer: bytes, words: str
-) -> None:
+def test_an_invalid_answer_to_a_launch_is_a_general_failure(scripted: Serve, answer: bytes, words: str) -> None:
     device, _ = scripted(launching(lambda _: answer))
     execution = device.prepare_model(addition_model()).create_reusable_execution(addition_in_ashmem().request)
     refusal(lambda: device.open_launcher().launch(execution), FAILURE, words)
 
 
 def launch(scripted: Serve) -> tuple[RemoteFencedExecution, Any]:
-    """A launched execution, and what signals its fence."""
+    """Launch an execution and return it with the end that signals its fence."""
     device, other_side = scripted()
     execution = device.prepare_model(addition_model()).execute_fenced(addition_in_ashmem().request)
     return execution, other_side.signals.pop()

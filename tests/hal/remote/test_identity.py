@@ -1,4 +1,4 @@
-"""What a client accepts of what a device says of itself."""
+"""Which descriptions of a device a client accepts."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ FLT_MAX = 3.4028234663852886e38
 
 
 def version(text: str) -> dict[str, Any]:
-    """A device of a version."""
+    """Describe a device with a version."""
     return {"Device.GetVersionString": device_pb2.GetVersionStringResponse(version=text)}
 
 
 def kind(code: int) -> dict[str, Any]:
-    """A device of a type."""
+    """Describe a device of a type."""
     return {"Device.GetType": device_pb2.GetTypeResponse(type=types_pb2.DeviceType.ValueType(code))}
 
 
 def capabilities(change: Callable[[types_pb2.Capabilities], object]) -> dict[str, Any]:
-    """A device with capabilities that were good before a change."""
+    """Describe a device whose valid capabilities are changed."""
     message = capabilities_to_wire(CAPABILITIES)
     change(message)
     return {"Device.GetCapabilities": device_pb2.GetCapabilitiesResponse(capabilities=message)}
 
 
 def table(*codes: int) -> dict[str, Any]:
-    """A device with figures for operand types."""
+    """Describe a device with figures for operand types."""
     figures = types_pb2.PerformanceInfo(exec_time=1, power_usage=1)
     entries = [types_pb2.OperandPerformance(type=types_pb2.OperandType.ValueType(code), info=figures) for code in codes]
 
@@ -58,7 +58,7 @@ def table(*codes: int) -> dict[str, Any]:
 
 
 def extensions(*entries: tuple[str, list[tuple[int, int]]]) -> dict[str, Any]:
-    """A device with extensions: names, and (type, bytes) of their operand types."""
+    """Describe a device with extensions: names, and (type, bytes) of their operand types."""
     messages = [
         types_pb2.Extension(
             name=name,
@@ -70,7 +70,7 @@ def extensions(*entries: tuple[str, list[tuple[int, int]]]) -> dict[str, Any]:
 
 
 def cache_files(model: int, data: int) -> dict[str, Any]:
-    """A device that needs so many cache files."""
+    """Describe a device that needs given numbers of cache files."""
     counts = types_pb2.NumberOfCacheFiles(num_model_cache=model, num_data_cache=data)
     return {
         "Device.GetNumberOfCacheFilesNeeded": device_pb2.GetNumberOfCacheFilesNeededResponse(
@@ -79,7 +79,7 @@ def cache_files(model: int, data: int) -> dict[str, Any]:
     }
 
 
-def test_what_a_device_says_is_read_in_one_go(scripted: Serve) -> None:
+def test_the_identity_of_a_device_is_read_at_once(scripted: Serve) -> None:
     device, _ = scripted({**extensions(("a.b", [(0, 4), (65535, 1)]), ("a.c", [])), **cache_files(32, 1)})
     assert device.identity() == DeviceIdentity(
         VERSION,
@@ -136,7 +136,7 @@ REFUSED = {
     "a type twice": (table(3, 3), "TENSOR_FLOAT32, TENSOR_FLOAT32, expected operand types in ascending order"),
     "types descending": (table(3, 0), "TENSOR_FLOAT32, FLOAT32, expected operand types in ascending order"),
     "subgraph": (table(3, 15), "TENSOR_FLOAT32, SUBGRAPH, expected .* without SUBGRAPH"),
-    "a type that is none": (table(16), "a type that does not exist: 16 is not a valid OperandType"),
+    "a type that is none": (table(16), "an operand type that does not exist: 16 is not a valid OperandType"),
     "an extension of a base code": (table(0x10000), "65536 is not a valid OperandType"),
     "a name without a dot": (extensions(("onnx", [])), "extension 'onnx', expected lower-case letters"),
     "a name with a hyphen": (extensions(("a.b-c", [])), "extension 'a.b-c'"),
@@ -158,7 +158,7 @@ REFUSED = {
 
 @pytest.mark.contract("DV-03", "DV-04", "DV-05", "DV-06", "DV-07", "DV-10", "DV-11", "RS-04")
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_device_that_says_what_it_may_not_is_refused(scripted: Serve, case: str) -> None:
+def test_a_device_with_an_invalid_description_is_refused(scripted: Serve, case: str) -> None:
     script, words = REFUSED[case]
     device, _ = scripted(script)
     refusal(device.identity, FAILURE, words)

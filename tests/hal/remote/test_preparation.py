@@ -1,4 +1,4 @@
-"""What a client makes of preparations that go wrong."""
+"""Preparations that fail, and the errors that the client gets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PREPARATIONS: dict[str, Prepare] = {
 
 @pytest.fixture(params=PREPARATIONS)
 def method(request: pytest.FixtureRequest) -> str:
-    """Each way to prepare."""
+    """Each method that prepares."""
     name: str = request.param
     return name
 

@@ -1,4 +1,4 @@
-"""What a model must be that has IF and WHILE."""
+"""Validation of models with IF and WHILE."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def refused(program: Program, message: str) -> None:
 
 
 def identity(program: Program, inputs: int = 1, outputs: int = 1, result: Operand = RESULT) -> Graph:
-    """A subgraph of I32 [1] values; its outputs are sums of the first input."""
+    """Make a subgraph of I32 [1] values whose outputs are sums of the first input."""
     graph = program.graph()
     first, *_ = (graph.input() for _ in range(inputs))
     if result.type == F32:
@@ -40,7 +40,7 @@ def condition(program: Program, inputs: int) -> Graph:
 
 
 def branching(then: Callable[[Program], Graph] = identity, decide: Operand = DECISION) -> Program:
-    """IF over one value."""
+    """Make a model with an IF over one value."""
     program = Program()
     main = program.graph()
     main.operands.append(decide)
@@ -52,7 +52,7 @@ def branching(then: Callable[[Program], Graph] = identity, decide: Operand = DEC
 def looping(
     body: Callable[[Program], Graph], results: int = 1, decide: Callable[[Program], Graph] | None = None
 ) -> Program:
-    """WHILE over two values."""
+    """Make a model with a WHILE over two values."""
     program = Program()
     main = program.graph()
     references = [
@@ -195,7 +195,7 @@ def test_a_subgraph_may_be_referred_to_from_several_places() -> None:
 
 
 def body_with(code: OperationType, program: Program) -> Graph:
-    """A body over two values, which is itself an IF or a WHILE."""
+    """Make a body over two values that is itself an IF or a WHILE."""
     body = program.graph()
     first, second = body.input(), body.input()
     if code == IF:

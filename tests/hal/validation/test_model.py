@@ -136,17 +136,17 @@ def test_every_subgraph_has_operands_and_operations() -> None:
 @pytest.mark.parametrize("index", [-1, 5, 2**31 - 1])
 @pytest.mark.contract("MV-01", "MV-15", "MV-16")
 def test_the_lists_of_a_subgraph_name_operands_that_exist(what: str, lists: str, index: int) -> None:
-    refuses(with_main(chain(), **{lists: (index,)}), f"{what} list names operand {index} of 5")
+    refuses(with_main(chain(), **{lists: (index,)}), f"{what} list names operand {index}, expected 0 to 4")
 
 
 @pytest.mark.contract("MV-15")
 @pytest.mark.parametrize(
     ("inputs", "words"),
     [
-        ((FIRST, SECOND, SUM), "operand 4 is listed as input and has lifetime SUBGRAPH_OUTPUT"),
-        ((FIRST, SECOND, ACTIVATION), "operand 2 is listed as input and has lifetime CONSTANT_COPY"),
+        ((FIRST, SECOND, SUM), "operand 4 is listed as input but has lifetime SUBGRAPH_OUTPUT"),
+        ((FIRST, SECOND, ACTIVATION), "operand 2 is listed as input but has lifetime CONSTANT_COPY"),
         ((FIRST, SECOND, FIRST), r"input list names an operand twice: \[0, 1, 0\]"),
-        ((FIRST,), "operand 1 has lifetime SUBGRAPH_INPUT and is not in the input list"),
+        ((FIRST,), "operand 1 has lifetime SUBGRAPH_INPUT but is not in the input list"),
     ],
 )
 def test_the_input_list_is_the_operands_of_that_lifetime(inputs: tuple[int, ...], words: str) -> None:
@@ -157,10 +157,10 @@ def test_the_input_list_is_the_operands_of_that_lifetime(inputs: tuple[int, ...]
 @pytest.mark.parametrize(
     ("outputs", "words"),
     [
-        ((SUM, BETWEEN), "operand 3 is listed as output and has lifetime TEMPORARY_VARIABLE"),
-        ((SUM, FIRST), "operand 0 is listed as output and has lifetime SUBGRAPH_INPUT"),
+        ((SUM, BETWEEN), "operand 3 is listed as output but has lifetime TEMPORARY_VARIABLE"),
+        ((SUM, FIRST), "operand 0 is listed as output but has lifetime SUBGRAPH_INPUT"),
         ((SUM, SUM), r"output list names an operand twice: \[4, 4\]"),
-        ((), "operand 4 has lifetime SUBGRAPH_OUTPUT and is not in the output list"),
+        ((), "operand 4 has lifetime SUBGRAPH_OUTPUT but is not in the output list"),
     ],
 )
 def test_the_output_list_is_the_operands_of_that_lifetime(outputs: tuple[int, ...], words: str) -> None:
@@ -171,21 +171,21 @@ def test_the_output_list_is_the_operands_of_that_lifetime(outputs: tuple[int, ..
 @pytest.mark.parametrize("index", [-1, 5, 2**31 - 1])
 def test_an_operation_names_operands_that_exist(index: int) -> None:
     inputs = with_operation(chain(), 1, inputs=(BETWEEN, index, ACTIVATION))
-    refuses(inputs, f"operation 1: input 1 is operand {index} of 5")
-    refuses(with_operation(chain(), 1, outputs=(index,)), f"operation 1: output 0 is operand {index} of 5")
+    refuses(inputs, f"operation 1: input 1 is operand {index}, expected 0 to 4")
+    refuses(with_operation(chain(), 1, outputs=(index,)), f"operation 1: output 0 is operand {index}, expected 0 to 4")
 
 
 @pytest.mark.contract("MV-18")
 def test_an_operation_reads_nothing_that_is_not_written_before() -> None:
     backwards = with_main(chain(), operations=tuple(reversed(chain().main.operations)))
-    refuses(backwards, "operation 0: input 0 is operand 3, which nothing has written before")
+    refuses(backwards, "operation 0: input 0 is operand 3, which no earlier operation writes")
     itself = with_operation(chain(), 0, inputs=(BETWEEN, SECOND, ACTIVATION))
-    refuses(itself, "operation 0: input 0 is operand 3, which nothing has written before")
+    refuses(itself, "operation 0: input 0 is operand 3, which no earlier operation writes")
 
 
 @pytest.mark.contract("MV-18", "BA-03")
 def test_a_cycle_has_no_order_in_which_it_could_run() -> None:
-    refuses(additions_in_a_circle(), "operation 0: input 1 is operand 4, which nothing")
+    refuses(additions_in_a_circle(), "operation 0: input 1 is operand 4, which no earlier operation writes")
 
 
 @pytest.mark.contract("MV-18")
@@ -202,16 +202,20 @@ def test_an_operation_writes_only_what_is_to_be_written(operand: int, lifetime: 
     model = with_unread(chain(), Operand(F32, (16,), lifetime=OperandLifeTime.NO_VALUE))
     refuses(
         with_operation(model, 1, outputs=(operand,)),
-        f"operation 1: output 0 is operand {operand}, of lifetime {lifetime}: not to be written",
+        f"operation 1: output 0 is operand {operand}, whose lifetime {lifetime} must not be written",
     )
 
 
 @pytest.mark.contract("MV-19")
 def test_nothing_is_written_twice() -> None:
     refuses(
-        with_operation(chain(), 1, outputs=(BETWEEN,)), "operation 1: output 0 is operand 3, which is written already"
+        with_operation(chain(), 1, outputs=(BETWEEN,)),
+        "operation 1: output 0 is operand 3, which an earlier operation already writes",
     )
-    refuses(with_operation(chain(), 1, outputs=(SUM, SUM)), "operation 1: output 1 is operand 4, which is written")
+    refuses(
+        with_operation(chain(), 1, outputs=(SUM, SUM)),
+        "operation 1: output 1 is operand 4, which an earlier operation already writes",
+    )
 
 
 @pytest.mark.contract("MV-20")
@@ -220,7 +224,7 @@ def test_what_is_to_be_written_is_written(lifetime: OperandLifeTime) -> None:
     model = with_unread(chain(), Operand(F32, (16,), lifetime=lifetime))
     if lifetime == OperandLifeTime.SUBGRAPH_OUTPUT:
         model = with_main(model, output_indexes=(SUM, 5))
-    refuses(model, f"operand 5 has lifetime {lifetime.name} and nothing writes it")
+    refuses(model, f"operand 5 has lifetime {lifetime.name} but no operation writes it")
 
 
 @pytest.mark.contract("MV-21")

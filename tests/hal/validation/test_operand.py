@@ -41,7 +41,7 @@ PLACE = "operand 4"
 
 
 def operand_of(code: int, **fields: Any) -> Operand:
-    """A valid input of any type, but for the fields given."""
+    """Make a valid input of any type, with some fields replaced."""
     operand = Operand(
         code,
         () if code in SCALAR_TYPES else (2, 3),
@@ -54,7 +54,7 @@ def operand_of(code: int, **fields: Any) -> Operand:
 
 
 def model_with(operand: Operand, values: bytes = bytes(24), pools: Sequence[Memory] = ()) -> Model:
-    """A valid model with one operand more, which is operand 4, and with an extension of prefix 7."""
+    """Make a valid model with an additional operand 4, and with an extension of prefix 7."""
     model = replace(
         with_unread(addition_model(), operand),
         pools=tuple(pools),
@@ -107,7 +107,10 @@ def test_type_subgraph_and_lifetime_subgraph_go_together(operand: Operand) -> No
 
 @pytest.mark.contract("MV-01")
 def test_a_negative_dimension_is_refused() -> None:
-    refuses(operand_of(OperandType.TENSOR_FLOAT32, dimensions=(2, -1)), r"dimensions \[2, -1\], expected none below 0")
+    refuses(
+        operand_of(OperandType.TENSOR_FLOAT32, dimensions=(2, -1)),
+        r"dimensions \[2, -1\], expected 0 or more for each axis",
+    )
 
 
 @pytest.mark.contract("MV-09")
@@ -118,7 +121,7 @@ def test_a_scalar_with_dimensions_is_refused(code: OperandType) -> None:
 
 @pytest.mark.contract("MV-25")
 @pytest.mark.parametrize("dimensions", [(), (0,), (2, 0), (0, 0, 0, 0)])
-def test_open_dimensions_are_legal_for_what_is_no_constant(dimensions: tuple[int, ...]) -> None:
+def test_unknown_dimensions_are_legal_unless_the_operand_is_constant(dimensions: tuple[int, ...]) -> None:
     accepts(operand_of(OperandType.TENSOR_FLOAT32, dimensions=dimensions))
 
 
@@ -174,17 +177,17 @@ def test_a_zero_point_lies_in_the_range_of_its_type(code: int) -> None:
 @pytest.mark.parametrize(
     ("params", "dimensions", "words"),
     [
-        (None, (2, 3), "is per-channel quantised and has no channel quantisation"),
-        (b"bytes", (2, 3), "is per-channel quantised and has no channel quantisation"),
+        (None, (2, 3), "has a per-channel type but no channel quantisation"),
+        (b"bytes", (2, 3), "has a per-channel type but no channel quantisation"),
         (ChannelQuant((0.5,) * 3, -1), (2, 3), r"has channel dimension -1, expected an axis of \[2, 3\]"),
         (ChannelQuant((0.5,) * 3, 2), (2, 3), r"has channel dimension 2, expected an axis of \[2, 3\]"),
         (ChannelQuant((0.5,) * 3, 0), (), r"has channel dimension 0, expected an axis of \[\]"),
-        (ChannelQuant((0.5,) * 2, 1), (2, 3), "has 2 channel scales for 3 channels"),
-        (ChannelQuant((), 1), (2, 0), "has 0 channel scales for unknown channels"),
-        (ChannelQuant((0.5, 0.0, 0.5), 1), (2, 3), "channel scales that are not all above 0 and finite"),
-        (ChannelQuant((0.5, -1.0, 0.5), 1), (2, 3), "channel scales that are not all above 0 and finite"),
-        (ChannelQuant((0.5, math.nan, 0.5), 1), (2, 3), "channel scales that are not all above 0 and finite"),
-        (ChannelQuant((0.5, math.inf, 0.5), 1), (2, 3), "channel scales that are not all above 0 and finite"),
+        (ChannelQuant((0.5,) * 2, 1), (2, 3), "has 2 channel scales, expected 3"),
+        (ChannelQuant((), 1), (2, 0), "has 0 channel scales, expected a known number"),
+        (ChannelQuant((0.5, 0.0, 0.5), 1), (2, 3), "channel scales that are not all finite and above 0"),
+        (ChannelQuant((0.5, -1.0, 0.5), 1), (2, 3), "channel scales that are not all finite and above 0"),
+        (ChannelQuant((0.5, math.nan, 0.5), 1), (2, 3), "channel scales that are not all finite and above 0"),
+        (ChannelQuant((0.5, math.inf, 0.5), 1), (2, 3), "channel scales that are not all finite and above 0"),
     ],
 )
 def test_per_channel_quantisation_has_one_scale_above_0_for_each_channel(
@@ -224,7 +227,7 @@ def test_extra_parameters_are_for_the_types_that_have_them() -> None:
 )
 def test_only_constants_lie_anywhere(lifetime: OperandLifeTime, location: DataLocation) -> None:
     operand = operand_of(OperandType.TENSOR_FLOAT32, lifetime=lifetime, location=location)
-    refuses(operand, "is no constant and has location")
+    refuses(operand, "is not a constant but has location")
 
 
 @pytest.mark.contract("MV-01")
@@ -240,7 +243,7 @@ def test_a_negative_number_in_a_location_is_refused(lifetime: OperandLifeTime, f
 @pytest.mark.parametrize(
     ("location", "words"),
     [
-        (DataLocation(1, 4, 24), "is copied and has pool index 1, expected 0"),
+        (DataLocation(1, 4, 24), "is CONSTANT_COPY with pool index 1, expected 0"),
         (DataLocation(0, 4, 24, 1), "is a constant with padding 1, expected 0"),
         (DataLocation(0, 5, 24), "lies at bytes 5 to 29 of the operand values, which has 28"),
         (DataLocation(0, 2**63 - 1, 24), "lies at bytes 9223372036854775807 to"),
@@ -258,7 +261,7 @@ def test_a_copied_constant_lies_exactly_in_the_operand_values(location: DataLoca
 @pytest.mark.parametrize(
     ("location", "words"),
     [
-        (DataLocation(2, 0, 24), "lies in pool 2 of 2"),
+        (DataLocation(2, 0, 24), "lies in pool 2, but there are 2 pools"),
         (DataLocation(1, 0, 24, 1), "is a constant with padding 1, expected 0"),
         (DataLocation(1, 7, 24), "lies at bytes 7 to 31 of pool 1, which has 30"),
         (DataLocation(0, 0, 24), "lies at bytes 0 to 24 of pool 0, which has 8"),
@@ -289,7 +292,7 @@ def test_the_dimensions_of_a_constant_are_known(lifetime: OperandLifeTime, dimen
     refuses(operand, "is a constant with dimensions .*, expected all known")
 
 
-def test_a_constant_of_an_extension_has_the_length_that_its_location_says() -> None:
+def test_a_constant_of_an_extension_has_the_length_of_its_location() -> None:
     operand = operand_of(EXTENSION, dimensions=(), lifetime=COPY, location=DataLocation(0, 4, 7))
     accepts(operand)
     refuses(replace(operand, location=DataLocation(0, 4, 25)), "lies at bytes 4 to 29 of the operand values")
@@ -299,10 +302,10 @@ def test_a_constant_of_an_extension_has_the_length_that_its_location_says() -> N
 @pytest.mark.parametrize(
     ("location", "words"),
     [
-        (DataLocation(offset=0), "refers to subgraph 0 of 0"),
-        (DataLocation(1, 0), "the rest of its location must be 0"),
-        (DataLocation(length=1), "the rest of its location must be 0"),
-        (DataLocation(padding=1), "the rest of its location must be 0"),
+        (DataLocation(offset=0), "refers to subgraph 0, but there are 0 subgraphs"),
+        (DataLocation(1, 0), "expected 0 in the rest of its location"),
+        (DataLocation(length=1), "expected 0 in the rest of its location"),
+        (DataLocation(padding=1), "expected 0 in the rest of its location"),
     ],
 )
 def test_a_reference_names_a_subgraph_and_nothing_else(location: DataLocation, words: str) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nnhal.operations import OperationContext
-from nnhal.operations._lstm import CellInputs, LstmActivation, lstm_activation_of
+from nnhal.operations._lstm import LstmActivation, LstmInputs, lstm_activation_of
 from nnhal_devices.cpu_ref.kernels._quantization import to_real
 from nnhal_devices.cpu_ref.kernels._types import Floats
 
@@ -84,7 +84,7 @@ class LstmCell:
         return _clip(projected, self.projection_clip)
 
 
-def read_cell(op: OperationContext, cell: CellInputs, activation: int) -> LstmCell:
+def read_cell(op: OperationContext, cell: LstmInputs, activation: int) -> LstmCell:
     """A cell from an operation's inputs; ``activation`` is the input that says it, the two clips come after it."""
 
     def given(index: int) -> Floats | None:
@@ -113,7 +113,7 @@ def read_cell(op: OperationContext, cell: CellInputs, activation: int) -> LstmCe
     )
 
 
-def read_state(op: OperationContext, cell: CellInputs) -> LstmState:
+def read_state(op: OperationContext, cell: LstmInputs) -> LstmState:
     """The state that an operation starts from."""
     return LstmState(to_real(op, cell.output_state), to_real(op, cell.cell_state))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnhal.operations import OperationContext
-from nnhal.operations._rnn import CellInputs
+from nnhal.operations._rnn import RnnInputs
 from nnhal.operations._window import activation_of
 from nnhal.types import FusedActivation
 from nnhal_devices.cpu_ref.kernels._quantization import activate, to_real
@@ -36,7 +36,7 @@ class RnnCell:
         return output, output
 
 
-def read_cell(op: OperationContext, cell: CellInputs, activation: int) -> RnnCell:
+def read_cell(op: OperationContext, cell: RnnInputs, activation: int) -> RnnCell:
     """A cell from an operation's inputs; ``activation`` is the input that says it."""
     aux = cell.aux_weights
     return RnnCell(

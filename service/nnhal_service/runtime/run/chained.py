@@ -226,7 +226,7 @@ def _abort(launched: Sequence[Launched]) -> None:
     for launch in tuple(launched):
         for fence in (launch.ended, launch.visible):
             if fence is not None:
-                fence.give_up()
+                fence.cancel()
 
 
 def _wait(fence: Fence | None) -> None:
