@@ -136,6 +136,10 @@ class ExecutionContext:
         """Whether somebody has the only step."""
         return self._lending.is_lent
 
+    def end_lending(self) -> None:
+        """End what ``lend`` has lent, before the context is closed; harmless when nothing is lent."""
+        self._lend_no_more()
+
     def count_lent(self, seconds: float) -> None:
         """Have the watcher know of what has been run of a step that is lent, if the device says so in time."""
         self._tell_lent(self._lending.take_usage(seconds))
