@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
@@ -17,8 +16,7 @@ from nnhal_service.front_settings import rates_of
 from nnhal_service.native.servicer import FrameworkServicer
 from nnhal_service.native.session import NativeSession, NativeSessions
 from nnhal_service.runtime import Fleet
-from nnhal_service.runtime.loaded_model import COUNT_SECONDS
-from nnhal_service.serving import ClientModelRuns, ClientModelUsage
+from nnhal_service.serving import ClientModelRuns
 from nnhal_service.settings import ServiceSettings
 
 if TYPE_CHECKING:
@@ -37,20 +35,19 @@ class FrameworkProcess:
         limits = Limits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
         fleet = Fleet(devices)
         runs = ClientModelRuns()
-
-        def usage() -> ClientModelUsage:
-            until = time.monotonic() + COUNT_SECONDS
-            for session in sessions.all():
-                session.count_lent(until)
-            return runs.usage()
-
         endpoint.create()
         self._front_door: FrontDoor | None = None
         if settings.model_repository:
             # Servers of HTTP and metrics take a third of what a start takes, and most starts do without.
             from nnhal_service.front_door import FrontDoor
+            from nnhal_service.observability import NativeClients
 
-            self._front_door = FrontDoor(endpoint.directory, fleet, settings, lambda: len(sessions.all()), usage)
+            clients = NativeClients(
+                lambda: len(sessions.all()),
+                lambda: [model for session in sessions.all() for model in session.own_models],
+                runs.usage,
+            )
+            self._front_door = FrontDoor(endpoint.directory, fleet, settings, clients)
         self._native = ServerProcess(endpoint, sessions.opened, limits, settings.rpc_threads, settings.allowed_uids)
         models = self._front_door.repository if self._front_door else None
         watcher = runs if self._front_door else None  # without metrics nobody asks what has been run

@@ -112,12 +112,11 @@ class NativeSession(Ownership):
             (self._models or {}).pop(name, None)
         return model
 
-    def count_lent(self, until: float) -> None:
-        """Have watchers told of the direct runs of models that the client has loaded itself; see LoadedModel."""
+    @property
+    def own_models(self) -> list[LoadedModel]:
+        """The models that the client has loaded itself, without those of the repository."""
         with self._names:
-            models = [model for model in (self._models or {}).values() if not model.is_share]
-        for model in models:
-            model.count_lent(until)
+            return [model for model in (self._models or {}).values() if not model.is_share]
 
     def own_memory(self, memory: AllocatedMemory, undo: ExitStack) -> int:
         """Own memory and return its handle; ``undo`` frees it. Raises as ``add``, and frees the memory then."""

@@ -140,9 +140,11 @@ class ExecutionContext:
         """End what ``lend`` has lent, before the context is closed; harmless when nothing is lent."""
         self._lend_no_more()
 
-    def count_lent(self, seconds: float) -> None:
-        """Have the watcher know of what has been run of a step that is lent, if the device says so in time."""
-        self._tell_lent(self._lending.take_usage(seconds))
+    def count_lent(self, seconds: float) -> bool:
+        """Have the watcher told what has been run of a step that is lent; False if the device does not say in time."""
+        usage = self._lending.take_usage(seconds)
+        self._tell_lent(usage or RunUsage())
+        return usage is not None
 
     @property
     def items(self) -> int:

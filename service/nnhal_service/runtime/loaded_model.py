@@ -67,21 +67,23 @@ class LoadedModel:
         """Whether it is somebody else's too."""
         return self._owner is not None
 
-    def count_lent(self, until: float | None = None) -> None:
-        """Have watchers know of what has been run of steps that are lent.
+    def count_lent(self, until: float | None = None) -> bool:
+        """Have watchers told what has been run of steps that are lent; False if a device has not said so in time.
 
-        Devices may take until an instant of CLOCK_MONOTONIC, by default for two seconds, to say so; what they have
-        not said by then is counted the next time.
+        Devices may take until an instant of CLOCK_MONOTONIC, by default for two seconds; what they have not said by
+        then is counted the next time.
         """
         until = time.monotonic() + COUNT_SECONDS if until is None else until
         with self._lock:
             contexts, shares = list(self._contexts or ()), list(self._shares)
+        is_complete = True
         for share in shares:
-            share.count_lent(until)
+            is_complete &= share.count_lent(until)
         for context in contexts:
-            seconds = until - time.monotonic()
-            if context.is_lent and seconds > 0:
-                context.count_lent(seconds)
+            if context.is_lent:
+                seconds = until - time.monotonic()
+                is_complete &= seconds > 0 and context.count_lent(seconds)
+        return is_complete
 
     def bind(
         self,

@@ -73,8 +73,8 @@ class Rig:
     def held(self) -> tuple[int, ...]:
         """Count what the device holds for the framework, and what the session owns in it."""
         usage = self._fleet.get("cpu_acc").remote.usage()
-        owned = self.session.all(NativeBinding), self.session.all(LaunchedRun)
-        return usage.prepared_models, usage.executions, usage.bursts, usage.buffers, *map(len, owned)
+        bindings, runs = len(self.session.all(NativeBinding)), len(self.session.all(LaunchedRun))
+        return usage.prepared_models, usage.executions, usage.bursts, usage.buffers, bindings, runs
 
 
 @pytest.fixture
