@@ -12,7 +12,7 @@ from types import TracebackType
 
 import structlog
 
-from nnhal_service.access import MemoryBudget, Tls
+from nnhal_service.access import RequestMemoryBudget, Tls
 from nnhal_service.front_settings import (
     connection_limits,
     guard_of,
@@ -90,7 +90,7 @@ class FrontDoor:
         self._directory = directory
         self._tls: Tls | None = tls_of(settings)
         self._guard = guard_of(settings)
-        self._budget = MemoryBudget(settings.request_memory)
+        self._budget = RequestMemoryBudget(settings.request_memory)
         self._health: ModelHealth | None = None
         self.addresses: dict[str, str] = {}
         opener = Opener(fleet, self._serve, settings.cache_directory)

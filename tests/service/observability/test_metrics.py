@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from nnhal.endpoint import Endpoint
-from nnhal_service.access import Listener
+from nnhal_service.access import TcpListener
 from nnhal_service.observability import Metrics, MetricsOptions, NativeClients, metrics_app, metrics_options
 from nnhal_service.partition import Options
 from nnhal_service.runtime import Fleet, LoadedModel, load_model
@@ -308,7 +308,10 @@ def test_metrics_of_a_model_end_with_it(serve: Serve, fleet: Fleet) -> None:
 
 
 def test_prometheus_gets_them_over_http(serve: Serve, fleet: Fleet) -> None:
-    with metered(serve, fleet) as (served, metrics), HttpServer(Listener("127.0.0.1", 0), metrics_app(metrics)) as http:
+    with (
+        metered(serve, fleet) as (served, metrics),
+        HttpServer(TcpListener("127.0.0.1", 0), metrics_app(metrics)) as http,
+    ):
         infer(served)
         url = f"http://{http.listener.address}"
         answer = httpx.get(f"{url}/metrics")
