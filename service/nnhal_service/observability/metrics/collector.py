@@ -1,6 +1,6 @@
-"""The metrics of the framework, for Prometheus.
+"""The metrics of the framework in Prometheus' format.
 
-Those of inference are called as Triton calls them, without the ending ``_total`` that Prometheus wants of a counter.
+Metrics of inference have Triton's names, without the ending ``_total`` that Prometheus demands of counters.
 """
 
 from __future__ import annotations
@@ -13,13 +13,18 @@ from collections.abc import Callable, Iterable, Iterator
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
 
-from nnhal_service.observability.devices import DeviceQuestions, device_families
-from nnhal_service.observability.durations import KINDS, LABELS, Durations, Key
-from nnhal_service.observability.host import Host
-from nnhal_service.observability.metrics_options import MetricsOptions
-from nnhal_service.observability.native_clients import NO_NATIVE_CLIENTS, NativeClients
-from nnhal_service.observability.runs import Runs
+from nnhal_service.observability.metrics.devices import DeviceQuestions, device_families
+from nnhal_service.observability.metrics.durations import KINDS, LABELS, Durations, Key
+from nnhal_service.observability.metrics.host import Host
+from nnhal_service.observability.metrics.native_clients import NO_NATIVE_CLIENTS, NativeClients
+from nnhal_service.observability.metrics.options import MetricsOptions
+from nnhal_service.observability.metrics.runs import Runs
 from nnhal_service.runtime import Fleet
 from nnhal_service.serving import (
     DurationStatistics,
@@ -45,7 +50,7 @@ _DURATION_TEXT = {
 
 
 class Metrics(Collector):
-    """An observer of served models, and what a scrape gets. Safe to use from several threads."""
+    """An observer of served models that renders scrapes. Safe to use from several threads."""
 
     def __init__(
         self,
@@ -69,17 +74,14 @@ class Metrics(Collector):
         ProcessCollector(registry=self._registry)
 
     def began(self, model_name: str, model_version: str, request: InferenceRequest) -> bool:
-        """See Observer."""
         return False
 
     def executed(self, executed: Executed) -> None:
-        """See Observer."""
         self._runs.record(executed)
         if self._has_durations and executed.timing is not None:
             self._durations.record((executed.model_name, executed.model_version), executed.timing)
 
     def finished(self, finished: Finished) -> None:
-        """See Observer."""
         if self._has_durations and finished.timing is not None:
             self._durations.record((finished.model_name, finished.model_version), finished.timing)
 
@@ -87,7 +89,7 @@ class Metrics(Collector):
         """Return all metrics in Prometheus' text format, 0.0.4. Waits at most half a second for silent devices."""
         with self._scrape:
             text = generate_latest(self._registry)
-        # A counter would get its ending; as a family without a type it has the right name, and here its type.
+        # As counters they would get the ending; so they are families without a type, which is put in here.
         return _BARE_COUNTER.sub(rb"\1 counter", text)
 
     def describe(self) -> Iterable[Metric]:
@@ -164,10 +166,19 @@ def _successes(statistics: ModelStatistics) -> float:
 
 
 def _duration(kind: str) -> Callable[[ModelStatistics], float]:
-    """The sum of one kind, microseconds."""
+    """Return what reads the sum of one kind of duration, in microseconds."""
 
     def total(statistics: ModelStatistics) -> float:
         duration: DurationStatistics = getattr(statistics, "success" if kind == "request" else kind)
         return duration.ns // 1000
 
     return total
+
+
+def metrics_app(metrics: Metrics) -> ASGIApp:
+    """Make an application that serves ``GET /metrics`` and nothing else. Each scrape runs in a thread."""
+
+    def scrape(_: Request) -> Response:
+        return Response(metrics.render(), media_type=CONTENT_TYPE)
+
+    return Starlette(routes=[Route("/metrics", scrape)])

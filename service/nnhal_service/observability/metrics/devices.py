@@ -31,7 +31,7 @@ _GAUGES = {
 
 
 class DeviceAnswer:
-    """What a device has answered so far: written by the thread that asks it, and read whenever a scrape's time is up.
+    """What a device has answered so far: the thread that asks it writes, and a scrape reads when its time is up.
 
     ``usage`` is None until the device has answered. ``has_counted`` says that all direct runs on it are counted.
     """

@@ -14,9 +14,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from nnhal_service.observability import RequestScope, Tracer
-from nnhal_service.observability.request_trace import RequestTrace
-from nnhal_service.observability.trace_files import TraceFiles
-from nnhal_service.observability.triton_trace import triton_trace
+from nnhal_service.observability.traces.files import TraceFiles
+from nnhal_service.observability.traces.formats import triton_trace
+from nnhal_service.observability.traces.request_trace import RequestTrace
 from nnhal_service.serving import Batching, InferenceRequest, ServedModel, ServingConfig, ServingError
 from tests.service.observability.conftest import Serve, infer
 from tests.support.onnx_models import random
@@ -251,7 +251,9 @@ def test_no_more_is_written_than_may_be(tmp_path: Path) -> None:
         for _ in range(3):
             files.add("a", "triton", 1, trace)
         files.close()
-    assert [(line["event"], line["file"]) for line in logs] == [("traces are lost: no more may be written", "a.2")]
+    assert [(line["event"], line["file"]) for line in logs] == [
+        ("traces are lost: the limit on their bytes is reached", "a.2")
+    ]
     assert {path.name: path.stat().st_size for path in tmp_path.iterdir()} == {"a.0": size, "a.1": size}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nnhal_service.observability import Tracer
-from nnhal_service.observability.trace_settings import DEFAULTS
+from nnhal_service.observability.traces.settings import DEFAULTS
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.v2.backend import TraceSettings
 
