@@ -39,14 +39,13 @@ _log = structlog.get_logger(__name__)
 
 
 class BindingServicer:
-    """The part of FrameworkService that binds models to memory and runs them."""
+    """The part of FrameworkService (framework.proto) that binds models to memory and runs them."""
 
     _sessions: NativeSessions
     _run_channels: int
 
     @answers
     def Bind(self, request: wire.BindRequest, context: grpc.ServicerContext) -> wire.BindResponse:
-        """See framework.proto."""
         session = self._sessions.of(context)
         with ExitStack() as undo:
             binding, channel = _bind(session, request, undo)
@@ -59,7 +58,6 @@ class BindingServicer:
 
     @answers
     def Run(self, request: wire.RunRequest, context: grpc.ServicerContext) -> wire.RunResponse:
-        """See framework.proto."""
         session = self._sessions.of(context)
         binding = session.binding(request.binding)
         session.admit_run()
@@ -69,7 +67,6 @@ class BindingServicer:
 
     @answers
     def Unbind(self, request: wire.UnbindRequest, context: grpc.ServicerContext) -> wire.UnbindResponse:
-        """See framework.proto."""
         session = self._sessions.of(context)
         try:
             session.binding(request.binding).close()
@@ -136,15 +133,15 @@ def _open_run_channel(session: NativeSession, binding: NativeBinding, limit: int
     if session.is_rate_limited or sum(other.context.is_lent for other in session.all(NativeBinding)) >= limit:
         return None
     try:
-        lent = context.lend()
-        if lent is None:
+        step = context.lend()
+        if step is None:
             return None
-        number = session.descriptors.offer(lent.channel)
+        number = session.descriptors.offer(step.channel)
     except NnhalError:  # the device has no run channels or is gone, which runs will tell; or the session is full
         context.end_lending()
         return None
     may_fall_back = binding.model.prepared.parts.may_fall_back
-    return wire.DirectBurst(channel_descriptor_id=number, execution=lent.execution, may_fall_back=may_fall_back)
+    return wire.DirectBurst(channel_descriptor_id=number, execution=step.execution, may_fall_back=may_fall_back)
 
 
 def _answer(context: ExecutionContext, session: NativeSession, message: bytes) -> bytes:

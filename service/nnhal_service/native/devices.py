@@ -20,21 +20,19 @@ _FEATURE_LEVEL = 8
 
 
 class DeviceServicer:
-    """The part of FrameworkService that asks devices before a model is loaded."""
+    """The part of FrameworkService (framework.proto) that asks devices before a model is loaded."""
 
     _fleet: Fleet
     _sessions: NativeSessions
 
     @answers
     def ListDevices(self, request: wire.ListDevicesRequest, context: grpc.ServicerContext) -> wire.ListDevicesResponse:
-        """See framework.proto."""
         return wire.ListDevicesResponse(devices=[self._describe(name) for name in self._fleet.names])
 
     @answers
     def GetSupportedOperations(
         self, request: wire.FrameworkServiceGetSupportedOperationsRequest, context: grpc.ServicerContext
     ) -> wire.FrameworkServiceGetSupportedOperationsResponse:
-        """See framework.proto."""
         session = self._sessions.of(context)
         given = hal_model_from_wire(request.model, session.descriptors.get)
         if not request.devices or len(set(request.devices)) < len(request.devices):

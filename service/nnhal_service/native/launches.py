@@ -19,13 +19,12 @@ from nnhal_service.runtime.launched_run import Ending, LaunchedRun
 
 
 class LaunchServicer:
-    """The part of FrameworkService that launches."""
+    """The part of FrameworkService (framework.proto) that launches."""
 
     _sessions: NativeSessions
 
     @answers
     def LaunchRun(self, request: wire.LaunchRunRequest, context: grpc.ServicerContext) -> wire.LaunchRunResponse:
-        """See framework.proto."""
         session = self._sessions.of(context)
         binding = session.binding(request.binding)
         fences = [_fence(session, number) for number in request.wait_for_descriptor_ids]
@@ -43,7 +42,6 @@ class LaunchServicer:
     def GetLaunchedRun(
         self, request: wire.GetLaunchedRunRequest, context: grpc.ServicerContext
     ) -> wire.GetLaunchedRunResponse:
-        """See framework.proto."""
         launched = self._sessions.of(context).get(request.launched, LaunchedRun, "launched run")
         return _ending_to_wire(launched.ending)
 
@@ -51,7 +49,6 @@ class LaunchServicer:
     def ReleaseLaunchedRun(
         self, request: wire.ReleaseLaunchedRunRequest, context: grpc.ServicerContext
     ) -> wire.ReleaseLaunchedRunResponse:
-        """See framework.proto."""
         self._sessions.of(context).release(request.launched)
         return wire.ReleaseLaunchedRunResponse()
 

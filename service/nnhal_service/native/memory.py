@@ -18,7 +18,7 @@ from nnhal_service.runtime.domains import AllocatedMemory, ModelRole, allocate
 
 
 class MemoryServicer:
-    """The part of FrameworkService that allocates memory and copies to and from it."""
+    """The part of FrameworkService (framework.proto) that allocates memory and copies to and from it."""
 
     _sessions: NativeSessions
 
@@ -26,7 +26,6 @@ class MemoryServicer:
     def AllocateMemory(
         self, request: wire.AllocateMemoryRequest, context: grpc.ServicerContext
     ) -> wire.AllocateMemoryResponse:
-        """See framework.proto."""
         session = self._sessions.of(context)
         roles = [
             ModelRole(session.model(role.model).original, role.is_output, role.index, role.probability)
@@ -43,7 +42,6 @@ class MemoryServicer:
 
     @answers
     def CopyMemory(self, request: wire.CopyMemoryRequest, context: grpc.ServicerContext) -> wire.CopyMemoryResponse:
-        """See framework.proto."""
         session = self._sessions.of(context)
         source, destination = (_end(session, end, what) for end, what in _ends(request))
         with gone_is_unavailable():
@@ -60,7 +58,6 @@ class MemoryServicer:
 
     @answers
     def FreeMemory(self, request: wire.FreeMemoryRequest, context: grpc.ServicerContext) -> wire.FreeMemoryResponse:
-        """See framework.proto."""
         self._sessions.of(context).free_memory(request.memory)
         return wire.FreeMemoryResponse()
 

@@ -48,7 +48,7 @@ class ServedModels(Protocol):
 
 
 class ModelServicer:
-    """The part of FrameworkService that loads, opens and describes models."""
+    """The part of FrameworkService (framework.proto) that loads, opens and describes models."""
 
     _fleet: Fleet
     _sessions: NativeSessions
@@ -58,7 +58,6 @@ class ModelServicer:
 
     @answers
     def LoadModel(self, request: wire.LoadModelRequest, context: grpc.ServicerContext) -> wire.LoadModelResponse:
-        """See framework.proto."""
         session = self._sessions.of(context)
         _require_name(request.name)
         if request.HasField("model"):
@@ -71,7 +70,6 @@ class ModelServicer:
 
     @answers
     def OpenModel(self, request: wire.OpenModelRequest, context: grpc.ServicerContext) -> wire.OpenModelResponse:
-        """See framework.proto."""
         session = self._sessions.of(context)
         _require_name(request.name)
         if self._models is None:
@@ -86,7 +84,6 @@ class ModelServicer:
 
     @answers
     def GetModel(self, request: wire.GetModelRequest, context: grpc.ServicerContext) -> wire.GetModelResponse:
-        """See framework.proto."""
         model = self._sessions.of(context).model(request.name)
         return wire.GetModelResponse(model=model_to_wire(request.name, model.prepared))
 
@@ -94,13 +91,11 @@ class ModelServicer:
     def ExplainModel(
         self, request: wire.ExplainModelRequest, context: grpc.ServicerContext
     ) -> wire.ExplainModelResponse:
-        """See framework.proto."""
         model = self._sessions.of(context).model(request.name)
         return wire.ExplainModelResponse(explanation=explanation_to_wire(model.prepared))
 
     @answers
     def UnloadModel(self, request: wire.UnloadModelRequest, context: grpc.ServicerContext) -> wire.UnloadModelResponse:
-        """See framework.proto."""
         self._sessions.of(context).remove_model(request.name).close()
         return wire.UnloadModelResponse()
 

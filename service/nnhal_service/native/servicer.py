@@ -1,4 +1,4 @@
-"""FrameworkService, put together of its parts."""
+"""FrameworkService, composed of its parts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class FrameworkServicer(
     MemoryServicer,
     framework_pb2_grpc.FrameworkServiceServicer,
 ):
-    """The native service over gRPC."""
+    """The native service over gRPC; framework.proto describes its methods."""
 
     def __init__(
         self,
