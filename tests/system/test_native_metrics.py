@@ -1,4 +1,4 @@
-"""Metrics see what native clients run, also without the framework in between."""
+"""Metrics count what native clients run, including direct runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LIVES = ("direct", "through the framework", "measured")
 
 @pytest.fixture(scope="module")
 def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server with a model of one step, and one of batches."""
+    """A server with a model of one step, and one with batches."""
     repository = tmp_path_factory.mktemp("repository")
     write(repository, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
     write(repository, "batches", {"1/model.onnx": onnx_file(), "config.pbtxt": "max_batch_size: 8"})
@@ -47,7 +47,7 @@ def scraped(served: Served) -> Scrape:
 
 @pytest.fixture
 def grown(served: Served) -> Callable[..., float]:
-    """By how much a metric has grown since the test began."""
+    """Return by how much a metric has grown since the test began."""
 
     before = scraped(served)
 

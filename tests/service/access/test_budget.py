@@ -1,4 +1,4 @@
-"""What requests hold at a time."""
+"""The memory that requests hold at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens, roles and rates, before a call is served."""
+"""Tokens, roles and rates that are checked before a call is served."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_token_lets_in_for_what_its_role_allows(guard: Guard) -> None:
 
 
 @pytest.mark.parametrize("authorization", ["", "Bearer ", "Bearer nobody", "Basic ci-token", "ci-token"])
-def test_whoever_has_no_token_stays_out(guard: Guard, authorization: str) -> None:
+def test_a_client_without_a_token_is_refused(guard: Guard, authorization: str) -> None:
     error = refusal(guard, AccessRole.INFER, authorization)
     assert error.kind == ErrorKind.UNAUTHENTICATED
     assert "nobody" not in error.message

@@ -1,4 +1,4 @@
-"""Listening in the open takes TLS and tokens, or somebody who says that it does not."""
+"""A listener that other hosts can reach needs TLS and tokens, unless the operator waives them."""
 
 from __future__ import annotations
 

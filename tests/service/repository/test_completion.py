@@ -29,7 +29,7 @@ def test_an_empty_configuration_is_filled_in_from_the_model() -> None:
     assert [(o.name, o.data_type, list(o.dims)) for o in config.output] == [("y", wire.TYPE_INT64, [-1, 10])]
 
 
-def test_dims_are_without_the_batch_where_there_are_batches() -> None:
+def test_dims_are_without_the_batch_if_the_model_has_batches() -> None:
     config = completed("max_batch_size: 8")
     assert list(config.input[0].dims) == [3, 224, 224]
     assert list(config.output[0].dims) == [10]

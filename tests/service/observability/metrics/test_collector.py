@@ -1,4 +1,4 @@
-"""Metrics as a scrape finds them, of models that really ran."""
+"""Metrics as a scrape returns them, of models that really ran."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def metered(
     config: ServingConfig | None = None,
     clients: NativeClients | None = None,
 ) -> Iterator[tuple[ServedModel, Metrics]]:
-    """A model, and the metrics of it."""
+    """A model and its metrics."""
     models: list[ServedModel] = []
     metrics = Metrics(lambda: models, fleet, options or MetricsOptions(), clients or NativeClients(sessions=lambda: 3))
     try:
@@ -236,7 +236,7 @@ def test_a_scrape_goes_on_without_a_device_that_is_dead_or_silent(short_path: Pa
 
 
 class Loaded:
-    """Models of native clients, one step each, whose direct runs are asked for in a way of the test's own."""
+    """Models that native clients have loaded, two on each device; ``count`` answers what is asked of direct runs."""
 
     def __init__(self, fleet: Fleet, stack: ExitStack, count: Callable[[str], bool]) -> None:
         self.asked: list[tuple[str, float]] = []
@@ -255,13 +255,13 @@ class Loaded:
         return model
 
     def scrape(self, metrics: Metrics) -> tuple[Scrape, list[str]]:
-        """Scrape, and say on which devices models were asked for direct runs until when."""
+        """Scrape, and return also the device of each model whose direct runs were asked for."""
         self.asked.clear()
         return Scrape(metrics.render()), [device for device, _ in self.asked]
 
 
 def counted(scrape: Scrape) -> list[float]:
-    """Whether the direct runs on cpu_acc and on cpu_ref are counted."""
+    """Return whether the direct runs on cpu_acc and on cpu_ref are counted."""
     return [scrape.of("nnhal_device_direct_runs_counted", {"device": name}) for name in ("cpu_acc", "cpu_ref")]
 
 

@@ -1,4 +1,4 @@
-"""Files of traces, of requests that really ran."""
+"""Trace files of requests that really ran."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def heads(path: Path) -> list[dict[str, Any]]:
 
 
 def instants(path: Path, number: int) -> dict[str, int]:
-    """Timestamps of one request, by name."""
+    """Return the timestamps of one request, by name."""
     found = [entry["timestamps"] for entry in read(path) if entry["id"] == number and "timestamps" in entry]
     assert all(len(timestamps) == 1 for timestamps in found)
     return {timestamp["name"]: timestamp["ns"] for (timestamp,) in found}
@@ -258,7 +258,7 @@ def test_no_more_is_written_than_may_be(tmp_path: Path) -> None:
 
 
 def together(work: Callable[[], None], count: int) -> None:
-    """Work in several threads at the same time."""
+    """Do work in several threads at the same time."""
     threads = [threading.Thread(target=work) for _ in range(count)]
     for thread in threads:
         thread.start()
