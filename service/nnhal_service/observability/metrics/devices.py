@@ -61,8 +61,8 @@ class DeviceQuestions:
         """
         by_device: dict[str, list[LoadedModel]] = {}
         for model in models:
-            # What clients run directly has one step. After a re-planning some of its bindings may still be on another
-            # device than this; that one is then asked in this one's thread, within the same time.
+            # A model that clients run directly has a plan of one step. If it was re-planned, some bindings may still be
+            # on the previous device, which is then asked in this device's thread, with the same deadline.
             for step in model.prepared.plan.steps[:1]:
                 by_device.setdefault(step.device, []).append(model)
         for name in self._fleet.names:

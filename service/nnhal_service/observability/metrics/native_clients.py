@@ -22,7 +22,7 @@ class NativeClients:
     models: Callable[[], Iterable[LoadedModel]] = tuple
     """The models that they have loaded themselves."""
     usage: Callable[[], ClientModelUsage] = ClientModelUsage
-    """What has been run of these models, as far as it has been counted."""
+    """What has been run of these models and counted so far."""
 
     def families(self) -> Iterator[Metric]:
         """Yield all metrics."""

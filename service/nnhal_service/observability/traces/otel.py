@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from nnhal_service.observability.traces.request_trace import RequestTrace
-from nnhal_service.observability.traces.tracer import SpanExporter
+from nnhal_service.observability.traces.request_trace import RequestTrace, SpanExporter
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

@@ -1,11 +1,11 @@
-"""What happened to a traced request, and when."""
+"""What happened to a traced request, and when; and the interface of what exports it."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -31,10 +31,15 @@ class TensorTrace(NamedTuple):
     """A tensor of a request, with fields and values as in Triton's traces."""
 
     activity: str
+    """``TENSOR_QUEUE_INPUT`` or ``TENSOR_BACKEND_OUTPUT``."""
     name: str
+    """The name of the input or output."""
     data: str
+    """The first elements, separated by commas."""
     shape: str
+    """The lengths of the axes, separated by commas."""
     datatype: str
+    """The protocol's name of the element type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,18 @@ class RequestTrace:
             yield TraceSpan("compute input", started, running)
             yield TraceSpan("compute infer", running, ended)
             yield TraceSpan("compute output", ended, handed_out)
+
+
+class SpanExporter(Protocol):
+    """A destination of traces besides files."""
+
+    def export(self, trace: RequestTrace) -> None:
+        """Take a traced request. Returns quickly and does not raise."""
+        ...
+
+    def close(self) -> None:
+        """Export what is kept."""
+        ...
 
 
 def request_trace(

@@ -6,25 +6,13 @@ import itertools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from nnhal_service.observability.request_scope import TraceParent, current_parent
 from nnhal_service.observability.traces.files import TraceFiles
-from nnhal_service.observability.traces.request_trace import RequestTrace, request_trace, tensor_traces
+from nnhal_service.observability.traces.request_trace import SpanExporter, request_trace, tensor_traces
 from nnhal_service.observability.traces.settings import TENSORS, Settings, TraceConfig, TraceTable
 from nnhal_service.serving import Executed, Finished, InferenceRequest
-
-
-class SpanExporter(Protocol):
-    """A destination of traces besides files."""
-
-    def export(self, trace: RequestTrace) -> None:
-        """Take a traced request. Returns quickly and does not raise."""
-        ...
-
-    def close(self) -> None:
-        """Export what is kept."""
-        ...
 
 
 class Tracer:
