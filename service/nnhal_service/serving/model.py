@@ -104,9 +104,15 @@ class ServedModel:
         """The memory of values between its steps, of all instances."""
         return self._loaded.arena_bytes
 
-    def statistics(self) -> ModelStatistics:
-        """Everything since it was loaded."""
-        self._loaded.count_direct_runs()
+    @property
+    def loaded(self) -> LoadedModel:
+        """The model on its devices."""
+        return self._loaded
+
+    def statistics(self, ask_devices: bool = True) -> ModelStatistics:
+        """Everything since it was loaded; direct runs as they were last counted, unless devices are asked for them."""
+        if ask_devices:
+            self._loaded.count_direct_runs()
         return self._statistics.snapshot(self._batcher.pending)
 
     def infer(self, request: InferenceRequest) -> InferenceResponse:

@@ -10,7 +10,7 @@ import grpc
 
 from nnhal.inference.grpc_service_pb2 import ModelInferResponse, ModelStreamInferResponse
 from nnhal.types import NO_DEADLINE
-from nnhal_service.access import MemoryBudget
+from nnhal_service.access import RequestMemoryBudget
 from nnhal_service.observability import TRACEPARENT, RequestScope
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.request import Cancellation, Parameter
@@ -83,7 +83,7 @@ class Inference:
         repository: ModelRepository,
         memory: SharedMemory | None,
         owner: Callable[[grpc.ServicerContext], str],
-        budget: MemoryBudget,
+        budget: RequestMemoryBudget,
     ) -> None:
         self._repository = repository
         self._memory = memory

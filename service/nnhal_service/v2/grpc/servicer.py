@@ -8,7 +8,7 @@ import grpc
 
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal.inference.native import NATIVE_DIRECTORY, is_on_this_host
-from nnhal_service.access import MemoryBudget
+from nnhal_service.access import RequestMemoryBudget
 from nnhal_service.serving.description import TensorDescription
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.v2.backend import (
@@ -50,7 +50,7 @@ class InferenceServicer:
         memory: SharedMemory | None = None,
         owner: Owner = peer,
         native_directory: str = "",
-        budget: MemoryBudget | None = None,
+        budget: RequestMemoryBudget | None = None,
     ) -> None:
         """Without ``memory`` clients may register none. ``native_directory`` is where the native service is, which
         clients on this host may know. ``budget`` is for the messages of requests; without one it has no limit.
@@ -62,7 +62,7 @@ class InferenceServicer:
         self._log = log
         self._memory = memory
         self._owner = owner
-        self._inference = Inference(repository, memory, owner, budget or MemoryBudget())
+        self._inference = Inference(repository, memory, owner, budget or RequestMemoryBudget())
 
     def ServerLive(self, request: wire.ServerLiveRequest, context: grpc.ServicerContext) -> wire.ServerLiveResponse:
         return wire.ServerLiveResponse(live=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
-from nnhal_service.access import Guard, MemoryBudget
+from nnhal_service.access import Guard, RequestMemoryBudget
 from nnhal_service.v2.backend import LogSettings, ModelRepository, ServerDescription, SharedMemory, TraceSettings
 
 
@@ -25,4 +25,4 @@ class Services:
     workers: Executor
     max_bytes: int
     memory: SharedMemory | None = None
-    budget: MemoryBudget = field(default_factory=MemoryBudget)
+    budget: RequestMemoryBudget = field(default_factory=RequestMemoryBudget)
