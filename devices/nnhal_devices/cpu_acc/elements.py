@@ -57,7 +57,7 @@ QUANTIZED = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Quantization:
+class ElementQuantization:
     """real = (kept - zero_point) * scale, for each index along ``axis`` where there are several."""
 
     scale: Array
@@ -65,14 +65,14 @@ class Quantization:
     axis: int | None = None
 
 
-def quantization_of(operand: Operand) -> Quantization:
+def quantization_of(operand: Operand) -> ElementQuantization:
     """The quantisation of the kept elements of a quantised operand."""
     if operand.type == OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL:
         channels = channel_quant(operand)
         scales = np.array(channels.scales, np.float32)
-        return Quantization(scales, np.zeros(len(scales), np.int8), channels.channel_dim)
+        return ElementQuantization(scales, np.zeros(len(scales), np.int8), channels.channel_dim)
     kept = KEPT_TYPES[operand.type]
-    return Quantization(np.array(operand.scale, np.float32), np.array(kept_zero_point(operand), kept))
+    return ElementQuantization(np.array(operand.scale, np.float32), np.array(kept_zero_point(operand), kept))
 
 
 def kept_zero_point(operand: Operand) -> int:

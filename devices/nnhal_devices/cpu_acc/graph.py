@@ -20,7 +20,7 @@ from nnhal.types.layout import Dimensions
 from nnhal_devices.cpu_acc.elements import (
     QUANTIZED,
     SIGN,
-    Quantization,
+    ElementQuantization,
     activation_range,
     keep,
     kept_range,
@@ -35,7 +35,7 @@ DEFAULT_OPSETS = {"": 21}
 
 
 @dataclass(slots=True)
-class Node:
+class LoweredNode:
     """An ONNX node. ``place`` says which operation of the model it comes from."""
 
     type: str
@@ -47,7 +47,7 @@ class Node:
 
 
 @dataclass(slots=True)
-class Forms:
+class OperandTensors:
     """The tensors that hold one operand, by layout. ``home`` is the layout in which it was made."""
 
     home: Layout
@@ -55,7 +55,7 @@ class Forms:
     reals: dict[Layout, str] = field(default_factory=dict)
 
 
-class Graph:
+class LoweredGraph:
     """Nodes, constants, inputs and outputs. ``dimensions`` are those of the operands, 0 where open.
 
     ``opsets`` maps domains to versions. ``types`` has ONNX's types of operands that are no tensors of numbers.
@@ -70,12 +70,12 @@ class Graph:
         self.types: dict[int, TypeProto] = {}
         self.operands = model.model.main.operands
         self.dimensions = dimensions
-        self.nodes: list[Node] = []
+        self.nodes: list[LoweredNode] = []
         self.constants: dict[str, Array] = {}
         self.inputs: dict[str, int] = {}
         self.outputs: dict[str, int] = {}
         self.place = ""
-        self._forms: dict[int, Forms] = {}
+        self._forms: dict[int, OperandTensors] = {}
         self._count = 0
 
     def add(self, type: str, *inputs: str, **attributes: Attribute) -> str:  # noqa: A002 - ONNX's own word
@@ -85,14 +85,14 @@ class Graph:
     def add_many(self, type: str, inputs: Sequence[str], count: int, **attributes: Attribute) -> list[str]:  # noqa: A002
         """Add a node with several outputs."""
         outputs = [self._name() for _ in range(count)]
-        self.nodes.append(Node(type, list(inputs), outputs, attributes, self.place))
+        self.nodes.append(LoweredNode(type, list(inputs), outputs, attributes, self.place))
         return outputs
 
     def call(self, function: FunctionProto, inputs: Sequence[str]) -> list[str]:
         """Add a function and a node that calls it; the tensors of its outputs."""
         self.functions.append(function)
         outputs = [self._name() for _ in function.output]
-        self.nodes.append(Node(function.name, list(inputs), outputs, {}, self.place, function.domain))
+        self.nodes.append(LoweredNode(function.name, list(inputs), outputs, {}, self.place, function.domain))
         return outputs
 
     def constant(self, values: Array) -> str:
@@ -134,11 +134,11 @@ class Graph:
             quantization = quantization_of(self.operands[operand])
             axis = None if quantization.axis is None else layout.axis(quantization.axis)
             tensors[layout] = self.dequantize(
-                self.kept(operand, layout), Quantization(quantization.scale, quantization.zero_point, axis)
+                self.kept(operand, layout), ElementQuantization(quantization.scale, quantization.zero_point, axis)
             )
         return tensors[layout]
 
-    def dequantize(self, tensor: str, quantization: Quantization) -> str:
+    def dequantize(self, tensor: str, quantization: ElementQuantization) -> str:
         """The reals that quantised elements stand for."""
         axis = {} if quantization.axis is None else {"axis": quantization.axis}
         scale, zero_point = self.constant(quantization.scale), self.constant(quantization.zero_point)
@@ -146,7 +146,7 @@ class Graph:
 
     def keep(self, operand: int, tensor: str, layout: Layout = Layout.GIVEN) -> None:
         """Say which tensor holds an operand's elements."""
-        self._forms[operand] = Forms(layout, {layout: tensor})
+        self._forms[operand] = OperandTensors(layout, {layout: tensor})
 
     def keep_real(
         self,
@@ -201,10 +201,10 @@ class Graph:
             node.inputs = [names.get(name, name) for name in node.inputs]
             node.outputs = [names.get(name, name) for name in node.outputs]
 
-    def _of(self, operand: int) -> Forms:
+    def _of(self, operand: int) -> OperandTensors:
         if operand not in self._forms:
             kept = {} if self.is_constant(operand) else {Layout.GIVEN: self._input(operand)}
-            self._forms[operand] = Forms(Layout.GIVEN, kept)
+            self._forms[operand] = OperandTensors(Layout.GIVEN, kept)
         return self._forms[operand]
 
     def _value(self, operand: int) -> Array:

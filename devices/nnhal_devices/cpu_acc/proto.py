@@ -9,13 +9,13 @@ from onnx import ModelProto, TensorProto, ValueInfoProto, helper, inliner, numpy
 
 from nnhal.arrays import Array
 from nnhal_devices.cpu_acc.elements import memory_type
-from nnhal_devices.cpu_acc.graph import Graph
+from nnhal_devices.cpu_acc.graph import LoweredGraph
 
 IR_VERSION = 10
 """The first that knows opset 21."""
 
 
-def model_of(graph: Graph, apart: Collection[str] = ()) -> ModelProto:
+def model_of(graph: LoweredGraph, apart: Collection[str] = ()) -> ModelProto:
     """The model of a finished graph. The data of the constants in ``apart`` has to be given to the session."""
     nodes = [
         helper.make_node(
@@ -45,7 +45,7 @@ def model_of(graph: Graph, apart: Collection[str] = ()) -> ModelProto:
     return inliner.inline_local_functions(model) if graph.functions else model
 
 
-def _value(graph: Graph, name: str, operand: int) -> ValueInfoProto:
+def _value(graph: LoweredGraph, name: str, operand: int) -> ValueInfoProto:
     """An input or output. Open axes get names of their own: nothing is said of which are equal."""
     if operand in graph.types:
         return helper.make_value_info(name, graph.types[operand])

@@ -10,7 +10,7 @@ import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as binding
 
 from nnhal.errors import general_failure
-from nnhal_devices.cpu_acc.graph import Graph
+from nnhal_devices.cpu_acc.graph import LoweredGraph
 from nnhal_devices.cpu_acc.precision import sums_saturate
 from nnhal_devices.cpu_acc.proto import model_of
 
@@ -35,14 +35,14 @@ RUNTIME_ERRORS: tuple[type[Exception], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class OnnxSession:
     """A session, and the constants that it reads in place: they must live as long."""
 
     runtime: onnxruntime.InferenceSession
     constants: tuple[onnxruntime.OrtValue, ...]
 
 
-def create_session(graph: Graph, threads: int, providers: Sequence[str] = CPU) -> Session:
+def create_session(graph: LoweredGraph, threads: int, providers: Sequence[str] = CPU) -> OnnxSession:
     """Compile a finished graph for execution providers of ONNX Runtime, the preferred first.
 
     Raises GENERAL_FAILURE where ONNX Runtime refuses it.
@@ -58,7 +58,7 @@ def create_session(graph: Graph, threads: int, providers: Sequence[str] = CPU) -
         )
     except RUNTIME_ERRORS as error:
         general_failure(f"ONNX Runtime refused the model: {error}")
-    return Session(session, tuple(values.values()))
+    return OnnxSession(session, tuple(values.values()))
 
 
 # Some builds ask for it in this way only: a device process reports to nobody.

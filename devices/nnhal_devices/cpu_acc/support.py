@@ -14,7 +14,7 @@ from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet, type_nam
 from nnhal.resolved import ResolvedModel
 from nnhal.types.layout import Dimensions, combine, is_extension, is_scalar
 from nnhal_devices.cpu_acc.messages import supported
-from nnhal_devices.cpu_acc.rules import RULES, Rule
+from nnhal_devices.cpu_acc.rules import RULES, LoweringRule
 from nnhal_devices.driver import SUPPORTED, Support, Supported, Unsupported
 
 
@@ -56,7 +56,7 @@ def _support(op: OperationContext) -> tuple[Support, Sequence[Dimensions]]:
     return objection, found
 
 
-def _objection(op: OperationContext, rule: Rule) -> Support:
+def _objection(op: OperationContext, rule: LoweringRule) -> Support:
     """The first that there is."""
     for answer in (_typed(op, rule), _constant(op, rule), _ranked(op)):
         if isinstance(answer, Unsupported):
@@ -71,14 +71,14 @@ def _open(what: str) -> Unsupported:
     return Unsupported("DYN_SHAPE", f"{what} is unknown before execution", "known dimensions")
 
 
-def _typed(op: OperationContext, rule: Rule) -> Support:
+def _typed(op: OperationContext, rule: LoweringRule) -> Support:
     code = op.main_type(rule.main)
     if code in rule.types:
         return SUPPORTED
     return Unsupported("DTYPE", type_name(code), ", ".join(sorted(t.name for t in rule.types)))
 
 
-def _constant(op: OperationContext, rule: Rule) -> Support:
+def _constant(op: OperationContext, rule: LoweringRule) -> Support:
     for index, operand in enumerate(op.inputs):
         parameter = index in rule.constants or is_scalar(operand.type)
         if parameter and op.has(index) and not op.is_known(index):

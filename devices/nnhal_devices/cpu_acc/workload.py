@@ -17,8 +17,8 @@ from nnhal.extensions.values import value_from_bytes, value_to_bytes
 from nnhal.resolved import ResolvedModel
 from nnhal.types.layout import Dimensions, is_extension
 from nnhal_devices.cpu_acc.elements import memory_type
-from nnhal_devices.cpu_acc.graph import Graph
-from nnhal_devices.cpu_acc.session import RUNTIME_ERRORS, Session
+from nnhal_devices.cpu_acc.graph import LoweredGraph
+from nnhal_devices.cpu_acc.session import RUNTIME_ERRORS, OnnxSession
 from nnhal_devices.cpu_acc.shapes import execution_dimensions
 from nnhal_devices.driver import DONE, Argument, BoundWorkload, Control, Outcome
 
@@ -26,7 +26,7 @@ from nnhal_devices.driver import DONE, Argument, BoundWorkload, Control, Outcome
 class OnnxWorkload:
     """A model as a session of ONNX Runtime, which several executions may use at once."""
 
-    def __init__(self, model: ResolvedModel, graph: Graph, session: Session) -> None:
+    def __init__(self, model: ResolvedModel, graph: LoweredGraph, session: OnnxSession) -> None:
         main = model.model.main
         self._model = model
         self._session = session
@@ -50,7 +50,7 @@ class OnnxWorkload:
         for name, position in self._inputs:
             _bind(binding.bind_input, name, self._input_types[position], inputs[position])
         if self._data_dependent and not all(dimensions and 0 not in dimensions for dimensions in found):
-            return OpenSession(self._session, binding, self._outputs, self._output_types, inputs, outputs)
+            return DataDependentSession(self._session, binding, self._outputs, self._output_types, inputs, outputs)
         written = False
         for name, code, argument, dimensions in zip(self._outputs, self._output_types, outputs, found, strict=True):
             size = ELEMENT_TYPES[code].itemsize * prod(dimensions)
@@ -86,7 +86,9 @@ def _bind(bind: Callable[..., None], name: str, element_type: int, argument: Arg
 class BoundSession:
     """A session with its inputs and outputs tied to memory, which ``arguments`` keeps alive."""
 
-    def __init__(self, session: Session, binding: IOBinding, arguments: tuple[Argument, ...], outcome: Outcome) -> None:
+    def __init__(
+        self, session: OnnxSession, binding: IOBinding, arguments: tuple[Argument, ...], outcome: Outcome
+    ) -> None:
         self._run: Callable[[IOBinding], None] = session.runtime.run_with_iobinding
         self._binding = binding
         self._kept = (session, arguments)
@@ -102,12 +104,12 @@ class BoundSession:
         return self._outcome
 
 
-class OpenSession:
+class DataDependentSession:
     """A session whose outputs' dimensions depend on data: ONNX Runtime makes them, and they are copied."""
 
     def __init__(
         self,
-        session: Session,
+        session: OnnxSession,
         binding: IOBinding,
         names: Sequence[str],
         types: Sequence[int],
@@ -142,7 +144,7 @@ class ValueSession:
 
     def __init__(
         self,
-        session: Session,
+        session: OnnxSession,
         names: Sequence[str],
         types: Sequence[int],
         inputs: Sequence[tuple[str, int, Argument]],

@@ -12,7 +12,7 @@ from nnhal.types import ErrorStatus, Operand, OperationType
 
 
 @dataclass(frozen=True, slots=True)
-class Activation:
+class ControlFlowCall:
     """One entry into an IF or WHILE.
 
     ``values`` of the inputs are None for subgraphs and for what the request omits. ``run`` takes a subgraph (0 is main)
@@ -27,13 +27,13 @@ class Activation:
     loop_timeout_ns: int
 
 
-def choose(op: Activation) -> tuple[Array, ...]:
+def choose(op: ControlFlowCall) -> tuple[Array, ...]:
     """IF: the outputs of the chosen branch. Nothing of the other one is run."""
     branch = op.inputs[1 if _truth(op.values[0], op.place) else 2]
     return tuple(op.run(_subgraph(branch), op.values[3:]))
 
 
-def repeat(op: Activation) -> tuple[Array, ...]:
+def repeat(op: ControlFlowCall) -> tuple[Array, ...]:
     """WHILE: the first loop values, once the condition is false of them.
 
     The body's outputs become the first of the next round's inputs; what it has no outputs for stays as it was. Raises
@@ -52,7 +52,7 @@ def repeat(op: Activation) -> tuple[Array, ...]:
     return tuple(_given(value, op.place) for value in values[: op.outputs])
 
 
-CONTROL_FLOW: dict[int, Callable[[Activation], tuple[Array, ...]]] = {
+CONTROL_FLOW: dict[int, Callable[[ControlFlowCall], tuple[Array, ...]]] = {
     OperationType.IF: choose,
     OperationType.WHILE: repeat,
 }

@@ -15,7 +15,7 @@ from nnhal.resolved import ResolvedModel, describe_operation
 from nnhal.types import ErrorStatus, Operand, OperandLifeTime, Operation, OperationType, Subgraph
 from nnhal.types.layout import ELEMENT_TYPES, MAX_OPERAND_BYTES, Dimensions, describe, is_extension
 from nnhal_devices.cpu_ref import extension
-from nnhal_devices.cpu_ref.control_flow import CONTROL_FLOW, Activation
+from nnhal_devices.cpu_ref.control_flow import CONTROL_FLOW, ControlFlowCall
 from nnhal_devices.cpu_ref.kernels import KERNELS
 from nnhal_devices.driver import Control
 
@@ -41,7 +41,7 @@ class Interpreter:
             place = describe_operation(operation, number, subgraph)
             present = [values.get(index) for index in operation.inputs]
             if operation.type in CONTROL_FLOW:
-                results = CONTROL_FLOW[operation.type](self._activation(graph, operation, place, present, control))
+                results = CONTROL_FLOW[operation.type](self._call(graph, operation, place, present, control))
             elif is_extension(operation.type):
                 results = extension.run(
                     self._model.model, place, [graph.operands[index] for index in operation.outputs], present
@@ -54,10 +54,10 @@ class Interpreter:
                     del values[index]
         return [values[index] for index in graph.output_indexes]
 
-    def _activation(
+    def _call(
         self, graph: Subgraph, operation: Operation, place: str, present: Sequence[Array | None], control: Control
-    ) -> Activation:
-        return Activation(
+    ) -> ControlFlowCall:
+        return ControlFlowCall(
             place,
             [graph.operands[index] for index in operation.inputs],
             present,

@@ -18,7 +18,7 @@ from nnhal.errors import NnhalError
 from nnhal_devices.driver import BACKEND_API_VERSION, Driver, DriverOptions
 from nnhal_devices.dynamic.elf import missing_bytes
 from nnhal_devices.dynamic.files import BackendFile, find_backend_files
-from nnhal_devices.dynamic.naming import Kind
+from nnhal_devices.dynamic.naming import BackendFileKind
 from nnhal_devices.registry import BackendRegistry, DriverFactory
 
 _log = structlog.get_logger(__name__)
@@ -66,7 +66,7 @@ def is_compatible(version: tuple[int, int], ours: tuple[int, int] = BACKEND_API_
 
 
 def _load(file: BackendFile) -> DynamicBackend:
-    if file.name.kind is Kind.EXTENSION and (missing := missing_bytes(file.path)):
+    if file.name.kind is BackendFileKind.EXTENSION and (missing := missing_bytes(file.path)):
         raise BackendError(f"the file is cut short: {missing} bytes are missing")
     name, module = _import(file)
     try:
@@ -100,7 +100,9 @@ def _import(file: BackendFile) -> tuple[str, ModuleType]:
     """Run the module under a name that no other file has; the linker's entry is named after the name's last part."""
     place = blake2b(fsencode(file.path), digest_size=8).hexdigest()
     name = f"nnhal_backend_{place}.{file.name.module}"
-    loader = (ExtensionFileLoader if file.name.kind is Kind.EXTENSION else _SourceLoader)(name, str(file.path))
+    loader = (ExtensionFileLoader if file.name.kind is BackendFileKind.EXTENSION else _SourceLoader)(
+        name, str(file.path)
+    )
     spec = importlib.util.spec_from_loader(name, loader, origin=str(file.path))
     assert spec is not None
     try:

@@ -10,7 +10,7 @@ _MARK = "_backend"
 _RULE = re.compile(rf"(?P<module>[A-Za-z0-9]+_[A-Za-z0-9]+{_MARK})\.(?P<kind>so|py)(\.[0-9]+)*")
 
 
-class Kind(Enum):
+class BackendFileKind(Enum):
     """What a backend file holds."""
 
     EXTENSION = "so"
@@ -21,13 +21,13 @@ class BackendName(NamedTuple):
     """What a file name says: the module inside, which has neither kind nor version in its name, and its kind."""
 
     module: str
-    kind: Kind
+    kind: BackendFileKind
 
 
 def parse(file_name: str) -> BackendName | None:
     """What the name says, None where it breaks the rule."""
     match = _RULE.fullmatch(file_name)
-    return BackendName(match["module"], Kind(match["kind"])) if match else None
+    return BackendName(match["module"], BackendFileKind(match["kind"])) if match else None
 
 
 def looks_meant(file_name: str) -> bool:

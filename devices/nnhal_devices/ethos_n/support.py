@@ -16,7 +16,7 @@ from nnhal.types.layout import Dimensions, combine, describe, is_extension, is_s
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 from nnhal_devices.ethos_n.costs import QUANT8
 from nnhal_devices.ethos_n.limits import MAX_DEPTH, MAX_RANK, MAX_SIDE
-from nnhal_devices.ethos_n.rules import RULES, Rule
+from nnhal_devices.ethos_n.rules import RULES, NpuRule
 from nnhal_devices.ethos_n.rules.common import as_images, first_objection
 
 _ALLOWED_TYPES = "TENSOR_QUANT8_ASYMM or TENSOR_QUANT8_ASYMM_SIGNED"
@@ -69,7 +69,7 @@ def _not_taken(code: int) -> Unsupported:
     return Unsupported("OP", got, allowed, _HINTS.get(kind, _ELSEWHERE) if kind is not None else _ELSEWHERE)
 
 
-def _of_any_operation(op: OperationContext, rule: Rule, found: Sequence[Dimensions]) -> Iterator[Support]:
+def _of_any_operation(op: OperationContext, rule: NpuRule, found: Sequence[Dimensions]) -> Iterator[Support]:
     """In an order in which each check may rely on those before it."""
     tensors = [(f"input {index}", op.inputs[index], op.dimensions(index)) for index in rule.tensors(op)]
     tensors += [
@@ -92,7 +92,7 @@ def _typed(name: str, operand: Operand) -> Support:
     return Unsupported("DTYPE", f"{name} of {type_name(operand.type)}", _ALLOWED_TYPES, hint)
 
 
-def _constants(op: OperationContext, rule: Rule) -> Iterator[Support]:
+def _constants(op: OperationContext, rule: NpuRule) -> Iterator[Support]:
     for index, operand in enumerate(op.inputs):
         parameter = index in rule.constants or is_scalar(operand.type)
         if parameter and op.has(index) and not op.is_known(index):

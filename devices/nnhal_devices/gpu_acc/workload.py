@@ -13,7 +13,7 @@ from nnhal_devices.cpu_acc.shapes import execution_dimensions
 from nnhal_devices.driver import Argument, BoundWorkload, Control, Outcome, Workload
 from nnhal_devices.gpu_acc.costs import ROOFLINE
 from nnhal_devices.gpu_acc.memory import WorkingMemory, working_bytes
-from nnhal_devices.gpu_acc.queue import Entry, InOrderQueue
+from nnhal_devices.gpu_acc.queue import InOrderQueue, QueuedWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class QueuedRun:
         self._queue.sync()
         return entry.result()
 
-    def enqueue(self, control: Control) -> Entry:
+    def enqueue(self, control: Control) -> QueuedWork:
         """See AsynchronousWorkload. Deadlines are looked at when its turn comes."""
         return self._queue.enqueue(lambda: self._run(control))
 

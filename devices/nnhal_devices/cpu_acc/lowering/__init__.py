@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
-from nnhal_devices.cpu_acc.graph import Graph
+from nnhal_devices.cpu_acc.graph import LoweredGraph
 from nnhal_devices.cpu_acc.lowering import (
     batch_matmul,
     binary,
@@ -119,9 +119,9 @@ LOWERINGS: dict[OperationType, Lowering] = {
 """Every operation that cpu_acc runs; ``support`` says under which conditions."""
 
 
-def lower(model: ResolvedModel, dimensions: Sequence[Dimensions]) -> Graph:
+def lower(model: ResolvedModel, dimensions: Sequence[Dimensions]) -> LoweredGraph:
     """The graph of a model of which every operation is supported. ``dimensions`` are those of its operands."""
-    graph = Graph(model, dimensions, opsets_of(model))
+    graph = LoweredGraph(model, dimensions, opsets_of(model))
     known = tuple(dimensions)
     for number, operation in enumerate(model.model.main.operations):
         if is_run(model.model, operation):

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from nnhal.operations import OperationContext
 from nnhal.types import FusedActivation, Operation
-from nnhal_devices.cpu_acc.graph import Graph
+from nnhal_devices.cpu_acc.graph import LoweredGraph
 from nnhal_devices.cpu_acc.layout import RANK, Layout
 
 
 class Emitter:
     """One operation. Inputs and outputs are named by their positions in it."""
 
-    def __init__(self, op: OperationContext, operation: Operation, graph: Graph) -> None:
+    def __init__(self, op: OperationContext, operation: Operation, graph: LoweredGraph) -> None:
         self.op = op
         self.graph = graph
         self.inputs = operation.inputs

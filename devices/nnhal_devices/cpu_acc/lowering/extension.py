@@ -13,11 +13,11 @@ from nnhal.arrays import Array
 from nnhal.extensions.onnx import ELEMENT_TYPES, VALUE, number_of
 from nnhal.types import OperandType, Operation
 from nnhal_devices.cpu_acc.elements import SIGN
-from nnhal_devices.cpu_acc.graph import Graph
+from nnhal_devices.cpu_acc.graph import LoweredGraph
 from nnhal_devices.cpu_acc.messages import decode, function_of, message_of
 
 
-def run(graph: Graph, operation: Operation, number: int) -> None:
+def run(graph: LoweredGraph, operation: Operation, number: int) -> None:
     """Lower one operation."""
     graph.place = f"operation {number} (RUN)"
     proto = decode(message_of(graph.model, operation), graph.opsets.get("", 0))
@@ -28,7 +28,7 @@ def run(graph: Graph, operation: Operation, number: int) -> None:
         graph.keep(operand, _kept(graph, operand, declared, tensor))
 
 
-def _given(graph: Graph, operand: int, declared: ValueInfoProto) -> str:
+def _given(graph: LoweredGraph, operand: int, declared: ValueInfoProto) -> str:
     """The tensor of an input as ONNX has it."""
     code, scalar = graph.operands[operand].type, _is_scalar(declared.type)
     if graph.is_constant(operand):
@@ -43,7 +43,7 @@ def _given(graph: Graph, operand: int, declared: ValueInfoProto) -> str:
     return graph.add("Reshape", tensor, graph.integers([])) if scalar else tensor
 
 
-def _kept(graph: Graph, operand: int, declared: ValueInfoProto, tensor: str) -> str:
+def _kept(graph: LoweredGraph, operand: int, declared: ValueInfoProto, tensor: str) -> str:
     """The tensor that the graph keeps for an output."""
     code = graph.operands[operand].type
     if code == OperandType.TENSOR_FLOAT16:
@@ -53,13 +53,13 @@ def _kept(graph: Graph, operand: int, declared: ValueInfoProto, tensor: str) -> 
     return graph.add("Reshape", tensor, graph.integers([1])) if _is_scalar(declared.type) else tensor
 
 
-def _shifted(graph: Graph, tensor: str, offset: int, to: int) -> str:
+def _shifted(graph: LoweredGraph, tensor: str, offset: int, to: int) -> str:
     """Bytes as others."""
     wide = graph.add("Cast", tensor, to=TensorProto.INT32)
     return graph.add("Cast", graph.add("Add", wide, graph.constant(np.array(offset, np.int32))), to=to)
 
 
-def _elements(graph: Graph, operand: int) -> Array:
+def _elements(graph: LoweredGraph, operand: int) -> Array:
     """A constant's elements: those of an extension's type come as bytes."""
     values, given = graph.model.constants[0][operand], graph.operands[operand]
     number = number_of(graph.model.model, given.type)
@@ -68,7 +68,7 @@ def _elements(graph: Graph, operand: int) -> Array:
     return values.astype(np.bool_) if given.type == OperandType.TENSOR_BOOL8 else values
 
 
-def _note_type(graph: Graph, operand: int, declared: ValueInfoProto) -> None:
+def _note_type(graph: LoweredGraph, operand: int, declared: ValueInfoProto) -> None:
     if number_of(graph.model.model, graph.operands[operand].type) == VALUE:
         graph.types[operand] = declared.type
 

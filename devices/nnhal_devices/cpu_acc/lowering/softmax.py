@@ -6,7 +6,7 @@ import numpy as np
 
 from nnhal.operations._shape import axis_of
 from nnhal.operations.softmax import Input
-from nnhal_devices.cpu_acc.elements import QUANTIZED, Quantization, quantization_of
+from nnhal_devices.cpu_acc.elements import QUANTIZED, ElementQuantization, quantization_of
 from nnhal_devices.cpu_acc.layout import Layout
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter
 
@@ -42,5 +42,7 @@ def _scaled(to: Emitter, layout: Layout) -> str:
         return to.real(Input.INPUT, layout)
     if to.op.main_type() in QUANTIZED:
         given = quantization_of(to.op.inputs[Input.INPUT])
-        return to.graph.dequantize(to.kept(Input.INPUT, layout), Quantization(given.scale * beta, given.zero_point))
+        return to.graph.dequantize(
+            to.kept(Input.INPUT, layout), ElementQuantization(given.scale * beta, given.zero_point)
+        )
     return to.graph.add("Mul", to.real(Input.INPUT, layout), to.graph.constant(beta))

@@ -23,7 +23,7 @@ class LstmState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class LstmGate:
     """The weights of a gate, or of the update, which is computed the same way."""
 
     weights: Floats
@@ -49,10 +49,10 @@ class Gate:
 class LstmCell:
     """A cell. ``input`` is None where the input gate is coupled to the forget gate; clips of 0 clip nothing."""
 
-    input: Gate | None
-    forget: Gate
-    update: Gate
-    output: Gate
+    input: LstmGate | None
+    forget: LstmGate
+    update: LstmGate
+    output: LstmGate
     projection: Floats | None
     projection_bias: Floats | None
     activation: LstmActivation
@@ -61,11 +61,11 @@ class LstmCell:
 
     @property
     def output_size(self) -> int:
-        """See _sequence.Cell."""
+        """See _sequence.SequenceCell."""
         return len(self.output.bias if self.projection is None else self.projection)
 
     def step(self, values: Floats, state: LstmState, aux: Floats | None = None) -> tuple[Floats, LstmState]:
-        """See _sequence.Cell."""
+        """See _sequence.SequenceCell."""
         forget = _sigmoid(self.forget(values, state, aux))
         admit = 1 - forget if self.input is None else _sigmoid(self.input(values, state, aux))
         memory = forget * state.cell + admit * _activate(self.update(values, state, aux), self.activation)
@@ -90,8 +90,8 @@ def read_cell(op: OperationContext, cell: CellInputs, activation: int) -> LstmCe
     def given(index: int) -> Floats | None:
         return to_real(op, index) if op.has(index) else None
 
-    def gate(number: int, peephole: int | None) -> Gate:
-        return Gate(
+    def gate(number: int, peephole: int | None) -> LstmGate:
+        return LstmGate(
             to_real(op, cell.input_weights[number]),
             to_real(op, cell.recurrent_weights[number]),
             to_real(op, cell.biases[number]),

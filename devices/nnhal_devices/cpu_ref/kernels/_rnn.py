@@ -24,11 +24,11 @@ class RnnCell:
 
     @property
     def output_size(self) -> int:
-        """See _sequence.Cell."""
+        """See _sequence.SequenceCell."""
         return len(self.bias)
 
     def step(self, values: Floats, state: Floats, aux: Floats | None = None) -> tuple[Floats, Floats]:
-        """See _sequence.Cell."""
+        """See _sequence.SequenceCell."""
         total = values @ self.weights.T + state @ self.recurrent.T + self.bias
         if self.aux is not None and aux is not None:
             total = total + aux @ self.aux.T

@@ -14,7 +14,7 @@ from nnhal_devices.cpu_ref.kernels._types import Array, Floats
 State = TypeVar("State")
 
 
-class Cell(Protocol[State]):
+class SequenceCell(Protocol[State]):
     """One step of a recurrent network."""
 
     @property
@@ -39,7 +39,7 @@ def write_sequences(op: OperationContext, sequences: list[Floats], time_major: b
     return [from_real(op, sequence, index) for index, sequence in enumerate(ordered)]
 
 
-def unroll(cell: Cell[State], inputs: Floats, state: State, aux: Floats | None = None) -> tuple[Floats, State]:
+def unroll(cell: SequenceCell[State], inputs: Floats, state: State, aux: Floats | None = None) -> tuple[Floats, State]:
     """A cell from the start of a sequence to its end: all outputs, and the last state."""
     outputs = np.empty((*inputs.shape[:2], cell.output_size), np.float32)
     for time, values in enumerate(inputs):
@@ -48,7 +48,7 @@ def unroll(cell: Cell[State], inputs: Floats, state: State, aux: Floats | None =
 
 
 def unroll_both(
-    cells: tuple[Cell[State], Cell[State]],
+    cells: tuple[SequenceCell[State], SequenceCell[State]],
     inputs: Floats,
     states: tuple[State, State],
     aux: Floats | None,

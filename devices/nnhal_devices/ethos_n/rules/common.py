@@ -22,7 +22,7 @@ def _first_input(_: OperationContext) -> Sequence[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class NpuRule:
     """What is asked of an operation.
 
     ``tensors`` says which inputs are activations: of 8-bit types, and within the limits of tensors. ``constants`` are

@@ -6,7 +6,7 @@ from nnhal.operations import OperationContext
 from nnhal.operations.binary import Input
 from nnhal.types.layout import describe
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
-from nnhal_devices.ethos_n.rules.common import Rule, as_images, first_objection, rescaled
+from nnhal_devices.ethos_n.rules.common import NpuRule, as_images, first_objection, rescaled
 from nnhal_devices.ethos_n.rules.convolution import multiplier
 
 _CONSTANT = "a constant of one value, or of one for each channel"
@@ -51,5 +51,5 @@ def _one_constant(op: OperationContext) -> Support:
     return Unsupported("CONSTANT", _pair(op), f"a tensor and {_CONSTANT}", hint)
 
 
-ADD = Rule(check=_add, tensors=_both)
-MUL = Rule(check=_mul, tensors=_both)
+ADD = NpuRule(check=_add, tensors=_both)
+MUL = NpuRule(check=_mul, tensors=_both)

@@ -9,7 +9,7 @@ from nnhal.operations._window import Axis, Window
 from nnhal.types import FusedActivation
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 from nnhal_devices.ethos_n.limits import LARGEST_MEAN
-from nnhal_devices.ethos_n.rules.common import Rule, channels_last, first_objection
+from nnhal_devices.ethos_n.rules.common import NpuRule, channels_last, first_objection
 
 _HEIGHT_AND_WIDTH = (1, 2)
 _MAXIMUM = {2: 2, 3: 2}
@@ -81,6 +81,6 @@ def _mean(op: OperationContext) -> Support:
     return SUPPORTED
 
 
-AVERAGE_POOL_2D = Rule(check=_average)
-MAX_POOL_2D = Rule(check=_maximum)
-MEAN = Rule((mean.Input.AXES,), _mean)
+AVERAGE_POOL_2D = NpuRule(check=_average)
+MAX_POOL_2D = NpuRule(check=_maximum)
+MEAN = NpuRule((mean.Input.AXES,), _mean)
