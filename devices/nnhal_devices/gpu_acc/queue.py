@@ -50,8 +50,7 @@ class QueuedWork:
             try:
                 self._outcome = work()
             except Exception as error:
-                # Without this frame, which refers to this object: the two would be a reference cycle.
-                self._error = error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)
+                self._error = error
 
     def result(self) -> Outcome:
         """See Pending. It syncs once more if another thread's sync began before the work was enqueued."""
@@ -62,7 +61,7 @@ class QueuedWork:
             try:
                 raise error
             finally:
-                del error  # the traceback refers to this frame: the two would be a reference cycle
+                del error  # its traceback refers to this frame and this object: a reference cycle
         if self._outcome is None:
             raise RuntimeError("a sync left work undone")
         return self._outcome

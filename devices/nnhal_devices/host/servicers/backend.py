@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-
 import grpc
 
 from nnhal.codec import model_from_wire
@@ -95,7 +93,6 @@ class BackendServicer(backend_pb2_grpc.BackendServiceServicer):
 
     @answers
     def GetUsage(self, request: wire.GetUsageRequest, context: grpc.ServicerContext) -> wire.GetUsageResponse:
-        gc.collect()
         clients = self._clients.all()
         mappings, mapped_bytes = mapped_regions()
         return wire.GetUsageResponse(
