@@ -1,4 +1,4 @@
-"""What each operation has to be like for cpu_acc to take it."""
+"""The conditions under which cpu_acc supports each operation."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ _FLOATS = frozenset({F32, F16})
 _QUANT8 = frozenset({Q8A, Q8AS})
 _MAIN = _FLOATS | _QUANT8
 _MOVABLE = _MAIN | {I32}
-# Float16 is computed in float32, which is closer to the truth; where the last bit decides between two answers, closer
-# is not good enough.
+# Float16 is computed in float32, which is more precise. If the last bit decides between two answers, the answer may
+# differ.
 _DISCRETE = frozenset({F32, I32}) | _QUANT8
 
 Check = Callable[[OperationContext], Support]
@@ -55,15 +55,17 @@ def _anything(_: OperationContext) -> Support:
 
 @dataclass(frozen=True, slots=True)
 class LoweringRule:
-    """What is asked of an operation.
-
-    ``types`` of the input ``main``; which tensors must be ``constants``, as all scalars must; and a check, which may
-    raise UnknownYet.
-    """
+    """The conditions for one operation."""
 
     types: frozenset[OperandType] = _MAIN
+    """The allowed types of input ``main``."""
+
     constants: tuple[int, ...] = ()
+    """The tensors that must be constants. All scalars must be constants too."""
+
     check: Check = _anything
+    """Checks the rest. It may raise UnknownYet."""
+
     main: int = 0
 
 
@@ -139,7 +141,7 @@ def _mirror(op: OperationContext) -> Support:
 
 
 def _slope(op: OperationContext) -> Support:
-    """ONNX stretches the slope to the values, and not the values to the slope."""
+    """ONNX broadcasts the slope to the values, but not the values to the slope."""
     values, slope = op.known_dimensions(0), op.known_dimensions(1)
     padded = (1,) * (len(values) - len(slope)) + slope
     if len(padded) != len(values) or any(b not in (1, a) for a, b in zip(values, padded, strict=True)):

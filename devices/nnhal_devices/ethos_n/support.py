@@ -1,7 +1,7 @@
 """Which operations ethos_n takes, and why not the others.
 
-What holds for every operation is here: types, constants, known dimensions and their limits. What an operation asks for
-besides is in ``rules``.
+The conditions for every operation are here: types, constants, known dimensions and their limits. Those of single
+operations are in ``rules``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HINTS = {
     OperationType.SOFTMAX: "end the part for the NPU at the logits",
     OperationType.PAD: "give the padding to the convolution or pooling that follows, in its explicit form",
 }
-"""What to do about operations that are often asked for."""
+"""Advice for operations that are often asked for."""
 
 
 def supported_operations(model: ResolvedModel) -> list[Support]:
@@ -48,7 +48,7 @@ def supported_operations(model: ResolvedModel) -> list[Support]:
 
 
 def _support(op: OperationContext) -> tuple[Support, Sequence[Dimensions]]:
-    """The answer for one operation, and what is known of its outputs' dimensions."""
+    """The answer for one operation, and its outputs' dimensions as far as they are known."""
     try:
         found: Sequence[Dimensions] = DEFINITIONS[op.type].prepare(op)
     except HalError as error:
@@ -70,7 +70,7 @@ def _not_taken(code: int) -> Unsupported:
 
 
 def _of_any_operation(op: OperationContext, rule: NpuRule, found: Sequence[Dimensions]) -> Iterator[Support]:
-    """In an order in which each check may rely on those before it."""
+    """The conditions for every operation, in an order in which each check may rely on those before it."""
     tensors = [(f"input {index}", op.inputs[index], op.dimensions(index)) for index in rule.tensors(op)]
     tensors += [
         (f"output {index}", operand, combine(operand.dimensions, dimensions) or ())

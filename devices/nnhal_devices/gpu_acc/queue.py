@@ -53,7 +53,7 @@ class QueuedWork:
                 self._error = error
 
     def result(self) -> Outcome:
-        """See Pending. It syncs once more if another thread's sync began before the work was enqueued."""
+        """Return the outcome or raise the error, once. Sync first if no sync has done the work yet."""
         if self._outcome is None and self._error is None:
             self._queue.sync()
         error, self._error = self._error, None

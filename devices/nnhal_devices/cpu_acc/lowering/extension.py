@@ -1,7 +1,7 @@
 """RUN of nnhal.onnx: the nodes of a message, as a function that the graph calls.
 
-A message's tensors are ONNX's own: plain signed bytes, halves, rank 0. The graph keeps some operands otherwise, so they
-are converted on either side.
+A message's tensors are as ONNX has them: signed bytes, float16, rank 0. The graph keeps some operands in another form,
+so they are converted on either side.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def run(graph: LoweredGraph, operation: Operation, number: int) -> None:
 
 
 def _given(graph: LoweredGraph, operand: int, declared: ValueInfoProto) -> str:
-    """The tensor of an input as ONNX has it."""
+    """The tensor of an input, in the form that the message declares."""
     code, scalar = graph.operands[operand].type, _is_scalar(declared.type)
     if graph.is_constant(operand):
         values = _elements(graph, operand)
@@ -54,13 +54,13 @@ def _kept(graph: LoweredGraph, operand: int, declared: ValueInfoProto, tensor: s
 
 
 def _shifted(graph: LoweredGraph, tensor: str, offset: int, to: int) -> str:
-    """Bytes as others."""
+    """Add an offset to a tensor of bytes, and convert it to another type of bytes."""
     wide = graph.add("Cast", tensor, to=TensorProto.INT32)
     return graph.add("Cast", graph.add("Add", wide, graph.constant(np.array(offset, np.int32))), to=to)
 
 
 def _elements(graph: LoweredGraph, operand: int) -> Array:
-    """A constant's elements: those of an extension's type come as bytes."""
+    """A constant's elements. A constant of an extension's type comes as bytes."""
     values, given = graph.model.constants[0][operand], graph.operands[operand]
     number = number_of(graph.model.model, given.type)
     if number is not None:
@@ -74,7 +74,7 @@ def _note_type(graph: LoweredGraph, operand: int, declared: ValueInfoProto) -> N
 
 
 def _is_scalar(declared: TypeProto) -> bool:
-    """Whether a type says rank 0, for numbers that operands hold."""
+    """Whether a type is a tensor of numbers of rank 0."""
     tensor = declared.tensor_type
     is_numeric = declared.WhichOneof("value") == "tensor_type" and tensor.elem_type != TensorProto.STRING
     return is_numeric and tensor.HasField("shape") and not tensor.shape.dim

@@ -1,4 +1,4 @@
-"""What each operation has to be like for ethos_n to take it, one module for each family."""
+"""The conditions under which ethos_n supports each operation, one module for each family."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CONV_2D, DEPTHWISE_CONV_2D, TRANSPOSE_CONV_2D and FULLY_CONNECTED: what the multiply-add array does."""
+"""CONV_2D, DEPTHWISE_CONV_2D, TRANSPOSE_CONV_2D and FULLY_CONNECTED: operations of the multiply-add array."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ADD and MUL: two tensors alike, or one and a constant, of one value or of one for each channel."""
+"""ADD and MUL: of two tensors of equal dimensions, or of a tensor and a constant, of one value or one per channel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _both(_: OperationContext) -> tuple[int, int]:
 
 
 def _has_constant(op: OperationContext) -> bool:
-    """Whether one input is a constant that the other's channels take."""
+    """Whether one input is a constant of one value, or of one for each channel of the other."""
     for index in _both(op):
         *sides, depth = as_images(op.dimensions(index))
         if op.is_known(index) and sides == [1, 1, 1] and depth in (1, op.dimensions(1 - index)[-1]):
@@ -40,7 +40,7 @@ def _add(op: OperationContext) -> Support:
 
 
 def _mul(op: OperationContext) -> Support:
-    """It becomes a depthwise convolution with filters of 1 x 1."""
+    """Check MUL as the depthwise convolution with filters of 1 x 1 that it becomes."""
     return first_objection((_one_constant(op), multiplier(op, Input.SECOND)))
 
 

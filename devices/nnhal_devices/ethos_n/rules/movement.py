@@ -1,4 +1,4 @@
-"""CONCATENATION, SPLIT and TRANSPOSE: bytes that go elsewhere, in whole granules of channels."""
+"""CONCATENATION, SPLIT and TRANSPOSE: they only move bytes, in whole granules of channels."""
 
 from __future__ import annotations
 

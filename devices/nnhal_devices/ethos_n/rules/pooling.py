@@ -1,4 +1,4 @@
-"""AVERAGE_POOL_2D, MAX_POOL_2D and MEAN: a few windows that are wired, and the mean of a small image."""
+"""AVERAGE_POOL_2D, MAX_POOL_2D and MEAN: a few hard-wired windows, and the mean of a small image."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _average_objections(window: Window, op: OperationContext) -> Iterator[Suppor
 
 
 def _is_whole(window: Window, sides: tuple[int, ...]) -> bool:
-    """Whether there is one window without padding, which is small enough."""
+    """Whether one small window without padding covers the whole image."""
     axes = window.height, window.width
     return max(sides) <= LARGEST_MEAN and all(
         axis.size == side and not axis.before and not axis.after for axis, side in zip(axes, sides, strict=True)
