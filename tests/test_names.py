@@ -1,0 +1,41 @@
+"""One name for one thing: no two public classes have the same name."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SOURCES = ("hal", "hosting", "devices", "service", "client", "tools")
+GENERATED = ("hal/nnhal/v1", "hal/nnhal/inference")
+OPERANDS = "hal/nnhal/operations"
+"""Each module names the operands of its operation by an enum ``Input``, or by one for each form of its arguments."""
+NDK = "client/nnhal_client/ndk"
+"""Its classes have the NDK's names (``ANeuralNetworksExecution``), some of which the HAL has too."""
+
+
+def public_classes() -> Iterator[tuple[str, str]]:
+    """The name of each public class, and the file that defines it."""
+    for source in SOURCES:
+        for path in sorted((ROOT / source).rglob("*.py")):
+            file = str(path.relative_to(ROOT))
+            if not file.startswith(GENERATED):
+                for node in ast.parse(path.read_text()).body:
+                    if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                        yield node.name, file
+
+
+def test_no_two_public_classes_have_the_same_name() -> None:
+    files = defaultdict(set)
+    for name, file in public_classes():
+        if not file.startswith((OPERANDS, NDK)):
+            files[name].add(file)
+    clashes = {name: sorted(found) for name, found in files.items() if len(found) > 1}
+    assert {name: found for name, found in clashes.items() if name not in SHARED} == {}
+    assert {name: clashes.get(name) for name in SHARED} == {name: sorted(found) for name, found in SHARED.items()}
+
+
+SHARED: dict[str, set[str]] = {}
+"""Names that two classes share on purpose, with their files: the same thing on two sides of a wire."""
