@@ -131,7 +131,7 @@ class FrontDoor:
         self._tracer = Tracer(self.repository.is_ready, directory, start, open_exporter(os.environ))
         undo.callback(self._tracer.close)
         self._log_settings = RuntimeLogSettings(settings.log_level)
-        self._observers: list[Observer] = [self._metrics, self._tracer, RequestLog(self._log_settings)]
+        self._observers: list[Observer] = [self._metrics, RequestLog(self._log_settings)]
 
     def _build(self, undo: ExitStack) -> list[GrpcFront | HttpServer]:
         settings = self._settings
@@ -205,4 +205,4 @@ class FrontDoor:
             self._health.refresh(model)
 
     def _serve(self, name: str, number: str, loaded: LoadedModel, config: ServingConfig) -> ServedModel:
-        return ServedModel(name, number, loaded, config, self._observers)
+        return ServedModel(name, number, loaded, config, self._observers, self._tracer)

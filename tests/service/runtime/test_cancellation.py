@@ -13,8 +13,7 @@ import pytest
 from nnhal.arrays import Array
 from nnhal.types import ErrorStatus, Model, Operand
 from nnhal_service.partition import Fallback
-from nnhal_service.runtime.cancellation import CancelledRunError
-from nnhal_service.serving import Cancellation
+from nnhal_service.runtime.cancellation import Cancellation, CancelledRunError
 from tests.support.picky import Bound, Loader, Picky
 from tests.support.resources import resources_of
 from tests.support.subgraphs import INT32, Program, counting_loop
@@ -68,7 +67,7 @@ def test_no_step_begins_after_that_which_runs(load: Loader, devices: list[Picky]
     for _ in range(3):
         before, cancellation = runs(devices), Cancellation()
         devices[during].fails = giving_up(cancellation)
-        with pytest.raises(CancelledRunError, match="the run has been given up"):
+        with pytest.raises(CancelledRunError, match="the run has been cancelled"):
             bound.run(cancellation)
         assert np.subtract(runs(devices), before).tolist() == [1, during, 0, 0]
         devices[during].fails = lambda: NONE
@@ -158,3 +157,25 @@ def test_runs_that_are_given_up_at_any_moment_leave_the_binding_as_it_was(load: 
     assert bound.outputs() == [EXPECTED]
     assert devices[3].runs == 0
     wait_until(lambda: resources_of(os.getpid()).within(held), "nothing else is held")
+
+
+def test_callbacks_come_once_whenever_it_is_cancelled() -> None:
+    cancellation, seen = Cancellation(), list[str]()
+    cancellation.on_cancel(lambda: seen.append("before"))
+    cancellation.cancel()
+    cancellation.cancel()
+    cancellation.on_cancel(lambda: seen.append("after"))
+    assert cancellation.cancelled and seen == ["before", "after"]
+
+
+def test_a_forgotten_callback_does_not_come() -> None:
+    cancellation, seen = Cancellation(), list[str]()
+
+    def callback() -> None:
+        seen.append("called")
+
+    cancellation.on_cancel(callback)
+    cancellation.forget(callback)
+    cancellation.forget(callback)
+    cancellation.cancel()
+    assert seen == []

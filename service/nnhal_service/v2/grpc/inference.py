@@ -12,8 +12,9 @@ from nnhal.inference.grpc_service_pb2 import ModelInferResponse, ModelStreamInfe
 from nnhal.types import NO_DEADLINE
 from nnhal_service.access import MemoryBudget
 from nnhal_service.observability import TRACEPARENT, RequestScope
+from nnhal_service.runtime.cancellation import Cancellation
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.serving.request import Cancellation, Parameter
+from nnhal_service.serving.request import Parameter
 from nnhal_service.v2.backend import ModelRepository, SharedMemory
 from nnhal_service.v2.grpc.requests import Client, Head, head_of, request_from_wire
 from nnhal_service.v2.grpc.responses import response_to_wire

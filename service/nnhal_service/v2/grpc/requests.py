@@ -10,7 +10,8 @@ from typing import NamedTuple
 from nnhal.arrays import Array
 from nnhal.inference.datatypes import Datatype, TensorError, array_from_raw, datatype
 from nnhal.inference.grpc_service_pb2 import InferTensorContents, ModelInferRequest
-from nnhal_service.serving.request import Cancellation, InferenceRequest
+from nnhal_service.runtime.cancellation import Cancellation
+from nnhal_service.serving.request import InferenceRequest
 from nnhal_service.v2.backend import SharedMemory
 from nnhal_service.v2.grpc.contents import array_from_contents
 from nnhal_service.v2.grpc.parameters import parameters_from_wire, request_parameters

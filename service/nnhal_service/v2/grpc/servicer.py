@@ -9,8 +9,8 @@ import grpc
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal.inference.native import NATIVE_DIRECTORY, is_on_this_host
 from nnhal_service.access import MemoryBudget
-from nnhal_service.serving.description import TensorDescription
 from nnhal_service.serving.errors import ErrorKind, ServingError
+from nnhal_service.serving.signature import TensorDescription
 from nnhal_service.v2.backend import (
     LogSettings,
     ModelRepository,

@@ -11,7 +11,8 @@ import orjson
 
 from nnhal.arrays import Array
 from nnhal.inference.datatypes import BYTES, TensorError, array_from_raw, datatype
-from nnhal_service.serving.request import Cancellation, InferenceRequest, Parameter
+from nnhal_service.runtime.cancellation import Cancellation
+from nnhal_service.serving.request import InferenceRequest, Parameter
 from nnhal_service.v2.backend import Model, SharedMemory
 from nnhal_service.v2.http.tensors_json import array_from_json
 from nnhal_service.v2.parameters import request_parameters

@@ -10,7 +10,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from nnhal_service.observability import TRACEPARENT, RequestScope
-from nnhal_service.serving.request import Cancellation
+from nnhal_service.runtime.cancellation import Cancellation
 from nnhal_service.v2.http.access import peer_of
 from nnhal_service.v2.http.body import compressed, read_body
 from nnhal_service.v2.http.inference_request import Origin, call_from_body, call_from_raw

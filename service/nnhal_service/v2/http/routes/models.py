@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
-from nnhal_service.serving.description import TensorDescription
+from nnhal_service.serving.signature import TensorDescription
 from nnhal_service.v2.http.messages_json import message_to_json
 from nnhal_service.v2.http.readiness import NOT_READY, readiness_status
 from nnhal_service.v2.http.services import Services
