@@ -50,7 +50,7 @@ class Ticket:
     def __init__(
         self, size: int = 1, key: Hashable = None, priority: int = 0, timeout_ns: int = 0, deadline_ns: int = NEVER
     ) -> None:
-        """``size`` is what it adds to a batch; all tickets of a batch have the same ``key``. ``timeout_ns`` 0 is for the
+        """``size`` is what it adds to a batch, whose tickets all have the same ``key``. ``timeout_ns`` 0 is for the
         queue's own timeout; ``deadline_ns`` is an instant of the queue's clock.
         """
         self.size = size

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import structlog
 
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.v2.shared_memory.connections import Address, Process, address_of, process_at, remote_ends, started
+from nnhal_service.v2.shared_memory.peers import Address, Process, address_of, process_at, remote_ends, started
 
 _POLL_MS = 250
 """How often connections are looked at whose process is not known."""

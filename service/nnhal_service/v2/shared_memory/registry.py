@@ -18,7 +18,7 @@ import numpy as np
 
 from nnhal.descriptor import Descriptor
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.v2.backend import Region
+from nnhal_service.v2.backend import SharedRegion
 from nnhal_service.v2.shared_memory.owners import Owner, Owners
 
 _DIRECTORY = Path("/dev/shm")
@@ -32,7 +32,7 @@ _FOR_OTHERS = stat.S_IROTH | stat.S_IWOTH
 class _Registered:
     """A region in use or not; ``file`` tells the file from all others."""
 
-    region: Region
+    region: SharedRegion
     descriptor: Descriptor
     file: tuple[int, int]
     users: int = 0
@@ -54,7 +54,7 @@ class SystemSharedMemory:
         self._regions: dict[Owner, dict[str, _Registered]] = {}
         self._owners = Owners(self._drop)
 
-    def register(self, region: Region, owner: str) -> None:
+    def register(self, region: SharedRegion, owner: str) -> None:
         """See backend.SharedMemory."""
         client = self._owners.of(owner)
         _require_name(region.name)
@@ -84,7 +84,7 @@ class SystemSharedMemory:
             if not name:
                 mine.clear()
 
-    def status(self, name: str, owner: str) -> Sequence[Region]:
+    def status(self, name: str, owner: str) -> Sequence[SharedRegion]:
         """See backend.SharedMemory."""
         client = self._owners.of(owner)
         with self._lock:

@@ -217,7 +217,7 @@ def test_requests_that_are_wrong_say_what_was_expected(served: Served, change: d
 @pytest.mark.parametrize(
     ("content", "headers", "problem"),
     [
-        (b"{", {}, "the request is no JSON"),
+        (b"{", {}, "the request is not JSON"),
         (b"[]", {}, "the request is '[]', expected a JSON object"),
         (b"{}", {SIZE: "3"}, f"{SIZE} is 3, and the body has 2 bytes"),
         (b"{}", {SIZE: "x"}, f"{SIZE} is 'x', expected a number of bytes"),

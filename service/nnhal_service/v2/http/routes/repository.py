@@ -11,9 +11,9 @@ from fastapi import APIRouter, Body
 from pydantic import BaseModel
 
 from nnhal_service.v2.backend import RepositoryParameter
-from nnhal_service.v2.http.json_route import json_route
+from nnhal_service.v2.http.body import json_route
 from nnhal_service.v2.http.services import Services
-from nnhal_service.v2.tensors import refuse
+from nnhal_service.v2.requested import refuse
 
 _FILE = "file:"
 

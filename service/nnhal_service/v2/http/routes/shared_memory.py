@@ -8,11 +8,11 @@ from fastapi import APIRouter, Body, Request
 from pydantic import BaseModel, Field
 
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.v2.backend import Region
-from nnhal_service.v2.http.access import peer_of
-from nnhal_service.v2.http.json_route import json_route
+from nnhal_service.v2.backend import SharedRegion
+from nnhal_service.v2.http.body import json_route
+from nnhal_service.v2.http.middleware import peer_of
 from nnhal_service.v2.http.services import Services
-from nnhal_service.v2.tensors import enabled, refuse
+from nnhal_service.v2.requested import enabled, refuse
 
 _MAX = 2**63 - 1
 
@@ -39,7 +39,7 @@ def router_for(services: Services) -> APIRouter:
     @router.post("/v2/systemsharedmemory/region/{region}/register")
     def register(request: Request, region: str, body: Annotated[RegisterRequest, Body()]) -> dict[str, str]:
         """Make a part of a file a region of the caller."""
-        wanted = Region(region, body.key, body.offset, body.byte_size)
+        wanted = SharedRegion(region, body.key, body.offset, body.byte_size)
         try:
             enabled(services.memory).register(wanted, peer_of(request.scope))
         except ServingError as error:
