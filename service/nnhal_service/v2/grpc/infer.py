@@ -21,6 +21,9 @@ from nnhal_service.v2.grpc.encode import Raw, encode_response, encode_stream_res
 from nnhal_service.v2.grpc.statuses import abort, answer_for
 from nnhal_service.v2.requested import Caller
 
+Owner = Callable[[grpc.ServicerContext], str]
+"""Names the client of a call, which owns the regions that it registers."""
+
 _STATUS_HEADER = "triton_grpc_error"
 _NO_DEADLINE_SECONDS = 10.0**8
 """gRPC reports more than this as the time remaining if the client has set no deadline."""
@@ -40,6 +43,11 @@ _WITHOUT_MEMORY = Caller("", None)
 _NO_REQUEST = CutRequest(b"", "", [])
 
 
+def peer(context: grpc.ServicerContext) -> str:
+    """The address of the connection. All clients of a unix socket have the same address."""
+    return context.peer()
+
+
 class InferCalls:
     """ModelInfer and ModelStreamInfer. They take and return the bytes of messages, for ``decode`` and ``encode``."""
 
@@ -47,7 +55,7 @@ class InferCalls:
         self,
         repository: ModelRepository,
         memory: SharedMemory | None,
-        owner: Callable[[grpc.ServicerContext], str],
+        owner: Owner,
         budget: MemoryBudget,
     ) -> None:
         self._repository = repository

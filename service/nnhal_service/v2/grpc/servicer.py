@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 import grpc
@@ -22,19 +22,12 @@ from nnhal_service.v2.backend import (
     SharedRegion,
     TraceSettings,
 )
-from nnhal_service.v2.grpc.infer import InferCalls
+from nnhal_service.v2.grpc.infer import InferCalls, Owner, peer
 from nnhal_service.v2.requested import enabled, refuse
 
 SERVICE = wire.DESCRIPTOR.services_by_name["GRPCInferenceService"]
 TensorMetadata = wire.ModelMetadataResponse.TensorMetadata
-Owner = Callable[[grpc.ServicerContext], str]
-"""Names the client of a call, which owns the regions that it registers."""
 _LOAD_PARAMETERS = {"config": "string_param", "file:": "bytes_param"}
-
-
-def peer(context: grpc.ServicerContext) -> str:
-    """The address of the connection. All clients of a unix socket have the same address."""
-    return context.peer()
 
 
 class InferenceServicer:
@@ -54,8 +47,8 @@ class InferenceServicer:
         native_directory: str = "",
         budget: MemoryBudget | None = None,
     ) -> None:
-        """Without ``memory``, clients cannot register shared memory. ``native_directory`` is the native service's, which
-        only clients on this host are told. ``budget`` limits the memory of messages, None for no limit.
+        """Without ``memory``, clients cannot register shared memory. ``native_directory`` is the native service's; only
+        clients on this host are told it. ``budget`` limits the memory of messages, None for no limit.
         """
         self._native_directory = native_directory
         self._server = server

@@ -17,7 +17,7 @@ import pytest
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.v2.backend import SharedRegion
 from nnhal_service.v2.shared_memory import SystemSharedMemory
-from nnhal_service.v2.shared_memory.owners import Owner
+from nnhal_service.v2.shared_memory.owners import Owners, RegionOwner
 from nnhal_service.v2.shared_memory.peers import peer_name
 from tests.support.waiting import wait_until
 
@@ -260,7 +260,7 @@ def test_another_users_file_is_refused(
     file.chmod(0o600)
     with Client(listener) as client:
         monkeypatch.setattr(
-            "nnhal_service.v2.shared_memory.owners.Owners.of", lambda *_: Owner(client.process.pid, "", 65534)
+            "nnhal_service.v2.shared_memory.owners.Owners.of", lambda *_: RegionOwner(client.process.pid, "", 65534)
         )
         assert refusal(memory.register, region(file), client.peer).kind == ErrorKind.INTERNAL
 
@@ -279,3 +279,16 @@ def test_one_client_may_not_take_all_descriptors(listener: socket.socket, file: 
 
 def test_clients_of_a_unix_socket_cannot_be_told_apart(memory: SystemSharedMemory, file: Path) -> None:
     assert refusal(memory.register, region(file), "unix:").kind == ErrorKind.UNSUPPORTED
+
+
+def test_connections_that_have_closed_are_not_remembered(listener: socket.socket) -> None:
+    owners = Owners(lambda _: None)
+    try:
+        with Client(listener) as lasting:
+            for _ in range(3):
+                with Client(listener, connections=100) as client:
+                    assert {owners.of(peer).pid for peer in client.peers} == {client.process.pid}
+            assert owners.of(lasting.peer).pid == lasting.process.pid
+            assert owners.remembered <= 2 * 100 + 1
+    finally:
+        owners.close()
