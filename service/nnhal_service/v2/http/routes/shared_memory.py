@@ -1,4 +1,4 @@
-"""Shared memory of clients: system regions; there are no others."""
+"""The routes of clients' shared memory: system regions. CUDA regions are not supported."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def router_for(services: Services) -> APIRouter:
         except ServingError as error:
             if error.kind != ErrorKind.INTERNAL:
                 raise
-            raise refuse(error.message) from error  # it is the caller's key that is of no use, not the server
+            raise refuse(error.message) from error  # the caller's key is wrong, not the server
         return {}
 
     @router.post("/v2/systemsharedmemory/unregister")
@@ -59,7 +59,7 @@ def router_for(services: Services) -> APIRouter:
     @router.get("/v2/cudasharedmemory/status")
     @router.get("/v2/cudasharedmemory/region/{region}/status")
     def cuda_status(region: str = "") -> list[dict[str, Any]]:
-        """There are none."""
+        """Always an empty list: no device here has such memory."""
         if region:
             raise ServingError(ErrorKind.NOT_FOUND, f"Unable to find cuda shared memory region: '{region}'")
         return []
@@ -72,7 +72,7 @@ def router_for(services: Services) -> APIRouter:
     @router.post("/v2/cudasharedmemory/unregister")
     @router.post("/v2/cudasharedmemory/region/{region}/unregister")
     def cuda_unregister(region: str = "") -> dict[str, str]:  # noqa: ARG001
-        """There are none, so none is left."""
+        """No error: no region is left."""
         return {}
 
     return router
