@@ -2,7 +2,6 @@
 
 from nnhal_service.observability.log_settings import RequestLog, RuntimeLogSettings
 from nnhal_service.observability.metrics import Metrics
-from nnhal_service.observability.metrics_app import metrics_app
 from nnhal_service.observability.metrics_options import MetricsOptions, metrics_options
 from nnhal_service.observability.otel import open_exporter
 from nnhal_service.observability.request_scope import TRACEPARENT, RequestScope
@@ -17,7 +16,6 @@ __all__ = [
     "RuntimeLogSettings",
     "SpanExporter",
     "Tracer",
-    "metrics_app",
     "metrics_options",
     "open_exporter",
 ]

@@ -25,7 +25,6 @@ from nnhal_service.serving import (
     DurationStatistics,
     Executed,
     Finished,
-    InferenceRequest,
     ModelStatistics,
     ServedModel,
 )
@@ -69,10 +68,6 @@ class Metrics(Collector):
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
-
-    def began(self, model_name: str, model_version: str, request: InferenceRequest) -> bool:
-        """See Observer."""
-        return False
 
     def executed(self, executed: Executed) -> None:
         """See Observer."""

@@ -16,7 +16,8 @@ import pytest
 
 from nnhal.endpoint import Endpoint
 from nnhal_service.access import Listener
-from nnhal_service.observability import Metrics, MetricsOptions, metrics_app, metrics_options
+from nnhal_service.observability import Metrics, MetricsOptions, metrics_options
+from nnhal_service.observability.metrics_app import metrics_app
 from nnhal_service.runtime import Fleet
 from nnhal_service.serving import Batching, Cancellation, InferenceRequest, ServedModel, ServingConfig, ServingError
 from nnhal_service.v2.http import HttpServer

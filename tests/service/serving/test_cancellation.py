@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -35,7 +36,7 @@ from tests.support.fronted import in_front_of
 from tests.support.held_device import NAME, HeldDevice, HeldExecution, held_device
 from tests.support.onnx_models import onnx_model
 from tests.support.processes import device_process
-from tests.support.v2 import floats, in_bytes, raw_request
+from tests.support.v2 import FakeModel, floats, in_bytes, raw_request
 from tests.support.v2_front import serving as serving_grpc
 from tests.support.waiting import wait_until
 
@@ -177,14 +178,22 @@ def counted(served: ServedModel) -> int:
     return served.statistics().failures[FailureReason.CANCELED]
 
 
+def cancelled_after(model: FakeModel) -> threading.Event:
+    """Is set when the model's first request is cancelled, after all that the run does about it."""
+    cancelled = threading.Event()
+    model.requests[0].cancellation.on_cancel(cancelled.set)
+    return cancelled
+
+
 def test_a_call_over_grpc_that_is_given_up(rig: Rig, short_path: Path) -> None:
     served, before = rig.serve(), rig.executions_of_last
     with serving_grpc(short_path, in_front_of(served)) as front:
         request = raw_request(x=floats(1, 2)).SerializeToString()
         call = in_bytes(front.channel, "ModelInfer").future(request, wait_for_ready=True)
         execution = rig.begun()
+        cancelled = cancelled_after(front.model)
         call.cancel()  # type: ignore[no-untyped-call]
-        wait_until(lambda: front.model.requests[0].cancellation.cancelled, "the front knows")
+        assert cancelled.wait(60)
         execution.let_go()
         wait_until(lambda: counted(served) == 1, "the run has ended")
         assert rig.executions_of_last == before
@@ -201,7 +210,8 @@ def test_a_client_over_http_that_hangs_up(rig: Rig) -> None:
         with socket.create_connection((url.host, url.port or 0)) as connection:
             connection.sendall(head + body)
             execution = rig.begun()
-        wait_until(lambda: front.model.requests[0].cancellation.cancelled, "the front knows")
+            cancelled = cancelled_after(front.model)
+        assert cancelled.wait(60)
         execution.let_go()
         wait_until(lambda: counted(served) == 1, "the run has ended")
         assert rig.executions_of_last == before

@@ -89,7 +89,7 @@ def test_what_was_lent_counts_when_it_is_known(served: ServedModel) -> None:
 @pytest.mark.parametrize("measure", [False, True])
 def test_observers_are_told_of_each_run_as_it_was_or_as_it_was_planned(serve: Serve, measure: bool) -> None:
     noted = Noted()
-    served = serve(onnx_model([helper.make_node("Relu", ["x"], ["y"])], {"x": (ROWS, 3)}, ["y"]), observers=[noted])
+    served = serve(onnx_model([helper.make_node("Relu", ["x"], ["y"])], {"x": (ROWS, 3)}, ["y"]), sampler=noted)
     model = served.open()
     context = bound(model, measure)
     report = context.run()

@@ -16,8 +16,8 @@ from structlog.testing import capture_logs
 
 from nnhal.arrays import Array
 from nnhal.inference.datatypes import DATATYPES, array_from_raw, datatype, datatype_of, raw_from_array
-from nnhal_service.serving.description import TensorDescription
 from nnhal_service.serving.request import InferenceRequest
+from nnhal_service.serving.signature import TensorDescription
 from tests.service.v2.http.conftest import MAX_BYTES, Served, serving
 from tests.support.v2 import FakeModel, floats
 
@@ -217,7 +217,7 @@ def test_requests_that_are_wrong_say_what_was_expected(served: Served, change: d
 @pytest.mark.parametrize(
     ("content", "headers", "problem"),
     [
-        (b"{", {}, "the request is no JSON"),
+        (b"{", {}, "the request is not JSON"),
         (b"[]", {}, "the request is '[]', expected a JSON object"),
         (b"{}", {SIZE: "3"}, f"{SIZE} is 3, and the body has 2 bytes"),
         (b"{}", {SIZE: "x"}, f"{SIZE} is 'x', expected a number of bytes"),

@@ -21,7 +21,7 @@ from nnhal_service.frontends import import_model
 from nnhal_service.partition import Options
 from nnhal_service.runtime import Fleet, LoadedModel, prepare
 from nnhal_service.serving import ServedModel, ServingConfig
-from nnhal_service.serving.priorities import Priorities
+from nnhal_service.serving.config import Priorities
 from tests.support.additions import addition_in_ashmem, addition_model
 from tests.support.fronted import in_front_of
 from tests.support.held_device import NAME, held_device
