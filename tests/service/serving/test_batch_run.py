@@ -1,4 +1,4 @@
-"""What a batch has of its requests."""
+"""The cancellation of a batch, by those of its requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that are given up while the first step of their run is on its device, in processes of their own."""
+"""Requests that are cancelled while the first step of their run is on its device, a process of its own."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Rig:
         fallback: Fallback = Fallback.ALLOW,
         devices: Sequence[str] = (NAME, "cpu_ref"),
     ) -> ServedModel:
-        """It has a step on each of these devices, in this order."""
+        """Serve the model with a step on each of these devices, in this order."""
         names = ["x", *(f"r{number}" for number in range(1, len(devices))), "y"]
         operators = ["Relu"] * (len(devices) - 1) + ["Tanh"]
         nodes = [
@@ -78,7 +78,7 @@ class Rig:
 
     @property
     def executions_of_last(self) -> int:
-        """How many the last device has had."""
+        """The number of executions that the last device has had."""
         return self._last.usage().executions_ended
 
     def infer(self, served: ServedModel, x: Array, cancellation: Cancellation | None = None) -> Future[Array]:
@@ -91,13 +91,13 @@ class Rig:
         return self._threads.submit(run)
 
     def begun(self) -> HeldExecution:
-        """The held step of a run whose last step waits for it."""
+        """Wait for the held step of a run, for which the last step waits."""
         execution = self.held.next()
         wait_until(lambda: self._last.usage().launched == 1, "the last step is launched")
         return execution
 
     def still_runs(self, served: ServedModel) -> None:
-        """The next request runs, in the memory of the ones before."""
+        """Require that the next request runs, in the memory of the earlier ones."""
         run = self.infer(served, row(0.5, -3))
         self.held.next().let_go()
         np.testing.assert_allclose(run.result(30), np.tanh(row(0.5, 0)), atol=1e-6)
@@ -149,12 +149,12 @@ def test_the_device_of_the_next_step_never_sees_it(rig: Rig, devices: Sequence[s
     assert rig.executions_of_last == before + 1
 
 
-def batch(rig: Rig, served: ServedModel, given_up: Sequence[bool]) -> list[Future[Array]]:
-    """A batch of requests, of which these are given up while its first step runs."""
-    cancellations = [Cancellation() for _ in given_up]
+def batch(rig: Rig, served: ServedModel, cancelled: Sequence[bool]) -> list[Future[Array]]:
+    """Run a batch of requests, and cancel these of them while its first step runs."""
+    cancellations = [Cancellation() for _ in cancelled]
     runs = [rig.infer(served, row(number, -1), each) for number, each in enumerate(cancellations)]
     execution = rig.held.next()
-    for cancellation, gives_up in zip(cancellations, given_up, strict=True):
+    for cancellation, gives_up in zip(cancellations, cancelled, strict=True):
         if gives_up:
             cancellation.cancel()
     execution.let_go()
@@ -179,13 +179,13 @@ def counted(served: ServedModel) -> int:
 
 
 def cancelled_after(model: FakeModel) -> threading.Event:
-    """Is set when the model's first request is cancelled, after all that the run does about it."""
+    """An event that is set when the model's first request is cancelled, after the run has been told."""
     cancelled = threading.Event()
     model.requests[0].cancellation.on_cancel(cancelled.set)
     return cancelled
 
 
-def test_a_call_over_grpc_that_is_given_up(rig: Rig, short_path: Path) -> None:
+def test_a_call_over_grpc_that_is_cancelled(rig: Rig, short_path: Path) -> None:
     served, before = rig.serve(), rig.executions_of_last
     with serving_grpc(short_path, in_front_of(served)) as front:
         request = raw_request(x=floats(1, 2)).SerializeToString()

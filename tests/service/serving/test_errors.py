@@ -1,4 +1,4 @@
-"""What clients are told of a failure."""
+"""The errors that clients get for a failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Served models on a real device: what they take, what they give, and what they say of it."""
+"""Served models on a real device: their inputs, outputs, errors and statistics."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def strings(*values: bytes) -> Array:
 
 
 def string_model() -> onnx.ModelProto:
-    """y = x + "!"; the batch is open."""
+    """y = x + "!"; the batch size is unknown."""
     graph = helper.make_graph(
         [helper.make_node("StringConcat", ["x", "mark"], ["y"])],
         "strings",
@@ -303,7 +303,7 @@ def test_every_one_of_many_threads_gets_its_own_answers(serve: Serve, config: Se
     assert statistics.execution_count <= 800
 
 
-def test_requests_that_are_late_or_given_up_fail_and_are_counted(serve: Serve) -> None:
+def test_requests_that_are_late_or_cancelled_fail_and_are_counted(serve: Serve) -> None:
     seen: list[Finished] = []
     runs: list[Executed] = []
 
@@ -319,9 +319,9 @@ def test_requests_that_are_late_or_given_up_fail_and_are_counted(serve: Serve) -
 
     served = serve(relu((1,)), sampler=Observed())
     request = InferenceRequest({"x": np.zeros(1, np.float32)}, id="7")
-    given_up = replace(request, cancellation=Cancellation())
-    given_up.cancellation.cancel()
-    assert refused(served, given_up).kind is ErrorKind.CANCELLED
+    cancelled = replace(request, cancellation=Cancellation())
+    cancelled.cancellation.cancel()
+    assert refused(served, cancelled).kind is ErrorKind.CANCELLED
     late = replace(request, deadline_ns=time.clock_gettime_ns(time.CLOCK_BOOTTIME) - 1)
     assert refused(served, late).kind is ErrorKind.DEADLINE_EXCEEDED
     served.infer(request).release()
@@ -362,9 +362,9 @@ def test_a_closed_model_refuses_and_holds_nothing(serve: Serve) -> None:
     assert mapped_regions()[0] == regions
 
 
-@pytest.mark.parametrize("wanted", ["answered", "late", "given up"])
+@pytest.mark.parametrize("wanted", ["answered", "late", "cancelled"])
 def test_runs_that_fail_hold_nothing_of_a_closed_model(serve: Serve, wanted: str) -> None:
-    """Nothing of them waits for Python to look for circles."""
+    """No reference cycle keeps their memory until a garbage collection."""
     size = helper.make_node("Range", ["zero", "x", "one"], ["y"])
     model = onnx_model([size], {"x": []}, ["y"], {"zero": np.float32(0), "one": np.float32(1)})
     gc.collect()
@@ -374,7 +374,7 @@ def test_runs_that_fail_hold_nothing_of_a_closed_model(serve: Serve, wanted: str
         served = serve(model)
         cancellation = Cancellation()
         deadline = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + 10**6 if wanted == "late" else NO_DEADLINE
-        if wanted == "given up":
+        if wanted == "cancelled":
             threading.Timer(0.001, cancellation.cancel).start()
         for count in (10, 10**4, 10**7):  # which no instance has room for at first
             request = InferenceRequest(

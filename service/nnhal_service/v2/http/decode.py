@@ -65,7 +65,7 @@ def decode_raw(
         shape[unknown[0]] = len(body) // rest if rest else 0
     elif unknown:
         raise refuse(
-            f"input '{tensor.name}' has shape {list(tensor.shape)}: a raw request leaves at most one axis open"
+            f"input '{tensor.name}' has shape {list(tensor.shape)}: a raw request allows at most one unknown axis"
         )
     inputs = {tensor.name: _array_of(tensor.name, name, lambda: array_from_raw(kind, shape, bytes(body)))}
     request = InferenceRequest(inputs, cancellation=cancellation, arrived_ns=arrived_ns)

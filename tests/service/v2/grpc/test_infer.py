@@ -32,7 +32,7 @@ CONTENTS: dict[str, list[object]] = {
 
 
 def refused(served: Served, request: wire.ModelInferRequest) -> str:
-    """What a request is refused with, which must be INVALID_ARGUMENT."""
+    """The message of the refusal, which must be INVALID_ARGUMENT."""
     with pytest.raises(RpcError) as got:
         infer(served.channel, request)
     assert got.value.code() == StatusCode.INVALID_ARGUMENT
@@ -309,7 +309,7 @@ def test_without_a_deadline_there_is_none(served: Served) -> None:
     assert served.model.requests[0].deadline_ns == NO_DEADLINE
 
 
-def test_a_call_that_is_given_up_cancels_the_request(short_path: Path) -> None:
+def test_a_call_that_is_cancelled_cancels_the_request(short_path: Path) -> None:
     begun, cancelled = threading.Event(), threading.Event()
 
     def wait(request: InferenceRequest) -> dict[str, Array]:

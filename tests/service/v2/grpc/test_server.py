@@ -1,4 +1,4 @@
-"""What is around the service: addresses, health, reflection, limits, interceptors."""
+"""The server of the service: addresses, health, reflection, limits, interceptors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ UNKNOWN = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
 
 
 class Guard(grpc.ServerInterceptor):  # type: ignore[type-arg] # it takes none at run time
-    """Lets nobody in."""
+    """Refuses every call."""
 
     def intercept_service(
         self,

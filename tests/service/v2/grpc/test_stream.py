@@ -69,7 +69,7 @@ def test_bytes_that_are_no_message_are_answered_with_an_error(served: Served) ->
     assert second.infer_response.id == "a"
 
 
-def test_a_stream_that_is_given_up_cancels_the_request_that_runs(short_path: Path) -> None:
+def test_a_stream_that_is_cancelled_cancels_the_request_that_runs(short_path: Path) -> None:
     begun, cancelled = threading.Event(), threading.Event()
 
     def wait(request: InferenceRequest) -> dict[str, Array]:
@@ -91,7 +91,7 @@ def test_there_are_as_many_streams_as_the_limit_says(short_path: Path) -> None:
     with serving(short_path, FakeModel(), limits) as served, ExitStack() as stack:
         end = threading.Event()
         stack.callback(end.set)
-        # Held, since a stream that nobody refers to is given up.
+        # Held, since a stream without references is cancelled.
         held = [stream(served, _until(end)) for _ in range(limits.streams)]
         assert [next(answers).infer_response.id for answers in held] == ["a", "a"]
         with pytest.raises(RpcError, match="2 streams are open") as got:

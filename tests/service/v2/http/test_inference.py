@@ -1,4 +1,4 @@
-"""Inference over HTTP: JSON, binary tensors, raw bodies, and what is refused."""
+"""Inference over HTTP: JSON, binary tensors, raw bodies, and refusals."""
 
 from __future__ import annotations
 

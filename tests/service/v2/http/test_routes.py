@@ -1,4 +1,4 @@
-"""All routes but inference: what they answer, and whom they let in."""
+"""All routes but inference: their answers, and the clients that they admit."""
 
 from __future__ import annotations
 

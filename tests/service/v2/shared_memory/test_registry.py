@@ -1,4 +1,4 @@
-"""Regions of clients that are processes of their own, known by their TCP connections."""
+"""Regions of clients in their own processes, which are found by their TCP connections."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def refusal(call: object, *arguments: object) -> ServingError:
 
 
 def open_files(path: Path) -> int:
-    """How many descriptors of this process are of a file."""
+    """How many descriptors this process has of a file."""
     return sum(str(os.path.realpath(entry)) == str(path) for entry in Path("/proc/self/fd").iterdir())
 
 
@@ -180,7 +180,7 @@ def test_the_regions_of_killed_clients_are_gone(
 def test_a_connection_whose_process_is_hidden_owns_until_it_is_closed(
     memory: SystemSharedMemory, listener: socket.socket, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where the client is in another container."""
+    """As if the client were in another container."""
     monkeypatch.setattr("nnhal_service.v2.shared_memory.owners.process_at", lambda _: None)
     with socket.create_connection(listener.getsockname()) as connection:
         accepted, address = listener.accept()
