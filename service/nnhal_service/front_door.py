@@ -6,7 +6,7 @@ The modules of HTTP are imported only if it is enabled: they take as long to imp
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from importlib.metadata import version
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from nnhal_service.access import MemoryBudget, Tls
+from nnhal_service.access import RequestMemoryBudget, Tls
 from nnhal_service.front_settings import (
     connection_limits,
     guard_of,
@@ -26,16 +26,19 @@ from nnhal_service.front_settings import (
     trace_start,
 )
 from nnhal_service.observability import (
+    NO_NATIVE_CLIENTS,
     Metrics,
+    NativeClients,
     RequestLog,
     RuntimeLogSettings,
     Tracer,
+    metrics_app,
     metrics_options,
     open_exporter,
 )
 from nnhal_service.repository import Opener, Repository
 from nnhal_service.runtime import Fleet, LoadedModel
-from nnhal_service.serving import ClientModelUsage, Observer, ServedModel
+from nnhal_service.serving import Observer, ServedModel
 from nnhal_service.serving.config import ServingConfig
 from nnhal_service.serving.errors import ServingError
 from nnhal_service.settings import ServiceSettings
@@ -78,11 +81,10 @@ class FrontDoor:
         directory: Path,
         fleet: Fleet,
         settings: ServiceSettings,
-        sessions: Callable[[], int] = lambda: 0,
-        client_models: Callable[[], ClientModelUsage] = ClientModelUsage,
+        clients: NativeClients = NO_NATIVE_CLIENTS,
     ) -> None:
-        """``directory`` is that of the endpoint, where gRPC is served at a socket too. ``sessions`` counts the native
-        clients, and ``client_models`` the runs of models that they have loaded.
+        """``directory`` is that of the endpoint, where gRPC is served at a socket too. ``clients`` are those of the
+        native service, for metrics.
 
         Raises ValueError or ServingError if settings contradict one another or are not safe, OSError if an address or a
         file cannot be used.
@@ -91,13 +93,13 @@ class FrontDoor:
         self._directory = directory
         self._tls: Tls | None = tls_of(settings)
         self._guard = guard_of(settings)
-        self._budget = MemoryBudget(settings.request_memory)
+        self._budget = RequestMemoryBudget(settings.request_memory)
         self._health: ModelHealth | None = None
         self.addresses: dict[str, str] = {}
         opener = Opener(fleet, self._serve, settings.cache_directory)
         self.repository: Repository[ServedModel] = Repository(repository_options(settings), opener.open, self._changed)
         with ExitStack() as undo:
-            self._observe(fleet, sessions, client_models, undo)
+            self._observe(fleet, clients, undo)
             self._fronts = self._build(undo)
             self._undo = undo.pop_all()
 
@@ -118,15 +120,9 @@ class FrontDoor:
     ) -> None:
         self._undo.close()
 
-    def _observe(
-        self,
-        fleet: Fleet,
-        sessions: Callable[[], int],
-        client_models: Callable[[], ClientModelUsage],
-        undo: ExitStack,
-    ) -> None:
+    def _observe(self, fleet: Fleet, clients: NativeClients, undo: ExitStack) -> None:
         settings = self._settings
-        self._metrics = Metrics(self._models, fleet, metrics_options(settings.metrics_config), sessions, client_models)
+        self._metrics = Metrics(self._models, fleet, metrics_options(settings.metrics_config), clients)
         undo.callback(self._metrics.close)
         directory = Path(settings.trace_directory) if settings.trace_directory else None
         start = trace_start(settings.trace_config)
@@ -196,7 +192,6 @@ class FrontDoor:
         return front
 
     def _metrics_server(self) -> HttpServer:
-        from nnhal_service.observability.metrics_app import metrics_app
         from nnhal_service.v2.http import GuardMiddleware, HttpServer
 
         settings = self._settings

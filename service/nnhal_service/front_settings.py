@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from nnhal_service.access import Guard, Listener, Rate, RateLimits, Tls, read_tokens, require_safe
+from nnhal_service.access import Guard, Rate, RateLimits, TcpListener, Tls, read_tokens, require_safe
 from nnhal_service.repository import RepositoryOptions
 from nnhal_service.settings import ServiceSettings
 
@@ -51,9 +51,9 @@ def rates_of(settings: ServiceSettings) -> RateLimits | None:
     return RateLimits(Rate(limit, max(1, round(limit)))) if limit else None
 
 
-def listener_of(settings: ServiceSettings, host: str, port: int) -> Listener:
+def listener_of(settings: ServiceSettings, host: str, port: int) -> TcpListener:
     """The address of a front. Raises ValueError if clients of other hosts could use it without a token."""
-    listener = Listener(host, port)
+    listener = TcpListener(host, port)
     require_safe(listener, settings.tls_certificate is not None, settings.tokens is not None, settings.insecure)
     return listener
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
@@ -14,11 +13,10 @@ from nnhal.v1 import framework_pb2, framework_pb2_grpc
 from nnhal_hosting.descriptors import SessionLimits
 from nnhal_hosting.server import ServerProcess
 from nnhal_service.front_settings import rates_of
-from nnhal_service.native.client import Client, Clients
 from nnhal_service.native.servicer import FrameworkServicer
+from nnhal_service.native.session import NativeSession, NativeSessions
 from nnhal_service.runtime import Fleet
-from nnhal_service.runtime.run.loaded_model import COUNT_SECONDS
-from nnhal_service.serving import ClientModelRuns, ClientModelUsage
+from nnhal_service.serving import ClientModelRuns
 from nnhal_service.settings import ServiceSettings
 
 if TYPE_CHECKING:
@@ -33,28 +31,27 @@ class FrameworkProcess:
 
     def __init__(self, endpoint: Endpoint, devices: Mapping[str, Endpoint], settings: ServiceSettings) -> None:
         """Raises OSError or ValueError for an endpoint or settings of no use."""
-        clients = Clients(partial(Client, rates=rates_of(settings), max_models=settings.max_models))
+        sessions = NativeSessions(partial(NativeSession, rates=rates_of(settings), max_models=settings.max_models))
         limits = SessionLimits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
         fleet = self._fleet = Fleet(devices)
         runs = ClientModelRuns()
-
-        def usage() -> ClientModelUsage:
-            until = time.monotonic() + COUNT_SECONDS
-            for client in clients.all():
-                client.count_direct_runs(until)
-            return runs.usage()
-
         endpoint.create()
         self._front_door: FrontDoor | None = None
         if settings.model_repository:
             # Servers of HTTP and metrics take a third of what a start takes, and most starts do without.
             from nnhal_service.front_door import FrontDoor
+            from nnhal_service.observability import NativeClients
 
-            self._front_door = FrontDoor(endpoint.directory, fleet, settings, lambda: len(clients.all()), usage)
-        self._native = ServerProcess(endpoint, clients.opened, limits, settings.rpc_threads, settings.allowed_uids)
+            clients = NativeClients(
+                lambda: len(sessions.all()),
+                lambda: [model for session in sessions.all() for model in session.own_models],
+                runs.usage,
+            )
+            self._front_door = FrontDoor(endpoint.directory, fleet, settings, clients)
+        self._native = ServerProcess(endpoint, sessions.opened, limits, settings.rpc_threads, settings.allowed_uids)
         models = self._front_door.repository if self._front_door else None
         watcher = runs if self._front_door else None  # without metrics nobody asks what has been run
-        servicer = FrameworkServicer(fleet, clients, settings.cache_directory, models, watcher=watcher)
+        servicer = FrameworkServicer(fleet, sessions, settings.cache_directory, models, watcher=watcher)
         framework_pb2_grpc.add_FrameworkServiceServicer_to_server(servicer, self._native.rpc)
         self._native.reflect([service.full_name for service in framework_pb2.DESCRIPTOR.services_by_name.values()])
         self.addresses = self._front_door.addresses if self._front_door else {}

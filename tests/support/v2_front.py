@@ -9,7 +9,7 @@ from pathlib import Path
 
 import grpc
 
-from nnhal_service.access import MemoryBudget
+from nnhal_service.access import RequestMemoryBudget
 from nnhal_service.v2.grpc import GrpcFront, GrpcLimits, InferenceServicer
 from tests.support.v2 import SERVER, FakeLog, FakeMemory, FakeModel, FakeRepository, FakeTrace
 
@@ -40,7 +40,7 @@ def serving(
     model: FakeModel,
     limits: GrpcLimits = _LIMITS,
     memory: bool = True,
-    budget: MemoryBudget | None = None,
+    budget: RequestMemoryBudget | None = None,
 ) -> Iterator[Served]:
     """Serve one model."""
     with ExitStack() as stack:

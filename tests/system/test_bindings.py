@@ -1,4 +1,4 @@
-"""Bindings: the same program runs natively and with bytes, waiting and in an event loop."""
+"""Bindings: the same program runs natively and with bytes, blocking and in an event loop."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ def row(value: float) -> Array:
 
 
 def hours_from_now() -> int:
-    """A deadline that is met."""
+    """Return a deadline that is met."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) + HOUR_NS
 
 
 def refused(call: Callable[[], object]) -> ErrorStatus:
-    """The status that a run ends with."""
+    """Return the status that a run ends with."""
     with pytest.raises(HalError) as caught:
         call()
     return caught.value.status
@@ -74,7 +74,7 @@ def refused(call: Callable[[], object]) -> ErrorStatus:
 
 @either
 class TestBlocking:
-    """What holds wherever the server is."""
+    """What holds for both transports."""
 
     def test_memory_stays_the_same_from_run_to_run(self, served: Served, native: bool) -> None:
         with opened(served, "tanh", native) as model:
@@ -187,7 +187,7 @@ class TestAsyncio:
 
 
 class TestBytes:
-    """What is so where tensors travel."""
+    """What holds if tensors are sent as bytes."""
 
     def test_dimensions_that_are_not_the_models_are_refused(self, served: Served) -> None:
         with (

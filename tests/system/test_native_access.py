@@ -1,4 +1,4 @@
-"""Whom a server that wants tokens tells where its directory is, and so whom it gives native and direct runs."""
+"""A server with tokens tells its directory, and so allows native and direct runs, only to clients with a token."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.tokens import token_file
 
 @pytest.fixture(scope="module")
 def closed(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server that wants tokens."""
+    """A server that demands tokens."""
     repository = tmp_path_factory.mktemp("repository")
     write(repository, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
     tokens = token_file(tmp_path_factory.mktemp("tokens"), ci="infer", boss="admin")

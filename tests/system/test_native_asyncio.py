@@ -1,4 +1,4 @@
-"""The client for asyncio, natively and with bytes, against one server."""
+"""The asyncio client, natively and with bytes, against one server."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def row(value: float) -> Array:
 
 
 async def check(model: AnyModel, value: float) -> None:
-    """See that a run gives what it should."""
+    """Check the result of a run."""
     outputs = await model.run({"x": row(value)})
     np.testing.assert_allclose(np.asarray(outputs["y"]), np.tanh(row(value)), atol=1e-6)
 
 
 @pytest.mark.parametrize("native", [True, False], ids=["native", "v2"])
 class TestEither:
-    """What both transports have in common."""
+    """What both transports do."""
 
     def test_runs_at_one_time_have_their_own_results(self, served: Served, native: bool) -> None:
         async def scenario() -> None:

@@ -1,4 +1,4 @@
-"""The native client against a server with a model repository: without copies where it can be, else with bytes."""
+"""The native client against a server with a model repository: without copies if possible, else with bytes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WORDS = ("once", "upon", "a", "time")
 
 @pytest.fixture(scope="module")
 def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server with ``tanh`` of one step, ``wide`` with much data, and ``open`` whose dimensions are open."""
+    """A server with ``tanh`` of one step, ``wide`` with much data, and ``open`` whose dimensions are unknown."""
     repository = tmp_path_factory.mktemp("repository")
     write(repository, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
     write(repository, "wide", {"1/model.onnx": onnx_file("Relu", (1, 1 << 20))})
@@ -55,7 +55,7 @@ def framework(served: Served) -> Iterator[Framework]:
 
 @pytest.fixture
 def server(served: Served) -> Iterator[V2Server]:
-    """A session of bytes, with the same server."""
+    """A session with the same server that sends bytes."""
     with V2Server(served.grpc) as session:
         yield session
 
@@ -66,14 +66,14 @@ def row(*values: float) -> Array:
 
 
 def refused(call: Callable[[], object]) -> tuple[ErrorStatus, str]:
-    """What a call is refused with."""
+    """Return the status and the message that a call is refused with."""
     with pytest.raises(HalError) as caught:
         call()
     return caught.value.status, caught.value.message
 
 
 def counted(server: V2Server, name: str) -> wire.ModelStatistics:
-    """What the server has counted of a model."""
+    """Return the server's statistics of a model."""
     (statistics,) = server.call(STATISTICS, wire.ModelStatisticsRequest(name=name)).model_stats
     return statistics
 
@@ -250,7 +250,7 @@ def test_a_framework_that_is_killed_ends_bursts_too(short_path: Path, tmp_path: 
 
 
 class TestTransport:
-    """How connect chooses."""
+    """How ``connect`` chooses the transport."""
 
     def test_on_one_host_it_is_native(self, served: Served) -> None:
         for target in (served.grpc, f"grpc://{served.grpc}", str(served.endpoint.directory)):

@@ -1,4 +1,4 @@
-"""Metrics see what native clients run, also without the framework in between."""
+"""Metrics count what native clients run, including direct runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LIVES = ("direct", "through the framework", "measured")
 
 @pytest.fixture(scope="module")
 def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server with a model of one step, and one of batches."""
+    """A server with a model of one step, and one with batches."""
     repository = tmp_path_factory.mktemp("repository")
     write(repository, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
     write(repository, "batches", {"1/model.onnx": onnx_file(), "config.pbtxt": "max_batch_size: 8"})
@@ -47,7 +47,7 @@ def scraped(served: Served) -> Scrape:
 
 @pytest.fixture
 def grown(served: Served) -> Callable[..., float]:
-    """By how much a metric has grown since the test began."""
+    """Return by how much a metric has grown since the test began."""
 
     before = scraped(served)
 
@@ -91,9 +91,12 @@ def test_runs_count_once_however_often_one_looks_and_when_the_binding_has_ended(
 
 
 def test_a_device_that_is_silent_says_later_what_has_been_run(tmp_path: Path) -> None:
+    on_cpu_ref = 'parameters { key: "nnhal.devices" value { string_value: "cpu_ref" } }'
     write(tmp_path, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
+    write(tmp_path, "other", {"1/model.onnx": onnx_file(shape=(1, 8))})
+    write(tmp_path, "there", {"1/model.onnx": onnx_file(shape=(1, 8)), "config.pbtxt": on_cpu_ref})
     with devices() as own, front_door(own, tmp_path) as served, connect(served.endpoint.directory) as session:
-        bindings = [session.open("tanh").bind() for _ in range(3)]
+        bindings = [session.open(name).bind() for name in ("tanh", "tanh", "tanh", "other", "there")]
         for binding in bindings:
             assert binding.run().direct
         os.kill(own.pids["cpu_acc"], signal.SIGSTOP)
@@ -102,10 +105,15 @@ def test_a_device_that_is_silent_says_later_what_has_been_run(tmp_path: Path) ->
         finally:
             os.kill(own.pids["cpu_acc"], signal.SIGCONT)
         assert silent.of("nnhal_device_up", {}, device="cpu_acc") == 0
+        assert silent.of("nnhal_device_direct_runs_counted", {}, device="cpu_acc") == 0
         assert silent.of("nv_inference_count", TANH) == 0
+        assert silent.of("nnhal_device_direct_runs_counted", {}, device="cpu_ref") == 1
+        assert silent.of("nv_inference_count", {"model": "there", "version": "1"}) == 1
 
         def all_are_counted() -> bool:
-            return scraped(served).of("nv_inference_count", TANH) == 3
+            scrape = scraped(served)
+            counts = [scrape.of("nv_inference_count", {"model": name, "version": "1"}) for name in ("tanh", "other")]
+            return counts == [3, 1] and scrape.of("nnhal_device_direct_runs_counted", {}, device="cpu_acc") == 1
 
         wait_until(all_are_counted, "the device says what has been run")
 

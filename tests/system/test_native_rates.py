@@ -15,7 +15,7 @@ from tests.support.front_door import Devices, front_door
 from tests.support.repositories import onnx_file, write
 
 ONCE = "0.0001"
-"""Runs a second: one now, and the next when the test is long over."""
+"""Runs per second: one now, and the next long after the test."""
 
 
 @pytest.fixture
@@ -27,24 +27,24 @@ def limited(device_processes: Devices, tmp_path: Path) -> Iterator[Path]:
 
 
 def run_by_call(framework: Framework, binding: Binding) -> object:
-    """Over gRPC, where a run is a call like any other."""
+    """Run by a gRPC call."""
     request = wire.RunRequest(binding=binding._handle, deadline_ns=NO_DEADLINE)
     return framework.calls.call(framework.stub.Run, request)
 
 
 def launch(framework: Framework, binding: Binding) -> object:
-    """Without waiting for it."""
+    """Launch a run."""
     request = wire.LaunchRunRequest(binding=binding._handle, deadline_ns=NO_DEADLINE, duration_ns=NO_DEADLINE)
     return framework.calls.call(framework.stub.LaunchRun, request)
 
 
 def run(framework: Framework, binding: Binding) -> object:
-    """By the binding's channel."""
+    """Run by the binding's channel."""
     return binding.run()
 
 
 @pytest.mark.parametrize("way", [run, run_by_call, launch])
-def test_whoever_runs_too_often_is_told_to_come_later(
+def test_a_client_that_runs_too_often_is_told_to_come_later(
     limited: Path, way: Callable[[Framework, Binding], object]
 ) -> None:
     with connect(limited) as session:
@@ -64,12 +64,12 @@ def test_models_of_the_clients_own_are_limited_too(limited: Path, tmp_path: Path
             binding.run()
 
 
-def test_a_client_with_a_rate_has_no_burst_of_its_own(limited: Path) -> None:
+def test_a_client_with_a_rate_limit_has_no_run_channel(limited: Path) -> None:
     with connect(limited) as session:
         assert not session.open("tanh").bind(direct=True).run().direct
 
 
-def test_without_a_limit_bursts_are_lent(device_processes: Devices, tmp_path: Path) -> None:
+def test_a_client_without_a_rate_limit_has_a_run_channel(device_processes: Devices, tmp_path: Path) -> None:
     write(tmp_path, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
     with front_door(device_processes, tmp_path) as served, connect(served.endpoint.directory) as session:
         assert session.open("tanh").bind().run().direct

@@ -1,4 +1,4 @@
-"""A budget of memory for what the requests of all clients hold at a time."""
+"""A budget for the memory that the requests of all clients hold at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import TracebackType
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 
-class MemoryBudget:
+class RequestMemoryBudget:
     """Bytes that requests share. Safe to use from several threads."""
 
     __slots__ = ("_held", "_limit", "_lock")
@@ -25,12 +25,12 @@ class MemoryBudget:
         return self._held
 
     def charge(self, size: int = 0) -> Charge:
-        """Take bytes for one request, until the charge is released. Raises RESOURCE_EXHAUSTED where it has no more."""
+        """Take bytes for one request until the charge is released. Raises RESOURCE_EXHAUSTED if too few are left."""
         self.take(size, 0)
         return Charge(self, size)
 
     def take(self, size: int, already: int) -> None:
-        """Take bytes for a request that has some ``already``. Raises RESOURCE_EXHAUSTED, and takes none then."""
+        """Take bytes for a request that holds ``already`` others. Raises RESOURCE_EXHAUSTED, and then takes none."""
         with self._lock:
             held = self._held + size
             if held <= self._limit or not self._limit:
@@ -39,7 +39,7 @@ class MemoryBudget:
         raise self._refusal(already + size, held - size - already)
 
     def give_back(self, size: int) -> None:
-        """The opposite."""
+        """Undo ``take``."""
         with self._lock:
             self._held -= size
 
@@ -53,16 +53,16 @@ class MemoryBudget:
 
 
 class Charge:
-    """What one request holds. Use as a context, which releases it, in one thread at a time."""
+    """The bytes that one request holds. Use as a context, which releases them, in one thread at a time."""
 
     __slots__ = ("_budget", "_size")
 
-    def __init__(self, budget: MemoryBudget, size: int) -> None:
+    def __init__(self, budget: RequestMemoryBudget, size: int) -> None:
         self._budget = budget
         self._size = size
 
     def grow(self, size: int) -> None:
-        """Take more bytes. Raises RESOURCE_EXHAUSTED, and keeps what it has then."""
+        """Take more bytes. Raises RESOURCE_EXHAUSTED, and then keeps what it has."""
         self._budget.take(size, self._size)
         self._size += size
 

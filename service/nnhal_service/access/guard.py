@@ -1,37 +1,37 @@
-"""The one question that every front asks of a call before it is served."""
+"""The check that every front makes of a call before it serves it."""
 
 from __future__ import annotations
 
 from nnhal_service.access.rates import TOO_OFTEN, RateLimits
-from nnhal_service.access.roles import Role
+from nnhal_service.access.roles import AccessRole
 from nnhal_service.access.tokens import Identity, Tokens
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
-_ANYBODY = Identity("", Role.ADMIN)
+_EVERYBODY = Identity("", AccessRole.ADMIN)
 
 
 class Guard:
     """Checks tokens, roles and rates. Safe to use from several threads."""
 
     def __init__(self, tokens: Tokens | None = None, rates: RateLimits | None = None) -> None:
-        """Without tokens everybody who reaches the server may do everything."""
+        """Without ``tokens``, every client that reaches the server may do everything."""
         self._tokens = tokens
         self._rates = rates
 
     @property
     def has_rules(self) -> bool:
-        """Whether it ever refuses anybody."""
+        """Whether it ever refuses a call."""
         return self._tokens is not None or self._rates is not None
 
-    def admit(self, needed: Role, authorization: str, peer: str) -> Identity:
-        """Who calls. ``authorization`` is the header, empty without one, and ``peer`` the address.
+    def admit(self, needed: AccessRole, authorization: str, peer: str) -> Identity:
+        """Return the identity of the caller. ``authorization`` is the header or empty, ``peer`` the caller's address.
 
-        Raises UNAUTHENTICATED without a token that is known, PERMISSION_DENIED for one that may not do this, and
-        RESOURCE_EXHAUSTED where the client calls too often; each token has a rate of its own, else each host.
+        Raises UNAUTHENTICATED without a known token, PERMISSION_DENIED if the token's role is too low, and
+        RESOURCE_EXHAUSTED if the client calls too often. Each token has its own rate, without tokens each host.
         """
-        if needed == Role.NOBODY:
-            return Identity("", Role.NOBODY)
-        identity = _ANYBODY if self._tokens is None else self._tokens.identity(authorization)
+        if needed == AccessRole.NOBODY:
+            return Identity("", AccessRole.NOBODY)
+        identity = _EVERYBODY if self._tokens is None else self._tokens.identity(authorization)
         if identity is None:
             got = "one that is not known" if authorization else "none"
             raise ServingError(ErrorKind.UNAUTHENTICATED, f"this needs a bearer token, got {got}")
@@ -46,5 +46,5 @@ class Guard:
 
 
 def _host(peer: str) -> str:
-    """The peer without its port: who opens many connections has one bucket."""
+    """Return the peer without its port, so that a host with many connections has one bucket."""
     return peer.rpartition(":")[0]

@@ -1,4 +1,4 @@
-"""Where the server listens, and what it takes to do so in the open."""
+"""The addresses that the server listens at, and what it needs if other hosts can reach them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class TcpListener:
     """A TCP address; port 0 lets the system choose."""
 
     host: str
@@ -25,12 +25,12 @@ class Listener:
 
     @property
     def address(self) -> str:
-        """As gRPC writes it."""
+        """The address as gRPC writes it."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def require_safe(listener: Listener, has_tls: bool, has_tokens: bool, insecure: bool) -> None:
-    """Raises ValueError where others could reach the server without TLS and tokens, and nobody has said so."""
+def require_safe(listener: TcpListener, has_tls: bool, has_tokens: bool, insecure: bool) -> None:
+    """Raise ValueError if other hosts could reach the server without TLS and tokens, unless ``insecure`` allows it."""
     if listener.is_loopback or insecure or (has_tls and has_tokens):
         return
     missing = [name for name, there in (("--tls-certificate", has_tls), ("--tokens", has_tokens)) if not there]

@@ -1,4 +1,4 @@
-"""Rate limits: a bucket of requests for each client, which fills again at a steady rate."""
+"""Rate limits: a bucket of requests for each client, refilled at a steady rate."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 TOO_OFTEN = "too many requests; come again later"
-"""What a client is told whose bucket is empty."""
+"""What a client with an empty bucket is told."""
 _MAX_CLIENTS = 4096
-"""Of how many clients buckets are kept; one that was forgotten begins with a full one."""
+"""How many clients have buckets; a client that was forgotten begins with a full one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Requests a second, and how many may come at once."""
+    """Requests per second, and how many may come at once."""
 
     per_second: float
     burst: int
 
 
 class RateLimits:
-    """Safe to use from several threads."""
+    """The buckets of all clients. Safe to use from several threads."""
 
     def __init__(self, rate: Rate, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = rate
@@ -32,7 +32,7 @@ class RateLimits:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def admit(self, client: str) -> bool:
-        """Take one request out of a client's bucket; False where it is empty."""
+        """Take one request out of a client's bucket; return False if it is empty."""
         rate, now = self._rate, self._clock()
         with self._lock:
             level, seen = self._buckets.pop(client, (float(rate.burst), now))

@@ -1,4 +1,4 @@
-"""TLS for both fronts, mutual where an authority for clients is named."""
+"""TLS for both fronts, mutual if an authority for clients is named."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import grpc
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Files in PEM form. With ``client_authority`` only clients come in that show a certificate of it."""
+    """Files in PEM form. With ``client_authority``, clients must present a certificate that it has signed."""
 
     certificate: Path
     key: Path
     client_authority: Path | None = None
 
     def require_usable(self) -> None:
-        """Raises OSError for a file that cannot be read, ValueError for one that is of no use."""
+        """Raise OSError if a file cannot be read, ValueError if its content cannot be used."""
         self.ssl_context()
 
     def ssl_context(self) -> ssl.SSLContext:
-        """For HTTP. Raises as ``require_usable``."""
+        """Return the context for HTTP. Raises as ``require_usable``."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         for path in (self.certificate, self.key, self.client_authority):
             if path is not None:
-                path.read_bytes()  # an error of its own that names the file
+                path.read_bytes()  # so that the OSError names the file
         try:
             context.load_cert_chain(self.certificate, self.key)
         except ssl.SSLError as error:
@@ -42,7 +42,7 @@ class Tls:
         return context
 
     def grpc_credentials(self) -> grpc.ServerCredentials:
-        """For gRPC. Raises OSError."""
+        """Return the credentials for gRPC. Raises OSError."""
         authority = self.client_authority.read_bytes() if self.client_authority else None
         return grpc.ssl_server_credentials(
             [(self.key.read_bytes(), self.certificate.read_bytes())], authority, authority is not None

@@ -1,9 +1,9 @@
-"""Bearer tokens: a TOML file that names them, with their roles.
+"""Bearer tokens: a TOML file with their names and roles.
 
 [[token]]
 name = "ci"
 role = "infer"            # or "admin"
-sha256 = "9f86d081…"      # of the token, so that the file alone lets nobody in
+sha256 = "9f86d081…"      # of the token, so that the file alone grants no access
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from nnhal.errors import NnhalError
-from nnhal_service.access.roles import Role
+from nnhal_service.access.roles import AccessRole
 
 
 class TokenFileError(NnhalError):
-    """A token file that cannot be read, or says what it may not say."""
+    """The token file cannot be read or is not valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who a client is, by the name of its token; empty without one."""
+    """A client by the name of its token, which is empty without one."""
 
     name: str
-    role: Role
+    role: AccessRole
 
 
-class _Entry(BaseModel):
+class _TokenEntry(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(min_length=1)
@@ -41,21 +41,21 @@ class _Entry(BaseModel):
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 
-class _File(BaseModel):
+class _TokenFile(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    token: tuple[_Entry, ...] = Field(min_length=1)
+    token: tuple[_TokenEntry, ...] = Field(min_length=1)
 
 
 class Tokens:
-    """The tokens that are known."""
+    """The known tokens."""
 
     def __init__(self, identities: dict[bytes, Identity]) -> None:
-        """By the SHA-256 of each token."""
+        """``identities`` are by the SHA-256 of each token."""
         self._identities = identities
 
     def identity(self, authorization: str) -> Identity | None:
-        """Whose an Authorization header is, None where it is nobody's. Takes as long whichever token is tried."""
+        """Return the identity of an Authorization header, None if unknown. Takes equally long for every token."""
         scheme, _, token = authorization.partition(" ")
         digest = sha256(token.strip().encode("utf-8", "surrogateescape")).digest()
         found = None
@@ -66,9 +66,9 @@ class Tokens:
 
 
 def read_tokens(path: Path) -> Tokens:
-    """The tokens of a file. Raises TokenFileError with what is wrong and where; never with a token."""
+    """Read the tokens of a file. Raises TokenFileError, which says what is wrong and where but never shows a token."""
     try:
-        file = _File.model_validate(tomllib.loads(path.read_text()))
+        file = _TokenFile.model_validate(tomllib.loads(path.read_text()))
     except OSError as error:
         raise TokenFileError(f"{path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -77,5 +77,5 @@ def read_tokens(path: Path) -> Tokens:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise TokenFileError(f"{path}: {where}: {first['msg']}") from error
-    roles = {"infer": Role.INFER, "admin": Role.ADMIN}
+    roles = {"infer": AccessRole.INFER, "admin": AccessRole.ADMIN}
     return Tokens({bytes.fromhex(entry.sha256): Identity(entry.name, roles[entry.role]) for entry in file.token})

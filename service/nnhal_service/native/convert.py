@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from enum import IntEnum
 from typing import TypeVar
@@ -11,10 +12,10 @@ from nnhal.codec.memory import location_from_wire
 from nnhal.codec.model import extension_names_from_wire
 from nnhal.codec.reports import ledger_entry_to_wire, step_report_to_wire
 from nnhal.codec.request import hints_from_wire
-from nnhal.errors import invalid_argument
+from nnhal.errors import HalError, TransportError, invalid_argument
 from nnhal.extensions import split_code
 from nnhal.reports import CLIENT_STEP
-from nnhal.types import CACHE_TOKEN_BYTES, ExecutionPreference, Hints, Operation, OperationType, Priority
+from nnhal.types import CACHE_TOKEN_BYTES, ErrorStatus, ExecutionPreference, Hints, Operation, OperationType, Priority
 from nnhal.types.layout import is_extension
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import types_pb2
@@ -44,8 +45,17 @@ _FALLBACKS: dict[int, Fallback] = {
 }
 
 
+@contextmanager
+def gone_is_unavailable() -> Iterator[None]:
+    """Report a device that is gone as DEVICE_UNAVAILABLE: to the client, TransportError is about the framework."""
+    try:
+        yield
+    except TransportError as error:
+        raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, str(error)) from error
+
+
 def format_from_wire(code: int) -> ModelFormat | None:
-    """Decode a model's format; None where the content is to tell it. Raises INVALID_ARGUMENT for an unknown one."""
+    """Decode a model's format; None if it is to be found from the content. Raises INVALID_ARGUMENT if unknown."""
     if code == wire.MODEL_FORMAT_UNSPECIFIED:
         return None
     if code not in wire.ModelFormat.values():
@@ -54,7 +64,7 @@ def format_from_wire(code: int) -> ModelFormat | None:
 
 
 def options_from_wire(message: wire.LoadModelRequest) -> Options:
-    """Decode how a model is to be split. Raises INVALID_ARGUMENT."""
+    """Decode how a model is to be partitioned. Raises INVALID_ARGUMENT."""
     if message.partitioner not in _STRATEGIES or message.fallback not in _FALLBACKS:
         invalid_argument(f"partitioner {message.partitioner} and fallback {message.fallback}, expected 0 to 3 each")
     if message.min_nodes_per_partition < 0:
@@ -75,12 +85,12 @@ def options_from_wire(message: wire.LoadModelRequest) -> Options:
 
 
 def hints_of(message: wire.LoadModelRequest | wire.BindRequest) -> Hints:
-    """Decode what devices are hinted at."""
+    """Decode the hints for devices."""
     return Hints(hints_from_wire(message.hints), extension_names_from_wire(message.hint_extensions))
 
 
 def _known(kind: type[E], code: int, what: str) -> E:
-    """A member of an enumeration. Raises INVALID_ARGUMENT."""
+    """Return the member of an enumeration. Raises INVALID_ARGUMENT if the code is unknown."""
     codes = {member.value for member in kind}
     if code not in codes:
         invalid_argument(f"{what} {code}, expected one of {sorted(codes)}")
@@ -88,14 +98,14 @@ def _known(kind: type[E], code: int, what: str) -> E:
 
 
 def cache_token_from_wire(message: wire.LoadModelRequest) -> bytes:
-    """Decode a model's cache token; empty where nothing is to be cached. Raises INVALID_ARGUMENT."""
+    """Decode a model's cache token; it is empty if nothing is to be cached. Raises INVALID_ARGUMENT."""
     if len(message.cache_token) not in (0, CACHE_TOKEN_BYTES):
         invalid_argument(f"a cache token of {len(message.cache_token)} bytes, expected {CACHE_TOKEN_BYTES}, or none")
     return message.cache_token
 
 
 def binding_from_wire(message: wire.TensorBinding) -> TensorBinding:
-    """Decode a tensor binding, but for memory that it names."""
+    """Decode a tensor binding, without the memory that it names."""
     return TensorBinding(
         message.name, location_from_wire(message.location), tuple(message.dimensions), omitted=message.omitted
     )
@@ -125,12 +135,12 @@ def model_to_wire(name: str, prepared: PreparedPlan) -> wire.ModelInfo:
 
 
 def nodes_of(prepared: PreparedPlan, subgraph: int, operation: int) -> Sequence[str]:
-    """The user's nodes that an operation stands for; those within control flow have no names."""
+    """Return the names of the nodes that an operation stands for; operations within control flow have none."""
     return () if subgraph else prepared.imported.operation_nodes[operation]
 
 
 def operation_name(prepared: PreparedPlan, operation: Operation) -> str:
-    """As the HAL calls it; the extension's name for an operation of one."""
+    """Return the HAL's name of an operation, or the name of the extension that it belongs to."""
     if not is_extension(operation.type):
         return OperationType(operation.type).name
     prefix, _ = split_code(operation.type)
@@ -154,7 +164,7 @@ def _tensor_to_wire(prepared: PreparedPlan, tensor: ImportedTensor) -> wire.Tens
 
 
 def insufficient_to_wire(error: OutputTooSmallError) -> wire.RunReport:
-    """Encode what the outputs need that did not fit."""
+    """Encode the dimensions of the outputs, and which of them did not fit."""
     return wire.RunReport(outputs=_outputs_to_wire(error.outputs))
 
 
@@ -163,7 +173,7 @@ def _outputs_to_wire(outputs: Sequence[OutputReport]) -> list[wire.OutputReport]
 
 
 def report_to_wire(report: RunReport) -> wire.RunReport:
-    """Encode what a run took."""
+    """Encode the report of a run."""
     return wire.RunReport(
         duration_ns=report.duration_ns,
         socket_bytes=report.socket_bytes,
@@ -176,5 +186,5 @@ def report_to_wire(report: RunReport) -> wire.RunReport:
 
 
 def step_to_wire(step: int | None) -> int:
-    """A step's number; -1 for the client."""
+    """Encode a step's number; -1 stands for the client."""
     return CLIENT_STEP if step is None else step

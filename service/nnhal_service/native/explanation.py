@@ -1,4 +1,4 @@
-"""The story of a plan, for the wire."""
+"""The explanation of a plan, for the wire."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from nnhal_service.native.convert import nodes_of, operation_name, step_to_wire
 from nnhal_service.runtime import PreparedPlan
 
 _FRAMEWORK = "framework"
-"""In place of a device, for control flow that the framework walks itself."""
+"""The name in place of a device for control flow that the framework walks itself."""
 _NOT_IN_A_STEP = -1
 
 
 def explanation_to_wire(prepared: PreparedPlan) -> wire.ModelExplanation:
-    """Why a model lies on its devices as it does. Asks the devices what they make of their steps."""
+    """Explain why a plan places a model as it does. Asks the devices how they optimise their steps."""
     report = prepared.refined.partitioning.report
     model = prepared.imported.model
     between = [value for value in prepared.values.values() if value.operand in prepared.memory.layout.placements]
@@ -41,7 +41,7 @@ def explanation_to_wire(prepared: PreparedPlan) -> wire.ModelExplanation:
 
 
 def _operations(prepared: PreparedPlan) -> list[wire.OperationExplanation]:
-    """Those of main in its order, and then those of subgraphs whose control flow the framework walks."""
+    """Explain the operations of main in its order, then those of subgraphs whose control flow the framework walks."""
     plan = prepared.plan
     places = [
         (plan.subgraph_of(step), index, number, step.device)
@@ -142,7 +142,7 @@ def _counterfactuals(prepared: PreparedPlan) -> list[wire.Counterfactual]:
         modelled = report.whole_model_ns.get(candidate.name, 0.0) if report else 0.0
         refused = min(candidate.refusals, default=None)
         if not modelled and refused is None:
-            continue  # it takes the whole model, and nobody knows how long that takes
+            continue  # it takes the whole model, for which no time was modelled
         reason = "" if refused is None else f"operation {refused}: {candidate.refusals[refused]}"
         found.append(
             wire.Counterfactual(device=candidate.name, modelled_ns=modelled, reason="" if modelled else reason)

@@ -1,4 +1,4 @@
-"""Models of the HAL that a client sends in place of a file."""
+"""Models of the HAL that a client sends instead of a file."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ from nnhal_service.native.trailing import without_trailing_defaults
 
 @dataclass(frozen=True, slots=True)
 class HalModel:
-    """A valid model, in an order in which it can be executed. ``order`` has the client's index of each of main's
-    operations."""
+    """A valid model in execution order. ``order`` has the client's index of each operation of main."""
 
     model: Model
     order: tuple[int, ...]
 
 
 def hal_model_from_wire(message: model_pb2.Model, resolve: Resolve) -> HalModel:
-    """Decode and check a model, as devices will see it. The client may list operations in any order.
+    """Decode and validate a model, as devices will see it. The client may list operations in any order.
 
     Raises INVALID_ARGUMENT.
     """
@@ -46,7 +45,7 @@ def hal_model_from_wire(message: model_pb2.Model, resolve: Resolve) -> HalModel:
 
 
 def content_of(message: model_pb2.Model, given: HalModel) -> bytes:
-    """Bytes that differ where the model or anything in its pools does. Raises as reading pools does."""
+    """Return bytes that differ if the model or anything in its pools does. Raises as reading pools does."""
     plain = model_pb2.Model()
     plain.CopyFrom(message)
     plain.ClearField("pools")
@@ -56,7 +55,7 @@ def content_of(message: model_pb2.Model, given: HalModel) -> bytes:
 
 
 def import_hal_model(given: HalModel) -> ImportedModel:
-    """The model with names: ``input0`` and so on, ``output0``, and ``operation0`` by the client's own indexes."""
+    """Name inputs ``input0`` and so on, outputs ``output0``, and operations ``operation0`` by the client's indexes."""
     graph = given.model.main
     inputs = tuple(_tensor(graph, f"input{number}", operand) for number, operand in enumerate(graph.input_indexes))
     outputs = tuple(_tensor(graph, f"output{number}", operand) for number, operand in enumerate(graph.output_indexes))
@@ -78,7 +77,7 @@ def _tensor(graph: Subgraph, name: str, operand: int) -> ImportedTensor:
 
 
 def _execution_order(graph: Subgraph) -> tuple[int, ...]:
-    """The operations with those before them whose results they read, else as listed; as listed where none will do."""
+    """Order operations so that each comes after those whose results it reads; as listed if they form a cycle."""
     writers = {operand: number for number, operation in enumerate(graph.operations) for operand in operation.outputs}
     needs = [{writers[i] for i in operation.inputs if i in writers} for operation in graph.operations]
     readers: dict[int, list[int]] = {}

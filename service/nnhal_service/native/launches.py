@@ -2,61 +2,60 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import grpc
 
-from nnhal.errors import HalError, TransportError, invalid_argument
+from nnhal.errors import HalError, invalid_argument
 from nnhal.fence import Fence
 from nnhal.types import ErrorStatus, Timing
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import request_pb2, types_pb2
 from nnhal_hosting.rpc import answers
-from nnhal_service.native.client import Client, Clients
-from nnhal_service.native.convert import insufficient_to_wire, report_to_wire
+from nnhal_service.native.convert import gone_is_unavailable, insufficient_to_wire, report_to_wire
+from nnhal_service.native.session import NativeSession, NativeSessions
 from nnhal_service.runtime import OutputTooSmallError
 from nnhal_service.runtime.run.launched_run import Ending, LaunchedRun
 
 
 class LaunchServicer:
-    """The part of FrameworkService that launches."""
+    """The part of FrameworkService (framework.proto) that launches."""
 
-    _clients: Clients
+    _sessions: NativeSessions
 
     @answers
     def LaunchRun(self, request: wire.LaunchRunRequest, context: grpc.ServicerContext) -> wire.LaunchRunResponse:
-        """See framework.proto."""
-        client = self._clients.of(context)
-        binding = client.binding(request.binding)
-        fences = [_fence(client, number) for number in request.wait_for_descriptor_ids]
-        client.admit_run()
-        try:
-            launched = binding.context.launch(fences, request.deadline_ns, request.duration_ns)
-        except TransportError as error:
-            raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, str(error)) from error
-        handle = client.add(launched)
-        return wire.LaunchRunResponse(
-            launched=handle, fence_descriptor_id=client.descriptors.offer(launched.fence.descriptor)
-        )
+        session = self._sessions.of(context)
+        binding = session.binding(request.binding)
+        fences = [_fence(session, number) for number in request.wait_for_descriptor_ids]
+        session.admit_run()
+        with ExitStack() as undo:
+            with gone_is_unavailable():
+                launched = binding.context.launch(fences, request.deadline_ns, request.duration_ns)
+            # A launched run cannot be taken back: without a handle it runs to its end, and is then released.
+            handle = session.own(launched, undo)
+            number = session.offer(launched.fence.descriptor, undo)
+            undo.pop_all()
+        return wire.LaunchRunResponse(launched=handle, fence_descriptor_id=number)
 
     @answers
     def GetLaunchedRun(
         self, request: wire.GetLaunchedRunRequest, context: grpc.ServicerContext
     ) -> wire.GetLaunchedRunResponse:
-        """See framework.proto."""
-        launched = self._clients.of(context).get(request.launched, LaunchedRun, "launched run")
+        launched = self._sessions.of(context).get(request.launched, LaunchedRun, "launched run")
         return _ending_to_wire(launched.ending)
 
     @answers
     def ReleaseLaunchedRun(
         self, request: wire.ReleaseLaunchedRunRequest, context: grpc.ServicerContext
     ) -> wire.ReleaseLaunchedRunResponse:
-        """See framework.proto."""
-        self._clients.of(context).release(request.launched)
+        self._sessions.of(context).release(request.launched)
         return wire.ReleaseLaunchedRunResponse()
 
 
-def _fence(client: Client, number: int) -> Fence:
+def _fence(session: NativeSession, number: int) -> Fence:
     try:
-        return Fence(client.descriptors.get(number))
+        return Fence(session.descriptors.get(number))
     except (OSError, ValueError) as error:
         invalid_argument(f"descriptor {number}: {error}")
 

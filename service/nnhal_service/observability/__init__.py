@@ -1,21 +1,29 @@
-"""What the framework says of what it does: metrics, traces and logs."""
+"""What the framework tells about its work: metrics, traces and logs."""
 
 from nnhal_service.observability.log_settings import RequestLog, RuntimeLogSettings
-from nnhal_service.observability.metrics import Metrics
-from nnhal_service.observability.metrics_options import MetricsOptions, metrics_options
-from nnhal_service.observability.otel import open_exporter
+from nnhal_service.observability.metrics import (
+    NO_NATIVE_CLIENTS,
+    Metrics,
+    MetricsOptions,
+    NativeClients,
+    metrics_app,
+    metrics_options,
+)
 from nnhal_service.observability.request_scope import TRACEPARENT, RequestScope
-from nnhal_service.observability.tracer import SpanExporter, Tracer
+from nnhal_service.observability.traces import SpanExporter, Tracer, open_exporter
 
 __all__ = [
+    "NO_NATIVE_CLIENTS",
     "TRACEPARENT",
     "Metrics",
     "MetricsOptions",
+    "NativeClients",
     "RequestLog",
     "RequestScope",
     "RuntimeLogSettings",
     "SpanExporter",
     "Tracer",
+    "metrics_app",
     "metrics_options",
     "open_exporter",
 ]

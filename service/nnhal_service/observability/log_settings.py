@@ -1,4 +1,4 @@
-"""What is logged, as the logging extension has it, and a line for each request."""
+"""The settings of the logging extension, and the log line of each request."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _log = structlog.get_logger(__name__)
 class RuntimeLogSettings:
     """The log settings of this process. Safe to use from several threads.
 
-    Verbose levels from 1 on show the lines of level debug; there is nothing between them. Format ISO8601 is Triton's,
-    with whole seconds.
+    All verbose levels from 1 on show the same lines, those of level debug. Format ISO8601, which is Triton's, has whole
+    seconds.
     """
 
     def __init__(self, level: str, log_file: str = "") -> None:
-        """``level`` is that from which on the process logs; ``log_file`` is where, empty for standard error.
+        """``level`` is the lowest level that is logged; ``log_file`` is empty for standard error.
 
-        Raises ValueError for an unknown level.
+        Raises ValueError if the level is unknown.
         """
         levels = levels_from(level)
         self._lock = threading.Lock()
@@ -42,10 +42,10 @@ class RuntimeLogSettings:
         self.is_verbose = "debug" in levels
 
     def update(self, changes: Mapping[str, LogSetting]) -> Mapping[str, LogSetting]:
-        """Change settings; all settings as they then are.
+        """Change settings, and return all settings after the change.
 
-        INVALID_ARGUMENT for an unknown setting or a wrong value, UNSUPPORTED for the file, which clients may not
-        choose; nothing changes then.
+        Raises ServingError, and then changes nothing: INVALID_ARGUMENT if a setting is unknown or a value wrong,
+        UNSUPPORTED for the file, which clients may not choose.
         """
         for key, value in changes.items():
             _check(key, value)
@@ -69,10 +69,9 @@ class RequestLog:
         self._settings = settings
 
     def executed(self, executed: Executed) -> None:
-        """See Observer."""
+        """Do nothing: a request is logged when it has finished."""
 
     def finished(self, finished: Finished) -> None:
-        """See Observer."""
         if not self._settings.is_verbose:
             return
         line = {

@@ -1,4 +1,4 @@
-"""Whose request a thread works on: for its log lines, and for the traces that it is part of."""
+"""The request that a thread works on, for its log lines and for the client's trace that it belongs to."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from structlog.contextvars import STRUCTLOG_KEY_PREFIX
 T = TypeVar("T")
 
 TRACEPARENT = "traceparent"
-"""The header, or key of metadata, of W3C Trace Context."""
+"""The HTTP header and gRPC metadata key of W3C Trace Context."""
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 _SAMPLED = 1
 
 
 @dataclass(frozen=True, slots=True)
 class TraceParent:
-    """The span of a client that a request is part of; ``is_sampled`` says that the client records it."""
+    """The client's span that a request belongs to; ``is_sampled`` says that the client records it."""
 
     trace_id: str
     span_id: str
@@ -28,14 +28,14 @@ class TraceParent:
 
 
 _parent: ContextVar[TraceParent | None] = ContextVar("nnhal_trace_parent", default=None)
-# What structlog takes into every line, without what its own functions for that cost each request.
+# structlog adds these to every line. Its own functions for setting them cost each request more.
 _model: ContextVar[str] = ContextVar(f"{STRUCTLOG_KEY_PREFIX}model")
 _request_id: ContextVar[str] = ContextVar(f"{STRUCTLOG_KEY_PREFIX}request_id")
 _trace_id: ContextVar[str] = ContextVar(f"{STRUCTLOG_KEY_PREFIX}trace_id")
 
 
 def parse_traceparent(text: str) -> TraceParent | None:
-    """W3C Trace Context, level 1, section 3.2; None for what is not valid, which is to be ignored."""
+    """Parse a header (W3C Trace Context, level 1, section 3.2); None if it is not valid, and is to be ignored."""
     found = _TRACEPARENT.fullmatch(text)
     if found is None or (text.startswith("00") and found.group(4)):
         return None
@@ -43,14 +43,14 @@ def parse_traceparent(text: str) -> TraceParent | None:
 
 
 def current_parent() -> TraceParent | None:
-    """That of the request that this thread works on."""
+    """Return the client's span of the request that this thread works on."""
     return _parent.get()
 
 
 class RequestScope:
-    """A context in which every line of the log of this thread names the request, once that is known.
+    """A context in which every log line of this thread names the request, once its name is known.
 
-    ``traceparent`` is what the client sent, empty where it sent none.
+    ``traceparent`` is the header that the client sent, empty if it sent none.
     """
 
     __slots__ = ("_traceparent", "_undo")
@@ -60,7 +60,7 @@ class RequestScope:
         self._undo: list[tuple[ContextVar[Any], Token[Any]]] = []
 
     def name(self, model: str, request_id: str) -> None:
-        """Say which request it is; again when more is known."""
+        """Name the request; may be called again when more is known."""
         self._set(_model, model)
         if request_id:
             self._set(_request_id, request_id)

@@ -1,6 +1,6 @@
-"""The model repository: which models there are, how they are configured, and loading and unloading them."""
+"""The model repository: finding, configuring, loading and unloading the models that are served."""
 
-from nnhal_service.repository.index import ModelIndex, ModelState
+from nnhal_service.repository.entry import ModelIndex, ModelState
 from nnhal_service.repository.opening import Opener
 from nnhal_service.repository.options import ControlMode, RepositoryOptions
 from nnhal_service.repository.ready import Lease, Open, Opened, Servable, Serve

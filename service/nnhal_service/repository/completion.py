@@ -1,7 +1,7 @@
-"""What a configuration leaves out is filled in from the model; what it says is checked against it.
+"""Completing a configuration: what it leaves out is taken from the model, and the rest is checked against the model.
 
-Dims of a configuration are those of one request of a batch: with max_batch_size above 0 they are without the first
-axis of the model's tensors, which is the batch.
+With max_batch_size above 0, dims in a configuration are those of one item: they leave out the first axis of the
+model's tensors, which is the batch.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from typing import NoReturn, TypeVar
 
 from nnhal.inference import model_config_pb2 as wire
 from nnhal_service.repository.config_file import PLATFORMS
-from nnhal_service.repository.datatypes import type_name
-from nnhal_service.repository.tensors import OPEN, Dims, ModelTensor
+from nnhal_service.repository.tensors import UNKNOWN, Dims, ModelTensor, type_name
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 _OWN_PLATFORMS = {".onnx": "onnx_onnxv1", ".tflite": "tflite"}
-Entry = TypeVar("Entry", wire.ModelInput, wire.ModelOutput)
+TensorConfig = TypeVar("TensorConfig", wire.ModelInput, wire.ModelOutput)
 
 
 def complete(
@@ -26,7 +25,7 @@ def complete(
     inputs: Sequence[ModelTensor],
     outputs: Sequence[ModelTensor],
 ) -> wire.ModelConfig:
-    """The whole configuration of a model that was read from ``file``. Raises INVALID_ARGUMENT where it does not fit."""
+    """Complete the configuration of a model that was read from ``file``. Raises INVALID_ARGUMENT if it does not fit."""
     whole = wire.ModelConfig()
     whole.CopyFrom(config)
     whole.name = name
@@ -44,14 +43,14 @@ def complete(
     whole.output.extend(_completed("output", config.output, wire.ModelOutput, outputs, config.max_batch_size))
     for entry in whole.input:
         if entry.optional:
-            _refuse(f"input {entry.name!r} is optional, but the model demands it")
+            _refuse(f"input {entry.name!r} is optional, but the model requires it")
     return whole
 
 
 def item_dims(tensor: ModelTensor, max_batch_size: int) -> Dims:
-    """A tensor's dims as its configuration has them; one open axis where not even the rank is known."""
+    """Return a tensor's dims as its configuration has them; one unknown dimension if not even the rank is known."""
     if tensor.shape is None:
-        return (OPEN,)
+        return (UNKNOWN,)
     return tensor.shape[1:] if max_batch_size > 0 else tensor.shape
 
 
@@ -63,22 +62,22 @@ def _platform(given: str, file: str) -> str:
 
 
 def _require_batch_axis(tensor: ModelTensor, max_batch_size: int) -> None:
-    """A batch needs a first axis that takes any length."""
-    if max_batch_size == 0 or tensor.shape is None or tensor.shape[:1] == (OPEN,):
+    """Raise INVALID_ARGUMENT if the first axis of a model with batches has a fixed length."""
+    if max_batch_size == 0 or tensor.shape is None or tensor.shape[:1] == (UNKNOWN,):
         return
     _refuse(
         f"max_batch_size is {max_batch_size}, but {tensor.name!r} has shape {list(tensor.shape)} in the model, "
-        "expected one whose first axis is open (-1); max_batch_size 0 is for a model without batches"
+        "expected one whose first axis is unknown (-1); max_batch_size 0 is for a model without batches"
     )
 
 
 def _completed(
     word: str,
-    given: Sequence[Entry],
-    kind: type[Entry],
+    given: Sequence[TensorConfig],
+    kind: type[TensorConfig],
     tensors: Sequence[ModelTensor],
     max_batch_size: int,
-) -> list[Entry]:
+) -> list[TensorConfig]:
     names = [tensor.name for tensor in tensors]
     by_name = {entry.name: entry for entry in given}
     if len(by_name) < len(given):
@@ -86,10 +85,14 @@ def _completed(
     for name in by_name:
         if name not in names:
             _refuse(f"{word} {name!r} is not in the model, expected {', '.join(map(repr, names))}")
-    return [_entry(word, by_name.get(tensor.name, kind()), kind, tensor, max_batch_size) for tensor in tensors]
+    return [
+        _completed_tensor(word, by_name.get(tensor.name, kind()), kind, tensor, max_batch_size) for tensor in tensors
+    ]
 
 
-def _entry(word: str, given: Entry, kind: type[Entry], tensor: ModelTensor, max_batch_size: int) -> Entry:
+def _completed_tensor(
+    word: str, given: TensorConfig, kind: type[TensorConfig], tensor: ModelTensor, max_batch_size: int
+) -> TensorConfig:
     where = f"{word} {tensor.name!r}"
     if given.data_type not in (wire.TYPE_INVALID, tensor.data_type):
         _refuse(f"{where} has data_type {type_name(given.data_type)}, expected {type_name(tensor.data_type)}")
@@ -106,7 +109,7 @@ def _entry(word: str, given: Entry, kind: type[Entry], tensor: ModelTensor, max_
 def _require_dims(where: str, given: Dims, tensor: ModelTensor, max_batch_size: int) -> None:
     expected = item_dims(tensor, max_batch_size)
     if len(given) == len(expected) and all(
-        got == wanted or (wanted == OPEN and got > 0) for got, wanted in zip(given, expected, strict=True)
+        got == wanted or (wanted == UNKNOWN and got > 0) for got, wanted in zip(given, expected, strict=True)
     ):
         return
     batch = (

@@ -1,4 +1,4 @@
-"""Reading a model's configuration, and refusing what it asks for that is not there to be had."""
+"""Reading a model's configuration, and refusing what it asks for that this server does not have."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from nnhal_service.serving.errors import ErrorKind, ServingError
 CONFIG_FILE = "config.pbtxt"
 CUSTOM_FOLDER = "configs"
 BACKENDS = ("nnhal", "onnxruntime", "tensorflowlite")
-"""What files may name, so that they serve elsewhere too; all of them run here the same way."""
+"""The backends that files may name, so that they serve elsewhere too; all of them run here the same way."""
 PLATFORMS = {"onnx_onnxv1": ".onnx", "onnxruntime_onnx": ".onnx", "tflite": ".tflite", "tensorflow_tflite": ".tflite"}
-"""The platforms that files may name, and the files that are of them."""
+"""The platforms that files may name, with the suffix of their files."""
 
 
 def read_config(source: ModelSource, name: str, custom: str = "") -> wire.ModelConfig:
-    """The configuration of a model, empty where it has none.
+    """Read the configuration of a model from ``configs/CUSTOM.pbtxt`` if that exists, else from ``config.pbtxt``.
 
-    The file ``configs/CUSTOM.pbtxt`` has it where there is one, else ``config.pbtxt``. Raises ServingError with
-    INVALID_ARGUMENT for one that is not well-formed, with UNSUPPORTED for what it asks for in vain.
+    It is empty without either. Raises ServingError: INVALID_ARGUMENT if it is malformed, UNSUPPORTED if it asks for
+    what this server does not do.
     """
     file = f"{CUSTOM_FOLDER}/{custom}.pbtxt"
     if not custom or f"{custom}.pbtxt" not in source.files(CUSTOM_FOLDER):
@@ -38,7 +38,7 @@ def read_config(source: ModelSource, name: str, custom: str = "") -> wire.ModelC
 
 
 def config_from_json(text: str, name: str) -> wire.ModelConfig:
-    """The configuration that came with a request to load. Raises as ``read_config``."""
+    """Parse the configuration that came with a request to load. Raises as ``read_config``."""
     try:
         content = json.loads(text)
         if not isinstance(content, dict):
@@ -60,7 +60,7 @@ def _checked(config: wire.ModelConfig, name: str) -> wire.ModelConfig:
 
 
 def _unsupported(config: wire.ModelConfig) -> Iterator[str]:
-    """What a configuration asks for that this server does not do, where passing over it would change answers."""
+    """Yield what a configuration asks for that this server does not do, if ignoring it would change answers."""
     if config.backend not in ("", *BACKENDS):
         yield f"backend {config.backend!r} is not supported, expected one of {', '.join(BACKENDS)}, or none"
     if config.platform not in ("", *PLATFORMS):

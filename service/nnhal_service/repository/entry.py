@@ -1,24 +1,47 @@
-"""What the repository knows of one name: the versions that serve, and what became of the others."""
+"""The repository's entry for one model name: the versions that serve, and the state of the others."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import Enum
 from typing import Generic
 
-from nnhal_service.repository.index import ModelIndex, ModelState
 from nnhal_service.repository.ready import Lease, ReadyVersion, S
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 
-class Entry(Generic[S]):
-    """One name. ``changing`` is held while it is loaded or unloaded; everything else may be used at any time."""
+class ModelState(Enum):
+    """The states of a version of a model, by the protocol's names."""
+
+    UNAVAILABLE = "UNAVAILABLE"
+    LOADING = "LOADING"
+    READY = "READY"
+    UNLOADING = "UNLOADING"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelIndex:
+    """A version of a model in the index.
+
+    ``version`` is empty if none is known. ``reason`` says why it does not serve, or why a newer one does not.
+    """
+
+    name: str
+    version: str
+    state: ModelState
+    reason: str = ""
+
+
+class RepositoryEntry(Generic[S]):
+    """One model name. ``changing`` is held while it is loaded or unloaded; everything else may be used at any time."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.changing = threading.Lock()
         self.tried: object = None
-        """The fingerprint of what was last loaded, or failed to."""
+        """The fingerprint of the files of the last load, whether it succeeded or failed."""
         self._lock = threading.Lock()
         self._ready: dict[int, ReadyVersion[S]] = {}
         self._others: dict[str, tuple[ModelState, str]] = {}
@@ -26,7 +49,7 @@ class Entry(Generic[S]):
 
     @property
     def failure(self) -> str:
-        """Why the last load failed; empty where it did not."""
+        """Why the last load failed; empty if it succeeded."""
         with self._lock:
             return self._failure
 
@@ -37,7 +60,7 @@ class Entry(Generic[S]):
             return dict(sorted(self._ready.items()))
 
     def lease(self, version: int | None) -> Lease[S]:
-        """Hold a version, the newest where none is named. Raises NOT_FOUND or UNAVAILABLE."""
+        """Hold a version, by default the newest. Raises NOT_FOUND or UNAVAILABLE."""
         with self._lock:
             wanted = max(self._ready, default=None) if version is None else version
             if wanted in self._ready:
@@ -51,19 +74,19 @@ class Entry(Generic[S]):
         )
 
     def index(self) -> list[ModelIndex]:
-        """What there is to say of each version, in order."""
+        """Return the index of the versions, in order."""
         with self._lock:
             rows = [ModelIndex(self.name, v, state, reason) for v, (state, reason) in self._others.items()]
             rows += [ModelIndex(self.name, str(v), ModelState.READY, self._failure) for v in self._ready]
         return sorted(rows, key=lambda row: int(row.version or 0))
 
     def loading(self, versions: Collection[int]) -> None:
-        """Say that versions are being loaded; those that serve go on to."""
+        """Note that versions are being loaded; those that serve keep serving."""
         with self._lock:
             self._others = {str(v): (ModelState.LOADING, "") for v in versions if v not in self._ready}
 
     def failed(self, versions: Collection[int], reason: str) -> None:
-        """Say that they could not be; what serves goes on to."""
+        """Note that loading versions has failed; those that serve keep serving."""
         with self._lock:
             self._failure = reason
             missing = [str(v) for v in versions if v not in self._ready]
@@ -72,7 +95,7 @@ class Entry(Generic[S]):
             self._others = dict.fromkeys(missing, (ModelState.UNAVAILABLE, reason))
 
     def replace(self, versions: Mapping[int, ReadyVersion[S]]) -> dict[int, ReadyVersion[S]]:
-        """Serve these and no others from now on. The ones that are to be closed, which get no more leases."""
+        """Serve these versions and no others. Returns those to be closed, which get no more leases."""
         with self._lock:
             old = {v: ready for v, ready in self._ready.items() if versions.get(v) is not ready}
             self._ready = dict(versions)
@@ -81,17 +104,17 @@ class Entry(Generic[S]):
         return old
 
     def unloaded(self) -> None:
-        """Say that what was to be closed is."""
+        """Note that the versions that ``replace`` returned are closed."""
         with self._lock:
             self._others = dict.fromkeys(self._others, (ModelState.UNAVAILABLE, "unloaded"))
 
     def forget(self) -> None:
-        """Say nothing more of it."""
+        """Drop all versions that do not serve from the index."""
         with self._lock:
             self._others, self._failure = {}, ""
             self.tried = None
 
 
 def unknown_model(name: str, which: str = "") -> ServingError:
-    """That there is no model of a name, or no such version: ``which`` says so."""
+    """Make the error for an unknown model, or for an unknown version that ``which`` names."""
     return ServingError(ErrorKind.NOT_FOUND, f"Request for unknown model: '{name}'{which} is not found")

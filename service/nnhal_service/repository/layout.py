@@ -1,4 +1,4 @@
-"""Which models lie in the repositories, and what of them is to be loaded."""
+"""The models that lie in the repositories' folders, and which of their versions are to be loaded."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from nnhal.inference import model_config_pb2 as wire
 from nnhal_service.repository.config_file import CUSTOM_FOLDER, config_from_json, read_config
 from nnhal_service.repository.names import is_file_name
 from nnhal_service.repository.source import FolderSource, ModelSource
-from nnhal_service.repository.versions import chosen_versions
 from nnhal_service.repository.warmup import WARMUP_FOLDER
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 _log = structlog.get_logger(__name__)
 _SHARED = ("", CUSTOM_FOLDER, WARMUP_FOLDER)
-"""The folders whose files count for all versions."""
+"""The folders whose files belong to all versions."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is to be loaded of a model: its versions, each with what is different once it has changed."""
+class VersionsToLoad:
+    """The versions of a model that are to be loaded, each with a fingerprint that changes when its files do."""
 
     source: ModelSource
     config: wire.ModelConfig
@@ -32,7 +31,7 @@ class Wanted:
 
 
 def model_names(paths: Sequence[Path]) -> list[str]:
-    """The models in the repositories: each folder is one. Raises INTERNAL where one cannot be read."""
+    """List the models in the repositories: each folder is one. Raises INTERNAL if a repository cannot be read."""
     try:
         return sorted({path.name for root in paths for path in root.iterdir() if _is_model(root, path.name)})
     except OSError as error:
@@ -41,12 +40,12 @@ def model_names(paths: Sequence[Path]) -> list[str]:
 
 
 def sources(paths: Sequence[Path], name: str) -> list[FolderSource]:
-    """The folders of a model, one where all is well."""
+    """Return the folders of a model in all repositories; more than one is an error that ``the_source`` raises."""
     return [FolderSource(root, name) for root in paths if _is_model(root, name)]
 
 
 def the_source(paths: Sequence[Path], name: str) -> FolderSource:
-    """The folder of a model. Raises NOT_FOUND where there is none, INVALID_ARGUMENT where there are several."""
+    """Return the folder of a model. Raises NOT_FOUND if none has it, INVALID_ARGUMENT if several have it."""
     found = sources(paths, name)
     if not found:
         raise ServingError(ErrorKind.NOT_FOUND, f"failed to load '{name}': no model repository has it")
@@ -57,16 +56,16 @@ def the_source(paths: Sequence[Path], name: str) -> FolderSource:
     return found[0]
 
 
-def wanted_of(source: ModelSource, name: str, config: str | None, config_name: str) -> Wanted:
-    """What a model's configuration asks for; ``config`` is that of a request, in JSON. Raises ServingError."""
+def versions_to_load(source: ModelSource, name: str, config: str | None, config_name: str) -> VersionsToLoad:
+    """Choose versions by a model's configuration; ``config`` is that of a request, in JSON. Raises ServingError."""
     found = read_config(source, name, config_name) if config is None else config_from_json(config, name)
     shared = (found.SerializeToString(deterministic=True), *(source.fingerprint(folder) for folder in _SHARED))
     versions = chosen_versions(source.versions(), found.version_policy)
-    return Wanted(source, found, {v: (shared, source.fingerprint(str(v))) for v in versions})
+    return VersionsToLoad(source, found, {v: (shared, source.fingerprint(str(v))) for v in versions})
 
 
 def fingerprint_of(found: Sequence[ModelSource]) -> object:
-    """What is different once anything of a model has changed."""
+    """Return what changes when any file of a model does."""
     try:
         return [
             [(folder, source.fingerprint(folder)) for folder in (*_SHARED, *map(str, source.versions()))]
@@ -77,4 +76,26 @@ def fingerprint_of(found: Sequence[ModelSource]) -> object:
 
 
 def _is_model(root: Path, name: str) -> bool:
-    return is_file_name(name) and os.path.isdir(root / name)  # noqa: PTH112 - that of Path raises where it may not look
+    return is_file_name(name) and os.path.isdir(root / name)  # noqa: PTH112 - Path.is_dir raises if permission is denied
+
+
+def chosen_versions(available: Sequence[int], policy: wire.ModelVersionPolicy) -> list[int]:
+    """Choose among the available versions by a policy: by default the newest, and always at least one.
+
+    Raises INVALID_ARGUMENT if the policy asks for a version that is not available, or for none.
+    """
+    kind = policy.WhichOneof("policy_choice")
+    if not available:
+        raise ServingError(ErrorKind.INVALID_ARGUMENT, "there is no version, expected a folder 1 (or 2, and so on)")
+    if kind == "all":
+        return sorted(available)
+    if kind == "specific":
+        wanted = sorted(set(policy.specific.versions))
+        missing = [version for version in wanted if version not in available]
+        if missing or not wanted:
+            raise ServingError(
+                ErrorKind.INVALID_ARGUMENT,
+                f"version_policy asks for versions {missing or 'none'}, expected some of {sorted(available)}",
+            )
+        return wanted
+    return sorted(available)[-(policy.latest.num_versions or 1) :]

@@ -1,15 +1,15 @@
-"""Names that clients give: of models, of versions, and of the files of a model."""
+"""Names that clients give: of models, versions and files."""
 
 from __future__ import annotations
 
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 _MAX_BYTES = 255
-"""What a file system takes for a name."""
+"""The longest file name that a file system takes."""
 
 
 def require_model_name(name: str) -> str:
-    """The name of a model, which is that of a folder too. Raises INVALID_ARGUMENT for what cannot be one."""
+    """Return the name of a model. Raises INVALID_ARGUMENT if it cannot be the name of its folder."""
     if not is_file_name(name):
         raise ServingError(
             ErrorKind.INVALID_ARGUMENT,
@@ -19,7 +19,7 @@ def require_model_name(name: str) -> str:
 
 
 def is_file_name(name: str) -> bool:
-    """Whether a name stays in its folder, and is not hidden."""
+    """Say whether a name stays in its folder and is not hidden."""
     try:
         size = len(name.encode())
     except UnicodeEncodeError:
@@ -28,12 +28,12 @@ def is_file_name(name: str) -> bool:
 
 
 def is_version(name: str) -> bool:
-    """Whether a folder is one of a version: a positive number, written as numbers are."""
+    """Say whether a folder is that of a version: a positive decimal number without leading zeros."""
     return name.isascii() and name.isdecimal() and not name.startswith("0") and len(name) < 19
 
 
 def version_of(text: str) -> int | None:
-    """A version as clients give it; None for the newest. Raises INVALID_ARGUMENT."""
+    """Parse a version as clients give it; None means the newest. Raises INVALID_ARGUMENT."""
     if not text:
         return None
     if not is_version(text):

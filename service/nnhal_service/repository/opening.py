@@ -1,4 +1,4 @@
-"""Loading one version of a model, until it has run its warm-up."""
+"""Loading one version of a model, up to the end of its warm-up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nnhal_service.frontends.errors import FrontendError
 from nnhal_service.partition import PlacementError
 from nnhal_service.repository.completion import complete
 from nnhal_service.repository.names import is_file_name
-from nnhal_service.repository.parameters import placement_of
+from nnhal_service.repository.parameters import placement_parameters
 from nnhal_service.repository.ready import Opened, S, Serve
 from nnhal_service.repository.serving_config import serving_config_of
 from nnhal_service.repository.source import ModelSource
@@ -38,7 +38,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Opener(Generic[S]):
-    """What loads versions: the devices, how models are served, and where compilations are kept."""
+    """Loads versions on a fleet. ``serve`` makes the served models; compilations are kept in ``cache_directory``."""
 
     def __init__(self, fleet: Fleet, serve: Serve[S], cache_directory: str = "") -> None:
         self._fleet = fleet
@@ -46,7 +46,7 @@ class Opener(Generic[S]):
         self._cache_directory = cache_directory
 
     def open(self, name: str, version: int, config: wire.ModelConfig, source: ModelSource) -> Opened[S]:
-        """Load a version, and run its warm-up. Raises ServingError, and leaves nothing behind then."""
+        """Load a version and run its warm-up. Raises ServingError, and then leaves nothing behind."""
         with _named(name, version), ExitStack() as undo:
             opened = self._open(name, version, config, source, undo)
             undo.pop_all()
@@ -56,7 +56,7 @@ class Opener(Generic[S]):
         self, name: str, version: int, config: wire.ModelConfig, source: ModelSource, undo: ExitStack
     ) -> Opened[S]:
         file = model_file(version, config, source)
-        placement = placement_of(config)
+        placement = placement_parameters(config)
         self._require_devices(placement.devices)
         loaded = load_model(
             source.read(f"{version}/{file}"),
@@ -89,7 +89,7 @@ class Opener(Generic[S]):
 
 
 def model_file(version: int, config: wire.ModelConfig, source: ModelSource) -> str:
-    """The name of the model's file in a version's folder. Raises INVALID_ARGUMENT where there is none, or two."""
+    """Return the name of the model's file in a version's folder. Raises INVALID_ARGUMENT without one, or with two."""
     there = source.files(str(version))
     name = config.default_model_filename
     if name:
@@ -106,7 +106,7 @@ def model_file(version: int, config: wire.ModelConfig, source: ModelSource) -> s
 
 @contextmanager
 def _named(name: str, version: int) -> Generator[None]:
-    """Make what goes wrong a ServingError that says which model it was."""
+    """Turn errors into ServingErrors that name the model."""
     try:
         yield
     except ServingError as error:

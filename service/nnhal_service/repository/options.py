@@ -1,4 +1,4 @@
-"""What may be said of a repository."""
+"""The options of a repository."""
 
 from __future__ import annotations
 
@@ -10,36 +10,40 @@ ALL = "*"
 
 
 class ControlMode(Enum):
-    """Who decides which models are loaded, as Triton names it.
-
-    All when the process starts, and no more; what clients ask for; or whatever lies in the repositories at any time.
-    """
+    """What decides which models are loaded, by Triton's names."""
 
     NONE = "none"
+    """All models are loaded when the process starts, and nothing changes later."""
     EXPLICIT = "explicit"
+    """Clients load and unload models."""
     POLL = "poll"
+    """Models are loaded and unloaded as they appear in the repositories and vanish from them."""
 
 
 @dataclass(frozen=True, slots=True)
 class RepositoryOptions:
-    """``load_models`` are loaded at the start in mode EXPLICIT, ``("*",)`` for all.
-
-    In ``strict`` mode the repository is ready only when every model is that it was to load. With ``exit_on_error``
-    starting fails where one cannot be loaded. ``config_name`` is that of files in ``configs``, which go before
-    ``config.pbtxt``. ``load_threads`` models are loaded at a time. A version that is unloaded or replaced has
-    ``drain_seconds`` to finish. ``max_models`` versions of models may be loaded, 0 for any number.
-    """
+    """How a repository finds, loads and unloads its models."""
 
     paths: tuple[Path, ...] = ()
+    """The folders in which models lie."""
     mode: ControlMode = ControlMode.NONE
+    """What decides which models are loaded."""
     load_models: tuple[str, ...] = ()
+    """The models to load at the start in mode EXPLICIT; ``("*",)`` for all."""
     poll_seconds: float = 15.0
+    """The pause between two looks at the folders in mode POLL."""
     strict: bool = True
+    """The repository is ready only if no model that it was to load has failed."""
     exit_on_error: bool = True
+    """Starting fails if a model cannot be loaded."""
     config_name: str = ""
+    """The name of the file in ``configs`` that takes precedence over ``config.pbtxt``."""
     load_threads: int = 4
+    """How many models are loaded at a time."""
     drain_seconds: float = 30.0
+    """How long a version that is unloaded or replaced may take to finish its requests."""
     max_models: int = 0
+    """How many versions of models may be loaded; 0 for any number."""
 
     def __post_init__(self) -> None:
         """Raises ValueError."""

@@ -16,24 +16,23 @@ from nnhal_service.serving.errors import ErrorKind, ServingError
 
 _PREFIX = "nnhal."
 _CACHE_TOKEN = sha256(b"nnhal.repository").digest()
-"""Of models that say none. What tells models apart in the cache is their content."""
+"""The token of models that name none. The cache tells models apart by their content."""
 _PREFERENCES = {preference.name.lower(): preference for preference in ExecutionPreference}
 _SWITCH = {"on": True, "true": True, "off": False, "false": False}
 E_ = TypeVar("E_", bound=Enum)
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
-    """Where a model may run, and how it is split. Without ``cache_token`` its compilations are not kept."""
+class PlacementParameters:
+    """Where a model may run and how it is partitioned. Compilations are not kept if ``cache_token`` is empty."""
 
     devices: tuple[str, ...] = ()
     options: Options = field(default_factory=Options)
     cache_token: bytes = _CACHE_TOKEN
 
 
-def placement_of(config: wire.ModelConfig) -> Placement:
-    """What the parameters of a configuration say. Raises INVALID_ARGUMENT for an unknown key of nnhal's or a value that
-    is none of its key's."""
+def placement_parameters(config: wire.ModelConfig) -> PlacementParameters:
+    """Decode nnhal's parameters of a configuration. Raises INVALID_ARGUMENT if a key is unknown or a value wrong."""
     given = {
         key.removeprefix(_PREFIX): parameter.string_value.strip()
         for key, parameter in config.parameters.items()
@@ -52,7 +51,7 @@ def placement_of(config: wire.ModelConfig) -> Placement:
     devices = tuple(name for name in re.split(r"[,\s]+", given.get("devices", "")) if name)
     if "devices" in given and not devices:
         _refuse("nnhal.devices", "names none", "names of devices with commas between them")
-    return Placement(devices, options, _token(given))
+    return PlacementParameters(devices, options, _token(given))
 
 
 _KEYS = {

@@ -1,4 +1,4 @@
-"""Versions of models that serve, and leases of them."""
+"""Versions of models that are ready to serve, and leases of them."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _log = structlog.get_logger(__name__)
 
 
 class Servable(Protocol):
-    """What the repository needs of a served model."""
+    """What the repository needs from a served model."""
 
     def warm_up(self, requests: Iterable[InferenceRequest]) -> None:
-        """Run requests before others come. Raises ServingError."""
+        """Run requests before those of clients. Raises ServingError."""
 
     def close(self) -> None:
-        """Finish what runs and release everything."""
+        """Finish the requests in flight and release everything."""
 
 
 S = TypeVar("S", bound=Servable)
 Serve = Callable[[str, str, LoadedModel, ServingConfig], S]
-"""Makes a served model of its name, its version, what is loaded, which it takes over, and how it is to be served."""
+"""Makes a served model of its name, its version, the loaded model, which it takes over, and its configuration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened(Generic[S]):
-    """A version that has been loaded: its served model, and its whole configuration."""
+    """A version that has been loaded: its served model and its complete configuration."""
 
     name: str
     version: int
@@ -45,14 +45,14 @@ class Opened(Generic[S]):
 
 
 Open = Callable[[str, int, wire.ModelConfig, ModelSource], Opened[S]]
-"""Loads a version of a model by its configuration and from its files, until it has run its warm-up.
+"""Loads a version of a model from its files, by its configuration, and runs its warm-up.
 
-Raises ServingError, and leaves nothing behind then.
+Raises ServingError, and then leaves nothing behind.
 """
 
 
 class Lease(Generic[S]):
-    """A version that stays as it is while the lease is held. Use as a context, or release it; once is enough."""
+    """Keeps a version loaded until it is released. Use as a context, or call ``release``."""
 
     __slots__ = ("_opened", "_release", "model")
 
@@ -63,21 +63,21 @@ class Lease(Generic[S]):
 
     @property
     def name(self) -> str:
-        """Of the model."""
+        """The model's name."""
         return self._opened.name
 
     @property
     def version(self) -> str:
-        """As the protocol has it."""
+        """The version as the protocol writes it."""
         return str(self._opened.version)
 
     @property
     def config(self) -> wire.ModelConfig:
-        """All of it."""
+        """The complete configuration."""
         return self._opened.config
 
     def release(self) -> None:
-        """Give it back; harmless when repeated."""
+        """Release the version; harmless when repeated."""
         release, self._release = self._release, None
         if release is not None:
             release()
@@ -92,10 +92,10 @@ class Lease(Generic[S]):
 
 
 class ReadyVersion(Generic[S]):
-    """A version that serves, until it is closed. Safe to use from several threads."""
+    """A version that serves until it is closed. Safe to use from several threads."""
 
     def __init__(self, opened: Opened[S], fingerprint: object) -> None:
-        """``fingerprint`` is different where the version would have to be loaded again."""
+        """``fingerprint`` changes if the version would have to be loaded again."""
         self._opened = opened
         self.fingerprint = fingerprint
         self._lock = threading.Lock()
@@ -104,13 +104,13 @@ class ReadyVersion(Generic[S]):
         self._leases = 0
 
     def lease(self) -> Lease[S]:
-        """Hold it. Not once it is being closed: who hands out leases has to have forgotten it by then."""
+        """Hold it. May not be called once ``close`` has been."""
         with self._lock:
             self._leases += 1
         return Lease(self._opened, self._release)
 
     def close(self, drain_seconds: float) -> None:
-        """Wait for the leases to end, so long and no longer, and free everything."""
+        """Wait up to ``drain_seconds`` for the leases to be released, then free everything."""
         with self._lock:
             self._closing = True
             if not self._ended.wait_for(lambda: self._leases == 0, drain_seconds):

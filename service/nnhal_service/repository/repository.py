@@ -1,4 +1,4 @@
-"""The models that are served."""
+"""The repository: loading, unloading and handing out the models that are served."""
 
 from __future__ import annotations
 
@@ -11,12 +11,18 @@ from typing import Generic
 
 import structlog
 
-from nnhal_service.repository.entry import Entry, unknown_model
-from nnhal_service.repository.index import ModelIndex, ModelState
-from nnhal_service.repository.layout import Wanted, fingerprint_of, model_names, sources, the_source, wanted_of
+from nnhal_service.repository.entry import ModelIndex, ModelState, RepositoryEntry, unknown_model
+from nnhal_service.repository.layout import (
+    VersionsToLoad,
+    fingerprint_of,
+    model_names,
+    sources,
+    the_source,
+    versions_to_load,
+)
+from nnhal_service.repository.limits import VersionLimit
 from nnhal_service.repository.names import require_model_name, version_of
 from nnhal_service.repository.options import ALL, ControlMode, RepositoryOptions
-from nnhal_service.repository.places import Places
 from nnhal_service.repository.ready import Lease, Open, ReadyVersion, S
 from nnhal_service.repository.source import GivenSource, ModelSource
 from nnhal_service.serving.errors import ErrorKind, ServingError
@@ -28,20 +34,20 @@ _log = structlog.get_logger(__name__)
 class Repository(Generic[S]):
     """Models by name and version, loaded and unloaded while others serve. Safe to use from several threads.
 
-    Changes of one name wait for one another; those of other names do not. A load makes all of a model's versions ready
-    before any of the old ones is closed, and changes nothing where one of them fails.
+    Changes of one name wait for one another; those of different names do not. A load makes all versions of a model
+    ready before any old one is closed, and changes nothing if one of them fails.
     """
 
     def __init__(
         self, options: RepositoryOptions, open_version: Open[S], changed: Callable[[str], None] = lambda _: None
     ) -> None:
-        """``changed`` is called with a model's name when it has been loaded, has failed to, or has been unloaded."""
+        """``changed`` is called with a model's name after it was loaded, failed to load, or was unloaded."""
         self._options = options
         self._changed = changed
         self._open_version = open_version
         self._lock = threading.Lock()
-        self._entries: dict[str, Entry[S]] = {}
-        self._places = Places(options.max_models)
+        self._entries: dict[str, RepositoryEntry[S]] = {}
+        self._limit = VersionLimit(options.max_models)
         self._slots = threading.BoundedSemaphore(options.load_threads)
         self._polling = threading.Lock()
         self._stopped = threading.Event()
@@ -49,9 +55,9 @@ class Repository(Generic[S]):
         self._poller: threading.Thread | None = None
 
     def start(self) -> None:
-        """Load what is to be loaded at the start; in mode POLL look for changes from then on.
+        """Load the models of the start; in mode POLL, look for changes from then on.
 
-        Raises ServingError where a model fails and the options say that this is an end; nothing stays loaded then.
+        Raises ServingError if a model fails and ``exit_on_error`` is set; nothing stays loaded then.
         """
         options = self._options
         every = options.mode != ControlMode.EXPLICIT or options.load_models == (ALL,)
@@ -67,7 +73,7 @@ class Repository(Generic[S]):
             self._poller.start()
 
     def close(self) -> None:
-        """Unload everything, when what runs has ended; harmless when repeated."""
+        """Unload everything after the requests in flight have ended; harmless when repeated."""
         self._stopped.set()
         if self._poller is not None:
             self._poller.join()
@@ -84,16 +90,16 @@ class Repository(Generic[S]):
 
     @property
     def ready(self) -> bool:
-        """Whether it has started and, where it is strict, nothing that was to be loaded is missing."""
+        """Whether it has started and, in strict mode, no model that it was to load has failed."""
         if not self._started or self._stopped.is_set():
             return False
         return not self._options.strict or not any(entry.failure for entry in self._all())
 
     def model(self, name: str, version: str = "") -> Lease[S]:
-        """Hold a version of a model, the newest that is ready where none is named.
+        """Hold a version of a model, by default the newest that is ready.
 
-        Raises NOT_FOUND for a model that is not known, UNAVAILABLE for one that is not ready, INVALID_ARGUMENT for what
-        is no version.
+        Raises NOT_FOUND if the model is unknown, UNAVAILABLE if it is not ready, INVALID_ARGUMENT if ``version`` is not
+        a version.
         """
         entry = self._get(name)
         if entry is None:
@@ -101,39 +107,38 @@ class Repository(Generic[S]):
         return entry.lease(version_of(version))
 
     def versions(self, name: str) -> list[str]:
-        """The versions of a model that are ready, in order; none for a model that is not known."""
+        """Return the versions of a model that are ready, in order; none if the model is unknown."""
         entry = self._get(name)
         return [] if entry is None else [str(version) for version in entry.ready]
 
     def is_ready(self, name: str, version: str = "") -> bool:
-        """Whether a version of a model is, any where none is named. Raises INVALID_ARGUMENT for what is no version."""
+        """Say whether a version of a model is ready, by default any. Raises INVALID_ARGUMENT as ``model`` does."""
         wanted, versions = version_of(version), self.versions(name)
         return bool(versions) if wanted is None else str(wanted) in versions
 
     def index(self, ready: bool = False) -> list[ModelIndex]:
-        """All versions of all models, by name and version; those that serve alone where ``ready`` says so."""
+        """List all versions of all models by name and version, or with ``ready`` only those that serve."""
         rows = [row for entry in self._all() for row in entry.index()]
         if ready:
             rows = [row for row in rows if row.state == ModelState.READY]
         else:
             known = {row.name for row in rows}
-            with suppress(ServingError):  # what serves can be said all the same
+            with suppress(ServingError):  # the loaded models can be listed all the same
                 others = [name for name in model_names(self._options.paths) if name not in known]
                 rows += [ModelIndex(name, "", ModelState.UNAVAILABLE, "not loaded") for name in others]
         return sorted(rows, key=lambda row: row.name)
 
     def known(self, name: str) -> list[ModelIndex]:
-        """The rows of one model that is loaded, was, or could not be. No file is read."""
+        """Return the index of one model that is loaded, was loaded, or failed to load. Reads no file."""
         entry = self._get(name)
         return [] if entry is None else entry.index()
 
     def load(self, name: str, config: str | None = None, files: Mapping[str, bytes] | None = None) -> None:
-        """Load a model, or load it again where its files have changed; it is ready when this returns.
+        """Load a model, or load it again if its files have changed; it is ready when this returns.
 
-        ``config`` is a configuration in JSON that goes before that of the model's folder. ``files`` go before the whole
-        folder: ``file:VERSION/NAME`` to their content. Raises ServingError: UNAVAILABLE where clients may not,
-        NOT_FOUND for a model that is in no repository, RESOURCE_EXHAUSTED where too much is loaded, and others for what
-        is wrong with it.
+        ``config``, in JSON, replaces the configuration in the model's folder. ``files`` replace the whole folder: they
+        map ``file:VERSION/NAME`` to content. Raises ServingError: UNAVAILABLE if clients may not load, NOT_FOUND if no
+        repository has the model, RESOURCE_EXHAUSTED if too much is loaded, and others if something is wrong with it.
         """
         self._require_explicit()
         require_model_name(name)
@@ -143,10 +148,10 @@ class Repository(Generic[S]):
         self._load(name, given, config)
 
     def unload(self, name: str, unload_dependents: bool = False) -> None:
-        """Unload all versions of a model; what runs is finished, and every byte free, when this returns.
+        """Unload all versions of a model; its requests have ended and its memory is free when this returns.
 
-        No model depends on another here, so ``unload_dependents`` makes no difference. Raises UNAVAILABLE where clients
-        may not, and NOT_FOUND for a model that is not known.
+        No model depends on another here, so ``unload_dependents`` makes no difference. Raises UNAVAILABLE if clients
+        may not unload, NOT_FOUND if the model is unknown.
         """
         self._require_explicit()
         require_model_name(name)
@@ -155,9 +160,9 @@ class Repository(Generic[S]):
         self._unload(name)
 
     def poll(self) -> None:
-        """Load what has come or changed in the repositories since it was last tried, and unload what has gone.
+        """Load models that are new or have changed in the repositories, and unload those that are gone.
 
-        Raises INTERNAL where a repository cannot be read; nothing is unloaded then.
+        Raises INTERNAL if a repository cannot be read; nothing is unloaded then.
         """
         with self._polling:
             there = model_names(self._options.paths)
@@ -166,7 +171,7 @@ class Repository(Generic[S]):
 
     def _keep_polling(self) -> None:
         while not self._stopped.wait(self._options.poll_seconds):
-            with suppress(ServingError):  # a repository that is gone may come back
+            with suppress(ServingError):  # a repository that cannot be read now may be readable later
                 self.poll()
 
     def _has_changed(self, name: str) -> bool:
@@ -174,7 +179,7 @@ class Repository(Generic[S]):
         return entry is None or entry.tried != fingerprint_of(sources(self._options.paths, name))
 
     def _load_quietly(self, name: str) -> None:
-        """Load it; where that fails the index says why, and the log."""
+        """Load a model; the index and the log say why if that fails."""
         with suppress(ServingError):
             self._load(name)
 
@@ -189,10 +194,12 @@ class Repository(Generic[S]):
                     self._changed(name)
                 self._close(entry, old)
             finally:
-                self._places.keep(name, len(entry.ready))
+                self._limit.keep(name, len(entry.ready))
 
-    def _replaced(self, entry: Entry[S], given: ModelSource | None, config: str | None) -> dict[int, ReadyVersion[S]]:
-        """Put what is wanted in the place of what serves, which is returned. Raises ServingError."""
+    def _replaced(
+        self, entry: RepositoryEntry[S], given: ModelSource | None, config: str | None
+    ) -> dict[int, ReadyVersion[S]]:
+        """Replace the versions that serve by those to be loaded, and return the old ones. Raises ServingError."""
         name, versions = entry.name, dict[int, object]()
         if self._stopped.is_set():
             raise ServingError(ErrorKind.UNAVAILABLE, "the server is stopping")
@@ -200,34 +207,34 @@ class Repository(Generic[S]):
             entry.tried = None if given else fingerprint_of(sources(self._options.paths, name))
             wanted = self._wanted(name, given, config)
             versions = wanted.versions
-            self._places.take(name, len(versions))
+            self._limit.take(name, len(versions))
             entry.loading(versions)
             old = entry.replace(self._opened(entry, wanted))
         except ServingError as error:
             _log.warning("a model cannot be loaded", model=name, reason=error.message)
             entry.failed(versions, error.message)
             if error.kind == ErrorKind.RESOURCE_EXHAUSTED:
-                entry.tried = None  # there may be room for it when it is next looked at
+                entry.tried = None  # so that the next poll tries again, when there may be room
             raise
         except Exception as error:
-            # Whatever a file does to what reads it, the others go on, and the client is told nothing internal.
+            # A file that makes its reader fail must not stop other models, and the client is told nothing internal.
             _log.exception("a model cannot be loaded", model=name)
             entry.failed(versions, f"failed to load '{name}': internal error")
             raise ServingError(ErrorKind.INTERNAL, f"failed to load '{name}': internal error") from error
         _log.info("a model is loaded", model=name, versions=list(versions))
         return old
 
-    def _wanted(self, name: str, given: ModelSource | None, config: str | None) -> Wanted:
+    def _wanted(self, name: str, given: ModelSource | None, config: str | None) -> VersionsToLoad:
         try:
             source = given or the_source(self._options.paths, name)
-            return wanted_of(source, name, config, self._options.config_name)
+            return versions_to_load(source, name, config, self._options.config_name)
         except ServingError as error:
             if error.kind == ErrorKind.NOT_FOUND:
                 raise
             raise ServingError(error.kind, f"failed to load '{name}': {error.message}") from error
 
-    def _opened(self, entry: Entry[S], wanted: Wanted) -> dict[int, ReadyVersion[S]]:
-        """The versions that are wanted: those that serve and have not changed, and new ones. Raises ServingError."""
+    def _opened(self, entry: RepositoryEntry[S], wanted: VersionsToLoad) -> dict[int, ReadyVersion[S]]:
+        """Return the versions that are to serve: unchanged ones as they are, others loaded. Raises ServingError."""
         serving = entry.ready
         versions: dict[int, ReadyVersion[S]] = {}
         new: list[ReadyVersion[S]] = []
@@ -251,7 +258,7 @@ class Repository(Generic[S]):
             try:
                 self._close(entry, entry.replace({}))
             finally:
-                self._places.keep(name, 0)
+                self._limit.keep(name, 0)
 
     def _remove(self, name: str) -> None:
         """Unload a model whose folder is gone."""
@@ -259,14 +266,14 @@ class Repository(Generic[S]):
         self._entry(name).forget()
         self._changed(name)
 
-    def _close(self, entry: Entry[S], versions: Mapping[int, ReadyVersion[S]]) -> None:
+    def _close(self, entry: RepositoryEntry[S], versions: Mapping[int, ReadyVersion[S]]) -> None:
         for ready in versions.values():
             ready.close(self._options.drain_seconds)
         entry.unloaded()
         self._changed(entry.name)
 
     def _each(self, names: Iterable[str], action: Callable[[str], None]) -> None:
-        """For all of them, several at a time."""
+        """Do an action for each name, several at a time."""
         with ThreadPoolExecutor(self._options.load_threads, "repository") as pool:
             list(pool.map(action, names))
 
@@ -277,13 +284,13 @@ class Repository(Generic[S]):
                 f"explicit model load / unload is not allowed in model control mode {self._options.mode.value}",
             )
 
-    def _get(self, name: str) -> Entry[S] | None:
+    def _get(self, name: str) -> RepositoryEntry[S] | None:
         return self._entries.get(name)
 
-    def _entry(self, name: str) -> Entry[S]:
+    def _entry(self, name: str) -> RepositoryEntry[S]:
         with self._lock:
-            return self._entries.setdefault(name, Entry(name))
+            return self._entries.setdefault(name, RepositoryEntry(name))
 
-    def _all(self) -> list[Entry[S]]:
+    def _all(self) -> list[RepositoryEntry[S]]:
         with self._lock:
             return [self._entries[name] for name in sorted(self._entries)]

@@ -1,4 +1,4 @@
-"""From a model's configuration to how it is served."""
+"""From a model's configuration to its ServingConfig."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NS_PER_US = 1000
 
 
 def serving_config_of(config: wire.ModelConfig, source: ModelSource) -> ServingConfig:
-    """How a model is served. Labels are read from its files. Raises ServingError for what contradicts itself."""
+    """Return how a model is served. Labels are read from its files. Raises ServingError if values contradict."""
     batching = config.dynamic_batching
     _require_priorities(batching)
     return ServingConfig(
@@ -32,7 +32,7 @@ def serving_config_of(config: wire.ModelConfig, source: ModelSource) -> ServingC
 
 
 def _instances(config: wire.ModelConfig) -> int:
-    """All groups together; a count of 0 is one."""
+    """Return the instances of all groups together; a count of 0 means one."""
     counts = [group.count for group in config.instance_group] or [1]
     if min(counts) < 0 or sum(count or 1 for count in counts) > _MAX_INSTANCES:
         _refuse(f"instance_group has counts {counts}, expected 0 or more each and {_MAX_INSTANCES} in all at most")
@@ -90,7 +90,7 @@ def _read_labels(output: str, file: str, source: ModelSource) -> tuple[str, ...]
     try:
         return tuple(source.read(file).decode().splitlines())
     except UnicodeDecodeError as error:
-        _refuse(f"label_filename of {output!r}: {file!r} is no text in UTF-8 ({error.reason})")
+        _refuse(f"label_filename of {output!r}: {file!r} is not text in UTF-8 ({error.reason})")
 
 
 def _refuse(message: str) -> NoReturn:

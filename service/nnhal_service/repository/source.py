@@ -1,4 +1,4 @@
-"""Where the files of a model come from: its folder in a repository, or the request to load it."""
+"""The files of a model: from its folder in a repository, or from the request to load it."""
 
 from __future__ import annotations
 
@@ -15,57 +15,54 @@ from nnhal_service.repository.names import is_file_name, is_version
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 _MAX_BYTES = 2**31 - 1
-"""What one protobuf message or flatbuffer can hold, and so one model file."""
+"""The most that one protobuf message or flatbuffer can hold, and so one model file."""
 _log = structlog.get_logger(__name__)
 
 Fingerprint = tuple[tuple[str | int, ...], ...]
-"""What is different once a file has been."""
+"""A value that changes when a file does."""
 
 
 class ModelSource(Protocol):
     """The files of one model, by their names relative to its folder: ``config.pbtxt``, ``1/model.onnx``.
 
-    Raises ServingError with NOT_FOUND for a file that is not there, and with other kinds for one that is of no use.
-    The messages name files as the client knows them; where they lie is in the log.
+    Raises ServingError: NOT_FOUND if a file does not exist, other kinds if it cannot be used. The messages name files
+    as the client knows them; the log has their paths.
     """
 
     def versions(self) -> list[int]:
-        """The versions that have a folder, in order."""
+        """Return the versions that have a folder, in order."""
 
     def files(self, folder: str) -> list[str]:
-        """The names of the files in a folder, ``""`` for the model's own; none where there is no such folder."""
+        """Return the names of the files in a folder, ``""`` for the model's own; none if the folder does not exist."""
 
     def read(self, name: str) -> bytes:
-        """A file's content."""
+        """Return a file's content."""
 
     def fingerprint(self, folder: str) -> Fingerprint:
-        """Of the files in a folder."""
+        """Return the fingerprint of the files in a folder."""
 
 
 class FolderSource:
-    """A model's folder. Symbolic links may lead anywhere in its repository, and not out of it."""
+    """A model's folder. Symbolic links may lead anywhere in its repository, but not out of it."""
 
     def __init__(self, repository: Path, name: str) -> None:
         self._root = repository.resolve()
         self._folder = self._root / name
 
     def versions(self) -> list[int]:
-        """See ModelSource."""
         return sorted(int(name) for name in self._names("", Path.is_dir) if is_version(name))
 
     def files(self, folder: str) -> list[str]:
-        """See ModelSource."""
         return sorted(name for name in self._names(folder, Path.is_file) if is_file_name(name))
 
     def read(self, name: str) -> bytes:
-        """See ModelSource."""
         path = self._resolve(name)
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
             with os.fdopen(descriptor, "rb") as file:
                 status = os.fstat(descriptor)
                 if not stat.S_ISREG(status.st_mode):
-                    raise ServingError(ErrorKind.INVALID_ARGUMENT, f"{name!r} is no regular file")
+                    raise ServingError(ErrorKind.INVALID_ARGUMENT, f"{name!r} is not a regular file")
                 if status.st_size > _MAX_BYTES:
                     message = f"{name!r} has {status.st_size} bytes, expected at most {_MAX_BYTES}"
                     raise ServingError(ErrorKind.INVALID_ARGUMENT, message)
@@ -74,18 +71,17 @@ class FolderSource:
             raise _unreadable(name, path, error) from error
 
     def fingerprint(self, folder: str) -> Fingerprint:
-        """See ModelSource."""
         found = []
         for name in self.files(folder):
             try:
                 status = (self._folder / folder / name).stat()
-            except OSError:  # it has gone in the meantime, which is a difference too
+            except OSError:  # it has been removed meanwhile, which is a change too
                 continue
             found.append((name, status.st_ino, status.st_size, status.st_mtime_ns))
         return tuple(found)
 
     def _names(self, folder: str, wanted: Callable[[Path], bool]) -> list[str]:
-        """What is in a folder, of the kind that is wanted."""
+        """List what a folder contains of one kind."""
         try:
             return [path.name for path in self._resolve(folder).iterdir() if wanted(path)]
         except (FileNotFoundError, NotADirectoryError):
@@ -110,10 +106,10 @@ class FolderSource:
 
 
 class GivenSource:
-    """The files that came with the request: there are no others."""
+    """The files that came with the request, and no others."""
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
-        """Raises INVALID_ARGUMENT for a name that is neither ``NAME`` nor ``FOLDER/NAME``."""
+        """Raises INVALID_ARGUMENT if a name is neither ``NAME`` nor ``FOLDER/NAME``."""
         for name in files:
             parts = name.split("/")
             if len(parts) > 2 or not all(is_file_name(part) for part in parts):
@@ -123,23 +119,19 @@ class GivenSource:
         self._files = dict(files)
 
     def versions(self) -> list[int]:
-        """See ModelSource."""
         folders = {name.partition("/")[0] for name in self._files if "/" in name}
         return sorted(int(folder) for folder in folders if is_version(folder))
 
     def files(self, folder: str) -> list[str]:
-        """See ModelSource."""
         parts = (name.rpartition("/") for name in self._files)
         return sorted(name for parent, _, name in parts if parent == folder)
 
     def read(self, name: str) -> bytes:
-        """See ModelSource."""
         if name not in self._files:
             raise ServingError(ErrorKind.NOT_FOUND, f"there is no file {name!r}")
         return self._files[name]
 
     def fingerprint(self, folder: str) -> Fingerprint:
-        """See ModelSource."""
         prefix = f"{folder}/" if folder else ""
         return tuple((name, sha256(self._files[prefix + name]).hexdigest()) for name in self.files(folder))
 

@@ -1,21 +1,30 @@
-"""The inputs and outputs of a loaded model, as its configuration has them."""
+"""The inputs and outputs of a loaded model and their element types, as its configuration has them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nnhal.inference import model_config_pb2 as wire
-from nnhal_service.frontends.imported import ImportedTensor
-from nnhal_service.repository.datatypes import data_type_of
-from nnhal_service.runtime import PreparedPlan
+import numpy as np
 
-OPEN = -1
+from nnhal.inference import model_config_pb2 as wire
+from nnhal.inference.datatypes import BYTES, DATATYPES, Datatype
+from nnhal_service.frontends.imported import ImportedTensor
+from nnhal_service.runtime import PreparedPlan
+from nnhal_service.serving.errors import ErrorKind, ServingError
+
+UNKNOWN = -1
+"""The length of an unknown dimension in a configuration."""
 Dims = tuple[int, ...]
+# The protocol's datatypes, except that BYTES is called TYPE_STRING here.
+_BY_CODE: dict[int, Datatype] = {
+    wire.DataType.Value("TYPE_STRING" if kind is BYTES else f"TYPE_{name}"): kind for name, kind in DATATYPES.items()
+}
+_BY_DTYPE = {kind.dtype: wire.DataType.ValueType(code) for code, kind in _BY_CODE.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class ModelTensor:
-    """An input or output. ``shape`` is that of the model, with -1 for an open axis; None where nothing is known."""
+    """An input or output. ``shape`` is the model's, with -1 for an unknown dimension; None if the rank is unknown."""
 
     name: str
     data_type: wire.DataType.ValueType
@@ -23,12 +32,12 @@ class ModelTensor:
 
 
 def inputs_of(prepared: PreparedPlan) -> list[ModelTensor]:
-    """The inputs. Raises UNSUPPORTED for elements that the protocol has no type for."""
+    """Return the inputs. Raises UNSUPPORTED if the protocol has no type for their elements."""
     return [_tensor(prepared, tensor) for tensor in prepared.imported.inputs]
 
 
 def outputs_of(prepared: PreparedPlan) -> list[ModelTensor]:
-    """The outputs. Raises as ``inputs_of``."""
+    """Return the outputs. Raises as ``inputs_of``."""
     return [_tensor(prepared, tensor) for tensor in prepared.imported.outputs]
 
 
@@ -37,18 +46,36 @@ def _tensor(prepared: PreparedPlan, tensor: ImportedTensor) -> ModelTensor:
 
 
 def _shape(prepared: PreparedPlan, tensor: ImportedTensor) -> Dims | None:
-    """What the model says, with what is known of the operand besides; that of a scalar has one element."""
+    """Combine the shape that the model states with what is known of the operand; the operand of a scalar has rank 1."""
     if tensor.element_type.hasobject:
-        return _opened(tensor.shape) if tensor.shape else None
+        return _with_unknown(tensor.shape) if tensor.shape else None
     known = prepared.dimensions[tensor.operand]
     if not tensor.shape:
         if known == (1,):
             return ()
-        return _opened(known) if known else None
+        return _with_unknown(known) if known else None
     if len(known) == len(tensor.shape):
-        return _opened(tuple(own or other for own, other in zip(tensor.shape, known, strict=True)))
-    return _opened(tensor.shape)
+        return _with_unknown(tuple(own or other for own, other in zip(tensor.shape, known, strict=True)))
+    return _with_unknown(tensor.shape)
 
 
-def _opened(dimensions: Dims) -> Dims:
-    return tuple(length or OPEN for length in dimensions)
+def _with_unknown(dimensions: Dims) -> Dims:
+    return tuple(length or UNKNOWN for length in dimensions)
+
+
+def data_type_of(element_type: np.dtype[np.generic], name: str) -> wire.DataType.ValueType:
+    """Return the configuration's type of a tensor. Raises UNSUPPORTED if the protocol has none for its elements."""
+    if element_type not in _BY_DTYPE:
+        message = f"{name!r} has elements of {element_type.name}, for which the protocol has no type"
+        raise ServingError(ErrorKind.UNSUPPORTED, message)
+    return _BY_DTYPE[element_type]
+
+
+def datatype_of(data_type: wire.DataType.ValueType) -> Datatype:
+    """Return the protocol's type; ``data_type`` is one that ``data_type_of`` has returned."""
+    return _BY_CODE[data_type]
+
+
+def type_name(data_type: wire.DataType.ValueType) -> str:
+    """Return the name of a type in configurations, or its number if it has no name."""
+    return wire.DataType.Name(data_type) if data_type in wire.DataType.values() else str(data_type)

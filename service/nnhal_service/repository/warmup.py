@@ -1,4 +1,4 @@
-"""The requests that a model runs before it is ready."""
+"""The requests that a model runs before it is ready to serve."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.inference import model_config_pb2 as wire
 from nnhal.inference.datatypes import BYTES, Datatype, TensorError, array_from_raw
-from nnhal_service.repository.datatypes import datatype_of, type_name
 from nnhal_service.repository.names import is_file_name
 from nnhal_service.repository.source import ModelSource
-from nnhal_service.repository.tensors import OPEN, ModelTensor
+from nnhal_service.repository.tensors import UNKNOWN, ModelTensor, datatype_of, type_name
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.request import InferenceRequest
 
@@ -24,7 +23,7 @@ _MAX_BYTES = 2**31 - 1
 def warmup_requests(
     config: wire.ModelConfig, inputs: Sequence[ModelTensor], source: ModelSource
 ) -> list[InferenceRequest]:
-    """One request for each run, in order. Raises ServingError for data that does not fit the model."""
+    """Make the requests in order, one for each run. Raises ServingError if data does not fit the model."""
     requests = []
     for number, warmup in enumerate(config.model_warmup):
         try:
@@ -55,7 +54,7 @@ def _array(given: wire.ModelWarmup.Input, tensor: ModelTensor, batch: tuple[int,
     shape = (*batch, *given.dims)
     fits = tensor.shape is None or (
         len(shape) == len(tensor.shape)
-        and all(wanted in (OPEN, got) for got, wanted in zip(shape, tensor.shape, strict=True))
+        and all(wanted in (UNKNOWN, got) for got, wanted in zip(shape, tensor.shape, strict=True))
     )
     if not fits or any(length < 0 for length in shape) or prod(shape) > _MAX_BYTES:
         expected_dims = list((tensor.shape or ())[len(batch) :])
@@ -71,7 +70,7 @@ def _array(given: wire.ModelWarmup.Input, tensor: ModelTensor, batch: tuple[int,
 
 
 def _random(shape: tuple[int, ...], element_type: np.dtype[np.generic]) -> Array:
-    """The same numbers each time: floats from 0 to 1, integers from 0 to 100, BYTES of one letter."""
+    """Return the same numbers each time: floats from 0 to 1, integers from 0 to 100, BYTES of one letter."""
     generator = np.random.default_rng(0)
     if element_type.hasobject:
         letters = generator.integers(ord("a"), ord("z") + 1, shape)

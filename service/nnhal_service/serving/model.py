@@ -103,9 +103,15 @@ class ServedModel:
         """The bytes of the values between its steps, in all instances."""
         return self._loaded.arena_bytes
 
-    def statistics(self) -> ModelStatistics:
-        """All requests since it was loaded."""
-        self._loaded.count_direct_runs()
+    @property
+    def loaded(self) -> LoadedModel:
+        """The model on its devices."""
+        return self._loaded
+
+    def statistics(self, ask_devices: bool = True) -> ModelStatistics:
+        """All requests since it was loaded; direct runs as last counted, unless devices are asked for them."""
+        if ask_devices:
+            self._loaded.count_direct_runs()
         return self._statistics.snapshot(self._batcher.pending)
 
     def infer(self, request: InferenceRequest) -> InferenceResponse:

@@ -1,4 +1,4 @@
-"""What requests hold at a time."""
+"""The memory that requests hold at a time."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from nnhal_service.access import MemoryBudget
+from nnhal_service.access import RequestMemoryBudget
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 
 def test_a_request_has_its_bytes_until_it_ends() -> None:
-    budget = MemoryBudget(100)
+    budget = RequestMemoryBudget(100)
     with budget.charge(60) as charge:
         charge.grow(40)
         with pytest.raises(ServingError) as caught:
@@ -27,7 +27,7 @@ def test_a_request_has_its_bytes_until_it_ends() -> None:
 
 
 def test_a_request_that_is_larger_than_all_is_refused_whatever_others_hold() -> None:
-    budget = MemoryBudget(100)
+    budget = RequestMemoryBudget(100)
     with budget.charge(90) as charge:
         with pytest.raises(ServingError) as caught:
             charge.grow(11)
@@ -40,21 +40,21 @@ def test_a_request_that_is_larger_than_all_is_refused_whatever_others_hold() -> 
 
 
 def test_a_request_that_fails_gives_its_bytes_back() -> None:
-    budget = MemoryBudget(100)
+    budget = RequestMemoryBudget(100)
     with pytest.raises(ZeroDivisionError), budget.charge(100):
         raise ZeroDivisionError
     assert budget.held == 0
 
 
 def test_without_a_limit_everything_fits() -> None:
-    budget = MemoryBudget(0)
+    budget = RequestMemoryBudget(0)
     with budget.charge(1 << 60) as charge:
         charge.grow(1 << 60)
     assert budget.held == 0
 
 
 def test_threads_never_hold_more_together_than_there_is() -> None:
-    budget = MemoryBudget(3)
+    budget = RequestMemoryBudget(3)
 
     def ask(_: int) -> int:
         most = 0

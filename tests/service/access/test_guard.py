@@ -1,4 +1,4 @@
-"""Tokens, roles and rates, before a call is served."""
+"""Tokens, roles and rates that are checked before a call is served."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nnhal_service.access import Guard, Rate, RateLimits, Role, read_tokens
+from nnhal_service.access import AccessRole, Guard, Rate, RateLimits, read_tokens
 from nnhal_service.access.roles import role_for_call, role_for_path
 from nnhal_service.access.tokens import TokenFileError
 from nnhal_service.serving.errors import ErrorKind, ServingError
@@ -20,45 +20,45 @@ def guard(tmp_path: Path) -> Guard:
     return Guard(read_tokens(token_file(tmp_path, ci="infer", boss="admin")))
 
 
-def refusal(guard: Guard, needed: Role, authorization: str) -> ServingError:
+def refusal(guard: Guard, needed: AccessRole, authorization: str) -> ServingError:
     with pytest.raises(ServingError) as caught:
         guard.admit(needed, authorization, PEER)
     return caught.value
 
 
 def test_a_token_lets_in_for_what_its_role_allows(guard: Guard) -> None:
-    assert guard.admit(Role.INFER, "Bearer ci-token", PEER).name == "ci"
-    assert guard.admit(Role.INFER, "bearer boss-token", PEER).name == "boss"
-    assert guard.admit(Role.ADMIN, "Bearer boss-token", PEER).role == Role.ADMIN
+    assert guard.admit(AccessRole.INFER, "Bearer ci-token", PEER).name == "ci"
+    assert guard.admit(AccessRole.INFER, "bearer boss-token", PEER).name == "boss"
+    assert guard.admit(AccessRole.ADMIN, "Bearer boss-token", PEER).role == AccessRole.ADMIN
 
 
 @pytest.mark.parametrize("authorization", ["", "Bearer ", "Bearer nobody", "Basic ci-token", "ci-token"])
-def test_whoever_has_no_token_stays_out(guard: Guard, authorization: str) -> None:
-    error = refusal(guard, Role.INFER, authorization)
+def test_a_client_without_a_token_is_refused(guard: Guard, authorization: str) -> None:
+    error = refusal(guard, AccessRole.INFER, authorization)
     assert error.kind == ErrorKind.UNAUTHENTICATED
     assert "nobody" not in error.message
 
 
 def test_a_role_that_is_too_low_is_an_error_that_says_so(guard: Guard) -> None:
-    error = refusal(guard, Role.ADMIN, "Bearer ci-token")
+    error = refusal(guard, AccessRole.ADMIN, "Bearer ci-token")
     assert error.kind == ErrorKind.PERMISSION_DENIED
     assert error.message == "token 'ci' has role infer, expected admin"
 
 
 def test_health_is_for_everybody(guard: Guard) -> None:
-    assert guard.admit(Role.NOBODY, "", PEER).name == ""
+    assert guard.admit(AccessRole.NOBODY, "", PEER).name == ""
 
 
 def test_a_client_that_calls_too_often_is_told_to_come_later() -> None:
     now = [0.0]
     guard = Guard(rates=RateLimits(Rate(per_second=2, burst=3), lambda: now[0]))
     for _ in range(3):
-        guard.admit(Role.INFER, "", PEER)
-    assert refusal(guard, Role.INFER, "").kind == ErrorKind.RESOURCE_EXHAUSTED
-    guard.admit(Role.INFER, "", "ipv4:127.0.0.2:4000")
+        guard.admit(AccessRole.INFER, "", PEER)
+    assert refusal(guard, AccessRole.INFER, "").kind == ErrorKind.RESOURCE_EXHAUSTED
+    guard.admit(AccessRole.INFER, "", "ipv4:127.0.0.2:4000")
     now[0] = 0.5
-    guard.admit(Role.INFER, "", "ipv4:127.0.0.1:4001")
-    assert refusal(guard, Role.INFER, "").kind == ErrorKind.RESOURCE_EXHAUSTED
+    guard.admit(AccessRole.INFER, "", "ipv4:127.0.0.1:4001")
+    assert refusal(guard, AccessRole.INFER, "").kind == ErrorKind.RESOURCE_EXHAUSTED
 
 
 @pytest.mark.parametrize(
@@ -85,32 +85,32 @@ def test_a_token_file_that_is_missing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "role"),
     [
-        ("/grpc.health.v1.Health/Check", Role.NOBODY),
-        ("/inference.GRPCInferenceService/ServerReady", Role.NOBODY),
-        ("/inference.GRPCInferenceService/ModelInfer", Role.INFER),
-        ("/inference.GRPCInferenceService/RepositoryIndex", Role.INFER),
-        ("/inference.GRPCInferenceService/RepositoryModelLoad", Role.ADMIN),
-        ("/inference.GRPCInferenceService/TraceSetting", Role.ADMIN),
-        ("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Role.INFER),
+        ("/grpc.health.v1.Health/Check", AccessRole.NOBODY),
+        ("/inference.GRPCInferenceService/ServerReady", AccessRole.NOBODY),
+        ("/inference.GRPCInferenceService/ModelInfer", AccessRole.INFER),
+        ("/inference.GRPCInferenceService/RepositoryIndex", AccessRole.INFER),
+        ("/inference.GRPCInferenceService/RepositoryModelLoad", AccessRole.ADMIN),
+        ("/inference.GRPCInferenceService/TraceSetting", AccessRole.ADMIN),
+        ("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", AccessRole.INFER),
     ],
 )
-def test_what_calls_need(call: str, role: Role) -> None:
+def test_what_calls_need(call: str, role: AccessRole) -> None:
     assert role_for_call(call) == role
 
 
 @pytest.mark.parametrize(
     ("path", "role"),
     [
-        ("/v2/health/live", Role.NOBODY),
-        ("/v2", Role.INFER),
-        ("/v2/models/m/infer", Role.INFER),
-        ("/v2/models/m/trace/setting", Role.ADMIN),
-        ("/v2/repository/index", Role.INFER),
-        ("/v2/repository/models/m/unload", Role.ADMIN),
-        ("/v2/logging", Role.ADMIN),
-        ("/metrics", Role.INFER),
-        ("/admin/anything", Role.ADMIN),
+        ("/v2/health/live", AccessRole.NOBODY),
+        ("/v2", AccessRole.INFER),
+        ("/v2/models/m/infer", AccessRole.INFER),
+        ("/v2/models/m/trace/setting", AccessRole.ADMIN),
+        ("/v2/repository/index", AccessRole.INFER),
+        ("/v2/repository/models/m/unload", AccessRole.ADMIN),
+        ("/v2/logging", AccessRole.ADMIN),
+        ("/metrics", AccessRole.INFER),
+        ("/admin/anything", AccessRole.ADMIN),
     ],
 )
-def test_what_paths_need(path: str, role: Role) -> None:
+def test_what_paths_need(path: str, role: AccessRole) -> None:
     assert role_for_path(path) == role

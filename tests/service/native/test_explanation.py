@@ -1,4 +1,4 @@
-"""What is told of a plan in which the framework walks control flow."""
+"""The explanation of a plan in which the framework walks control flow."""
 
 from __future__ import annotations
 

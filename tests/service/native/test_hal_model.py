@@ -28,13 +28,13 @@ class Descriptors:
 
 
 def received(model: Model) -> HalModel:
-    """The model as it arrives."""
+    """Encode a model and decode it as the framework does."""
     descriptors = Descriptors()
     return hal_model_from_wire(model_to_wire(model, descriptors.issue), descriptors.resolve)
 
 
 def listed(model: Model, *order: int) -> Model:
-    """The model with its operations in another order."""
+    """Return the model with its operations in another order."""
     operations = tuple(model.main.operations[number] for number in order)
     return replace(model, main=replace(model.main, operations=operations))
 

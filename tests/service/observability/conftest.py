@@ -1,4 +1,4 @@
-"""A model in two steps on two device processes, as the observers of its requests see it."""
+"""A model of two steps on two device processes, with observers of its requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Serve = Callable[..., ServedModel]
 
 @pytest.fixture
 def fleet(cpu_acc: Endpoint, cpu_ref: Endpoint) -> Iterator[Fleet]:
-    """Two devices."""
+    """A fleet of two devices."""
     both = Fleet({"cpu_acc": cpu_acc, "cpu_ref": cpu_ref})
     yield both
     both.close()
@@ -53,7 +53,7 @@ def serve(fleet: Fleet) -> Iterator[Serve]:
 
 @pytest.fixture
 def output() -> Iterator[io.StringIO]:
-    """What a process that logs JSON from warnings on has logged; logs are as they were afterwards."""
+    """The output of a process that logs warnings and errors as JSON; the previous configuration is restored."""
     before, lines = structlog.get_config(), io.StringIO()
     configure_logs("test", "warning", as_json=True)
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(lines), cache_logger_on_first_use=False)
@@ -64,12 +64,12 @@ def output() -> Iterator[io.StringIO]:
 
 
 def infer(served: ServedModel, request_id: str = "", rows: int = 2) -> None:
-    """Run it once."""
+    """Run one request."""
     served.infer(InferenceRequest({"x": random(rows, 3)}, id=request_id)).release()
 
 
 def taken(output: io.StringIO) -> list[dict[str, Any]]:
-    """The lines since the last time."""
+    """Return the lines since the last call."""
     lines = output.getvalue().splitlines()
     output.seek(0)
     output.truncate()

@@ -1,4 +1,4 @@
-"""What the fronts say of a request to the log, and to its trace."""
+"""What the fronts add to the log and to the trace of a request."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Front = Callable[[FakeModel, Path], AbstractContextManager[Ask]]
 
 @contextmanager
 def over_http(model: FakeModel, _: Path) -> Iterator[Ask]:
-    """Asks with an id, and with a span where it is told to. What is answered does not matter."""
+    """Send a request with an id, and with a client's span if told to. The answer does not matter."""
     with http_serving(model) as served:
 
         def ask(request_id: str, has_parent: bool) -> None:
@@ -60,7 +60,7 @@ def _unread(answer: bytes) -> bytes:
 
 @contextmanager
 def over_grpc(model: FakeModel, directory: Path) -> Iterator[Ask]:
-    """See over_http."""
+    """Do as ``over_http``."""
     with grpc_serving(directory, model) as served:
         call = served.channel.unary_unary(
             f"/{SERVICE.full_name}/ModelInfer", wire.ModelInferRequest.SerializeToString, _unread
@@ -77,7 +77,7 @@ def over_grpc(model: FakeModel, directory: Path) -> Iterator[Ask]:
 
 @contextmanager
 def over_a_stream(model: FakeModel, directory: Path) -> Iterator[Ask]:
-    """See over_http."""
+    """Do as ``over_http``."""
     with grpc_serving(directory, model) as served:
         call = served.channel.stream_stream(
             f"/{SERVICE.full_name}/ModelStreamInfer", wire.ModelInferRequest.SerializeToString, _unread

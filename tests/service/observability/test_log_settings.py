@@ -24,7 +24,7 @@ START = {
 
 
 def shown(output: io.StringIO) -> list[str]:
-    """A line of each level, as far as they are shown."""
+    """Log a line of each level, and return those that are shown."""
     logger = structlog.get_logger()
     for level in ("debug", "info", "warning", "error", "critical"):
         getattr(logger, level)(level)

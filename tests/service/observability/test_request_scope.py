@@ -1,4 +1,4 @@
-"""What a client says of its trace, and what lines of the log have of the request."""
+"""The client's trace context, and the request's names in log lines."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_one_that_is_not_valid_is_ignored(text: str) -> None:
 
 @pytest.fixture
 def log() -> Iterator[tuple[structlog.typing.FilteringBoundLogger, io.StringIO]]:
-    """A logger as processes have it, and what it has written."""
+    """A logger as processes use it, and what it has written."""
     output = io.StringIO()
     processors: list[structlog.typing.Processor] = [merge_contextvars, structlog.processors.JSONRenderer()]
     yield structlog.wrap_logger(structlog.PrintLogger(output), processors), output

@@ -29,7 +29,7 @@ def test_an_empty_configuration_is_filled_in_from_the_model() -> None:
     assert [(o.name, o.data_type, list(o.dims)) for o in config.output] == [("y", wire.TYPE_INT64, [-1, 10])]
 
 
-def test_dims_are_without_the_batch_where_there_are_batches() -> None:
+def test_dims_are_without_the_batch_if_the_model_has_batches() -> None:
     config = completed("max_batch_size: 8")
     assert list(config.input[0].dims) == [3, 224, 224]
     assert list(config.output[0].dims) == [10]
@@ -80,7 +80,7 @@ def test_dims_may_be_narrower_than_the_model_s_open_axes() -> None:
         ('output { name: "y" data_type: 99 }', "output 'y' has data_type 99, expected TYPE_INT64"),
         ('input { name: "z" }', "input 'z' is not in the model, expected 'x'"),
         ('input { name: "x" } input { name: "x" }', "expected each name once"),
-        ('input { name: "x" optional: true }', "input 'x' is optional, but the model demands it"),
+        ('input { name: "x" optional: true }', "input 'x' is optional, but the model requires it"),
         ('platform: "tflite"', "platform is 'tflite', expected one for 'model.onnx'"),
     ],
 )
@@ -91,6 +91,6 @@ def test_what_does_not_fit_the_model_is_an_error_that_says_got_and_expected(text
 
 
 @pytest.mark.parametrize("shape", [(1, 8), (), (4,)])
-def test_batches_need_an_open_first_axis(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ServingError, match=r"max_batch_size is 4, but 'x' has shape .* first axis is open"):
+def test_batches_need_an_unknown_first_axis(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ServingError, match=r"max_batch_size is 4, but 'x' has shape .* first axis is unknown"):
         completed("max_batch_size: 4", tensor=ModelTensor("x", wire.TYPE_FP32, shape))

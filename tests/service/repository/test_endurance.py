@@ -1,4 +1,4 @@
-"""Loading and unloading, again and again, on a device process."""
+"""Loading and unloading a model many times on a device process."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tests.support.waiting import settled
 
 ROUNDS = 200
 SLACK_BYTES = 4 << 20
-"""What an allocator may keep of 200 models, of which each would leave some 100 KiB."""
+"""What the allocator may keep after 200 models; a leak of each would be some 100 KiB."""
 SPARE_THREADS = 8
-"""What pools of threads may still come to, which make theirs when all others are busy."""
+"""What thread pools may still grow by: they start a thread when all others are busy."""
 
 
 @pytest.mark.slow
@@ -45,7 +45,7 @@ def test_200_loads_and_unloads_leave_descriptors_mappings_and_memory_as_they_wer
         def seen(look: Callable[[int], object]) -> list[object]:
             return settled(lambda: [look(pid) for pid in processes])
 
-        rounds(ROUNDS // 4)  # what is made once is there
+        rounds(ROUNDS // 4)  # so that what is made only once exists
         descriptors = seen(resources_of)
         threads = [threads_of(pid) for pid in processes]
         memory = [resident_bytes(pid) for pid in processes]

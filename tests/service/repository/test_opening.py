@@ -1,4 +1,4 @@
-"""Models from files to served ones, on a device process."""
+"""Opening models from files on a device process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Open = Callable[..., Opened[ServedModel]]
 
 @pytest.fixture
 def fleet(cpu_ref: Endpoint) -> Iterator[Fleet]:
-    """A device that is there, and one that is not."""
+    """A device that runs, and one that does not."""
     fleet = Fleet({"cpu_ref": cpu_ref, "gone": Endpoint(cpu_ref.directory / "gone")})
     yield fleet
     fleet.close()
@@ -42,7 +42,7 @@ def fleet(cpu_ref: Endpoint) -> Iterator[Fleet]:
 
 @pytest.fixture
 def opened(fleet: Fleet) -> Iterator[Open]:
-    """Opens version 1 of a model from files and the text of its configuration."""
+    """Opens version 1 of a model from its files and the text of its configuration."""
     with ExitStack() as stack:
 
         def opening(
@@ -58,7 +58,7 @@ def opened(fleet: Fleet) -> Iterator[Open]:
 
 
 def infer(model: ServedModel, rows: int = 1) -> list[float]:
-    """What a model answers to the numbers."""
+    """Run the model on the numbers and return its output."""
     with model.infer(InferenceRequest({"x": np.repeat(numbers(), rows, 0)})) as response:
         values: list[float] = response.outputs["y"][-1].tolist()
         return values
@@ -112,7 +112,7 @@ def test_a_model_runs_its_warm_up_before_it_is_there(opened: Open) -> None:
             return response
 
     class Untold:
-        """An observer that nobody tells anything."""
+        """An observer that must not be called."""
 
         def began(self, model_name: str, model_version: str, request: InferenceRequest) -> bool:
             raise AssertionError(f"told of {request}")

@@ -5,15 +5,15 @@ import pytest
 from nnhal.inference import model_config_pb2 as wire
 from nnhal.types import ExecutionPreference
 from nnhal_service.partition import Fallback, Options, Pin, Strategy
-from nnhal_service.repository.parameters import Placement, placement_of
+from nnhal_service.repository.parameters import PlacementParameters, placement_parameters
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 
-def placed(**parameters: str) -> Placement:
+def placed(**parameters: str) -> PlacementParameters:
     config = wire.ModelConfig()
     for key, value in parameters.items():
         config.parameters[f"nnhal.{key}"].string_value = value
-    return placement_of(config)
+    return placement_parameters(config)
 
 
 def test_nothing_said_is_every_device_least_time_and_caching() -> None:
@@ -52,7 +52,7 @@ def test_caching_can_be_switched_off() -> None:
 def test_keys_of_others_are_theirs() -> None:
     config = wire.ModelConfig()
     config.parameters["EXECUTION_ENV_PATH"].string_value = "/somewhere"
-    assert placement_of(config) == Placement()
+    assert placement_parameters(config) == PlacementParameters()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Mode POLL: the repositories are looked at, and what has changed is loaded. Each test takes the steps itself."""
+"""Mode POLL: changed models are loaded. Each test polls itself."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Polled = Callable[..., Repository[StubModel]]
 
 @pytest.fixture
 def opener() -> StubOpener:
-    """What loads the models."""
+    """Loads the models."""
     return StubOpener()
 
 
 @pytest.fixture
 def polled(tmp_path: Path, opener: StubOpener) -> Iterator[Polled]:
-    """Starts a repository that looks by itself once a day only, unless told otherwise."""
+    """Starts a repository that polls once a day, unless told otherwise."""
     with ExitStack() as stack:
 
         def started(poll_seconds: float = 86400.0) -> Repository[StubModel]:

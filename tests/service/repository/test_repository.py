@@ -1,4 +1,4 @@
-"""States and order of loading and unloading, with models that need no device."""
+"""States and order of loads and unloads, with models that need no device."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Start = Callable[..., Repository[StubModel]]
 
 @pytest.fixture
 def opener() -> Iterator[StubOpener]:
-    """What loads the models; whatever it holds goes on in the end."""
+    """Loads the models, and lets all loads that it holds proceed in the end."""
     stub = StubOpener()
     yield stub
     stub.go_on.set()
@@ -47,7 +47,7 @@ def start(tmp_path: Path, opener: StubOpener) -> Iterator[Start]:
 
 @pytest.fixture
 def threads() -> Iterator[ThreadPoolExecutor]:
-    """Clients that ask for something at the same time."""
+    """Make calls of several clients at the same time."""
     with ThreadPoolExecutor(8) as pool:
         yield pool
 
@@ -255,9 +255,7 @@ def test_a_model_of_two_repositories_is_refused(tmp_path: Path, start: Start) ->
     assert "2 repositories have a model of this name" in repository.index()[0].reason
 
 
-def test_a_failure_at_the_start_ends_it_where_that_is_asked_for(
-    tmp_path: Path, start: Start, opener: StubOpener
-) -> None:
+def test_a_failure_at_the_start_ends_it_if_the_options_say_so(tmp_path: Path, start: Start, opener: StubOpener) -> None:
     write(tmp_path, "good", {"1/model.onnx": b"1"})
     write(tmp_path, "bad", {"1/model.onnx": b"broken"})
     with pytest.raises(ServingError, match="failed to load 'bad', version 1: broken"):
@@ -318,7 +316,7 @@ def test_a_version_is_replaced_only_when_the_new_one_is_ready(
     assert opener.opened[0].closed.is_set()
 
 
-def test_a_slow_load_holds_up_nobody_else_but_those_of_its_name(
+def test_a_slow_load_delays_only_calls_of_its_name(
     tmp_path: Path, start: Start, opener: StubOpener, threads: ThreadPoolExecutor
 ) -> None:
     write(tmp_path, "slow", {"1/model.onnx": b"hold"})

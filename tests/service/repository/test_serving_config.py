@@ -71,7 +71,7 @@ def test_labels_are_lines_of_a_file() -> None:
         ("instance_group { count: -1 }", r"instance_group has counts \[-1\], expected 0 or more each"),
         ("instance_group { count: 1000000 }", "1024 in all at most"),
         ('output { name: "y" label_filename: "../secret" }', "label_filename of 'y' is '../secret'"),
-        ('output { name: "y" label_filename: "binary" }', "'binary' is no text in UTF-8"),
+        ('output { name: "y" label_filename: "binary" }', "'binary' is not text in UTF-8"),
     ],
 )
 def test_what_contradicts_itself_is_an_error(text: str, message: str) -> None:

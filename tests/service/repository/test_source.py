@@ -93,10 +93,10 @@ def test_links_in_a_loop_are_an_error(tmp_path: Path) -> None:
         FolderSource(tmp_path, "m").read("1/model.onnx")
 
 
-def test_a_pipe_is_no_file_and_nobody_waits_for_it(tmp_path: Path) -> None:
+def test_a_pipe_is_refused_without_waiting_for_it(tmp_path: Path) -> None:
     folder = write(tmp_path, "m", {"1/other": b""})
     os.mkfifo(folder / "1/model.onnx")
-    with pytest.raises(ServingError, match="is no regular file"):
+    with pytest.raises(ServingError, match="is not a regular file"):
         FolderSource(tmp_path, "m").read("1/model.onnx")
 
 

@@ -54,7 +54,7 @@ def test_strings_are_written_with_their_lengths() -> None:
     assert {len(letter) for letter in one("random_data: true", "TYPE_STRING", "1, 3").flat} == {1}
 
 
-def test_dims_are_without_the_batch_where_there_are_batches() -> None:
+def test_dims_are_without_the_batch_if_the_model_has_batches() -> None:
     assert one("zero_data: true", dims="3", batch=4).shape == (1, 3)
     text = 'model_warmup { batch_size: 4 inputs { key: "x" value { data_type: TYPE_FP32 dims: 3 } } }'
     assert requests(text, batch=4)[0].inputs["x"].shape == (4, 3)

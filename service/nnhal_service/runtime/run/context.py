@@ -67,7 +67,7 @@ class ExecutionContext:
             pools,
             ExecutionConfig(measure_timing, loop_timeout_duration_ns, hints.values, hints.extension_names),
             plans.miss,
-            _weakly(self._close_run_channel),
+            _weakly(self.close_run_channel),
         )
         self._bound = self._bind_to(plans.hold(self._stays))
         self._used = UsedMemory(self._bindings.inputs, self._bindings.outputs, self._bound.dimensions)
@@ -134,9 +134,15 @@ class ExecutionContext:
         """Whether a run channel is open."""
         return self._direct_runs.is_open
 
-    def count_direct_runs(self, seconds: float) -> None:
-        """Report direct runs to the watcher, if the device says within ``seconds`` how many there were."""
-        self._report_direct_runs(self._direct_runs.take_usage(seconds))
+    def close_run_channel(self) -> None:
+        """Close the run channel before the context is closed; harmless if none is open."""
+        self._report_direct_runs(self._direct_runs.close())
+
+    def count_direct_runs(self, seconds: float) -> bool:
+        """Report direct runs to the watcher; returns False if the device does not answer within ``seconds``."""
+        usage = self._direct_runs.take_usage(seconds)
+        self._report_direct_runs(usage or RunUsage())
+        return usage is not None
 
     @property
     def items(self) -> int:
@@ -261,9 +267,6 @@ class ExecutionContext:
         if watcher is not None:
             watcher.ran(self, report)
         return report
-
-    def _close_run_channel(self) -> None:
-        self._report_direct_runs(self._direct_runs.close())
 
     def _report_direct_runs(self, usage: RunUsage) -> None:
         if self._watcher is not None and usage != RunUsage():

@@ -74,8 +74,8 @@ class LoadedModel:
         """Whether it is a share of another loaded model."""
         return self._owner is not None
 
-    def count_direct_runs(self, until: float | None = None) -> None:
-        """Report direct runs to the watchers.
+    def count_direct_runs(self, until: float | None = None) -> bool:
+        """Report direct runs to the watchers; returns False if a device has not answered in time.
 
         Devices may answer until an instant of CLOCK_MONOTONIC, by default for COUNT_SECONDS; what they have not
         reported by then is counted the next time.
@@ -83,12 +83,14 @@ class LoadedModel:
         until = time.monotonic() + COUNT_SECONDS if until is None else until
         with self._lock:
             contexts, shares = list(self._contexts or ()), list(self._shares)
+        is_complete = True
         for share in shares:
-            share.count_direct_runs(until)
+            is_complete &= share.count_direct_runs(until)
         for context in contexts:
-            seconds = until - time.monotonic()
-            if context.has_run_channel and seconds > 0:
-                context.count_direct_runs(seconds)
+            if context.has_run_channel:
+                seconds = until - time.monotonic()
+                is_complete &= seconds > 0 and context.count_direct_runs(seconds)
+        return is_complete
 
     def bind(
         self,

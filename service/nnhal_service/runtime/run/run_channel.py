@@ -38,8 +38,8 @@ class DirectRuns:
         """Whether a run channel is open."""
         return self._execution is not None
 
-    def take_usage(self, seconds: float) -> RunUsage:
-        """What was run since the last call; nothing if the device does not answer within ``seconds``."""
+    def take_usage(self, seconds: float) -> RunUsage | None:
+        """What was run since the last call; None if the device does not answer within ``seconds``."""
         with self._lock:
             return self._take(close=False, seconds=seconds)
 
@@ -48,14 +48,14 @@ class DirectRuns:
         with self._lock:
             usage = self._take(close=True)
             self._execution, self._counted = None, RunUsage()
-            return usage
+            return usage or RunUsage()
 
-    def _take(self, close: bool, seconds: float | None = None) -> RunUsage:
+    def _take(self, close: bool, seconds: float | None = None) -> RunUsage | None:
         if self._execution is None:
             return RunUsage()
         try:
             usage = self._execution.run_channel_usage(close, seconds)
         except NnhalError:  # the device does not answer or is gone, and its count with it
-            return RunUsage()
+            return None
         before, self._counted = self._counted, usage
         return RunUsage(*(now - then for now, then in zip(usage, before, strict=True)))

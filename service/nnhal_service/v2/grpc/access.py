@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import grpc
 
-from nnhal_service.access import Guard, Role
+from nnhal_service.access import AccessRole, Guard
 from nnhal_service.access.roles import role_for_call
 from nnhal_service.serving.errors import ServingError
 from nnhal_service.v2.grpc.statuses import abort
@@ -31,7 +31,7 @@ class GuardInterceptor(grpc.ServerInterceptor):  # type: ignore[type-arg] # it t
         """The handler of a call, behind the guard. Returns None if the call is unknown."""
         handler = continuation(handler_call_details)
         needed = role_for_call(handler_call_details.method)
-        if handler is None or needed == Role.NOBODY:
+        if handler is None or needed == AccessRole.NOBODY:
             return handler
         metadata = handler_call_details.invocation_metadata
         authorization = next((str(value) for key, value in metadata if key == _AUTHORIZATION), "")

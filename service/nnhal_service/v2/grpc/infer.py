@@ -10,7 +10,7 @@ import grpc
 
 from nnhal.inference.grpc_service_pb2 import ModelInferResponse, ModelStreamInferResponse
 from nnhal.types import NO_DEADLINE
-from nnhal_service.access import MemoryBudget
+from nnhal_service.access import RequestMemoryBudget
 from nnhal_service.observability import TRACEPARENT, RequestScope
 from nnhal_service.runtime.run.cancellation import Cancellation
 from nnhal_service.serving.errors import ErrorKind, ServingError
@@ -56,7 +56,7 @@ class InferCalls:
         repository: ModelRepository,
         memory: SharedMemory | None,
         owner: Owner,
-        budget: MemoryBudget,
+        budget: RequestMemoryBudget,
     ) -> None:
         self._repository = repository
         self._memory = memory

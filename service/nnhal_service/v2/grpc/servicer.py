@@ -9,7 +9,7 @@ import grpc
 
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal.inference.native import NATIVE_DIRECTORY, is_on_this_host
-from nnhal_service.access import MemoryBudget
+from nnhal_service.access import RequestMemoryBudget
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.signature import TensorDescription
 from nnhal_service.v2.backend import (
@@ -45,7 +45,7 @@ class InferenceServicer:
         memory: SharedMemory | None = None,
         owner: Owner = peer,
         native_directory: str = "",
-        budget: MemoryBudget | None = None,
+        budget: RequestMemoryBudget | None = None,
     ) -> None:
         """Without ``memory``, clients cannot register shared memory. ``native_directory`` is the native service's; only
         clients on this host are told it. ``budget`` limits the memory of messages, None for no limit.
@@ -57,7 +57,7 @@ class InferenceServicer:
         self._log = log
         self._memory = memory
         self._owner = owner
-        self.infer_calls = InferCalls(repository, memory, owner, budget or MemoryBudget())
+        self.infer_calls = InferCalls(repository, memory, owner, budget or RequestMemoryBudget())
 
     def ServerLive(self, request: wire.ServerLiveRequest, context: grpc.ServicerContext) -> wire.ServerLiveResponse:
         return wire.ServerLiveResponse(live=True)

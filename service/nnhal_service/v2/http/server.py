@@ -11,7 +11,7 @@ from types import TracebackType
 import uvicorn
 from starlette.types import ASGIApp
 
-from nnhal_service.access import Listener, Tls
+from nnhal_service.access import TcpListener, Tls
 from nnhal_service.v2.http.connections import ConnectionLimiter, ConnectionLimits
 
 _GRACE_SECONDS = 2
@@ -22,7 +22,7 @@ class HttpServer:
     """The HTTP server. Use it as a context: entering serves, leaving ends the requests that run."""
 
     def __init__(
-        self, listener: Listener, app: ASGIApp, tls: Tls | None = None, limits: ConnectionLimits | None = None
+        self, listener: TcpListener, app: ASGIApp, tls: Tls | None = None, limits: ConnectionLimits | None = None
     ) -> None:
         """Raises OSError if the address cannot be listened at."""
         self._socket = socket.create_server(
@@ -30,7 +30,7 @@ class HttpServer:
             family=socket.AF_INET6 if ":" in listener.host else socket.AF_INET,
             backlog=_BACKLOG,
         )
-        self.listener = Listener(listener.host, self._socket.getsockname()[1])
+        self.listener = TcpListener(listener.host, self._socket.getsockname()[1])
         """The given listener, with the chosen port."""
         limits = limits or ConnectionLimits()
         limiter = ConnectionLimiter(limits)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
-from nnhal_service.access import Guard, MemoryBudget
+from nnhal_service.access import Guard, RequestMemoryBudget
 from nnhal_service.v2.backend import LogSettings, ModelRepository, ServerDescription, SharedMemory, TraceSettings
 
 
@@ -24,5 +24,5 @@ class Services:
     """The longest body of a request."""
     memory: SharedMemory | None = None
     """The shared memory of clients; None if they may register none."""
-    budget: MemoryBudget = field(default_factory=MemoryBudget)
+    budget: RequestMemoryBudget = field(default_factory=RequestMemoryBudget)
     """The memory that the bodies of all requests share."""

@@ -14,7 +14,7 @@ from grpc import RpcError, StatusCode
 
 from nnhal.arrays import Array
 from nnhal.inference import grpc_service_pb2 as wire
-from nnhal_service.access import MemoryBudget
+from nnhal_service.access import RequestMemoryBudget
 from nnhal_service.serving.request import InferenceRequest
 from tests.support.v2 import FakeModel, infer, raw_request, streamed_in_bytes
 from tests.support.v2_front import Served, serving
@@ -26,7 +26,7 @@ LARGE, TOO_LARGE = (raw_request(x=np.zeros(count, np.float32)) for count in (LIM
 @pytest.fixture
 def served(short_path: Path) -> Iterator[Served]:
     """One model, which returns its inputs."""
-    with serving(short_path, FakeModel(), budget=MemoryBudget(LIMIT)) as front:
+    with serving(short_path, FakeModel(), budget=RequestMemoryBudget(LIMIT)) as front:
         yield front
 
 
@@ -55,7 +55,7 @@ def test_a_request_holds_its_message_until_it_is_answered(short_path: Path) -> N
         go_on.wait(30)
         return {}
 
-    model, budget = FakeModel(wait), MemoryBudget(LIMIT)
+    model, budget = FakeModel(wait), RequestMemoryBudget(LIMIT)
     with serving(short_path, model, budget=budget) as served, ThreadPoolExecutor(1) as other:
         first = other.submit(infer, served.channel, LARGE)
         assert running.wait(30)

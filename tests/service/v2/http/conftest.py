@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import httpx
 import pytest
 
-from nnhal_service.access import Guard, Listener, MemoryBudget
+from nnhal_service.access import Guard, RequestMemoryBudget, TcpListener
 from nnhal_service.v2.http import ConnectionLimits, HttpServer, create_app
 from nnhal_service.v2.http.services import Services
 from tests.support.v2 import SERVER, FakeLog, FakeMemory, FakeModel, FakeRepository, FakeTrace
@@ -35,14 +35,14 @@ def serving(
     model: FakeModel,
     guard: Guard | None = None,
     limits: ConnectionLimits | None = None,
-    budget: MemoryBudget | None = None,
+    budget: RequestMemoryBudget | None = None,
 ) -> Iterator[Served]:
     repository, memory, trace, log = FakeRepository(model), FakeMemory(), FakeTrace(), FakeLog()
     with ExitStack() as stack:
         workers = stack.enter_context(ThreadPoolExecutor(4))
-        budget = budget or MemoryBudget()
+        budget = budget or RequestMemoryBudget()
         services = Services(SERVER, repository, trace, log, guard or Guard(), workers, MAX_BYTES, memory, budget)
-        server = stack.enter_context(HttpServer(Listener("127.0.0.1", 0), create_app(services), limits=limits))
+        server = stack.enter_context(HttpServer(TcpListener("127.0.0.1", 0), create_app(services), limits=limits))
         url = f"http://{server.listener.address}"
         client = stack.enter_context(httpx.Client(base_url=url, headers={"Accept-Encoding": ""}))
         yield Served(client, repository, model, memory, trace, log)

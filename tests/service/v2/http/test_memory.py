@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from nnhal.arrays import Array
-from nnhal_service.access import MemoryBudget
+from nnhal_service.access import RequestMemoryBudget
 from nnhal_service.serving.request import InferenceRequest
 from tests.service.v2.http.conftest import Served, serving
 from tests.support.v2 import FakeModel
@@ -28,7 +28,7 @@ LOAD = "/v2/repository/models/m/load"
 @pytest.fixture
 def served() -> Iterator[Served]:
     """One model, which returns its inputs."""
-    with serving(FakeModel(), budget=MemoryBudget(LIMIT)) as front:
+    with serving(FakeModel(), budget=RequestMemoryBudget(LIMIT)) as front:
         yield front
 
 
@@ -79,7 +79,7 @@ def test_a_request_holds_its_body_until_it_is_answered() -> None:
         go_on.wait(30)
         return {}
 
-    with serving(FakeModel(wait), budget=MemoryBudget(LIMIT)) as served, ThreadPoolExecutor(1) as other:
+    with serving(FakeModel(wait), budget=RequestMemoryBudget(LIMIT)) as served, ThreadPoolExecutor(1) as other:
         first = other.submit(post, served, LIMIT - 400)
         assert running.wait(30)
         try:
@@ -91,7 +91,7 @@ def test_a_request_holds_its_body_until_it_is_answered() -> None:
 
 
 def test_a_client_that_leaves_in_the_middle_of_its_body_gives_its_bytes_back() -> None:
-    budget = MemoryBudget(LIMIT)
+    budget = RequestMemoryBudget(LIMIT)
     head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: {LIMIT}\r\n\r\n".encode()
     with serving(FakeModel(), budget=budget) as served:
         url = served.client.base_url

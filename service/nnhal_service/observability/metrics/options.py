@@ -1,4 +1,4 @@
-"""Which metrics there are besides the counters."""
+"""Which durations are rendered, and how."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ _TRUE, _FALSE = ("true", "1", "on"), ("false", "0", "off")
 
 @dataclass(frozen=True, slots=True)
 class MetricsOptions:
-    """Durations as counters, as summaries and as histograms. ``histogram_buckets_us`` are upper bounds, microseconds.
-
-    ``summary_quantiles`` are between 0 and 1, of the last ``summary_window`` requests of each model.
-    """
+    """Which durations of requests are rendered, and how."""
 
     counter_latencies: bool = True
+    """Render sums of durations, as counters."""
     summary_latencies: bool = False
+    """Render quantiles of durations, as summaries."""
     histogram_latencies: bool = False
+    """Render durations by buckets, as histograms."""
     summary_quantiles: tuple[float, ...] = (0.5, 0.9, 0.95, 0.99, 0.999)
+    """The quantiles of summaries, between 0 and 1."""
     histogram_buckets_us: tuple[float, ...] = _BUCKETS_US
+    """The upper bounds of histograms' buckets, in microseconds."""
     summary_window: int = 1000
+    """How many of each model's latest requests summaries are made of."""
 
     def __post_init__(self) -> None:
         """Raises ValueError."""
@@ -37,10 +40,9 @@ class MetricsOptions:
 
 
 def metrics_options(settings: Iterable[str]) -> MetricsOptions:
-    """Options from Triton's ``--metrics-config`` settings: ``summary_latencies=true``, ``summary_quantiles=0.5:0.05``.
+    """Parse Triton's ``--metrics-config`` settings: ``summary_latencies=true``, ``summary_quantiles=0.5:0.05``.
 
-    The error that Triton allows a quantile, behind the colon, is read and not needed: quantiles are exact. Raises
-    ValueError.
+    The error that Triton allows a quantile, after the colon, is ignored: quantiles are exact. Raises ValueError.
     """
     flags: dict[str, bool] = {}
     numbers: dict[str, tuple[float, ...]] = {}

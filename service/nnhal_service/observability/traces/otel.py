@@ -1,4 +1,4 @@
-"""Traces as spans of OpenTelemetry, where the extra ``otel`` is installed and an endpoint is configured."""
+"""Traces as spans of OpenTelemetry, if the extra ``otel`` is installed and an endpoint is configured."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from nnhal_service.observability.request_trace import RequestTrace
-from nnhal_service.observability.tracer import SpanExporter
+from nnhal_service.observability.traces.request_trace import RequestTrace, SpanExporter
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -25,10 +24,10 @@ _log = structlog.get_logger(__name__)
 
 
 def open_exporter(environment: Mapping[str, str]) -> SpanExporter | None:
-    """An exporter by the variables of OpenTelemetry's specification; None where they name no endpoint, or forbid it.
+    """Open an exporter by the variables of OpenTelemetry's specification; None if they name no endpoint, or disable it.
 
-    The SDK reads its further variables by itself: headers, certificates, batches, OTEL_RESOURCE_ATTRIBUTES. Where the
-    extra is not installed, or another protocol than gRPC is asked for, the log says so.
+    The SDK itself reads further variables: headers, certificates, batches, OTEL_RESOURCE_ATTRIBUTES. Returns None and
+    logs a warning if the extra is not installed or the protocol is not gRPC.
     """
     if not any(environment.get(name) for name in _ENDPOINTS):
         return None
@@ -49,7 +48,7 @@ def open_exporter(environment: Mapping[str, str]) -> SpanExporter | None:
 def _is_installed(package: str) -> bool:
     try:
         return find_spec(package) is not None
-    except ModuleNotFoundError:  # a package that it is in
+    except ModuleNotFoundError:  # its parent package is missing
         return False
 
 
@@ -63,20 +62,19 @@ def _provider() -> TracerProvider:
     resource = Resource.create()
     if str(resource.attributes.get(SERVICE_NAME, "unknown_service")).startswith("unknown_service"):
         resource = resource.merge(Resource({SERVICE_NAME: "nnhal"}))
-    provider = TracerProvider(ALWAYS_ON, resource)  # what comes here has been sampled
+    provider = TracerProvider(ALWAYS_ON, resource)  # the tracer has sampled what comes here
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return provider
 
 
 class _OtelExporter:
-    """See SpanExporter. A span of the request, in it those of its parts, and in that of the run those of its steps."""
+    """Exports a span for each request, with a child for each part, and within the run a child for each step."""
 
     def __init__(self, provider: TracerProvider) -> None:
         self._provider = provider
         self._tracer = provider.get_tracer("nnhal")
 
     def export(self, trace: RequestTrace) -> None:
-        """See SpanExporter."""
         from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_context
 
         shift = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
@@ -98,7 +96,6 @@ class _OtelExporter:
         request.end(trace.ended_ns + shift)
 
     def close(self) -> None:
-        """See SpanExporter."""
         self._provider.shutdown()
 
     def _add_steps(self, trace: RequestTrace, run: Span, shift: int) -> None:
@@ -119,7 +116,7 @@ class _OtelExporter:
 
 
 def _remote(trace: RequestTrace) -> Context | None:
-    """The client's span, as the parent."""
+    """Return a context with the client's span as the parent."""
     from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
     if trace.parent is None:

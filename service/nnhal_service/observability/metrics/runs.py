@@ -1,4 +1,4 @@
-"""What runs have done: steps on devices, and bytes over edges."""
+"""Counts of steps that ran on devices, and of bytes that passed over edges."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from prometheus_client.core import CounterMetricFamily, Metric
 
-from nnhal_service.observability.durations import LABELS, Key
+from nnhal_service.observability.metrics.durations import LABELS, Key
 from nnhal_service.serving import Executed
 
 _Edge = tuple[str, str, str]
@@ -21,8 +21,8 @@ _Step = tuple[int, str]
 class Runs:
     """Counts by model. Safe to use from several threads.
 
-    A run that was measured counts as it was, any other as it was planned. One that fell back to another device and was
-    not measured counts as that alone.
+    A measured run counts its steps and edges as they ran, any other run as they were planned. A run that fell back and
+    was not measured counts only as a fallback.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Runs:
         self._models: dict[Key, _Model] = {}
 
     def record(self, executed: Executed) -> None:
-        """A run has succeeded."""
+        """Record a run that has succeeded."""
         key, report = (executed.model_name, executed.model_version), executed.report
         with self._lock:
             model = self._models.get(key)
@@ -48,14 +48,14 @@ class Runs:
                     model.edges[source, destination, strategy].add(size, copied, executed.runs)
 
     def families(self, served: Iterable[Key]) -> Iterator[Metric]:
-        """All metrics of the models that are served; others are forgotten."""
+        """Yield all metrics of the models that are served; others are forgotten."""
         with self._lock:
             self._models = {key: self._models[key] for key in served if key in self._models}
             rows = {key: model.copy() for key, model in self._models.items()}
         yield from _step_families(rows)
         yield from _edge_families(rows)
         fallbacks = CounterMetricFamily(
-            "nnhal_fallback_runs", "Runs in which a device stood in for one that failed", labels=LABELS
+            "nnhal_fallback_runs", "Runs in which a device executed steps of one that had failed", labels=LABELS
         )
         for key, model in rows.items():
             fallbacks.add_metric(key, model.fell_back)
@@ -64,7 +64,7 @@ class Runs:
 
 @dataclass(slots=True)
 class _Sums:
-    """How often, and two sums."""
+    """A count and two sums."""
 
     count: int = 0
     first: int = 0
@@ -92,7 +92,7 @@ class _Edges(dict[_Edge, _Sums]):
 
 @dataclass(slots=True)
 class _Model:
-    """One version of a model. ``planned`` counts runs that were not measured, by the devices of their steps."""
+    """Counts of one version of a model. ``planned`` counts runs that were not measured, by their steps' devices."""
 
     fell_back: int = 0
     planned: Counter[tuple[str, ...]] = field(default_factory=Counter)
@@ -135,8 +135,10 @@ def _step_families(rows: dict[Key, _Model]) -> Iterator[Metric]:
 
 def _edge_families(rows: dict[Key, _Model]) -> Iterator[Metric]:
     labels = (*LABELS, "source", "destination", "strategy")
-    uses = CounterMetricFamily("nnhal_edge_uses", "Values that passed an edge; no device is the client", labels=labels)
-    passed = CounterMetricFamily("nnhal_edge_bytes", "Bytes that passed an edge", labels=labels)
+    uses = CounterMetricFamily(
+        "nnhal_edge_uses", "Values that passed over an edge; no device means the client", labels=labels
+    )
+    passed = CounterMetricFamily("nnhal_edge_bytes", "Bytes that passed over an edge", labels=labels)
     copied = CounterMetricFamily("nnhal_edge_copied_bytes", "Bytes that devices copied for an edge", labels=labels)
     for key, model in rows.items():
         for edge, sums in sorted(model.edges.items()):

@@ -1,4 +1,4 @@
-"""How long requests take, as histograms and as quantiles of the last ones."""
+"""Durations of requests, as histograms and as quantiles of the latest requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from prometheus_client.core import HistogramMetricFamily, Metric, SummaryMetricFamily
 
-from nnhal_service.observability.metrics_options import MetricsOptions
+from nnhal_service.observability.metrics.options import MetricsOptions
 from nnhal_service.serving import RequestTiming
 
 Key = tuple[str, str]
@@ -19,7 +19,7 @@ KINDS = ("request", "queue", "compute_input", "compute_infer", "compute_output")
 
 
 class Durations:
-    """Of every request that has succeeded. Safe to use from several threads."""
+    """The durations of every request that has succeeded. Safe to use from several threads."""
 
     def __init__(self, options: MetricsOptions) -> None:
         self._options = options
@@ -27,7 +27,7 @@ class Durations:
         self._models: dict[Key, list[_Series]] = {}
 
     def record(self, key: Key, timing: RequestTiming) -> None:
-        """A request has succeeded."""
+        """Record a request that has succeeded."""
         durations = (
             timing.output_ended_ns - timing.arrived_ns,
             timing.input_started_ns - timing.queued_ns,
@@ -43,7 +43,7 @@ class Durations:
                 row.record(duration / 1e3)
 
     def families(self, served: Iterable[Key]) -> Iterator[Metric]:
-        """All metrics of the models that are served; others are forgotten."""
+        """Yield all metrics of the models that are served; others are forgotten."""
         with self._lock:
             self._models = {key: self._models[key] for key in served if key in self._models}
             rows = {key: [row.copy() for row in rows] for key, rows in self._models.items()}
@@ -71,7 +71,7 @@ class Durations:
         return family
 
     def _histogram(self, name: str, text: str, rows: dict[Key, _Series], unit: float) -> Metric:
-        """``unit`` is how many microseconds one of the metric's is."""
+        """``unit`` is the metric's unit in microseconds."""
         family = HistogramMetricFamily(name, text, labels=LABELS)
         bounds = [*(str(bound / unit) for bound in self._options.histogram_buckets_us), "+Inf"]
         for key, row in rows.items():
@@ -80,7 +80,7 @@ class Durations:
 
 
 class _Series:
-    """One kind of duration of one model, microseconds. ``total`` is the sum of all."""
+    """One kind of duration of one model, in microseconds. ``total`` is the sum of all."""
 
     def __init__(self, options: MetricsOptions) -> None:
         self._options = options
@@ -104,7 +104,7 @@ class _Series:
         return other
 
     def cumulative(self) -> Sequence[int]:
-        """How many lie in each bucket or one before it."""
+        """Return the cumulative count of each bucket."""
         counts, total = [], 0
         for count in self._buckets:
             total += count
@@ -112,6 +112,6 @@ class _Series:
         return counts
 
     def quantiles(self) -> list[float]:
-        """Exact for what is kept: the least that so many of them do not exceed."""
+        """Return the quantiles, exact over the durations that are kept."""
         last = sorted(self._last)
         return [last[min(len(last) - 1, int(quantile * len(last)))] for quantile in self._options.summary_quantiles]

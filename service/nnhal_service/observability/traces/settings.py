@@ -1,4 +1,4 @@
-"""What is traced, as the trace extension has it: settings of all models, and what single models have instead."""
+"""The settings of the trace extension: those for all models, and those that single models have instead."""
 
 from __future__ import annotations
 
@@ -28,18 +28,24 @@ Settings = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class TraceConfig:
-    """Settings as they are used. ``file`` is empty where traces go to no file, ``count`` -1 for any number."""
+    """Parsed settings."""
 
     file: str
+    """The file that traces go to; empty for none."""
     levels: frozenset[str]
+    """What is traced; empty if nothing is."""
     rate: int
+    """One in so many requests is traced."""
     count: int
+    """How many more requests are traced; -1 for any number."""
     log_frequency: int
+    """The traces of each file; 0 if files are written only when flushed."""
     mode: str
+    """The format of files."""
 
     @classmethod
     def of(cls, settings: Settings) -> TraceConfig:
-        """From checked settings."""
+        """Parse checked settings."""
         return cls(
             settings["trace_file"][0],
             frozenset(settings["trace_level"]) - {OFF},
@@ -51,13 +57,13 @@ class TraceConfig:
 
 
 class TraceTable:
-    """Settings, checked and kept. For one thread at a time."""
+    """Checks and keeps settings. For one thread at a time."""
 
     def __init__(self, is_known: Callable[[str], bool], has_files: bool, start: Settings) -> None:
-        """``is_known`` says whether there is a model. ``has_files`` says that files may be written. ``start`` are those
-        that differ from the defaults.
+        """``is_known`` says whether a model exists, ``has_files`` whether files may be written. ``start`` are the
+        settings that differ from the defaults.
 
-        Raises ServingError for a wrong value.
+        Raises ServingError if a value is wrong.
         """
         self._is_known = is_known
         self._has_files = has_files
@@ -74,18 +80,18 @@ class TraceTable:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Those that have settings of their own."""
+        """The models that have settings of their own."""
         return tuple(self._models)
 
     def of(self, model_name: str) -> dict[str, Sequence[str]]:
-        """All settings of a model, of all models without a name."""
+        """Return all settings of a model, or of all models if the name is empty."""
         return {**self._start, **self._all, **self._models.get(model_name, {})}
 
     def change(self, model_name: str, changes: Settings) -> None:
-        """Change settings of a model, or of all; one without values is put back.
+        """Change settings of a model, or of all models; a setting without values is reset.
 
-        NOT_FOUND for a model that is not known, INVALID_ARGUMENT for an unknown setting or a wrong value, UNSUPPORTED
-        for a file where there is no place for one; nothing changes then.
+        Raises ServingError, and then changes nothing: NOT_FOUND if the model is unknown, INVALID_ARGUMENT if a setting
+        is unknown or a value wrong, UNSUPPORTED for a file if files may not be written.
         """
         if model_name and not self._is_known(model_name):
             message = f"Request for unknown model: '{model_name}' is not found"
@@ -131,7 +137,7 @@ class TraceTable:
 
 
 def _number(text: str) -> int:
-    """What a text says; a number that nothing takes where it says none."""
+    """Parse a number; return one that is out of every range if the text is none."""
     digits = text.removeprefix("-")
     return int(text) if digits.isascii() and digits.isdecimal() and len(digits) < 12 else _HIGHEST + 1
 

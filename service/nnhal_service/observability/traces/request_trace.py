@@ -1,11 +1,11 @@
-"""A request that was traced: what happened to it, and when."""
+"""What happened to a traced request, and when; and the interface of what exports it."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -16,10 +16,10 @@ from nnhal_service.runtime import RunReport
 from nnhal_service.serving import Finished, RequestTiming
 
 _MOST_ELEMENTS = 1024
-"""Of a tensor in a trace; what is behind them is left out."""
+"""The elements of a tensor that a trace holds; further ones are left out."""
 
 
-class Span(NamedTuple):
+class TraceSpan(NamedTuple):
     """A part of a request. Instants are nanoseconds of CLOCK_BOOTTIME."""
 
     name: str
@@ -28,51 +28,76 @@ class Span(NamedTuple):
 
 
 class TensorTrace(NamedTuple):
-    """A tensor of a request: ``activity``, datatype and the rest as Triton's traces have them."""
+    """A tensor of a request, with fields and values as in Triton's traces."""
 
     activity: str
+    """``TENSOR_QUEUE_INPUT`` or ``TENSOR_BACKEND_OUTPUT``."""
     name: str
+    """The name of the input or output."""
     data: str
+    """The first elements, separated by commas."""
     shape: str
+    """The lengths of the axes, separated by commas."""
     datatype: str
+    """The protocol's name of the element type."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestTrace:
-    """A request. ``number`` counts the traces of this process, from 1.
-
-    Instants are nanoseconds of CLOCK_BOOTTIME. ``timing`` and ``report`` are None, and ``error`` is not empty, where it
-    failed.
-    """
+    """A traced request. Instants are nanoseconds of CLOCK_BOOTTIME."""
 
     number: int
+    """Counts the traces of this process, from 1."""
     model_name: str
+    """The model's name."""
     model_version: str
+    """The version that served the request."""
     request_id: str
+    """The id that the client gave, empty if none."""
     batch_size: int
+    """The items of the request."""
     parent: TraceParent | None
+    """The client's span that it belongs to."""
     started_ns: int
+    """When it arrived."""
     ended_ns: int
+    """When its response was complete."""
     timing: RequestTiming | None
+    """The instants between its parts; None if it failed."""
     report: RunReport | None
+    """The report of its run; None if it failed."""
     error: str
+    """Why it failed, empty if it succeeded."""
     tensors: tuple[TensorTrace, ...]
+    """Its inputs and outputs, if these are traced."""
 
     @property
-    def parts(self) -> Iterator[Span]:
-        """What the request consists of, one part after the other; nothing where it failed."""
+    def parts(self) -> Iterator[TraceSpan]:
+        """The parts of the request in order; none if it failed."""
         if self.timing is not None:
             _, queued, started, running, ended, handed_out = self.timing
-            yield Span("queue", queued, started)
-            yield Span("compute input", started, running)
-            yield Span("compute infer", running, ended)
-            yield Span("compute output", ended, handed_out)
+            yield TraceSpan("queue", queued, started)
+            yield TraceSpan("compute input", started, running)
+            yield TraceSpan("compute infer", running, ended)
+            yield TraceSpan("compute output", ended, handed_out)
+
+
+class SpanExporter(Protocol):
+    """A destination of traces besides files."""
+
+    def export(self, trace: RequestTrace) -> None:
+        """Take a traced request. Returns quickly and does not raise."""
+        ...
+
+    def close(self) -> None:
+        """Export what is kept."""
+        ...
 
 
 def request_trace(
     number: int, finished: Finished, parent: TraceParent | None, tensors: tuple[TensorTrace, ...]
 ) -> RequestTrace:
-    """The trace of a request that has just ended."""
+    """Make the trace of a request that has just ended."""
     shift = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
     timing = finished.timing
     return RequestTrace(
@@ -92,7 +117,7 @@ def request_trace(
 
 
 def tensor_traces(finished: Finished) -> tuple[TensorTrace, ...]:
-    """The inputs and outputs of a request, to be read before its memory is used again."""
+    """Trace the inputs and outputs of a request; must be called before its memory is used again."""
     return (
         *_traces("TENSOR_QUEUE_INPUT", finished.request.inputs),
         *_traces("TENSOR_BACKEND_OUTPUT", finished.outputs),

@@ -1,4 +1,4 @@
-"""Files of traces, in the one directory that they may be in."""
+"""Trace files, all in one directory."""
 
 from __future__ import annotations
 
@@ -11,27 +11,26 @@ from pathlib import Path
 
 import structlog
 
-from nnhal_service.observability.chrome_trace import chrome_trace
-from nnhal_service.observability.request_trace import RequestTrace
-from nnhal_service.observability.trace_settings import CHROME, TRITON
-from nnhal_service.observability.triton_trace import triton_trace
+from nnhal_service.observability.traces.formats import chrome_trace, triton_trace
+from nnhal_service.observability.traces.request_trace import RequestTrace
+from nnhal_service.observability.traces.settings import CHROME, TRITON
 
 _MOST_TRACES = 1000
-"""Of one file, where nothing says when it is to be written."""
+"""The traces of one file, if no setting says when it is to be written."""
 _MOST_BYTES = 1 << 28
 _WRITERS: Mapping[str, Callable[[Sequence[RequestTrace]], bytes]] = {TRITON: triton_trace, CHROME: chrome_trace}
 _log = structlog.get_logger(__name__)
 
 
 class TraceFiles:
-    """Traces are kept until there are as many as a file is to have, or they are flushed. A thread writes the files.
+    """Keeps traces until a file has as many as it should, or they are flushed. A thread of its own writes the files.
 
-    Each file is whole when it appears: the first by its name, further ones with a number behind it. Safe to use from
+    A file is complete when it appears. The first has its plain name, further ones a number after it. Safe to use from
     several threads.
     """
 
     def __init__(self, directory: Path, most_bytes: int = _MOST_BYTES) -> None:
-        """``most_bytes`` is what this process may write in all. Raises ValueError where there is no such directory."""
+        """``most_bytes`` is what this process may write in total. Raises ValueError if the directory does not exist."""
         if not directory.is_dir():
             raise ValueError(f"trace directory {directory}: expected a directory")
         self._directory = directory.resolve()
@@ -42,7 +41,7 @@ class TraceFiles:
         self._thread = ThreadPoolExecutor(1, "trace-files")
 
     def add(self, name: str, mode: str, frequency: int, trace: RequestTrace) -> None:
-        """Keep a trace for a file; write one as soon as there are ``frequency`` traces for it, 0 for when flushed."""
+        """Keep a trace for a file, which is written once it has ``frequency`` traces; if that is 0, when flushed."""
         with self._lock:
             kept = self._kept.setdefault((name, mode), [])
             kept.append(trace)
@@ -50,13 +49,13 @@ class TraceFiles:
                 self._submit(name, mode, is_numbered=frequency > 0)
 
     def finish(self, name: str, mode: str) -> None:
-        """Have what is kept for a file written; does not wait for that."""
+        """Start writing what is kept for a file, and return at once."""
         with self._lock:
             if (name, mode) in self._kept:
                 self._submit(name, mode, is_numbered=False)
 
     def flush(self) -> None:
-        """Write all that is kept; returns when it is in files."""
+        """Write everything that is kept, and wait until it is in files."""
         with self._lock:
             for name, mode in list(self._kept):
                 self._submit(name, mode, is_numbered=False)
@@ -64,7 +63,7 @@ class TraceFiles:
         written.result()
 
     def close(self) -> None:
-        """Write all that is kept. Nothing may be added any more."""
+        """Write everything that is kept. ``add`` may not be called afterwards."""
         self.flush()
         self._thread.shutdown()
 
@@ -77,7 +76,12 @@ class TraceFiles:
     def _write(self, name: str, mode: str, traces: Sequence[RequestTrace]) -> None:
         content = _WRITERS[mode](traces)
         if len(content) > self._left:
-            _log.error("traces are lost: no more may be written", file=name, traces=len(traces), bytes_left=self._left)
+            _log.error(
+                "traces are lost: the limit on their bytes is reached",
+                file=name,
+                traces=len(traces),
+                bytes_left=self._left,
+            )
             return
         self._left -= len(content)
         made = self._directory / f".{name}.{os.getpid()}"

@@ -1,4 +1,4 @@
-"""Traces requests: every so many of a model, or those that clients trace themselves."""
+"""Tracing requests: one in so many of a model, and those that clients trace themselves."""
 
 from __future__ import annotations
 
@@ -6,32 +6,20 @@ import itertools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from nnhal_service.observability.request_scope import TraceParent, current_parent
-from nnhal_service.observability.request_trace import RequestTrace, request_trace, tensor_traces
-from nnhal_service.observability.trace_files import TraceFiles
-from nnhal_service.observability.trace_settings import TENSORS, Settings, TraceConfig, TraceTable
+from nnhal_service.observability.traces.files import TraceFiles
+from nnhal_service.observability.traces.request_trace import SpanExporter, request_trace, tensor_traces
+from nnhal_service.observability.traces.settings import TENSORS, Settings, TraceConfig, TraceTable
 from nnhal_service.serving import Executed, Finished, InferenceRequest
-
-
-class SpanExporter(Protocol):
-    """Where traces go besides files."""
-
-    def export(self, trace: RequestTrace) -> None:
-        """A request that was traced. Quick, and does not raise."""
-        ...
-
-    def close(self) -> None:
-        """Hand over what is kept."""
-        ...
 
 
 class Tracer:
     """An observer of served models, and their trace settings. Safe to use from several threads.
 
-    The runs of traced requests are measured. Without files and an exporter nothing is traced. Requests that a client
-    has sampled by ``traceparent`` are exported whatever the settings say; they go to no file.
+    The runs of traced requests are measured. Without files and an exporter, nothing is traced. Requests that a client
+    has sampled by ``traceparent`` are always exported, whatever the settings, but are not written to files.
     """
 
     def __init__(
@@ -41,10 +29,10 @@ class Tracer:
         start: Settings | None = None,
         exporter: SpanExporter | None = None,
     ) -> None:
-        """``is_known`` says whether there is a model of a name. Files are written to ``directory`` only. ``start`` are
-        settings other than the defaults. The tracer closes the exporter.
+        """``is_known`` says whether a model exists. Files are written only to ``directory``. ``start`` are the settings
+        that differ from the defaults. The tracer closes the exporter.
 
-        Raises ValueError where the directory is none, ServingError for wrong settings.
+        Raises ValueError if the directory does not exist, ServingError if a setting is wrong.
         """
         self._lock = threading.Lock()
         self._table = TraceTable(is_known, directory is not None, start or {})
@@ -56,9 +44,9 @@ class Tracer:
         self._current = _Current()
 
     def update(self, model_name: str, changes: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
-        """Change settings of a model, or of all where the name is empty; all settings as they then are.
+        """Change settings of a model, or of all if the name is empty, and return all its settings after the change.
 
-        A change without values puts the setting back to what it was at the start, or of a model to that of all.
+        A change without values resets a setting to its value at the start, or for a model to the value of all.
         ``trace_count`` is what is left of it. What has been traced so far is in files when a change returns. Raises
         ServingError: NOT_FOUND, INVALID_ARGUMENT or UNSUPPORTED.
         """
@@ -73,7 +61,6 @@ class Tracer:
         return settings
 
     def began(self, model_name: str, model_version: str, request: InferenceRequest) -> bool:
-        """See Observer: whether the request is traced."""
         self._current.sample = None
         scope = self._models.get(model_name, self._all)
         is_sampled = (self._files is not None or self._exporter is not None) and scope.samples()
@@ -85,10 +72,9 @@ class Tracer:
         return False
 
     def executed(self, executed: Executed) -> None:
-        """See Observer."""
+        """Do nothing: a request is traced when it has finished."""
 
     def finished(self, finished: Finished) -> None:
-        """See Observer."""
         sample, self._current.sample = self._current.sample, None
         if sample is None:
             return
@@ -103,31 +89,31 @@ class Tracer:
             self._exporter.export(trace)
 
     def flush(self) -> None:
-        """Returns when all that has been traced is in files."""
+        """Wait until everything that has been traced is in files."""
         if self._files is not None:
             self._files.flush()
 
     def close(self) -> None:
-        """Write and export what is kept. Requests may not come any more."""
+        """Write and export what is kept. No request may follow."""
         if self._files is not None:
             self._files.close()
         if self._exporter is not None:
             self._exporter.close()
 
-    def _apply(self, is_counted_anew: bool, changed: str) -> None:
-        """Use the settings as they are. A scope that they do not change goes on counting."""
-        if self._all.differs(config := TraceConfig.of(self._table.of(""))) or (is_counted_anew and not changed):
+    def _apply(self, is_count_reset: bool, changed: str) -> None:
+        """Put the settings into effect. A scope that they do not change keeps counting."""
+        if self._all.differs(config := TraceConfig.of(self._table.of(""))) or (is_count_reset and not changed):
             self._all = _Scope(config)
         models: dict[str, _Scope] = {}
         for name in self._table.models:
             config, known = TraceConfig.of(self._table.of(name)), self._models.get(name)
-            is_kept = known is not None and not known.differs(config) and not (is_counted_anew and name == changed)
+            is_kept = known is not None and not known.differs(config) and not (is_count_reset and name == changed)
             models[name] = known if known is not None and is_kept else _Scope(config)
         self._models = models
 
 
 class _Sample(NamedTuple):
-    """That a request is traced: for a file by ``scope``, for the exporter, as part of a client's span."""
+    """How a request is traced: by ``scope`` for a file, for the exporter, and as part of a client's span."""
 
     scope: _Scope | None
     is_exported: bool
@@ -135,13 +121,13 @@ class _Sample(NamedTuple):
 
 
 class _Current(threading.local):
-    """The request that a thread is at."""
+    """The request that a thread works on."""
 
     sample: _Sample | None = None
 
 
 class _Scope:
-    """What settings are for: all models, or one. Safe to use from several threads."""
+    """The counters of one set of settings: of all models or of one. Safe to use from several threads."""
 
     def __init__(self, config: TraceConfig) -> None:
         self.config = config
@@ -151,11 +137,11 @@ class _Scope:
         self._lock = threading.Lock()
 
     def differs(self, config: TraceConfig) -> bool:
-        """Whether it has other settings than these."""
+        """Say whether its settings differ from these."""
         return self.config != config
 
     def samples(self) -> bool:
-        """Whether the next request is to be traced: every so many, as long as any are left."""
+        """Say whether the next request is to be traced: one in so many, while the count lasts."""
         if not self.config.levels or not self.left:
             return False
         with self._lock:
@@ -168,7 +154,7 @@ class _Scope:
             return True
 
     def ended(self) -> bool:
-        """A request that is traced has ended; whether it was the last that there will be."""
+        """Note that a traced request has ended; say whether it was the last of the count."""
         with self._lock:
             self._running -= 1
             return not self.left and not self._running

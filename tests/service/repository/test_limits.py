@@ -1,4 +1,4 @@
-"""As many versions of models as there may be, and no more."""
+"""The limit on loaded versions of models."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nnhal_service.observability import Tracer
-from nnhal_service.observability.trace_settings import DEFAULTS
+from nnhal_service.observability.traces.settings import DEFAULTS
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.v2.backend import TraceSettings
 
@@ -17,7 +17,7 @@ START = {**DEFAULTS, "trace_file": ("trace.json",), "trace_rate": ("10",)}
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Iterator[TraceSettings]:
-    """Of a server with one model."""
+    """The settings of a server with one model."""
     tracer = Tracer(lambda name: name == "m", tmp_path, {"trace_rate": ("10",)})
     yield tracer
     tracer.close()

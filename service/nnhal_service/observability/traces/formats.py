@@ -1,21 +1,73 @@
-"""Traces as a timeline for chrome://tracing and Perfetto: requests in the framework, and their steps on devices."""
+"""The two formats of trace files: Triton's JSON, and a timeline for chrome://tracing and Perfetto."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 
 from nnhal.reports import StepReport
 from nnhal_hosting.run_trace import add_steps
 from nnhal_hosting.trace import Row, Trace
-from nnhal_service.observability.request_trace import RequestTrace
+from nnhal_service.observability.traces.request_trace import RequestTrace
 from nnhal_service.runtime import RunReport
 
 FRAMEWORK = "framework"
+_Object = dict[str, object]
+
+
+def triton_trace(traces: Sequence[RequestTrace]) -> bytes:
+    """Return a file as Triton writes it: a JSON array of objects, those of one request with the same ``id``.
+
+    ``nnhal_steps``, beside the name of the model, are the steps on devices, with instants of the same clock.
+    """
+    return json.dumps([entry for trace in traces for entry in _objects(trace)]).encode()
+
+
+def _objects(trace: RequestTrace) -> Iterator[_Object]:
+    version = int(trace.model_version) if trace.model_version.isdecimal() else -1
+    head: _Object = {"id": trace.number, "model_name": trace.model_name, "model_version": version}
+    if trace.request_id:
+        head["request_id"] = trace.request_id
+    if trace.parent is not None:
+        head["nnhal_trace_id"] = trace.parent.trace_id
+    if trace.error:
+        head["nnhal_error"] = trace.error
+    if trace.report is not None:
+        head["nnhal_steps"] = [asdict(step) for step in trace.report.steps]
+    yield head
+    for name, instant in _timestamps(trace):
+        yield {"id": trace.number, "timestamps": [{"name": name, "ns": instant}]}
+    for tensor in trace.tensors:
+        yield {
+            "id": trace.number,
+            "activity": tensor.activity,
+            "tensor": {
+                "name": tensor.name,
+                "data": tensor.data,
+                "shape": tensor.shape,
+                "dtype": tensor.datatype,
+            },
+        }
+
+
+def _timestamps(trace: RequestTrace) -> Iterator[tuple[str, int]]:
+    yield "REQUEST_START", trace.started_ns
+    if trace.timing is not None:
+        yield "QUEUE_START", trace.timing.queued_ns
+        yield "COMPUTE_START", trace.timing.input_started_ns
+        yield "COMPUTE_INPUT_END", trace.timing.run_started_ns
+        yield "COMPUTE_OUTPUT_START", trace.timing.run_ended_ns
+        yield "COMPUTE_END", trace.timing.output_ended_ns
+        yield "INFER_RESPONSE_COMPLETE", trace.timing.output_ended_ns
+    yield "REQUEST_END", trace.ended_ns
 
 
 def chrome_trace(traces: Sequence[RequestTrace]) -> bytes:
-    """The file. What runs at the same time is in rows of its own; a run is there once for all requests of its batch."""
+    """Return a file with a timeline of requests in the framework and their steps on devices.
+
+    What runs at the same time is in rows of its own; the requests of a batch share one run.
+    """
     trace = Trace()
     lanes = _Lanes(trace)
     drawn: set[int] = set()
@@ -28,14 +80,14 @@ def chrome_trace(traces: Sequence[RequestTrace]) -> bytes:
 
 
 class _Lanes:
-    """Rows of a process, each for one thing at a time."""
+    """The rows of a process, each for one thing at a time."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self._ends: dict[str, list[int]] = {}
 
     def row(self, process: str, started_ns: int, ended_ns: int) -> Row:
-        """The first row that is free then."""
+        """Return the first row that is free during these instants."""
         ends = self._ends.setdefault(process, [])
         for number, end in enumerate(ends):
             if end <= started_ns:

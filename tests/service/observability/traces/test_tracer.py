@@ -1,4 +1,4 @@
-"""Files of traces, of requests that really ran."""
+"""Trace files of requests that really ran."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from nnhal_service.observability import RequestScope, Tracer
-from nnhal_service.observability.request_trace import RequestTrace
-from nnhal_service.observability.trace_files import TraceFiles
-from nnhal_service.observability.triton_trace import triton_trace
+from nnhal_service.observability.traces.files import TraceFiles
+from nnhal_service.observability.traces.formats import triton_trace
+from nnhal_service.observability.traces.request_trace import RequestTrace
 from nnhal_service.serving import Batching, InferenceRequest, ServedModel, ServingConfig, ServingError
 from tests.service.observability.conftest import Serve, infer
 from tests.support.onnx_models import random
@@ -58,7 +58,7 @@ def heads(path: Path) -> list[dict[str, Any]]:
 
 
 def instants(path: Path, number: int) -> dict[str, int]:
-    """Timestamps of one request, by name."""
+    """Return the timestamps of one request, by name."""
     found = [entry["timestamps"] for entry in read(path) if entry["id"] == number and "timestamps" in entry]
     assert all(len(timestamps) == 1 for timestamps in found)
     return {timestamp["name"]: timestamp["ns"] for (timestamp,) in found}
@@ -251,12 +251,14 @@ def test_no_more_is_written_than_may_be(tmp_path: Path) -> None:
         for _ in range(3):
             files.add("a", "triton", 1, trace)
         files.close()
-    assert [(line["event"], line["file"]) for line in logs] == [("traces are lost: no more may be written", "a.2")]
+    assert [(line["event"], line["file"]) for line in logs] == [
+        ("traces are lost: the limit on their bytes is reached", "a.2")
+    ]
     assert {path.name: path.stat().st_size for path in tmp_path.iterdir()} == {"a.0": size, "a.1": size}
 
 
 def together(work: Callable[[], None], count: int) -> None:
-    """Work in several threads at the same time."""
+    """Do work in several threads at the same time."""
     threads = [threading.Thread(target=work) for _ in range(count)]
     for thread in threads:
         thread.start()

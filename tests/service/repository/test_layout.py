@@ -4,7 +4,7 @@ import pytest
 from google.protobuf import text_format
 
 from nnhal.inference import model_config_pb2 as wire
-from nnhal_service.repository.versions import chosen_versions
+from nnhal_service.repository.layout import chosen_versions
 from nnhal_service.serving.errors import ServingError
 
 

@@ -1,4 +1,4 @@
-"""How many versions of models may be loaded at a time."""
+"""The limit on versions of models that are loaded at a time."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import threading
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 
-class Places:
-    """A place for each version that is loaded or being loaded. Safe to use from several threads."""
+class VersionLimit:
+    """Counts the versions that are loaded or being loaded. Safe to use from several threads."""
 
     def __init__(self, limit: int) -> None:
-        """0 is no limit."""
+        """``limit`` is 0 for no limit."""
         self._limit = limit
         self._lock = threading.Lock()
         self._taken: dict[str, int] = {}
 
     def take(self, name: str, count: int) -> None:
-        """Take places for so many versions of a model; those that it has already count, as they are replaced.
+        """Reserve ``count`` versions for a model in place of those that it has, which they replace.
 
-        Raises RESOURCE_EXHAUSTED, and leaves the model those that it has.
+        Raises RESOURCE_EXHAUSTED if other models leave too few; the model then keeps what it has.
         """
         with self._lock:
             own = self._taken.get(name, 0)
@@ -33,7 +33,7 @@ class Places:
             self._taken[name] = max(own, count)
 
     def keep(self, name: str, count: int) -> None:
-        """Give back all places of a model but so many."""
+        """Set the number of versions of a model that are loaded now."""
         with self._lock:
             if count:
                 self._taken[name] = count

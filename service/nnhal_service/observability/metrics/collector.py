@@ -1,27 +1,28 @@
-"""The metrics of the framework, for Prometheus.
+"""The metrics of the framework in Prometheus' format.
 
-Those of inference are called as Triton calls them, without the ending ``_total`` that Prometheus wants of a counter.
+Metrics of inference have Triton's names, without the ending ``_total`` that Prometheus demands of counters.
 """
 
 from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from nnhal_service.observability.client_models import client_model_families
-from nnhal_service.observability.devices import DeviceUsages
-from nnhal_service.observability.durations import KINDS, LABELS, Durations, Key
-from nnhal_service.observability.host import Host
-from nnhal_service.observability.metrics_options import MetricsOptions
-from nnhal_service.observability.runs import Runs
+from nnhal_service.observability.metrics.devices import DeviceQuestions, device_families
+from nnhal_service.observability.metrics.durations import KINDS, LABELS, Durations, Key
+from nnhal_service.observability.metrics.host import Host
+from nnhal_service.observability.metrics.native_clients import NO_NATIVE_CLIENTS, NativeClients
+from nnhal_service.observability.metrics.options import MetricsOptions
+from nnhal_service.observability.metrics.runs import Runs
 from nnhal_service.runtime import Fleet
 from nnhal_service.serving import (
-    ClientModelUsage,
     DurationStatistics,
     Executed,
     Finished,
@@ -29,7 +30,14 @@ from nnhal_service.serving import (
     ServedModel,
 )
 
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_PATIENCE_SECONDS = 0.5
+"""The time that all devices together may take to answer a scrape."""
 _BARE_COUNTER = re.compile(rb"^(# TYPE nv_\w+) untyped$", re.MULTILINE)
 _DEFAULTS = MetricsOptions()
 _DURATION_TEXT = {
@@ -42,27 +50,23 @@ _DURATION_TEXT = {
 
 
 class Metrics(Collector):
-    """An observer of served models, and what a scrape gets. Safe to use from several threads."""
+    """An observer of served models that renders scrapes. Safe to use from several threads."""
 
     def __init__(
         self,
         models: Callable[[], Iterable[ServedModel]],
         fleet: Fleet,
         options: MetricsOptions = _DEFAULTS,
-        sessions: Callable[[], int] = lambda: 0,
-        client_models: Callable[[], ClientModelUsage] = ClientModelUsage,
+        clients: NativeClients = NO_NATIVE_CLIENTS,
     ) -> None:
-        """``models`` are those that are served, asked for at each scrape; ``sessions`` counts native clients, and
-        ``client_models`` what has been run of models that they have loaded.
-        """
+        """``models`` yields those that are served; it is called twice at each scrape."""
         self._models = models
         self._options = options
-        self._sessions = sessions
-        self._client_models = client_models
+        self._clients = clients
         self._durations = Durations(options)
         self._has_durations = options.summary_latencies or options.histogram_latencies
         self._runs = Runs()
-        self._devices = DeviceUsages(fleet)
+        self._devices = DeviceQuestions(fleet)
         self._host = Host()
         self._scrape = threading.Lock()
         self._registry = CollectorRegistry(auto_describe=False)
@@ -70,48 +74,47 @@ class Metrics(Collector):
         ProcessCollector(registry=self._registry)
 
     def executed(self, executed: Executed) -> None:
-        """See Observer."""
         self._runs.record(executed)
         if self._has_durations and executed.timing is not None:
             self._durations.record((executed.model_name, executed.model_version), executed.timing)
 
     def finished(self, finished: Finished) -> None:
-        """See Observer."""
         if self._has_durations and finished.timing is not None:
             self._durations.record((finished.model_name, finished.model_version), finished.timing)
 
     def render(self) -> bytes:
-        """All of them in Prometheus' text format, 0.0.4. Waits for devices that are silent, for half a second."""
+        """Return all metrics in Prometheus' text format, 0.0.4. Waits at most half a second for silent devices."""
         with self._scrape:
             text = generate_latest(self._registry)
-        # A counter would get its ending; as a family without a type it has the right name, and here its type.
+        # As counters they would get the ending; so they are families without a type, which is put in here.
         return _BARE_COUNTER.sub(rb"\1 counter", text)
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: registering must not ask the devices."""
+        """Return nothing: registering must not ask the devices."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """All families."""
+        """Yield all families. Direct runs that a device does not tell in time are left for a later scrape."""
+        loaded = [*(model.loaded for model in self._models()), *self._clients.models()]
+        answers = self._devices.ask(loaded, time.monotonic() + _PATIENCE_SECONDS)
         statistics: dict[Key, ModelStatistics] = {}
         pools = GaugeMetricFamily(
             "nnhal_pool_bytes", "Memory that the framework has allocated", labels=[*LABELS, "pool"]
         )
         for model in self._models():
             key = (model.name, model.version)
-            statistics[key] = model.statistics()
+            statistics[key] = model.statistics(ask_devices=False)
             pools.add_metric((*key, "arena"), model.arena_bytes)
         yield from self._inference(statistics)
         yield from self._durations.families(statistics)
         yield from self._host.families()
         yield from self._runs.families(statistics)
         yield pools
-        yield from client_model_families(self._client_models())
-        yield from self._devices.families()
-        yield GaugeMetricFamily("nnhal_native_sessions", "Sessions of native clients", self._sessions())
+        yield from self._clients.families()
+        yield from device_families(answers)
 
     def close(self) -> None:
-        """Ask devices no more; harmless when repeated."""
+        """Stop asking devices; harmless when repeated."""
         self._devices.close()
 
     def _inference(self, statistics: dict[Key, ModelStatistics]) -> Iterator[Metric]:
@@ -160,10 +163,24 @@ def _successes(statistics: ModelStatistics) -> float:
 
 
 def _duration(kind: str) -> Callable[[ModelStatistics], float]:
-    """The sum of one kind, microseconds."""
+    """Return what reads the sum of one kind of duration, in microseconds."""
 
     def total(statistics: ModelStatistics) -> float:
         duration: DurationStatistics = getattr(statistics, "success" if kind == "request" else kind)
         return duration.ns // 1000
 
     return total
+
+
+def metrics_app(metrics: Metrics) -> ASGIApp:
+    """Make an application that serves ``GET /metrics`` and nothing else. Each scrape runs in a thread."""
+
+    # Without the front of metrics nothing imports a server of HTTP, which would take as long as the rest together.
+    from starlette.applications import Starlette
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+    def scrape(_: Request) -> Response:
+        return Response(metrics.render(), media_type=CONTENT_TYPE)
+
+    return Starlette(routes=[Route("/metrics", scrape)])

@@ -1,32 +1,40 @@
-"""GetSupportedOperations: what named devices would take of a model."""
+"""ListDevices, and GetSupportedOperations: what named devices would take of a model."""
 
 from __future__ import annotations
 
 import grpc
 
+from nnhal.codec import extensions_to_wire
 from nnhal.errors import NnhalError, invalid_argument
 from nnhal.types import Model
 from nnhal.v1 import framework_pb2 as wire
+from nnhal.v1 import types_pb2
 from nnhal_hosting.rpc import answers
-from nnhal_service.native.client import Clients
 from nnhal_service.native.hal_model import hal_model_from_wire
+from nnhal_service.native.session import NativeSessions
 from nnhal_service.partition.support import CPU, cannot_be_offered
 from nnhal_service.runtime import Fleet, FleetMember
 
+_FEATURE_LEVEL = 8
+"""The feature level of every device: the contract has this one only."""
 
-class SupportServicer:
-    """The part of FrameworkService that asks devices before a model is loaded."""
+
+class DeviceServicer:
+    """The part of FrameworkService (framework.proto) that asks devices before a model is loaded."""
 
     _fleet: Fleet
-    _clients: Clients
+    _sessions: NativeSessions
+
+    @answers
+    def ListDevices(self, request: wire.ListDevicesRequest, context: grpc.ServicerContext) -> wire.ListDevicesResponse:
+        return wire.ListDevicesResponse(devices=[self._describe(name) for name in self._fleet.names])
 
     @answers
     def GetSupportedOperations(
         self, request: wire.FrameworkServiceGetSupportedOperationsRequest, context: grpc.ServicerContext
     ) -> wire.FrameworkServiceGetSupportedOperationsResponse:
-        """See framework.proto."""
-        client = self._clients.of(context)
-        given = hal_model_from_wire(request.model, client.descriptors.get)
+        session = self._sessions.of(context)
+        given = hal_model_from_wire(request.model, session.descriptors.get)
         if not request.devices or len(set(request.devices)) < len(request.devices):
             invalid_argument(f"got devices {list(request.devices)}, expected at least one and none twice")
         answered = [_supported(self._member(name), given.model) for name in request.devices]
@@ -35,8 +43,23 @@ class SupportServicer:
             supported=[by_index[index] for index in range(len(given.order))]
         )
 
+    def _describe(self, name: str) -> wire.DeviceInfo:
+        try:
+            member = self._fleet.get(name)
+        except NnhalError:
+            return wire.DeviceInfo(name=name)
+        return wire.DeviceInfo(
+            name=name,
+            version=member.version,
+            type=types_pb2.DeviceType.ValueType(member.type),
+            pid=member.remote.pid,
+            available=True,
+            feature_level=_FEATURE_LEVEL,
+            extensions=extensions_to_wire(member.extensions),
+        )
+
     def _member(self, name: str) -> FleetMember | None:
-        """A device; None where it does not answer."""
+        """Return a device, None if it does not answer. Raises INVALID_ARGUMENT if the name is unknown."""
         try:
             return self._fleet.get(name)
         except LookupError as error:
@@ -46,7 +69,7 @@ class SupportServicer:
 
 
 def _supported(member: FleetMember | None, model: Model) -> list[bool]:
-    """What a device takes; one that cannot answer takes nothing."""
+    """Say which operations a device takes; one that cannot answer takes none."""
     nothing = [False] * len(model.main.operations)
     if member is None:
         return nothing

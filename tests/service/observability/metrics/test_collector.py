@@ -1,12 +1,13 @@
-"""Metrics as a scrape finds them, of models that really ran."""
+"""Metrics as a scrape returns them, of models that really ran."""
 
 from __future__ import annotations
 
 import os
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,17 +16,18 @@ import psutil
 import pytest
 
 from nnhal.endpoint import Endpoint
-from nnhal_service.access import Listener
-from nnhal_service.observability import Metrics, MetricsOptions, metrics_options
-from nnhal_service.observability.metrics_app import metrics_app
-from nnhal_service.runtime import Fleet
+from nnhal_service.access import TcpListener
+from nnhal_service.observability import Metrics, MetricsOptions, NativeClients, metrics_app, metrics_options
+from nnhal_service.partition import Options
+from nnhal_service.runtime import Fleet, LoadedModel, load_model
 from nnhal_service.serving import Batching, Cancellation, InferenceRequest, ServedModel, ServingConfig, ServingError
 from nnhal_service.v2.http import HttpServer
 from tests.service.observability.conftest import Serve, infer
 from tests.support.onnx_models import random
 from tests.support.processes import device_process
+from tests.support.repositories import onnx_file
 from tests.support.scrape import M, Scrape
-from tests.support.waiting import wait_for_death
+from tests.support.waiting import wait_for_death, wait_until
 
 X_BYTES = 2 * 3 * 4
 TRITON_COUNTERS = (
@@ -43,11 +45,15 @@ TRITON_COUNTERS = (
 
 @contextmanager
 def metered(
-    serve: Serve, fleet: Fleet, options: MetricsOptions | None = None, config: ServingConfig | None = None
+    serve: Serve,
+    fleet: Fleet,
+    options: MetricsOptions | None = None,
+    config: ServingConfig | None = None,
+    clients: NativeClients | None = None,
 ) -> Iterator[tuple[ServedModel, Metrics]]:
-    """A model, and the metrics of it."""
+    """A model and its metrics."""
     models: list[ServedModel] = []
-    metrics = Metrics(lambda: models, fleet, options or MetricsOptions(), lambda: 3)
+    metrics = Metrics(lambda: models, fleet, options or MetricsOptions(), clients or NativeClients(sessions=lambda: 3))
     try:
         served = serve([metrics], config)
         models.append(served)
@@ -229,6 +235,67 @@ def test_a_scrape_goes_on_without_a_device_that_is_dead_or_silent(short_path: Pa
         fleet.close()
 
 
+class Loaded:
+    """Models that native clients have loaded, two on each device; ``count`` answers what is asked of direct runs."""
+
+    def __init__(self, fleet: Fleet, stack: ExitStack, count: Callable[[str], bool]) -> None:
+        self.asked: list[tuple[str, float]] = []
+        self.models = [self._load(name, fleet, stack, count) for name in (*fleet.names, *fleet.names)]
+
+    def _load(self, device: str, fleet: Fleet, stack: ExitStack, count: Callable[[str], bool]) -> LoadedModel:
+        model = load_model(onnx_file(shape=(1, 8)), fleet, [device], Options())
+        stack.callback(model.close)
+
+        def count_direct_runs(until: float | None = None) -> bool:
+            assert until is not None
+            self.asked.append((device, until))
+            return count(device)
+
+        stack.enter_context(pytest.MonkeyPatch.context()).setattr(model, "count_direct_runs", count_direct_runs)
+        return model
+
+    def scrape(self, metrics: Metrics) -> tuple[Scrape, list[str]]:
+        """Scrape, and return also the device of each model whose direct runs were asked for."""
+        self.asked.clear()
+        return Scrape(metrics.render()), [device for device, _ in self.asked]
+
+
+def counted(scrape: Scrape) -> list[float]:
+    """Return whether the direct runs on cpu_acc and on cpu_ref are counted."""
+    return [scrape.of("nnhal_device_direct_runs_counted", {"device": name}) for name in ("cpu_acc", "cpu_ref")]
+
+
+def test_all_that_a_scrape_asks_has_one_deadline(serve: Serve, fleet: Fleet) -> None:
+    with ExitStack() as stack:
+        loaded = Loaded(fleet, stack, lambda device: device == "cpu_ref")
+        _, metrics = stack.enter_context(metered(serve, fleet, clients=NativeClients(models=lambda: loaded.models)))
+        before = time.monotonic()
+        scrape, asked = loaded.scrape(metrics)
+        assert sorted(asked) == ["cpu_acc", "cpu_acc", "cpu_ref", "cpu_ref"]
+        (until,) = {until for _, until in loaded.asked}
+        assert before < until <= time.monotonic() + 0.5
+        assert counted(scrape) == [0, 1]
+
+
+def test_a_device_that_does_not_tell_direct_runs_keeps_neither_a_scrape_nor_other_devices(
+    serve: Serve, fleet: Fleet
+) -> None:
+    told = threading.Event()
+    with ExitStack() as stack:
+        stack.callback(told.set)
+        loaded = Loaded(fleet, stack, lambda device: device == "cpu_ref" or told.wait(60))
+        _, metrics = stack.enter_context(metered(serve, fleet, clients=NativeClients(models=lambda: loaded.models)))
+        scrape, asked = loaded.scrape(metrics)
+        assert sorted(asked) == ["cpu_acc", "cpu_ref", "cpu_ref"]
+        assert counted(scrape) == [0, 1]
+        assert [scrape.of("nnhal_device_up", {"device": name}) for name in ("cpu_acc", "cpu_ref")] == [1, 1]
+        for _ in range(2):
+            _, asked = loaded.scrape(metrics)
+            assert sorted(asked) == ["cpu_ref", "cpu_ref"], "a device is asked again before it has answered"
+        told.set()
+        wait_until(lambda: counted(loaded.scrape(metrics)[0]) == [1, 1], "the device tells what it has run")
+
+
 def test_metrics_of_a_model_end_with_it(serve: Serve, fleet: Fleet) -> None:
     models: list[ServedModel] = []
     metrics = Metrics(lambda: models, fleet, MetricsOptions(histogram_latencies=True))
@@ -241,7 +308,10 @@ def test_metrics_of_a_model_end_with_it(serve: Serve, fleet: Fleet) -> None:
 
 
 def test_prometheus_gets_them_over_http(serve: Serve, fleet: Fleet) -> None:
-    with metered(serve, fleet) as (served, metrics), HttpServer(Listener("127.0.0.1", 0), metrics_app(metrics)) as http:
+    with (
+        metered(serve, fleet) as (served, metrics),
+        HttpServer(TcpListener("127.0.0.1", 0), metrics_app(metrics)) as http,
+    ):
         infer(served)
         url = f"http://{http.listener.address}"
         answer = httpx.get(f"{url}/metrics")

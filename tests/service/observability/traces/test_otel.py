@@ -1,4 +1,4 @@
-"""Spans as a collector of OpenTelemetry gets them."""
+"""Spans as an OpenTelemetry collector receives them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 
 class Collector(trace_service_pb2_grpc.TraceServiceServicer):
-    """Keeps what it is sent, and the name of the service that sent it."""
+    """Keeps the spans that it receives, and the name of the service that sent them."""
 
     def __init__(self) -> None:
         self.spans: list[Span] = []
@@ -103,7 +103,7 @@ def test_what_the_settings_sample_is_exported_too_and_failures_say_why(serve: Se
         {ENDPOINT: "http://127.0.0.1:1", "OTEL_TRACES_EXPORTER": "none"},
     ],
 )
-def test_nothing_is_exported_where_the_environment_does_not_ask_for_it(variables: dict[str, str]) -> None:
+def test_nothing_is_exported_unless_the_environment_asks_for_it(variables: dict[str, str]) -> None:
     with capture_logs() as logs:
         assert open_exporter(variables) is None
     assert logs == []

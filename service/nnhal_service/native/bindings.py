@@ -1,0 +1,171 @@
+"""Bind, Unbind and Run, and the channels on which bindings run: RunCall in, RunAnswer out, in lockstep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+
+import grpc
+import structlog
+from google.protobuf.message import DecodeError
+
+from nnhal.codec import memory_from_wire
+from nnhal.descriptor import Descriptor
+from nnhal.errors import HalError, NnhalError, invalid_argument
+from nnhal.link import ProtocolError, channel_pair
+from nnhal.types import ErrorStatus
+from nnhal.types.memory import NOWHERE
+from nnhal.v1 import framework_pb2 as wire
+from nnhal.v1 import types_pb2
+from nnhal_hosting.rpc import answers
+from nnhal_service.native.convert import (
+    binding_from_wire,
+    gone_is_unavailable,
+    hints_of,
+    insufficient_to_wire,
+    report_to_wire,
+)
+from nnhal_service.native.session import NativeBinding, NativeSession, NativeSessions
+from nnhal_service.runtime import ExecutionContext, LoadedModel, OutputTooSmallError, TensorBinding
+from nnhal_service.runtime.memory.domains import AllocatedMemory
+from nnhal_service.runtime.run.deadlines import run_by_deadline
+
+MAX_RUN_CHANNELS = 64
+"""Run channels that one session may have. Each takes a thread of its device."""
+_MAX_ERROR_CHARACTERS = 2000
+_log = structlog.get_logger(__name__)
+
+
+class BindingServicer:
+    """The part of FrameworkService (framework.proto) that binds models to memory and runs them."""
+
+    _sessions: NativeSessions
+    _run_channels: int
+
+    @answers
+    def Bind(self, request: wire.BindRequest, context: grpc.ServicerContext) -> wire.BindResponse:
+        session = self._sessions.of(context)
+        with ExitStack() as undo:
+            binding, channel = _bind(session, request, undo)
+            handle = session.own(binding, undo)
+            session.serve(binding.channel, "binding", partial(_answer, binding.context, session))
+            number = session.offer(channel, undo)
+            direct = _open_run_channel(session, binding, self._run_channels) if request.direct else None
+            undo.pop_all()
+        return wire.BindResponse(binding=handle, channel_descriptor_id=number, direct=direct)
+
+    @answers
+    def Run(self, request: wire.RunRequest, context: grpc.ServicerContext) -> wire.RunResponse:
+        session = self._sessions.of(context)
+        binding = session.binding(request.binding)
+        session.admit_run()
+        with gone_is_unavailable():
+            report = run_by_deadline(binding.context.run, request.deadline_ns)
+        return wire.RunResponse(report=report_to_wire(report))
+
+    @answers
+    def Unbind(self, request: wire.UnbindRequest, context: grpc.ServicerContext) -> wire.UnbindResponse:
+        session = self._sessions.of(context)
+        try:
+            session.binding(request.binding).close()
+        finally:
+            session.release(request.binding)
+        return wire.UnbindResponse()
+
+
+def _bind(session: NativeSession, request: wire.BindRequest, undo: ExitStack) -> tuple[NativeBinding, Descriptor]:
+    """Bind a model, and return the client's end of the binding's channel too. ``undo`` releases the binding."""
+    model = session.model(request.model)
+    inputs = _bindings_from_wire(session, model, request.inputs, is_output=False)
+    outputs = _bindings_from_wire(session, model, request.outputs, is_output=True)
+    with gone_is_unavailable():
+        context = model.bind(
+            inputs,
+            outputs,
+            [memory_from_wire(message, session.descriptors.get) for message in request.pools],
+            request.measure_timing,
+            request.loop_timeout_duration_ns if request.HasField("loop_timeout_duration_ns") else -1,
+            hints_of(request),
+        )
+    undo.callback(model.unbind, context)
+    ours, theirs = channel_pair()
+    binding = NativeBinding(model, context, ours, session.memories)
+    undo.callback(binding.close)
+    for tensor in (*inputs, *outputs):
+        if isinstance(tensor.memory, AllocatedMemory):  # it may have been freed meanwhile, which raises here
+            session.memories.keep(tensor.memory, binding)
+    return binding, theirs
+
+
+def _bindings_from_wire(
+    session: NativeSession, model: LoadedModel, messages: Sequence[wire.TensorBinding], is_output: bool
+) -> list[TensorBinding]:
+    """Decode bindings, with the memory that they name.
+
+    Raises INVALID_ARGUMENT if the memory is unknown, was allocated for other uses, or is given a location too.
+    """
+    prepared = model.original
+    tensors = prepared.imported.outputs if is_output else prepared.imported.inputs
+    indexes = {tensor.name: index for index, tensor in enumerate(tensors)}
+    bindings = []
+    for message in messages:
+        binding = binding_from_wire(message)
+        if message.memory:
+            memory = session.memory(message.memory)
+            if binding.location != NOWHERE:
+                invalid_argument(f"{message.name!r} has memory of its own and {binding.location}, expected no location")
+            if message.name in indexes:  # else binding refuses the name
+                memory.description.require_role(prepared, is_output, indexes[message.name], binding.dimensions)
+            binding = replace(binding, memory=memory)
+        bindings.append(binding)
+    return bindings
+
+
+def _open_run_channel(session: NativeSession, binding: NativeBinding, limit: int) -> wire.DirectBurst | None:
+    """Offer the client a run channel to the binding's device; None if plan, device or limit allow none.
+
+    A session with a rate limit has none, since the framework learns of direct runs only afterwards. The device closes
+    the channel when the binding is released, its model is unloaded, or the session ends.
+    """
+    context = binding.context
+    if session.is_rate_limited or sum(other.context.has_run_channel for other in session.all(NativeBinding)) >= limit:
+        return None
+    try:
+        step = context.open_run_channel()
+        if step is None:
+            return None
+        number = session.descriptors.offer(step.channel)
+    except NnhalError:  # the device has no run channels or is gone, which runs will tell; or the session is full
+        context.close_run_channel()
+        return None
+    may_fall_back = binding.model.prepared.parts.may_fall_back
+    return wire.DirectBurst(channel_descriptor_id=number, execution=step.execution, may_fall_back=may_fall_back)
+
+
+def _answer(context: ExecutionContext, session: NativeSession, message: bytes) -> bytes:
+    """Answer one RunCall on a binding's channel."""
+    try:
+        call = wire.RunCall.FromString(message)
+    except DecodeError as error:
+        raise ProtocolError(f"{len(message)} bytes that are no RunCall") from error
+    try:
+        session.admit_run()
+        report = run_by_deadline(context.run, call.deadline_ns)
+        return wire.RunAnswer(report=report_to_wire(report)).SerializeToString()
+    except OutputTooSmallError as error:
+        return _refusal(error.status, error.message, insufficient_to_wire(error))
+    except HalError as error:
+        return _refusal(error.status, error.message)
+    except NnhalError as error:
+        return _refusal(ErrorStatus.DEVICE_UNAVAILABLE, str(error))
+    except Exception:
+        _log.exception("a run failed")
+        return _refusal(ErrorStatus.GENERAL_FAILURE, "the framework failed; its log says why")
+
+
+def _refusal(status: ErrorStatus, message: str, report: wire.RunReport | None = None) -> bytes:
+    return wire.RunAnswer(
+        status=types_pb2.ErrorStatus.ValueType(status), message=message[:_MAX_ERROR_CHARACTERS], report=report
+    ).SerializeToString()

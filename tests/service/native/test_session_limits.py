@@ -1,0 +1,196 @@
+"""What a call has made is released at once if the session has no room for its handle or for a descriptor."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from nnhal.descriptor import Descriptor
+from nnhal.endpoint import Endpoint
+from nnhal.errors import HalError
+from nnhal.types import NO_DEADLINE, ErrorStatus
+from nnhal.v1 import framework_pb2 as wire
+from nnhal.v1 import framework_pb2_grpc
+from nnhal_client import Framework, connect
+from nnhal_client.memory import MemoryRole
+from nnhal_hosting.descriptors import SessionLimits
+from nnhal_hosting.server import ServerProcess
+from nnhal_hosting.sessions import MAX_OBJECTS
+from nnhal_service.native.servicer import FrameworkServicer
+from nnhal_service.native.session import NativeBinding, NativeSession, NativeSessions
+from nnhal_service.runtime import Fleet
+from nnhal_service.runtime.memory.domains import AllocatedMemory
+from nnhal_service.runtime.run.launched_run import LaunchedRun
+from tests.support.refusals import refusal
+from tests.support.repositories import onnx_file
+from tests.support.waiting import wait_until
+
+LIMIT = 32
+EXHAUSTED = ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
+
+
+class Rig:
+    """A client, its session in the framework, and the fleet of two devices behind it; a model is on the first."""
+
+    def __init__(self, client: Framework, session: NativeSession, fleet: Fleet, model: Path) -> None:
+        self.client = client
+        self.session = session
+        self._fleet = fleet
+        self._path = model
+        self.model = client.load(model, devices=["cpu_acc"])
+        # With the next descriptor that is put, the link drops that of the model's file.
+        self._last = Descriptor(os.memfd_create("last"))
+        client.calls.issue(self._last)
+
+    def roles_on_both_devices(self) -> list[MemoryRole]:
+        """The model's input, and that of the same model on the other device: memory for both is the host's."""
+        other = self.client.load(self._path, devices=["cpu_ref"])
+        self.client.calls.issue(self._last)
+        return [self.model.input_role("x"), other.input_role("x")]
+
+    def load_again(self) -> None:
+        """Load the model under the name that it has already."""
+        self.client.calls.call(self.client.stub.LoadModel, self._load_request())
+
+    def _load_request(self) -> wire.LoadModelRequest:
+        with self._path.open("rb") as file:
+            number = self.client.calls.issue(Descriptor(os.dup(file.fileno())))
+        return wire.LoadModelRequest(name=self.model.session_name, descriptor_id=number)
+
+    def leave_descriptors(self, free: int) -> None:
+        """Fill the session until ``free`` more descriptors have room in it."""
+        count = LIMIT - len(self.session.descriptors) - free
+        self.session.descriptors.put([Descriptor(os.memfd_create("filling")) for _ in range(count)])
+
+    def leave_handles(self, free: int) -> None:
+        """Fill the session until ``free`` more objects have room in it."""
+        for _ in range(MAX_OBJECTS - len(self.session.all(object)) - free):
+            self.session.add(object())
+
+    def held(self) -> tuple[int, ...]:
+        """Count what the device holds for the framework, and what the session owns in it."""
+        usage = self._fleet.get("cpu_acc").remote.usage()
+        bindings, runs = len(self.session.all(NativeBinding)), len(self.session.all(LaunchedRun))
+        return usage.prepared_models, usage.executions, usage.bursts, usage.buffers, bindings, runs
+
+
+@pytest.fixture
+def rig(cpu_acc: Endpoint, cpu_ref: Endpoint, short_path: Path) -> Iterator[Rig]:
+    """A framework in this process whose sessions hold few descriptors, and a model that is loaded."""
+    endpoint, path = Endpoint(short_path / "framework", "framework"), short_path / "model.onnx"
+    path.write_bytes(onnx_file(shape=(1, 8)))
+    fleet, sessions = Fleet({"cpu_acc": cpu_acc, "cpu_ref": cpu_ref}), NativeSessions(NativeSession)
+    server = ServerProcess(endpoint, sessions.opened, SessionLimits(descriptors_per_session=LIMIT), 4)
+    framework_pb2_grpc.add_FrameworkServiceServicer_to_server(FrameworkServicer(fleet, sessions), server.rpc)
+    with server, connect(endpoint.directory) as client:
+        yield Rig(client, sessions.all()[0], fleet, path)
+    fleet.close()
+
+
+def no_descriptor(rig: Rig) -> None:
+    """Leave room for the pool of a binding alone."""
+    rig.leave_descriptors(1)
+
+
+def no_handle(rig: Rig) -> None:
+    """Leave no room for objects."""
+    rig.leave_handles(0)
+
+
+@pytest.mark.parametrize("fill", [no_descriptor, no_handle])
+def test_a_binding_that_the_session_cannot_own_leaves_nothing_behind(rig: Rig, fill: Callable[[Rig], None]) -> None:
+    before = rig.held()
+    fill(rig)
+    with pytest.raises(HalError) as caught:
+        rig.model.bind()
+    assert caught.value.status == EXHAUSTED
+    assert rig.held() == before
+
+
+def test_a_binding_whose_memory_was_freed_leaves_nothing_behind(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = rig.client.allocate([rig.model.input_role("x")])
+    before = rig.held()
+    keep = rig.session.memories.keep
+
+    def free_first(kept: AllocatedMemory, user: object) -> None:
+        memory.close()
+        keep(kept, user)
+
+    monkeypatch.setattr(rig.session.memories, "keep", free_first)
+    refusal(lambda: rig.model.bind(memories={"x": memory}), ErrorStatus.INVALID_ARGUMENT, "the memory has been freed")
+    prepared, executions, bursts, buffers, *owned = before
+    assert rig.held() == (prepared, executions, bursts, buffers - 1, *owned)
+
+
+def test_a_binding_without_room_for_a_run_channel_runs_through_the_framework(rig: Rig) -> None:
+    rig.leave_descriptors(2)
+    binding = rig.model.bind()
+    (bound,) = rig.session.all(NativeBinding)
+    assert not bound.context.has_run_channel
+    assert not binding.run().direct
+    assert len(rig.session.descriptors) == LIMIT - 1  # the channel has been taken, and no other waits to be
+
+
+def test_descriptors_that_were_offered_are_withdrawn(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = rig.held()
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr("nnhal_service.native.bindings._open_run_channel", fail)
+    rig.leave_descriptors(4)
+    with pytest.raises(HalError, match="the log of the process says why"):
+        rig.model.bind()
+    assert rig.held() == before
+    assert len(rig.session.descriptors) == LIMIT - 3  # one more than before: that of the pool
+
+
+@pytest.mark.parametrize("fill", [lambda rig: rig.leave_descriptors(0), no_handle], ids=["no descriptor", "no handle"])
+def test_a_launched_run_that_the_session_cannot_own_leaves_nothing_behind(
+    rig: Rig, fill: Callable[[Rig], None]
+) -> None:
+    binding = rig.model.bind()
+    (bound,) = rig.session.all(NativeBinding)
+    launch = wire.LaunchRunRequest(binding=binding._handle, deadline_ns=NO_DEADLINE, duration_ns=NO_DEADLINE)
+    rig.client.calls.call(rig.client.stub.LaunchRun, launch)
+    wait_until(lambda: can_run(bound), "the first launched run has ended")
+    before = rig.held()
+    fill(rig)
+    with pytest.raises(HalError) as caught:
+        rig.client.calls.call(rig.client.stub.LaunchRun, launch)
+    assert caught.value.status == EXHAUSTED
+    assert rig.held() == before
+    wait_until(lambda: can_run(bound), "the run that was launched has ended")
+
+
+def can_run(binding: NativeBinding) -> bool:
+    """Run a binding; False if a launched run has not ended yet."""
+    try:
+        binding.context.run()
+    except HalError:
+        return False
+    return True
+
+
+def test_memory_that_the_session_cannot_own_leaves_nothing_behind(rig: Rig) -> None:
+    before = rig.held()
+    rig.leave_handles(0)
+    refusal(lambda: rig.client.allocate([rig.model.input_role("x")]), EXHAUSTED, f"owns {MAX_OBJECTS} objects")
+    assert rig.held() == before
+
+
+def test_memory_of_the_host_without_room_for_its_descriptor_leaves_nothing_behind(rig: Rig) -> None:
+    roles = rig.roles_on_both_devices()
+    before = rig.session.all(object)
+    rig.leave_descriptors(0)
+    refusal(lambda: rig.client.allocate(roles), EXHAUSTED, f"holds {LIMIT} descriptors")
+    assert rig.session.all(object) == before
+
+
+def test_a_model_that_the_session_cannot_own_leaves_nothing_behind(rig: Rig) -> None:
+    before = rig.held()
+    refusal(rig.load_again, ErrorStatus.INVALID_ARGUMENT, "is loaded already in this session")
+    assert rig.held() == before
