@@ -205,7 +205,7 @@ class BatchRunner:
             try:
                 return strings_from_bytes(stored)
             except (ValueError, DecodeError):
-                raise ServingError(ErrorKind.UNSUPPORTED, f"output '{name}' is no tensor of strings") from None
+                raise ServingError(ErrorKind.UNSUPPORTED, f"output '{name}' is not a tensor of strings") from None
         array = stored if stored.dtype == served.element_type else stored.astype(served.element_type)
         return array.reshape(()) if served.tensor.scalar else array
 

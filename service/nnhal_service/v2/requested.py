@@ -167,7 +167,7 @@ def classify(array: Array, count: int, batched: bool, labels: Sequence[str], nam
     elements are in the order of their indices. Raises INVALID_ARGUMENT if the elements are not numbers.
     """
     if array.dtype.kind not in "iuf" and array.dtype.name != "bfloat16":
-        raise refuse(f"output {name!r} has elements that are no numbers to classify")
+        raise refuse(f"output {name!r} cannot be classified: its elements are not numbers")
     rows = array.reshape(array.shape[0] if batched and array.ndim else 1, -1) if array.size else array.reshape(0, 0)
     chosen = [_classes(row, count, labels) for row in rows]
     shape = (len(chosen), min(count, rows.shape[1]))

@@ -87,6 +87,6 @@ def test_nothing_has_no_classes(shape: tuple[int, ...], batched: bool, answer: t
 
 @pytest.mark.parametrize("array", [np.array([b"a"], object), np.array([True])])
 def test_what_has_no_order_is_refused(array: np.ndarray[tuple[int], np.dtype[np.generic]]) -> None:
-    with pytest.raises(ServingError, match="output 'y' has elements that are no numbers") as got:
+    with pytest.raises(ServingError, match="output 'y' cannot be classified: its elements are not numbers") as got:
         classify(array, 1, False, [], "y")
     assert got.value.kind == ErrorKind.INVALID_ARGUMENT

@@ -173,13 +173,13 @@ def _asked(message: ModelInferRequest) -> Asked:
         requested_output(output.name, parameters_from_wire(output.parameters)) for output in message.outputs
     )
     if len({output.name for output in outputs}) != len(outputs):
-        raise refuse(f"outputs {[output.name for output in outputs]}: one is there more than once")
+        raise refuse(f"outputs {[output.name for output in outputs]}: one is repeated")
     parameters = request_parameters_from_wire(message.parameters)
     inputs = tuple(_input(tensor, message.model_name) for tensor in message.inputs)
     names = [given.name for given in inputs]
     for name in names:
         if names.count(name) > 1:
-            raise refuse(f"input '{name}' is there more than once")
+            raise refuse(f"input '{name}' is repeated")
     return Asked(outputs, parameters, inputs)
 
 

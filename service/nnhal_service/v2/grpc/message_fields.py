@@ -92,7 +92,7 @@ def _numbers(kind: Datatype, field: str, elements: Sequence[int | float]) -> Arr
     narrow = wide.astype(kind.dtype)
     if not np.array_equal(narrow, wide):
         worst = int(wide[np.argmax(narrow != wide)])
-        raise TensorError(f"{field} has {worst}, which is no {kind.name}")
+        raise TensorError(f"{field} has {worst}, which {kind.name} cannot hold")
     return narrow
 
 

@@ -38,7 +38,7 @@ def answer_for(error: Exception, method: str) -> ServingError:
     if isinstance(error, TensorError):
         return ServingError(ErrorKind.INVALID_ARGUMENT, shortened(str(error)))
     if isinstance(error, DecodeError):
-        return ServingError(ErrorKind.INVALID_ARGUMENT, f"the request is no message of {method}")
+        return ServingError(ErrorKind.INVALID_ARGUMENT, f"the request is not a valid message of {method}")
     _log.error("a call failed", method=method, exc_info=error)
     return ServingError(ErrorKind.INTERNAL, "the call failed; the log of the server says why")
 

@@ -97,7 +97,7 @@ def decode_body(
         tensor = _object(entry, "an input")
         tensor_name = _text(tensor, "name", "an input")
         if tensor_name in inputs:
-            raise refuse(f"input '{tensor_name}' is there more than once")
+            raise refuse(f"input '{tensor_name}' is repeated")
         inputs[tensor_name] = _input(tensor, tensor_name, name, binary, caller)
     binary.require_empty()
     given = _parameters(header, "the request")
@@ -105,7 +105,7 @@ def decode_body(
     default = bool(given.get(BINARY_OUTPUT, False))
     outputs = tuple(_output(_object(entry, "an output"), default) for entry in _list(header, "outputs"))
     if len({output.name for output in outputs}) != len(outputs):
-        raise refuse("one of the outputs is there more than once")
+        raise refuse("one of the outputs is repeated")
     request = InferenceRequest(
         inputs,
         [output.name for output in outputs],

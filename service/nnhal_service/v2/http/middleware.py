@@ -64,9 +64,7 @@ def _require_own_page(scope: Scope) -> None:
     """
     origin, host = _header(scope, b"origin"), _header(scope, b"host")
     if origin and origin.partition("://")[2] != host:
-        message = (
-            f"a page of {origin[:80]} sent this request, expected a page of this server or a client that is no browser"
-        )
+        message = f"a page of {origin[:80]} sent this request, expected a page of this server"
         raise ServingError(ErrorKind.PERMISSION_DENIED, message)
 
 

@@ -58,7 +58,7 @@ def _numbers(kind: Datatype, items: list[Any]) -> Array:
     limits = np.iinfo(kind.dtype.name)
     low, high = int(array.min()), int(array.max())
     if low < limits.min or high > limits.max:
-        raise TensorError(f"got {low if low < limits.min else high}, which is no {kind.name}")
+        raise TensorError(f"got {low if low < limits.min else high}, which {kind.name} cannot hold")
     return array.astype(kind.dtype)
 
 

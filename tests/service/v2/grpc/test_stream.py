@@ -65,7 +65,7 @@ def test_bytes_that_are_no_message_are_answered_with_an_error(served: Served) ->
     method = streamed_in_bytes(served.channel)
     requests = iter([b"\x0f", numbered("a").SerializeToString()])
     first, second = map(wire.ModelStreamInferResponse.FromString, method(requests, timeout=30, wait_for_ready=True))
-    assert first.error_message == "the request is no message of ModelStreamInfer"
+    assert first.error_message == "the request is not a valid message of ModelStreamInfer"
     assert second.infer_response.id == "a"
 
 

@@ -110,7 +110,7 @@ def test_a_body_is_json_whatever_the_client_calls_it(served: Served, content_typ
     [
         ("/v2/repository/models/m/load", {"parameters": {"x": "y"}}, "parameter 'x' of loading is unknown"),
         ("/v2/repository/models/m/load", {"parameters": {"config": 1}}, "expected a string"),
-        ("/v2/repository/models/m/load", {"parameters": {"file:1/m": "!"}}, "is no base64"),
+        ("/v2/repository/models/m/load", {"parameters": {"file:1/m": "!"}}, "is not base64"),
         ("/v2/repository/models/m/load", {"parameters": []}, "body.parameters: Input should be a valid dictionary"),
         ("/v2/repository/models/m/unload", {"parameters": {"x": True}}, "expected unload_dependents"),
         ("/v2/repository/index", {"ready": "perhaps"}, "body.ready"),

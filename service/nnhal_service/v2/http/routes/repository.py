@@ -82,4 +82,4 @@ def _decoded(key: str, value: str) -> bytes:
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise refuse(f"parameter '{key}' of loading is no base64: {error}") from error
+        raise refuse(f"parameter '{key}' of loading is not base64: {error}") from error
