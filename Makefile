@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install demo run check test contract coverage peers bench proto demo-models clean
+.PHONY: help install demo run check test quick contract coverage peers bench proto demo-models clean
 help:  ## List the verbs
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
@@ -31,8 +31,12 @@ check: $(VENV)/.dev  ## Lint, type-check, and see that the generated code is wha
 	diff -r -x __pycache__ -x __init__.py -x py.typed $(VENV)/proto/nnhal/v1 hal/nnhal/v1
 	for made in $(VENV)/proto/nnhal/inference/*; do diff $$made hal/nnhal/inference || exit 1; done
 
-test: $(VENV)/.dev  ## Run the tests
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+test: $(VENV)/.dev  ## Run the tests, and say which were the slowest
+	$(PYTEST) --durations 20
+
+quick: $(VENV)/.dev  ## Run the tests that start no process, for the way between two edits
+	$(PYTEST) --quick tests/hal tests/hosting tests/devices tests/service tests/client tests/tools tests/test_layers.py
 
 contract: $(VENV)/.dev  ## Say for each row of the HAL's contract which test shows it
 	$(BIN)/python -m tests.contract

@@ -13,10 +13,30 @@ from hypothesis import HealthCheck, settings
 from nnhal.endpoint import Endpoint
 from nnhal.remote import RemoteDevice
 from tests.support.processes import device_process
+from tests.support.quick import forbid_processes, quick_items
 
 # The same examples each time, however slow the machine is at the moment.
 settings.register_profile("nnhal", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("nnhal")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option of ``make quick``."""
+    parser.addoption("--quick", action="store_true", help="only tests that start no process and are not slow")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out all but the quick tests, if that is asked for."""
+    if config.getoption("--quick"):
+        items[:], others = quick_items(items)
+        config.hook.pytest_deselected(items=others)
+
+
+@pytest.fixture(autouse=True)
+def _no_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hold quick tests to what they promise."""
+    if request.config.getoption("--quick"):
+        forbid_processes(monkeypatch)
 
 
 @pytest.fixture(autouse=True, scope="module")

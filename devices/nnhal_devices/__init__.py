@@ -2,5 +2,5 @@
 
 import os
 
-# ONNX Runtime asks for it when it is imported, and else opens a database in the user's home for what it reports.
+# ONNX Runtime reads it when it is imported. Without it, it opens a database for telemetry in the user's home.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")

@@ -21,7 +21,7 @@ from nnhal_hosting.supervision import Supervision, add_supervision_argument
 
 
 def main() -> int:
-    """Serve until SIGTERM or SIGINT; 2 where the arguments are wrong."""
+    """Serve until SIGTERM or SIGINT. Returns 2 if the arguments are wrong."""
     parser = argparse.ArgumentParser(
         "nnhal device",
         description="Serve one emulated accelerator until SIGTERM or SIGINT.",

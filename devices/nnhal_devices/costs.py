@@ -1,7 +1,7 @@
-"""A cost model for drivers: how much work an operation is, and how long a device takes for it.
+"""A cost model for drivers: the work of an operation, and the time that a device takes for it.
 
-The time is the roofline's (Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009): a fixed overhead, and then
-whichever takes longer, the arithmetic or the traffic to memory.
+The time follows the roofline model (Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009): a fixed overhead, plus
+the longer of the arithmetic and the memory traffic.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _RECURRENT = {
 
 
 class OperationWork(NamedTuple):
-    """Multiply-adds (or as many simple steps), and bytes of all inputs and outputs."""
+    """Multiply-adds (or simple steps, one for one), and the bytes of all inputs and outputs."""
 
     macs: int
     bytes: int
@@ -45,23 +45,26 @@ class OperationWork(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """A device: nanoseconds before an operation begins, multiply-adds and bytes in a nanosecond.
-
-    ``macs_per_ns`` is by the type of an operation's first input; types that are missing take ``default_macs_per_ns``.
-    """
+    """The roofline of a device."""
 
     overhead_ns: float
+    """Before each operation."""
+
     bytes_per_ns: float
+
     default_macs_per_ns: float
+    """For types that ``macs_per_ns`` lacks."""
+
     macs_per_ns: Mapping[int, float]
+    """Multiply-adds per nanosecond, by the type of an operation's first input."""
 
     def duration_ns(self, work: OperationWork, code: int) -> float:
-        """What one operation takes."""
+        """The time of one operation whose first input has type ``code``."""
         arithmetic = work.macs / self.macs_per_ns.get(code, self.default_macs_per_ns)
         return self.overhead_ns + max(arithmetic, work.bytes / self.bytes_per_ns)
 
     def operation_ns(self, model: ResolvedModel) -> list[float]:
-        """What each operation of main takes."""
+        """The time of each operation of main."""
         graph = model.model.main
         return [
             self.duration_ns(work, graph.operands[operation.inputs[0]].type if operation.inputs else -1)
@@ -69,9 +72,9 @@ class Roofline:
         ]
 
     def capabilities(self, reference: Roofline, power: float, types: Sequence[OperandType]) -> Capabilities:
-        """The HAL's ratios to the reference for the given types: of arithmetic, since a ratio knows no sizes.
+        """The HAL's ratios to ``reference`` for the given types. They compare arithmetic only: a ratio knows no sizes.
 
-        ``power`` is the ratio of the energy that a multiply-add takes.
+        ``power`` is the ratio of the energy of a multiply-add.
         """
 
         def info(code: int) -> PerformanceInfo:
@@ -89,7 +92,7 @@ class Roofline:
 
 
 def work_of(model: ResolvedModel, subgraph: int = 0) -> list[OperationWork]:
-    """The work of each operation of a subgraph: unknown axes are 1, IF is its longer branch, WHILE one round."""
+    """The work of each operation of a subgraph. Unknown axes count as 1, IF as its longer branch, WHILE as one pass."""
     graph = model.subgraphs[subgraph]
     dimensions = propagate_dimensions(model, subgraph)
     return [

@@ -1,6 +1,6 @@
-"""The interface that a driver implements. No gRPC, no sockets: the host has those.
+"""The interface that a driver implements. It has no gRPC and no sockets: those are the host's.
 
-A driver never sees an invalid model or request; the host has checked them. All methods may be called from several
+A driver never sees an invalid model or request, since the host has checked them. All methods may be called from several
 threads at once, except that one BoundWorkload runs once at a time.
 """
 
@@ -31,20 +31,20 @@ from nnhal.types.layout import Dimensions
 from nnhal_devices.backend import Backend, MemoryRules
 
 BACKEND_API_VERSION = (1, 1)
-"""Major and minor version of this interface, which backends in files of their own are checked against.
+"""Major and minor version of this interface, which dynamic backends are checked against.
 
-The minor version grows with what a backend made before it need not know: something new with a default. The major
-version grows, and the minor starts at 0 again, with what such a backend would break on: a member that it must have,
-one that is gone, another meaning.
+The minor version grows with a change that existing backends need not know: a new member with a default. The major
+version grows, and the minor starts at 0 again, with a change that breaks them: a new member without a default, a
+removed member, another meaning.
 """
 
 
 class Supported(NamedTuple):
-    """The device can do an operation as given."""
+    """The device supports an operation as given."""
 
 
 class Unsupported(NamedTuple):
-    """The device cannot do an operation, and why.
+    """The device does not support an operation, and why.
 
     ``code`` is stable: OP, DTYPE, RANK, SHAPE, KERNEL, STRIDE, ACTIVATION, QUANT, CONSTANT, DYN_SHAPE, NO_IMPL.
     """
@@ -70,13 +70,13 @@ class PrepareOptions:
 
 @dataclass(slots=True)
 class Control:
-    """What bounds one run. ``check`` is called between operations and in loops."""
+    """The limits of one run. Drivers call ``check`` between operations and in loops."""
 
     deadline_ns: int = NO_DEADLINE
     loop_timeout_ns: int = DEFAULT_LOOP_TIMEOUT_NS
 
     def check(self) -> None:
-        """Raise MISSED_DEADLINE_TRANSIENT once the deadline has passed."""
+        """Raise MISSED_DEADLINE_TRANSIENT if the deadline has passed."""
         if self.deadline_ns != NO_DEADLINE and time.clock_gettime_ns(time.CLOCK_BOOTTIME) > self.deadline_ns:
             raise HalError(ErrorStatus.MISSED_DEADLINE_TRANSIENT, "the deadline passed during the execution")
 
@@ -84,8 +84,8 @@ class Control:
 class Argument(NamedTuple):
     """One input or output of a run.
 
-    ``data`` is the argument's memory as bytes, None where it is omitted; an output may be longer than what is written.
-    ``dimensions`` are those of model and request combined: an output's may still be open.
+    ``data`` is the argument's memory as bytes, None if it is omitted; an output's may be longer than what is written.
+    ``dimensions`` are those of model and request combined: some of an output may still be unknown.
     """
 
     data: Bytes | None
@@ -94,23 +94,23 @@ class Argument(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run found out.
-
-    ``dimensions`` of each output; empty where they are just as bound. An output that is larger than its memory is not
-    written. ``time_on_device_ns`` is modelled time, None where the clock around the run is the right answer. ``span``
-    is when a run that was enqueued was done; NO_SPAN where that was between the call and what concluded it.
-    """
+    """The outcome of a run. An output that is larger than its memory is not written."""
 
     dimensions: tuple[Dimensions, ...] = ()
+    """Those of each output; empty if they are as bound."""
+
     time_on_device_ns: int | None = None
+    """Modelled time; None if the time measured around the run is right."""
+
     span: Span = NO_SPAN
+    """When an enqueued run took place; NO_SPAN if that was between the call and its conclusion."""
 
 
 DONE = Outcome()
 
 
 class BoundWorkload(Protocol):
-    """A workload tied to memory, which must outlive it."""
+    """A workload bound to memory, which must outlive it."""
 
     def run(self, control: Control) -> Outcome:
         """Read the inputs, compute, write the outputs. Raises HalError."""
@@ -121,7 +121,7 @@ class Pending(Protocol):
     """A run that was enqueued."""
 
     def result(self) -> Outcome:
-        """What it found out; called once, after a sync. Raises HalError."""
+        """Return its outcome. Called once, after a sync. Raises HalError."""
         ...
 
 
@@ -130,15 +130,15 @@ class AsynchronousWorkload(BoundWorkload, Protocol):
     """A workload of a device with a command queue. ``run`` enqueues and syncs."""
 
     def enqueue(self, control: Control) -> Pending:
-        """Put a run into the queue. Its inputs are read and its outputs written at any time until the next sync."""
+        """Enqueue a run. Its inputs are read and its outputs written at any time until the next sync."""
         ...
 
 
 class Workload(Protocol):
-    """A model that is ready to run."""
+    """A prepared model of a driver."""
 
     def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundWorkload:
-        """Tie it to memory. Raises HalError."""
+        """Bind it to memory. Raises HalError."""
         ...
 
 
@@ -156,7 +156,7 @@ class Driver(Protocol):
     backend: Backend
 
     def supported_operations(self, model: ResolvedModel) -> Sequence[Support]:
-        """One answer for each operation of main; fast, and independent of load."""
+        """Answer for each operation of main. It must be fast, and independent of load."""
         ...
 
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> Workload:
@@ -166,7 +166,7 @@ class Driver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DriverOptions:
-    """What a driver may be told when its process starts. ``threads`` for one execution."""
+    """The options of a driver when its process starts. ``threads`` is for one execution."""
 
     threads: int = 1
     extra: dict[str, str] = field(default_factory=dict)

@@ -1,7 +1,7 @@
-"""``python -m nnhal_devices.inventory``: which drivers can be made here, as JSON.
+"""``python -m nnhal_devices.inventory``: the drivers that can be created here, as JSON.
 
-``drivers`` has name, version and, where it cannot be made, the problem; ``searched`` the directories of backend files,
-``refused`` the files and directories that were not used, and why.
+``drivers`` has name, version and, if a driver cannot be created, the problem; ``searched`` the directories of backend
+files; ``refused`` the files and directories that were not used, and why.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from nnhal_hosting.settings import describe_invalid
 
 
 def main() -> int:
-    """Print it; 2 where the settings in the environment are wrong."""
+    """Print the inventory. Returns 2 if the settings in the environment are wrong."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a backend prints is no part of the answer
+    os.dup2(2, 1)  # what a backend prints is not part of the answer
     try:
         settings = DeviceSettings()
     except ValidationError as error:
@@ -46,20 +46,20 @@ def main() -> int:
 
 
 def inventory(found: BackendRegistry) -> list[dict[str, str | None]]:
-    """Each driver, made once."""
+    """Create each driver once, and describe it."""
     return [_examined(found, name) for name in found.names()]
 
 
 def _examined(found: BackendRegistry, name: str) -> dict[str, str | None]:
     try:
         driver = found.create(name, DriverOptions(1))
-    except Exception as error:  # the code is another's, and what it raises is the answer
+    except Exception as error:  # a foreign backend may raise anything, and that is the answer
         return {"name": name, "version": None, "problem": f"{type(error).__name__}: {error}"}
     return {"name": name, "version": driver.version, "problem": None}
 
 
 class _Collector:
-    """A processor that keeps log entries and lets none out."""
+    """A processor that collects log entries and prints none."""
 
     def __init__(self, entries: list[dict[str, Any]]) -> None:
         self._entries = entries

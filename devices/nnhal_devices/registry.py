@@ -1,6 +1,6 @@
-"""Drivers by name, wherever they come from: this repository, installed packages, and files loaded at the start.
+"""Drivers by name: from this repository, from installed packages, and from files that are loaded at the start.
 
-Listing them imports none of them.
+Listing the names imports no driver.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BUILT_IN = {
 
 
 class BackendRegistry:
-    """Factories of drivers, each under a name of its own. Filled before threads start."""
+    """Factories of drivers by name. It is filled before threads start."""
 
     def __init__(self) -> None:
         self._factories: dict[str, DriverFactory] = {}
@@ -35,17 +35,17 @@ class BackendRegistry:
         return name in self._factories
 
     def names(self) -> list[str]:
-        """The names that ``create`` knows."""
+        """The names of all drivers, sorted."""
         return sorted(self._factories)
 
     def register(self, name: str, factory: DriverFactory) -> None:
-        """Add a factory; it is not called yet. Raises ValueError where the name is taken."""
+        """Add a factory; it is not called yet. Raises ValueError if the name is taken."""
         if name in self:
             raise ValueError(f"a driver is already called {name!r}")
         self._factories[name] = factory
 
     def create(self, name: str, options: DriverOptions) -> Driver:
-        """A new driver. Raises LookupError for an unknown name, and what the factory raises."""
+        """Create a driver. Raises LookupError for an unknown name, and what the factory raises."""
         if name not in self:
             raise LookupError(f"no driver is called {name!r}; there are {', '.join(self.names())}")
         return self._factories[name](options)
@@ -53,7 +53,7 @@ class BackendRegistry:
 
 @cache
 def registry() -> BackendRegistry:
-    """The registry of this process. It begins with the built-in drivers and those of installed packages."""
+    """The registry of this process, which starts with the built-in drivers and those of installed packages."""
     found = BackendRegistry()
     for name, target in _BUILT_IN.items():
         found.register(name, _imported(target))
@@ -64,12 +64,12 @@ def registry() -> BackendRegistry:
 
 
 def driver_names() -> list[str]:
-    """The names that ``create_driver`` knows."""
+    """The names of all drivers of this process, sorted."""
     return registry().names()
 
 
 def create_driver(name: str, options: DriverOptions) -> Driver:
-    """A new driver. Raises LookupError for an unknown name, and what the driver's own module raises."""
+    """Create a driver. Raises LookupError for an unknown name, and what the driver's own module raises."""
     return registry().create(name, options)
 
 
@@ -79,5 +79,5 @@ def _imported(target: str) -> DriverFactory:
 
 
 def _loaded(load: Callable[[], DriverFactory]) -> DriverFactory:
-    """A factory that is fetched when it is first called."""
+    """A factory that is imported when it is first called."""
     return lambda options: load()(options)

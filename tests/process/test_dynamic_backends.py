@@ -79,7 +79,7 @@ def test_a_built_in_driver_is_served_whatever_the_directories_are(short_path: Pa
     ("factory", "words"),
     [
         ("lambda options: [][0]", "create_backend raised IndexError"),
-        ("lambda options: None", "made a NoneType, no driver"),
+        ("lambda options: None", "returned a NoneType, which is no driver"),
     ],
 )
 def test_a_backend_that_makes_no_driver_is_refused_in_one_line(short_path: Path, factory: str, words: str) -> None:

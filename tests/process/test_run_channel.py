@@ -1,4 +1,4 @@
-"""The run channel: one execution, lent to whoever holds the other end."""
+"""The run channel: one execution, for the process that holds the other end."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from tests.support.waiting import settled, wait_until
 EXPIRED_NS = 1
 
 
-class Lent:
-    """An execution of an addition, and its run channel as another process would have it."""
+class Direct:
+    """An execution of an addition, and the other end of its run channel."""
 
     def __init__(self, device: RemoteDevice) -> None:
         self.addition: Addition = addition_in_ashmem()
@@ -37,7 +37,7 @@ class Lent:
         self.channel: Channel = channel_from(self.execution.open_run_channel())
 
     def exchange(self, message: bytes) -> wire.BurstAnswer:
-        """Send something, and what comes back."""
+        """Send a message, and return the answer."""
         self.channel.send(message)
         return wire.BurstAnswer.FromString(self.channel.receive())
 
@@ -47,48 +47,48 @@ class Lent:
 
 
 @pytest.fixture
-def lent(device: RemoteDevice) -> Lent:
-    """A lent execution."""
-    return Lent(device)
+def direct(device: RemoteDevice) -> Direct:
+    """An execution with a run channel."""
+    return Direct(device)
 
 
-def good(lent: Lent) -> None:
+def good(direct: Direct) -> None:
     """See that a run ends well."""
-    assert ErrorStatus(lent.run().status) == ErrorStatus.NONE
+    assert ErrorStatus(direct.run().status) == ErrorStatus.NONE
 
 
-def test_it_runs_the_execution_each_time_on_what_its_memory_holds(lent: Lent) -> None:
+def test_it_runs_the_execution_each_time_on_what_its_memory_holds(direct: Direct) -> None:
     for number in range(20):
-        lent.addition.check(lambda: good(lent), number, 10)
+        direct.addition.check(lambda: good(direct), number, 10)
 
 
-def test_runs_are_counted_and_failures_apart(lent: Lent) -> None:
+def test_runs_are_counted_and_failures_apart(direct: Direct) -> None:
     for _ in range(3):
-        good(lent)
-    assert ErrorStatus(lent.run(EXPIRED_NS).status) == ErrorStatus.MISSED_DEADLINE_PERSISTENT
-    usage = lent.execution.run_channel_usage()
+        good(direct)
+    assert ErrorStatus(direct.run(EXPIRED_NS).status) == ErrorStatus.MISSED_DEADLINE_PERSISTENT
+    usage = direct.execution.run_channel_usage()
     assert (usage.runs, usage.failed_runs) == (3, 1)
     assert usage.duration_ns > 0
 
 
-def test_an_execution_that_is_not_lent_has_run_nothing(device: RemoteDevice) -> None:
+def test_an_execution_without_a_run_channel_has_run_nothing_on_it(device: RemoteDevice) -> None:
     execution = device.prepare_model(addition_model()).create_reusable_execution(addition_in_ashmem().request)
     assert execution.run_channel_usage() == RunUsage()
 
 
-def test_nothing_else_of_the_session_can_be_named(device: RemoteDevice, lent: Lent) -> None:
-    other = Lent(device)
-    answer = lent.exchange(burst_run(other.execution.handle, NO_DEADLINE))
+def test_nothing_else_of_the_session_can_be_named(device: RemoteDevice, direct: Direct) -> None:
+    other = Direct(device)
+    answer = direct.exchange(burst_run(other.execution.handle, NO_DEADLINE))
     assert ErrorStatus(answer.status) == ErrorStatus.INVALID_ARGUMENT
-    assert f"expected {lent.execution.handle}" in answer.message
+    assert f"expected {direct.execution.handle}" in answer.message
     assert other.execution.run_channel_usage() == RunUsage()
-    good(lent)
+    good(direct)
 
 
 @pytest.mark.parametrize("name", ["execute", "execute_with_config", "release_memory_resource"])
-def test_no_other_call_of_a_burst_is_taken(device: RemoteDevice, lent: Lent, name: str) -> None:
-    request = request_to_wire(lent.addition.request, lambda _: 1)
-    tokens = [-1] * len(lent.addition.request.pools)
+def test_no_other_call_of_a_burst_is_taken(device: RemoteDevice, direct: Direct, name: str) -> None:
+    request = request_to_wire(direct.addition.request, lambda _: 1)
+    tokens = [-1] * len(direct.addition.request.pools)
     calls = {
         "execute": wire.BurstCall(
             execute=wire.BurstServiceExecuteSynchronouslyRequest(request=request, memory_identifier_tokens=tokens)
@@ -102,85 +102,85 @@ def test_no_other_call_of_a_burst_is_taken(device: RemoteDevice, lent: Lent, nam
             release_memory_resource=wire.ReleaseMemoryResourceRequest(memory_identifier_token=0)
         ),
     }
-    answer = lent.exchange(calls[name].SerializeToString())
+    answer = direct.exchange(calls[name].SerializeToString())
     assert ErrorStatus(answer.status) == ErrorStatus.INVALID_ARGUMENT
     assert f"got {name} on a run channel" in answer.message
-    good(lent)
+    good(direct)
 
 
 @pytest.mark.parametrize("message", [b"\xff" * 40, b"\x78\x01"], ids=["no message", "an empty call"])
-def test_garbage_ends_the_channel_and_nothing_else(device: RemoteDevice, lent: Lent, message: bytes) -> None:
-    bystander = Lent(device)
-    lent.channel.send(message)
+def test_garbage_ends_the_channel_and_nothing_else(device: RemoteDevice, direct: Direct, message: bytes) -> None:
+    bystander = Direct(device)
+    direct.channel.send(message)
     with pytest.raises(ChannelClosedError):
-        lent.channel.receive()
-    lent.execution.execute()
+        direct.channel.receive()
+    direct.execution.execute()
     good(bystander)
 
 
-def test_descriptors_that_come_along_are_not_kept(device: RemoteDevice, lent: Lent) -> None:
-    good(lent)
+def test_descriptors_that_come_along_are_not_kept(device: RemoteDevice, direct: Direct) -> None:
+    good(direct)
     before = settled(lambda: resources_of(device.pid))
-    with socket.socket(fileno=os.dup(lent.channel.fileno())) as connection:
+    with socket.socket(fileno=os.dup(direct.channel.fileno())) as connection:
         for _ in range(20):
-            socket.send_fds(connection, [burst_run(lent.execution.handle, NO_DEADLINE)], [0, 1, 2])
-            assert lent.channel.receive()
+            socket.send_fds(connection, [burst_run(direct.execution.handle, NO_DEADLINE)], [0, 1, 2])
+            assert direct.channel.receive()
     wait_until(lambda: resources_of(device.pid).within(before), "they are closed")
 
 
 @pytest.mark.parametrize(
     "end",
     [
-        lambda lent: lent.execution.release(),
-        lambda lent: lent.execution.run_channel_usage(close=True),
-        lambda lent: lent.execution.open_run_channel(),
+        lambda direct: direct.execution.release(),
+        lambda direct: direct.execution.run_channel_usage(close=True),
+        lambda direct: direct.execution.open_run_channel(),
     ],
-    ids=["released", "closed", "opened anew"],
+    ids=["released", "closed", "opened again"],
 )
-def test_who_lent_it_takes_it_back(lent: Lent, end: Callable[[Lent], object]) -> None:
-    good(lent)
-    kept = end(lent)
+def test_the_session_that_opened_it_can_close_it(direct: Direct, end: Callable[[Direct], object]) -> None:
+    good(direct)
+    kept = end(direct)
     with pytest.raises(ChannelClosedError):
-        lent.run()
-        lent.run()  # the first one may have been sent before the end
+        direct.run()
+        direct.run()  # the first one may have been sent before the end
     del kept
 
 
 def test_it_ends_with_the_session(other: RemoteDevice) -> None:
-    lent = Lent(other)
-    good(lent)
+    direct = Direct(other)
+    good(direct)
     other.close()
     with pytest.raises(ChannelClosedError):
-        lent.run()
-        lent.run()
+        direct.run()
+        direct.run()
 
 
 def test_it_cannot_run_beside_itself(device: RemoteDevice) -> None:
     """One run at a time, wherever it is asked for: the second one is refused, and harms nothing."""
-    lent = Lent(device)
+    direct = Direct(device)
     statuses: set[int] = set()
     over = threading.Event()
 
     def run() -> None:
         while not over.is_set():
-            statuses.add(lent.run().status)
+            statuses.add(direct.run().status)
 
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(run)
         for _ in range(200):
             with suppress(HalError):
-                lent.execution.execute()
+                direct.execution.execute()
         over.set()
         running.result()
     assert statuses <= {ErrorStatus.NONE, ErrorStatus.GENERAL_FAILURE}
-    good(lent)
+    good(direct)
 
 
-def test_lending_leaves_nothing_behind(device: RemoteDevice) -> None:
-    lent = Lent(device)
-    good(lent)
+def test_opening_it_again_leaves_nothing_behind(device: RemoteDevice) -> None:
+    direct = Direct(device)
+    good(direct)
     before = settled(lambda: resources_of(device.pid))
     for _ in range(30):
-        good(lent)
-        lent.channel = channel_from(lent.execution.open_run_channel())
+        good(direct)
+        direct.channel = channel_from(direct.execution.open_run_channel())
     wait_until(lambda: resources_of(device.pid).within(before), "every channel is closed")

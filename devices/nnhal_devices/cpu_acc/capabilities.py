@@ -1,4 +1,4 @@
-"""What cpu_acc says of its speed. Careful figures: on MobileNet-like networks it is much further ahead of cpu_ref."""
+"""The performance figures of cpu_acc. They are cautious: on MobileNet-like networks it is faster than they say."""
 
 from __future__ import annotations
 

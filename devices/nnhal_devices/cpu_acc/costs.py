@@ -1,4 +1,4 @@
-"""What cpu_acc takes for its operations: ONNX Runtime on one core, as measured on a current x86 server."""
+"""The cost model of cpu_acc: ONNX Runtime on one core, as measured on a current x86 server."""
 
 from __future__ import annotations
 

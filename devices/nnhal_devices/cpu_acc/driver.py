@@ -40,11 +40,10 @@ class CpuAcc:
         self._providers = providers
 
     def supported_operations(self, model: ResolvedModel) -> Sequence[Support]:
-        """See Driver."""
         return supported_operations(model)
 
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> OnnxWorkload:
-        """See Driver. The preference changes nothing: there is one way to run a model."""
+        """Lower and compile a model. The preference changes nothing, since there is one way to run a model."""
         del options
         graph = lower(model, propagate_dimensions(model))
         return OnnxWorkload(model, graph, create_session(graph, self._threads, self._providers))

@@ -1,7 +1,7 @@
-"""Which elements the graph has for an operand, and what they stand for.
+"""The element types of the graph's tensors, and what the elements of an operand stand for.
 
 Float16 is computed in float32, since ONNX Runtime has few float16 kernels for a CPU. Signed 8-bit values become
-unsigned by adding 128 to value and zero point, as its fast integer kernels take unsigned activations. Booleans are
+unsigned by adding 128 to value and zero point, since its fast integer kernels take unsigned activations. Booleans are
 ONNX's own.
 """
 
@@ -57,22 +57,22 @@ QUANTIZED = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Quantization:
-    """real = (kept - zero_point) * scale, for each index along ``axis`` where there are several."""
+class ElementQuantization:
+    """real = (kept - zero_point) * scale, with one scale and zero point for each index of ``axis``, if it is given."""
 
     scale: Array
     zero_point: Array
     axis: int | None = None
 
 
-def quantization_of(operand: Operand) -> Quantization:
-    """The quantisation of the kept elements of a quantised operand."""
+def quantization_of(operand: Operand) -> ElementQuantization:
+    """The quantisation of a quantised operand's kept elements."""
     if operand.type == OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL:
         channels = channel_quant(operand)
         scales = np.array(channels.scales, np.float32)
-        return Quantization(scales, np.zeros(len(scales), np.int8), channels.channel_dim)
+        return ElementQuantization(scales, np.zeros(len(scales), np.int8), channels.channel_dim)
     kept = KEPT_TYPES[operand.type]
-    return Quantization(np.array(operand.scale, np.float32), np.array(kept_zero_point(operand), kept))
+    return ElementQuantization(np.array(operand.scale, np.float32), np.array(kept_zero_point(operand), kept))
 
 
 def kept_zero_point(operand: Operand) -> int:
@@ -82,7 +82,7 @@ def kept_zero_point(operand: Operand) -> int:
 
 
 def keep(operand: Operand, values: Array) -> Array:
-    """A constant as the graph keeps it; without a copy where nothing changes."""
+    """A constant as the graph keeps it; it is copied only if its elements change."""
     if operand.type == OperandType.TENSOR_QUANT8_ASYMM_SIGNED:
         flipped: Array = values.view(np.uint8) ^ SIGN
         return flipped

@@ -1,7 +1,7 @@
 """The ONNX graph of a model while operations are lowered into it.
 
-For each operand the graph remembers which tensors hold it: the elements as they are kept (see ``elements``) and, where
-those are quantised, the reals that they stand for, each in the layouts that were asked for. So neighbouring quantised
+For each operand the graph records which tensors hold it: the elements as they are kept (see ``elements``) and, if those
+are quantised, the reals that they stand for, each in the layouts that were asked for. So neighbouring quantised
 operations share 8-bit tensors with a QuantizeLinear before and a DequantizeLinear after, which ONNX Runtime fuses.
 """
 
@@ -20,7 +20,7 @@ from nnhal.types.layout import Dimensions
 from nnhal_devices.cpu_acc.elements import (
     QUANTIZED,
     SIGN,
-    Quantization,
+    ElementQuantization,
     activation_range,
     keep,
     kept_range,
@@ -31,34 +31,43 @@ from nnhal_devices.cpu_acc.layout import TO_CHANNELS_FIRST, TO_CHANNELS_LAST, La
 Attribute = int | float | str | Sequence[int]
 
 DEFAULT_OPSETS = {"": 21}
-"""That of ONNX's own operators as the lowering functions use them."""
+"""The opset of ONNX's own operators that the lowering functions use."""
 
 
 @dataclass(slots=True)
-class Node:
-    """An ONNX node. ``place`` says which operation of the model it comes from."""
+class LoweredNode:
+    """An ONNX node."""
 
     type: str
+
     inputs: list[str]
+    """Tensors, by name."""
+
     outputs: list[str]
+    """Tensors, by name."""
+
     attributes: Mapping[str, Attribute]
+
     place: str
+    """The operation of the model that it comes from."""
+
     domain: str = ""
+    """That of its operator; empty for ONNX's own."""
 
 
 @dataclass(slots=True)
-class Forms:
-    """The tensors that hold one operand, by layout. ``home`` is the layout in which it was made."""
+class OperandTensors:
+    """The tensors that hold one operand, by layout. ``home`` is the layout in which it was computed."""
 
     home: Layout
     kept: dict[Layout, str]
     reals: dict[Layout, str] = field(default_factory=dict)
 
 
-class Graph:
-    """Nodes, constants, inputs and outputs. ``dimensions`` are those of the operands, 0 where open.
+class LoweredGraph:
+    """Nodes, constants, inputs and outputs. ``dimensions`` are those of the operands, 0 for unknown axes.
 
-    ``opsets`` maps domains to versions. ``types`` has ONNX's types of operands that are no tensors of numbers.
+    ``opsets`` maps domains to versions. ``types`` has ONNX's types of operands that are not tensors of numbers.
     """
 
     def __init__(
@@ -70,47 +79,47 @@ class Graph:
         self.types: dict[int, TypeProto] = {}
         self.operands = model.model.main.operands
         self.dimensions = dimensions
-        self.nodes: list[Node] = []
+        self.nodes: list[LoweredNode] = []
         self.constants: dict[str, Array] = {}
         self.inputs: dict[str, int] = {}
         self.outputs: dict[str, int] = {}
         self.place = ""
-        self._forms: dict[int, Forms] = {}
+        self._forms: dict[int, OperandTensors] = {}
         self._count = 0
 
     def add(self, type: str, *inputs: str, **attributes: Attribute) -> str:  # noqa: A002 - ONNX's own word
-        """Add a node with one output, and return that tensor's name. An input without a name is left out."""
+        """Add a node with one output, and return that tensor's name. An input with an empty name is omitted."""
         return self.add_many(type, inputs, 1, **attributes)[0]
 
     def add_many(self, type: str, inputs: Sequence[str], count: int, **attributes: Attribute) -> list[str]:  # noqa: A002
-        """Add a node with several outputs."""
+        """Add a node with several outputs, and return their names."""
         outputs = [self._name() for _ in range(count)]
-        self.nodes.append(Node(type, list(inputs), outputs, attributes, self.place))
+        self.nodes.append(LoweredNode(type, list(inputs), outputs, attributes, self.place))
         return outputs
 
     def call(self, function: FunctionProto, inputs: Sequence[str]) -> list[str]:
-        """Add a function and a node that calls it; the tensors of its outputs."""
+        """Add a function and a node that calls it, and return the tensors of its outputs."""
         self.functions.append(function)
         outputs = [self._name() for _ in function.output]
-        self.nodes.append(Node(function.name, list(inputs), outputs, {}, self.place, function.domain))
+        self.nodes.append(LoweredNode(function.name, list(inputs), outputs, {}, self.place, function.domain))
         return outputs
 
     def constant(self, values: Array) -> str:
-        """A constant tensor."""
+        """Add a constant, and return its tensor."""
         name = self._name()
         self.constants[name] = values
         return name
 
     def integers(self, values: Sequence[int]) -> str:
-        """A constant vector, as shapes, axes and paddings are given to nodes."""
+        """Add a constant vector, such as a shape, axes or paddings, and return its tensor."""
         return self.constant(np.array(values, np.int64))
 
     def is_constant(self, operand: int) -> bool:
-        """Whether an operand's value is known."""
+        """Whether an operand is a constant."""
         return operand in self.model.constants[0]
 
     def home(self, operand: int) -> Layout:
-        """The layout in which an operand was made."""
+        """The layout in which an operand was computed."""
         return self._of(operand).home
 
     def kept(self, operand: int, layout: Layout = Layout.GIVEN) -> str:
@@ -134,19 +143,19 @@ class Graph:
             quantization = quantization_of(self.operands[operand])
             axis = None if quantization.axis is None else layout.axis(quantization.axis)
             tensors[layout] = self.dequantize(
-                self.kept(operand, layout), Quantization(quantization.scale, quantization.zero_point, axis)
+                self.kept(operand, layout), ElementQuantization(quantization.scale, quantization.zero_point, axis)
             )
         return tensors[layout]
 
-    def dequantize(self, tensor: str, quantization: Quantization) -> str:
-        """The reals that quantised elements stand for."""
+    def dequantize(self, tensor: str, quantization: ElementQuantization) -> str:
+        """Add a node that dequantises a tensor, and return the tensor of reals."""
         axis = {} if quantization.axis is None else {"axis": quantization.axis}
         scale, zero_point = self.constant(quantization.scale), self.constant(quantization.zero_point)
         return self.add("DequantizeLinear", tensor, scale, zero_point, **axis)
 
     def keep(self, operand: int, tensor: str, layout: Layout = Layout.GIVEN) -> None:
-        """Say which tensor holds an operand's elements."""
-        self._forms[operand] = Forms(layout, {layout: tensor})
+        """Record which tensor holds an operand's elements."""
+        self._forms[operand] = OperandTensors(layout, {layout: tensor})
 
     def keep_real(
         self,
@@ -155,7 +164,7 @@ class Graph:
         layout: Layout = Layout.GIVEN,
         activation: FusedActivation = FusedActivation.NONE,
     ) -> None:
-        """Say which tensor holds the reals for an operand, to be clamped by an activation and then quantised."""
+        """Clamp a tensor of reals by an activation, quantise it if need be, and record it as an operand's."""
         if self.operands[operand].type not in QUANTIZED:
             self.keep(operand, self.clamp(tensor, activation), layout)
             return
@@ -165,7 +174,7 @@ class Graph:
         self.keep(operand, self.clamp_kept(operand, quantized, activation), layout)
 
     def clamp(self, tensor: str, activation: FusedActivation) -> str:
-        """A float tensor with an activation."""
+        """Apply an activation to a float tensor."""
         low, high = activation_range(activation)
         if low is None:
             return tensor
@@ -174,10 +183,9 @@ class Graph:
         return self.add("Clip", tensor, *(self.constant(np.array(bound, np.float32)) for bound in (low, high)))
 
     def clamp_kept(self, operand: int, tensor: str, activation: FusedActivation) -> str:
-        """An operand's quant8 tensor with an activation.
+        """Apply an activation to an operand's quant8 tensor, unless the type's own range clamps as much.
 
-        It stays behind QuantizeLinear: a clip between an operation and that would keep the two from being fused. Where
-        the type's own range clamps as much, there is nothing to do.
+        It comes after QuantizeLinear: a clip between an operation and QuantizeLinear would prevent their fusion.
         """
         low, high = kept_range(self.operands[operand], activation)
         if (low, high) == (0, 255):
@@ -185,7 +193,7 @@ class Graph:
         return self.add("Clip", tensor, *(self.constant(np.array(bound, np.uint8)) for bound in (low, high)))
 
     def finish(self) -> None:
-        """Lead the main subgraph's outputs out. Each gets a tensor of its own, ``output0`` and so on."""
+        """Connect the main subgraph's outputs. Each gets a tensor of its own, ``output0`` and so on."""
         main = self.model.model.main
         made = {name for node in self.nodes for name in node.outputs}
         names: dict[str, str] = {}
@@ -201,17 +209,17 @@ class Graph:
             node.inputs = [names.get(name, name) for name in node.inputs]
             node.outputs = [names.get(name, name) for name in node.outputs]
 
-    def _of(self, operand: int) -> Forms:
+    def _of(self, operand: int) -> OperandTensors:
         if operand not in self._forms:
             kept = {} if self.is_constant(operand) else {Layout.GIVEN: self._input(operand)}
-            self._forms[operand] = Forms(Layout.GIVEN, kept)
+            self._forms[operand] = OperandTensors(Layout.GIVEN, kept)
         return self._forms[operand]
 
     def _value(self, operand: int) -> Array:
         return self.model.constants[0][operand]
 
     def _input(self, operand: int) -> str:
-        """Declare an input of the main subgraph; those that no operation reads never get this far."""
+        """Declare an input of the main subgraph. Inputs that no operation reads are never declared."""
         name = f"input{self.model.model.main.input_indexes.index(operand)}"
         self.inputs[name] = operand
         match self.operands[operand].type:

@@ -1,7 +1,7 @@
 """The two orders of axes in which the graph may hold a tensor.
 
 ONNX convolves and pools images with their channels first. A HAL model has them last by default, so an operand gets a
-twin whose axes are moved; neighbouring operations meet in the twin, and nothing is moved between them.
+duplicate with moved axes. Neighbouring operations share the duplicate, and nothing is moved between them.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ TO_CHANNELS_LAST = (0, 2, 3, 1)
 
 
 class Layout(Enum):
-    """How a tensor's axes lie, compared with the operand's dimensions."""
+    """The order of a tensor's axes, compared with the operand's dimensions."""
 
     GIVEN = "as the operand's dimensions"
     MOVED = "the last of four axes comes second"
 
     def axis(self, axis: int) -> int:
-        """Where an axis in [0, rank) of the operand is."""
+        """The position of the operand's axis, which is in [0, rank)."""
         return axis if self is Layout.GIVEN else TO_CHANNELS_FIRST.index(axis)
 
     def move(self, array: Array) -> Array:
-        """A constant in this layout. One of lower rank gets leading axes of 1, as for broadcasting."""
+        """Move a constant to this layout. One of lower rank gets leading axes of 1, as for broadcasting."""
         if self is Layout.GIVEN:
             return array
         return np.transpose(array.reshape((1,) * (RANK - array.ndim) + array.shape), TO_CHANNELS_FIRST)

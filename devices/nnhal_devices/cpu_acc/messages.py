@@ -1,4 +1,4 @@
-"""Operations of the extension nnhal.onnx: what their messages say, and whether ONNX Runtime can do it."""
+"""Operations of the extension nnhal.onnx: their messages, and whether ONNX Runtime supports them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 
 _DEFAULT_DOMAINS = ("", "ai.onnx")
 _LEAST_OPSET = 7
-"""ONNX Runtime has kernels from here on."""
+"""The first for which ONNX Runtime has kernels."""
 _LATEST_OPSET = 26
-"""And it refuses later ones, as still in development."""
+"""ONNX Runtime refuses later ones, which are still in development."""
 
 _FATAL_ONLY = 4
 
 
 class MessageError(ValueError):
-    """A message that cannot be made an operation of the graph; the text says why."""
+    """A message cannot become an operation of the graph; the text says why."""
 
 
 def is_run(model: Model, operation: Operation) -> bool:
@@ -35,7 +35,7 @@ def is_run(model: Model, operation: Operation) -> bool:
 
 
 def message_of(model: ResolvedModel, operation: Operation) -> bytes:
-    """The message of a RUN. Raises MessageError where its first input is none."""
+    """The message of a RUN. Raises MessageError if its first input is none."""
     index = operation.inputs[0] if operation.inputs else -1
     values = model.constants[0].get(index)
     if values is None or number_of(model.model, model.model.main.operands[index].type) != MESSAGE:
@@ -44,9 +44,9 @@ def message_of(model: ResolvedModel, operation: Operation) -> bytes:
 
 
 def opsets_of(model: ResolvedModel) -> dict[str, int]:
-    """The opsets of the graph for a model: the least in which its messages mean what they say.
+    """The opsets of the graph for a model: the lowest in which its messages keep their meaning.
 
-    Where operations of the HAL are between them, or operands that the graph keeps otherwise, that of ONNX's own
+    If there are operations of the HAL too, or operands that the graph keeps in another form, the opset of ONNX's own
     operators is no lower than the lowering's. Raises MessageError.
     """
     operations = model.model.main.operations
@@ -61,7 +61,7 @@ def opsets_of(model: ResolvedModel) -> dict[str, int]:
 
 
 def decode(message: bytes, opset: int = 0) -> ModelProto:
-    """What a message says, in the given opset of ONNX's own operators, if any. Raises MessageError."""
+    """Decode a message, converted to the given opset of ONNX's own operators, if any. Raises MessageError."""
     try:
         proto = ModelProto.FromString(message)
     except DecodeError as error:
@@ -81,7 +81,7 @@ def decode(message: bytes, opset: int = 0) -> ModelProto:
 
 
 def _needs(proto: ModelProto) -> dict[str, int]:
-    """The opsets that a message asks for; of ONNX's own operators the least in which all mean the same."""
+    """The opsets that a message needs; for ONNX's own operators, the lowest in which all mean the same."""
     needed = _imports(proto)
     given = needed.get("")
     if given is not None:
@@ -95,7 +95,7 @@ def _means_the_same(graph: GraphProto, given: int, opset: int) -> bool:
 
 
 def _same(first: defs.OpSchema, second: defs.OpSchema) -> bool:
-    """Whether versions of an operator differ at most in the element types that they take."""
+    """Whether two versions of an operator differ at most in the element types that they take."""
     return first.since_version == second.since_version or (
         first.doc == second.doc
         and {name: a.default_value for name, a in first.attributes.items()}
@@ -138,12 +138,12 @@ def function_of(proto: ModelProto, name: str, opsets: Mapping[str, int]) -> Func
 
 
 def opset_imports(opsets: Mapping[str, int]) -> list[OperatorSetIdProto]:
-    """As ONNX has them."""
+    """Opsets as ONNX's messages."""
     return [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
 
 
 def supported(model: ResolvedModel) -> dict[int, Support]:
-    """Whether ONNX Runtime takes each operation of the extension, on its own or between those of the HAL."""
+    """Whether ONNX Runtime supports each operation of the extension, by the operation's number."""
     runs = {n: o for n, o in enumerate(model.model.main.operations) if is_run(model.model, o)}
     try:
         opset = opsets_of(model).get("", 0) if runs else 0
@@ -173,9 +173,9 @@ _REFUSALS: tuple[type[Exception], ...] = (*RUNTIME_ERRORS, MessageError)
 
 @lru_cache(maxsize=256)
 def _objection(message: bytes, opset: int) -> str:
-    """Why ONNX Runtime does not take a message, empty where it does. It is the only one to know, so it is asked."""
+    """Why ONNX Runtime refuses a message; empty if it does not. Only a session of the message can tell."""
     options = session_options(1)
-    options.log_severity_level = _FATAL_ONLY  # the answer has what it says
+    options.log_severity_level = _FATAL_ONLY  # the answer contains its message
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
         content = decode(message, opset).SerializeToString()

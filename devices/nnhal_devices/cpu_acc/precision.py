@@ -1,4 +1,4 @@
-"""Whether this processor adds up products of bytes without losing any."""
+"""Whether this processor computes sums of products of bytes exactly."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _TERMS = 64
 def sums_saturate() -> bool:
     """Whether sums of unsigned times signed bytes are wrong.
 
-    x86 processors without VNNI add pairs of such products up in 16 bits, which saturate. What counts is the kernel that
-    ONNX Runtime chooses, so it is asked for the largest sum there is.
+    x86 processors without VNNI add pairs of such products in 16 bits, which saturate. It depends on the kernel that
+    ONNX Runtime chooses, so the largest possible sum is computed with it.
     """
     node = helper.make_node("MatMulInteger", ["a", "b"], ["c"])
     graph = helper.make_graph(

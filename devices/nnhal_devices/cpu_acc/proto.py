@@ -9,14 +9,14 @@ from onnx import ModelProto, TensorProto, ValueInfoProto, helper, inliner, numpy
 
 from nnhal.arrays import Array
 from nnhal_devices.cpu_acc.elements import memory_type
-from nnhal_devices.cpu_acc.graph import Graph
+from nnhal_devices.cpu_acc.graph import LoweredGraph
 
 IR_VERSION = 10
-"""The first that knows opset 21."""
+"""The first version that has opset 21."""
 
 
-def model_of(graph: Graph, apart: Collection[str] = ()) -> ModelProto:
-    """The model of a finished graph. The data of the constants in ``apart`` has to be given to the session."""
+def model_of(graph: LoweredGraph, apart: Collection[str] = ()) -> ModelProto:
+    """The model of a finished graph. The session has to be given the data of the constants in ``apart``."""
     nodes = [
         helper.make_node(
             node.type, node.inputs, node.outputs, f"{node.place} {number}", None, node.domain, None, **node.attributes
@@ -41,12 +41,12 @@ def model_of(graph: Graph, apart: Collection[str] = ()) -> ModelProto:
         opset_imports=[helper.make_opsetid(domain, version) for domain, version in opsets.items()],
         ir_version=IR_VERSION,
     )
-    # ONNX Runtime would do it too, but stumbles over functions in functions.
+    # ONNX Runtime inlines too, but fails on functions in functions.
     return inliner.inline_local_functions(model) if graph.functions else model
 
 
-def _value(graph: Graph, name: str, operand: int) -> ValueInfoProto:
-    """An input or output. Open axes get names of their own: nothing is said of which are equal."""
+def _value(graph: LoweredGraph, name: str, operand: int) -> ValueInfoProto:
+    """An input or output. Each unknown axis gets a name of its own, since no two are known to be equal."""
     if operand in graph.types:
         return helper.make_value_info(name, graph.types[operand])
     element = memory_type(graph.model.model, graph.operands[operand].type)
@@ -56,7 +56,7 @@ def _value(graph: Graph, name: str, operand: int) -> ValueInfoProto:
 
 
 def _external(name: str, array: Array) -> TensorProto:
-    """A constant without its data: the session options have that under the same name."""
+    """A constant without its data, which the session options have under the same name."""
     tensor = TensorProto(
         name=name,
         dims=array.shape,

@@ -1,4 +1,4 @@
-"""What each operation has to be like for cpu_acc to take it."""
+"""The conditions under which cpu_acc supports each operation."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ _FLOATS = frozenset({F32, F16})
 _QUANT8 = frozenset({Q8A, Q8AS})
 _MAIN = _FLOATS | _QUANT8
 _MOVABLE = _MAIN | {I32}
-# Float16 is computed in float32, which is closer to the truth; where the last bit decides between two answers, closer
-# is not good enough.
+# Float16 is computed in float32, which is more precise. If the last bit decides between two answers, the answer may
+# differ.
 _DISCRETE = frozenset({F32, I32}) | _QUANT8
 
 Check = Callable[[OperationContext], Support]
@@ -54,16 +54,18 @@ def _anything(_: OperationContext) -> Support:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """What is asked of an operation.
-
-    ``types`` of the input ``main``; which tensors must be ``constants``, as all scalars must; and a check, which may
-    raise UnknownYet.
-    """
+class LoweringRule:
+    """The conditions for one operation."""
 
     types: frozenset[OperandType] = _MAIN
+    """The allowed types of input ``main``."""
+
     constants: tuple[int, ...] = ()
+    """The tensors that must be constants. All scalars must be constants too."""
+
     check: Check = _anything
+    """Checks the rest. It may raise UnknownYet."""
+
     main: int = 0
 
 
@@ -139,7 +141,7 @@ def _mirror(op: OperationContext) -> Support:
 
 
 def _slope(op: OperationContext) -> Support:
-    """ONNX stretches the slope to the values, and not the values to the slope."""
+    """ONNX broadcasts the slope to the values, but not the values to the slope."""
     values, slope = op.known_dimensions(0), op.known_dimensions(1)
     padded = (1,) * (len(values) - len(slope)) + slope
     if len(padded) != len(values) or any(b not in (1, a) for a, b in zip(values, padded, strict=True)):
@@ -163,97 +165,97 @@ def _cast(op: OperationContext) -> Support:
     return SUPPORTED
 
 
-_COMPARED = Rule(_DISCRETE)
-_TRUTH = Rule(frozenset({B8}))
-_REDUCED_TRUTH = Rule(frozenset({B8}), (reduce.Input.AXES,))
-_REDUCED_FLOATS = Rule(_FLOATS, (reduce.Input.AXES,))
-_REDUCED = Rule(_MAIN, (reduce.Input.AXES,))
+_COMPARED = LoweringRule(_DISCRETE)
+_TRUTH = LoweringRule(frozenset({B8}))
+_REDUCED_TRUTH = LoweringRule(frozenset({B8}), (reduce.Input.AXES,))
+_REDUCED_FLOATS = LoweringRule(_FLOATS, (reduce.Input.AXES,))
+_REDUCED = LoweringRule(_MAIN, (reduce.Input.AXES,))
 
-RULES: dict[OperationType, Rule] = {
-    OperationType.ABS: Rule(_FLOATS | {I32}),
-    OperationType.ADD: Rule(_MOVABLE),
-    OperationType.ARGMAX: Rule(_DISCRETE),
-    OperationType.ARGMIN: Rule(_DISCRETE),
-    OperationType.AVERAGE_POOL_2D: Rule(check=_pooling),
-    OperationType.BATCH_MATMUL: Rule(_FLOATS | {I32, Q8AS}),
-    OperationType.BATCH_TO_SPACE_ND: Rule(constants=(batch.BatchToSpaceInput.BLOCK_SIZES,), check=_fixed),
-    OperationType.CAST: Rule(_MOVABLE | {B8}, check=_cast),
-    OperationType.CHANNEL_SHUFFLE: Rule(check=_fixed),
-    OperationType.CONCATENATION: Rule(),
-    OperationType.CONV_2D: Rule(check=_window(conv_2d.window_of)),
-    OperationType.DEPTHWISE_CONV_2D: Rule(check=_window(depthwise_conv_2d.window_of)),
-    OperationType.DEPTH_TO_SPACE: Rule(check=_fixed),
-    OperationType.DEQUANTIZE: Rule(_QUANT8 | {Q8S, Q8C}),
-    OperationType.DIV: Rule(_FLOATS),
-    OperationType.ELU: Rule(_FLOATS),
-    OperationType.EQUAL: Rule(_DISCRETE | {B8}),
-    OperationType.EXP: Rule(_FLOATS),
-    OperationType.EXPAND_DIMS: Rule(_MOVABLE),
-    OperationType.FLOOR: Rule(frozenset({F32})),
-    OperationType.FULLY_CONNECTED: Rule(check=_weights),
-    OperationType.GATHER: Rule(_MOVABLE, (gather.Input.INDICES,), _gather),
+RULES: dict[OperationType, LoweringRule] = {
+    OperationType.ABS: LoweringRule(_FLOATS | {I32}),
+    OperationType.ADD: LoweringRule(_MOVABLE),
+    OperationType.ARGMAX: LoweringRule(_DISCRETE),
+    OperationType.ARGMIN: LoweringRule(_DISCRETE),
+    OperationType.AVERAGE_POOL_2D: LoweringRule(check=_pooling),
+    OperationType.BATCH_MATMUL: LoweringRule(_FLOATS | {I32, Q8AS}),
+    OperationType.BATCH_TO_SPACE_ND: LoweringRule(constants=(batch.BatchToSpaceInput.BLOCK_SIZES,), check=_fixed),
+    OperationType.CAST: LoweringRule(_MOVABLE | {B8}, check=_cast),
+    OperationType.CHANNEL_SHUFFLE: LoweringRule(check=_fixed),
+    OperationType.CONCATENATION: LoweringRule(),
+    OperationType.CONV_2D: LoweringRule(check=_window(conv_2d.window_of)),
+    OperationType.DEPTHWISE_CONV_2D: LoweringRule(check=_window(depthwise_conv_2d.window_of)),
+    OperationType.DEPTH_TO_SPACE: LoweringRule(check=_fixed),
+    OperationType.DEQUANTIZE: LoweringRule(_QUANT8 | {Q8S, Q8C}),
+    OperationType.DIV: LoweringRule(_FLOATS),
+    OperationType.ELU: LoweringRule(_FLOATS),
+    OperationType.EQUAL: LoweringRule(_DISCRETE | {B8}),
+    OperationType.EXP: LoweringRule(_FLOATS),
+    OperationType.EXPAND_DIMS: LoweringRule(_MOVABLE),
+    OperationType.FLOOR: LoweringRule(frozenset({F32})),
+    OperationType.FULLY_CONNECTED: LoweringRule(check=_weights),
+    OperationType.GATHER: LoweringRule(_MOVABLE, (gather.Input.INDICES,), _gather),
     OperationType.GREATER: _COMPARED,
     OperationType.GREATER_EQUAL: _COMPARED,
-    OperationType.GROUPED_CONV_2D: Rule(check=_window(grouped_conv_2d.window_of)),
-    OperationType.HARD_SWISH: Rule(),
-    OperationType.INSTANCE_NORMALIZATION: Rule(_FLOATS, check=_fixed),
-    OperationType.L2_NORMALIZATION: Rule(),
-    OperationType.L2_POOL_2D: Rule(_FLOATS, check=_pooling),
+    OperationType.GROUPED_CONV_2D: LoweringRule(check=_window(grouped_conv_2d.window_of)),
+    OperationType.HARD_SWISH: LoweringRule(),
+    OperationType.INSTANCE_NORMALIZATION: LoweringRule(_FLOATS, check=_fixed),
+    OperationType.L2_NORMALIZATION: LoweringRule(),
+    OperationType.L2_POOL_2D: LoweringRule(_FLOATS, check=_pooling),
     OperationType.LESS: _COMPARED,
     OperationType.LESS_EQUAL: _COMPARED,
-    OperationType.LOCAL_RESPONSE_NORMALIZATION: Rule(_FLOATS, check=_neighbours),
-    OperationType.LOG: Rule(_FLOATS),
+    OperationType.LOCAL_RESPONSE_NORMALIZATION: LoweringRule(_FLOATS, check=_neighbours),
+    OperationType.LOG: LoweringRule(_FLOATS),
     OperationType.LOGICAL_AND: _TRUTH,
     OperationType.LOGICAL_NOT: _TRUTH,
     OperationType.LOGICAL_OR: _TRUTH,
-    OperationType.LOGISTIC: Rule(),
-    OperationType.LOG_SOFTMAX: Rule(_FLOATS),
-    OperationType.MAXIMUM: Rule(_MOVABLE),
-    OperationType.MAX_POOL_2D: Rule(check=_pooling),
-    OperationType.MEAN: Rule(constants=(mean.Input.AXES,)),
-    OperationType.MINIMUM: Rule(_MOVABLE),
-    OperationType.MIRROR_PAD: Rule(_MOVABLE, (mirror_pad.Input.PADDINGS,), _mirror),
-    OperationType.MUL: Rule(_MOVABLE),
-    OperationType.NEG: Rule(_FLOATS | {I32}),
-    OperationType.NOT_EQUAL: Rule(_DISCRETE | {B8}),
-    OperationType.PACK: Rule(_MOVABLE, main=1),
-    OperationType.PAD: Rule(constants=(pad.Input.PADDINGS,)),
-    OperationType.PAD_V2: Rule(constants=(pad.Input.PADDINGS,)),
-    OperationType.POW: Rule(_FLOATS),
-    OperationType.PRELU: Rule(check=_slope),
-    OperationType.QUANTIZE: Rule(_FLOATS),
+    OperationType.LOGISTIC: LoweringRule(),
+    OperationType.LOG_SOFTMAX: LoweringRule(_FLOATS),
+    OperationType.MAXIMUM: LoweringRule(_MOVABLE),
+    OperationType.MAX_POOL_2D: LoweringRule(check=_pooling),
+    OperationType.MEAN: LoweringRule(constants=(mean.Input.AXES,)),
+    OperationType.MINIMUM: LoweringRule(_MOVABLE),
+    OperationType.MIRROR_PAD: LoweringRule(_MOVABLE, (mirror_pad.Input.PADDINGS,), _mirror),
+    OperationType.MUL: LoweringRule(_MOVABLE),
+    OperationType.NEG: LoweringRule(_FLOATS | {I32}),
+    OperationType.NOT_EQUAL: LoweringRule(_DISCRETE | {B8}),
+    OperationType.PACK: LoweringRule(_MOVABLE, main=1),
+    OperationType.PAD: LoweringRule(constants=(pad.Input.PADDINGS,)),
+    OperationType.PAD_V2: LoweringRule(constants=(pad.Input.PADDINGS,)),
+    OperationType.POW: LoweringRule(_FLOATS),
+    OperationType.PRELU: LoweringRule(check=_slope),
+    OperationType.QUANTIZE: LoweringRule(_FLOATS),
     OperationType.REDUCE_ALL: _REDUCED_TRUTH,
     OperationType.REDUCE_ANY: _REDUCED_TRUTH,
     OperationType.REDUCE_MAX: _REDUCED,
     OperationType.REDUCE_MIN: _REDUCED,
     OperationType.REDUCE_PROD: _REDUCED_FLOATS,
     OperationType.REDUCE_SUM: _REDUCED_FLOATS,
-    OperationType.RELU: Rule(),
-    OperationType.RELU1: Rule(),
-    OperationType.RELU6: Rule(),
-    OperationType.RESHAPE: Rule(_MOVABLE, (reshape.Input.SHAPE,), _reshape),
-    OperationType.RESIZE_BILINEAR: Rule(check=_fixed),
-    OperationType.RESIZE_NEAREST_NEIGHBOR: Rule(check=_fixed),
-    OperationType.REVERSE: Rule(_MOVABLE, (ReverseInput.AXIS,)),
-    OperationType.RSQRT: Rule(_FLOATS),
-    OperationType.SELECT: Rule(_MOVABLE, main=1),
-    OperationType.SIN: Rule(_FLOATS),
-    OperationType.SLICE: Rule(_MOVABLE, (slicing.Input.BEGIN, slicing.Input.SIZE), _slice),
-    OperationType.SOFTMAX: Rule(),
-    OperationType.SPACE_TO_BATCH_ND: Rule(
+    OperationType.RELU: LoweringRule(),
+    OperationType.RELU1: LoweringRule(),
+    OperationType.RELU6: LoweringRule(),
+    OperationType.RESHAPE: LoweringRule(_MOVABLE, (reshape.Input.SHAPE,), _reshape),
+    OperationType.RESIZE_BILINEAR: LoweringRule(check=_fixed),
+    OperationType.RESIZE_NEAREST_NEIGHBOR: LoweringRule(check=_fixed),
+    OperationType.REVERSE: LoweringRule(_MOVABLE, (ReverseInput.AXIS,)),
+    OperationType.RSQRT: LoweringRule(_FLOATS),
+    OperationType.SELECT: LoweringRule(_MOVABLE, main=1),
+    OperationType.SIN: LoweringRule(_FLOATS),
+    OperationType.SLICE: LoweringRule(_MOVABLE, (slicing.Input.BEGIN, slicing.Input.SIZE), _slice),
+    OperationType.SOFTMAX: LoweringRule(),
+    OperationType.SPACE_TO_BATCH_ND: LoweringRule(
         constants=(batch.SpaceToBatchInput.BLOCK_SIZES, batch.SpaceToBatchInput.PADDINGS), check=_fixed
     ),
-    OperationType.SPACE_TO_DEPTH: Rule(check=_fixed),
-    OperationType.SPLIT: Rule(_MOVABLE),
-    OperationType.SQRT: Rule(_FLOATS),
-    OperationType.SQUEEZE: Rule(constants=(squeeze.Input.AXES,)),
-    OperationType.STRIDED_SLICE: Rule(
+    OperationType.SPACE_TO_DEPTH: LoweringRule(check=_fixed),
+    OperationType.SPLIT: LoweringRule(_MOVABLE),
+    OperationType.SQRT: LoweringRule(_FLOATS),
+    OperationType.SQUEEZE: LoweringRule(constants=(squeeze.Input.AXES,)),
+    OperationType.STRIDED_SLICE: LoweringRule(
         constants=(strided_slice.Input.BEGIN, strided_slice.Input.END, strided_slice.Input.STRIDES), check=_strided
     ),
-    OperationType.SUB: Rule(_MOVABLE),
-    OperationType.TANH: Rule(),
-    OperationType.TILE: Rule(_MOVABLE, (tile.Input.MULTIPLES,), _tile),
-    OperationType.TRANSPOSE: Rule(constants=(transpose.Input.PERMUTATION,)),
-    OperationType.TRANSPOSE_CONV_2D: Rule(constants=(transpose_conv_2d.Implicit.OUTPUT_SHAPE,), check=_fixed),
+    OperationType.SUB: LoweringRule(_MOVABLE),
+    OperationType.TANH: LoweringRule(),
+    OperationType.TILE: LoweringRule(_MOVABLE, (tile.Input.MULTIPLES,), _tile),
+    OperationType.TRANSPOSE: LoweringRule(constants=(transpose.Input.PERMUTATION,)),
+    OperationType.TRANSPOSE_CONV_2D: LoweringRule(constants=(transpose_conv_2d.Implicit.OUTPUT_SHAPE,), check=_fixed),
 }
 """One rule for each operation that is lowered."""

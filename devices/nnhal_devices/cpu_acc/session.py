@@ -1,4 +1,4 @@
-"""From a lowered graph to a session of ONNX Runtime."""
+"""Sessions of ONNX Runtime for lowered graphs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as binding
 
 from nnhal.errors import general_failure
-from nnhal_devices.cpu_acc.graph import Graph
+from nnhal_devices.cpu_acc.graph import LoweredGraph
 from nnhal_devices.cpu_acc.precision import sums_saturate
 from nnhal_devices.cpu_acc.proto import model_of
 
@@ -18,7 +18,7 @@ CPU = ("CPUExecutionProvider",)
 INLINE_BYTES = 1024
 """Constants up to this size go into the model; larger ones are handed over by reference."""
 INEXACT = ["DoubleQDQPairsRemover"]
-"""Optimisations that change results: this one drops a quantisation in between, whose rounding is part of the model."""
+"""Optimisations that change results: this one drops a quantisation, whose rounding is part of the model."""
 _ERRORS_ONLY = 3
 
 RUNTIME_ERRORS: tuple[type[Exception], ...] = (
@@ -31,21 +31,21 @@ RUNTIME_ERRORS: tuple[type[Exception], ...] = (
     binding.NotImplemented,
     binding.RuntimeException,
 )
-"""What ONNX Runtime raises."""
+"""The errors that ONNX Runtime raises."""
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
-    """A session, and the constants that it reads in place: they must live as long."""
+class OnnxSession:
+    """A session, and the constants that it reads in place, which must live as long."""
 
     runtime: onnxruntime.InferenceSession
     constants: tuple[onnxruntime.OrtValue, ...]
 
 
-def create_session(graph: Graph, threads: int, providers: Sequence[str] = CPU) -> Session:
+def create_session(graph: LoweredGraph, threads: int, providers: Sequence[str] = CPU) -> OnnxSession:
     """Compile a finished graph for execution providers of ONNX Runtime, the preferred first.
 
-    Raises GENERAL_FAILURE where ONNX Runtime refuses it.
+    Raises GENERAL_FAILURE if ONNX Runtime refuses it.
     """
     large = {name: np.asarray(a, order="C") for name, a in graph.constants.items() if a.nbytes > INLINE_BYTES}
     values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in large.items()}
@@ -58,20 +58,20 @@ def create_session(graph: Graph, threads: int, providers: Sequence[str] = CPU) -
         )
     except RUNTIME_ERRORS as error:
         general_failure(f"ONNX Runtime refused the model: {error}")
-    return Session(session, tuple(values.values()))
+    return OnnxSession(session, tuple(values.values()))
 
 
-# Some builds ask for it in this way only: a device process reports to nobody.
+# Some builds send telemetry unless it is disabled in this way.
 onnxruntime.disable_telemetry_events()
 
 
 def session_options(threads: int) -> onnxruntime.SessionOptions:
-    """How ONNX Runtime is to run a model."""
+    """The options of ONNX Runtime for running a model."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = _ERRORS_ONLY
-    # Other devices and the service share the cores: threads that wait must not burn them.
+    # Other processes share the cores: threads that wait must not spin.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if sums_saturate():
         # Signed weights become unsigned: slower, but exact.

@@ -1,4 +1,4 @@
-"""The dimensions of a model's operands in one execution, where its inputs' dimensions are known."""
+"""The dimensions of a model's operands in one execution, given those of its inputs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from nnhal.types.layout import Dimensions, is_extension
 def execution_dimensions(model: ResolvedModel, inputs: Mapping[int, Dimensions]) -> dict[int, Dimensions]:
     """The dimensions of the main subgraph's operands, given those of its inputs by operand index.
 
-    They are open where they depend on what an extension's operation computes. Raises HalError where inputs do not fit
-    one another or an operation.
+    Dimensions that depend on the data that an extension's operation computes stay unknown. Raises HalError if inputs do
+    not fit one another or an operation.
     """
     graph, constants = model.model.main, model.constants[0]
     found: dict[int, Dimensions] = {index: array.shape for index, array in constants.items()} | dict(inputs)

@@ -1,7 +1,7 @@
 """Which operations cpu_acc takes, and why not the others.
 
-A lowering needs to know an operation's parameters and the rank of every tensor. Where it would compute something else
-than the HAL asks for, or something that ONNX Runtime has no kernel for, the operation is declined.
+A lowering needs an operation's parameters and the rank of every tensor. An operation is declined if its lowering would
+compute something else than the HAL defines, or if ONNX Runtime has no kernel for it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet, type_nam
 from nnhal.resolved import ResolvedModel
 from nnhal.types.layout import Dimensions, combine, is_extension, is_scalar
 from nnhal_devices.cpu_acc.messages import supported
-from nnhal_devices.cpu_acc.rules import RULES, Rule
+from nnhal_devices.cpu_acc.rules import RULES, LoweringRule
 from nnhal_devices.driver import SUPPORTED, Support, Supported, Unsupported
 
 
@@ -37,7 +37,7 @@ def supported_operations(model: ResolvedModel) -> list[Support]:
 
 
 def _support(op: OperationContext) -> tuple[Support, Sequence[Dimensions]]:
-    """The answer for one operation, and what is known of its outputs' dimensions."""
+    """The answer for one operation, and its outputs' dimensions as far as they are known."""
     definition, rule = DEFINITIONS.get(op.type), RULES.get(op.type)
     found: Sequence[Dimensions] = ()
     unknown = ""
@@ -52,33 +52,33 @@ def _support(op: OperationContext) -> tuple[Support, Sequence[Dimensions]]:
         return Unsupported("NO_IMPL", op.type.name, "an operation that cpu_acc lowers"), found
     objection = _objection(op, rule)
     if unknown and isinstance(objection, Supported):
-        objection = _open(unknown)
+        objection = _unknown(unknown)
     return objection, found
 
 
-def _objection(op: OperationContext, rule: Rule) -> Support:
-    """The first that there is."""
+def _objection(op: OperationContext, rule: LoweringRule) -> Support:
+    """The first objection to an operation, if any."""
     for answer in (_typed(op, rule), _constant(op, rule), _ranked(op)):
         if isinstance(answer, Unsupported):
             return answer
     try:
         return rule.check(op)
     except UnknownYet as unknown:
-        return _open(str(unknown))
+        return _unknown(str(unknown))
 
 
-def _open(what: str) -> Unsupported:
+def _unknown(what: str) -> Unsupported:
     return Unsupported("DYN_SHAPE", f"{what} is unknown before execution", "known dimensions")
 
 
-def _typed(op: OperationContext, rule: Rule) -> Support:
+def _typed(op: OperationContext, rule: LoweringRule) -> Support:
     code = op.main_type(rule.main)
     if code in rule.types:
         return SUPPORTED
     return Unsupported("DTYPE", type_name(code), ", ".join(sorted(t.name for t in rule.types)))
 
 
-def _constant(op: OperationContext, rule: Rule) -> Support:
+def _constant(op: OperationContext, rule: LoweringRule) -> Support:
     for index, operand in enumerate(op.inputs):
         parameter = index in rule.constants or is_scalar(operand.type)
         if parameter and op.has(index) and not op.is_known(index):

@@ -1,4 +1,4 @@
-"""Prepared models of cpu_acc, and their ties to the caller's memory."""
+"""Prepared models of cpu_acc, and their bindings to the caller's memory."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from nnhal.extensions.values import value_from_bytes, value_to_bytes
 from nnhal.resolved import ResolvedModel
 from nnhal.types.layout import Dimensions, is_extension
 from nnhal_devices.cpu_acc.elements import memory_type
-from nnhal_devices.cpu_acc.graph import Graph
-from nnhal_devices.cpu_acc.session import RUNTIME_ERRORS, Session
+from nnhal_devices.cpu_acc.graph import LoweredGraph
+from nnhal_devices.cpu_acc.session import RUNTIME_ERRORS, OnnxSession
 from nnhal_devices.cpu_acc.shapes import execution_dimensions
 from nnhal_devices.driver import DONE, Argument, BoundWorkload, Control, Outcome
 
 
 class OnnxWorkload:
-    """A model as a session of ONNX Runtime, which several executions may use at once."""
+    """A session of ONNX Runtime for a model, which several executions may use at once."""
 
-    def __init__(self, model: ResolvedModel, graph: Graph, session: Session) -> None:
+    def __init__(self, model: ResolvedModel, graph: LoweredGraph, session: OnnxSession) -> None:
         main = model.model.main
         self._model = model
         self._session = session
@@ -39,7 +39,7 @@ class OnnxWorkload:
         self._output_types = [memory_type(model.model, main.operands[index].type) for index in main.output_indexes]
 
     def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundWorkload:
-        """See Workload. Where it is known what dimensions the outputs get, a run need not ask."""
+        """Bind to memory. Known dimensions of the outputs are computed here, and not in each run."""
         for name, position in self._inputs:
             if inputs[position].data is None:
                 invalid_argument(f"{name} is omitted, but an operation reads it")
@@ -50,7 +50,7 @@ class OnnxWorkload:
         for name, position in self._inputs:
             _bind(binding.bind_input, name, self._input_types[position], inputs[position])
         if self._data_dependent and not all(dimensions and 0 not in dimensions for dimensions in found):
-            return OpenSession(self._session, binding, self._outputs, self._output_types, inputs, outputs)
+            return DataDependentSession(self._session, binding, self._outputs, self._output_types, inputs, outputs)
         written = False
         for name, code, argument, dimensions in zip(self._outputs, self._output_types, outputs, found, strict=True):
             size = ELEMENT_TYPES[code].itemsize * prod(dimensions)
@@ -84,16 +84,18 @@ def _bind(bind: Callable[..., None], name: str, element_type: int, argument: Arg
 
 
 class BoundSession:
-    """A session with its inputs and outputs tied to memory, which ``arguments`` keeps alive."""
+    """A session with its inputs and outputs bound to memory, which ``arguments`` keeps alive."""
 
-    def __init__(self, session: Session, binding: IOBinding, arguments: tuple[Argument, ...], outcome: Outcome) -> None:
+    def __init__(
+        self, session: OnnxSession, binding: IOBinding, arguments: tuple[Argument, ...], outcome: Outcome
+    ) -> None:
         self._run: Callable[[IOBinding], None] = session.runtime.run_with_iobinding
         self._binding = binding
         self._kept = (session, arguments)
         self._outcome = outcome
 
     def run(self, control: Control) -> Outcome:
-        """See BoundWorkload. ONNX Runtime reads and writes the memory itself."""
+        """Run the session, which reads and writes the memory itself."""
         control.check()
         try:
             self._run(self._binding)
@@ -102,12 +104,12 @@ class BoundSession:
         return self._outcome
 
 
-class OpenSession:
-    """A session whose outputs' dimensions depend on data: ONNX Runtime makes them, and they are copied."""
+class DataDependentSession:
+    """A session with outputs whose dimensions depend on data: ONNX Runtime allocates them, and they are copied."""
 
     def __init__(
         self,
-        session: Session,
+        session: OnnxSession,
         binding: IOBinding,
         names: Sequence[str],
         types: Sequence[int],
@@ -122,7 +124,6 @@ class OpenSession:
         self._outputs = outputs
 
     def run(self, control: Control) -> Outcome:
-        """See BoundWorkload."""
         control.check()
         self._binding.clear_binding_outputs()
         for name in self._names:
@@ -138,11 +139,11 @@ class OpenSession:
 
 
 class ValueSession:
-    """A session that reads or writes what are no tensors of numbers: they are decoded and encoded."""
+    """A session with inputs or outputs that are not tensors of numbers: they are decoded and encoded."""
 
     def __init__(
         self,
-        session: Session,
+        session: OnnxSession,
         names: Sequence[str],
         types: Sequence[int],
         inputs: Sequence[tuple[str, int, Argument]],
@@ -155,7 +156,6 @@ class ValueSession:
         self._outputs = outputs
 
     def run(self, control: Control) -> Outcome:
-        """See BoundWorkload."""
         control.check()
         try:
             feeds = {name: _read(code, argument) for name, code, argument in self._inputs}
@@ -169,19 +169,18 @@ class ValueSession:
 
 
 class Idle:
-    """A workload with nothing to write: every output is omitted, empty, or larger than its memory."""
+    """A workload that writes nothing: every output is omitted, empty, or larger than its memory."""
 
     def __init__(self, outcome: Outcome) -> None:
         self._outcome = outcome
 
     def run(self, control: Control) -> Outcome:
-        """See BoundWorkload."""
         control.check()
         return self._outcome
 
 
 def _bytes_of(result: OrtValue, item_size: int) -> Array:
-    """The memory of a tensor that ONNX Runtime has made; it must outlive the array."""
+    """The memory of a tensor that ONNX Runtime has allocated; the tensor must outlive the array."""
     size = item_size * prod(result.shape())
     return (
         np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(result.data_ptr()))

@@ -1,4 +1,4 @@
-"""What cpu_ref says of its speed: it is the measure, so every ratio is 1 or a little more."""
+"""The performance figures of cpu_ref: it is the reference, so every ratio is 1."""
 
 from __future__ import annotations
 

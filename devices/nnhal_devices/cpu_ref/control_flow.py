@@ -12,32 +12,38 @@ from nnhal.types import ErrorStatus, Operand, OperationType
 
 
 @dataclass(frozen=True, slots=True)
-class Activation:
-    """One entry into an IF or WHILE.
-
-    ``values`` of the inputs are None for subgraphs and for what the request omits. ``run`` takes a subgraph (0 is main)
-    and its inputs. ``loop_timeout_ns`` is for this entry alone: a nested loop has its own.
-    """
+class ControlFlowCall:
+    """One execution of an IF or WHILE."""
 
     place: str
+    """The operation, for error messages."""
+
     inputs: Sequence[Operand]
+
     values: Sequence[Array | None]
+    """The values of the inputs; None for subgraphs and omitted inputs."""
+
     outputs: int
+    """The number of outputs."""
+
     run: Callable[[int, Sequence[Array | None]], list[Array]]
+    """Runs a subgraph, given its number (0 is main) and its inputs."""
+
     loop_timeout_ns: int
+    """For this loop alone: a nested loop has its own."""
 
 
-def choose(op: Activation) -> tuple[Array, ...]:
-    """IF: the outputs of the chosen branch. Nothing of the other one is run."""
+def choose(op: ControlFlowCall) -> tuple[Array, ...]:
+    """Run IF: the outputs are those of the chosen branch. The other one does not run."""
     branch = op.inputs[1 if _truth(op.values[0], op.place) else 2]
     return tuple(op.run(_subgraph(branch), op.values[3:]))
 
 
-def repeat(op: Activation) -> tuple[Array, ...]:
-    """WHILE: the first loop values, once the condition is false of them.
+def repeat(op: ControlFlowCall) -> tuple[Array, ...]:
+    """Run WHILE: the outputs are the first loop values for which the condition is false.
 
-    The body's outputs become the first of the next round's inputs; what it has no outputs for stays as it was. Raises
-    MISSED_DEADLINE_TRANSIENT when a further round is due after the loop timeout.
+    The body's outputs become the first inputs of the next pass; the other inputs stay as they were. Raises
+    MISSED_DEADLINE_TRANSIENT if a further pass is due after the loop timeout.
     """
     condition, body = (_subgraph(operand) for operand in op.inputs[:2])
     values = list(op.values[2:])
@@ -52,7 +58,7 @@ def repeat(op: Activation) -> tuple[Array, ...]:
     return tuple(_given(value, op.place) for value in values[: op.outputs])
 
 
-CONTROL_FLOW: dict[int, Callable[[Activation], tuple[Array, ...]]] = {
+CONTROL_FLOW: dict[int, Callable[[ControlFlowCall], tuple[Array, ...]]] = {
     OperationType.IF: choose,
     OperationType.WHILE: repeat,
 }

@@ -1,4 +1,4 @@
-"""What cpu_ref takes for its operations: numpy on one core, as measured on a current x86 server."""
+"""The cost model of cpu_ref: numpy on one core, as measured on a current x86 server."""
 
 from __future__ import annotations
 

@@ -43,14 +43,13 @@ class CpuRef:
     backend = Backend(ROOFLINE.operation_ns, realisation="numpy on this machine's CPU")
 
     def __init__(self, options: DriverOptions | None = None) -> None:
-        del options  # nothing of it applies
+        del options  # none applies
 
     def supported_operations(self, model: ResolvedModel) -> Sequence[Support]:
-        """See Driver."""
         return supported_operations(model)
 
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> ReferenceWorkload:
-        """See Driver. There is nothing to compile."""
+        """Create an interpreter: there is nothing to compile."""
         del options
         return ReferenceWorkload(model)
 
@@ -63,7 +62,6 @@ class ReferenceWorkload:
         self._interpreter = Interpreter(model)
 
     def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundReference:
-        """See Workload."""
         main = self._model.model.main
         arrays = [
             _array(argument, element_type(self._model.model, main.operands[index].type))
@@ -81,7 +79,6 @@ class BoundReference:
         self._outputs = outputs
 
     def run(self, control: Control) -> Outcome:
-        """See BoundWorkload."""
         results = self._interpreter.run(0, self._inputs, control)
         for result, argument in zip(results, self._outputs, strict=True):
             if argument.data is not None and result.nbytes <= len(argument.data):

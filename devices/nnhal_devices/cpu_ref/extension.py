@@ -1,4 +1,4 @@
-"""RUN of nnhal.onnx, by ONNX's own reference evaluator."""
+"""RUN of nnhal.onnx, computed by ONNX's own reference evaluator."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 
 
 def element_type(model: Model, code: int) -> np.dtype[np.generic]:
-    """The numpy type in which an operand of any type lies in memory."""
+    """The numpy type of an operand's elements in memory."""
     number = number_of(model, code)
     return BASE_TYPES[code] if number is None else ELEMENT_TYPES.get(number, np.dtype(np.uint8))
 
 
 def support_run(message: Array | None) -> Support:
-    """Whether the evaluator has all that an operation asks for. ``message`` is its first input, None if no constant."""
+    """Whether the evaluator supports an operation. ``message`` is its first input, None if that is no constant."""
     if message is None:
         return Unsupported("OP", "a first input that is no constant MESSAGE", "a message")
     try:
         _evaluator(message.tobytes())
-    except Exception as error:  # it raises whatever it comes across
+    except Exception as error:  # it may raise anything
         return Unsupported("OP", f"{type(error).__name__}: {error}", "what ONNX's reference evaluator has")
     return SUPPORTED
 
 
 def run(model: Model, place: str, outputs: Sequence[Operand], inputs: Sequence[Array | None]) -> tuple[Array, ...]:
-    """The results of an operation. ``inputs`` has its message first. Raises GENERAL_FAILURE."""
+    """Compute an operation. Its message is the first of ``inputs``. Raises GENERAL_FAILURE."""
     message, *given = inputs
     if message is None:
         general_failure(f"{place}: its message is omitted")
@@ -46,7 +46,7 @@ def run(model: Model, place: str, outputs: Sequence[Operand], inputs: Sequence[A
     try:
         feeds = {d.name: _given(d.type, array) for d, array in zip(graph.input, given, strict=True)}
         results = evaluator.run(None, feeds)
-    except Exception as error:  # as above
+    except Exception as error:  # it may raise anything
         general_failure(f"{place}: {type(error).__name__}: {error}")
     return tuple(
         _stored(element_type(model, operand.type), number_of(model, operand.type) == VALUE, result)
@@ -60,14 +60,14 @@ def _evaluator(message: bytes) -> ReferenceEvaluator:
 
 
 def _given(declared: TypeProto, array: Array | None) -> Value:
-    """An input as ONNX has it."""
+    """An input in the form that the message declares."""
     kind = declared.tensor_type
     if array is None:
         return None
     if declared.WhichOneof("value") != "tensor_type" or kind.elem_type not in ELEMENT_TYPES:
         return value_from_bytes(array)
     element = ELEMENT_TYPES[kind.elem_type]
-    # The constants of an extension's types come as bytes.
+    # Constants of an extension's types come as bytes.
     given = array.astype(np.bool_) if element == np.bool_ else array.view(element)
     rank_known = kind.HasField("shape")
     if rank_known and all(dim.dim_value for dim in kind.shape.dim):
@@ -76,7 +76,7 @@ def _given(declared: TypeProto, array: Array | None) -> Value:
 
 
 def _stored(element: np.dtype[np.generic], is_value: bool, result: Value) -> Array:
-    """A result as it lies in memory."""
+    """A result in the form that it has in memory."""
     if is_value:
         return np.frombuffer(value_to_bytes(result), np.uint8)
     return np.atleast_1d(np.asarray(result)).astype(element, copy=False)

@@ -1,4 +1,4 @@
-"""Running a model operation by operation."""
+"""Interpreting a model operation by operation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nnhal.resolved import ResolvedModel, describe_operation
 from nnhal.types import ErrorStatus, Operand, OperandLifeTime, Operation, OperationType, Subgraph
 from nnhal.types.layout import ELEMENT_TYPES, MAX_OPERAND_BYTES, Dimensions, describe, is_extension
 from nnhal_devices.cpu_ref import extension
-from nnhal_devices.cpu_ref.control_flow import CONTROL_FLOW, Activation
+from nnhal_devices.cpu_ref.control_flow import CONTROL_FLOW, ControlFlowCall
 from nnhal_devices.cpu_ref.kernels import KERNELS
 from nnhal_devices.driver import Control
 
@@ -23,14 +23,14 @@ _NOTHING: Dimensions = ()
 
 
 class Interpreter:
-    """Runs the subgraphs of one model. Holds no state between runs, so it may be used from several threads."""
+    """Runs the subgraphs of one model. It holds no state between runs, so several threads may use it."""
 
     def __init__(self, model: ResolvedModel) -> None:
         self._model = model
         self._last_uses = [_last_uses(graph.operations) for graph in model.subgraphs]
 
     def run(self, subgraph: int, inputs: Sequence[Array | None], control: Control) -> list[Array]:
-        """The outputs of a subgraph for its inputs; None stands for an omitted input. Raises HalError."""
+        """Compute the outputs of a subgraph from its inputs; an omitted input is None. Raises HalError."""
         graph = self._model.subgraphs[subgraph]
         values: dict[int, Array] = dict(self._model.constants[subgraph])
         given = {index: v for index, v in zip(graph.input_indexes, inputs, strict=True) if v is not None}
@@ -41,7 +41,7 @@ class Interpreter:
             place = describe_operation(operation, number, subgraph)
             present = [values.get(index) for index in operation.inputs]
             if operation.type in CONTROL_FLOW:
-                results = CONTROL_FLOW[operation.type](self._activation(graph, operation, place, present, control))
+                results = CONTROL_FLOW[operation.type](self._call(graph, operation, place, present, control))
             elif is_extension(operation.type):
                 results = extension.run(
                     self._model.model, place, [graph.operands[index] for index in operation.outputs], present
@@ -54,10 +54,10 @@ class Interpreter:
                     del values[index]
         return [values[index] for index in graph.output_indexes]
 
-    def _activation(
+    def _call(
         self, graph: Subgraph, operation: Operation, place: str, present: Sequence[Array | None], control: Control
-    ) -> Activation:
-        return Activation(
+    ) -> ControlFlowCall:
+        return ControlFlowCall(
             place,
             [graph.operands[index] for index in operation.inputs],
             present,
@@ -83,7 +83,7 @@ class Interpreter:
         )
         shapes = _prepared(context)
         try:
-            with np.errstate(all="ignore"):  # float arithmetic answers with inf and nan, as the HAL's does
+            with np.errstate(all="ignore"):  # float arithmetic returns inf and nan, as the HAL defines
                 results = KERNELS[context.type](context)
         except (ValueError, IndexError, ArithmeticError, MemoryError) as error:
             raise HalError(ErrorStatus.GENERAL_FAILURE, f"{place}: {error}") from error
@@ -97,7 +97,7 @@ class Interpreter:
 def _prepared(context: OperationContext) -> tuple[Dimensions, ...]:
     """The dimensions of an operation's outputs, now that all values are known.
 
-    What does not fit together only now is a failure of the execution and no longer of its arguments.
+    A contradiction that shows only now is a GENERAL_FAILURE of the execution: its arguments were valid.
     """
     try:
         shapes = DEFINITIONS[context.type].prepare(context)
@@ -113,7 +113,7 @@ def _prepared(context: OperationContext) -> tuple[Dimensions, ...]:
 
 
 def _declared(graph: Subgraph, values: dict[int, Array], place: str) -> dict[int, Array]:
-    """The values by operand, if they have the dimensions that the model declares, as far as it does."""
+    """Check that values, by operand, have the dimensions that the model declares, and return them."""
     for index, value in values.items():
         declared = graph.operands[index].dimensions
         if declared and not fits_prepared(value.shape, declared):
@@ -124,7 +124,7 @@ def _declared(graph: Subgraph, values: dict[int, Array], place: str) -> dict[int
 
 
 def fits_prepared(dimensions: Dimensions, prepared: Dimensions) -> bool:
-    """Whether a result is as prepared; an axis that depends on the values was prepared as 0."""
+    """Whether a result has the prepared dimensions. An axis that depends on the values was prepared as 0."""
     return len(dimensions) == len(prepared) and all(p in (0, d) for d, p in zip(dimensions, prepared, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Which operations cpu_ref takes: all of the base set that have a kernel, and the extension nnhal.onnx's."""
+"""Which operations cpu_ref supports: those of the base set that have a kernel, and those of nnhal.onnx."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _support(model: ResolvedModel, subgraph: int, operation: Operation, known: d
 
 
 def _support_of_all(model: ResolvedModel, number: int, known: dict[int, Support]) -> Support:
-    """The answer for a referenced subgraph. ``known`` collects them, since a subgraph may be referred to many times."""
+    """The answer for a referenced subgraph. ``known`` caches answers: a subgraph may be referenced many times."""
     if number not in known:
         graph = model.subgraphs[number + 1]
         found = _first_objection([_support(model, number + 1, operation, known) for operation in graph.operations])

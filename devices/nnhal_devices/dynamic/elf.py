@@ -1,4 +1,4 @@
-"""Whether a shared object is whole. The dynamic linker does not ask: one cut short kills the process that loads it."""
+"""Whether a shared object is complete: loading a truncated one kills the process, since the linker does not check."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LOADED = 1  # PT_LOAD
 def missing_bytes(path: Path) -> int:
     """How many bytes of a 64-bit ELF file's segments lie past its end.
 
-    0 for what is none, or has no whole header: the linker refuses those by itself. Raises OSError.
+    0 if it is no ELF file, or its header is incomplete: the linker refuses those itself. Raises OSError.
     """
     with path.open("rb") as file:
         header = file.read(_HEADER.size)

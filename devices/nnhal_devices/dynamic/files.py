@@ -1,4 +1,4 @@
-"""Finding backend files. What is wrong with a directory or a file is a warning in the log, and the rest is found."""
+"""Finding backend files. A problem with a directory or a file is logged as a warning, and the rest is found."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ _log = structlog.get_logger(__name__)
 
 
 class BackendFile(NamedTuple):
-    """A file by its canonical path, and what its name says."""
+    """A backend file: its canonical path, and its parsed name."""
 
     path: Path
     name: BackendName
 
 
 def find_backend_files(directories: Iterable[Path]) -> list[BackendFile]:
-    """The files of all directories in order, by name within one. What is found again, through a link, is left out."""
+    """The backend files of all directories in order, by name within one. A file that links lead to is listed once."""
     found: dict[Path, BackendFile] = {}
     for directory in directories:
         for entry, name in _candidates(directory):
             path = _canonical(entry)
             if path is not None and path not in found:
-                # A link's target says itself which module it holds, unless it is called otherwise.
+                # The name of a link's target says which module it holds, unless it breaks the rule.
                 found[path] = BackendFile(path, parse(path.name) or name)
     return list(found.values())
 
 
 def _candidates(directory: Path) -> Iterator[tuple[Path, BackendName]]:
-    """The entries of one directory whose names keep the rule."""
+    """The entries of one directory whose names are those of backend files."""
     if not directory.is_absolute():
         _log.warning("a backend directory is skipped", directory=str(directory), reason="the path is not absolute")
         return
@@ -49,11 +49,11 @@ def _candidates(directory: Path) -> Iterator[tuple[Path, BackendName]]:
             yield directory / entry, name
         elif looks_meant(entry):
             expected = "expected <vendor>_<name>_backend.so or .py, letters and digits in both, and .1.2 for a version"
-            _skip(directory / entry, f"the name is none of a backend file: {expected}")
+            _skip(directory / entry, f"it is not the name of a backend file: {expected}")
 
 
 def _canonical(entry: Path) -> Path | None:
-    """Where a file really is; None, and a warning, where there is none."""
+    """Resolve a file's path. Returns None, and logs a warning, if there is no regular file."""
     try:
         path = Path(os.path.realpath(entry, strict=True))
         regular = path.is_file()

@@ -1,4 +1,4 @@
-"""Loading backend files, and registering what they hold. A file of no use is a warning in the log, nothing worse."""
+"""Loading backend files and registering their drivers. A file that cannot be used is only logged as a warning."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nnhal.errors import NnhalError
 from nnhal_devices.driver import BACKEND_API_VERSION, Driver, DriverOptions
 from nnhal_devices.dynamic.elf import missing_bytes
 from nnhal_devices.dynamic.files import BackendFile, find_backend_files
-from nnhal_devices.dynamic.naming import Kind
+from nnhal_devices.dynamic.naming import BackendFileKind
 from nnhal_devices.registry import BackendRegistry, DriverFactory
 
 _log = structlog.get_logger(__name__)
@@ -27,18 +27,18 @@ _DRIVER_MEMBERS = sorted({*Driver.__annotations__, *(name for name in vars(Drive
 
 
 class BackendError(NnhalError):
-    """A backend file that cannot be used, or whose factory makes no driver."""
+    """A backend file cannot be used, or its factory creates no driver."""
 
 
 class DynamicBackend(NamedTuple):
-    """What a backend file gives."""
+    """The driver of a backend file."""
 
     name: str
     factory: DriverFactory
 
 
 def register_backends(directories: Iterable[Path], registry: BackendRegistry) -> None:
-    """Load the backend files of directories and register each under its id. Their factories are not called yet."""
+    """Load the backend files of directories and register each under its id. No factory is called yet."""
     for file in find_backend_files(directories):
         try:
             backend = load_backend(file)
@@ -56,23 +56,23 @@ def load_backend(file: BackendFile) -> DynamicBackend:
         return _load(file)
     except (BackendError, KeyboardInterrupt):
         raise
-    except BaseException as error:  # the code is another's: it may even call sys.exit
+    except BaseException as error:  # foreign code may even call sys.exit
         raise BackendError(_described(error)) from error
 
 
 def is_compatible(version: tuple[int, int], ours: tuple[int, int] = BACKEND_API_VERSION) -> bool:
-    """Whether a backend made for one version of the interface works with another: same major, minor not newer."""
+    """Whether a backend for ``version`` of the interface works with ``ours``: same major, minor not newer."""
     return version[0] == ours[0] and version[1] <= ours[1]
 
 
 def _load(file: BackendFile) -> DynamicBackend:
-    if file.name.kind is Kind.EXTENSION and (missing := missing_bytes(file.path)):
+    if file.name.kind is BackendFileKind.EXTENSION and (missing := missing_bytes(file.path)):
         raise BackendError(f"the file is cut short: {missing} bytes are missing")
     name, module = _import(file)
     try:
         return _backend_of(module, file)
     except BaseException:
-        sys.modules.pop(name, None)  # what is refused is not there for others to stumble over
+        sys.modules.pop(name, None)  # a refused module must not be found by imports
         raise
 
 
@@ -90,17 +90,18 @@ def _backend_of(module: ModuleType, file: BackendFile) -> DynamicBackend:
 
 
 class _SourceLoader(SourceFileLoader):
-    """Keeps no bytecode: files that differ in their version only would share it, and the directory is another's."""
+    """Keeps no bytecode: files that differ only in their version would share it, and the directory is not ours."""
 
     def path_stats(self, path: object) -> dict[str, int]:
         raise OSError("no bytecode")
 
 
 def _import(file: BackendFile) -> tuple[str, ModuleType]:
-    """Run the module under a name that no other file has; the linker's entry is named after the name's last part."""
+    """Run the module under a unique name; its last part must be the one that the linker's entry is named after."""
     place = blake2b(fsencode(file.path), digest_size=8).hexdigest()
     name = f"nnhal_backend_{place}.{file.name.module}"
-    loader = (ExtensionFileLoader if file.name.kind is Kind.EXTENSION else _SourceLoader)(name, str(file.path))
+    is_extension = file.name.kind is BackendFileKind.EXTENSION
+    loader = (ExtensionFileLoader if is_extension else _SourceLoader)(name, str(file.path))
     spec = importlib.util.spec_from_loader(name, loader, origin=str(file.path))
     assert spec is not None
     try:
@@ -119,22 +120,26 @@ def _require_compatible(version: object) -> None:
     ):
         raise BackendError(f"API_VERSION is {version!r}, expected a tuple of major and minor version")
     if not is_compatible(version):
-        raise BackendError(f"it was made for backend API {version}, which does not go with {BACKEND_API_VERSION} here")
+        raise BackendError(
+            f"it was made for backend API {version}, which is incompatible with {BACKEND_API_VERSION} here"
+        )
 
 
 def _checked(factory: DriverFactory, path: Path) -> DriverFactory:
-    """The factory, with BackendError for whatever it does instead of making a driver."""
+    """Wrap a factory: it raises BackendError if it creates no driver."""
 
     def create(options: DriverOptions) -> Driver:
         try:
             driver = factory(options)
             missing = [name for name in _DRIVER_MEMBERS if not hasattr(driver, name)]
         except Exception as error:
-            _log.debug("a backend makes no driver", file=str(path), exc_info=error)
+            _log.debug("a backend creates no driver", file=str(path), exc_info=error)
             raise BackendError(f"{path}: create_backend raised {_described(error)}") from error
         if missing:
             kind = type(driver).__name__
-            raise BackendError(f"{path}: create_backend made a {kind}, no driver: it has no {', '.join(missing)}")
+            raise BackendError(
+                f"{path}: create_backend returned a {kind}, which is no driver: it has no {', '.join(missing)}"
+            )
         return driver
 
     return create

@@ -1,4 +1,4 @@
-"""How backend files are called: ``<vendor>_<name>_backend.so`` or ``.py``, and a version such as ``.1.2`` or none."""
+"""The names of backend files: ``<vendor>_<name>_backend.so`` or ``.py``, with or without a version such as ``.1.2``."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ _MARK = "_backend"
 _RULE = re.compile(rf"(?P<module>[A-Za-z0-9]+_[A-Za-z0-9]+{_MARK})\.(?P<kind>so|py)(\.[0-9]+)*")
 
 
-class Kind(Enum):
-    """What a backend file holds."""
+class BackendFileKind(Enum):
+    """The kind of code in a backend file."""
 
     EXTENSION = "so"
     SOURCE = "py"
 
 
 class BackendName(NamedTuple):
-    """What a file name says: the module inside, which has neither kind nor version in its name, and its kind."""
+    """A parsed file name: the module's name, which has neither kind nor version, and its kind."""
 
     module: str
-    kind: Kind
+    kind: BackendFileKind
 
 
 def parse(file_name: str) -> BackendName | None:
-    """What the name says, None where it breaks the rule."""
+    """Parse a file name. Returns None if it is not that of a backend file."""
     match = _RULE.fullmatch(file_name)
-    return BackendName(match["module"], Kind(match["kind"])) if match else None
+    return BackendName(match["module"], BackendFileKind(match["kind"])) if match else None
 
 
 def looks_meant(file_name: str) -> bool:
-    """Whether somebody may have meant a backend by the name."""
+    """Whether a name may be a misspelt name of a backend file."""
     return _MARK in file_name

@@ -1,4 +1,4 @@
-"""What ethos_n says of its speed: the cost model's ratios for 8-bit types, and nothing for types that it cannot do."""
+"""The performance figures of ethos_n: the cost model's for 8-bit types, and none for types that it lacks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nnhal_devices.ethos_n.costs import QUANT8, ROOFLINE
 
 _FLT_MAX = float(np.finfo(np.float32).max)
 _NEVER = PerformanceInfo(_FLT_MAX, _FLT_MAX)
-"""What the HAL takes a missing entry for."""
+"""What a missing entry means in the HAL."""
 
 CAPABILITIES = replace(
     ROOFLINE.capabilities(REFERENCE, power=0.02, types=(*QUANT8, Q8C)),

@@ -1,7 +1,7 @@
-"""What the emulated NPU takes for its operations.
+"""The cost model of the emulated NPU.
 
-4 TOP/s at 1 GHz: 2048 multiply-adds in a cycle of a nanosecond, two operations each. One channel of 32-bit LPDDR4-3200
-gives 12.8 bytes in a nanosecond. Before an operation begins its commands and its first stripe are fetched: 2 us.
+4 TOP/s at 1 GHz: 2048 multiply-adds per cycle of a nanosecond, two operations each. One channel of 32-bit LPDDR4-3200
+gives 12.8 bytes per nanosecond. Before an operation begins, its commands and its first stripe are fetched: 2 us.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from nnhal_devices.backend import TransferCosts
 from nnhal_devices.costs import Roofline
 
 QUANT8 = (Q8A, Q8AS)
-"""What activations may be, and so what an operation's speed depends on."""
+"""The types of activations, which the speed of an operation depends on."""
 
 ROOFLINE = Roofline(
     overhead_ns=2_000,
@@ -22,9 +22,9 @@ ROOFLINE = Roofline(
 )
 
 TRANSFER_COSTS = TransferCosts(import_ns=5_000)
-"""An import enters a buffer's pages into the NPU's page table. Launches cost what they cost with any device process."""
+"""An import enters a buffer's pages into the NPU's page table. A launch costs the same as on any device."""
 
 
 def inference_ns(model: ResolvedModel) -> int:
-    """What one run of a model takes: its operations one after the other."""
+    """The time of one run of a model: the sum of its operations."""
     return round(sum(ROOFLINE.operation_ns(model)))

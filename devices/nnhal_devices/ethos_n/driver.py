@@ -33,7 +33,7 @@ _ALIGNMENT = 64
 
 @final
 class EthosN:
-    """An NPU for 8-bit networks: synchronous, and in place only in hardware buffers."""
+    """An NPU for 8-bit networks: synchronous, and in place in hardware buffers only."""
 
     name = "ethos_n"
     version = "nnhal-ethos_n-0.1.0"
@@ -65,11 +65,10 @@ class EthosN:
         self._reference = CpuRef(options)
 
     def supported_operations(self, model: ResolvedModel) -> Sequence[Support]:
-        """See Driver."""
         return supported_operations(model)
 
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> ModelledWorkload:
-        """See Driver. One of the CPU drivers computes the whole model: the faster one where it has all operations."""
+        """Prepare the whole model on one of the CPU drivers: the faster one if it has all operations."""
         answers = self._accelerated.supported_operations(model)
         fast = all(isinstance(answer, Supported) for answer in answers)
         inner = self._accelerated.prepare(model, options) if fast else self._reference.prepare(model, options)
@@ -77,24 +76,22 @@ class EthosN:
 
 
 class ModelledWorkload:
-    """Another driver's workload, with the time that the NPU would take: ``duration_ns`` for each run."""
+    """Another driver's workload, with the modelled time of the NPU: ``duration_ns`` for each run."""
 
     def __init__(self, inner: Workload, duration_ns: int) -> None:
         self._inner = inner
         self._duration_ns = duration_ns
 
     def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundModelled:
-        """See Workload."""
         return BoundModelled(self._inner.bind(inputs, outputs), self._duration_ns)
 
 
 class BoundModelled:
-    """The same, tied to memory."""
+    """A ModelledWorkload bound to memory."""
 
     def __init__(self, inner: BoundWorkload, duration_ns: int) -> None:
         self._inner = inner
         self._duration_ns = duration_ns
 
     def run(self, control: Control) -> Outcome:
-        """See BoundWorkload."""
         return replace(self._inner.run(control), time_on_device_ns=self._duration_ns)

@@ -1,4 +1,4 @@
-"""How much of its tensors an operation needs at a time: what a stripe of its output is made of."""
+"""How much of its tensors an operation needs for one stripe of its output."""
 
 from __future__ import annotations
 
@@ -19,27 +19,40 @@ _FACTOR = 2
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """An operation as stripes see it; elements are bytes.
-
-    The output has ``height`` rows of ``channels`` times ``channel_bytes``. Its first row takes ``reach`` of the
-    ``input_height`` rows of the input, of ``row_bytes`` each, and ``growth`` further rows take ``step`` more. Each
-    channel takes ``weight_bytes``. Where the operation is ``by_channel``, a part of the channels takes only that part
-    of the input.
-    """
+    """What matters of an operation for its stripes. One element is one byte."""
 
     height: int
+    """Rows of the output."""
+
     channels: int
+    """Channels of the output."""
+
     channel_bytes: int
+    """One channel of one row of the output."""
+
     input_height: int
+    """Rows of the input."""
+
     row_bytes: int
+    """One row of the input, with all channels."""
+
     reach: int = 1
+    """Rows of the input that the first row of the output needs."""
+
     step: int = 1
+    """Rows of the input that every further ``growth`` rows of the output need."""
+
     growth: int = 1
+    """Rows of the output for each ``step``."""
+
     weight_bytes: int = 0
+    """Filter and bias of one channel."""
+
     by_channel: bool = True
+    """Whether a part of the channels needs only that part of the input."""
 
     def stripe_bytes(self, rows: int, channels: int) -> int:
-        """What a stripe of the output takes in SRAM: its input, the weights of its channels, and itself."""
+        """The SRAM for a stripe of the output: its input, the weights of its channels, and itself."""
         taken = min(self.input_height, -(-(rows - 1) * self.step // self.growth) + self.reach) * self.row_bytes
         if self.by_channel:
             taken = -(-taken * channels // self.channels)
@@ -52,14 +65,14 @@ def geometry_of(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry
 
 
 def _images(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
-    """Images to images, row by row and channel by channel."""
+    """An operation from images to images, row by row and channel by channel."""
     _, input_height, input_width, depth = as_images(op.dimensions(INPUT))
     _, height, width, channels = as_images(outputs[0])
     return Geometry(height, channels, width, input_height, input_width * depth)
 
 
 def _elementwise(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometry:
-    """Also what only moves bytes, which may be cut anywhere: whatever comes in goes out again."""
+    """An elementwise operation, or one that only moves bytes: it may be cut anywhere."""
     _, height, width, channels = as_images(outputs[0])
     row_bytes = width * channels * len(outputs)
     tensors = len(op.inputs) - 1 if op.type in (OperationType.ADD, OperationType.MUL) else 1
@@ -67,7 +80,7 @@ def _elementwise(op: OperationContext, outputs: Sequence[Dimensions]) -> Geometr
 
 
 def _windowed(op: OperationContext, outputs: Sequence[Dimensions], axis: Axis) -> Geometry:
-    """Images to images, by a window of which ``axis`` is the height."""
+    """An operation from images to images by a window, whose height is ``axis``."""
     return replace(_images(op, outputs), reach=axis.reach, step=axis.stride)
 
 
@@ -126,4 +139,4 @@ _GEOMETRIES: Mapping[OperationType, Callable[[OperationContext, Sequence[Dimensi
     OperationType.RESIZE_NEAREST_NEIGHBOR: _twice,
     OperationType.TRANSPOSE_CONV_2D: _transpose_conv_2d,
 }
-"""Those of operations that are not elementwise."""
+"""The geometries of operations that are not elementwise."""

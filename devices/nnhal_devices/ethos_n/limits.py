@@ -1,4 +1,4 @@
-"""The numbers of the emulated NPU. README.md says where they come from."""
+"""The limits of the emulated NPU. README.md gives their source."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ KERNELS = (1, 2, 3, 5, 7, 9)
 STRIDES = (1, 2)
 """The same in both directions."""
 LARGEST_STRIDED_KERNEL = 7
-"""A filter that is larger moves by 1."""
+"""A larger filter has stride 1."""
 GRANULE = 16
 """Channels that lie together in SRAM."""
 LARGEST_MEAN = 8
-"""Height and width of an image of which the mean is taken."""
+"""Height and width of the input of a MEAN."""
 LEAST_MULTIPLIER = 2.0**-32
-"""Input scale x filter scale / output scale, which has to stay below 1 besides."""
+"""The least input scale x filter scale / output scale, which also has to be below 1."""
 LARGEST_RESCALING = 128.0
-"""Input scale / output scale where values are only requantised."""
+"""The largest input scale / output scale of operations that only requantise."""
 SRAM_BYTES = 512 * 1024

@@ -1,8 +1,8 @@
 """Which operations of a subgraph the NPU compiles together.
 
-Each operation is cut into stripes on its own. What does not fit the SRAM fails, and the rest is compiled in connected
-groups. A group never waits for a failed operation that waits for the group: operations are together only if there are
-as many failed ones on the longest way to each.
+Each operation is cut into stripes on its own. An operation that does not fit the SRAM fails, and the rest is compiled
+in connected groups. Operations are in one group only if the longest paths to them have equally many failed operations:
+so no group waits for a failed operation that waits for the group.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nnhal_devices.ethos_n.stripes import Stripes, cut, smallest
 
 
 def optimize(model: ResolvedModel) -> OptimizationViews:
-    """What the NPU makes of a model of which it supports every operation."""
+    """Compile a model of which every operation is supported."""
     geometries = _geometries(model)
     stripes = [cut(geometry) for geometry in geometries]
     groups = _groups(model, [each is None for each in stripes])
@@ -40,7 +40,7 @@ def _geometries(model: ResolvedModel) -> list[Geometry]:
 
 
 def _groups(model: ResolvedModel, failed: Sequence[bool]) -> list[list[int]]:
-    """The operations that have not failed, each in one group; ascending."""
+    """The groups of operations that have not failed, each in ascending order."""
     barriers = _barriers(model, failed)
     roots = list(range(len(failed)))
 
@@ -62,7 +62,7 @@ def _groups(model: ResolvedModel, failed: Sequence[bool]) -> list[list[int]]:
 
 
 def _barriers(model: ResolvedModel, failed: Sequence[bool]) -> list[int]:
-    """How many failed operations are on the longest way to each operation."""
+    """The number of failed operations on the longest path to each operation."""
     barriers = [0] * len(failed)
     for earlier, later in _edges(model):
         barriers[later] = max(barriers[later], barriers[earlier] + failed[earlier])
@@ -70,7 +70,7 @@ def _barriers(model: ResolvedModel, failed: Sequence[bool]) -> list[int]:
 
 
 def _edges(model: ResolvedModel) -> Iterator[tuple[int, int]]:
-    """Operations and those that read what they have made; by the reader, which comes later in the model."""
+    """Pairs of an operation and a later one that reads its output, in the order of the reader."""
     makers: dict[int, int] = {}
     for number, operation in enumerate(model.model.main.operations):
         for index in operation.inputs:

@@ -1,7 +1,7 @@
-"""Cutting an operation's output into stripes that fit the SRAM together with what they are made from.
+"""Cutting an operation's output into stripes that fit the SRAM together with their inputs and weights.
 
-A stripe is a number of whole rows of some of the channels. Few stripes are better than many: for each the input and
-the weights have to be fetched again.
+A stripe is a number of whole rows of some of the channels. Few stripes are better than many: each one fetches its input
+and weights again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from nnhal_devices.ethos_n.limits import GRANULE, SRAM_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Stripes:
-    """An operation in ``count`` stripes of at most so many rows and channels, each of which takes ``bytes`` of SRAM."""
+    """``count`` stripes of at most ``rows`` and ``channels``, each of which takes at most ``bytes`` of SRAM."""
 
     rows: int
     channels: int
@@ -24,18 +24,18 @@ class Stripes:
 
 
 def cut(geometry: Geometry, sram_bytes: int = SRAM_BYTES) -> Stripes | None:
-    """The fewest stripes, of those with all channels, half of them and so on; None where the smallest does not fit."""
+    """The cut with the fewest stripes, of all channels, half of them and so on. None if no cut fits."""
     fitting = (_tallest(geometry, channels, sram_bytes) for channels in _parts(geometry.channels))
     return min((stripes for stripes in fitting if stripes is not None), key=lambda s: s.count, default=None)
 
 
 def smallest(geometry: Geometry) -> Stripes:
-    """A row of a granule of channels, whether it fits or not."""
+    """The cut into the smallest stripes: a row of one granule of channels. It may not fit."""
     return _stripes(geometry, 1, min(GRANULE, geometry.channels))
 
 
 def _parts(channels: int) -> Iterator[int]:
-    """All channels, and ever fewer, in granules."""
+    """The number of all channels, then about half of it and so on, in granules."""
     yield channels
     while channels > GRANULE:
         channels = -(-channels // (2 * GRANULE)) * GRANULE
@@ -43,7 +43,7 @@ def _parts(channels: int) -> Iterator[int]:
 
 
 def _tallest(geometry: Geometry, channels: int, sram_bytes: int) -> Stripes | None:
-    """Stripes of as many rows as fit, found by bisection."""
+    """The stripes with the most rows that fit, found by bisection."""
     fits, too_many = 0, geometry.height + 1
     while too_many - fits > 1:
         rows = (fits + too_many) // 2

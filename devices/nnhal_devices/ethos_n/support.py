@@ -1,7 +1,7 @@
 """Which operations ethos_n takes, and why not the others.
 
-What holds for every operation is here: types, constants, known dimensions and their limits. What an operation asks for
-besides is in ``rules``.
+The conditions for every operation are here: types, constants, known dimensions and their limits. Those of single
+operations are in ``rules``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nnhal.types.layout import Dimensions, combine, describe, is_extension, is_s
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 from nnhal_devices.ethos_n.costs import QUANT8
 from nnhal_devices.ethos_n.limits import MAX_DEPTH, MAX_RANK, MAX_SIDE
-from nnhal_devices.ethos_n.rules import RULES, Rule
+from nnhal_devices.ethos_n.rules import RULES, NpuRule
 from nnhal_devices.ethos_n.rules.common import as_images, first_objection
 
 _ALLOWED_TYPES = "TENSOR_QUANT8_ASYMM or TENSOR_QUANT8_ASYMM_SIGNED"
@@ -27,7 +27,7 @@ _HINTS = {
     OperationType.SOFTMAX: "end the part for the NPU at the logits",
     OperationType.PAD: "give the padding to the convolution or pooling that follows, in its explicit form",
 }
-"""What to do about operations that are often asked for."""
+"""Advice for operations that are often asked for."""
 
 
 def supported_operations(model: ResolvedModel) -> list[Support]:
@@ -48,7 +48,7 @@ def supported_operations(model: ResolvedModel) -> list[Support]:
 
 
 def _support(op: OperationContext) -> tuple[Support, Sequence[Dimensions]]:
-    """The answer for one operation, and what is known of its outputs' dimensions."""
+    """The answer for one operation, and its outputs' dimensions as far as they are known."""
     try:
         found: Sequence[Dimensions] = DEFINITIONS[op.type].prepare(op)
     except HalError as error:
@@ -69,8 +69,8 @@ def _not_taken(code: int) -> Unsupported:
     return Unsupported("OP", got, allowed, _HINTS.get(kind, _ELSEWHERE) if kind is not None else _ELSEWHERE)
 
 
-def _of_any_operation(op: OperationContext, rule: Rule, found: Sequence[Dimensions]) -> Iterator[Support]:
-    """In an order in which each check may rely on those before it."""
+def _of_any_operation(op: OperationContext, rule: NpuRule, found: Sequence[Dimensions]) -> Iterator[Support]:
+    """The conditions for every operation, in an order in which each check may rely on those before it."""
     tensors = [(f"input {index}", op.inputs[index], op.dimensions(index)) for index in rule.tensors(op)]
     tensors += [
         (f"output {index}", operand, combine(operand.dimensions, dimensions) or ())
@@ -92,7 +92,7 @@ def _typed(name: str, operand: Operand) -> Support:
     return Unsupported("DTYPE", f"{name} of {type_name(operand.type)}", _ALLOWED_TYPES, hint)
 
 
-def _constants(op: OperationContext, rule: Rule) -> Iterator[Support]:
+def _constants(op: OperationContext, rule: NpuRule) -> Iterator[Support]:
     for index, operand in enumerate(op.inputs):
         parameter = index in rule.constants or is_scalar(operand.type)
         if parameter and op.has(index) and not op.is_known(index):

@@ -1,4 +1,4 @@
-"""What gpu_acc says of its speed: its model's figures against those of the reference driver."""
+"""The performance figures of gpu_acc: its cost model's against those of the reference driver."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from nnhal_devices.cpu_ref.costs import ROOFLINE as REFERENCE
 from nnhal_devices.gpu_acc.costs import ROOFLINE
 
 _POWER = 0.3
-"""The energy of a multiply-add, of a GPU core's against a CPU core's: an estimate."""
+"""The energy of a multiply-add of a GPU core, relative to a CPU core: an estimate."""
 
 CAPABILITIES = ROOFLINE.capabilities(
     REFERENCE,

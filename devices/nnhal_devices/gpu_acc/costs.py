@@ -1,9 +1,9 @@
-"""What gpu_acc would take for its operations: a mobile GPU of the middle class, of four Valhall cores at 950 MHz.
+"""The cost model of gpu_acc: a mid-range mobile GPU with four Valhall cores at 950 MHz.
 
-A core does 32 multiply-adds of float32 in a cycle and twice as many of float16, which makes 120 and 240 in a
-nanosecond; a third of that is what kernels of neural networks get. Memory is LPDDR4X with 17 bytes in a nanosecond,
+A core does 32 multiply-adds of float32 per cycle and twice as many of float16, which makes 120 and 240 per
+nanosecond; kernels of neural networks reach a third of that. Memory is LPDDR4X with 17 bytes in a nanosecond,
 which the GPU shares with the rest of the chip. The times of a kernel, a launch, a sync and an import are estimates of
-what OpenCL drivers of that class take, not measurements.
+what OpenCL drivers of that class need, not measurements.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TRANSFER_COSTS = TransferCosts(hop_ns=120_000, sync_ns=60_000, import_ns=25_000,
 
 
 def fused_operation_ns(model: ResolvedModel, found: Sequence[Fusion]) -> list[float]:
-    """What each operation of main takes with these fusions: an activation that is fused takes nothing of its own."""
+    """The time of each operation of main with these fusions. A fused activation takes no time of its own."""
     fused_away = {fusion.activation for fusion in found}
     costs = iter(ROOFLINE.operation_ns(fuse(model, found)))
     return [0.0 if number in fused_away else next(costs) for number, _ in enumerate(model.model.main.operations)]

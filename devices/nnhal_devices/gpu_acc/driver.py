@@ -32,7 +32,7 @@ TENSOR_HANDLES = (
 
 @final
 class GpuAcc:
-    """An OpenCL-class GPU: floats only, asynchronous, in the caller's memory. cpu_acc, held, does the arithmetic."""
+    """An OpenCL-class GPU: floats only, asynchronous, in the caller's memory. It holds cpu_acc for the arithmetic."""
 
     name = "gpu_acc"
     version = f"nnhal-gpu_acc-0.1.0+onnxruntime-{onnxruntime.__version__}"
@@ -60,11 +60,10 @@ class GpuAcc:
         )
 
     def supported_operations(self, model: ResolvedModel) -> Sequence[Support]:
-        """See Driver."""
         return supported_operations(model, self._arithmetic)
 
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> QueuedWorkload:
-        """See Driver. What is fused here is what the optimisation views say."""
+        """Fuse activations, as the optimisation views say, and compile the result."""
         fused = fuse(model, fusions(model))
         return QueuedWorkload(fused, self._arithmetic.prepare(fused, options), self._queue, self._memory)
 

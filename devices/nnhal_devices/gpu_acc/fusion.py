@@ -1,4 +1,4 @@
-"""Fusing an activation into the operation before it: a model in, a new model out."""
+"""Fusing an activation into the operation before it. The result is a new model."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ _ACTIVATION_INPUTS: Mapping[int, Callable[[OperationContext], int]] = {
     OperationType.FULLY_CONNECTED: lambda _: fully_connected.Input.ACTIVATION,
     OperationType.MUL: lambda _: binary.Input.ACTIVATION,
 }
-"""Which input of an operation says what activation it has."""
+"""The input of each operation that gives its activation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """Two operations of main that become one: ``operation`` takes over what ``activation`` does."""
+    """Two operations of main that become one: ``operation`` also does what ``activation`` did."""
 
     operation: int
     activation: int
 
 
 def fusions(model: ResolvedModel) -> list[Fusion]:
-    """Float operations without an activation, each with the one that is alone in reading what it makes."""
+    """Float operations without an activation whose output only an activation reads, each with that activation."""
     graph = model.model.main
     reads = Counter(index for operation in graph.operations for index in operation.inputs)
     activations = {
@@ -78,7 +78,7 @@ def fuse(model: ResolvedModel, found: Sequence[Fusion]) -> ResolvedModel:
         between, result = before.outputs[0], after.outputs[0]
         known = combine(operands[between].dimensions, operands[result].dimensions) or ()
         operands[result] = replace(operands[result], dimensions=known)
-        # The scalar may be others' as well. Nobody needs the operand in between any more: it becomes the new one.
+        # The old scalar may be shared. The operand in between is unused now, so it becomes the new scalar.
         scalar = np.array(_ACTIVATIONS[after.type], np.int32)
         operands[between], constants[between] = _append(scalar, values), scalar
         inputs = list(before.inputs)
@@ -111,7 +111,7 @@ def _has_no_activation(model: ResolvedModel, number: int) -> bool:
 
 
 def _append(scalar: Array, values: bytearray) -> Operand:
-    """The operand of a scalar that is appended to the model's values."""
+    """Append a scalar to the model's values, and return its operand."""
     values.extend(bytes(-len(values) % scalar.itemsize))
     location = DataLocation(0, len(values), scalar.nbytes)
     values.extend(scalar.tobytes())

@@ -1,7 +1,7 @@
-"""Working memory of the device: where values lie that an execution makes and uses up itself.
+"""The working memory of the device, for the values between the operations of an execution.
 
-The queue is in order, so that one execution at a time needs it, and all of them have the same piece. It grows to what
-the largest has needed. The emulator only counts it: the values lie where ONNX Runtime puts them.
+The queue is in order, so one execution at a time needs working memory, and all share one piece. It grows to the size
+that the largest has needed. The emulator only counts it: ONNX Runtime allocates the values.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from nnhal.types import OperandLifeTime
 from nnhal.types.layout import ELEMENT_TYPES
 
 WORKING_MEMORY_BYTES = 512 << 20
-"""What the device has of it."""
+"""The budget of working memory."""
 
 
 class WorkingMemory:
-    """A budget of device-local memory; see MemoryManager. Safe to use from several threads.
+    """A MemoryManager with a budget of device-local memory. Safe to use from several threads.
 
-    It is given back with the last execution that holds it, or kept for the next one while networks are loaded.
+    Memory is freed with the last execution that holds it, or kept for the next one while networks are loaded.
     """
 
     def __init__(self, budget: int = WORKING_MEMORY_BYTES) -> None:
@@ -35,44 +35,44 @@ class WorkingMemory:
 
     @property
     def bytes(self) -> int:
-        """What is taken of the budget at this moment."""
+        """The bytes in use."""
         return self._bytes
 
     def acquire(self) -> None:
-        """Hold what there is, for an execution that begins."""
+        """Hold the memory for an execution that begins."""
         with self._lock:
             self._holders += 1
 
     def release(self) -> None:
-        """Let it go again."""
+        """Release the memory, and free it with the last holder unless it is kept."""
         with self._lock:
             self._holders -= 1
-            self._give_back()
+            self._free_unused()
 
     def require(self, size: int) -> None:
-        """Raise GENERAL_FAILURE where the budget has no room for so many bytes."""
+        """Raise GENERAL_FAILURE if ``size`` exceeds the budget."""
         if size > self.budget:
             general_failure(f"an execution needs {size} bytes of working memory, gpu_acc has {self.budget}")
 
     def grow(self, size: int) -> None:
-        """Have so many bytes at least, while it is held. Raises as ``require``."""
+        """Grow the memory to at least ``size``, while it is held. Raises as ``require``."""
         self.require(size)
         with self._lock:
             self._bytes = max(self._bytes, size)
 
     def keep(self, kept: bool) -> None:
-        """Whether it outlasts the executions that hold it."""
+        """Set whether memory is kept after the last execution that holds it."""
         with self._lock:
             self._kept = kept
-            self._give_back()
+            self._free_unused()
 
-    def _give_back(self) -> None:
+    def _free_unused(self) -> None:
         if not (self._holders or self._kept):
             self._bytes = 0
 
 
 class LoadedNetworks:
-    """The context of the backend: as long as networks are loaded, working memory is kept between executions."""
+    """The backend's context: it keeps working memory between executions while networks are loaded."""
 
     def __init__(self, memory: WorkingMemory) -> None:
         self._memory = memory
@@ -80,26 +80,26 @@ class LoadedNetworks:
         self._loaded: set[int] = set()
 
     def before_load_network(self, network: int) -> None:
-        """See BackendContext."""
+        """Keep working memory from now on."""
         with self._lock:
             self._loaded.add(network)
             self._memory.keep(True)
 
     def after_load_network(self, network: int) -> None:
-        """See BackendContext."""
+        """Do nothing."""
 
     def before_unload_network(self, network: int) -> None:
-        """See BackendContext."""
+        """Do nothing."""
 
     def after_unload_network(self, network: int) -> None:
-        """See BackendContext. With the last network its memory goes."""
+        """Free working memory with the last network."""
         with self._lock:
             self._loaded.discard(network)
             self._memory.keep(bool(self._loaded))
 
 
 def working_bytes(model: ResolvedModel) -> int:
-    """The most that the temporaries of main take at a time, operation after operation. Unknown axes are 1."""
+    """The peak size of the temporaries of main, operation after operation. Unknown axes count as 1."""
     graph, dimensions = model.model.main, propagate_dimensions(model)
     sizes = {
         index: ELEMENT_TYPES[operand.type].itemsize * prod(axis or 1 for axis in dimensions[index])

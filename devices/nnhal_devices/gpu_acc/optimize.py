@@ -1,4 +1,4 @@
-"""What the device makes of a subgraph: that is what it runs, too."""
+"""The optimisation views of a subgraph: the device runs it as they say."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nnhal_devices.gpu_acc.fusion import fusions
 
 
 def optimize(model: ResolvedModel) -> OptimizationViews:
-    """See Backend. It fails on nothing: whatever is supported runs, fused or not."""
+    """Fuse activations. No subgraph fails: each supported operation runs, fused or not."""
     operations, found = model.model.main.operations, fusions(model)
     fused = {number for fusion in found for number in (fusion.operation, fusion.activation)}
     return OptimizationViews(

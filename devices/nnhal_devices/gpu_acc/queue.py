@@ -11,31 +11,31 @@ Work = Callable[[], Outcome]
 
 
 class InOrderQueue:
-    """Nothing that is enqueued begins before the next sync, whoever asks for that. Safe to use from several threads."""
+    """Nothing that is enqueued begins before the next sync, from any session. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._doing = threading.Lock()
-        self._entries: list[Entry] = []
+        self._syncing = threading.Lock()
+        self._enqueued: list[QueuedWork] = []
 
-    def enqueue(self, work: Work) -> Entry:
-        """Append work. It is called once, by whichever thread syncs, and let go of then."""
-        entry = Entry(self, work)
+    def enqueue(self, work: Work) -> QueuedWork:
+        """Append work. The thread that syncs next calls it once and drops it."""
+        queued = QueuedWork(self, work)
         with self._lock:
-            self._entries.append(entry)
-        return entry
+            self._enqueued.append(queued)
+        return queued
 
     def sync(self) -> None:
-        """See CommandQueue. Work that comes in meanwhile is left to the next one."""
-        with self._doing:
+        """Do what was enqueued before this call. What is enqueued in the meantime is left to the next sync."""
+        with self._syncing:
             with self._lock:
-                entries, self._entries = self._entries, []
-            for entry in entries:
-                entry.do()
+                enqueued, self._enqueued = self._enqueued, []
+            for queued in enqueued:
+                queued.do()
 
 
-class Entry:
-    """Enqueued work, and what came of it."""
+class QueuedWork:
+    """Enqueued work, and its outcome or error."""
 
     def __init__(self, queue: InOrderQueue, work: Work) -> None:
         self._queue = queue
@@ -44,7 +44,7 @@ class Entry:
         self._error: Exception | None = None
 
     def do(self) -> None:
-        """Called by the queue. Whatever the work raises is the entry's own result: the next one goes on."""
+        """Do the work, for the queue. An error is kept as this work's own result, and the next work goes on."""
         work, self._work = self._work, None
         if work is not None:
             try:
@@ -53,11 +53,15 @@ class Entry:
                 self._error = error
 
     def result(self) -> Outcome:
-        """See Pending. Where another thread's sync began before the work was enqueued, there is one more."""
+        """Return the outcome or raise the error, once. Sync first if no sync has done the work yet."""
         if self._outcome is None and self._error is None:
             self._queue.sync()
-        if self._error is not None:
-            raise self._error
+        error, self._error = self._error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # its traceback refers to this frame and this object: a reference cycle
         if self._outcome is None:
             raise RuntimeError("a sync left work undone")
         return self._outcome

@@ -1,4 +1,4 @@
-"""What the device runs on in truth: this machine's CPU, or a GPU through ONNX Runtime where that can use one."""
+"""What the device really runs on: this machine's CPU, or a GPU if ONNX Runtime can use one."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _GPUS = Path("/proc/driver/nvidia/gpus")
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """ONNX Runtime's execution providers, the preferred first, and what to say of them."""
+    """ONNX Runtime's execution providers, the preferred first, and a description."""
 
     providers: tuple[str, ...]
     realisation: str
 
 
 def choose(available: Sequence[str], opens: Callable[[str], bool]) -> Runtime:
-    """CUDA where it is available and opens, else the CPU: a provider may be built in and have no GPU."""
+    """CUDA if it is available and opens, else the CPU: a provider may be built in without a GPU to run on."""
     if CUDA in available and opens(CUDA):
         return Runtime((CUDA, *CPU), f"CUDA: {gpu_name()}")
     return Runtime(CPU, "emulated on this machine's CPU")
@@ -36,7 +36,7 @@ def this_machine() -> Runtime:
 
 
 def opens(provider: str) -> bool:
-    """Whether a session comes to run on a provider. ONNX Runtime quietly takes the CPU where it cannot."""
+    """Whether a session runs on a provider. If it cannot, ONNX Runtime uses the CPU without an error."""
     value = helper.make_tensor_value_info("value", TensorProto.FLOAT, [1])
     result = helper.make_tensor_value_info("result", TensorProto.FLOAT, [1])
     graph = helper.make_graph([helper.make_node("Relu", ["value"], ["result"])], "probe", [value], [result])
@@ -49,7 +49,7 @@ def opens(provider: str) -> bool:
 
 
 def gpu_name(gpus: Path = _GPUS) -> str:
-    """What NVIDIA's driver calls its first GPU."""
+    """The name of the first GPU, from NVIDIA's driver."""
     for file in sorted(gpus.glob("*/information")):
         for line in file.read_text().splitlines():
             if line.startswith("Model:"):

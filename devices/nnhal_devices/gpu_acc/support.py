@@ -1,4 +1,4 @@
-"""Which operations gpu_acc takes, and why not the others: what cpu_acc takes, of floats, up to four axes."""
+"""Which operations gpu_acc supports, and why not the others: those of cpu_acc, on floats, with up to four axes."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from nnhal_devices.driver import SUPPORTED, Driver, Support, Supported, Unsuppor
 MAX_RANK = 4
 _FLOATS = frozenset({OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16, OperandType.FLOAT32, OperandType.FLOAT16})
 _AUXILIARY = frozenset({OperandType.TENSOR_INT32, OperandType.TENSOR_BOOL8})
-"""What an operation on floats may have besides: indexes, shapes, conditions."""
+"""Other types of operands of operations on floats: indexes, shapes, conditions."""
 _QUANTISED = frozenset({OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED})
 _CONVERSIONS = (OperationType.QUANTIZE, OperationType.DEQUANTIZE)
-"""Kernels that read or write 8-bit values to get floats in and out; they compute with floats."""
+"""Kernels that convert 8-bit values to floats and back; they compute with floats."""
 _ALLOWED = "TENSOR_FLOAT32, TENSOR_FLOAT16, and TENSOR_INT32 or TENSOR_BOOL8 as indexes or conditions"
 
 
 def supported_operations(model: ResolvedModel, arithmetic: Driver) -> list[Support]:
-    """An answer for each operation of main. What ``arithmetic`` declines is declined with its reason."""
-    # Without their names extensions are not looked into: they are declined anyway.
+    """An answer for each operation of main. Operations that ``arithmetic`` declines are declined with its reason."""
+    # Without their names, extensions are not examined: they are declined anyway.
     base = replace(model, model=replace(model.model, extension_name_to_prefix=()))
     answers, dimensions = arithmetic.supported_operations(base), _dimensions(model)
     return [
@@ -36,7 +36,7 @@ def supported_operations(model: ResolvedModel, arithmetic: Driver) -> list[Suppo
 def _dimensions(model: ResolvedModel) -> Sequence[Dimensions]:
     try:
         return propagate_dimensions(model)
-    except HalError:  # operands that contradict one another are preparation's to refuse
+    except HalError:  # preparation refuses operands that contradict one another
         return [operand.dimensions for operand in model.model.main.operands]
 
 

@@ -1,4 +1,4 @@
-"""Prepared models of gpu_acc: workloads of cpu_acc that go through the queue."""
+"""Prepared models of gpu_acc: workloads of cpu_acc that run in the queue."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from nnhal_devices.cpu_acc.shapes import execution_dimensions
 from nnhal_devices.driver import Argument, BoundWorkload, Control, Outcome, Workload
 from nnhal_devices.gpu_acc.costs import ROOFLINE
 from nnhal_devices.gpu_acc.memory import WorkingMemory, working_bytes
-from nnhal_devices.gpu_acc.queue import Entry, InOrderQueue
+from nnhal_devices.gpu_acc.queue import InOrderQueue, QueuedWork
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What one execution needs of the device, by its model: working memory, and time."""
+    """What one execution needs of the device, by the cost model: working memory and time."""
 
     bytes: int
     duration_ns: int
 
 
 def needs_of(model: ResolvedModel) -> Needs:
-    """The sum over the operations of main, as the device runs them. Unknown axes count as 1."""
+    """The needs of a model, as the device runs it. Unknown axes count as 1."""
     return Needs(working_bytes(model), round(sum(ROOFLINE.operation_ns(model))))
 
 
@@ -33,7 +33,7 @@ class QueuedWorkload:
     """A model, and the workload that does its arithmetic."""
 
     def __init__(self, model: ResolvedModel, arithmetic: Workload, queue: InOrderQueue, memory: WorkingMemory) -> None:
-        """Raises GENERAL_FAILURE where the device has too little working memory for it."""
+        """Raises GENERAL_FAILURE if the device has too little working memory for it."""
         self._model = model
         self._arithmetic = arithmetic
         self._queue = queue
@@ -44,7 +44,6 @@ class QueuedWorkload:
         memory.require(self._needs.bytes)
 
     def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> QueuedRun:
-        """See Workload."""
         bound = self._arithmetic.bind(inputs, outputs)
         given = [argument.dimensions for argument in inputs]
         needs = self._needs if given == self._declared else needs_of(_sized(self._model, given))
@@ -52,7 +51,7 @@ class QueuedWorkload:
 
 
 class QueuedRun:
-    """A workload tied to memory; an AsynchronousWorkload."""
+    """An AsynchronousWorkload bound to memory."""
 
     def __init__(self, bound: BoundWorkload, needs: Needs, queue: InOrderQueue, memory: WorkingMemory) -> None:
         self._bound = bound
@@ -61,13 +60,13 @@ class QueuedRun:
         self._memory = memory
 
     def run(self, control: Control) -> Outcome:
-        """See BoundWorkload. What others have enqueued before is done before."""
-        entry = self.enqueue(control)
+        """Enqueue a run and sync, which first does what other sessions have enqueued before."""
+        queued = self.enqueue(control)
         self._queue.sync()
-        return entry.result()
+        return queued.result()
 
-    def enqueue(self, control: Control) -> Entry:
-        """See AsynchronousWorkload. Deadlines are looked at when its turn comes."""
+    def enqueue(self, control: Control) -> QueuedWork:
+        """Enqueue a run, which checks its deadline when its turn comes."""
         return self._queue.enqueue(lambda: self._run(control))
 
     def _run(self, control: Control) -> Outcome:
@@ -82,7 +81,7 @@ class QueuedRun:
 
 
 def _sized(model: ResolvedModel, given: Sequence[Dimensions]) -> ResolvedModel:
-    """The model with the dimensions of one execution, whose inputs' are given."""
+    """The model with the dimensions of one execution; ``given`` are those of its inputs."""
     main = model.model.main
     found = execution_dimensions(model, dict(zip(main.input_indexes, given, strict=True)))
     operands = tuple(

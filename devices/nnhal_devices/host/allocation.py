@@ -1,4 +1,4 @@
-"""IDevice.allocate: which roles a buffer may have, and of what dimensions it is."""
+"""IDevice.allocate: the roles that a buffer may have, and its dimensions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from nnhal.errors import general_failure, invalid_argument
 from nnhal.types import BufferRole, Operand
 from nnhal.types.layout import Dimensions, combine, describe, is_extension, is_scalar
 from nnhal_devices.host.counters import Counters
-from nnhal_devices.host.device_memory import DeviceBuffer, MemoryBudget, Role
+from nnhal_devices.host.device_memory import ArgumentRole, DeviceBuffer
+from nnhal_devices.host.memory_budget import DeviceMemoryBudget
 from nnhal_devices.host.prepared_model import PreparedModel
 
 
@@ -17,12 +18,12 @@ def allocate(
     prepared_models: Sequence[PreparedModel],
     input_roles: Sequence[BufferRole],
     output_roles: Sequence[BufferRole],
-    budget: MemoryBudget,
+    budget: DeviceMemoryBudget,
     counters: Counters,
 ) -> DeviceBuffer:
-    """A buffer for the given roles (contract rows MD-01 to MD-20).
+    """Allocate a buffer for the given roles (contract rows MD-01 to MD-20).
 
-    Raises INVALID_ARGUMENT where the arguments are not valid, GENERAL_FAILURE where the device has no such memory.
+    Raises INVALID_ARGUMENT if the arguments are invalid, GENERAL_FAILURE if the device has no such memory.
     """
     if min(dimensions, default=0) < 0:
         invalid_argument(f"dimensions {list(dimensions)}, expected none below 0")
@@ -31,7 +32,7 @@ def allocate(
             f"{len(prepared_models)} prepared models and {len(input_roles) + len(output_roles)} roles, expected at "
             "least one of each"
         )
-    roles: dict[Role, Operand] = {}
+    roles: dict[ArgumentRole, Operand] = {}
     for is_output, given in ((False, input_roles), (True, output_roles)):
         for role in given:
             found, operand = _resolve(role, is_output, prepared_models)
@@ -49,7 +50,9 @@ def allocate(
     return DeviceBuffer(first, combined, roles, budget, counters)
 
 
-def _resolve(role: BufferRole, is_output: bool, prepared_models: Sequence[PreparedModel]) -> tuple[Role, Operand]:
+def _resolve(
+    role: BufferRole, is_output: bool, prepared_models: Sequence[PreparedModel]
+) -> tuple[ArgumentRole, Operand]:
     what = "output" if is_output else "input"
     if role.model_index < 0 or role.model_index >= len(prepared_models):
         invalid_argument(f"an {what} role of prepared model {role.model_index}, there are {len(prepared_models)}")
@@ -60,10 +63,10 @@ def _resolve(role: BufferRole, is_output: bool, prepared_models: Sequence[Prepar
         invalid_argument(f"a role of {what} {role.io_index}, prepared model {role.model_index} has {len(indexes)}")
     if not 0 < role.probability <= 1:
         invalid_argument(f"a role with probability {role.probability}, expected above 0 and at most 1")
-    return Role(prepared.identity, is_output, role.io_index), main.operands[indexes[role.io_index]]
+    return ArgumentRole(prepared.identity, is_output, role.io_index), main.operands[indexes[role.io_index]]
 
 
-def _require_like(operand: Operand, first: Operand, role: Role) -> None:
+def _require_like(operand: Operand, first: Operand, role: ArgumentRole) -> None:
     if operand.type != first.type:
         invalid_argument(f"{role} has type {operand.type}, another role has {first.type}")
     if is_extension(operand.type):
@@ -74,7 +77,7 @@ def _require_like(operand: Operand, first: Operand, role: Role) -> None:
             invalid_argument(f"{role} has {name} {got}, another role has {expected}")
 
 
-def _combine(dimensions: Dimensions, roles: Mapping[Role, Operand]) -> Dimensions:
+def _combine(dimensions: Dimensions, roles: Mapping[ArgumentRole, Operand]) -> Dimensions:
     combined = dimensions
     for role, operand in roles.items():
         merged = combine(combined, operand.dimensions)

@@ -1,4 +1,4 @@
-"""Bursts: executions of one prepared model with memory that stays open between them."""
+"""Bursts: executions of one prepared model, whose pools stay open between them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 from nnhal.errors import general_failure, invalid_argument
 from nnhal.memory import Pool, open_pool
 from nnhal.types import ExecutionConfig, ExecutionResult, Memory, Request
-from nnhal_devices.host.bound_request import BoundRequest
+from nnhal_devices.host.execution import Execution
 from nnhal_devices.host.prepared_model import PreparedModel
 from nnhal_devices.host.staging import Staging
 
@@ -18,7 +18,7 @@ _MAX_CACHED_POOLS = 256
 
 
 class Burst:
-    """A burst. Keeps its prepared model alive; everything that it caches dies with it."""
+    """A burst. It keeps its prepared model alive, and its cached pools live as long as it does."""
 
     def __init__(self, prepared: PreparedModel) -> None:
         self.prepared = prepared
@@ -28,9 +28,9 @@ class Burst:
     def execute(
         self, request: Request, tokens: Sequence[int], config: ExecutionConfig, deadline_ns: int
     ) -> tuple[ExecutionResult, Staging]:
-        """Run a request. ``tokens`` name its pools, -1 those without identity.
+        """Run a request. ``tokens`` identify its pools; -1 is a pool without identity.
 
-        Raises INVALID_ARGUMENT where the arguments are not valid, GENERAL_FAILURE while another execution runs.
+        Raises INVALID_ARGUMENT if the arguments are invalid, GENERAL_FAILURE while another execution runs.
         """
         if len(tokens) != len(request.pools):
             invalid_argument(f"{len(tokens)} memory identifier tokens for {len(request.pools)} pools")
@@ -42,7 +42,7 @@ class Burst:
         finally:
             self._busy.release()
 
-    def run(self, execution: BoundRequest, deadline_ns: int) -> tuple[ExecutionResult, Staging]:
+    def run(self, execution: Execution, deadline_ns: int) -> tuple[ExecutionResult, Staging]:
         """Run a reusable execution of the same prepared model. Raises as ``execute``."""
         if execution.prepared is not self.prepared:
             invalid_argument("the execution is of another prepared model than the burst")
@@ -53,7 +53,7 @@ class Burst:
             self._busy.release()
 
     def release_memory(self, token: int) -> None:
-        """Forget the memory that was cached under a token; unknown ones do no harm. Raises INVALID_ARGUMENT."""
+        """Drop the pool that is cached under a token; unknown tokens do no harm. Raises INVALID_ARGUMENT."""
         if token < _NO_IDENTITY:
             invalid_argument(f"memory identifier token {token}, expected -1 or more")
         self._pools.pop(token, None)
@@ -63,7 +63,7 @@ class Burst:
             general_failure("the burst runs an execution already; one at a time is allowed")
 
     def _open(self, tokens: Sequence[int], index: int, memory: Memory, writable: bool) -> Pool:
-        """A pool of a request: the cached one where its identity was seen before."""
+        """Open a pool of a request, or take the cached one that has its token."""
         token = tokens[index]
         pool = self._pools.get(token)
         if pool is None or (writable and not pool.writable):

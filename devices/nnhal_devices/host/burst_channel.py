@@ -1,6 +1,6 @@
 """Serving a burst's channel: one thread that receives a call, runs it, and answers.
 
-The common call is 'run execution 7'. Its datagram is the same each time, so what it stands for is kept, and nothing is
+The common call is 'run execution 7'. Its datagram is the same each time, so its parsed form is kept, and nothing is
 parsed or validated twice.
 """
 
@@ -13,16 +13,16 @@ from nnhal.errors import HalError
 from nnhal.link import ProtocolError, channel_pair
 from nnhal.types import NO_DEADLINE, ErrorStatus, ExecutionConfig, ExecutionResult
 from nnhal.v1 import burst_pb2 as wire
-from nnhal_devices.host.bound_request import SUCCESS
 from nnhal_devices.host.burst import Burst
 from nnhal_devices.host.burst_messages import encode_answer, encode_error, parse_call
-from nnhal_devices.host.client import Client
+from nnhal_devices.host.client_session import ClientSession
+from nnhal_devices.host.execution import SUCCESS
 from nnhal_devices.host.staging import NO_STAGING, Staging
 
 _log = structlog.get_logger(__name__)
 
 
-def serve_burst(burst: Burst, handle: int, client: Client) -> int:
+def serve_burst(burst: Burst, handle: int, client: ClientSession) -> int:
     """Open a channel for a burst and return the id of the client's end.
 
     It is served until either side closes it; then the burst, known to the client by ``handle``, is released.
@@ -34,14 +34,14 @@ def serve_burst(burst: Burst, handle: int, client: Client) -> int:
 
 
 class _BurstServer:
-    def __init__(self, burst: Burst, client: Client) -> None:
+    def __init__(self, burst: Burst, client: ClientSession) -> None:
         self._burst = burst
         self._client = client
         self._last_message = b""
         self._last_run = (0, NO_DEADLINE)
 
     def answer(self, message: bytes) -> bytes:
-        """The answer to one call. Raises ProtocolError for what is no call."""
+        """Answer one call. Raises ProtocolError if the message is malformed."""
         try:
             if message != self._last_message:
                 call = parse_call(message)

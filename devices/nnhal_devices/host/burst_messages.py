@@ -9,12 +9,12 @@ from nnhal.link import ProtocolError
 from nnhal.types import ErrorStatus, ExecutionResult
 from nnhal.v1 import burst_pb2 as wire
 from nnhal.v1 import types_pb2
-from nnhal_devices.host.bound_request import SUCCESS
+from nnhal_devices.host.execution import SUCCESS
 from nnhal_devices.host.staging import NO_STAGING, Staging
 
 
 def parse_call(message: bytes) -> wire.BurstCall:
-    """Decode a call. Raises ProtocolError for what is none."""
+    """Decode a call. Raises ProtocolError if the message is malformed."""
     try:
         return wire.BurstCall.FromString(message)
     except DecodeError as error:
@@ -22,7 +22,7 @@ def parse_call(message: bytes) -> wire.BurstCall:
 
 
 def encode_answer(result: ExecutionResult, staging: Staging) -> bytes:
-    """The answer to a call that has succeeded."""
+    """Encode the answer to a call that has succeeded."""
     if result is SUCCESS and staging is NO_STAGING:
         return _SUCCESS_ANSWER
     return wire.BurstAnswer(
@@ -33,7 +33,7 @@ def encode_answer(result: ExecutionResult, staging: Staging) -> bytes:
 
 
 def encode_error(status: ErrorStatus, message: str) -> bytes:
-    """The answer to a call that has failed."""
+    """Encode the answer to a call that has failed."""
     return wire.BurstAnswer(
         status=types_pb2.ErrorStatus.ValueType(status), message=message[:_MAX_ERROR_CHARACTERS]
     ).SerializeToString()

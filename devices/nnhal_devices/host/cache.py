@@ -1,8 +1,9 @@
 """Compilation caching: a prepared model in files that the client keeps.
 
 The model-cache files hold the model, the data-cache files its constants. The first file begins with a header; its
-digest, keyed with the client's token, covers the driver's version and every byte of every file. A file is read once,
-wholly, and what is checked is what is used. A model from a cache is validated like any other: the token is no secret.
+digest, keyed with the client's token, covers the driver's version and every byte of every file. A file is read once, as
+a whole: the bytes that are checked are the bytes that are used. A model from a cache is validated like any other, since
+the token is no secret.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ _log = structlog.get_logger(__name__)
 _MAGIC = b"nnhal cache 1\0\0\0"
 _DIGEST_BYTES = 32
 _HEADER = struct.Struct(f"<{len(_MAGIC)}s{_DIGEST_BYTES}sQQ")
-"""The magic, the digest, and how many of the bytes that follow are the model, and how many its constants."""
+"""The magic, the digest, and the lengths of the model and of its constants in bytes."""
 _MAX_BYTES = 1 << 32
-"""What an entry may take: whoever reads one needs as much memory."""
+"""The largest entry: reading one takes as much memory."""
 _ALIGNMENT = 64
 
 
@@ -55,7 +56,7 @@ class CacheFiles:
     token: bytes = bytes(CACHE_TOKEN_BYTES)
 
     def match(self, needed: NumberOfCacheFiles) -> bool:
-        """Whether they are as many as a device needs."""
+        """Whether the number of files is what a device needs."""
         return (len(self.model), len(self.data)) == (needed.num_model_cache, needed.num_data_cache)
 
 
@@ -63,7 +64,7 @@ NO_CACHE = CacheFiles()
 
 
 def save(files: CacheFiles, version: str, model: ResolvedModel, options: PrepareOptions) -> None:
-    """Write a model. Whatever goes wrong is logged and leaves no valid entry; it is nothing to the preparation."""
+    """Write a model. A failure is logged and leaves no valid entry; the preparation does not fail with it."""
     try:
         _save(files, version, model, options)
     except Exception as error:
@@ -71,7 +72,7 @@ def save(files: CacheFiles, version: str, model: ResolvedModel, options: Prepare
 
 
 def load(files: CacheFiles, version: str, deadline_ns: int) -> tuple[Model, PrepareOptions]:
-    """Read a model, not validated yet. Raises GENERAL_FAILURE where the entry is not whole, or not this one."""
+    """Read a model, not validated yet. Raises GENERAL_FAILURE if the entry is incomplete or another one."""
     digest, length, contents = _read_all((*files.model, *files.data))
     if digest != _digest(files.token, version, length, contents):
         general_failure("the cache files do not hold what this driver saved under this token")
@@ -102,13 +103,13 @@ def _save(files: CacheFiles, version: str, model: ResolvedModel, options: Prepar
     contents = _divided(structure, bytes(constants), len(files.model), len(files.data))
     for number, (descriptor, content) in enumerate(zip(descriptors, contents, strict=True)):
         _write(descriptor, content, 0 if number else _HEADER.size)
-    # Last, so that what was interrupted is never valid.
+    # Last, so that an interrupted save is never valid.
     digest = _digest(files.token, version, len(structure), contents)
     _write(descriptors[0], _HEADER.pack(_MAGIC, digest, len(structure), len(constants)), 0)
 
 
 def _truncate(descriptors: Sequence[Descriptor]) -> None:
-    """Empty every file that can be, so that no earlier entry stays valid where some cannot. Raises OSError."""
+    """Empty every file that can be emptied, so that no earlier entry stays valid. Raises OSError after that."""
     failures = []
     for descriptor in descriptors:
         try:
@@ -120,7 +121,7 @@ def _truncate(descriptors: Sequence[Descriptor]) -> None:
 
 
 def _with_inline_constants(graph: Subgraph, values: Mapping[int, Array], constants: bytearray) -> Subgraph:
-    """A subgraph whose constants lie in ``constants``, which grows by them. Raises ValueError where it is too large."""
+    """Move a subgraph's constants to the end of ``constants``. Raises ValueError if that is too large."""
     operands = list(graph.operands)
     for index, value in values.items():
         constants.extend(bytes(-len(constants) % _ALIGNMENT))
@@ -133,7 +134,7 @@ def _with_inline_constants(graph: Subgraph, values: Mapping[int, Array], constan
 
 
 def _divided(structure: bytes, constants: bytes, model_files: int, data_files: int) -> list[bytes]:
-    """What goes to each file; joined again, they are the structure and then the constants."""
+    """Divide the content among the files. Joined again, it is the structure followed by the constants."""
     if not model_files or not data_files:
         return _pieces(structure + constants, model_files + data_files)
     return [*_pieces(structure, model_files), *_pieces(constants, data_files)]
@@ -154,7 +155,7 @@ def _joined(contents: Sequence[bytes], model_files: int, length: int) -> tuple[b
 
 
 def _digest(token: bytes, version: str, length: int, contents: Sequence[bytes]) -> bytes:
-    digest = hmac.new(token, digestmod="sha256")  # which processors have instructions for
+    digest = hmac.new(token, digestmod="sha256")  # many processors have instructions for it
     digest.update(struct.pack("<QQ", len(version.encode()), length))
     digest.update(version.encode())
     for content in contents:
@@ -171,10 +172,10 @@ def _write(descriptor: Descriptor, content: bytes, offset: int) -> None:
 
 
 def _read_all(descriptors: Sequence[Descriptor]) -> tuple[bytes, int, list[bytes]]:
-    """The digest that an entry should have, the length of its model, and what follows the header, file by file.
+    """Read an entry: its digest, the length of its model, and the content of each file behind the header.
 
-    Every byte is read once: files may change at any moment. None is read that the header does not speak of, whatever
-    the files are: they may be as long as a file system lets them. Raises GENERAL_FAILURE.
+    Every byte is read once, since files may change at any moment, and only as many as the header announces, since files
+    may be as long as the file system allows. Raises GENERAL_FAILURE.
     """
     try:
         sizes = [_size(descriptor) for descriptor in descriptors]
@@ -204,7 +205,7 @@ def _size(descriptor: Descriptor) -> int:
 
 
 def _read(descriptor: Descriptor, start: int, count: int) -> bytes:
-    """So many bytes from ``start``. Raises OSError, and GENERAL_FAILURE where there are fewer."""
+    """Read ``count`` bytes from ``start``. Raises OSError, and GENERAL_FAILURE if the file ends before."""
     pieces, missing = [], count
     while missing:
         piece = os.pread(descriptor.fileno(), missing, start + count - missing)

@@ -1,4 +1,4 @@
-"""IFencedExecutionCallback: how a launched execution ended."""
+"""IFencedExecutionCallback."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from nnhal.errors import general_failure
 from nnhal.types import FencedExecutionInfo
 
 
-class FencedExecution:
-    """One launched execution, as its client sees it."""
+class FencedExecutionCallback:
+    """How one launched execution ended, for its client."""
 
     def __init__(self) -> None:
         self._info: FencedExecutionInfo | None = None
 
     def info(self) -> FencedExecutionInfo:
-        """getExecutionInfo. Raises GENERAL_FAILURE until it has ended; from then on it is always the same."""
+        """IFencedExecutionCallback.getExecutionInfo. Raises GENERAL_FAILURE until the execution has ended."""
         info = self._info
         if info is None:
             general_failure("the fenced execution has not ended")
         return info
 
     def end(self, info: FencedExecutionInfo) -> None:
-        """Say how it ended."""
+        """Record how the execution ended."""
         self._info = info

@@ -1,4 +1,4 @@
-"""What a device process has done since it started."""
+"""Bytes that a device process has copied since it started."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Counters:
         self.buffer_copied_bytes = 0
 
     def add_staged(self, count: int) -> None:
-        """Bytes were copied because a pool could not be used in place."""
+        """Count bytes that were copied because a pool could not be used in place."""
         with self._lock:
             self.staged_bytes += count
 
     def add_buffer_copy(self, count: int) -> None:
-        """Bytes were copied into a device buffer, or out of one, because a client asked for it."""
+        """Count bytes that a client has copied into a device buffer or out of one."""
         with self._lock:
             self.buffer_copied_bytes += count

@@ -1,16 +1,11 @@
-"""Memory domains: buffers that the device owns, usable in declared roles only, and the state that they are in."""
+"""Memory domains: buffers that the device owns, usable in declared roles only, and their state."""
 
 from __future__ import annotations
 
 import threading
-import weakref
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
-from typing import NamedTuple
-
-import numpy as np
 
 from nnhal.arrays import Bytes
 from nnhal.errors import general_failure, invalid_argument
@@ -19,12 +14,12 @@ from nnhal.types import Memory, Operand
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, combine, describe, fully_specified, is_scalar
 from nnhal_devices.driver import Argument
 from nnhal_devices.host.counters import Counters
-from nnhal_devices.host.staging import aligned_base
+from nnhal_devices.host.memory_budget import DeviceMemoryBudget
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
-    """One use of a buffer, of the prepared model with this very identity: another one of the same model is another."""
+class ArgumentRole:
+    """One argument of one prepared model, known by its identity: the same model prepared twice has two."""
 
     prepared: object
     is_output: bool
@@ -34,58 +29,21 @@ class Role:
         return f"{'output' if self.is_output else 'input'} {self.index}"
 
 
-class MemoryBudget:
-    """The memory that a device has for buffers. Safe to use from several threads."""
-
-    def __init__(self, limit: int, alignment: int) -> None:
-        self.limit = limit
-        self._alignment = alignment
-        self._lock = threading.Lock()
-        self._used = 0
-        # Memory is given back by finalizers, which run at any moment, even in a thread that holds the lock.
-        self._returned: deque[int] = deque()
-
-    @property
-    def used(self) -> int:
-        """Bytes in use."""
-        with self._lock:
-            return self._settled()
-
-    def allocate(self, size: int) -> Bytes:
-        """Zeroed memory, given back with its last view. Raises GENERAL_FAILURE where there is not that much."""
-        with self._lock:
-            if self._settled() + size > self.limit:
-                general_failure(f"{size} bytes do not fit the device's memory: {self._used} of {self.limit} are in use")
-            self._used += size
-        try:
-            base, start = aligned_base(size, self._alignment)
-        except MemoryError:
-            self._returned.append(size)
-            general_failure(f"{size} bytes of memory are not to be had")
-        weakref.finalize(base, self._returned.append, size).atexit = False
-        return base[start : start + size]
-
-    def _settled(self) -> int:
-        while self._returned:
-            self._used -= self._returned.popleft()
-        return self._used
-
-
 class DeviceBuffer:
-    """A buffer with its state. Safe to use from several threads: what a race leaves undefined is the data only.
+    """A buffer with its state. Safe to use from several threads: a race leaves only the data undefined.
 
-    ``version`` changes with whatever an execution is bound to: where the bytes lie, and what dimensions they have.
+    ``version`` changes with all that an execution is bound to: the address of the bytes, and their dimensions.
     """
 
     def __init__(
         self,
         operand: Operand,
         dimensions: Dimensions,
-        roles: Iterable[Role],
-        budget: MemoryBudget,
+        roles: Iterable[ArgumentRole],
+        budget: DeviceMemoryBudget,
         counters: Counters,
     ) -> None:
-        """For values like ``operand``, of combined ``dimensions``. Raises GENERAL_FAILURE where memory is short."""
+        """For values like ``operand``, of combined ``dimensions``. Raises GENERAL_FAILURE if memory is short."""
         self._type = operand.type
         self._initial = dimensions
         self._roles = frozenset(roles)
@@ -100,17 +58,12 @@ class DeviceBuffer:
         self._storage = budget.allocate(self._size(dimensions) or 0)
         self.version = 0
 
-    @property
-    def is_initialised(self) -> bool:
-        """Whether there is something in it to read."""
-        return self._initialised
-
     def release(self) -> None:
-        """The client has given it up: no execution may begin to use it, those that run keep its memory."""
+        """Release it for the client: no execution may begin to use it, and those that run keep its memory."""
         self._released = True
 
     def copy_from(self, source: Memory, dimensions: Dimensions) -> None:
-        """IBuffer.copyFrom. Raises INVALID_ARGUMENT or GENERAL_FAILURE; the buffer is then uninitialised."""
+        """IBuffer.copyFrom. Raises INVALID_ARGUMENT or GENERAL_FAILURE, and leaves the buffer uninitialised then."""
         try:
             given = self._dimensions_of_copy(dimensions)
             size = self._size(given) or 0
@@ -137,38 +90,35 @@ class DeviceBuffer:
         open_pool(destination, writable=True).write(0, storage[:size])
         self._counters.add_buffer_copy(size)
 
-    def require_role(self, role: Role) -> None:
-        """Raise INVALID_ARGUMENT where it was not allocated for this use of this very prepared model."""
+    def require_role(self, role: ArgumentRole) -> None:
+        """Raise INVALID_ARGUMENT if the buffer was not allocated for this role."""
         if role not in self._roles:
             invalid_argument(f"{role}: the buffer has no such role for this prepared model")
 
-    def require_alive(self, role: Role) -> None:
-        """Raise INVALID_ARGUMENT where it was released: no execution may begin."""
+    def require_alive(self, role: ArgumentRole) -> None:
+        """Raise INVALID_ARGUMENT if the buffer was released: no execution may begin."""
         if self._released:
             invalid_argument(f"{role} is a buffer that was released")
 
-    def require_readable(self, dimensions: Dimensions, role: Role) -> None:
-        """Check it as an input as far as can be said now; what a launched execution will write is seen when it has.
-
-        Raises as ``input``.
-        """
+    def require_readable(self, dimensions: Dimensions, role: ArgumentRole) -> None:
+        """Check it as an input, unless a launched execution has yet to write it. Raises as ``input``."""
         if not self._writers:
             self.input(dimensions, role)
 
-    def require_writable(self, dimensions: Dimensions, role: Role) -> Dimensions:
-        """What model, request and buffer say together of it as an output.
+    def require_writable(self, dimensions: Dimensions, role: ArgumentRole) -> Dimensions:
+        """Combine the dimensions that model, request and buffer give for it as an output.
 
-        Raises INVALID_ARGUMENT where they contradict each other.
+        Raises INVALID_ARGUMENT if they contradict each other.
         """
         combined = combine(self._initial, dimensions)
         if combined is None:
             invalid_argument(f"{role} has dimensions {describe(dimensions)}, the buffer has {describe(self._initial)}")
         return combined
 
-    def input(self, dimensions: Dimensions, role: Role) -> Argument:
-        """It as an input, with the dimensions that model and request say.
+    def input(self, dimensions: Dimensions, role: ArgumentRole) -> Argument:
+        """The argument for an input, with the dimensions that model and request give.
 
-        Raises GENERAL_FAILURE where it is uninitialised, INVALID_ARGUMENT where its dimensions are others.
+        Raises GENERAL_FAILURE if the buffer is uninitialised, INVALID_ARGUMENT if it has other dimensions.
         """
         with self._lock:
             if not self._initialised:
@@ -177,19 +127,19 @@ class DeviceBuffer:
                 invalid_argument(f"{role} has dimensions {describe(dimensions)}, the buffer has {list(self._current)}")
             return Argument(self._storage[: self._filled], self._current)
 
-    def output(self, dimensions: Dimensions, role: Role) -> Argument:
-        """It as an output. Raises as ``require_writable``, and GENERAL_FAILURE where memory is short."""
+    def output(self, dimensions: Dimensions, role: ArgumentRole) -> Argument:
+        """The argument for an output. Raises as ``require_writable``, and GENERAL_FAILURE if memory is short."""
         combined = self.require_writable(dimensions, role)
         size = self._size(combined)
         return Argument(self._storage if size is None else self._storage_for(size)[:size], combined)
 
-    def require_ready(self, role: Role) -> None:
-        """Check what may have changed since it was tied. Raises GENERAL_FAILURE where an input is uninitialised."""
+    def require_ready(self, role: ArgumentRole) -> None:
+        """Check what may have changed since it was bound. Raises GENERAL_FAILURE if an input is uninitialised."""
         if not role.is_output and not self._initialised:
             general_failure(f"{role} is an uninitialised buffer")
 
     def make_room(self, dimensions: Dimensions) -> bool:
-        """Whether there had to be made room for an output, and there is now. Raises GENERAL_FAILURE."""
+        """Grow it for an output of these dimensions, and return whether it had to grow. Raises GENERAL_FAILURE."""
         size = self._size(dimensions)
         if size is None or size <= len(self._storage) or not _within(self._initial, dimensions):
             return False
@@ -197,24 +147,24 @@ class DeviceBuffer:
         return True
 
     def begin_write(self) -> None:
-        """An execution that will write it was launched."""
+        """Note that an execution that will write it was launched."""
         with self._lock:
             self._writers += 1
 
     def end_write(self) -> None:
-        """The execution has ended, and has said before what became of the buffer."""
+        """Note that the execution has ended; it has called ``wrote`` or ``spoil`` before."""
         with self._lock:
             self._writers -= 1
 
     def wrote(self, dimensions: Dimensions) -> None:
-        """An execution has filled it. Raises GENERAL_FAILURE where it cannot have these dimensions."""
+        """Note that an execution has filled it. Raises GENERAL_FAILURE if it cannot have these dimensions."""
         if not _within(self._initial, dimensions):
             self.spoil()
             general_failure(f"an output has dimensions {list(dimensions)}, its buffer {describe(self._initial)}")
         self._become(dimensions)
 
     def spoil(self) -> None:
-        """What was to fill it has failed."""
+        """Make it uninitialised: an execution or a copy that was to fill it has failed."""
         self._initialised = False
 
     def _become(self, dimensions: Dimensions) -> None:
@@ -226,11 +176,11 @@ class DeviceBuffer:
             self._initialised = True
 
     def _storage_for(self, size: int) -> Bytes:
-        """The memory, made larger where it is too small. Who still uses the smaller one keeps it."""
+        """The memory, replaced by a larger one if it is too small. Views keep the smaller one alive."""
         with self._lock:
             if len(self._storage) < size:
                 storage = self._budget.allocate(size)
-                storage[: self._filled] = self._storage[: self._filled]  # whoever asks may fail before writing
+                storage[: self._filled] = self._storage[: self._filled]  # the caller may fail before it writes
                 self._storage = storage
                 self.version += 1
             return self._storage
@@ -256,103 +206,12 @@ class DeviceBuffer:
             )
 
     def _size(self, dimensions: Dimensions) -> int | None:
-        """Bytes, None where they do not follow from the dimensions."""
+        """Size in bytes; None if it does not follow from the dimensions."""
         if not fully_specified(self._type, dimensions):
             return None
         return ELEMENT_TYPES[self._type].itemsize * prod(dimensions)
 
 
-class BufferUse(NamedTuple):
-    """One argument of a request in device memory, with the dimensions that model and request say."""
-
-    role: Role
-    buffer: DeviceBuffer
-    dimensions: Dimensions
-
-
-class BufferUses:
-    """The arguments of one request that lie in device memory."""
-
-    def __init__(self, inputs: Sequence[BufferUse], outputs: Sequence[BufferUse]) -> None:
-        """Raises INVALID_ARGUMENT where a buffer lacks a role, or is an output and used for something else as well."""
-        for use in (*inputs, *outputs):
-            use.buffer.require_role(use.role)
-        written = [use.buffer for use in outputs]
-        for use in outputs:
-            if written.count(use.buffer) > 1 or any(other.buffer is use.buffer for other in inputs):
-                invalid_argument(f"{use.role} is a buffer that another argument of the request uses too")
-        self._inputs = tuple(inputs)
-        self._outputs = tuple(outputs)
-        self._roles = tuple((use.buffer, use.role) for use in (*inputs, *outputs))
-
-    @property
-    def versions(self) -> tuple[int, ...]:
-        """Changes whenever the arguments have to be tied anew."""
-        return tuple([buffer.version for buffer, _ in self._roles])
-
-    def require_alive(self) -> None:
-        """Raise INVALID_ARGUMENT where one was released: an execution that has begun goes on, none may begin."""
-        for buffer, role in self._roles:
-            buffer.require_alive(role)
-
-    def require_launchable(self) -> None:
-        """Check what can be said before the fences have signalled. Raises HalError.
-
-        Nothing changes: executions that come before this one may still write the same buffers.
-        """
-        self.require_alive()
-        for use in self._inputs:
-            use.buffer.require_readable(use.dimensions, use.role)
-        for use in self._outputs:
-            use.buffer.require_writable(use.dimensions, use.role)
-
-    def require_ready(self) -> None:
-        """Check what may have changed since the arguments were tied. Raises HalError."""
-        for buffer, role in self._roles:
-            buffer.require_ready(role)
-
-    def fill(self, inputs: list[Argument], outputs: list[Argument]) -> None:
-        """Put the buffers' memory into the arguments of a request. Raises HalError."""
-        for use in self._inputs:
-            inputs[use.role.index] = use.buffer.input(use.dimensions, use.role)
-        for use in self._outputs:
-            outputs[use.role.index] = use.buffer.output(use.dimensions, use.role)
-
-    def make_room(self, dimensions: Sequence[Dimensions]) -> bool:
-        """Whether outputs of these dimensions needed more memory than their buffers had."""
-        grown = [use.buffer.make_room(dimensions[use.role.index]) for use in self._outputs]
-        return any(grown)
-
-    def begin(self) -> None:
-        """An execution was launched."""
-        for use in self._outputs:
-            use.buffer.begin_write()
-
-    def end(self) -> None:
-        """A launched execution has ended."""
-        for use in self._outputs:
-            use.buffer.end_write()
-
-    def wrote(self, outputs: Sequence[Dimensions]) -> None:
-        """An execution has written all of its outputs. Raises GENERAL_FAILURE where a buffer cannot have its shape."""
-        for use in self._outputs:
-            use.buffer.wrote(outputs[use.role.index])
-
-    def spoil(self) -> None:
-        """An execution has failed."""
-        for use in self._outputs:
-            use.buffer.spoil()
-
-    def is_output(self, index: int) -> bool:
-        """Whether an output lies in device memory."""
-        return any(use.role.index == index for use in self._outputs)
-
-
 def _within(stated: Dimensions, actual: Dimensions) -> bool:
-    """Whether values may have ``actual`` dimensions: a 0 there is an axis without elements, one in ``stated`` any."""
+    """Whether ``actual`` fits ``stated``. A 0 in ``stated`` is an unknown axis, one in ``actual`` an empty axis."""
     return not stated or (len(stated) == len(actual) and all(s in (0, a) for s, a in zip(stated, actual, strict=True)))
-
-
-def empty_argument(dimensions: Dimensions) -> Argument:
-    """What stands for an argument in device memory until a run ties it."""
-    return Argument(np.empty(0, np.uint8), dimensions)

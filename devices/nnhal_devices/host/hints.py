@@ -11,7 +11,7 @@ from nnhal.types import ExtensionNameAndPrefix, TokenValuePair
 def validate_hints(hints: Sequence[TokenValuePair], names: Iterable[ExtensionNameAndPrefix]) -> None:
     """Check that tokens are unique and that each has a prefix that is mapped to an extension.
 
-    What a hint means is its extension's business; one that nobody knows is ignored. Raises INVALID_ARGUMENT.
+    The extension says what a hint means; a hint of an unknown extension is ignored. Raises INVALID_ARGUMENT.
     """
     tokens = [hint.token for hint in hints]
     if len(set(tokens)) < len(tokens):

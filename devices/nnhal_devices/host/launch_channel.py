@@ -12,19 +12,19 @@ from nnhal.fence import Fence
 from nnhal.link import ProtocolError, channel_pair
 from nnhal.v1 import execution_pb2 as wire
 from nnhal.v1 import types_pb2
-from nnhal_devices.host.callback import FencedExecution
-from nnhal_devices.host.client import Client
-from nnhal_devices.host.fenced import Launcher, fences_from
+from nnhal_devices.host.callback import FencedExecutionCallback
+from nnhal_devices.host.client_session import ClientSession
+from nnhal_devices.host.launcher import Launcher, fences_from
 from nnhal_hosting.rpc import defect
 from nnhal_hosting.shifts import Work
 
 _log = structlog.get_logger(__name__)
 
 
-def serve_launches(launcher: Launcher, client: Client) -> int:
+def serve_launches(launcher: Launcher, client: ClientSession) -> int:
     """Open a launch channel for a client and return the id of the client's end.
 
-    It is served until either side closes it; until then it is one of the objects that the client owns.
+    It is served until either side closes it; until then the client's session owns it.
     """
     channel, theirs = channel_pair()
     server = _LaunchServer(launcher, client)
@@ -39,19 +39,19 @@ def serve_launches(launcher: Launcher, client: Client) -> int:
 
 
 class _LaunchServer:
-    def __init__(self, launcher: Launcher, client: Client) -> None:
+    def __init__(self, launcher: Launcher, client: ClientSession) -> None:
         self._launcher = launcher
         self._client = client
         self._enqueued = launcher.enqueued()
 
     def close(self, handle: int) -> None:
-        """The channel is closed; ``handle`` is the server's own."""
+        """End with the channel. ``handle`` is that of this server in the client's session."""
         self._client.release(handle)
         if self._enqueued is not None:
             self._enqueued.close()
 
     def answer(self, message: bytes, descriptors: list[Descriptor]) -> tuple[bytes, list[Descriptor], Work | None]:
-        """The answer to one call, what goes with it, and what is left to do. Raises ProtocolError for no call."""
+        """Answer one call: the answer, its descriptors, and the work that is left. Raises ProtocolError."""
         call = _parse(message)
         try:
             match call.WhichOneof("call"):
@@ -74,22 +74,22 @@ class _LaunchServer:
             return _encode_error(defect()), [], None
 
     def _launch(self, launch: wire.Launch, fences: list[Fence]) -> tuple[list[Descriptor], Work | None]:
-        bound = self._client.execution(launch.execution)
+        execution = self._client.execution(launch.execution)
 
-        def answer(execution: FencedExecution, fence: Fence | None) -> list[Descriptor]:
-            bound.launched = execution
+        def answer(callback: FencedExecutionCallback, fence: Fence | None) -> list[Descriptor]:
+            execution.launched = callback
             return [fence.descriptor] if fence else []
 
         enqueued = self._enqueued if launch.enqueue else None
         return self._launcher.launch(
-            bound, fences, launch.deadline_ns, launch.duration_ns, self._client, answer, enqueued
+            execution, fences, launch.deadline_ns, launch.duration_ns, self._client, answer, enqueued
         )
 
     def _info(self, info: wire.LaunchInfo) -> bytes:
-        execution = self._client.execution(info.execution).launched
-        if execution is None:
+        callback = self._client.execution(info.execution).launched
+        if callback is None:
             general_failure(f"execution {info.execution} was not launched on a launch channel")
-        return wire.LaunchAnswer(info=info_to_wire(execution.info())).SerializeToString()
+        return wire.LaunchAnswer(info=info_to_wire(callback.info())).SerializeToString()
 
 
 def _parse(message: bytes) -> wire.LaunchCall:

@@ -1,4 +1,4 @@
-"""The networks of one session: a backend's context is told when they come and go, however they go."""
+"""The networks of one session: a backend's context is notified of each event, also if the session ends early."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _numbers = itertools.count(1)
 
 
 class Networks:
-    """Safe to use from several threads. A context sees numbers that are unique in its process."""
+    """Notifies a context, with network numbers that are unique in its process. Safe to use from several threads."""
 
     def __init__(self, context: BackendContext | None) -> None:
         self._context = context
@@ -25,7 +25,7 @@ class Networks:
         self._known: dict[int, tuple[int, NetworkEvent]] = {}
 
     def notify(self, network: int, event: int) -> None:
-        """Pass an event on. Raises INVALID_ARGUMENT where it is none, or not the network's next one."""
+        """Pass an event on. Raises INVALID_ARGUMENT if it is not the network's next event."""
         with self._lock:
             number, last = self._known.get(network, (0, 0))
             if event != last + 1 or event > NetworkEvent.AFTER_UNLOAD:
@@ -39,7 +39,7 @@ class Networks:
         self._tell(number, NetworkEvent(event))
 
     def close(self) -> None:
-        """The session is over: what is left of each network's life is told."""
+        """Notify the context of the events that each network still lacks: the session is over."""
         with self._lock:
             known, self._known = self._known, {}
         for number, last in known.values():

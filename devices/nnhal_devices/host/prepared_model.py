@@ -1,4 +1,4 @@
-"""Prepared models, and what ties requests to them."""
+"""Prepared models, and how requests are bound to them."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from nnhal.types.layout import Dimensions
 from nnhal.validation import validate_request
 from nnhal_devices.backend import MemoryManager, MemoryRules
 from nnhal_devices.driver import Argument, Workload
-from nnhal_devices.host.bound_request import BoundRequest
+from nnhal_devices.host.bound_arguments import BoundArguments
+from nnhal_devices.host.buffer_uses import BufferUse, BufferUses, empty_argument
 from nnhal_devices.host.counters import Counters
-from nnhal_devices.host.device_memory import BufferUse, BufferUses, DeviceBuffer, Role, empty_argument
+from nnhal_devices.host.device_memory import ArgumentRole, DeviceBuffer
+from nnhal_devices.host.execution import Execution
 from nnhal_devices.host.hints import validate_hints
 from nnhal_devices.host.scheduler import Scheduler
 from nnhal_devices.host.staging import Staged, locate
-from nnhal_devices.host.tie import Tie
 
 PoolOpener = Callable[[int, Memory, bool], Pool]
-"""Opens a pool of a request: its index, what it is, and whether it is to be written."""
+"""Opens a pool of a request, given its index, its memory, and whether it will be written."""
 
 
-class Owner(Protocol):
-    """Whose prepared model it is."""
+class ModelOwner(Protocol):
+    """The session that a prepared model belongs to."""
 
     def buffer(self, token: int) -> DeviceBuffer:
-        """The device buffer that a token names. Raises INVALID_ARGUMENT."""
+        """Return the device buffer that a token names. Raises INVALID_ARGUMENT."""
         ...
 
 
@@ -45,7 +46,7 @@ class PreparedModel:
         memory_manager: MemoryManager | None,
         scheduler: Scheduler,
         counters: Counters,
-        owner: Owner,
+        owner: ModelOwner,
         element_sizes: Mapping[int, int] | None = None,
     ) -> None:
         """``element_sizes`` are those of the model's extension types, by operand code."""
@@ -59,7 +60,7 @@ class PreparedModel:
         self.counters = counters
         self.owner = owner
         self.identity = object()
-        """What roles of device buffers refer to: they must not keep the workload."""
+        """What roles of device buffers refer to: they must not keep the workload alive."""
 
     def bind(
         self,
@@ -67,25 +68,25 @@ class PreparedModel:
         config: ExecutionConfig,
         opener: PoolOpener | None = None,
         allow_unspecified_output: bool = True,
-    ) -> BoundRequest:
-        """Tie a request to memory. ``opener`` opens its pools, anew by default.
+    ) -> Execution:
+        """Bind a request to memory. ``opener`` opens its pools; by default each bind opens them again.
 
-        Raises INVALID_ARGUMENT where request or config are not valid, GENERAL_FAILURE where a pool cannot be used.
+        Raises INVALID_ARGUMENT if request or config are invalid, GENERAL_FAILURE if a pool cannot be used.
         """
         validate_config(config)
         shape = validate_request(self.model.model, request, allow_unspecified_output)
         inputs = _Arguments(self, request, request.inputs, shape.inputs, is_output=False)
         outputs = _Arguments(self, request, request.outputs, shape.outputs, is_output=True)
         uses = BufferUses(inputs.uses, outputs.uses) if inputs.uses or outputs.uses else None
-        pools = _open(request, opener or _open_anew)
+        pools = _open(request, opener or _open_again)
         inputs.place(pools)
         outputs.place(pools)
-        tie = Tie(inputs.arguments, outputs.arguments, inputs.staged, outputs.staged, uses)
-        return BoundRequest(self, tie, config)
+        arguments = BoundArguments(inputs.arguments, outputs.arguments, inputs.staged, outputs.staged, uses)
+        return Execution(self, arguments, config)
 
 
 class _Arguments:
-    """The inputs or the outputs of a request, on their way to memory."""
+    """The inputs or the outputs of a request, while they are bound to memory."""
 
     def __init__(
         self,
@@ -95,7 +96,7 @@ class _Arguments:
         dimensions: Sequence[Dimensions],
         is_output: bool,
     ) -> None:
-        """Find those that lie in device memory. Raises INVALID_ARGUMENT where a token names no buffer."""
+        """Find those that lie in device memory. Raises INVALID_ARGUMENT if a token names no buffer."""
         self._rules = prepared.rules
         self._request = request
         self._given = list(zip(arguments, dimensions, strict=True))
@@ -105,11 +106,11 @@ class _Arguments:
         for index, (argument, known) in enumerate(self._given):
             pool = None if argument.has_no_value else request.pools[argument.location.pool_index]
             if isinstance(pool, int):
-                role = Role(prepared.identity, is_output, index)
+                role = ArgumentRole(prepared.identity, is_output, index)
                 self.uses.append(BufferUse(role, prepared.owner.buffer(pool), known))
 
     def place(self, pools: Mapping[int, Pool]) -> None:
-        """Find out where each one lies. Raises INVALID_ARGUMENT."""
+        """Find the memory of each argument. Raises INVALID_ARGUMENT."""
         for argument, dimensions in self._given:
             self.arguments.append(self._place(argument, dimensions, pools))
 
@@ -138,13 +139,13 @@ def _open(request: Request, opener: PoolOpener) -> dict[int, Pool]:
     }
 
 
-def _open_anew(index: int, memory: Memory, writable: bool) -> Pool:
+def _open_again(index: int, memory: Memory, writable: bool) -> Pool:
     del index
     return open_pool(memory, writable)
 
 
 def validate_config(config: ExecutionConfig) -> None:
-    """Check what an execution is given besides its request (rows RQ-13, RE-07, PM-15)."""
+    """Check an execution's config (contract rows RQ-13, RE-07, PM-15). Raises INVALID_ARGUMENT."""
     if not -1 <= config.loop_timeout_duration_ns <= MAX_LOOP_TIMEOUT_NS:
         invalid_argument(f"loop timeout {config.loop_timeout_duration_ns} ns, expected -1 to {MAX_LOOP_TIMEOUT_NS}")
     validate_hints(config.execution_hints, config.extension_name_to_prefix)

@@ -20,8 +20,8 @@ from nnhal.v1 import (
     prepared_model_pb2_grpc,
 )
 from nnhal_devices.driver import Driver
-from nnhal_devices.host.client import Client, Clients
-from nnhal_devices.host.device import Device
+from nnhal_devices.host.client_session import ClientSession, ClientSessions
+from nnhal_devices.host.hosted_device import HostedDevice
 from nnhal_devices.host.servicers.backend import BackendServicer
 from nnhal_devices.host.servicers.buffer import BufferServicer
 from nnhal_devices.host.servicers.burst import BurstServicer
@@ -45,9 +45,9 @@ _FILES = (
 
 
 def host(driver: Driver, endpoint: Endpoint, settings: DeviceSettings) -> ServerProcess:
-    """The servers of a device process, to be entered. Raises OSError or ValueError for an endpoint of no use."""
-    device = Device(driver, settings)
-    clients = Clients(lambda session: Client(session, driver.backend.context))
+    """Create the servers of a device process. Raises OSError or ValueError if the endpoint cannot be used."""
+    device = HostedDevice(driver, settings)
+    clients = ClientSessions(lambda session: ClientSession(session, driver.backend.context))
     limits = SessionLimits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
     process = ServerProcess(endpoint, clients.opened, limits, settings.rpc_threads, settings.allowed_uids)
     rpc = process.rpc

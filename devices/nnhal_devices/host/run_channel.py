@@ -1,7 +1,6 @@
-"""Serving a run channel: one execution, for whoever holds the other end.
+"""The device's end of a run channel: it runs one execution for the process that holds the other end.
 
-The other end may be in a process that the session's client trusts with this execution and with nothing else. Whatever
-it sends, nothing but this execution runs.
+The session's client may trust that process with this execution only: whatever it sends, no other execution runs.
 """
 
 from __future__ import annotations
@@ -14,17 +13,17 @@ import structlog
 from nnhal.errors import HalError, invalid_argument
 from nnhal.link import Channel, ProtocolError, channel_pair
 from nnhal.types import ErrorStatus, RunUsage
-from nnhal_devices.host.bound_request import BoundRequest
 from nnhal_devices.host.burst_messages import encode_answer, encode_error, parse_call
+from nnhal_devices.host.execution import Execution
 from nnhal_hosting.sessions import Ownership
 
 _log = structlog.get_logger(__name__)
 
 
 class RunChannel:
-    """What runs an execution from afar, once at a time, until it is closed. Safe to use from several threads."""
+    """Runs one execution for calls on a channel, until it is closed. Safe to use from several threads."""
 
-    def __init__(self, execution: BoundRequest, handle: int) -> None:
+    def __init__(self, execution: Execution, handle: int) -> None:
         self._execution = execution
         self._handle = handle
         self._lock = threading.Lock()
@@ -35,30 +34,30 @@ class RunChannel:
 
     @property
     def usage(self) -> RunUsage:
-        """What it has been used for."""
+        """The runs so far."""
         with self._lock:
             return self._usage
 
     def open(self, client: Ownership) -> int:
-        """Open a channel, in place of the one before, and return the id of the other end. Raises HalError."""
+        """Open a channel, close the previous one, and return the id of the other end. Raises HalError."""
         channel, theirs = channel_pair()
         number = client.descriptors.offer(theirs)
         with self._lock:
-            before, self._channel = self._channel, channel
-        if before is not None:
-            before.shutdown()
+            previous, self._channel = self._channel, channel
+        if previous is not None:
+            previous.shutdown()
         client.serve(channel, "run channel", lambda message: self._answer(channel, message))
         return number
 
     def close(self) -> None:
-        """Run nothing more; harmless when repeated."""
+        """Close the channel; harmless when repeated."""
         with self._lock:
             channel, self._channel = self._channel, None
         if channel is not None:
             channel.shutdown()
 
     def _answer(self, channel: Channel, message: bytes) -> bytes:
-        """The answer to one call. Raises ProtocolError for what is none."""
+        """Answer one call. Raises ProtocolError if the message is malformed."""
         started = time.perf_counter_ns()
         try:
             if message != self._last_message:

@@ -1,8 +1,8 @@
 """Which execution runs next on a device.
 
-A device has workers: so many executions may run at a time. An execution runs in the thread that brought it, once
-it is admitted. Clients take turns; among one client's executions the higher priority goes first, then the earlier
-deadline, then the one that came first.
+A device has workers, and each runs one execution at a time. An execution runs in the thread that brought it, once it is
+admitted. Clients take turns. Among one client's executions the higher priority goes first, then the earlier deadline,
+then the earlier arrival.
 """
 
 from __future__ import annotations
@@ -26,10 +26,7 @@ class _Waiter:
 
 
 class Scheduler:
-    """Admits executions, ``workers`` at a time. Every ``enter`` that returns must be followed by one ``leave``.
-
-    ``ended`` counts the executions that have left.
-    """
+    """Admits executions, ``workers`` at a time. Every ``enter`` that returns must be followed by one ``leave``."""
 
     def __init__(self, workers: int) -> None:
         if workers < 1:
@@ -38,11 +35,12 @@ class Scheduler:
         self._lock = threading.Lock()
         self._free = workers
         self.ended = 0
+        """How many executions have left."""
         self._queues: OrderedDict[object, list[_Waiter]] = OrderedDict()
         self._arrivals = itertools.count()
 
     def enter(self, client: object, priority: Priority, deadline_ns: int) -> None:
-        """Wait for a worker. Raises MISSED_DEADLINE_TRANSIENT where none is free before the deadline."""
+        """Wait for a worker. Raises MISSED_DEADLINE_TRANSIENT if none is free before the deadline."""
         with self._lock:
             if self._free:
                 self._free -= 1
@@ -80,7 +78,7 @@ class Scheduler:
             return sum(len(queue) for queue in self._queues.values())
 
     def _withdraw(self, client: object, waiter: _Waiter) -> bool:
-        """Leave the queue; False where the waiter has been admitted in the meantime."""
+        """Leave the queue. Returns False if the waiter has been admitted in the meantime."""
         with self._lock:
             if waiter.admitted.is_set():
                 return False

@@ -12,12 +12,12 @@ from nnhal_hosting.settings import ProcessSettings
 
 
 def _divided(value: object) -> object:
-    """The parts of a list of directories as the environment has it, with colons between them."""
+    """Divide a list of directories at its colons."""
     return [part for part in value.split(":") if part] if isinstance(value, str) else value
 
 
 class DeviceSettings(ProcessSettings):
-    """What may be said of a device process besides its driver and its endpoint."""
+    """The settings of a device process besides its driver and its endpoint."""
 
     model_config = SettingsConfigDict(env_prefix="NNHAL_DEVICE_", frozen=True, extra="forbid")
 
@@ -31,7 +31,7 @@ class DeviceSettings(ProcessSettings):
     """Whether a fenced execution is computed in the call that launches it, and returns no fence."""
 
     threads: int = Field(default=1, ge=1, le=256)
-    """Threads that one execution may use, where the driver can use several."""
+    """Threads that one execution may use, if the driver can use several."""
 
     backend_paths: Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_divided)] = ()
     """Absolute directories, colons between them, whose backend files are loaded when the process starts."""

@@ -1,7 +1,7 @@
 """Memory that a device uses in place, and memory that has to be staged.
 
-What the device cannot import (its kind, its alignment, or a file that must not be mapped) is copied into memory of the
-host's own before a run, and out of it after. What that costs is counted.
+Memory that the device cannot import, because of its kind or its alignment or since a file must not be mapped, is copied
+into the host's own memory before a run, and out of it after. Its bytes and time are counted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ALIGNMENT = 64
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """An argument with a copy of its own."""
+    """An argument of a run with a copy in the host's memory."""
 
     pool: Pool
     offset: int
@@ -32,20 +32,21 @@ class Staged:
 
 @dataclass(slots=True)
 class Staging:
-    """What was copied for one run, and when; and when the run was, where it is measured."""
+    """What was copied for one run, and the time of each copy and of the run."""
 
     bytes: int = 0
     duration_ns: int = 0
     copies: list[Copy] = field(default_factory=list)
     span: Span = NO_SPAN
+    """The time of the run, if it is measured."""
 
     @property
     def measured_copies(self) -> Sequence[Copy]:
-        """When each copy was, of a run that is measured."""
+        """The copies of a run that is measured."""
         return () if self.span == NO_SPAN else self.copies
 
     def add(self, copy: Copy) -> None:
-        """Something was copied."""
+        """Count a copy."""
         self.bytes += copy.bytes
         self.duration_ns += copy.ended_ns - copy.started_ns
         self.copies.append(copy)
@@ -55,7 +56,7 @@ NO_STAGING = Staging()
 
 
 def kind_of(memory: Memory) -> MemoryKind:
-    """The kind of a validated pool."""
+    """The memory kind of a validated pool."""
     if isinstance(memory, Ashmem):
         return MemoryKind.ASHMEM
     if isinstance(memory, MappableFile):
@@ -64,9 +65,9 @@ def kind_of(memory: Memory) -> MemoryKind:
 
 
 def locate(memory: Memory, pool: Pool, location: DataLocation, rules: MemoryRules) -> Bytes | Staged:
-    """Where an argument lies: in place where the device's rules allow it, else staged.
+    """Find an argument's memory: in place if the device's rules allow it, else staged.
 
-    Raises INVALID_ARGUMENT where the pool, kept under a burst's token, is a smaller one than the request's.
+    Raises INVALID_ARGUMENT if the pool, cached under a burst's token, is smaller than the request's.
     """
     if location.offset + location.length > pool.size:
         invalid_argument(
@@ -81,20 +82,20 @@ def locate(memory: Memory, pool: Pool, location: DataLocation, rules: MemoryRule
 
 
 def aligned_bytes(size: int, alignment: int) -> Bytes:
-    """Private memory, aligned as a device wants it, and at least as vector instructions do."""
+    """Allocate private memory, aligned as the device wants it, and at least for vector instructions."""
     base, start = aligned_base(size, alignment)
     return base[start : start + size]
 
 
 def aligned_base(size: int, alignment: int) -> tuple[Bytes, int]:
-    """Private zeroed memory of at least ``size`` bytes from the given offset, which is aligned."""
+    """Allocate private zeroed memory. Returns it with an aligned offset, from which it has at least ``size`` bytes."""
     alignment = max(alignment, _ALIGNMENT)
-    base = np.zeros(size + alignment, np.uint8)  # what a run does not write reaches the client too
+    base = np.zeros(size + alignment, np.uint8)  # bytes that a run does not write reach the client too
     return base, -base.ctypes.data % alignment
 
 
 def copy_in(arguments: Sequence[Staged], staging: Staging) -> None:
-    """Fill staged inputs from their pools. Raises GENERAL_FAILURE where a file was truncated."""
+    """Fill staged inputs from their pools. Raises GENERAL_FAILURE if a file was truncated."""
     started = now_ns()
     for argument in arguments:
         argument.data[:] = _source(argument)
@@ -102,7 +103,7 @@ def copy_in(arguments: Sequence[Staged], staging: Staging) -> None:
 
 
 def copy_out(arguments: Sequence[Staged], staging: Staging) -> None:
-    """Write staged outputs to their pools. Raises GENERAL_FAILURE where a file was truncated."""
+    """Write staged outputs to their pools. Raises GENERAL_FAILURE if a file was truncated."""
     started = now_ns()
     for argument in arguments:
         argument.pool.write(argument.offset, argument.data)

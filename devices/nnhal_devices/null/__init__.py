@@ -1,1 +1,1 @@
-"""null: a device that does nothing. See README.md: it is the template for new ones."""
+"""null: a device that supports no operation. It is the template for new ones: see README.md."""

@@ -16,7 +16,7 @@ _AS_THE_CPU = PerformanceInfo(exec_time=1.0, power_usage=1.0)
 
 @final
 class Null:
-    """A device that supports nothing, and says so."""
+    """A device that supports no operation."""
 
     name = "null"
     version = "nnhal-null-0.1.0"
@@ -32,12 +32,12 @@ class Null:
         self._options = options
 
     def supported_operations(self, model: ResolvedModel) -> Sequence[Support]:
-        """No to everything."""
+        """Refuse every operation."""
         return [
             Unsupported("NO_IMPL", "any operation", "none", "null is a template; take another device")
             for _ in model.model.main.operations
         ]
 
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> Workload:
-        """Never called by the host: no model is supported."""
+        """Refuse. The host never calls this, since no model is supported."""
         general_failure("null prepares no model")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nnhal_devices.dynamic.files import find_backend_files
-from nnhal_devices.dynamic.naming import Kind
+from nnhal_devices.dynamic.naming import BackendFileKind
 from tests.support.backends import warnings_logged
 
 
@@ -126,6 +126,6 @@ def test_the_module_is_that_of_the_target_where_its_name_says_one_and_else_that_
     (place / "A_link_backend.so").symlink_to("X_real_backend.py")
     (place / "B_link_backend.so.1").symlink_to("anything")
     assert [tuple(file.name) for file in find_backend_files([place])] == [
-        ("X_real_backend", Kind.SOURCE),
-        ("B_link_backend", Kind.EXTENSION),
+        ("X_real_backend", BackendFileKind.SOURCE),
+        ("B_link_backend", BackendFileKind.EXTENSION),
     ]

@@ -67,7 +67,7 @@ def test_a_factory_is_called_with_the_options_and_only_when_a_driver_is_asked_fo
 def test_what_is_no_driver_is_refused(tmp_path: Path, registry: BackendRegistry) -> None:
     write_backend(tmp_path / "A_a_backend.py", "a", factory="lambda options: 'driver'")
     register_backends([tmp_path], registry)
-    with pytest.raises(BackendError, match=r"made a str, no driver: it has no backend, .*, prepare, .*version"):
+    with pytest.raises(BackendError, match=r"a str, which is no driver: it has no backend, .*, prepare, .*version"):
         registry.create("a", OPTIONS)
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnhal_devices.dynamic.naming import BackendName, Kind, looks_meant, parse
+from nnhal_devices.dynamic.naming import BackendFileKind, BackendName, looks_meant, parse
 
 VALID = {
     "Arm_GpuAcc_backend.so": "Arm_GpuAcc_backend",
@@ -64,7 +64,7 @@ NOT_MEANT = [
 
 @pytest.mark.parametrize("file_name", VALID)
 def test_a_valid_name_says_module_and_kind(file_name: str) -> None:
-    kind = Kind.SOURCE if ".py" in file_name else Kind.EXTENSION
+    kind = BackendFileKind.SOURCE if ".py" in file_name else BackendFileKind.EXTENSION
     assert parse(file_name) == BackendName(VALID[file_name], kind)
 
 

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import gc
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
@@ -114,3 +116,18 @@ def test_work_that_is_done_is_let_go() -> None:
     queue.sync()
     assert gone() is None
     assert entry.result() is DONE
+
+
+def test_work_that_has_failed_is_let_go_with_its_result_and_without_a_garbage_collection() -> None:
+    queue = InOrderQueue()
+    gc.disable()
+    try:
+        entry = queue.enqueue(lambda: general_failure("no"))
+        gone = weakref.ref(entry)
+        queue.sync()
+        with suppress(HalError):
+            entry.result()
+        del entry
+        assert gone() is None
+    finally:
+        gc.enable()

@@ -27,8 +27,8 @@ from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.driver import PrepareOptions
 from nnhal_devices.host import cache
 from nnhal_devices.host.cache import CacheFiles, load, save
-from nnhal_devices.host.device import Device, Preparation, resolve
 from nnhal_devices.host.device_memory import DeviceBuffer
+from nnhal_devices.host.hosted_device import HostedDevice, Preparation, resolve
 from nnhal_devices.host.settings import DeviceSettings
 from tests.support.additions import addition_in_ashmem, addition_model
 from tests.support.caching import OTHER_TOKEN, Entry, convolutional_network, entry_in
@@ -300,17 +300,16 @@ def read_bytes(entry: Entry, monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 class Nobody:
-    """An owner without buffers."""
+    """A session without buffers."""
 
     def buffer(self, token: int) -> DeviceBuffer:
-        """See Owner."""
         raise AssertionError(token)
 
 
 @pytest.fixture
-def device() -> Device:
+def device() -> HostedDevice:
     """A device of the reference driver."""
-    return Device(CpuRef(), DeviceSettings())
+    return HostedDevice(CpuRef(), DeviceSettings())
 
 
 def forged(entry: Entry, change: Callable[[device_pb2.PrepareModelRequest], object]) -> None:
@@ -381,7 +380,7 @@ def a_buffer_without_descriptors(message: device_pb2.PrepareModelRequest) -> Non
     ],
 )
 def test_a_forged_entry_is_checked_like_any_model(
-    device: Device, entry: Entry, change: Callable[[device_pb2.PrepareModelRequest], object]
+    device: HostedDevice, entry: Entry, change: Callable[[device_pb2.PrepareModelRequest], object]
 ) -> None:
     save(opened(entry), CpuRef.version, resolved(), OPTIONS)
     forged(entry, device_pb2.PrepareModelRequest.SerializeToString)
@@ -390,7 +389,7 @@ def test_a_forged_entry_is_checked_like_any_model(
     refusal(device.launch_from_cache(opened(entry), NO_DEADLINE, Nobody()), FAILURE)
 
 
-def test_the_options_of_the_preparation_are_those_of_the_restored_model(device: Device, tmp_path: Path) -> None:
+def test_the_options_of_the_preparation_are_those_of_the_restored_model(device: HostedDevice, tmp_path: Path) -> None:
     entry = entry_in(tmp_path)
     arguments = Preparation(priority=Priority.HIGH, cache=opened(entry))
     assert device.launch(addition_model(), arguments, Nobody())().priority == Priority.HIGH
@@ -400,7 +399,7 @@ def test_the_options_of_the_preparation_are_those_of_the_restored_model(device: 
 def test_a_device_without_caching_prepares_and_leaves_the_files_alone(entry: Entry) -> None:
     driver, addition, before = CpuRef(), addition_in_ashmem(), entry.read()
     driver.number_of_cache_files = NumberOfCacheFiles()
-    device = Device(driver, DeviceSettings())
+    device = HostedDevice(driver, DeviceSettings())
     prepared = device.launch(addition_model(), Preparation(cache=opened(entry)), Nobody())()
     bound = prepared.bind(addition.request, ExecutionConfig())
     addition.check(lambda: bound.run(NO_DEADLINE), 1, 2)

@@ -8,8 +8,8 @@ from nnhal.errors import invalid_argument
 from nnhal.types import MAX_LOOP_TIMEOUT_NS, DataLocation, ErrorStatus, ExecutionConfig, RequestArgument
 from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.driver import DriverOptions
-from nnhal_devices.host.device import Device, Preparation
 from nnhal_devices.host.device_memory import DeviceBuffer
+from nnhal_devices.host.hosted_device import HostedDevice, Preparation
 from nnhal_devices.host.prepared_model import PreparedModel
 from nnhal_devices.host.settings import DeviceSettings
 from tests.support.additions import addition_in_ashmem, addition_model
@@ -19,16 +19,15 @@ PLAIN = ExecutionConfig()
 
 
 class Nobody:
-    """An owner without buffers."""
+    """A session without buffers."""
 
     def buffer(self, token: int) -> DeviceBuffer:
-        """See Owner."""
         invalid_argument(f"device buffer {token} does not exist")
 
 
 @pytest.fixture
 def prepared() -> PreparedModel:
-    return Device(CpuRef(DriverOptions()), DeviceSettings()).launch(addition_model(), Preparation(), Nobody())()
+    return HostedDevice(CpuRef(DriverOptions()), DeviceSettings()).launch(addition_model(), Preparation(), Nobody())()
 
 
 @pytest.mark.contract("RQ-12")

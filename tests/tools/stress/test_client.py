@@ -6,6 +6,8 @@ import os
 import select
 from pathlib import Path
 
+import pytest
+
 from nnhal.endpoint import Endpoint
 from nnhal_tools.stress.client import Client
 from nnhal_tools.stress.messages import Event, Message, decode
@@ -18,6 +20,7 @@ def run_to_end(client: Client) -> None:
     client.end()
 
 
+@pytest.mark.slow
 def test_a_session_that_makes_no_progress_is_found_and_killed(short_path: Path) -> None:
     report = StressReport("none", 1)
     client = Client(Endpoint(short_path), 1, report)
@@ -28,6 +31,7 @@ def test_a_session_that_makes_no_progress_is_found_and_killed(short_path: Path) 
     assert not report.passed
 
 
+@pytest.mark.slow
 def test_a_session_whose_process_fails_is_found(short_path: Path) -> None:
     report = StressReport("none", 1)
     run_to_end(Client(Endpoint(short_path), 1, report))

@@ -1,4 +1,4 @@
-"""Lowering: for each operation a function that adds its ONNX nodes to the graph."""
+"""Lowering: a function for each operation, which adds its ONNX nodes to the graph."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
-from nnhal_devices.cpu_acc.graph import Graph
+from nnhal_devices.cpu_acc.graph import LoweredGraph
 from nnhal_devices.cpu_acc.lowering import (
     batch_matmul,
     binary,
@@ -116,12 +116,12 @@ LOWERINGS: dict[OperationType, Lowering] = {
     OperationType.TRANSPOSE: transpose.transpose,
     OperationType.TRANSPOSE_CONV_2D: convolution.transpose_conv_2d,
 }
-"""Every operation that cpu_acc runs; ``support`` says under which conditions."""
+"""The lowering of every operation that cpu_acc runs. ``rules`` has the conditions."""
 
 
-def lower(model: ResolvedModel, dimensions: Sequence[Dimensions]) -> Graph:
-    """The graph of a model of which every operation is supported. ``dimensions`` are those of its operands."""
-    graph = Graph(model, dimensions, opsets_of(model))
+def lower(model: ResolvedModel, dimensions: Sequence[Dimensions]) -> LoweredGraph:
+    """Lower a model of which every operation is supported. ``dimensions`` are those of its operands."""
+    graph = LoweredGraph(model, dimensions, opsets_of(model))
     known = tuple(dimensions)
     for number, operation in enumerate(model.model.main.operations):
         if is_run(model.model, operation):

@@ -1,4 +1,4 @@
-"""What a lowering function works with: one operation, and the graph that it adds to."""
+"""The argument of a lowering function: one operation, and the graph that it adds nodes to."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from nnhal.operations import OperationContext
 from nnhal.types import FusedActivation, Operation
-from nnhal_devices.cpu_acc.graph import Graph
+from nnhal_devices.cpu_acc.graph import LoweredGraph
 from nnhal_devices.cpu_acc.layout import RANK, Layout
 
 
 class Emitter:
     """One operation. Inputs and outputs are named by their positions in it."""
 
-    def __init__(self, op: OperationContext, operation: Operation, graph: Graph) -> None:
+    def __init__(self, op: OperationContext, operation: Operation, graph: LoweredGraph) -> None:
         self.op = op
         self.graph = graph
         self.inputs = operation.inputs
@@ -29,7 +29,7 @@ class Emitter:
         return self.graph.real(self.inputs[position], layout)
 
     def keep(self, tensor: str, layout: Layout = Layout.GIVEN, output: int = 0) -> None:
-        """Say which tensor holds the elements of an output."""
+        """Record which tensor holds the elements of an output."""
         self.graph.keep(self.outputs[output], tensor, layout)
 
     def keep_real(
@@ -39,11 +39,11 @@ class Emitter:
         activation: FusedActivation = FusedActivation.NONE,
         output: int = 0,
     ) -> None:
-        """Say which tensor holds the reals for an output, to be clamped by an activation and quantised if need be."""
+        """Clamp a tensor of reals by an activation, quantise it if need be, and record it as an output."""
         self.graph.keep_real(self.outputs[output], tensor, layout, activation)
 
     def common_layout(self, positions: Sequence[int]) -> Layout:
-        """A layout for inputs that are combined element by element: the moved one where a variable has it already."""
+        """A layout for inputs that are combined element by element: the moved one if a variable has it already."""
         variables = [self.inputs[p] for p in positions if not self.graph.is_constant(self.inputs[p])]
         moved = any(self.graph.home(operand) is Layout.MOVED for operand in variables)
         movable = all(len(self.graph.dimensions[operand]) == RANK for operand in variables)

@@ -8,7 +8,7 @@ import numpy as np
 
 from nnhal.operations import channel_quant
 from nnhal.types import OperandType
-from nnhal_devices.cpu_acc.elements import QUANTIZED, SIGN, Quantization, quantization_of
+from nnhal_devices.cpu_acc.elements import QUANTIZED, SIGN, ElementQuantization, quantization_of
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter
 
 
@@ -28,7 +28,7 @@ def filter_of(to: Emitter, position: int, permutation: Sequence[int]) -> str:
         tensor = to.kept(position) if identity else to.graph.add("Transpose", to.kept(position), perm=permutation)
         zero_point = quantization.zero_point
     axis = None if quantization.axis is None else list(permutation).index(quantization.axis)
-    return to.graph.dequantize(tensor, Quantization(quantization.scale, zero_point, axis))
+    return to.graph.dequantize(tensor, ElementQuantization(quantization.scale, zero_point, axis))
 
 
 def bias_of(to: Emitter, position: int, input_position: int, filter_position: int) -> str:
@@ -40,7 +40,7 @@ def bias_of(to: Emitter, position: int, input_position: int, filter_position: in
     scales = channel_quant(weights).scales if per_channel else weights.scale
     scale = np.float32(to.op.inputs[input_position].scale) * np.array(scales, np.float32)
     zero_point = np.zeros(scale.shape, np.int32)
-    return to.graph.dequantize(to.kept(position), Quantization(scale, zero_point, 0 if per_channel else None))
+    return to.graph.dequantize(to.kept(position), ElementQuantization(scale, zero_point, 0 if per_channel else None))
 
 
 def _signed(to: Emitter, position: int, permutation: Sequence[int]) -> tuple[str, np.ndarray]:

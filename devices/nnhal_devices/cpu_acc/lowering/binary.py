@@ -45,7 +45,7 @@ def pairwise(to: Emitter) -> None:
 
 
 def select(to: Emitter) -> None:
-    """The first tensor where the mask is true, elsewhere the second."""
+    """The elements of the first tensor where the mask is true, elsewhere those of the second."""
     mask, first, second = range(3)
     layout = to.common_layout((mask, first, second))
     to.keep_real(to.graph.add("Where", to.kept(mask, layout), to.real(first, layout), to.real(second, layout)), layout)

@@ -13,7 +13,7 @@ _INPUT = 0
 
 
 def requantize(to: Emitter) -> None:
-    """QUANTIZE and DEQUANTIZE: the reals stay, what holds them changes, and the graph converts on either side."""
+    """QUANTIZE and DEQUANTIZE: the reals are the same, and the graph converts them on either side."""
     layout = to.common_layout((_INPUT,))
     to.keep_real(to.real(_INPUT, layout), layout)
 

@@ -22,7 +22,7 @@ def conv_2d(to: Emitter) -> None:
 
 
 def grouped_conv_2d(to: Emitter) -> None:
-    """The same, with the input channels of one group."""
+    """Like ``conv_2d``, but the filter has the input channels of one group."""
     window = grouped.window_of(to.op)
     _convolve(to, window, filter_of(to, FILTER, _CHANNELS_SECOND), window.groups)
 
@@ -37,7 +37,7 @@ def depthwise_conv_2d(to: Emitter) -> None:
 def transpose_conv_2d(to: Emitter) -> None:
     """[output channels, height, width, input channels] becomes [input, output, height, width].
 
-    ONNX says by paddings and an addition after them how large the output is.
+    ONNX takes the size of the output as paddings and an output padding.
     """
     window, given = transposed.window_of(to.op), images_of(to.op, transposed.window_of(to.op).channels_first)
     asked, layout = transposed.images_out(to.op), image_layout(window)
@@ -61,7 +61,7 @@ def transpose_conv_2d(to: Emitter) -> None:
 
 
 def _surplus(axis: Axis, length: int, asked: int) -> int:
-    """How many elements to cut off after the output; below 0 how many to add."""
+    """How many elements to cut off at the end of the output; a negative number is to be added."""
     return (length - 1) * axis.stride + axis.reach - axis.before - asked
 
 

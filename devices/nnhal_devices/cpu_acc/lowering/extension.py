@@ -1,7 +1,7 @@
 """RUN of nnhal.onnx: the nodes of a message, as a function that the graph calls.
 
-A message's tensors are ONNX's own: plain signed bytes, halves, rank 0. The graph keeps some operands otherwise, so they
-are converted on either side.
+A message's tensors are as ONNX has them: signed bytes, float16, rank 0. The graph keeps some operands in another form,
+so they are converted on either side.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from nnhal.arrays import Array
 from nnhal.extensions.onnx import ELEMENT_TYPES, VALUE, number_of
 from nnhal.types import OperandType, Operation
 from nnhal_devices.cpu_acc.elements import SIGN
-from nnhal_devices.cpu_acc.graph import Graph
+from nnhal_devices.cpu_acc.graph import LoweredGraph
 from nnhal_devices.cpu_acc.messages import decode, function_of, message_of
 
 
-def run(graph: Graph, operation: Operation, number: int) -> None:
+def run(graph: LoweredGraph, operation: Operation, number: int) -> None:
     """Lower one operation."""
     graph.place = f"operation {number} (RUN)"
     proto = decode(message_of(graph.model, operation), graph.opsets.get("", 0))
@@ -28,8 +28,8 @@ def run(graph: Graph, operation: Operation, number: int) -> None:
         graph.keep(operand, _kept(graph, operand, declared, tensor))
 
 
-def _given(graph: Graph, operand: int, declared: ValueInfoProto) -> str:
-    """The tensor of an input as ONNX has it."""
+def _given(graph: LoweredGraph, operand: int, declared: ValueInfoProto) -> str:
+    """The tensor of an input, in the form that the message declares."""
     code, scalar = graph.operands[operand].type, _is_scalar(declared.type)
     if graph.is_constant(operand):
         values = _elements(graph, operand)
@@ -43,7 +43,7 @@ def _given(graph: Graph, operand: int, declared: ValueInfoProto) -> str:
     return graph.add("Reshape", tensor, graph.integers([])) if scalar else tensor
 
 
-def _kept(graph: Graph, operand: int, declared: ValueInfoProto, tensor: str) -> str:
+def _kept(graph: LoweredGraph, operand: int, declared: ValueInfoProto, tensor: str) -> str:
     """The tensor that the graph keeps for an output."""
     code = graph.operands[operand].type
     if code == OperandType.TENSOR_FLOAT16:
@@ -53,14 +53,14 @@ def _kept(graph: Graph, operand: int, declared: ValueInfoProto, tensor: str) -> 
     return graph.add("Reshape", tensor, graph.integers([1])) if _is_scalar(declared.type) else tensor
 
 
-def _shifted(graph: Graph, tensor: str, offset: int, to: int) -> str:
-    """Bytes as others."""
+def _shifted(graph: LoweredGraph, tensor: str, offset: int, to: int) -> str:
+    """Add an offset to a tensor of bytes, and convert it to another type of bytes."""
     wide = graph.add("Cast", tensor, to=TensorProto.INT32)
     return graph.add("Cast", graph.add("Add", wide, graph.constant(np.array(offset, np.int32))), to=to)
 
 
-def _elements(graph: Graph, operand: int) -> Array:
-    """A constant's elements: those of an extension's type come as bytes."""
+def _elements(graph: LoweredGraph, operand: int) -> Array:
+    """A constant's elements. A constant of an extension's type comes as bytes."""
     values, given = graph.model.constants[0][operand], graph.operands[operand]
     number = number_of(graph.model.model, given.type)
     if number is not None:
@@ -68,13 +68,13 @@ def _elements(graph: Graph, operand: int) -> Array:
     return values.astype(np.bool_) if given.type == OperandType.TENSOR_BOOL8 else values
 
 
-def _note_type(graph: Graph, operand: int, declared: ValueInfoProto) -> None:
+def _note_type(graph: LoweredGraph, operand: int, declared: ValueInfoProto) -> None:
     if number_of(graph.model.model, graph.operands[operand].type) == VALUE:
         graph.types[operand] = declared.type
 
 
 def _is_scalar(declared: TypeProto) -> bool:
-    """Whether a type says rank 0, for numbers that operands hold."""
+    """Whether a type is a tensor of numbers of rank 0."""
     tensor = declared.tensor_type
     is_numeric = declared.WhichOneof("value") == "tensor_type" and tensor.elem_type != TensorProto.STRING
     return is_numeric and tensor.HasField("shape") and not tensor.shape.dim

@@ -10,7 +10,7 @@ from nnhal_devices.cpu_acc.lowering._weights import bias_of, filter_of
 
 
 def fully_connected(to: Emitter) -> None:
-    """The input comes in rows as long as those of the weights."""
+    """The input is reshaped to rows as long as those of the weights."""
     bias = bias_of(to, Input.BIAS, Input.INPUT, Input.WEIGHTS)
     weights = filter_of(to, Input.WEIGHTS, (0, 1))
     result = to.graph.add("Gemm", _rows(to), weights, bias, transB=1)

@@ -13,7 +13,7 @@ from nnhal_devices.cpu_acc.lowering._emitter import Emitter
 
 
 def l2_normalization(to: Emitter) -> None:
-    """Vectors of length 1; those of zeros stay as they are, here as in ONNX."""
+    """Vectors of length 1. A vector of zeros stays as it is, as in ONNX."""
     layout = to.common_layout((l2.Input.INPUT,))
     axis = axis_of(to.op, to.op.integer(l2.Input.AXIS, default=-1), len(to.op.ranked(l2.Input.INPUT)))
     normal = to.graph.add("LpNormalization", to.real(l2.Input.INPUT, layout), axis=layout.axis(axis), p=2)
@@ -21,7 +21,7 @@ def l2_normalization(to: Emitter) -> None:
 
 
 def local_response_normalization(to: Emitter) -> None:
-    """Over channels. ONNX's alpha is that of the mean of the squares, the HAL's that of their sum."""
+    """Over channels. ONNX's alpha applies to the mean of the squares, the HAL's to their sum."""
     rank = len(to.op.ranked(local_response.Input.INPUT))
     axis = axis_of(to.op, to.op.integer(local_response.Input.AXIS, default=-1), rank)
     layout = Layout.MOVED if axis == rank - 1 else Layout.GIVEN
@@ -38,7 +38,7 @@ def local_response_normalization(to: Emitter) -> None:
 
 
 def instance_normalization(to: Emitter) -> None:
-    """One gamma and one beta for all channels, where ONNX takes one for each."""
+    """One gamma and one beta for all channels, which ONNX wants repeated for each."""
     layout = Layout.GIVEN if to.op.boolean(instance.Input.LAYOUT) else Layout.MOVED
     channels = to.op.ranked(instance.Input.INPUT)[1 if layout is Layout.GIVEN else 3]
     gamma, beta = (

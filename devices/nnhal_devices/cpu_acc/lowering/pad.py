@@ -25,7 +25,7 @@ def pad(to: Emitter) -> None:
 
 
 def mirror_pad(to: Emitter) -> None:
-    """Reflected without the edge, as in ONNX."""
+    """Reflect without the edge, as in ONNX."""
     layout = to.common_layout((mirroring.Input.INPUT,))
     paddings = to.graph.integers(_in_layout(mirroring.paddings(to.op), layout))
     to.keep(to.graph.add("Pad", to.kept(mirroring.Input.INPUT, layout), paddings, mode="reflect"), layout)

@@ -11,7 +11,7 @@ _INPUT = 0
 
 
 def average_pool(to: Emitter) -> None:
-    """The average over what is no padding: ONNX does not count that unless it is told to."""
+    """The average without the padding, which ONNX excludes by default."""
     window = window_of(to.op)
     layout = image_layout(window)
     pooled = to.graph.add("AveragePool", to.real(_INPUT, layout), **pooling_attributes(window))
@@ -19,7 +19,7 @@ def average_pool(to: Emitter) -> None:
 
 
 def max_pool(to: Emitter) -> None:
-    """Input and output are quantised alike, so that 8-bit values are compared as they are."""
+    """Compare 8-bit values as they are, since input and output are quantised alike."""
     window = window_of(to.op)
     layout = image_layout(window)
     pooled = to.graph.add("MaxPool", to.kept(_INPUT, layout), **pooling_attributes(window))

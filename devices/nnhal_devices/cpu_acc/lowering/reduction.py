@@ -28,7 +28,7 @@ _NODES = {
 
 
 def mean_of(to: Emitter) -> None:
-    """The mean over all of an image is a global pooling, for which ONNX Runtime has the faster kernels."""
+    """The mean. That of whole images becomes a global pooling, for which ONNX Runtime has faster kernels."""
     axes, rank = mean.axes_of(to.op), len(to.op.ranked(_INPUT))
     keep = to.op.integer(mean.Input.KEEP) > 0
     layout = to.common_layout((_INPUT,))
@@ -44,7 +44,7 @@ def mean_of(to: Emitter) -> None:
 
 
 def extremes(to: Emitter) -> None:
-    """Input and output are quantised alike, so that 8-bit values are compared as they are; so are truth values."""
+    """Compare 8-bit values as they are, since input and output are quantised alike, and booleans too."""
     axes, keep, layout = _parameters(to)
     tensor = to.kept(_INPUT, layout)
     if not axes:
@@ -64,7 +64,7 @@ def sums(to: Emitter) -> None:
 
 
 def arg_extremes(to: Emitter) -> None:
-    """The first of equal elements, as in ONNX; the axis goes, but one is left."""
+    """The first of equal elements, as in ONNX. The axis is dropped, unless it is the only one."""
     rank = len(to.op.ranked(_INPUT))
     axis = axis_of(to.op, to.op.integer(arg_extremum.Input.AXIS), rank)
     found = to.graph.add(_NODES[to.op.type], to.kept(_INPUT), axis=axis, keepdims=int(rank == 1))
@@ -77,7 +77,7 @@ def _parameters(to: Emitter) -> tuple[tuple[int, ...], bool, Layout]:
 
 
 def _reduce(to: Emitter, tensor: str, layout: Layout, axes: Sequence[int], keep: bool) -> str:
-    """At least one axis is left."""
+    """Reduce a tensor. If all axes are reduced, the result has one axis of length 1."""
     places = to.graph.integers([layout.axis(axis) for axis in axes])
     result = to.graph.add(_NODES[to.op.type], tensor, places, keepdims=int(keep))
     if keep or len(axes) < len(to.op.ranked(_INPUT)):

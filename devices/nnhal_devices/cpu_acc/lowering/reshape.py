@@ -10,13 +10,13 @@ from nnhal_devices.cpu_acc.lowering._emitter import Emitter
 
 
 def reshape(to: Emitter) -> None:
-    """The shape is a constant; -1 means in ONNX what it means here."""
+    """The shape is a constant; -1 means the same as in ONNX."""
     shape = to.graph.integers(to.op.integers(Input.SHAPE))
     to.keep(to.graph.add("Reshape", to.kept(Input.INPUT), shape))
 
 
 def squeeze(to: Emitter) -> None:
-    """Without given axes all of length 1 go; at least one axis is left."""
+    """Drop the given axes, or all of length 1. At least one axis is left."""
     dimensions = to.op.ranked(squeezing.Input.INPUT)
     axes = [axis for axis, length in enumerate(dimensions) if length == 1]
     if to.op.has(squeezing.Input.AXES):
@@ -28,7 +28,7 @@ def squeeze(to: Emitter) -> None:
 
 
 def expand_dims(to: Emitter) -> None:
-    """The axis counts in the output."""
+    """The axis is one of the output's."""
     rank = len(to.op.ranked(expansion.Input.INPUT)) + 1
     axis = axis_of(to.op, to.op.integer(expansion.Input.AXIS), rank)
     to.keep(to.graph.add("Unsqueeze", to.kept(expansion.Input.INPUT), to.graph.integers([axis])))

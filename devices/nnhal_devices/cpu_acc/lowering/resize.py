@@ -11,7 +11,7 @@ from nnhal_devices.cpu_acc.lowering._emitter import Emitter
 
 
 def resize_bilinear(to: Emitter) -> None:
-    """ONNX knows the three ways to place pixels, and clamps at the edges too."""
+    """ONNX has the HAL's three ways to place pixels, and clamps at the edges as well."""
     layout = _layout(to)
     sizes = [0] * 4
     for axis, length in enumerate(prepare_resize(to.op)[0]):
@@ -34,7 +34,7 @@ def resize_bilinear(to: Emitter) -> None:
 
 
 def resize_nearest_neighbor(to: Emitter) -> None:
-    """Rows and columns are picked by index: ONNX's own way rounds otherwise where a place lies between two pixels."""
+    """Pick rows and columns by index, since ONNX's Resize rounds places between two pixels differently."""
     layout = to.common_layout((ResizeInput.INPUT,))
     given, asked = to.op.ranked(ResizeInput.INPUT), prepare_resize(to.op)[0]
     tensor = to.kept(ResizeInput.INPUT, layout)
@@ -49,7 +49,7 @@ def _layout(to: Emitter) -> Layout:
 
 
 def _nearest(op: OperationContext, length: int, resized: int) -> np.ndarray:
-    """For each pixel of the output the one of the input, computed in float32 as the HAL does."""
+    """The input's pixel for each pixel of the output, computed in float32 as the HAL defines."""
     aligned = op.boolean(ResizeInput.ALIGN_CORNERS)
     half = np.float32(0.5)
     scale = np.float32(length) / np.float32(resized)

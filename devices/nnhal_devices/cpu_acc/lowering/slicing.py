@@ -14,7 +14,7 @@ from nnhal.operations._shape import axis_of, reduced
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter
 
 _TO_THE_START = np.iinfo(np.int64).min
-"""An end that lies before the first element, whatever the length."""
+"""An end before the first element, for any length."""
 
 
 def slice_box(to: Emitter) -> None:
@@ -26,7 +26,7 @@ def slice_box(to: Emitter) -> None:
 
 
 def strided(to: Emitter) -> None:
-    """Axes that are shrunk go after the slice."""
+    """Slice, then drop the axes that are shrunk."""
     kept = strided_slice.ranges(to.op)
     tensor = _slice(to, to.kept(strided_slice.Input.INPUT), kept)
     mask = to.op.integer(strided_slice.Input.SHRINK_MASK)
@@ -45,7 +45,7 @@ def reverse(to: Emitter) -> None:
 
 
 def split(to: Emitter) -> None:
-    """As many outputs as parts."""
+    """One output for each part."""
     layout = to.common_layout((splitting.Input.INPUT,))
     axis = axis_of(to.op, to.op.integer(splitting.Input.AXIS), len(to.op.ranked(splitting.Input.INPUT)))
     count = len(to.outputs)
@@ -64,7 +64,7 @@ def gather(to: Emitter) -> None:
 
 
 def _slice(to: Emitter, tensor: str, kept: Sequence[range]) -> str:
-    """ONNX counts a negative end from the back, so that one before the first element has to lie far before it."""
+    """ONNX counts a negative end from the back, so an end before the first element has to lie far before it."""
     ends = [indices.stop if indices.stop >= 0 else _TO_THE_START for indices in kept]
     bounds = (
         [indices.start for indices in kept],

@@ -6,7 +6,7 @@ import numpy as np
 
 from nnhal.operations._shape import axis_of
 from nnhal.operations.softmax import Input
-from nnhal_devices.cpu_acc.elements import QUANTIZED, Quantization, quantization_of
+from nnhal_devices.cpu_acc.elements import QUANTIZED, ElementQuantization, quantization_of
 from nnhal_devices.cpu_acc.layout import Layout
 from nnhal_devices.cpu_acc.lowering._emitter import Emitter
 
@@ -19,13 +19,13 @@ def softmax(to: Emitter) -> None:
     layout = to.common_layout((Input.INPUT,))
     result = to.graph.add("Softmax", _scaled(to, layout), axis=_axis(to, layout))
     if to.op.main_type() in QUANTIZED:
-        # What rounds to 256 must become 255. ONNX Runtime's fused kernel makes it 0, so this also keeps it from fusing.
+        # A value that rounds to 256 must become 255. ONNX Runtime's fused kernel returns 0; Min prevents the fusion.
         result = to.graph.add("Min", result, to.graph.constant(_LARGEST))
     to.keep_real(result, layout)
 
 
 def log_softmax(to: Emitter) -> None:
-    """The same three inputs."""
+    """Like ``softmax``, with the same inputs."""
     layout = to.common_layout((Input.INPUT,))
     to.keep_real(to.graph.add("LogSoftmax", _scaled(to, layout), axis=_axis(to, layout)), layout)
 
@@ -36,11 +36,13 @@ def _axis(to: Emitter, layout: Layout) -> int:
 
 
 def _scaled(to: Emitter, layout: Layout) -> str:
-    """Beta scales the input: where that is quantised it becomes part of the scale, and costs nothing."""
+    """Scale the input by beta. For a quantised input beta becomes part of the scale, and costs nothing."""
     beta = np.array(to.op.real(Input.BETA), np.float32)
     if beta == 1:
         return to.real(Input.INPUT, layout)
     if to.op.main_type() in QUANTIZED:
         given = quantization_of(to.op.inputs[Input.INPUT])
-        return to.graph.dequantize(to.kept(Input.INPUT, layout), Quantization(given.scale * beta, given.zero_point))
+        return to.graph.dequantize(
+            to.kept(Input.INPUT, layout), ElementQuantization(given.scale * beta, given.zero_point)
+        )
     return to.graph.add("Mul", to.real(Input.INPUT, layout), to.graph.constant(beta))

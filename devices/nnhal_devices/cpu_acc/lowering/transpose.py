@@ -10,7 +10,7 @@ from nnhal_devices.cpu_acc.lowering._emitter import Emitter
 
 
 def transpose(to: Emitter) -> None:
-    """Between the two layouts of images nothing has to be moved: the twin is what is asked for."""
+    """A transposition between the two layouts of images moves nothing: the duplicate already has the result."""
     order = permutation(to.op)
     if order == TO_CHANNELS_FIRST:
         to.keep(to.kept(Input.INPUT, Layout.MOVED))
@@ -21,7 +21,7 @@ def transpose(to: Emitter) -> None:
 
 
 def channel_shuffle(to: Emitter) -> None:
-    """Groups of the axis become an axis of their own, which changes places with what is within the groups."""
+    """Split the axis into groups and their members, and swap the two."""
     layout = to.common_layout((shuffling.Input.INPUT,))
     dimensions, groups = to.op.ranked(shuffling.Input.INPUT), to.op.integer(shuffling.Input.GROUPS)
     given = axis_of(to.op, to.op.integer(shuffling.Input.AXIS), len(dimensions))

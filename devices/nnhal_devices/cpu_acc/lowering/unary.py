@@ -28,7 +28,7 @@ _NODES = {
 
 
 def clamp(to: Emitter) -> None:
-    """RELU, RELU1 and RELU6. Input and output are quantised alike, so that 8-bit values are clamped as they are."""
+    """RELU, RELU1 and RELU6. 8-bit values are clamped as they are, since input and output are quantised alike."""
     layout = to.common_layout((0,))
     activation = _CLAMPS[to.op.type]
     if to.op.main_type() in QUANTIZED:
@@ -44,13 +44,13 @@ def unary(to: Emitter) -> None:
 
 
 def rsqrt(to: Emitter) -> None:
-    """One by the square root."""
+    """One divided by the square root."""
     layout = to.common_layout((0,))
     to.keep_real(to.graph.add("Reciprocal", to.graph.add("Sqrt", to.real(0, layout))), layout)
 
 
 def elu(to: Emitter) -> None:
-    """The negative side is bent towards -alpha."""
+    """Negative values approach -alpha."""
     layout = to.common_layout((0,))
     alpha = to.op.real(elu_operation.Input.ALPHA)
     to.keep_real(to.graph.add("Elu", to.real(0, layout), alpha=alpha), layout)

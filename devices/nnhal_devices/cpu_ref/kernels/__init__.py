@@ -1,6 +1,6 @@
-"""The arithmetic of the operations: one pure function for each, arrays in and arrays out.
+"""The arithmetic of the operations: one pure function from arrays to arrays for each.
 
-A kernel takes an OperationContext whose values are all known, and gives one array for each output, in the output's
+A kernel takes an OperationContext whose values are all known, and returns one array for each output, in the output's
 element type and dimensions.
 """
 

@@ -13,17 +13,17 @@ UNLIMITED = -1
 _FAR = 2.0**31
 
 Lower = Callable[[Floats, Floats], Floats]
-"""Scores and their boxes' overlaps with the box just selected, to what is left of the scores; -inf drops a box."""
+"""Lowers scores, given their boxes' overlaps with the box just selected; -inf drops a box."""
 
 
 def require_boxes(op: OperationContext, boxes: Floats) -> None:
-    """Fail where a corner is no place of any image, or the second lies left of or above the first."""
+    """Fail if a corner is far outside any image, or the second lies left of or above the first."""
     if not ((np.abs(boxes) < _FAR).all() and (boxes[..., :2] <= boxes[..., 2:]).all()):
         op.fail(f"a box has corners out of order or beyond {_FAR:g}, expected x1 <= x2 and y1 <= y2")
 
 
 def require_images(op: OperationContext, indexes: Array, count: int) -> None:
-    """Fail where a box belongs to an image that is not there."""
+    """Fail if a box belongs to an image that does not exist."""
     if indexes.size and not 0 <= indexes.min() <= indexes.max() < count:
         op.fail(f"batch indexes from {indexes.min()} to {indexes.max()}, expected 0 to {count - 1}")
 
@@ -43,7 +43,7 @@ def transform(boxes: Floats, deltas: Floats, image_sizes: Floats) -> Floats:
 
 
 def overlaps(box: Floats, boxes: Floats) -> Floats:
-    """The area that a box shares with each of the others, as part of the area of both together; 0 where that is 0."""
+    """Intersection over union of a box with each of the others; 0 if the union is 0."""
     shared = np.minimum(box[2:], boxes[:, 2:]) - np.maximum(box[:2], boxes[:, :2])
     intersections = np.maximum(shared, np.float32(0)).prod(axis=1)
     unions = (box[2:] - box[:2]).prod() + (boxes[:, 2:] - boxes[:, :2]).prod(axis=1) - intersections
@@ -68,10 +68,10 @@ def suppress(boxes: Floats, scores: Floats, lower: Lower, limit: int = UNLIMITED
 
 
 def hard(threshold: float) -> Lower:
-    """Drops what overlaps by the threshold or more."""
+    """Drop boxes that overlap by the threshold or more."""
     return lambda scores, overlap: np.where(overlap < np.float32(threshold), scores, np.float32(-np.inf))
 
 
 def descending(scores: Array) -> Integers:
-    """The order from the highest score to the lowest; equal ones stay in order."""
+    """The order from the highest score to the lowest; equal scores stay in order."""
     return np.argsort(-scores, kind="stable")

@@ -41,13 +41,13 @@ def _multiplier(length: int) -> np.uint64:
 
 
 def _fetch(keys: Array, at: int, size: int = 8) -> _Words:
-    """The little-endian numbers of ``size`` bytes at an offset; from the end where it is negative."""
+    """The little-endian numbers of ``size`` bytes at an offset; from the end if it is negative."""
     start = at % keys.shape[1]
     return np.ascontiguousarray(keys[:, start : start + size]).view(f"<u{size}")[:, 0].astype(np.uint64)
 
 
 def _rotate(words: _Words, by: int) -> _Words:
-    """To the right."""
+    """Rotate to the right."""
     return (words >> np.uint64(by)) | (words << np.uint64(64 - by))
 
 
@@ -80,7 +80,7 @@ def _up_to_16(keys: Array, length: int) -> _Words:
 
 
 def _halves(keys: Array, length: int) -> tuple[_Words, _Words, _Words]:
-    """What both medium lengths begin with, from the first and the last 16 bytes: two sums and the first word."""
+    """The start of both medium lengths, from the first and the last 16 bytes: two sums and the first word."""
     multiplier = _multiplier(length)
     first = _fetch(keys, 0) * _word(_K1 if length <= 32 else _K2)
     second, third, fourth = _fetch(keys, 8), _fetch(keys, -8) * multiplier, _fetch(keys, -16) * _word(_K2)
@@ -111,7 +111,7 @@ def _up_to_64(keys: Array, length: int) -> _Words:
 
 
 def _absorb(keys: Array, at: int, first: _Words, second: _Words) -> tuple[_Words, _Words]:
-    """32 bytes taken into a pair of words."""
+    """Absorb 32 bytes into a pair of words."""
     words = [_fetch(keys, at + offset) for offset in (0, 8, 16, 24)]
     first = first + words[0]
     second = _rotate(second + first + words[3], 21)
@@ -120,7 +120,7 @@ def _absorb(keys: Array, at: int, first: _Words, second: _Words) -> tuple[_Words
 
 
 def _longer(keys: Array, length: int) -> _Words:
-    """Blocks of 64 bytes; the last one ends with the key and may overlap the one before it."""
+    """Hash in blocks of 64 bytes; the last block ends with the key and may overlap the one before it."""
     zeros = np.zeros(len(keys), np.uint64)
     y = zeros + _word(_LONG_SEED * _K1 + 113)
     z = _fold(y * _word(_K2) + np.uint64(113)) * _word(_K2)

@@ -1,7 +1,7 @@
 """16-bit fixed point, as NNAPI's integer LSTMs use it (gemmlowp's conventions).
 
 A value with n integer bits is a raw integer in [-2**15, 2**15) that stands for raw * 2**(n - 15). Arrays are int64, so
-that intermediate results do not overflow; every function gives raw integers of 16 bits.
+that intermediate results do not overflow; every function returns raw integers of 16 bits.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def saturate(values: Array) -> Integers:
 
 
 def multiply(first: Integers | int, second: Integers | int) -> Integers:
-    """A product, which has the integer bits of both factors together. Halves round up."""
+    """A product, which has the integer bits of both factors added. Halves round up."""
     return saturate(np.asarray(first * second + (1 << 14) >> 15))
 
 
@@ -52,7 +52,7 @@ def tanh(values: Integers, integer_bits: int) -> Integers:
 
 
 def _exp_of_negative(values: Integers, integer_bits: int) -> Integers:
-    """exp(x) for x <= 0, with no integer bits: of what exceeds a multiple of 1/4, times factors for powers of two."""
+    """exp(x) for x <= 0, with no integer bits: exp of the remainder modulo 1/4, times factors for powers of two."""
     fraction_bits = 15 - integer_bits
     quarter = 1 << (fraction_bits - 2)
     excess = (values & (quarter - 1)) - quarter
@@ -68,7 +68,7 @@ def _exp_of_negative(values: Integers, integer_bits: int) -> Integers:
 
 
 def _exp_near_zero(values: Integers) -> Integers:
-    """exp(x) for -1/4 <= x < 0, neither with integer bits: four terms of the Taylor series around -1/8."""
+    """exp(x) for -1/4 <= x < 0, both without integer bits: four terms of the Taylor series around -1/8."""
     x = values + (1 << 12)
     square = multiply(x, x)
     fourth = multiply(square, square)

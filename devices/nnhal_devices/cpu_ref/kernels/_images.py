@@ -1,4 +1,4 @@
-"""Images as the kernels see them: batch, height, width, channels."""
+"""Images as the kernels use them: [batch, height, width, channels]."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def padded(images: Array, height: Axis, width: Axis, value: float = 0) -> Array:
 
 
 def taps(images: Array, window: Window) -> Iterator[tuple[int, int, Array]]:
-    """For each tap of a window, by row and column: the element that it sees from each place of the window."""
+    """For each tap of a window, by row and column: the elements under it at each place of the window."""
     height, width = window.height, window.width
     rows, columns = height.output(images.shape[1]), width.output(images.shape[2])
     images = padded(images, height, width)

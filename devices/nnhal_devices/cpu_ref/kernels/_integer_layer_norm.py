@@ -15,7 +15,7 @@ _NEWTON_STEPS = 5
 
 
 def layer_norm(values: Integers, weights: Integers, bias: Integers, weight_scale: float) -> Integers:
-    """Rows [batch, units] to mean 0 and deviation 1, times weights plus bias, as 16 bits with three integer bits.
+    """Normalise rows [batch, units] to mean 0 and deviation 1, times weights plus bias: 16 bits, three of them integer.
 
     The scale of ``values`` does not matter; ``bias`` counts weight_scale / 2**10.
     """
@@ -23,7 +23,7 @@ def layer_norm(values: Integers, weights: Integers, bias: Integers, weight_scale
     mean = _truncate(values.sum(axis=-1, keepdims=True) << _FRACTION_BITS, size)
     squares = np.square(values).sum(axis=-1, keepdims=True) * ((1 << 2 * _FRACTION_BITS) // size)
     variance = _truncate(squares - np.square(mean), 1 << 2 * _FRACTION_BITS)
-    least = max(1, int(10000 * weight_scale))  # what stands for the variance of a row that hardly varies
+    least = max(1, int(10000 * weight_scale))  # replaces the variance of a row that hardly varies
     mantissa, exponent = _inverse_root(np.where(variance < 1, least, variance))
     normalized = scale_fixed((values << _FRACTION_BITS) - mean, mantissa, exponent)
     total = normalized * weights + bias
@@ -49,6 +49,6 @@ def _inverse_root(values: Integers) -> tuple[Integers, Integers]:
 
 
 def _truncate(values: Integers, divisor: int) -> Integers:
-    """Divided, rounded towards zero."""
+    """Divide, rounding towards zero."""
     quotients: Integers = np.sign(values) * (np.abs(values) // divisor)
     return quotients

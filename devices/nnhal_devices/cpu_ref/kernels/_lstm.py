@@ -16,25 +16,36 @@ _EPSILON = np.float32(1e-8)
 
 
 class LstmState(NamedTuple):
-    """What a cell carries from step to step: its output [batch, output size] and its memory [batch, units]."""
+    """The state between steps: the output [batch, output size] and the cell state [batch, units]."""
 
     output: Floats
     cell: Floats
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class LstmGate:
     """The weights of a gate, or of the update, which is computed the same way."""
 
     weights: Floats
+    """[units, input size]."""
+
     recurrent: Floats
+    """[units, output size]."""
+
     bias: Floats
+    """[units]."""
+
     peephole: Floats | None
+    """[units]."""
+
     layer_norm: Floats | None
+    """[units]."""
+
     aux: Floats | None
+    """[units, auxiliary input size]."""
 
     def __call__(self, values: Floats, state: LstmState, aux: Floats | None) -> Floats:
-        """The gate before its activation; a peephole looks at the state's memory."""
+        """The gate before its activation. A peephole reads the cell state."""
         total = values @ self.weights.T + state.output @ self.recurrent.T
         if self.aux is not None and aux is not None:
             total = total + aux @ self.aux.T
@@ -47,30 +58,45 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class LstmCell:
-    """A cell. ``input`` is None where the input gate is coupled to the forget gate; clips of 0 clip nothing."""
+    """A long short-term memory cell: a SequenceCell."""
 
-    input: Gate | None
-    forget: Gate
-    update: Gate
-    output: Gate
+    input: LstmGate | None
+    """None if the input gate is coupled to the forget gate."""
+
+    forget: LstmGate
+    """The forget gate."""
+
+    update: LstmGate
+    """The update of the cell state."""
+
+    output: LstmGate
+    """The output gate."""
+
     projection: Floats | None
+    """[output size, units]."""
+
     projection_bias: Floats | None
+    """[output size]."""
+
     activation: LstmActivation
+    """That of the update and of the cell state."""
+
     cell_clip: np.float32
+    """The bound of the cell state; 0 for none."""
+
     projection_clip: np.float32
+    """The bound of the projected output; 0 for none."""
 
     @property
     def output_size(self) -> int:
-        """See _sequence.Cell."""
         return len(self.output.bias if self.projection is None else self.projection)
 
     def step(self, values: Floats, state: LstmState, aux: Floats | None = None) -> tuple[Floats, LstmState]:
-        """See _sequence.Cell."""
         forget = _sigmoid(self.forget(values, state, aux))
         admit = 1 - forget if self.input is None else _sigmoid(self.input(values, state, aux))
         memory = forget * state.cell + admit * _activate(self.update(values, state, aux), self.activation)
         memory = _clip(memory, self.cell_clip)
-        # The output gate's peephole sees the new memory already.
+        # The output gate's peephole reads the new cell state.
         gate = _sigmoid(self.output(values, LstmState(state.output, memory), aux))
         output = self._project(gate * _activate(memory, self.activation))
         return output, LstmState(output, memory)
@@ -85,13 +111,13 @@ class LstmCell:
 
 
 def read_cell(op: OperationContext, cell: LstmInputs, activation: int) -> LstmCell:
-    """A cell from an operation's inputs; ``activation`` is the input that says it, the two clips come after it."""
+    """Read a cell from an operation's inputs. ``activation`` is the index of the activation; the clips follow it."""
 
     def given(index: int) -> Floats | None:
         return to_real(op, index) if op.has(index) else None
 
-    def gate(number: int, peephole: int | None) -> Gate:
-        return Gate(
+    def gate(number: int, peephole: int | None) -> LstmGate:
+        return LstmGate(
             to_real(op, cell.input_weights[number]),
             to_real(op, cell.recurrent_weights[number]),
             to_real(op, cell.biases[number]),
@@ -114,7 +140,7 @@ def read_cell(op: OperationContext, cell: LstmInputs, activation: int) -> LstmCe
 
 
 def read_state(op: OperationContext, cell: LstmInputs) -> LstmState:
-    """The state that an operation starts from."""
+    """Read the state that an operation starts from."""
     return LstmState(to_real(op, cell.output_state), to_real(op, cell.cell_state))
 
 

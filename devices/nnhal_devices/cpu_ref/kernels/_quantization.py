@@ -1,6 +1,6 @@
 """Quantised values and the reals that they stand for: real = (q - zero_point) * scale.
 
-Requantisation is in fixed point, as the reference implementation of NNAPI does it (gemmlowp): a real multiplier is a
+Requantisation is in fixed point, as in NNAPI's reference implementation (gemmlowp): a real multiplier is a
 31-bit mantissa and a power of two; products are rounded half away from zero, shifts to nearest.
 """
 
@@ -19,7 +19,7 @@ from nnhal_devices.cpu_ref.kernels._types import Array, Floats, Integers
 
 
 def to_real(op: OperationContext, index: int) -> Floats:
-    """An input as float32, dequantised where it is quantised."""
+    """An input as float32, dequantised if it is quantised."""
     values, operand = op.value(index), op.inputs[index]
     if operand.scale == 0:
         return values.astype(np.float32, copy=False)
@@ -28,7 +28,7 @@ def to_real(op: OperationContext, index: int) -> Floats:
 
 
 def from_real(op: OperationContext, values: Floats, index: int = 0) -> Array:
-    """Float values in the element type of an output, quantised (half away from zero) where that is quantised."""
+    """Float values in the element type of an output, quantised (half away from zero) if that is quantised."""
     operand = op.outputs[index]
     element = ELEMENT_TYPES[operand.type]
     if operand.scale == 0:
@@ -40,7 +40,7 @@ def from_real(op: OperationContext, values: Floats, index: int = 0) -> Array:
 
 
 def as_output(op: OperationContext, index: int, output: int = 0) -> Array:
-    """An input in the quantisation of an output of the same type; what is not quantised stays as it is."""
+    """An input, requantised to an output of the same type if they are quantised."""
     source, target = op.inputs[index], op.outputs[output]
     if source.type not in QUANT8 or (source.scale, source.zero_point) == (target.scale, target.zero_point):
         return op.value(index)
@@ -48,14 +48,14 @@ def as_output(op: OperationContext, index: int, output: int = 0) -> Array:
 
 
 def round_half_away(values: Array | float) -> NDArray[np.float64]:
-    """To the nearest integer, halves away from zero. In float64, where adding a half to a float32 is exact."""
+    """Round to the nearest integer, halves away from zero. In float64, adding a half to a float32 is exact."""
     wide = np.asarray(values, np.float64)
     rounded: NDArray[np.float64] = np.trunc(wide + np.copysign(0.5, wide))
     return rounded
 
 
 def divide_half_away(values: Integers, divisors: Array | int) -> Integers:
-    """Integers divided by positive ones, to the nearest, halves away from zero."""
+    """Divide integers by positive ones, to the nearest, halves away from zero."""
     whole = np.asarray(divisors, np.int64)
     quotients: Integers = np.sign(values) * ((np.abs(values) + whole // 2) // whole)
     return quotients
@@ -70,7 +70,7 @@ def range_of(operand: Operand) -> tuple[int, int]:
 def multiplier_of(real: float) -> tuple[int, int]:
     """A positive real as (mantissa in [2**30, 2**31), exponent): real = mantissa / 2**31 * 2**exponent.
 
-    What is too small for any 32-bit accumulator to show is 0, what saturates every one is the largest.
+    A value too small to change any 32-bit accumulator becomes 0; one that saturates all becomes the largest.
     """
     fraction, exponent = frexp(real)
     mantissa = int(fraction * (1 << 31) + 0.5)
@@ -86,7 +86,7 @@ def scale_fixed(values: Integers, mantissa: Integers, exponent: Integers) -> Int
     left = np.maximum(exponent, 0)
     right = np.maximum(-exponent, 0)
     product = _saturated(_saturated(values) << left) * mantissa
-    # Half away from zero, truncating the way of C's integer division.
+    # Half away from zero, truncating like C's integer division.
     nudged = product + np.where(product >= 0, 1 << 30, 1 - (1 << 30))
     high = np.sign(nudged) * (np.abs(nudged) >> 31)
     # To nearest, halves away from zero.
@@ -113,7 +113,7 @@ def requantize(values: Integers, multipliers: Array | float, output: Operand, ac
 
 
 def clamp(values: Array, output: Operand, activation: FusedActivation = FusedActivation.NONE) -> Array:
-    """Quantised values that may lie outside the output's range, or outside what the activation lets pass."""
+    """Clamp quantised values to the output's range and to that of the activation."""
     low, high = quantized_range(output, activation)
     return np.clip(values, low, high).astype(ELEMENT_TYPES[output.type])
 
@@ -135,7 +135,7 @@ def quantized_range(output: Operand, activation: FusedActivation) -> tuple[int, 
 
 
 def activate(values: Floats, activation: FusedActivation) -> Floats:
-    """A fused activation on floats."""
+    """Apply a fused activation to floats."""
     if activation == FusedActivation.RELU:
         return np.maximum(values, np.float32(0))
     if activation == FusedActivation.RELU1:

@@ -12,7 +12,7 @@ from nnhal_devices.cpu_ref.kernels._types import Array, Floats
 
 
 def scaled_regions(op: OperationContext) -> tuple[Floats, Array]:
-    """The regions in cells of the feature maps, and which feature map each of them is in."""
+    """The regions, in cells of the feature maps, and the index of each region's feature map."""
     ratios = np.array([op.real(RegionInput.RATIO_WIDTH), op.real(RegionInput.RATIO_HEIGHT)] * 2, np.float32)
     regions, indexes = to_real(op, RegionInput.ROIS) / ratios, op.value(RegionInput.BATCH_INDEX)
     require_boxes(op, regions)
@@ -26,5 +26,5 @@ def channels_last(values: Array, channels_first: bool) -> Array:
 
 
 def channels_back(values: Array, channels_first: bool) -> Array:
-    """The reverse of ``channels_last``."""
+    """Undo ``channels_last``."""
     return values.transpose(0, 3, 1, 2) if channels_first else values

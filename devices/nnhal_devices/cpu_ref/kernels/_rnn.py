@@ -14,21 +14,27 @@ from nnhal_devices.cpu_ref.kernels._types import Floats
 
 @dataclass(frozen=True, slots=True)
 class RnnCell:
-    """A cell whose state is its last output, [batch, units]."""
+    """A SequenceCell whose state is its last output, [batch, units]."""
 
     weights: Floats
+    """[units, input size]."""
+
     recurrent: Floats
+    """[units, units]."""
+
     bias: Floats
+    """[units]."""
+
     aux: Floats | None
+    """[units, auxiliary input size]."""
+
     activation: FusedActivation
 
     @property
     def output_size(self) -> int:
-        """See _sequence.Cell."""
         return len(self.bias)
 
     def step(self, values: Floats, state: Floats, aux: Floats | None = None) -> tuple[Floats, Floats]:
-        """See _sequence.Cell."""
         total = values @ self.weights.T + state @ self.recurrent.T + self.bias
         if self.aux is not None and aux is not None:
             total = total + aux @ self.aux.T
@@ -37,7 +43,7 @@ class RnnCell:
 
 
 def read_cell(op: OperationContext, cell: RnnInputs, activation: int) -> RnnCell:
-    """A cell from an operation's inputs; ``activation`` is the input that says it."""
+    """Read a cell from an operation's inputs. ``activation`` is the index of the activation."""
     aux = cell.aux_weights
     return RnnCell(
         to_real(op, cell.weights),

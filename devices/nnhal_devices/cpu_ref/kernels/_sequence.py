@@ -1,4 +1,4 @@
-"""Recurrent cells over sequences, one way or both ways. Sequences are time first here: [time, batch, size]."""
+"""Recurrent cells over sequences, in one direction or both. Sequences are time first here: [time, batch, size]."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from nnhal_devices.cpu_ref.kernels._types import Array, Floats
 State = TypeVar("State")
 
 
-class Cell(Protocol[State]):
+class SequenceCell(Protocol[State]):
     """One step of a recurrent network."""
 
     @property
     def output_size(self) -> int:
-        """The length of an output."""
+        """The size of an output."""
         ...
 
     def step(self, values: Floats, state: State, aux: Floats | None = None) -> tuple[Floats, State]:
-        """The output [batch, output size] and the next state, for an input and perhaps an auxiliary input."""
+        """Return the output [batch, output size] and the next state, for an input and an optional auxiliary input."""
         ...
 
 
 def read_sequence(op: OperationContext, index: int, time_major: bool) -> Floats:
-    """A sequence among the inputs, time first."""
+    """Read an input as a sequence, time first."""
     values = to_real(op, index)
     return values if time_major else values.swapaxes(0, 1)
 
 
 def write_sequences(op: OperationContext, sequences: list[Floats], time_major: bool) -> list[Array]:
-    """Sequences, time first, as the first outputs of an operation."""
+    """Convert sequences, time first, to the first outputs of an operation."""
     ordered = (sequence if time_major else sequence.swapaxes(0, 1) for sequence in sequences)
     return [from_real(op, sequence, index) for index, sequence in enumerate(ordered)]
 
 
-def unroll(cell: Cell[State], inputs: Floats, state: State, aux: Floats | None = None) -> tuple[Floats, State]:
-    """A cell from the start of a sequence to its end: all outputs, and the last state."""
+def unroll(cell: SequenceCell[State], inputs: Floats, state: State, aux: Floats | None = None) -> tuple[Floats, State]:
+    """Run a cell from the start of a sequence to its end. Returns all outputs and the last state."""
     outputs = np.empty((*inputs.shape[:2], cell.output_size), np.float32)
     for time, values in enumerate(inputs):
         outputs[time], state = cell.step(values, state, None if aux is None else aux[time])
@@ -48,13 +48,13 @@ def unroll(cell: Cell[State], inputs: Floats, state: State, aux: Floats | None =
 
 
 def unroll_both(
-    cells: tuple[Cell[State], Cell[State]],
+    cells: tuple[SequenceCell[State], SequenceCell[State]],
     inputs: Floats,
     states: tuple[State, State],
     aux: Floats | None,
     linking: Linking,
 ) -> tuple[list[Floats], list[State]]:
-    """A cell forward and another backward: the outputs of both in the input's order, and the last states of both."""
+    """Run a cell forward and another backward. Returns both outputs in the input's order, and the last states."""
     backward_inputs, crossed = inputs, aux
     if linking != Linking.CROSS:
         crossed = None
@@ -68,5 +68,5 @@ def unroll_both(
 
 
 def merge(sequences: list[Floats], merged: bool) -> list[Floats]:
-    """The outputs of both directions, joined along the last axis where they are to be merged."""
+    """The outputs of both directions, joined along the last axis if they are to be merged."""
     return [np.concatenate(sequences, axis=-1)] if merged else sequences

@@ -1,4 +1,4 @@
-"""ARGMAX and ARGMIN: of equal elements the first counts."""
+"""ARGMAX and ARGMIN: the first of equal elements counts."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from nnhal_devices.cpu_ref.kernels._types import Array
 
 
 def argmax(op: OperationContext) -> tuple[Array, ...]:
-    """Where the largest element is."""
+    """The index of the largest element."""
     return _shaped(op, np.argmax(op.value(Input.INPUT), op.integer(Input.AXIS)))
 
 
 def argmin(op: OperationContext) -> tuple[Array, ...]:
-    """Where the smallest element is."""
+    """The index of the smallest element."""
     return _shaped(op, np.argmin(op.value(Input.INPUT), op.integer(Input.AXIS)))
 
 

@@ -21,7 +21,7 @@ def batch_to_space_nd(op: OperationContext) -> tuple[Array, ...]:
 
 
 def space_to_batch_nd(op: OperationContext) -> tuple[Array, ...]:
-    """Padded images taken apart into smaller ones; the padding is the logical zero."""
+    """Padded images divided into smaller ones; the padding is the logical zero."""
     channels_first, (block_height, block_width) = op.boolean(SpaceToBatchInput.LAYOUT), block_of(op)
     top, bottom, left, right = paddings_of(op)
     images = np.pad(

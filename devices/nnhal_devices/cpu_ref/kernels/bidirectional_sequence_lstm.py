@@ -11,7 +11,7 @@ from nnhal_devices.cpu_ref.kernels._types import Array
 
 
 def bidirectional_sequence_lstm(op: OperationContext) -> tuple[Array, ...]:
-    """Two cells through time, one of them backward; their last states where they are asked for."""
+    """Two cells through time, one of them backward; their last states too if they are outputs."""
     time_major = op.boolean(Input.TIME_MAJOR)
     sequences, states = unroll_both(
         (read_cell(op, FORWARD, Input.ACTIVATION), read_cell(op, BACKWARD, Input.ACTIVATION)),

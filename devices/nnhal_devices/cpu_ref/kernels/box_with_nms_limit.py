@@ -13,7 +13,7 @@ from nnhal_devices.cpu_ref.kernels._types import Array, Floats, Integers
 
 
 def box_with_nms_limit(op: OperationContext) -> tuple[Array, ...]:
-    """Image by image and class by class, without class 0: in each class from the highest score to the lowest."""
+    """Suppress image by image and class by class, without class 0: in each from the highest score to the lowest."""
     scores, boxes, images = to_real(op, Input.SCORES), to_real(op, Input.BOXES), op.value(Input.BATCH_INDEX)
     by_class = (*scores.shape, BOX)
     boxes = boxes.reshape(by_class)
@@ -44,7 +44,7 @@ def _of_image(op: OperationContext, rows: Integers, boxes: Floats, scores: Float
     limit = op.integer(Input.MAX_DETECTIONS)
     if limit < 0:
         return result
-    best = np.sort(descending(result[2])[:limit])  # the best of all classes, in the order of classes again
+    best = np.sort(descending(result[2])[:limit])  # the best of all classes, sorted by class again
     return result[0][best], result[1][best], result[2][best]
 
 

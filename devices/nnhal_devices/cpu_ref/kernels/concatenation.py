@@ -11,6 +11,6 @@ from nnhal_devices.cpu_ref.kernels._types import Array
 
 
 def concatenation(op: OperationContext) -> tuple[Array, ...]:
-    """The tensors one after the other; those that are quantised in another way are requantised."""
+    """The tensors one after the other; those with another quantisation are requantised."""
     axis = axis_input(op)
     return (np.concatenate([as_output(op, index) for index in range(axis)], op.integer(axis)),)

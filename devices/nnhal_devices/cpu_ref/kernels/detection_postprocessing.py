@@ -13,7 +13,7 @@ from nnhal_devices.cpu_ref.kernels._types import Array, Floats, Integers
 
 
 def detection_postprocessing(op: OperationContext) -> tuple[Array, ...]:
-    """For each image the best detections in descending order, the rest of the room zero."""
+    """For each image the best detections in descending order; the rest of the outputs is zero."""
     scores, boxes = to_real(op, Input.SCORES), _decoded(op)
     select = _class_by_class if op.boolean(Input.REGULAR_NMS) else _best_class_first
     room = (len(scores), op.integer(Input.MAX_DETECTIONS))
@@ -38,7 +38,7 @@ def _decoded(op: OperationContext) -> Floats:
 
 
 def _class_by_class(op: OperationContext, scores: Floats, boxes: Floats) -> tuple[Integers, Integers]:
-    """Anchors and classes (without the background) that suppression leaves in each class on its own."""
+    """Anchors and classes (without the background) that remain after suppression within each class."""
     limit = op.integer(Input.MAX_DETECTIONS_PER_CLASS)
     found = [_survivors(op, of_class, boxes, limit) for of_class in scores.T]
     anchors = np.concatenate(found)
@@ -48,7 +48,7 @@ def _class_by_class(op: OperationContext, scores: Floats, boxes: Floats) -> tupl
 
 
 def _best_class_first(op: OperationContext, scores: Floats, boxes: Floats) -> tuple[Integers, Integers]:
-    """Anchors that one suppression by their best score leaves, each with its best classes."""
+    """Anchors that remain after one suppression by their best score, each with its best classes."""
     anchors = _survivors(op, scores.max(axis=1), boxes, op.integer(Input.MAX_DETECTIONS))
     count = min(op.integer(Input.MAX_CLASSES_PER_DETECTION), scores.shape[1])
     classes = descending(scores[anchors])[:, :count]

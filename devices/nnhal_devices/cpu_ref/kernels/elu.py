@@ -11,6 +11,6 @@ from nnhal_devices.cpu_ref.kernels._types import Array
 
 
 def elu(op: OperationContext) -> tuple[Array, ...]:
-    """x, or alpha * (exp(x) - 1) where x is negative; expm1 keeps the digits of a small x."""
+    """x, or alpha * (exp(x) - 1) if x is negative; expm1 keeps the digits of a small x."""
     values = to_real(op, Input.INPUT)
     return (from_real(op, np.where(values < 0, np.float32(op.real(Input.ALPHA)) * np.expm1(values), values)),)

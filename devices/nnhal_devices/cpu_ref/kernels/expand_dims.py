@@ -8,5 +8,5 @@ from nnhal_devices.cpu_ref.kernels._types import Array
 
 
 def expand_dims(op: OperationContext) -> tuple[Array, ...]:
-    """The same elements with one axis more."""
+    """The same elements with one more axis."""
     return (op.value(Input.INPUT).reshape(prepare(op)[0]),)

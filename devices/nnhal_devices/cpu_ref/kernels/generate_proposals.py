@@ -14,7 +14,7 @@ from nnhal_devices.cpu_ref.kernels._types import Array, Floats, Integers
 
 
 def generate_proposals(op: OperationContext) -> tuple[Array, ...]:
-    """Image by image, from the highest score to the lowest."""
+    """The proposals image by image, from the highest score to the lowest."""
     channels_first = op.boolean(Input.LAYOUT)
     scores = channels_last(op.value(Input.SCORES), channels_first)
     deltas = channels_last(to_real(op, Input.DELTAS), channels_first)
@@ -41,7 +41,7 @@ def _placed_anchors(op: OperationContext, height: int, width: int) -> Floats:
 def _of_image(
     op: OperationContext, scores: Array, deltas: Floats, size: Floats, anchors: Floats
 ) -> tuple[Integers, Floats]:
-    """The anchors that are left, and their boxes."""
+    """The anchors of one image that remain, and their boxes."""
     before, after = op.integer(Input.PRE_NMS_MAX), op.integer(Input.POST_NMS_MAX)
     order = descending(scores.astype(np.float32))[: before if before > 0 else None]
     boxes = transform(anchors[order], deltas[order], size)

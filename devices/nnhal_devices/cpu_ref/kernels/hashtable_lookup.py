@@ -10,7 +10,7 @@ from nnhal_devices.cpu_ref.kernels._types import Array
 
 
 def hashtable_lookup(op: OperationContext) -> tuple[Array, ...]:
-    """The values of the keys, bytes of 0 where there is no such key, and 1 where there is one. Keys are ascending."""
+    """The values of the keys, with zeros for unknown keys, and whether each key is known. Keys are ascending."""
     lookups, keys, values = (op.value(index) for index in Input)
     hits = np.isin(lookups, keys)
     result = np.zeros(prepare(op)[0], values.dtype)

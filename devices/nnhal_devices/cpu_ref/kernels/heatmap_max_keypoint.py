@@ -41,10 +41,10 @@ def _neighbourhoods(heatmaps: Floats, y: Array, x: Array) -> Floats:
 
 
 def _maximum(cells: Floats, tolerance: np.float32) -> tuple[Floats, Floats]:
-    """Where a surface's maximum lies from the middle cell (x, y), and how much higher it is.
+    """The offset (x, y) of a surface's maximum from the middle cell, and how much higher it is.
 
     The surface is the Taylor expansion up to second order, from differences between the cells; its maximum is where
-    the gradient is zero. Where the surface is as good as flat in some direction, the middle is taken.
+    the gradient is zero. If the surface is nearly flat in some direction, the middle is taken.
     """
     left, right, above, below = cells[..., 1, 0], cells[..., 1, 2], cells[..., 0, 1], cells[..., 2, 1]
     middle, half = cells[..., 1, 1], np.float32(0.5)

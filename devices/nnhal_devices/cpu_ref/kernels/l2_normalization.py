@@ -11,7 +11,7 @@ from nnhal_devices.cpu_ref.kernels._types import Array, Floats
 
 
 def l2_normalization(op: OperationContext) -> tuple[Array, ...]:
-    """Vectors of length 1; one of zeros stays as it is."""
+    """Vectors of length 1; a vector of zeros stays as it is."""
     values = to_real(op, Input.INPUT)
     lengths: Floats = np.sqrt(np.square(values).sum(axis=op.integer(Input.AXIS, default=-1), keepdims=True))
     lengths[lengths == 0] = 1

@@ -10,10 +10,10 @@ from nnhal_devices.cpu_ref.kernels._types import Array
 
 
 def logical_and(op: OperationContext) -> tuple[Array, ...]:
-    """True where both are."""
+    """Whether both are true."""
     return (np.logical_and(op.value(Input.FIRST), op.value(Input.SECOND)).astype(np.uint8),)
 
 
 def logical_or(op: OperationContext) -> tuple[Array, ...]:
-    """True where at least one is."""
+    """Whether at least one is true."""
     return (np.logical_or(op.value(Input.FIRST), op.value(Input.SECOND)).astype(np.uint8),)

@@ -11,5 +11,5 @@ from nnhal_devices.cpu_ref.kernels._types import Array
 
 
 def logistic(op: OperationContext) -> tuple[Array, ...]:
-    """1 / (1 + exp(-x)). Where exp overflows, the infinity gives the right 0."""
+    """1 / (1 + exp(-x)). If exp overflows, infinity leads to the right result, 0."""
     return (from_real(op, np.float32(1) / (np.float32(1) + np.exp(-to_real(op, Input.INPUT)))),)

@@ -14,7 +14,7 @@ from nnhal_devices.cpu_ref.kernels._types import Array
 
 
 def lsh_projection(op: OperationContext) -> tuple[Array, ...]:
-    """The bits of each hash function, or for each row of them a number whose highest bit is the first."""
+    """The bits of each hash function, or for each row of bits a number whose highest bit is the first."""
     bits, projection = _bits(op), projection_of(op)
     if projection == Projection.DENSE:
         return (bits.reshape(-1).astype(np.int32),)

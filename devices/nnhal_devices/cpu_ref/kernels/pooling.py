@@ -1,4 +1,4 @@
-"""AVERAGE_POOL_2D, MAX_POOL_2D and L2_POOL_2D. A window's height and width are taken one after the other."""
+"""AVERAGE_POOL_2D, MAX_POOL_2D and L2_POOL_2D. Height and width of a window are pooled one after the other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nnhal_devices.cpu_ref.kernels._types import Array, Integers
 
 
 def average_pool_2d(op: OperationContext) -> tuple[Array, ...]:
-    """The sum over each window, divided by how many of its elements are no padding."""
+    """The sum over each window, divided by the number of its elements without the padding."""
     window = window_of(op)
     if op.main_type() not in QUANT8:
         values = channels_last(to_real(op, Implicit.INPUT), window.channels_first)
@@ -58,7 +58,7 @@ def _along(values: Array, axis: Axis, function: Callable[[Array, Array], Array],
 
 
 def _counts(images: Array, window: Window) -> Integers:
-    """How many elements of each window are no padding, by row and column."""
+    """The number of elements of each window without the padding, by row and column."""
     rows, columns = (
         np.minimum(starts + axis.size, length) - np.maximum(starts, 0)
         for axis, length in ((window.height, images.shape[1]), (window.width, images.shape[2]))

@@ -11,6 +11,6 @@ from nnhal_devices.cpu_ref.kernels._types import Array
 
 
 def prelu(op: OperationContext) -> tuple[Array, ...]:
-    """x, or alpha * x where x is negative."""
+    """x, or alpha * x if x is negative."""
     values, alpha = to_real(op, Input.FIRST), to_real(op, Input.SECOND)
     return (from_real(op, np.where(values < 0, alpha * values, values)),)

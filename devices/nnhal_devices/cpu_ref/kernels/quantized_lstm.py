@@ -18,7 +18,7 @@ _ONE = (1 << 15) - 1
 
 
 def quantized_lstm(op: OperationContext) -> tuple[Array, ...]:
-    """One step in fixed point: 8-bit products, gates and cell state of 16 bits, each product requantised on its own."""
+    """One step in fixed point: 8-bit products, 16-bit gates and cell state; each product is requantised on its own."""
     exponent = cell_exponent(op)
     before = _integers(op, CELL.cell_state)
     forget = logistic(_gate(op, 1, CELL.peepholes[1], before), _GATE_BITS)
@@ -60,7 +60,7 @@ def _product(op: OperationContext, values: int, weights: int, bias: Integers | i
 def _output(op: OperationContext, hidden: Integers) -> Integers:
     """The output from the hidden state, whose 30 fraction bits become 8 bits of the hidden state's quantisation.
 
-    Without projection the hidden state is the output as it is.
+    Without projection the hidden state is the output.
     """
     state = op.inputs[CELL.output_state]
     scale, zero_point = op.real(Input.HIDDEN_STATE_SCALE), op.integer(Input.HIDDEN_STATE_ZERO_POINT)

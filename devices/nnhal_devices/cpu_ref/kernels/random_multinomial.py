@@ -11,7 +11,7 @@ from nnhal_devices.cpu_ref.kernels._types import Array
 
 
 def random_multinomial(op: OperationContext) -> tuple[Array, ...]:
-    """Draws by inverting the cumulative distribution. Equal seeds give equal draws, unless both are 0."""
+    """Draw by inverting the cumulative distribution. Equal seeds give equal draws, unless both are 0."""
     logits = to_real(op, Input.LOGITS).astype(np.float64)
     seeds = op.integers(Input.SEEDS)
     generator = np.random.default_rng([seed % 2**32 for seed in seeds] if any(seeds) else None)

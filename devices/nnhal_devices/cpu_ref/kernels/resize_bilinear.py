@@ -11,7 +11,7 @@ from nnhal_devices.cpu_ref.kernels._types import Array, Floats
 
 
 def resize_bilinear(op: OperationContext) -> tuple[Array, ...]:
-    """Interpolates rows, then columns. Input and output share a quantisation, so no scale is needed."""
+    """Interpolate rows, then columns. Input and output share a quantisation, so no scale is needed."""
     values = op.value(ResizeInput.INPUT)
     (dimensions,) = prepare_resize(op)
     result = values.astype(np.float32)

@@ -11,7 +11,7 @@ from nnhal_devices.cpu_ref.kernels._types import Array, Integers
 
 
 def resize_nearest_neighbor(op: OperationContext) -> tuple[Array, ...]:
-    """Copies pixels, so every type is the same."""
+    """Copy pixels: the type does not matter."""
     (dimensions,) = prepare_resize(op)
     result = op.value(ResizeInput.INPUT)
     for axis in spatial_axes(op):
@@ -25,5 +25,5 @@ def _nearest(op: OperationContext, length: int, resized: int) -> Integers:
         places = places + np.float32(0.5)
     places = places * scale_of(op, length, resized)
     if op.boolean(ResizeInput.ALIGN_CORNERS):
-        places = places + np.float32(0.5)  # to the nearest pixel, where otherwise it is the one that the place is in
+        places = places + np.float32(0.5)  # to the nearest pixel, not to the one that contains the place
     return np.minimum(np.floor(places).astype(np.int64), length - 1)

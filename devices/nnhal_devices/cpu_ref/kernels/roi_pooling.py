@@ -11,7 +11,7 @@ from nnhal_devices.cpu_ref.kernels._types import Array, Integers
 
 
 def roi_pooling(op: OperationContext) -> tuple[Array, ...]:
-    """Each cell is the maximum of its part of the region; 0 where that lies outside the feature map."""
+    """Each cell is the maximum of its part of the region; 0 if that lies outside the feature map."""
     channels_first = op.boolean(Input.LAYOUT)
     features = channels_last(op.value(Input.FEATURES), channels_first)
     _, length, breadth, channels = features.shape
@@ -33,7 +33,7 @@ def roi_pooling(op: OperationContext) -> tuple[Array, ...]:
 
 
 def _parts(first: int, last: int, cells: int, length: int) -> Integers:
-    """Where the parts of a region begin and end, which may share a place: [cells, 2], within 0 to length."""
+    """The begin and end of each part of a region, [cells, 2], from 0 to length. Parts may overlap."""
     size = last - first + 1
     numbers = np.arange(cells)
     begins, ends = numbers * size // cells, -(-(numbers + 1) * size // cells)

@@ -8,7 +8,7 @@ from nnhal_devices.cpu_ref.kernels._types import Array
 
 
 def slice_box(op: OperationContext) -> tuple[Array, ...]:
-    """The box."""
+    """The elements of a box."""
     begins, (sizes,) = op.integers(Input.BEGIN), prepare(op)
     box = tuple(slice(begin, begin + size) for begin, size in zip(begins, sizes, strict=True))
     return (op.value(Input.INPUT)[box],)

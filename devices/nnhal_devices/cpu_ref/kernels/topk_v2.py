@@ -10,7 +10,7 @@ from nnhal_devices.cpu_ref.kernels._types import Array
 
 
 def topk_v2(op: OperationContext) -> tuple[Array, ...]:
-    """The largest in descending order, and where they are. Of equal elements the last comes first."""
+    """The largest elements in descending order, and their indices. Of equal elements the last comes first."""
     values = op.value(Input.INPUT)
     ascending = np.argsort(values, axis=-1, kind="stable")
     indices = ascending[..., ::-1][..., : op.integer(Input.K)]

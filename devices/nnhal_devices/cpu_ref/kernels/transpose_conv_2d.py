@@ -13,7 +13,7 @@ from nnhal_devices.cpu_ref.kernels._types import Array
 
 
 def transpose_conv_2d(op: OperationContext) -> tuple[Array, ...]:
-    """Every tap of the filter adds to the elements a stride apart, on a canvas that the paddings are cut from."""
+    """Each tap of the filter adds to elements a stride apart, on a canvas whose paddings are cut off in the end."""
     window, output = window_of(op), images_out(op)
     height, width = window.height, window.width
     images, filters = factors(op)

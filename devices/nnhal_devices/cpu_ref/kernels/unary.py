@@ -40,7 +40,7 @@ def log(op: OperationContext) -> tuple[Array, ...]:
 
 
 def logical_not(op: OperationContext) -> tuple[Array, ...]:
-    """True where x is false."""
+    """Whether x is false."""
     return (np.logical_not(op.value(Input.INPUT)).astype(np.uint8),)
 
 
@@ -50,7 +50,7 @@ def neg(op: OperationContext) -> tuple[Array, ...]:
 
 
 def rsqrt(op: OperationContext) -> tuple[Array, ...]:
-    """1 / sqrt(x). A quantised output has no infinity: it saturates where x is not positive."""
+    """1 / sqrt(x). A quantised output has no infinity: it saturates if x is not positive."""
     values = to_real(op, Input.INPUT)
     if op.main_type() in QUANT8:
         values = np.maximum(values, np.float32(0))

@@ -11,7 +11,7 @@ from nnhal_devices.cpu_ref.kernels._types import Array
 
 
 def unidirectional_sequence_lstm(op: OperationContext) -> tuple[Array, ...]:
-    """Step by step through time; the last states where they are asked for."""
+    """A cell through time; its last state too if it is an output."""
     time_major = op.boolean(Input.TIME_MAJOR)
     inputs = read_sequence(op, Input.INPUT, time_major)
     outputs, state = unroll(read_cell(op, CELL, Input.ACTIVATION), inputs, read_state(op, CELL))

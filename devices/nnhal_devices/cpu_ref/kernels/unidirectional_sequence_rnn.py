@@ -11,7 +11,7 @@ from nnhal_devices.cpu_ref.kernels._types import Array
 
 
 def unidirectional_sequence_rnn(op: OperationContext) -> tuple[Array, ...]:
-    """Step by step through time; the last state where it is asked for."""
+    """A cell through time; its last state too if it is an output."""
     inputs = read_sequence(op, Input.INPUT, time_major(op))
     outputs, state = unroll(read_cell(op, CELL, Input.ACTIVATION), inputs, to_real(op, CELL.state))
     return (*write_sequences(op, [outputs], time_major(op)), from_real(op, state))[: len(op.outputs)]

@@ -1,15 +1,15 @@
-"""What each operation has to be like for ethos_n to take it, one module for each family."""
+"""The conditions under which ethos_n supports each operation, one module for each family."""
 
 from __future__ import annotations
 
 from nnhal.operations import reshape
 from nnhal.types import OperationType
 from nnhal_devices.ethos_n.rules import convolution, elementwise, images, movement, pooling
-from nnhal_devices.ethos_n.rules.common import Rule
+from nnhal_devices.ethos_n.rules.common import NpuRule
 
-__all__ = ["RULES", "Rule"]
+__all__ = ["RULES", "NpuRule"]
 
-RULES: dict[OperationType, Rule] = {
+RULES: dict[OperationType, NpuRule] = {
     OperationType.ADD: elementwise.ADD,
     OperationType.AVERAGE_POOL_2D: pooling.AVERAGE_POOL_2D,
     OperationType.CONCATENATION: movement.CONCATENATION,
@@ -17,18 +17,18 @@ RULES: dict[OperationType, Rule] = {
     OperationType.DEPTHWISE_CONV_2D: convolution.DEPTHWISE_CONV_2D,
     OperationType.DEPTH_TO_SPACE: images.DEPTH_TO_SPACE,
     OperationType.FULLY_CONNECTED: convolution.FULLY_CONNECTED,
-    OperationType.LOGISTIC: Rule(),
+    OperationType.LOGISTIC: NpuRule(),
     OperationType.MAX_POOL_2D: pooling.MAX_POOL_2D,
     OperationType.MEAN: pooling.MEAN,
     OperationType.MUL: elementwise.MUL,
-    OperationType.RELU: Rule(),
-    OperationType.RELU1: Rule(),
-    OperationType.RELU6: Rule(),
-    OperationType.RESHAPE: Rule(constants=(reshape.Input.SHAPE,)),
+    OperationType.RELU: NpuRule(),
+    OperationType.RELU1: NpuRule(),
+    OperationType.RELU6: NpuRule(),
+    OperationType.RESHAPE: NpuRule(constants=(reshape.Input.SHAPE,)),
     OperationType.RESIZE_BILINEAR: images.RESIZE,
     OperationType.RESIZE_NEAREST_NEIGHBOR: images.RESIZE,
     OperationType.SPLIT: movement.SPLIT,
-    OperationType.TANH: Rule(),
+    OperationType.TANH: NpuRule(),
     OperationType.TRANSPOSE: movement.TRANSPOSE,
     OperationType.TRANSPOSE_CONV_2D: convolution.TRANSPOSE_CONV_2D,
 }

@@ -1,4 +1,4 @@
-"""What rules are made of."""
+"""Rules, and checks that several families share."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def _first_input(_: OperationContext) -> Sequence[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """What is asked of an operation.
+class NpuRule:
+    """The conditions for one operation.
 
-    ``tensors`` says which inputs are activations: of 8-bit types, and within the limits of tensors. ``constants`` are
-    inputs that must be constants, as all scalars must. ``check`` sees an operation of which all of that is true.
+    ``tensors`` gives the inputs that are activations: of 8-bit types, and within the limits of tensors. ``constants``
+    are inputs that must be constants; all scalars must be constants too. ``check`` is called if all of that holds.
     """
 
     constants: tuple[int, ...] = ()
@@ -35,12 +35,12 @@ class Rule:
 
 
 def first_objection(answers: Iterable[Support]) -> Support:
-    """The first refusal that there is. What comes after it is not asked."""
+    """The first refusal, if any. Answers after it are not evaluated."""
     return next((answer for answer in answers if isinstance(answer, Unsupported)), SUPPORTED)
 
 
 def as_images(dimensions: Dimensions) -> tuple[int, int, int, int]:
-    """Batch, height, width and channels of a tensor of up to 4 axes; those that it has not are 1, in front."""
+    """Batch, height, width and channels of a tensor of up to 4 axes; missing axes are 1, in front."""
     batch, height, width, channels = (1,) * (MAX_RANK - len(dimensions)) + dimensions
     return batch, height, width, channels
 
@@ -59,7 +59,7 @@ def channels_last(channels_first: bool) -> Support:
 
 
 def rescaled(op: OperationContext, *inputs: int) -> Support:
-    """Refuse inputs whose values grow beyond what requantisation can do."""
+    """Refuse inputs whose scale is too large for requantisation to the output's."""
     for index in inputs:
         ratio = op.inputs[index].scale / op.outputs[0].scale
         if ratio > LARGEST_RESCALING:

@@ -1,4 +1,4 @@
-"""CONV_2D, DEPTHWISE_CONV_2D, TRANSPOSE_CONV_2D and FULLY_CONNECTED: what the multiply-add array does."""
+"""CONV_2D, DEPTHWISE_CONV_2D, TRANSPOSE_CONV_2D and FULLY_CONNECTED: operations of the multiply-add array."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nnhal.operations._window import Window
 from nnhal.types.layout import describe
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 from nnhal_devices.ethos_n.limits import KERNELS, LARGEST_STRIDED_KERNEL, LEAST_MULTIPLIER, MAX_DEPTH, STRIDES
-from nnhal_devices.ethos_n.rules.common import Check, Rule, channels_last, first_objection, listed
+from nnhal_devices.ethos_n.rules.common import Check, NpuRule, channels_last, first_objection, listed
 
 _WEIGHTS = (FILTER, BIAS)
 
@@ -116,9 +116,9 @@ def _rows(op: OperationContext) -> Support:
     return SUPPORTED
 
 
-CONV_2D = Rule(_WEIGHTS, _convolution(conv_2d.window_of))
-DEPTHWISE_CONV_2D = Rule(_WEIGHTS, _depthwise)
-FULLY_CONNECTED = Rule(_WEIGHTS, _fully_connected)
-TRANSPOSE_CONV_2D = Rule(
+CONV_2D = NpuRule(_WEIGHTS, _convolution(conv_2d.window_of))
+DEPTHWISE_CONV_2D = NpuRule(_WEIGHTS, _depthwise)
+FULLY_CONNECTED = NpuRule(_WEIGHTS, _fully_connected)
+TRANSPOSE_CONV_2D = NpuRule(
     (*_WEIGHTS, transpose_conv_2d.Implicit.OUTPUT_SHAPE), _convolution(transpose_conv_2d.window_of)
 )

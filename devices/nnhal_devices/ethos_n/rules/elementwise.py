@@ -1,4 +1,4 @@
-"""ADD and MUL: two tensors alike, or one and a constant, of one value or of one for each channel."""
+"""ADD and MUL: of two tensors of equal dimensions, or of a tensor and a constant, of one value or one per channel."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from nnhal.operations import OperationContext
 from nnhal.operations.binary import Input
 from nnhal.types.layout import describe
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
-from nnhal_devices.ethos_n.rules.common import Rule, as_images, first_objection, rescaled
+from nnhal_devices.ethos_n.rules.common import NpuRule, as_images, first_objection, rescaled
 from nnhal_devices.ethos_n.rules.convolution import multiplier
 
 _CONSTANT = "a constant of one value, or of one for each channel"
@@ -17,7 +17,7 @@ def _both(_: OperationContext) -> tuple[int, int]:
 
 
 def _has_constant(op: OperationContext) -> bool:
-    """Whether one input is a constant that the other's channels take."""
+    """Whether one input is a constant of one value, or of one for each channel of the other."""
     for index in _both(op):
         *sides, depth = as_images(op.dimensions(index))
         if op.is_known(index) and sides == [1, 1, 1] and depth in (1, op.dimensions(1 - index)[-1]):
@@ -40,7 +40,7 @@ def _add(op: OperationContext) -> Support:
 
 
 def _mul(op: OperationContext) -> Support:
-    """It becomes a depthwise convolution with filters of 1 x 1."""
+    """Check MUL as the depthwise convolution with filters of 1 x 1 that it becomes."""
     return first_objection((_one_constant(op), multiplier(op, Input.SECOND)))
 
 
@@ -51,5 +51,5 @@ def _one_constant(op: OperationContext) -> Support:
     return Unsupported("CONSTANT", _pair(op), f"a tensor and {_CONSTANT}", hint)
 
 
-ADD = Rule(check=_add, tensors=_both)
-MUL = Rule(check=_mul, tensors=_both)
+ADD = NpuRule(check=_add, tensors=_both)
+MUL = NpuRule(check=_mul, tensors=_both)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nnhal.operations import OperationContext, depth_space
 from nnhal.operations._resize import ResizeInput, prepare_resize
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
-from nnhal_devices.ethos_n.rules.common import Rule, channels_last, first_objection
+from nnhal_devices.ethos_n.rules.common import NpuRule, channels_last, first_objection
 
 _FACTOR = 2
 
@@ -43,5 +43,5 @@ def _factor(op: OperationContext) -> Support:
     return Unsupported("SHAPE", got, "twice the height and twice the width", hint)
 
 
-DEPTH_TO_SPACE = Rule(check=_depth_to_space)
-RESIZE = Rule(check=_resize)
+DEPTH_TO_SPACE = NpuRule(check=_depth_to_space)
+RESIZE = NpuRule(check=_resize)

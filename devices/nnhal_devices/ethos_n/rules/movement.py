@@ -1,4 +1,4 @@
-"""CONCATENATION, SPLIT and TRANSPOSE: bytes that go elsewhere, in whole granules of channels."""
+"""CONCATENATION, SPLIT and TRANSPOSE: they only move bytes, in whole granules of channels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nnhal.operations import OperationContext, concatenation, split, transpose
 from nnhal.operations._shape import axis_of
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 from nnhal_devices.ethos_n.limits import GRANULE
-from nnhal_devices.ethos_n.rules.common import Rule, first_objection, rescaled
+from nnhal_devices.ethos_n.rules.common import NpuRule, first_objection, rescaled
 
 _PAD = f"pad the channels to a multiple of {GRANULE} with filters of zeros"
 
@@ -39,6 +39,6 @@ def _granules(lengths: Sequence[int], along_channels: bool) -> Support:
     return Unsupported("SHAPE", f"a part of {odd} channels", f"multiples of {GRANULE} along the channels", _PAD)
 
 
-CONCATENATION = Rule(check=_concatenation, tensors=_parts)
-SPLIT = Rule(check=_split)
-TRANSPOSE = Rule((transpose.Input.PERMUTATION,))
+CONCATENATION = NpuRule(check=_concatenation, tensors=_parts)
+SPLIT = NpuRule(check=_split)
+TRANSPOSE = NpuRule((transpose.Input.PERMUTATION,))

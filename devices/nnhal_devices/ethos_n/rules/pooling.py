@@ -1,4 +1,4 @@
-"""AVERAGE_POOL_2D, MAX_POOL_2D and MEAN: a few windows that are wired, and the mean of a small image."""
+"""AVERAGE_POOL_2D, MAX_POOL_2D and MEAN: a few hard-wired windows, and the mean of a small image."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nnhal.operations._window import Axis, Window
 from nnhal.types import FusedActivation
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 from nnhal_devices.ethos_n.limits import LARGEST_MEAN
-from nnhal_devices.ethos_n.rules.common import Rule, channels_last, first_objection
+from nnhal_devices.ethos_n.rules.common import NpuRule, channels_last, first_objection
 
 _HEIGHT_AND_WIDTH = (1, 2)
 _MAXIMUM = {2: 2, 3: 2}
@@ -38,7 +38,7 @@ def _average_objections(window: Window, op: OperationContext) -> Iterator[Suppor
 
 
 def _is_whole(window: Window, sides: tuple[int, ...]) -> bool:
-    """Whether there is one window without padding, which is small enough."""
+    """Whether one small window without padding covers the whole image."""
     axes = window.height, window.width
     return max(sides) <= LARGEST_MEAN and all(
         axis.size == side and not axis.before and not axis.after for axis, side in zip(axes, sides, strict=True)
@@ -81,6 +81,6 @@ def _mean(op: OperationContext) -> Support:
     return SUPPORTED
 
 
-AVERAGE_POOL_2D = Rule(check=_average)
-MAX_POOL_2D = Rule(check=_maximum)
-MEAN = Rule((mean.Input.AXES,), _mean)
+AVERAGE_POOL_2D = NpuRule(check=_average)
+MAX_POOL_2D = NpuRule(check=_maximum)
+MEAN = NpuRule((mean.Input.AXES,), _mean)

@@ -1,1 +1,1 @@
-"""The gRPC services of a device process: convert, call, convert."""
+"""The gRPC services of a device process: convert a message, call, convert the result."""

@@ -1,8 +1,6 @@
-"""BackendService: what the framework asks of a device beyond the HAL."""
+"""BackendService: what a device answers the framework beyond the HAL."""
 
 from __future__ import annotations
-
-import gc
 
 import grpc
 
@@ -12,11 +10,11 @@ from nnhal.v1 import backend_pb2 as wire
 from nnhal.v1 import backend_pb2_grpc
 from nnhal_devices.backend import MemoryKind, TensorHandleFactory, tensor_handles_of
 from nnhal_devices.driver import Support, Supported
-from nnhal_devices.host.bound_request import BoundRequest
 from nnhal_devices.host.burst import Burst
-from nnhal_devices.host.client import Clients
-from nnhal_devices.host.device import Device
+from nnhal_devices.host.client_session import ClientSessions
 from nnhal_devices.host.device_memory import DeviceBuffer
+from nnhal_devices.host.execution import Execution
+from nnhal_devices.host.hosted_device import HostedDevice
 from nnhal_devices.host.prepared_model import PreparedModel
 from nnhal_hosting.rpc import answers
 
@@ -28,15 +26,14 @@ _KINDS = {
 
 
 class BackendServicer(backend_pb2_grpc.BackendServiceServicer):
-    """The backend's questions over gRPC."""
+    """BackendService over gRPC."""
 
-    def __init__(self, device: Device, clients: Clients) -> None:
+    def __init__(self, device: HostedDevice, clients: ClientSessions) -> None:
         self._device = device
         self._clients = clients
 
     @answers
     def Describe(self, request: wire.DescribeRequest, context: grpc.ServicerContext) -> wire.DescribeResponse:
-        """See backend.proto."""
         driver = self._device.driver
         return wire.DescribeResponse(
             name=driver.name,
@@ -61,7 +58,6 @@ class BackendServicer(backend_pb2_grpc.BackendServiceServicer):
     def ExplainSupport(
         self, request: wire.ExplainSupportRequest, context: grpc.ServicerContext
     ) -> wire.ExplainSupportResponse:
-        """See backend.proto."""
         model = model_from_wire(request.model, self._clients.of(context).descriptors.get)
         return wire.ExplainSupportResponse(
             operations=[_support_to_wire(answer) for answer in self._device.explain_support(model)]
@@ -71,7 +67,6 @@ class BackendServicer(backend_pb2_grpc.BackendServiceServicer):
     def EstimateCosts(
         self, request: wire.EstimateCostsRequest, context: grpc.ServicerContext
     ) -> wire.EstimateCostsResponse:
-        """See backend.proto."""
         model = model_from_wire(request.model, self._clients.of(context).descriptors.get)
         return wire.EstimateCostsResponse(operation_ns=self._device.estimate_costs(model))
 
@@ -79,7 +74,6 @@ class BackendServicer(backend_pb2_grpc.BackendServiceServicer):
     def OptimizeSubgraph(
         self, request: wire.OptimizeSubgraphRequest, context: grpc.ServicerContext
     ) -> wire.OptimizeSubgraphResponse:
-        """See backend.proto."""
         model = model_from_wire(request.model, self._clients.of(context).descriptors.get)
         views = self._device.optimize(model)
         return wire.OptimizeSubgraphResponse(
@@ -94,14 +88,11 @@ class BackendServicer(backend_pb2_grpc.BackendServiceServicer):
     def NotifyNetwork(
         self, request: wire.NotifyNetworkRequest, context: grpc.ServicerContext
     ) -> wire.NotifyNetworkResponse:
-        """See backend.proto."""
         self._clients.of(context).networks.notify(request.network, request.event)
         return wire.NotifyNetworkResponse()
 
     @answers
     def GetUsage(self, request: wire.GetUsageRequest, context: grpc.ServicerContext) -> wire.GetUsageResponse:
-        """See backend.proto. Collects garbage first, so that what it counts is what is in use."""
-        gc.collect()
         clients = self._clients.all()
         mappings, mapped_bytes = mapped_regions()
         return wire.GetUsageResponse(
@@ -110,7 +101,7 @@ class BackendServicer(backend_pb2_grpc.BackendServiceServicer):
             mappings=mappings,
             mapped_bytes=mapped_bytes,
             prepared_models=sum(len(client.all(PreparedModel)) for client in clients),
-            executions=sum(len(client.all(BoundRequest)) for client in clients),
+            executions=sum(len(client.all(Execution)) for client in clients),
             bursts=sum(len(client.all(Burst)) for client in clients),
             executions_ended=self._device.scheduler.ended,
             staged_bytes=self._device.counters.staged_bytes,

@@ -7,19 +7,18 @@ import grpc
 from nnhal.codec import memory_from_wire
 from nnhal.v1 import buffer_pb2 as wire
 from nnhal.v1 import buffer_pb2_grpc
-from nnhal_devices.host.client import Clients
+from nnhal_devices.host.client_session import ClientSessions
 from nnhal_hosting.rpc import answers
 
 
 class BufferServicer(buffer_pb2_grpc.BufferServiceServicer):
     """IBuffer over gRPC."""
 
-    def __init__(self, clients: Clients) -> None:
+    def __init__(self, clients: ClientSessions) -> None:
         self._clients = clients
 
     @answers
     def CopyFrom(self, request: wire.CopyFromRequest, context: grpc.ServicerContext) -> wire.CopyFromResponse:
-        """See buffer.proto."""
         client = self._clients.of(context)
         buffer = client.buffer(request.buffer)
         buffer.copy_from(memory_from_wire(request.src, client.descriptors.get), tuple(request.dimensions))
@@ -27,7 +26,6 @@ class BufferServicer(buffer_pb2_grpc.BufferServiceServicer):
 
     @answers
     def CopyTo(self, request: wire.CopyToRequest, context: grpc.ServicerContext) -> wire.CopyToResponse:
-        """See buffer.proto."""
         client = self._clients.of(context)
         client.buffer(request.buffer).copy_to(memory_from_wire(request.dst, client.descriptors.get))
         return wire.CopyToResponse()
@@ -36,6 +34,5 @@ class BufferServicer(buffer_pb2_grpc.BufferServiceServicer):
     def Release(
         self, request: wire.BufferServiceReleaseRequest, context: grpc.ServicerContext
     ) -> wire.BufferServiceReleaseResponse:
-        """See buffer.proto."""
         self._clients.of(context).release(request.buffer)
         return wire.BufferServiceReleaseResponse()

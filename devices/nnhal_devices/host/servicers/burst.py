@@ -8,21 +8,20 @@ from nnhal.codec import config_from_wire, request_from_wire, result_to_wire
 from nnhal.types import ExecutionConfig
 from nnhal.v1 import burst_pb2 as wire
 from nnhal.v1 import burst_pb2_grpc, request_pb2
-from nnhal_devices.host.client import Clients
+from nnhal_devices.host.client_session import ClientSessions
 from nnhal_hosting.rpc import answers
 
 
 class BurstServicer(burst_pb2_grpc.BurstServiceServicer):
     """IBurst over gRPC."""
 
-    def __init__(self, clients: Clients) -> None:
+    def __init__(self, clients: ClientSessions) -> None:
         self._clients = clients
 
     @answers
     def ExecuteSynchronously(
         self, request: wire.BurstServiceExecuteSynchronouslyRequest, context: grpc.ServicerContext
     ) -> wire.BurstServiceExecuteSynchronouslyResponse:
-        """See burst.proto."""
         config = ExecutionConfig(request.measure_timing, request.loop_timeout_duration_ns)
         return wire.BurstServiceExecuteSynchronouslyResponse(result=self._execute(request, config, context))
 
@@ -30,7 +29,6 @@ class BurstServicer(burst_pb2_grpc.BurstServiceServicer):
     def ExecuteSynchronouslyWithConfig(
         self, request: wire.BurstServiceExecuteSynchronouslyWithConfigRequest, context: grpc.ServicerContext
     ) -> wire.BurstServiceExecuteSynchronouslyWithConfigResponse:
-        """See burst.proto."""
         config = config_from_wire(request.config)
         return wire.BurstServiceExecuteSynchronouslyWithConfigResponse(result=self._execute(request, config, context))
 
@@ -38,7 +36,6 @@ class BurstServicer(burst_pb2_grpc.BurstServiceServicer):
     def ReleaseMemoryResource(
         self, request: wire.ReleaseMemoryResourceRequest, context: grpc.ServicerContext
     ) -> wire.ReleaseMemoryResourceResponse:
-        """See burst.proto."""
         self._clients.of(context).burst(request.burst).release_memory(request.memory_identifier_token)
         return wire.ReleaseMemoryResourceResponse()
 
@@ -46,7 +43,6 @@ class BurstServicer(burst_pb2_grpc.BurstServiceServicer):
     def Release(
         self, request: wire.BurstServiceReleaseRequest, context: grpc.ServicerContext
     ) -> wire.BurstServiceReleaseResponse:
-        """See burst.proto."""
         self._clients.of(context).release(request.burst)
         return wire.BurstServiceReleaseResponse()
 

@@ -16,8 +16,8 @@ from nnhal.types import BufferRole, ErrorStatus
 from nnhal.v1 import device_pb2 as wire
 from nnhal.v1 import device_pb2_grpc, model_pb2, types_pb2
 from nnhal_devices.host.cache import CacheFiles
-from nnhal_devices.host.client import Client, Clients
-from nnhal_devices.host.device import Device, Preparation
+from nnhal_devices.host.client_session import ClientSession, ClientSessions
+from nnhal_devices.host.hosted_device import HostedDevice, Preparation
 from nnhal_devices.host.prepared_model import PreparedModel
 from nnhal_hosting.rpc import abort, answers, defect
 
@@ -28,7 +28,7 @@ R = TypeVar("R")
 class DeviceServicer(device_pb2_grpc.DeviceServiceServicer):
     """IDevice over gRPC."""
 
-    def __init__(self, device: Device, clients: Clients) -> None:
+    def __init__(self, device: HostedDevice, clients: ClientSessions) -> None:
         self._device = device
         self._clients = clients
 
@@ -36,33 +36,28 @@ class DeviceServicer(device_pb2_grpc.DeviceServiceServicer):
     def GetVersionString(
         self, request: wire.GetVersionStringRequest, context: grpc.ServicerContext
     ) -> wire.GetVersionStringResponse:
-        """See device.proto."""
         return wire.GetVersionStringResponse(version=self._device.driver.version)
 
     @answers
     def GetType(self, request: wire.GetTypeRequest, context: grpc.ServicerContext) -> wire.GetTypeResponse:
-        """See device.proto."""
         return wire.GetTypeResponse(type=types_pb2.DeviceType.ValueType(self._device.driver.type))
 
     @answers
     def GetCapabilities(
         self, request: wire.GetCapabilitiesRequest, context: grpc.ServicerContext
     ) -> wire.GetCapabilitiesResponse:
-        """See device.proto."""
         return wire.GetCapabilitiesResponse(capabilities=capabilities_to_wire(self._device.driver.capabilities))
 
     @answers
     def GetSupportedExtensions(
         self, request: wire.GetSupportedExtensionsRequest, context: grpc.ServicerContext
     ) -> wire.GetSupportedExtensionsResponse:
-        """See device.proto."""
         return wire.GetSupportedExtensionsResponse(extensions=extensions_to_wire(self._device.driver.extensions))
 
     @answers
     def GetNumberOfCacheFilesNeeded(
         self, request: wire.GetNumberOfCacheFilesNeededRequest, context: grpc.ServicerContext
     ) -> wire.GetNumberOfCacheFilesNeededResponse:
-        """See device.proto."""
         needed = self._device.driver.number_of_cache_files
         return wire.GetNumberOfCacheFilesNeededResponse(
             number_of_cache_files=types_pb2.NumberOfCacheFiles(
@@ -74,16 +69,14 @@ class DeviceServicer(device_pb2_grpc.DeviceServiceServicer):
     def GetSupportedOperations(
         self, request: wire.GetSupportedOperationsRequest, context: grpc.ServicerContext
     ) -> wire.GetSupportedOperationsResponse:
-        """See device.proto."""
         model = model_from_wire(request.model, self._clients.of(context).descriptors.get)
         return wire.GetSupportedOperationsResponse(supported=self._device.supported_operations(model))
 
     def PrepareModel(
         self, request: wire.PrepareModelRequest, context: grpc.ServicerContext
     ) -> Iterator[wire.PrepareModelResponse]:
-        """See device.proto."""
 
-        def arguments(client: Client) -> Preparation:
+        def arguments(client: ClientSession) -> Preparation:
             files = _usable_files(request.model_cache, request.data_cache, request.token, client)
             return Preparation(request.preference, request.priority, request.deadline_ns, files)
 
@@ -93,10 +86,9 @@ class DeviceServicer(device_pb2_grpc.DeviceServiceServicer):
     def PrepareModelWithConfig(
         self, request: wire.PrepareModelWithConfigRequest, context: grpc.ServicerContext
     ) -> Iterator[wire.PrepareModelWithConfigResponse]:
-        """See device.proto."""
         config = request.config
 
-        def arguments(client: Client) -> Preparation:
+        def arguments(client: ClientSession) -> Preparation:
             return Preparation(
                 config.preference,
                 config.priority,
@@ -112,7 +104,6 @@ class DeviceServicer(device_pb2_grpc.DeviceServiceServicer):
     def PrepareModelFromCache(
         self, request: wire.PrepareModelFromCacheRequest, context: grpc.ServicerContext
     ) -> Iterator[wire.PrepareModelFromCacheResponse]:
-        """See device.proto."""
 
         def launch() -> Callable[[], PreparedModel]:
             client = self._clients.of(context)
@@ -124,7 +115,6 @@ class DeviceServicer(device_pb2_grpc.DeviceServiceServicer):
 
     @answers
     def Allocate(self, request: wire.AllocateRequest, context: grpc.ServicerContext) -> wire.AllocateResponse:
-        """See device.proto."""
         client = self._clients.of(context)
         buffer = self._device.allocate(
             tuple(request.desc.dimensions),
@@ -138,7 +128,7 @@ class DeviceServicer(device_pb2_grpc.DeviceServiceServicer):
     def _prepare(
         self,
         message: model_pb2.Model,
-        arguments: Callable[[Client], Preparation],
+        arguments: Callable[[ClientSession], Preparation],
         context: grpc.ServicerContext,
     ) -> Iterator[wire.Preparation]:
         def launch() -> Callable[[], PreparedModel]:
@@ -151,7 +141,7 @@ class DeviceServicer(device_pb2_grpc.DeviceServiceServicer):
     def _notify(
         self, launch: Callable[[], Callable[[], PreparedModel]], context: grpc.ServicerContext
     ) -> Iterator[wire.Preparation]:
-        """The events of one preparation: exactly one is ``notified``, and it is the last."""
+        """Yield the events of one preparation: exactly one is ``notified``, and it is the last."""
         try:
             work = _guarded(launch)
         except HalError as error:
@@ -160,7 +150,7 @@ class DeviceServicer(device_pb2_grpc.DeviceServiceServicer):
         yield wire.Preparation(launched=wire.Launched())
         try:
             prepared = _guarded(work)
-            if not context.is_active():  # nobody would ever release it
+            if not context.is_active():  # the client would never release it
                 return
             handle = self._clients.of(context).add(prepared)
         except HalError as error:
@@ -170,9 +160,9 @@ class DeviceServicer(device_pb2_grpc.DeviceServiceServicer):
 
 
 def _cache_files(
-    model: Iterable[wire.CacheFile], data: Iterable[wire.CacheFile], token: bytes, client: Client
+    model: Iterable[wire.CacheFile], data: Iterable[wire.CacheFile], token: bytes, client: ClientSession
 ) -> CacheFiles:
-    """The files that a call names. Raises INVALID_ARGUMENT where one was not put on the link."""
+    """The files that a call names. Raises INVALID_ARGUMENT if one was not put on the link."""
     get = client.descriptors.get
     return CacheFiles(
         tuple(get(file.descriptor_id) for file in model), tuple(get(file.descriptor_id) for file in data), token
@@ -180,9 +170,9 @@ def _cache_files(
 
 
 def _usable_files(
-    model: Iterable[wire.CacheFile], data: Iterable[wire.CacheFile], token: bytes, client: Client
+    model: Iterable[wire.CacheFile], data: Iterable[wire.CacheFile], token: bytes, client: ClientSession
 ) -> CacheFiles:
-    """The files to save to: none where one is unknown, since no problem with a cache may influence a preparation."""
+    """The files to save to: none if one is unknown, since no problem with a cache may influence a preparation."""
     try:
         return _cache_files(model, data, token, client)
     except HalError:
@@ -194,7 +184,7 @@ def _roles(roles: Iterable[wire.BufferRole]) -> list[BufferRole]:
 
 
 def _guarded(work: Callable[[], R]) -> R:
-    """The result of some work; what is no HalError is logged and becomes one."""
+    """Return the result of some work. An unexpected error is logged and becomes a HalError."""
     try:
         return work()
     except HalError:

@@ -7,9 +7,9 @@ import grpc
 from nnhal.codec import result_to_wire
 from nnhal.v1 import execution_pb2 as wire
 from nnhal.v1 import execution_pb2_grpc
-from nnhal_devices.host.client import Clients
-from nnhal_devices.host.fenced import Launcher
+from nnhal_devices.host.client_session import ClientSessions
 from nnhal_devices.host.launch_channel import serve_launches
+from nnhal_devices.host.launcher import Launcher
 from nnhal_devices.host.servicers.launch import fences_of, launch
 from nnhal_hosting.rpc import answers
 
@@ -17,7 +17,7 @@ from nnhal_hosting.rpc import answers
 class ExecutionServicer(execution_pb2_grpc.ExecutionServiceServicer):
     """IExecution over gRPC."""
 
-    def __init__(self, launcher: Launcher, clients: Clients) -> None:
+    def __init__(self, launcher: Launcher, clients: ClientSessions) -> None:
         self._launcher = launcher
         self._clients = clients
 
@@ -25,7 +25,6 @@ class ExecutionServicer(execution_pb2_grpc.ExecutionServiceServicer):
     def ExecuteSynchronously(
         self, request: wire.ExecutionServiceExecuteSynchronouslyRequest, context: grpc.ServicerContext
     ) -> wire.ExecutionServiceExecuteSynchronouslyResponse:
-        """See execution.proto."""
         result, _ = self._clients.of(context).execution(request.execution).run(request.deadline_ns)
         return wire.ExecutionServiceExecuteSynchronouslyResponse(result=result_to_wire(result))
 
@@ -33,18 +32,16 @@ class ExecutionServicer(execution_pb2_grpc.ExecutionServiceServicer):
     def ExecuteFenced(
         self, request: wire.ExecutionServiceExecuteFencedRequest, context: grpc.ServicerContext
     ) -> wire.ExecutionServiceExecuteFencedResponse:
-        """See execution.proto."""
         client = self._clients.of(context)
-        bound = client.execution(request.execution)
+        execution = client.execution(request.execution)
         fences = fences_of(client, request.wait_for_descriptor_ids)
-        result = launch(self._launcher, client, bound, fences, request.deadline_ns, request.duration_ns)
+        result = launch(self._launcher, client, execution, fences, request.deadline_ns, request.duration_ns)
         return wire.ExecutionServiceExecuteFencedResponse(result=result)
 
     @answers
     def OpenLaunchChannel(
         self, request: wire.OpenLaunchChannelRequest, context: grpc.ServicerContext
     ) -> wire.OpenLaunchChannelResponse:
-        """See execution.proto."""
         number = serve_launches(self._launcher, self._clients.of(context))
         return wire.OpenLaunchChannelResponse(channel_descriptor_id=number)
 
@@ -52,7 +49,6 @@ class ExecutionServicer(execution_pb2_grpc.ExecutionServiceServicer):
     def OpenRunChannel(
         self, request: wire.OpenRunChannelRequest, context: grpc.ServicerContext
     ) -> wire.OpenRunChannelResponse:
-        """See execution.proto."""
         client = self._clients.of(context)
         number = client.run_channel(request.execution).open(client)
         return wire.OpenRunChannelResponse(channel_descriptor_id=number)
@@ -61,7 +57,6 @@ class ExecutionServicer(execution_pb2_grpc.ExecutionServiceServicer):
     def GetRunChannelUsage(
         self, request: wire.GetRunChannelUsageRequest, context: grpc.ServicerContext
     ) -> wire.GetRunChannelUsageResponse:
-        """See execution.proto."""
         channel = self._clients.of(context).run_channel(request.execution)
         if request.close:
             channel.close()
@@ -72,6 +67,5 @@ class ExecutionServicer(execution_pb2_grpc.ExecutionServiceServicer):
     def Release(
         self, request: wire.ExecutionServiceReleaseRequest, context: grpc.ServicerContext
     ) -> wire.ExecutionServiceReleaseResponse:
-        """See execution.proto."""
         self._clients.of(context).release(request.execution)
         return wire.ExecutionServiceReleaseResponse()

@@ -1,4 +1,4 @@
-"""What the calls that launch fenced executions have in common."""
+"""Launching a fenced execution for a gRPC call."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from collections.abc import Sequence
 from nnhal.errors import HalError
 from nnhal.fence import Fence
 from nnhal.v1 import prepared_model_pb2 as wire
-from nnhal_devices.host.bound_request import BoundRequest
-from nnhal_devices.host.callback import FencedExecution
-from nnhal_devices.host.client import Client
-from nnhal_devices.host.fenced import Launcher, fences_from, start
+from nnhal_devices.host.callback import FencedExecutionCallback
+from nnhal_devices.host.client_session import ClientSession
+from nnhal_devices.host.execution import Execution
+from nnhal_devices.host.launcher import Launcher, fences_from, start
 
 
-def fences_of(client: Client, numbers: Sequence[int]) -> list[Fence]:
+def fences_of(client: ClientSession, numbers: Sequence[int]) -> list[Fence]:
     """The fences that a call names. Raises INVALID_ARGUMENT."""
     return fences_from([client.descriptors.get(number) for number in numbers])
 
 
 def launch(
     launcher: Launcher,
-    client: Client,
-    bound: BoundRequest,
+    client: ClientSession,
+    execution: Execution,
     fences: Sequence[Fence],
     deadline_ns: int,
     duration_ns: int,
 ) -> wire.FencedExecutionResult:
     """Launch an execution and answer with its callback and its fence. Raises HalError."""
 
-    def answer(execution: FencedExecution, fence: Fence | None) -> wire.FencedExecutionResult:
-        callback = client.add(execution)
+    def answer(callback: FencedExecutionCallback, fence: Fence | None) -> wire.FencedExecutionResult:
+        handle = client.add(callback)
         try:
             number = client.descriptors.offer(fence.descriptor) if fence else 0
         except HalError:
-            client.release(callback)
+            client.release(handle)
             raise
-        return wire.FencedExecutionResult(callback=callback, sync_fence_descriptor_id=number)
+        return wire.FencedExecutionResult(callback=handle, sync_fence_descriptor_id=number)
 
-    answered, launched = launcher.launch(bound, fences, deadline_ns, duration_ns, client, answer)
+    answered, launched = launcher.launch(execution, fences, deadline_ns, duration_ns, client, answer)
     if launched is not None:
         start(launched)
     return answered

@@ -10,8 +10,8 @@ from nnhal.v1 import prepared_model_pb2 as wire
 from nnhal.v1 import prepared_model_pb2_grpc, request_pb2
 from nnhal_devices.host.burst import Burst
 from nnhal_devices.host.burst_channel import serve_burst
-from nnhal_devices.host.client import Client, Clients
-from nnhal_devices.host.fenced import Launcher
+from nnhal_devices.host.client_session import ClientSession, ClientSessions
+from nnhal_devices.host.launcher import Launcher
 from nnhal_devices.host.servicers.launch import fences_of, launch
 from nnhal_hosting.rpc import answers
 
@@ -19,7 +19,7 @@ from nnhal_hosting.rpc import answers
 class PreparedModelServicer(prepared_model_pb2_grpc.PreparedModelServiceServicer):
     """IPreparedModel over gRPC."""
 
-    def __init__(self, launcher: Launcher, clients: Clients) -> None:
+    def __init__(self, launcher: Launcher, clients: ClientSessions) -> None:
         self._launcher = launcher
         self._clients = clients
 
@@ -27,7 +27,6 @@ class PreparedModelServicer(prepared_model_pb2_grpc.PreparedModelServiceServicer
     def ExecuteSynchronously(
         self, request: wire.PreparedModelServiceExecuteSynchronouslyRequest, context: grpc.ServicerContext
     ) -> wire.PreparedModelServiceExecuteSynchronouslyResponse:
-        """See prepared_model.proto."""
         config = ExecutionConfig(request.measure_timing, request.loop_timeout_duration_ns)
         result = _execute(
             self._clients.of(context), request.prepared_model, request.request, config, request.deadline_ns
@@ -38,7 +37,6 @@ class PreparedModelServicer(prepared_model_pb2_grpc.PreparedModelServiceServicer
     def ExecuteSynchronouslyWithConfig(
         self, request: wire.PreparedModelServiceExecuteSynchronouslyWithConfigRequest, context: grpc.ServicerContext
     ) -> wire.PreparedModelServiceExecuteSynchronouslyWithConfigResponse:
-        """See prepared_model.proto."""
         config = config_from_wire(request.config)
         result = _execute(
             self._clients.of(context), request.prepared_model, request.request, config, request.deadline_ns
@@ -49,7 +47,6 @@ class PreparedModelServicer(prepared_model_pb2_grpc.PreparedModelServiceServicer
     def ExecuteFenced(
         self, request: wire.PreparedModelServiceExecuteFencedRequest, context: grpc.ServicerContext
     ) -> wire.PreparedModelServiceExecuteFencedResponse:
-        """See prepared_model.proto."""
         config = ExecutionConfig(request.measure_timing, request.loop_timeout_duration_ns)
         result = self._launch(request, config, self._clients.of(context))
         return wire.PreparedModelServiceExecuteFencedResponse(result=result)
@@ -58,7 +55,6 @@ class PreparedModelServicer(prepared_model_pb2_grpc.PreparedModelServiceServicer
     def ExecuteFencedWithConfig(
         self, request: wire.PreparedModelServiceExecuteFencedWithConfigRequest, context: grpc.ServicerContext
     ) -> wire.PreparedModelServiceExecuteFencedWithConfigResponse:
-        """See prepared_model.proto."""
         result = self._launch(request, config_from_wire(request.config), self._clients.of(context))
         return wire.PreparedModelServiceExecuteFencedWithConfigResponse(result=result)
 
@@ -66,7 +62,6 @@ class PreparedModelServicer(prepared_model_pb2_grpc.PreparedModelServiceServicer
     def ConfigureExecutionBurst(
         self, request: wire.ConfigureExecutionBurstRequest, context: grpc.ServicerContext
     ) -> wire.ConfigureExecutionBurstResponse:
-        """See prepared_model.proto."""
         client = self._clients.of(context)
         burst = Burst(client.prepared_model(request.prepared_model))
         handle = client.add(burst)
@@ -81,19 +76,17 @@ class PreparedModelServicer(prepared_model_pb2_grpc.PreparedModelServiceServicer
     def CreateReusableExecution(
         self, request: wire.CreateReusableExecutionRequest, context: grpc.ServicerContext
     ) -> wire.CreateReusableExecutionResponse:
-        """See prepared_model.proto."""
         client = self._clients.of(context)
         prepared = client.prepared_model(request.prepared_model)
-        bound = prepared.bind(
+        execution = prepared.bind(
             request_from_wire(request.request, client.descriptors.get), config_from_wire(request.config)
         )
-        return wire.CreateReusableExecutionResponse(execution=client.add(bound))
+        return wire.CreateReusableExecutionResponse(execution=client.add(execution))
 
     @answers
     def Release(
         self, request: wire.PreparedModelServiceReleaseRequest, context: grpc.ServicerContext
     ) -> wire.PreparedModelServiceReleaseResponse:
-        """See prepared_model.proto."""
         self._clients.of(context).release(request.prepared_model)
         return wire.PreparedModelServiceReleaseResponse()
 
@@ -102,17 +95,17 @@ class PreparedModelServicer(prepared_model_pb2_grpc.PreparedModelServiceServicer
         request: wire.PreparedModelServiceExecuteFencedRequest
         | wire.PreparedModelServiceExecuteFencedWithConfigRequest,
         config: ExecutionConfig,
-        client: Client,
+        client: ClientSession,
     ) -> wire.FencedExecutionResult:
-        bound = client.prepared_model(request.prepared_model).bind(
+        execution = client.prepared_model(request.prepared_model).bind(
             request_from_wire(request.request, client.descriptors.get), config, allow_unspecified_output=False
         )
         fences = fences_of(client, request.wait_for_descriptor_ids)
-        return launch(self._launcher, client, bound, fences, request.deadline_ns, request.duration_ns)
+        return launch(self._launcher, client, execution, fences, request.deadline_ns, request.duration_ns)
 
 
 def _execute(
-    client: Client, handle: int, message: request_pb2.Request, config: ExecutionConfig, deadline_ns: int
+    client: ClientSession, handle: int, message: request_pb2.Request, config: ExecutionConfig, deadline_ns: int
 ) -> ExecutionResult:
     prepared = client.prepared_model(handle)
     result, _ = prepared.bind(request_from_wire(message, client.descriptors.get), config).run(deadline_ns)

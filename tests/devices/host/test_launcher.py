@@ -13,12 +13,14 @@ from nnhal.fence import Fence, FenceState, create_fence
 from nnhal.types import NO_DEADLINE, ErrorStatus, ExecutionConfig, ExecutionResult
 from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.driver import DriverOptions
-from nnhal_devices.host import fenced
-from nnhal_devices.host.bound_request import BoundRequest
-from nnhal_devices.host.callback import FencedExecution
-from nnhal_devices.host.device import Device, Preparation
+from nnhal_devices.host import launch as launches
+from nnhal_devices.host import launcher as launching
+from nnhal_devices.host.callback import FencedExecutionCallback
 from nnhal_devices.host.device_memory import DeviceBuffer
-from nnhal_devices.host.fenced import LaunchCount, Launcher
+from nnhal_devices.host.execution import Execution
+from nnhal_devices.host.hosted_device import HostedDevice, Preparation
+from nnhal_devices.host.launch import LaunchCount
+from nnhal_devices.host.launcher import Launcher
 from nnhal_devices.host.prepared_model import PreparedModel
 from nnhal_devices.host.settings import DeviceSettings
 from nnhal_devices.host.staging import NO_STAGING, Staging
@@ -30,22 +32,21 @@ FAR = 2**63 - 1
 
 
 class Nobody:
-    """An owner without buffers, and a client."""
+    """A session without buffers, which launches."""
 
     def __init__(self) -> None:
         self.launched = LaunchCount()
         self.ended = Descriptor(os.eventfd(0))
 
     def buffer(self, token: int) -> DeviceBuffer:
-        """See Owner."""
         invalid_argument(f"device buffer {token} does not exist")
 
 
 class Answered:
     """What a launch answered."""
 
-    def __init__(self, execution: FencedExecution, fence: Fence | None) -> None:
-        self.execution = execution
+    def __init__(self, callback: FencedExecutionCallback, fence: Fence | None) -> None:
+        self.callback = callback
         assert fence is not None
         self.fence = fence
 
@@ -57,9 +58,9 @@ def addition() -> Addition:
 
 
 @pytest.fixture
-def bound(addition: Addition) -> BoundRequest:
-    """The addition, tied to its memory."""
-    prepared: PreparedModel = Device(CpuRef(DriverOptions()), DeviceSettings()).launch(
+def execution(addition: Addition) -> Execution:
+    """The addition, bound to its memory."""
+    prepared: PreparedModel = HostedDevice(CpuRef(DriverOptions()), DeviceSettings()).launch(
         addition_model(), Preparation(), Nobody()
     )()
     return prepared.bind(addition.request, ExecutionConfig())
@@ -67,19 +68,19 @@ def bound(addition: Addition) -> BoundRequest:
 
 @pytest.fixture
 def client() -> Nobody:
-    """Who launches."""
+    """The session that launches."""
     return Nobody()
 
 
 @pytest.fixture
-def launch(bound: BoundRequest, client: Nobody) -> Iterator[Callable[..., Answered]]:
+def launch(execution: Execution, client: Nobody) -> Iterator[Callable[..., Answered]]:
     """Launches the addition."""
     launcher = Launcher()
 
     def start(*fences: Fence, deadline_ns: int = NO_DEADLINE, duration_ns: int = NO_DEADLINE) -> Answered:
-        answered, launched = launcher.launch(bound, fences, deadline_ns, duration_ns, client, Answered)
+        answered, launched = launcher.launch(execution, fences, deadline_ns, duration_ns, client, Answered)
         assert launched is not None
-        fenced.start(launched)
+        launching.start(launched)
         return answered
 
     yield start
@@ -106,15 +107,15 @@ def test_a_duration_begins_when_the_fences_have_signalled(
 ) -> None:
     clock, seen = [100], list[int]()
 
-    def run(bound: BoundRequest, deadline_ns: int) -> tuple[ExecutionResult, Staging]:
-        del bound
+    def run(execution: Execution, deadline_ns: int) -> tuple[ExecutionResult, Staging]:
+        del execution
         seen.append(deadline_ns)
         return ExecutionResult(), NO_STAGING
 
-    monkeypatch.setattr(BoundRequest, "run_held", run)
-    monkeypatch.setattr(fenced, "now_ns", lambda: clock[0])
-    monkeypatch.setattr(fenced, "require_ahead", lambda _: None)
-    monkeypatch.setattr(fenced, "wait_for_all", lambda fences, *_: [fence.wait() for fence in fences])
+    monkeypatch.setattr(Execution, "run_held", run)
+    monkeypatch.setattr(launches, "now_ns", lambda: clock[0])
+    monkeypatch.setattr(launching, "require_ahead", lambda _: None)
+    monkeypatch.setattr(launches, "wait_for_all", lambda fences, *_: [fence.wait() for fence in fences])
     starter, held = create_fence()
     launched = launch(held, deadline_ns=deadline_ns, duration_ns=duration_ns)
     clock[0] = 1000
@@ -125,7 +126,7 @@ def test_a_duration_begins_when_the_fences_have_signalled(
 
 def test_without_a_thread_to_be_had_the_execution_has_failed(
     launch: Callable[..., Answered],
-    bound: BoundRequest,
+    execution: Execution,
     client: Nobody,
     addition: Addition,
     monkeypatch: pytest.MonkeyPatch,
@@ -138,12 +139,12 @@ def test_without_a_thread_to_be_had_the_execution_has_failed(
         without_threads.setattr(threading.Thread, "start", start)
         launched = launch()
     assert launched.fence.state is FenceState.ERROR
-    assert launched.execution.info().status == EXHAUSTED
-    assert "can't start new thread" in launched.execution.info().message
+    assert launched.callback.info().status == EXHAUSTED
+    assert "can't start new thread" in launched.callback.info().message
     assert client.launched.value == 0
     addition.fill(1, 2)
     launch().fence.wait()
-    assert launched.execution.info().status == EXHAUSTED
+    assert launched.callback.info().status == EXHAUSTED
     np.testing.assert_array_equal(addition.total(), np.float32(3))
     assert client.launched.value == 0
 
@@ -155,21 +156,21 @@ def test_without_a_fence_to_be_had_nothing_is_launched(
         raise OSError(24, "Too many open files")
 
     with monkeypatch.context() as without_descriptors:
-        without_descriptors.setattr(fenced, "create_fence", none)
+        without_descriptors.setattr(launching, "create_fence", none)
         refusal(launch, EXHAUSTED, "Too many open files")
     assert client.launched.value == 0
     launch().fence.wait()
 
 
-def test_what_cannot_be_answered_is_not_launched(bound: BoundRequest, client: Nobody, addition: Addition) -> None:
-    def refuse(execution: FencedExecution, fence: Fence | None) -> None:
+def test_what_cannot_be_answered_is_not_launched(execution: Execution, client: Nobody, addition: Addition) -> None:
+    def refuse(callback: FencedExecutionCallback, fence: Fence | None) -> None:
         raise HalError(EXHAUSTED, "full")
 
     addition.fill(1, 2)
     launcher = Launcher()
-    refusal(lambda: launcher.launch(bound, (), NO_DEADLINE, NO_DEADLINE, client, refuse), EXHAUSTED, "full")
+    refusal(lambda: launcher.launch(execution, (), NO_DEADLINE, NO_DEADLINE, client, refuse), EXHAUSTED, "full")
     assert client.launched.value == 0
-    answered, launched = launcher.launch(bound, (), NO_DEADLINE, NO_DEADLINE, client, Answered)
+    answered, launched = launcher.launch(execution, (), NO_DEADLINE, NO_DEADLINE, client, Answered)
     assert launched is not None
     launched.run()
     answered.fence.wait()
@@ -179,14 +180,14 @@ def test_what_cannot_be_answered_is_not_launched(bound: BoundRequest, client: No
 def test_a_driver_that_breaks_is_a_general_failure(
     launch: Callable[..., Answered], client: Nobody, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(bound: BoundRequest, deadline_ns: int) -> None:
+    def broken(execution: Execution, deadline_ns: int) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(BoundRequest, "run_held", broken)
+    monkeypatch.setattr(Execution, "run_held", broken)
     launched = launch()
     with pytest.raises(Exception, match="in error"):
         launched.fence.wait()
-    assert launched.execution.info().status == FAILURE
+    assert launched.callback.info().status == FAILURE
     assert client.launched.value == 0
 
 
@@ -195,7 +196,7 @@ def test_whoever_is_told_of_the_end_can_launch_again(launch: Callable[..., Answe
         launched = launch()
         while True:
             try:
-                launched.execution.info()
+                launched.callback.info()
                 break
             except HalError:
                 continue

@@ -1,4 +1,4 @@
-"""Requests tied to memory: what runs."""
+"""The HAL's executions: requests bound to memory, which run any number of times."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ from nnhal_devices.driver import (
     Outcome,
     Workload,
 )
-from nnhal_devices.host.callback import FencedExecution
+from nnhal_devices.host.bound_arguments import BoundArguments
+from nnhal_devices.host.buffer_uses import BufferUses
+from nnhal_devices.host.callback import FencedExecutionCallback
 from nnhal_devices.host.clock import now_ns, require_ahead
 from nnhal_devices.host.counters import Counters
-from nnhal_devices.host.device_memory import BufferUses
 from nnhal_devices.host.scheduler import Scheduler
 from nnhal_devices.host.staging import NO_STAGING, Staging, copy_in, copy_out
-from nnhal_devices.host.tie import Tie
 
 SUCCESS = ExecutionResult()
 Conclude = Callable[[], tuple[ExecutionResult, Staging]]
 _PLAIN_SUCCESS = (SUCCESS, NO_STAGING)
 
 
-class Prepared(Protocol):
-    """What a bound request needs of its prepared model, which it keeps alive."""
+class RunnableModel(Protocol):
+    """What an execution needs of its prepared model, which it keeps alive."""
 
     model: ResolvedModel
     workload: Workload
@@ -60,48 +60,48 @@ class Prepared(Protocol):
 
     @property
     def owner(self) -> object:
-        """Whose it is; executions of one owner are ordered among themselves."""
+        """The session that it belongs to: executions of one owner are ordered among themselves."""
         ...
 
 
-class BoundRequest:
-    """A request tied to memory, ready to run any number of times, once at a time."""
+class Execution:
+    """A request bound to memory. It runs any number of times, once at a time."""
 
-    def __init__(self, prepared: Prepared, tie: Tie, config: ExecutionConfig) -> None:
-        """Raises INVALID_ARGUMENT where the config gives a priority that is none."""
+    def __init__(self, prepared: RunnableModel, arguments: BoundArguments, config: ExecutionConfig) -> None:
+        """Raises INVALID_ARGUMENT if the config gives an unknown priority."""
         hinted = hinted_priority(config)
         self.prepared = prepared
         self._priority = prepared.priority if hinted is None else hinted
-        self.uses = tie.uses
+        self.uses = arguments.uses
         self.measures = config.measure_timing
-        self.launched: FencedExecution | None = None
+        self.launched: FencedExecutionCallback | None = None
         """The last launch on a launch channel."""
         self.last_run_ns = 0
-        """What its last launched run took; 0 before the first."""
-        self._inputs = tie.inputs
-        self._outputs = tie.outputs
-        self._staged_inputs = tie.staged_inputs
-        self._staged_outputs = tie.staged_outputs
-        self._plain = not (config.measure_timing or tie.staged_inputs or tie.staged_outputs)
+        """How long its last launched run took; 0 before the first."""
+        self._inputs = arguments.inputs
+        self._outputs = arguments.outputs
+        self._staged_inputs = arguments.staged_inputs
+        self._staged_outputs = arguments.staged_outputs
+        self._plain = not (config.measure_timing or arguments.staged_inputs or arguments.staged_outputs)
         timeout = config.loop_timeout_duration_ns
         self._unbounded = Control(NO_DEADLINE, DEFAULT_LOOP_TIMEOUT_NS if timeout == -1 else timeout)
         self._busy = threading.Lock()
-        # A request with device memory is tied when it runs, and anew when the buffers have changed.
-        self._tied: tuple[int, ...] | None = None
-        self._tied_outputs = tie.outputs
-        # The shapes that model and request leave open, and the buffers say.
+        # Arguments in device memory are bound when it runs, and again when the buffers have changed.
+        self._bound_versions: tuple[int, ...] | None = None
+        self._bound_outputs = arguments.outputs
+        # The output shapes, if the buffers give dimensions that model and request leave unknown.
         self._known_from_buffers: tuple[OutputShape, ...] = ()
         self._workload: BoundWorkload
-        if tie.uses is None:
-            self._workload = prepared.workload.bind(tie.inputs, tie.outputs)
+        if arguments.uses is None:
+            self._workload = prepared.workload.bind(arguments.inputs, arguments.outputs)
 
     @property
     def copies_inputs(self) -> bool:
-        """Whether inputs are copied before it runs, or is enqueued."""
+        """Whether inputs are staged before it runs or is enqueued."""
         return bool(self._staged_inputs)
 
     def run(self, deadline_ns: int) -> tuple[ExecutionResult, Staging]:
-        """Run it once. Raises HalError: GENERAL_FAILURE where it runs already."""
+        """Run it once. Raises HalError: GENERAL_FAILURE if it is running already."""
         if not self._busy.acquire(False):
             general_failure("the execution runs already; one at a time is allowed")
         try:
@@ -112,12 +112,12 @@ class BoundRequest:
             self._busy.release()
 
     def hold(self) -> None:
-        """Take it for a run that comes later. Raises GENERAL_FAILURE where it runs already."""
+        """Reserve it for a run that comes later. Raises GENERAL_FAILURE if it is running or reserved already."""
         if not self._busy.acquire(False):
             general_failure("the execution runs already; one at a time is allowed")
 
     def let_go(self) -> None:
-        """End what ``hold`` began; in any thread."""
+        """Undo ``hold``, in any thread."""
         self._busy.release()
 
     def run_held(self, deadline_ns: int) -> tuple[ExecutionResult, Staging]:
@@ -142,9 +142,9 @@ class BoundRequest:
             scheduler.leave()
 
     def enqueue_held(self, deadline_ns: int) -> Conclude:
-        """Put a run into the queue of an asynchronous device, while it is held; returns what concludes it after a sync.
+        """Enqueue a run on an asynchronous device, while it is held, and return what concludes it after a sync.
 
-        On any other device, and in device memory, it has run when this returns. Raises HalError.
+        On any other device, and with device memory, it has run when this returns. Raises HalError.
         """
         workload = None if self.uses is not None else self._workload
         if not isinstance(workload, AsynchronousWorkload):
@@ -160,7 +160,7 @@ class BoundRequest:
 
         def conclude() -> tuple[ExecutionResult, Staging]:
             outcome = pending.result()
-            # From the queue's own beginning: the wait for a sync is none of the device's work.
+            # From when the queue began it: the wait for a sync is not the device's work.
             return self._measured(
                 outcome, begun, started, staging, Span(entered) if outcome.span == NO_SPAN else outcome.span
             )
@@ -168,7 +168,7 @@ class BoundRequest:
         return conclude
 
     def require_known_outputs(self) -> None:
-        """Raise INVALID_ARGUMENT where the size of an output is open: such a request cannot be fenced."""
+        """Raise INVALID_ARGUMENT if an output is of unknown size: such a request cannot be fenced."""
         main = self.prepared.model.model.main
         for number, (index, argument) in enumerate(zip(main.output_indexes, self._outputs, strict=True)):
             code = main.operands[index].type
@@ -185,13 +185,13 @@ class BoundRequest:
     def _run_in_device_memory(
         self, uses: BufferUses, control: Control, started: int
     ) -> tuple[ExecutionResult, Staging]:
-        self._tie(uses)  # where this fails, nothing has been written
+        self._bind(uses)  # if this fails, nothing has been written
         try:
             result, staging = self._run(control, started)
             if result.output_sufficient_size:
                 if self._known_from_buffers and not result.output_shapes:
                     result = replace(result, output_shapes=self._known_from_buffers)
-                shapes = result.output_shapes or self._tied_outputs
+                shapes = result.output_shapes or self._bound_outputs
                 uses.wrote([shape.dimensions for shape in shapes])
             else:
                 self._require_room(uses, result)
@@ -212,20 +212,20 @@ class BoundRequest:
         finally:
             manager.release()
 
-    def _tie(self, uses: BufferUses) -> None:
-        """Tie the workload to the buffers as they are now."""
+    def _bind(self, uses: BufferUses) -> None:
+        """Bind the workload to the buffers as they are now."""
         versions = uses.versions
-        if versions == self._tied:
+        if versions == self._bound_versions:
             uses.require_ready()
             return
-        self._tied = None
+        self._bound_versions = None
         inputs, outputs = list(self._inputs), list(self._outputs)
         uses.fill(inputs, outputs)
         self._workload = self.prepared.workload.bind(inputs, outputs)
-        self._tied_outputs = outputs
+        self._bound_outputs = outputs
         differ = any(a.dimensions != b.dimensions for a, b in zip(outputs, self._outputs, strict=True))
         self._known_from_buffers = tuple(OutputShape(a.dimensions) for a in outputs) if differ else ()
-        self._tied = versions
+        self._bound_versions = versions
 
     def _require_room(self, uses: BufferUses, result: ExecutionResult) -> None:
         for number, shape in enumerate(result.output_shapes):
@@ -248,29 +248,29 @@ class BoundRequest:
     def _measured(
         self, outcome: Outcome, begun: int, started: int, staging: Staging, span: Span
     ) -> tuple[ExecutionResult, Staging]:
-        """Conclude a run that began at ``begun`` in a call that ``started`` before, and say what it took.
+        """Conclude a run and add how long it took. It began at ``begun``, the call at ``started``, in ns.
 
-        ``span`` is when it was, as far as known: it ends with this call where it says no end.
+        ``span`` is the time of the run; without an end, it ends now.
         """
         took = time.perf_counter_ns() - begun
         result, staging = self._conclude(outcome, staging)
         if self.measures and result.output_sufficient_size:
             staging.span = span if span.ended_ns >= 0 else Span(span.started_ns, now_ns())
-            # Modelled time stands for the emulator's own, in the driver's time as well: it is never the longer one.
+            # Modelled time replaces the emulator's own in the driver's time too, which is thus never the shorter one.
             on_device = took if outcome.time_on_device_ns is None else outcome.time_on_device_ns
             in_driver = time.perf_counter_ns() - started - took + on_device
             result = replace(result, timing=Timing(on_device, in_driver))
         return result, staging
 
     def _with_room(self, outcome: Outcome, control: Control) -> Outcome:
-        """The outcome, of a second run where a device buffer of open dimensions first had to grow."""
+        """The outcome, or that of a second run if a device buffer of unknown size had to grow first."""
         if self.uses is None or not outcome.dimensions or not self.uses.make_room(outcome.dimensions):
             return outcome
-        self._tie(self.uses)
+        self._bind(self.uses)
         return self._workload.run(control)
 
     def _conclude(self, outcome: Outcome, staging: Staging) -> tuple[ExecutionResult, Staging]:
-        """Hand the outputs over, where all of them fit, and say what they are."""
+        """Copy staged outputs out if all outputs fit, and return the shapes."""
         shapes = self._shapes(outcome) if outcome.dimensions else ()
         sufficient = all(shape.is_sufficient for shape in shapes)
         if self._staged_outputs and sufficient:
@@ -282,7 +282,7 @@ class BoundRequest:
     def _shapes(self, outcome: Outcome) -> tuple[OutputShape, ...]:
         return tuple(
             self._shape(number, dimensions, argument)
-            for number, (dimensions, argument) in enumerate(zip(outcome.dimensions, self._tied_outputs, strict=False))
+            for number, (dimensions, argument) in enumerate(zip(outcome.dimensions, self._bound_outputs, strict=False))
         )
 
     def _shape(self, number: int, dimensions: Dimensions, argument: Argument) -> OutputShape:

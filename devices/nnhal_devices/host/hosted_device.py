@@ -1,4 +1,4 @@
-"""IDevice without a transport: what a device does with models, for any driver."""
+"""IDevice without a transport, for any driver."""
 
 from __future__ import annotations
 
@@ -31,38 +31,50 @@ from nnhal_devices.host.allocation import allocate
 from nnhal_devices.host.cache import NO_CACHE, CacheFiles
 from nnhal_devices.host.clock import require_ahead
 from nnhal_devices.host.counters import Counters
-from nnhal_devices.host.device_memory import DeviceBuffer, MemoryBudget
-from nnhal_devices.host.fenced import Launcher
+from nnhal_devices.host.device_memory import DeviceBuffer
 from nnhal_devices.host.hints import validate_hints
-from nnhal_devices.host.prepared_model import Owner, PreparedModel
+from nnhal_devices.host.launcher import Launcher
+from nnhal_devices.host.memory_budget import DeviceMemoryBudget
+from nnhal_devices.host.prepared_model import ModelOwner, PreparedModel
 from nnhal_devices.host.scheduler import Scheduler
 from nnhal_devices.host.settings import DeviceSettings
 
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """The arguments of a preparation besides its model, as they came: not checked yet."""
+    """The arguments of a preparation besides its model, as they were received: not checked yet."""
 
     preference: int = ExecutionPreference.FAST_SINGLE_ANSWER
+    """An ExecutionPreference."""
+
     priority: int = Priority.MEDIUM
+    """A Priority."""
+
     deadline_ns: int = NO_DEADLINE
+    """An instant of CLOCK_BOOTTIME."""
+
     cache: CacheFiles = NO_CACHE
+    """The files to save the compilation to."""
+
     hints: tuple[TokenValuePair, ...] = ()
+    """Values for extensions of the driver."""
+
     extension_names: tuple[ExtensionNameAndPrefix, ...] = ()
+    """The extensions that the prefixes of the hints' tokens stand for."""
 
 
-class Device:
+class HostedDevice:
     """One driver with its scheduler and its memory. Safe to use from several threads."""
 
     def __init__(self, driver: Driver, settings: DeviceSettings) -> None:
         self.driver = driver
         self.scheduler = Scheduler(settings.workers)
         self.launcher = Launcher(driver.backend.queue, settings.synchronous_fences)
-        self.memory = MemoryBudget(settings.buffer_bytes, driver.memory.alignment)
+        self.memory = DeviceMemoryBudget(settings.buffer_bytes, driver.memory.alignment)
         self.counters = Counters()
 
     def explain_support(self, model: Model) -> Sequence[Support]:
-        """Whether each operation of main is supported, and if not, why. Raises INVALID_ARGUMENT."""
+        """Return whether each operation of main is supported, and if not, why. Raises INVALID_ARGUMENT."""
         validate_model(model)
         return self._support(resolve(model))
 
@@ -77,11 +89,11 @@ class Device:
         return [self._extension(model, index) or answer for index, answer in enumerate(answers)]
 
     def supported_operations(self, model: Model) -> list[bool]:
-        """Whether each operation of main is supported as given. Raises INVALID_ARGUMENT."""
+        """Return whether each operation of main is supported as given. Raises INVALID_ARGUMENT."""
         return [isinstance(answer, Supported) for answer in self.explain_support(model)]
 
     def estimate_costs(self, model: Model) -> list[float]:
-        """Modelled nanoseconds of each operation of main, 0 for what is not supported. Raises INVALID_ARGUMENT."""
+        """Return the modelled ns of each operation of main, 0 if it is not supported. Raises INVALID_ARGUMENT."""
         validate_model(model)
         resolved = resolve(model)
         costs = self.driver.backend.operation_ns(resolved)
@@ -91,13 +103,13 @@ class Device:
         ]
 
     def optimize(self, model: Model) -> OptimizationViews:
-        """What the driver makes of a subgraph. Raises INVALID_ARGUMENT where it does not support all of it."""
+        """Have the driver optimise a subgraph. Raises INVALID_ARGUMENT if it does not support all of it."""
         validate_model(model)
         resolved = resolve(model)
         self._require_support(resolved)
         return self.driver.backend.optimize(resolved)
 
-    def launch(self, model: Model, arguments: Preparation, owner: Owner) -> Callable[[], PreparedModel]:
+    def launch(self, model: Model, arguments: Preparation, owner: ModelOwner) -> Callable[[], PreparedModel]:
         """Check the arguments of a preparation and return the work that is left.
 
         Raises INVALID_ARGUMENT; the work raises HalError.
@@ -114,10 +126,10 @@ class Device:
 
         return prepare
 
-    def launch_from_cache(self, files: CacheFiles, deadline_ns: int, owner: Owner) -> Callable[[], PreparedModel]:
+    def launch_from_cache(self, files: CacheFiles, deadline_ns: int, owner: ModelOwner) -> Callable[[], PreparedModel]:
         """Check the arguments of a preparation from a cache and return the work that is left.
 
-        Raises INVALID_ARGUMENT, and GENERAL_FAILURE where the driver does no caching; the work raises HalError.
+        Raises INVALID_ARGUMENT, and GENERAL_FAILURE if the driver does no caching; the work raises HalError.
         """
         _validate_instant(deadline_ns)
         _validate_token(files.token)
@@ -150,14 +162,14 @@ class Device:
         input_roles: Sequence[BufferRole],
         output_roles: Sequence[BufferRole],
     ) -> DeviceBuffer:
-        """A buffer that the device owns. Raises INVALID_ARGUMENT or GENERAL_FAILURE."""
+        """Allocate a buffer that the device owns. Raises INVALID_ARGUMENT or GENERAL_FAILURE."""
         return allocate(dimensions, prepared_models, input_roles, output_roles, self.memory, self.counters)
 
     @property
     def _caches(self) -> bool:
         return self.driver.number_of_cache_files != NumberOfCacheFiles()
 
-    def _prepare(self, resolved: ResolvedModel, options: PrepareOptions, owner: Owner) -> PreparedModel:
+    def _prepare(self, resolved: ResolvedModel, options: PrepareOptions, owner: ModelOwner) -> PreparedModel:
         model = resolved.model
         self._require_support(resolved)
         require_ahead(options.deadline_ns)
@@ -184,7 +196,7 @@ class Device:
                 )
 
     def _extension(self, model: Model, index: int) -> Unsupported | None:
-        """A refusal where an operation is of an extension that the driver does not have."""
+        """Refuse an operation of an extension that the driver does not have."""
         code = model.main.operations[index].type
         if not is_extension(code):
             return None
@@ -196,7 +208,7 @@ class Device:
 
 
 def validate_preparation(arguments: Preparation) -> PrepareOptions:
-    """Check the arguments of a preparation (rows PM-04, PM-05, PM-07, PM-08, PM-15). Raises INVALID_ARGUMENT."""
+    """Check a preparation's arguments (contract rows PM-04, PM-05, PM-07, PM-08, PM-15). Raises INVALID_ARGUMENT."""
     if not 0 <= arguments.preference <= max(ExecutionPreference):
         invalid_argument(f"preference {arguments.preference}, expected 0 to {max(ExecutionPreference).value}")
     if not 0 <= arguments.priority <= max(Priority):
@@ -220,7 +232,7 @@ def _validate_token(token: bytes) -> None:
 
 
 def resolve(model: Model) -> ResolvedModel:
-    """A validated model with its constants. Raises GENERAL_FAILURE where a pool cannot be read."""
+    """Resolve the constants of a validated model. Raises GENERAL_FAILURE if a pool cannot be read."""
     used = {
         operand.location.pool_index
         for graph in (model.main, *model.referenced)

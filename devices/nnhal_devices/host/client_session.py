@@ -1,4 +1,4 @@
-"""What one session owns on a device."""
+"""What one session of a device owns."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError
 from nnhal.types import ErrorStatus
 from nnhal_devices.backend import BackendContext
-from nnhal_devices.host.bound_request import BoundRequest
 from nnhal_devices.host.burst import Burst
-from nnhal_devices.host.callback import FencedExecution
+from nnhal_devices.host.callback import FencedExecutionCallback
 from nnhal_devices.host.device_memory import DeviceBuffer
-from nnhal_devices.host.fenced import LaunchCount
+from nnhal_devices.host.execution import Execution
+from nnhal_devices.host.launch import LaunchCount
 from nnhal_devices.host.networks import Networks
 from nnhal_devices.host.prepared_model import PreparedModel
 from nnhal_devices.host.run_channel import RunChannel
@@ -21,27 +21,28 @@ from nnhal_hosting.link_server import Session
 from nnhal_hosting.sessions import Ownership, Sessions
 
 
-class Client(Ownership):
+class ClientSession(Ownership):
     """The HAL's objects of one session, by handle. A device buffer's handle is its token as well."""
 
     def __init__(self, session: Session, context: BackendContext | None = None) -> None:
-        """``context`` is told of the session's networks."""
+        """``context`` is notified of the session's networks."""
         self.launched = LaunchCount()
         self._end = threading.Lock()
         self._over = False
         self._ended: Descriptor | None = None
-        self._lending = threading.Lock()
+        self._run_channels_lock = threading.Lock()
         self._run_channels: dict[int, RunChannel] = {}
-        session.on_close(self._tell_end)
+        session.on_close(self._signal_end)
         self.networks = Networks(context)
         session.on_close(self.networks.close)
+        session.on_close(self._drop_run_channels)  # callbacks run last first: after the session's objects are gone
         super().__init__(session)
 
     @property
     def ended(self) -> Descriptor:
         """Becomes readable when the session is over. Raises RESOURCE_EXHAUSTED_TRANSIENT.
 
-        Only clients that launch something have one: a session must not need more descriptors than its link.
+        Only clients that launch executions have one: a session must not need more descriptors than its link.
         """
         with self._end:
             if self._ended is None:
@@ -51,44 +52,44 @@ class Client(Ownership):
                     raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, f"no descriptor: {error}") from error
             return self._ended
 
-    def _tell_end(self) -> None:
+    def _signal_end(self) -> None:
         with self._end:
             self._over = True
             if self._ended is not None:
                 os.eventfd_write(self._ended.fileno(), 1)
 
     def prepared_model(self, handle: int) -> PreparedModel:
-        """A prepared model. Raises INVALID_ARGUMENT."""
+        """Return a prepared model. Raises INVALID_ARGUMENT."""
         return self.get(handle, PreparedModel, "prepared model")
 
-    def execution(self, handle: int) -> BoundRequest:
-        """A reusable execution. Raises INVALID_ARGUMENT."""
-        return self.get(handle, BoundRequest, "execution")
+    def execution(self, handle: int) -> Execution:
+        """Return a reusable execution. Raises INVALID_ARGUMENT."""
+        return self.get(handle, Execution, "execution")
 
     def burst(self, handle: int) -> Burst:
-        """A burst. Raises INVALID_ARGUMENT."""
+        """Return a burst. Raises INVALID_ARGUMENT."""
         return self.get(handle, Burst, "burst")
 
     def buffer(self, token: int) -> DeviceBuffer:
-        """A device buffer. Raises INVALID_ARGUMENT."""
+        """Return a device buffer. Raises INVALID_ARGUMENT."""
         return self.get(token, DeviceBuffer, "device buffer")
 
-    def fenced_execution(self, handle: int) -> FencedExecution:
-        """The callback of a fenced execution. Raises INVALID_ARGUMENT."""
-        return self.get(handle, FencedExecution, "callback")
+    def callback(self, handle: int) -> FencedExecutionCallback:
+        """Return the callback of a fenced execution. Raises INVALID_ARGUMENT."""
+        return self.get(handle, FencedExecutionCallback, "callback")
 
     def run_channel(self, handle: int) -> RunChannel:
-        """What runs an execution for others, the same each time. Raises INVALID_ARGUMENT."""
-        with self._lending:
+        """Return the run channel of an execution, the same one each time. Raises INVALID_ARGUMENT."""
+        with self._run_channels_lock:
             execution = self.execution(handle)
             return self._run_channels.setdefault(handle, RunChannel(execution, handle))
 
     def release(self, handle: int) -> object | None:
-        """See Ownership. Executions that are bound to a device buffer can no longer begin to use it.
+        """Release an object and return it; whatever else needs it keeps it alive. Unknown handles do no harm.
 
-        Nobody runs a released execution from afar any more.
+        No execution may begin to use a released device buffer, and a released execution's run channel is closed.
         """
-        with self._lending:
+        with self._run_channels_lock:
             item = super().release(handle)
             channel = self._run_channels.pop(handle, None)
         if channel is not None:
@@ -97,6 +98,11 @@ class Client(Ownership):
             item.release()
         return item
 
+    def _drop_run_channels(self) -> None:
+        """Break the reference cycle: they refer to executions, those to prepared models, and those to this session."""
+        with self._run_channels_lock:
+            self._run_channels.clear()
 
-Clients = Sessions[Client]
-"""Every client of a device process."""
+
+ClientSessions = Sessions[ClientSession]
+"""The sessions of all clients of a device process."""

@@ -1,4 +1,4 @@
-"""What a request has been tied to."""
+"""The arguments of a request, bound to memory."""
 
 from __future__ import annotations
 
@@ -6,16 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nnhal_devices.driver import Argument
-from nnhal_devices.host.device_memory import BufferUses
+from nnhal_devices.host.buffer_uses import BufferUses
 from nnhal_devices.host.staging import Staged
 
 
 @dataclass(frozen=True, slots=True)
-class Tie:
-    """The arguments of a request, where they lie, and which of them are staged or in device memory."""
+class BoundArguments:
+    """The arguments of a request with their memory."""
 
     inputs: list[Argument]
+
     outputs: list[Argument]
+
     staged_inputs: Sequence[Staged]
+    """The inputs that are copied in before a run."""
+
     staged_outputs: Sequence[Staged]
+    """The outputs that are copied out after a run."""
+
     uses: BufferUses | None
+    """The arguments in device memory, if any."""
