@@ -1,4 +1,7 @@
-"""The protocol's fronts and what is behind them: the repository, shared memory, access, metrics and traces."""
+"""The protocol's fronts and what they share: the repository, shared memory, access, metrics and traces.
+
+The modules of HTTP are imported only if it is enabled: they take as long to import as the rest of the framework.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from contextlib import ExitStack, suppress
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -39,14 +43,13 @@ from nnhal_service.serving.config import ServingConfig
 from nnhal_service.serving.errors import ServingError
 from nnhal_service.settings import ServiceSettings
 from nnhal_service.v2.backend import ServerDescription
-from nnhal_service.v2.grpc import GrpcFront, InferenceServicer, Limits
-from nnhal_service.v2.grpc.access import GuardInterceptor
+from nnhal_service.v2.grpc import GrpcFront, GrpcLimits, GuardInterceptor, InferenceServicer
 from nnhal_service.v2.grpc.health import ModelHealth
-from nnhal_service.v2.http import HttpServer, create_app
-from nnhal_service.v2.http.access import GuardMiddleware
-from nnhal_service.v2.http.services import Services
 from nnhal_service.v2.repository import ServedRepository
 from nnhal_service.v2.shared_memory import SystemSharedMemory
+
+if TYPE_CHECKING:
+    from nnhal_service.v2.http import HttpServer
 
 _EXTENSIONS = (
     "classification",
@@ -68,9 +71,9 @@ _log = structlog.get_logger(__name__)
 
 
 class FrontDoor:
-    """Serves a repository's models. Use as a context: entering loads what is to be loaded and serves, leaving ends it.
+    """Serves a repository's models. Use it as a context: entering loads the models and serves, leaving ends both.
 
-    ``repository`` is for other fronts of the process; ``addresses`` are where each protocol is served.
+    ``repository`` is for other fronts of the process; ``addresses`` has the address of each protocol.
     """
 
     def __init__(
@@ -80,11 +83,11 @@ class FrontDoor:
         settings: ServiceSettings,
         clients: NativeClients = NO_NATIVE_CLIENTS,
     ) -> None:
-        """``directory`` is the endpoint's: gRPC is served at a socket there too. ``clients`` are those of the native
-        service, for metrics.
+        """``directory`` is that of the endpoint, where gRPC is served at a socket too. ``clients`` are those of the
+        native service, for metrics.
 
-        Raises ValueError or ServingError for settings that do not go together or are not safe, OSError for an address
-        or file that cannot be used.
+        Raises ValueError or ServingError if settings contradict one another or are not safe, OSError if an address or a
+        file cannot be used.
         """
         self._settings = settings
         self._directory = directory
@@ -126,7 +129,7 @@ class FrontDoor:
         self._tracer = Tracer(self.repository.is_ready, directory, start, open_exporter(os.environ))
         undo.callback(self._tracer.close)
         self._log_settings = RuntimeLogSettings(settings.log_level)
-        self._observers: list[Observer] = [self._metrics, self._tracer, RequestLog(self._log_settings)]
+        self._observers: list[Observer] = [self._metrics, RequestLog(self._log_settings)]
 
     def _build(self, undo: ExitStack) -> list[GrpcFront | HttpServer]:
         settings = self._settings
@@ -142,11 +145,7 @@ class FrontDoor:
         if settings.allow_http:
             fronts.append(self._http(server, memory, undo))
         if settings.allow_metrics:
-            listener = listener_of(settings, settings.metrics_host, settings.metrics_port)
-            limits = connection_limits(settings)
-            metrics = HttpServer(listener, GuardMiddleware(metrics_app(self._metrics), self._guard), self._tls, limits)
-            self.addresses["metrics"] = metrics.listener.address
-            fronts.append(metrics)
+            fronts.append(self._metrics_server())
         return fronts
 
     def _grpc(self, server: ServerDescription, memory: SystemSharedMemory | None) -> GrpcFront:
@@ -163,7 +162,7 @@ class FrontDoor:
                 budget=self._budget,
             ),
             models,
-            Limits(settings.inference_threads, message_bytes=settings.grpc_max_message_size),
+            GrpcLimits(settings.inference_threads, message_bytes=settings.grpc_max_message_size),
             self._tls.grpc_credentials() if self._tls else None,
             [GuardInterceptor(self._guard)] if self._guard.has_rules else [],
         )
@@ -172,6 +171,9 @@ class FrontDoor:
         return front
 
     def _http(self, server: ServerDescription, memory: SystemSharedMemory | None, undo: ExitStack) -> HttpServer:
+        from nnhal_service.v2.http import HttpServer, create_app
+        from nnhal_service.v2.http.services import Services
+
         settings = self._settings
         services = Services(
             server,
@@ -189,8 +191,18 @@ class FrontDoor:
         self.addresses["http"] = front.listener.address
         return front
 
+    def _metrics_server(self) -> HttpServer:
+        from nnhal_service.v2.http import GuardMiddleware, HttpServer
+
+        settings = self._settings
+        app = GuardMiddleware(metrics_app(self._metrics), self._guard)
+        listener = listener_of(settings, settings.metrics_host, settings.metrics_port)
+        front = HttpServer(listener, app, self._tls, connection_limits(settings))
+        self.addresses["metrics"] = front.listener.address
+        return front
+
     def _models(self) -> Iterator[ServedModel]:
-        """What is served; what is unloaded meanwhile is passed over."""
+        """The models that are ready; a model that is unloaded meanwhile is left out."""
         for row in self.repository.index(ready=True):
             with suppress(ServingError), self.repository.model(row.name, row.version) as lease:
                 yield lease.model
@@ -200,4 +212,4 @@ class FrontDoor:
             self._health.refresh(model)
 
     def _serve(self, name: str, number: str, loaded: LoadedModel, config: ServingConfig) -> ServedModel:
-        return ServedModel(name, number, loaded, config, self._observers)
+        return ServedModel(name, number, loaded, config, self._observers, self._tracer)

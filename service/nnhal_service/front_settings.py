@@ -1,17 +1,20 @@
-"""Settings as the parts of the front door take them."""
+"""The service's settings in the forms that the parts of the front door take."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from nnhal_service.access import Guard, Rate, RateLimits, TcpListener, Tls, read_tokens, require_safe
 from nnhal_service.repository import RepositoryOptions
 from nnhal_service.settings import ServiceSettings
-from nnhal_service.v2.http import ConnectionLimits
+
+if TYPE_CHECKING:
+    from nnhal_service.v2.http import ConnectionLimits
 
 
 def repository_options(settings: ServiceSettings) -> RepositoryOptions:
-    """Raises ValueError."""
+    """The options of the repository. Raises ValueError if they contradict one another."""
     return RepositoryOptions(
         tuple(path.resolve() for path in settings.model_repository),
         settings.model_control_mode,
@@ -25,7 +28,7 @@ def repository_options(settings: ServiceSettings) -> RepositoryOptions:
 
 
 def tls_of(settings: ServiceSettings) -> Tls | None:
-    """Raises ValueError or OSError."""
+    """The keys of TLS; None without TLS. Raises ValueError if a key is missing, OSError if a file cannot be read."""
     certificate, key, authority = settings.tls_certificate, settings.tls_key, settings.tls_client_authority
     if certificate is None and key is None and authority is None:
         return None
@@ -37,33 +40,36 @@ def tls_of(settings: ServiceSettings) -> Tls | None:
 
 
 def guard_of(settings: ServiceSettings) -> Guard:
-    """Raises TokenFileError."""
+    """The guard of all fronts. Raises TokenFileError if the file of tokens is malformed."""
     tokens = read_tokens(settings.tokens) if settings.tokens is not None else None
     return Guard(tokens, rates_of(settings))
 
 
 def rates_of(settings: ServiceSettings) -> RateLimits | None:
-    """How often clients may come; None where that is as often as they like."""
+    """How often clients may call; None for any rate."""
     limit = settings.rate_limit
     return RateLimits(Rate(limit, max(1, round(limit)))) if limit else None
 
 
 def listener_of(settings: ServiceSettings, host: str, port: int) -> TcpListener:
-    """Raises ValueError where others could come in who should not."""
+    """The address of a front. Raises ValueError if clients of other hosts could use it without a token."""
     listener = TcpListener(host, port)
     require_safe(listener, settings.tls_certificate is not None, settings.tokens is not None, settings.insecure)
     return listener
 
 
 def connection_limits(settings: ServiceSettings) -> ConnectionLimits:
-    """Of each front over HTTP."""
+    """The limits of each HTTP server."""
+    # Importing the HTTP front takes as long as the rest of the framework; without that front nothing needs it.
+    from nnhal_service.v2.http import ConnectionLimits
+
     return ConnectionLimits(settings.http_max_connections, settings.http_stalled_secs, settings.http_idle_secs)
 
 
 def trace_start(settings: Sequence[str]) -> Mapping[str, Sequence[str]]:
-    """Trace settings from ``KEY=VALUE``; ``level`` stands for ``trace_level``, as Triton has it, and so on.
+    """Trace settings from ``NAME=VALUE``; a name without its prefix, such as ``level``, is for ``trace_level``.
 
-    Raises ValueError.
+    Raises ValueError if a setting has no value.
     """
     found: dict[str, list[str]] = {}
     for setting in settings:

@@ -7,10 +7,10 @@ import threading
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from nnhal_service.runtime.run.cancellation import Cancellation
 from nnhal_service.serving.batcher import Batcher
 from nnhal_service.serving.config import ServingConfig
 from nnhal_service.serving.queue import NEVER, Ticket
-from nnhal_service.serving.request import Cancellation
 from tests.support.waiting import wait_until
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
@@ -16,16 +15,16 @@ from nnhal.arrays import Array
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal.inference.datatypes import datatype_of, raw_from_array
 from nnhal.inference.model_config_pb2 import ModelConfig
-from nnhal_service.serving.description import TensorDescription
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.request import InferenceRequest, InferenceResponse, Parameter, RequestTiming
+from nnhal_service.serving.signature import TensorDescription
 from nnhal_service.v2.backend import (
     IndexEntry,
     LogSetting,
     ModelDescription,
-    Region,
     RepositoryParameter,
     ServerDescription,
+    SharedRegion,
 )
 
 Run = Callable[[InferenceRequest], Mapping[str, Array]]
@@ -64,6 +63,19 @@ class FakeModel:
         self.released += 1
 
 
+@dataclass
+class FakeLease:
+    """Holds a model; nothing unloads it."""
+
+    model: FakeModel
+
+    def __enter__(self) -> FakeLease:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to release."""
+
+
 class FakeRepository:
     """Models by name, all of version 1."""
 
@@ -78,19 +90,19 @@ class FakeRepository:
     def is_ready(self, name: str, version: str) -> bool:
         return name in self.models and version in ("", "1")
 
-    @contextmanager
-    def model(self, name: str, version: str) -> Iterator[FakeModel]:
+    def model(self, name: str, version: str) -> FakeLease:
         if not self.is_ready(name, version):
             raise ServingError(ErrorKind.NOT_FOUND, f"Request for unknown model: '{name}' is not found")
-        yield self.models[name]
+        return FakeLease(self.models[name])
 
     def description(self, name: str, version: str) -> ModelDescription:
-        with self.model(name, version) as model:
+        with self.model(name, version) as lease:
+            model = lease.model
             return ModelDescription(name, ("1",), "onnx_onnxv1", model.inputs, model.outputs)
 
     def config(self, name: str, version: str) -> ModelConfig:
-        with self.model(name, version) as model:
-            return ModelConfig(name=name, max_batch_size=model.max_batch_size)
+        with self.model(name, version) as lease:
+            return ModelConfig(name=name, max_batch_size=lease.model.max_batch_size)
 
     def statistics(self, name: str, version: str) -> list[wire.ModelStatistics]:
         return [wire.ModelStatistics(name=key, version="1") for key in self.models if name in ("", key)]
@@ -115,9 +127,9 @@ class FakeMemory:
     """Regions in this process's own memory."""
 
     def __init__(self) -> None:
-        self.regions: dict[str, tuple[Region, str, bytearray]] = {}
+        self.regions: dict[str, tuple[SharedRegion, str, bytearray]] = {}
 
-    def register(self, region: Region, owner: str) -> None:
+    def register(self, region: SharedRegion, owner: str) -> None:
         if region.name in self.regions:
             message = f"shared memory region '{region.name}' already in manager"
             raise ServingError(ErrorKind.ALREADY_EXISTS, message)
@@ -129,7 +141,7 @@ class FakeMemory:
         for key in [key for key, row in self.regions.items() if name in ("", key) and row[1] == owner]:
             del self.regions[key]
 
-    def status(self, name: str, owner: str) -> list[Region]:
+    def status(self, name: str, owner: str) -> list[SharedRegion]:
         return [row[0] for key, row in self.regions.items() if name in ("", key) and row[1] == owner]
 
     def read(self, name: str, offset: int, byte_size: int, owner: str) -> bytes:

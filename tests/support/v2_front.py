@@ -10,10 +10,10 @@ from pathlib import Path
 import grpc
 
 from nnhal_service.access import RequestMemoryBudget
-from nnhal_service.v2.grpc import GrpcFront, InferenceServicer, Limits
+from nnhal_service.v2.grpc import GrpcFront, GrpcLimits, InferenceServicer
 from tests.support.v2 import SERVER, FakeLog, FakeMemory, FakeModel, FakeRepository, FakeTrace
 
-_LIMITS = Limits()
+_LIMITS = GrpcLimits()
 _OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
 
@@ -38,7 +38,7 @@ def _owner(context: grpc.ServicerContext) -> str:
 def serving(
     directory: Path,
     model: FakeModel,
-    limits: Limits = _LIMITS,
+    limits: GrpcLimits = _LIMITS,
     memory: bool = True,
     budget: RequestMemoryBudget | None = None,
 ) -> Iterator[Served]:

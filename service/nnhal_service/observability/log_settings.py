@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import structlog
 
 from nnhal_hosting.logs import levels_from, show_logs
-from nnhal_service.serving import ErrorKind, Executed, Finished, InferenceRequest, ServingError
+from nnhal_service.serving import ErrorKind, Executed, Finished, ServingError
 
 LogSetting = bool | int | str
 FORMATS = ("default", "ISO8601")
@@ -67,9 +67,6 @@ class RequestLog:
 
     def __init__(self, settings: RuntimeLogSettings) -> None:
         self._settings = settings
-
-    def began(self, model_name: str, model_version: str, request: InferenceRequest) -> bool:
-        return False
 
     def executed(self, executed: Executed) -> None:
         """Do nothing: a request is logged when it has finished."""

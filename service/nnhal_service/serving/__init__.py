@@ -1,19 +1,14 @@
-"""Served models: requests queue, are batched, and run on instances; with statistics of all of it."""
+"""Served models: requests queue, are batched and run on instances, and are counted."""
 
-from nnhal_service.serving.client_model_runs import ClientModelRuns, ClientModelUsage
+from nnhal_service.runtime.run.cancellation import Cancellation
+from nnhal_service.serving.client_runs import ClientModelRuns, ClientModelUsage
 from nnhal_service.serving.config import Batching, QueuePolicy, ServingConfig, TimeoutAction
-from nnhal_service.serving.description import TensorDescription
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.model import ServedModel
-from nnhal_service.serving.observer import Executed, FailureReason, Finished, Observer
-from nnhal_service.serving.planned import PlannedEdge
-from nnhal_service.serving.request import (
-    Cancellation,
-    InferenceRequest,
-    InferenceResponse,
-    Parameter,
-    RequestTiming,
-)
+from nnhal_service.serving.observer import Executed, FailureReason, Finished, Observer, Sampler
+from nnhal_service.serving.placement import PlannedEdge
+from nnhal_service.serving.request import InferenceRequest, InferenceResponse, Parameter, RequestTiming
+from nnhal_service.serving.signature import TensorDescription
 from nnhal_service.serving.statistics import BatchStatistics, DurationStatistics, ModelStatistics
 
 __all__ = [
@@ -35,6 +30,7 @@ __all__ = [
     "PlannedEdge",
     "QueuePolicy",
     "RequestTiming",
+    "Sampler",
     "ServedModel",
     "ServingConfig",
     "ServingError",

@@ -1,8 +1,9 @@
-"""Who runs what, and when: requests take free instances, or wait for them, alone or with others.
+"""Which request runs when: requests take free instances, or wait for one, alone or joined into batches.
 
-There is no thread but those of the requests. One that finds an instance free runs at once, in its own thread. Others
-wait; whoever frees an instance hands it to the next batch, whose leader, one of its requests, runs it for all of them.
-Nobody can take an instance that has been handed over, so that nobody is passed over and no wake-up is lost.
+Only the requests' own threads run. A request that finds a free instance runs at once, in its own thread. The others
+wait. A thread that frees an instance hands it to the next batch, and one request of that batch, its leader, runs the
+batch for all of them. Nothing else can take an instance that has been handed over, so no batch is overtaken and no
+wake-up is lost.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
+from nnhal_service.runtime.run.cancellation import Cancellation
 from nnhal_service.serving.config import ServingConfig
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.queue import NEVER, RequestQueue, Ticket, TicketState
-from nnhal_service.serving.request import Cancellation
 
 T = TypeVar("T", bound=Ticket)
 
@@ -30,7 +31,7 @@ class Batcher(Generic[T]):
         run: Callable[[Sequence[T]], None],
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        """``run`` runs a batch, in as many threads at a time as there are instances; it must not raise."""
+        """``run`` runs a batch, in up to ``config.instances`` threads at a time; it must not raise."""
         self._run = run
         self._clock = clock
         self._lock = threading.Lock()
@@ -47,12 +48,15 @@ class Batcher(Generic[T]):
 
     @property
     def pending(self) -> int:
-        """How many wait."""
+        """How many tickets wait."""
         with self._lock:
             return len(self._queue)
 
     def submit(self, ticket: T, cancellation: Cancellation) -> None:
-        """Have it run, in this thread or in another; returns when it has. Raises ServingError where it does not run."""
+        """Run a ticket, in this thread or in another, and return when it has run.
+
+        Raises ServingError if it does not run, or fails.
+        """
         with self._lock:
             if self._closed:
                 raise ServingError(ErrorKind.UNAVAILABLE, "the model is being unloaded")
@@ -76,7 +80,7 @@ class Batcher(Generic[T]):
             self._lead(ticket, batch)
 
     def close(self) -> None:
-        """Refuse new ones, and return when all others have run; harmless when repeated."""
+        """Refuse new tickets, and return when all others have run; harmless when repeated."""
         with self._lock:
             self._closed = True
             self._queue.drains = True
@@ -85,7 +89,7 @@ class Batcher(Generic[T]):
                 self._idle.wait()
 
     def _wait(self, ticket: T) -> Sequence[T] | None:
-        """The batch that this thread is to run; None where another one has. Raises the ticket's error."""
+        """Wait; the batch that this thread has to run, None if another thread has run it. Raises the ticket's error."""
         if ticket.wake is None:
             raise TypeError("a ticket that waits has a condition")
         with self._lock:
@@ -113,7 +117,7 @@ class Batcher(Generic[T]):
                 self._dispatch(None)
 
     def _dispatch(self, current: T | None) -> None:
-        """Hand free instances to batches that are ready. ``current`` leads the one that it is part of."""
+        """Hand free instances to batches that are ready. ``current`` leads the batch that it is part of."""
         while self._free and self._queue:
             batch = self._queue.take(self._clock())
             if not batch:

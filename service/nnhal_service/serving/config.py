@@ -1,14 +1,18 @@
-"""How a model is served: its batches, instances and queue."""
+"""How a model is served: its batches, instances, queue and priorities."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from nnhal.types import Priority
+
+_WITHOUT_LEVELS = {1: Priority.HIGH, 2: Priority.MEDIUM, 3: Priority.LOW}
+
 
 class TimeoutAction(Enum):
-    """What becomes of a request that has waited too long."""
+    """What is done with a request that has waited longer than its timeout."""
 
     REJECT = "reject"
     DELAY = "delay"
@@ -16,20 +20,20 @@ class TimeoutAction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class QueuePolicy:
-    """One priority's queue. ``max_queue_size`` 0 is unlimited, ``default_timeout_ns`` 0 is none.
-
-    A request may set its own timeout, up to the default one, where ``allow_timeout_override`` says so.
-    """
+    """The queue of one priority."""
 
     timeout_action: TimeoutAction = TimeoutAction.REJECT
     default_timeout_ns: int = 0
+    """How long a request may wait; 0 for ever."""
     allow_timeout_override: bool = False
+    """Whether a request may set a timeout of its own, up to the default one."""
     max_queue_size: int = 0
+    """How many requests may wait; 0 for any number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """Requests are put together into one execution: up to a preferred size at once, else after the delay."""
+    """Requests are joined into one batch: as soon as it has a preferred size, else after the delay."""
 
     preferred_batch_sizes: tuple[int, ...] = ()
     max_queue_delay_ns: int = 0
@@ -38,24 +42,54 @@ class Batching:
 
 @dataclass(frozen=True, slots=True)
 class ServingConfig:
-    """Tensors of a model with ``max_batch_size`` above 0 have the batch as their first axis.
-
-    ``instances`` executions run at a time. Priorities are 1, the highest, to ``priority_levels``; 0 levels is one.
-    """
+    """How one model is served."""
 
     max_batch_size: int = 0
+    """If above 0, the first axis of every tensor is the batch."""
     instances: int = 1
+    """How many batches run at a time."""
     batching: Batching | None = None
+    """None if each request runs alone."""
     queue: QueuePolicy = QueuePolicy()
+    """The queue of each priority that ``priority_queues`` does not name."""
     priority_levels: int = 0
+    """Priorities are 1, the highest, to this number; 0 for a single level."""
     default_priority: int = 0
+    """The priority of a request that has none."""
     priority_queues: Mapping[int, QueuePolicy] = field(default_factory=dict)
+    """Queues by priority."""
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The names of classes, by output."""
 
     @property
     def default_level(self) -> int:
-        """The level of requests that ask for none, or for one that there is not; 0 without levels."""
+        """The level of requests that name no level, or an unknown one; 0 without levels."""
         if 1 <= self.default_priority <= self.priority_levels:
             return self.default_priority
         return self.priority_levels // 2 + 1 if self.priority_levels else 0
+
+
+class Priorities:
+    """The HAL's priority of one model's requests, whose own priority 1 is the highest, as in Triton.
+
+    Requests of the default level run with the model's own priority, those above it with HIGH, those below it with LOW.
+    Without levels 1, 2 and 3 are HIGH, MEDIUM and LOW, and any other number is the model's own priority.
+    """
+
+    def __init__(self, config: ServingConfig, own: Priority) -> None:
+        """``own`` is the priority that the model was prepared with."""
+        self._levels = config.priority_levels
+        self._default = config.default_level
+        self._own = own
+
+    def of(self, requested: Iterable[int]) -> Priority | None:
+        """The most urgent priority of a batch; None if that is the model's own."""
+        urgent = max(map(self._priority, requested))
+        return None if urgent == self._own else urgent
+
+    def _priority(self, requested: int) -> Priority:
+        if not self._levels:
+            return _WITHOUT_LEVELS.get(requested, self._own)
+        if requested == self._default or not 1 <= requested <= self._levels:
+            return self._own
+        return Priority.HIGH if requested < self._default else Priority.LOW

@@ -1,4 +1,4 @@
-"""Instances of a served model: execution contexts over memory of the framework's own, kept for the next request."""
+"""Instances of a served model: execution contexts over the framework's own memory, kept for the next request."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from nnhal_service.runtime import (
 )
 from nnhal_service.runtime.run.cancellation import Cancellation
 from nnhal_service.runtime.run.deadlines import run_by_deadline
-from nnhal_service.serving.planned import planned_edges
+from nnhal_service.serving.placement import planned_edges
 
 Shapes = tuple[Dimensions, ...]
 """The dimensions of all inputs, in the model's order."""
 
 
 class Instance:
-    """A loaded model tied to memory, for inputs of certain dimensions. One run at a time.
+    """A loaded model that is bound to memory, for inputs of certain dimensions. It runs once at a time.
 
     ``inputs`` are views of the memory, in the model's order; write them, ``run``, and read ``output``.
     """
@@ -49,10 +49,10 @@ class Instance:
         measure: bool,
         priority: Priority | None,
     ) -> None:
-        """``room`` has the bytes for outputs of open dimensions; ``kind`` is that of the memory. ``measure`` has runs
-        report what their steps took. ``priority`` is that of its runs, None for the model's own.
+        """``room`` gives the bytes for outputs of unknown dimensions, ``kind`` the kind of memory. If ``measure``, runs
+        report what their steps took. ``priority`` is the priority of its runs, None for the model's own.
 
-        Raises HalError where a device refuses, TransportError where one is gone, OSError where there is no memory.
+        Raises HalError if a device refuses, TransportError if a device is gone, OSError if memory is exhausted.
         """
         self.shapes = shapes
         self.room = room
@@ -95,8 +95,14 @@ class Instance:
         self._note_plan(self._context.prepared)
 
     def run(self, deadline_ns: int, cancellation: Cancellation | None = None) -> RunReport:
-        """Run it once. Raises as ExecutionContext.run does, and as ``run_by_deadline``: it is to be abandoned then."""
-        report = run_by_deadline(lambda deadline_ns: self._context.run(deadline_ns, cancellation), deadline_ns)
+        """Run it once.
+
+        Raises as ExecutionContext.run, and StillRunningError if the run outlasts its deadline: abandon it then.
+        """
+        if deadline_ns == NO_DEADLINE:
+            report = self._context.run(deadline_ns, cancellation)
+        else:
+            report = run_by_deadline(lambda deadline_ns: self._context.run(deadline_ns, cancellation), deadline_ns)
         if self._context.prepared is not self.prepared:
             self._note_plan(self._context.prepared)
         for output in report.outputs:
@@ -104,7 +110,7 @@ class Instance:
         return report
 
     def output(self, index: int) -> Array:
-        """What the last run has left, in place."""
+        """A view of an output of the last run."""
         fixed = self._fixed[index]
         if fixed is not None:
             return fixed
@@ -115,31 +121,28 @@ class Instance:
         return seen
 
     def close(self) -> None:
-        """Release it on the devices, when a run in flight has ended. Views of its memory stay as they are."""
+        """Release it on the devices once its run has ended. Views of its memory stay valid."""
         self._loaded.unbind(self._context)
 
     def abandon(self) -> None:
-        """Have it released when its run ends, which is in flight."""
+        """Release it when its run ends, without waiting for that."""
         self._loaded.unbind(self._context, 0)
 
     def _note_plan(self, prepared: PreparedPlan) -> None:
         self.prepared = prepared
         """The plan of the last run."""
         self.planned_edges = planned_edges(prepared, self._kind, self._sizes)
-        """What passes in a run, by plan."""
+        """The edges of a run, by plan."""
         self.planned_copies = sum(edge.copied_bytes for edge in self.planned_edges)
         """The bytes that devices copy in a run, by plan."""
 
 
 _OUTPUT = "output "
-"""Inputs and outputs have names of their own; an output may be called as an input is."""
+"""Tells outputs from inputs: an output may have the name of an input."""
 
 
 class InstancePool:
-    """Instances for runs, made when there is none that fits, and kept when they are given back.
-
-    Safe to use from several threads.
-    """
+    """Makes an instance if no kept one fits a run, and keeps those given back. Safe to use from several threads."""
 
     def __init__(
         self,
@@ -150,7 +153,7 @@ class InstancePool:
         kept: int,
         measure: bool,
     ) -> None:
-        """``kept`` is how many may wait to be used again, those that were used last."""
+        """``kept`` is how many instances may wait for their next use; those used longest ago are released."""
         self._loaded = loaded
         self._inputs = tuple(inputs)
         self._outputs = tuple(outputs)
@@ -170,9 +173,9 @@ class InstancePool:
         priority: Priority | None = None,
         deadline_ns: int = NO_DEADLINE,
     ) -> Instance:
-        """An instance that nobody else uses; one that measures where it is asked for, and that runs with a priority.
+        """An instance for one run: of certain dimensions, with a priority, and measuring if ``measure`` says so.
 
-        Raises as Instance does, and as ``run_by_deadline``.
+        Raises as Instance does, and StillRunningError if making it outlasts the deadline.
         """
         measure = measure or self._measure
         with self._lock:
@@ -193,10 +196,10 @@ class InstancePool:
             measure,
             priority,
         )
-        return run_by_deadline(lambda _: make(), deadline_ns, self.give_back)
+        return make() if deadline_ns == NO_DEADLINE else run_by_deadline(lambda _: make(), deadline_ns, self.give_back)
 
     def give_back(self, instance: Instance) -> None:
-        """Keep an instance for later, in place of the one that has not been used for longest."""
+        """Keep an instance for later; if that is one too many, release the one used longest ago."""
         with self._lock:
             if self._closed:
                 dropped: Instance | None = instance
@@ -207,8 +210,9 @@ class InstancePool:
             dropped.close()
 
     def replace(self, instance: Instance, error: OutputTooSmallError, deadline_ns: int = NO_DEADLINE) -> Instance:
-        """An instance with more memory, after the outputs of a run did not fit. Raises the error where they should have
-        fitted, else as ``take``; the instance is as it was then.
+        """An instance with more memory, after the outputs of a run did not fit.
+
+        Raises the error if the outputs should have fitted, else as ``take``; the instance is unchanged then.
         """
         if not self._learn(instance, error.outputs):
             raise error
@@ -217,7 +221,7 @@ class InstancePool:
         return larger
 
     def close(self) -> None:
-        """Release all of them; those in use when they are given back."""
+        """Release all instances; those in use are released when they are given back."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -225,7 +229,7 @@ class InstancePool:
             instance.close()
 
     def _learn(self, instance: Instance, reports: Sequence[OutputReport]) -> bool:
-        """Note what outputs need; whether any needs more than an instance has."""
+        """Note the sizes that outputs need; return whether any is larger than an instance's."""
         tensors = {tensor.name: tensor for tensor in self._outputs if tensor.is_open}
         needed = {r.name: tensors[r.name].bytes_of(r.dimensions) for r in reports if r.name in tensors}
         with self._lock:
@@ -234,14 +238,14 @@ class InstancePool:
         return any(size > instance.room[name] for name, size in needed.items())
 
     def _room_for(self, tensor: Tensor, shapes: Shapes) -> int:
-        """What an output takes where only its batch axis is open; else as much as it ever took."""
+        """The bytes of an output: exact if only its batch axis is unknown, else the most that it ever took."""
         if self._has_batch and tensor.dimensions and 0 not in tensor.dimensions[1:]:
             return tensor.bytes_of((shapes[0][0], *tensor.dimensions[1:]))
         return max(GUESS, self._room.get(tensor.name, 0))
 
 
 def _memory_for(sides: Iterable[Side]) -> tuple[str, int]:
-    """The kind of memory that the devices use in place, as many of them as can be, and its alignment."""
+    """The kind of memory that the most devices import, and its alignment."""
     sides = tuple(sides)
     kind = min(ALLOCATED, key=lambda kind: sum(kind not in side.imports for side in sides))
     return kind, round_up(max([ALIGNMENT, *(side.alignment for side in sides)]), ALIGNMENT)

@@ -1,4 +1,4 @@
-"""A model that serves requests."""
+"""A model that serves requests: the way of a request from its check over the queue to its response."""
 
 from __future__ import annotations
 
@@ -6,32 +6,29 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from nnhal_service.runtime import LoadedModel, PreparedPlan
+from nnhal_service.serving.batch_run import BatchRun, BatchRunner, QueuedRequest
 from nnhal_service.serving.batcher import Batcher
 from nnhal_service.serving.client_runs import ClientRuns
-from nnhal_service.serving.config import ServingConfig
-from nnhal_service.serving.description import TensorDescription
-from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.serving.execution import Execution
-from nnhal_service.serving.inference import Inference, Ran
+from nnhal_service.serving.config import Priorities, ServingConfig
+from nnhal_service.serving.errors import ErrorKind, ServingError, serving_error
 from nnhal_service.serving.instance import InstancePool
-from nnhal_service.serving.observer import Executed, FailureReason, Finished, Observer
-from nnhal_service.serving.placed import Placed
-from nnhal_service.serving.priorities import Priorities
+from nnhal_service.serving.observer import Executed, FailureReason, Finished, Observer, Sampler
+from nnhal_service.serving.placement import Placement
 from nnhal_service.serving.request import InferenceRequest, InferenceResponse, Parameter, RequestTiming
-from nnhal_service.serving.signature import Signature
+from nnhal_service.serving.signature import ModelSignature, TensorDescription
 from nnhal_service.serving.statistics import ModelStatistics, StatisticsRecorder
 
 _LEAST_KEPT = 8
-"""Instances that wait to be used again, at least: one for each of the dimensions that requests often have."""
+"""The least number of instances that are kept for their next use: one for each of the usual input dimensions."""
 
 
 class ServedModel:
     """A model, its queue and its instances. Safe to use from several threads.
 
-    The priority of a request orders the queue, and is that of its execution on devices (``Priorities``); a batch has
-    its most urgent. A run has the latest deadline of its batch; a request for which it ends too late fails. A request
-    that is given up leaves the queue at once; a run of which all requests are given up ends with the steps that have
-    begun, and no other one begins.
+    The priority of a request orders the queue and its execution on devices (``Priorities``); a batch has the priority
+    of its most urgent request. A run has the latest deadline of its batch; a request fails if the run ends too late for
+    it. A cancelled request leaves the queue at once. If all requests of a run are cancelled, the steps that have begun
+    end, and no other step begins.
     """
 
     def __init__(
@@ -41,13 +38,14 @@ class ServedModel:
         loaded: LoadedModel,
         config: ServingConfig,
         observers: Sequence[Observer] = (),
+        sampler: Sampler | None = None,
         measure: bool = False,
     ) -> None:
-        """Takes ``loaded`` over: it is closed with the served model. ``measure`` has each run report its steps, which
-        takes time; else what devices copy is known by plan.
+        """Takes ``loaded`` over: it is closed with the served model. If ``measure``, each run reports its steps, which
+        takes time; else the bytes that devices copy are those of the plan. ``sampler`` is one more observer.
 
-        Raises ServingError: UNSUPPORTED where the protocol has no datatype for a tensor, INVALID_ARGUMENT where the
-        configuration says that there are batches and the model has none, or that there are no instances.
+        Raises ServingError: UNSUPPORTED if the protocol has no datatype for a tensor, INVALID_ARGUMENT if the
+        configuration wants batches of a model that has no batch axis, or no instances.
         """
         if config.instances < 1:
             message = f"model {name!r} has {config.instances} instances, expected 1 or more"
@@ -56,8 +54,9 @@ class ServedModel:
         self.version = version
         self.config = config
         self._loaded = loaded
-        self._observers = tuple(observers)
-        self._signature = Signature(name, loaded.original, config.max_batch_size)
+        self._sampler = sampler
+        self._observers = tuple(observers) if sampler is None else (*observers, sampler)
+        self._signature = ModelSignature(name, loaded.original, config.max_batch_size)
         self._statistics = StatisticsRecorder()
         self._instances = InstancePool(
             loaded,
@@ -68,20 +67,20 @@ class ServedModel:
             measure,
         )
         priorities = Priorities(config, loaded.original.priority)
-        execution = Execution(name, self._signature, self._instances, priorities, self._executed)
-        self._batcher: Batcher[Inference] = Batcher(config, execution.run)
+        runner = BatchRunner(name, self._signature, self._instances, priorities, self._executed)
+        self._batcher: Batcher[QueuedRequest] = Batcher(config, runner.run)
         self._has_batches = config.batching is not None and config.max_batch_size > 0
         self._client_runs = ClientRuns(name, version, config.max_batch_size > 0, self._statistics, self._observers)
-        self._placed = Placed.by(loaded.original)
+        self._placement = Placement.of(loaded.original)
 
     @property
     def inputs(self) -> tuple[TensorDescription, ...]:
-        """What it takes, in the model's order."""
+        """Its inputs, in the model's order."""
         return tuple(served.description for served in self._signature.inputs)
 
     @property
     def outputs(self) -> tuple[TensorDescription, ...]:
-        """What it gives, in the model's order."""
+        """Its outputs, in the model's order."""
         return tuple(served.description for served in self._signature.outputs)
 
     @property
@@ -101,7 +100,7 @@ class ServedModel:
 
     @property
     def arena_bytes(self) -> int:
-        """The memory of values between its steps, of all instances."""
+        """The bytes of the values between its steps, in all instances."""
         return self._loaded.arena_bytes
 
     @property
@@ -110,7 +109,7 @@ class ServedModel:
         return self._loaded
 
     def statistics(self, ask_devices: bool = True) -> ModelStatistics:
-        """Everything since it was loaded; direct runs as they were last counted, unless devices are asked for them."""
+        """All requests since it was loaded; direct runs as last counted, unless devices are asked for them."""
         if ask_devices:
             self._loaded.count_direct_runs()
         return self._statistics.snapshot(self._batcher.pending)
@@ -118,144 +117,143 @@ class ServedModel:
     def infer(self, request: InferenceRequest) -> InferenceResponse:
         """Run a request; returns when it has run. Release the response when its outputs have been read.
 
-        Raises ServingError: INVALID_ARGUMENT where the request is not what the model takes; UNAVAILABLE where the
-        queue is full, the request has waited too long, a device is gone or the model is being unloaded;
-        DEADLINE_EXCEEDED and CANCELLED; RESOURCE_EXHAUSTED where there is no memory; INTERNAL where a device fails.
+        Raises ServingError: INVALID_ARGUMENT if the request does not fit the model; UNAVAILABLE if the queue is full,
+        the request has waited too long, a device is gone or the model is being unloaded; DEADLINE_EXCEEDED; CANCELLED;
+        RESOURCE_EXHAUSTED if memory is exhausted; INTERNAL if a device fails.
         """
         arrived = request.arrived_ns or time.monotonic_ns()
-        inference: Inference | None = None
-        is_measured = False
-        for observer in self._observers:
-            is_measured |= observer.began(self.name, self.version, request)
+        queued: QueuedRequest | None = None
+        is_measured = self._sampler is not None and self._sampler.began(self.name, self.version, request)
         try:
             size, arrays = self._signature.check(request)
             key = tuple([array.shape[1:] for array in arrays]) if self._has_batches else None
-            inference = Inference(request, arrays, size, key, is_measured)
+            queued = QueuedRequest(request, arrays, size, key, is_measured)
             if request.cancellation.cancelled:
                 raise ServingError(ErrorKind.CANCELLED, "the request has been cancelled")
-            self._batcher.submit(inference, request.cancellation)
-            return self._response(inference, arrived)
-        except ServingError as error:
-            self._failed(request, inference, arrived, error)
+            self._batcher.submit(queued, request.cancellation)
+            return self._response(queued, arrived)
+        except Exception as error:  # a defect too: observers were told of the beginning
+            self._failed(request, queued, arrived, error)
             raise
 
     def warm_up(self, requests: Iterable[InferenceRequest]) -> None:
-        """Run requests before others come; nobody counts them, nor is told. Raises as ``infer``."""
-        statistics, observers = self._statistics, self._observers
-        self._statistics, self._observers = StatisticsRecorder(), ()
+        """Run requests before the model serves; they are not counted, and no observer is told. Raises as ``infer``."""
+        statistics, observers, sampler = self._statistics, self._observers, self._sampler
+        self._statistics, self._observers, self._sampler = StatisticsRecorder(), (), None
         try:
             for request in requests:
                 self.infer(request).release()
         finally:
-            self._statistics, self._observers = statistics, observers
+            self._statistics, self._observers, self._sampler = statistics, observers, sampler
 
     def open(self) -> LoadedModel:
-        """The model for a client with memory of its own: his to close, and of no use once this one is closed.
+        """The model for a native client, which closes it; it is of no use once the served model is closed.
 
-        Raises HalError with DEVICE_UNAVAILABLE where it is.
+        Raises HalError with DEVICE_UNAVAILABLE if the served model is closed.
         """
         return self._loaded.share(self._client_runs)
 
     def close(self) -> None:
-        """Finish what has been accepted, then free every byte; harmless when repeated.
+        """Finish the accepted requests, then free all memory; harmless when repeated.
 
-        Arrays of responses that are not released stay as they are, until nobody refers to them.
+        The arrays of responses that have not been released stay valid as long as they are referred to.
         """
         self._batcher.close()
         self._instances.close()
         self._loaded.close()
 
-    def _response(self, inference: Inference, arrived: int) -> InferenceResponse:
-        ran, release, request = inference.ran, inference.release, inference.request
-        if ran is None or release is None:
+    def _response(self, queued: QueuedRequest, arrived: int) -> InferenceResponse:
+        run, release, request = queued.run, queued.release, queued.request
+        if run is None or release is None:
             raise ServingError(ErrorKind.INTERNAL, f"model '{self.name}': the request did not run")
         if request.cancellation.cancelled:
             release()
             raise ServingError(ErrorKind.CANCELLED, "the request has been cancelled")
-        if ran.run_ended_ns > inference.deadline_ns:
+        if run.run_ended_ns > queued.deadline_ns:
             release()
-            raise ServingError(ErrorKind.DEADLINE_EXCEEDED, "Deadline exceeded while the request ran")
+            raise ServingError(ErrorKind.DEADLINE_EXCEEDED, "Deadline exceeded while the request run")
         timing = RequestTiming(
             arrived,
-            inference.queued_ns,
-            ran.input_started_ns,
-            ran.run_started_ns,
-            ran.run_ended_ns,
+            queued.queued_ns,
+            run.input_started_ns,
+            run.run_started_ns,
+            run.run_ended_ns,
             time.monotonic_ns(),
         )
-        self._statistics.succeeded(timing, inference.size)
+        self._statistics.succeeded(timing, queued.size)
         if self._observers:
-            self._tell(
+            self._notify_finished(
                 Finished(
                     self.name,
                     self.version,
                     request,
-                    ran.batch_size,
+                    run.batch_size,
                     timing,
-                    ran.report,
+                    run.report,
                     None,
                     None,
                     arrived,
                     timing.output_ended_ns,
-                    inference.outputs,
+                    queued.outputs,
                 )
             )
-        return InferenceResponse(self.name, self.version, inference.outputs, self._parameters(ran), timing, release)
+        return InferenceResponse(self.name, self.version, queued.outputs, self._parameters(run), timing, release)
 
-    def _parameters(self, ran: Ran) -> Mapping[str, Parameter]:
-        """Where it ran, and the bytes that were copied on the way: into the memory of the devices, and by them.
+    def _parameters(self, run: BatchRun) -> Mapping[str, Parameter]:
+        """The devices that ran it, and the bytes that were copied: into the devices' memory, and by the devices.
 
-        A run that fell back and was not measured says no more than that.
+        Both are unknown if the run fell back without being measured.
         """
-        steps = ran.report.steps
-        if ran.report.fell_back and not steps:
+        steps = run.report.steps
+        if run.report.fell_back and not steps:
             return {"nnhal_fell_back": True}
-        devices, copied = self._placed_by(ran.prepared).devices, ran.planned_copies
+        devices, copied = self._placement_of(run.prepared).devices, run.planned_copies
         if steps:
             copied = sum(step.copied_bytes for step in steps)
-            devices = self._placed_by(ran.prepared).devices_of(ran.report)
+            devices = self._placement_of(run.prepared).devices_of(run.report)
         return {
             "nnhal_devices": devices,
-            "nnhal_bytes_copied": ran.filled_bytes + copied,
-            "nnhal_fell_back": ran.report.fell_back,
+            "nnhal_bytes_copied": run.filled_bytes + copied,
+            "nnhal_fell_back": run.report.fell_back,
         }
 
-    def _placed_by(self, prepared: PreparedPlan) -> Placed:
-        """It changes when a device dies, or is back."""
-        placed = self._placed
-        if placed.prepared is not prepared:
-            placed = self._placed = Placed.by(prepared)
-        return placed
+    def _placement_of(self, prepared: PreparedPlan) -> Placement:
+        """The placement of a plan; the plan changes when a device dies, or comes back."""
+        placement = self._placement
+        if placement.prepared is not prepared:
+            placement = self._placement = Placement.of(prepared)
+        return placement
 
-    def _failed(
-        self, request: InferenceRequest, inference: Inference | None, arrived: int, error: ServingError
-    ) -> None:
-        reason, ended = _reason(error, inference), time.monotonic_ns()
+    def _failed(self, request: InferenceRequest, queued: QueuedRequest | None, arrived: int, error: Exception) -> None:
+        reason, ended = _reason(error, queued), time.monotonic_ns()
         self._statistics.failed(reason, ended - arrived)
-        size = inference.size if inference is not None else 0
         if self._observers:
-            self._tell(Finished(self.name, self.version, request, size, None, None, error, reason, arrived, ended))
+            size = queued.size if queued is not None else 0
+            failure = error if isinstance(error, ServingError) else serving_error(self.name, error)
+            self._notify_finished(
+                Finished(self.name, self.version, request, size, None, None, failure, reason, arrived, ended)
+            )
 
-    def _executed(self, ran: Ran, output_ns: int) -> None:
+    def _executed(self, run: BatchRun, output_ns: int) -> None:
         self._statistics.executed(
-            ran.batch_size, ran.run_started_ns - ran.input_started_ns, ran.run_ended_ns - ran.run_started_ns, output_ns
+            run.batch_size, run.run_started_ns - run.input_started_ns, run.run_ended_ns - run.run_started_ns, output_ns
         )
         if self._observers:
-            steps = self._placed_by(ran.prepared).steps
-            executed = Executed(self.name, self.version, ran.batch_size, ran.report, steps, ran.planned_edges)
+            steps = self._placement_of(run.prepared).steps
+            executed = Executed(self.name, self.version, run.batch_size, run.report, steps, run.planned_edges)
             for observer in self._observers:
                 observer.executed(executed)
 
-    def _tell(self, finished: Finished) -> None:
+    def _notify_finished(self, finished: Finished) -> None:
         for observer in self._observers:
             observer.finished(finished)
 
 
-def _reason(error: ServingError, inference: Inference | None) -> FailureReason:
-    if error.kind is ErrorKind.CANCELLED:
+def _reason(error: Exception, queued: QueuedRequest | None) -> FailureReason:
+    if isinstance(error, ServingError) and error.kind is ErrorKind.CANCELLED:
         return FailureReason.CANCELED
-    if inference is None:
+    if queued is None or not isinstance(error, ServingError):
         return FailureReason.OTHER
-    if inference.reached_device or inference.ran is not None:
+    if queued.reached_device or queued.run is not None:
         return FailureReason.BACKEND
     return FailureReason.REJECTED

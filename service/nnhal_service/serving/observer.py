@@ -1,4 +1,4 @@
-"""Those who want to know of every request: metrics, traces, logs."""
+"""What metrics, traces and logs are told of every request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from nnhal.arrays import Array
 from nnhal_service.runtime import RunReport
 from nnhal_service.serving.errors import ServingError
-from nnhal_service.serving.planned import PlannedEdge
+from nnhal_service.serving.placement import PlannedEdge
 from nnhal_service.serving.request import InferenceRequest, RequestTiming
 
 
@@ -18,65 +18,70 @@ class FailureReason(Enum):
     """Why a request failed, by Triton's names."""
 
     REJECTED = "REJECTED"
-    """Before it ran: the queue was full, it waited too long, or the model is being unloaded."""
+    """It did not run: the queue was full, it waited too long, or the model is being unloaded."""
     CANCELED = "CANCELED"
-    """By its client."""
+    """Its client cancelled it."""
     BACKEND = "BACKEND"
-    """By a device, or since it took too long on one."""
+    """A device failed, or took too long."""
     OTHER = "OTHER"
-    """It is not what the model takes."""
+    """It does not fit the model, or the framework failed."""
 
 
 class Finished(NamedTuple):
-    """A request that has ended.
-
-    ``batch_size`` is that of the execution that it was part of; its own where it did not run to the end, and 0 where
-    it is not known. ``timing`` and ``report`` are None where it failed, ``error`` and ``reason`` where it did not.
-    ``arrived_ns`` and ``ended_ns`` are instants of CLOCK_MONOTONIC. ``outputs`` must not be kept.
-    """
+    """A request that has ended."""
 
     model_name: str
     model_version: str
     request: InferenceRequest
     batch_size: int
+    """The size of its batch; its own size if it failed, 0 if that is unknown."""
     timing: RequestTiming | None
+    """None if it failed."""
     report: RunReport | None
+    """None if it failed."""
     error: ServingError | None
+    """None if it succeeded."""
     reason: FailureReason | None
+    """None if it succeeded."""
     arrived_ns: int
+    """An instant of CLOCK_MONOTONIC, as ``ended_ns``."""
     ended_ns: int
     outputs: Mapping[str, Array] = MappingProxyType({})
+    """Views of memory that is used again; an observer must not keep them."""
 
 
 class Executed(NamedTuple):
-    """A run of a model, of one request or of several.
-
-    By plan it had ``steps``, the device of each, and ``edges``. There are no such steps where control flow decides
-    which of them run. ``runs`` are more than one where they were alike and have been counted elsewhere. One of a
-    client with memory of its own is a request too, that has no other sign; ``timing`` is that request's.
-    """
+    """A run of a model, for one request or for a batch of them."""
 
     model_name: str
     model_version: str
     batch_size: int
     report: RunReport
     steps: tuple[str, ...]
+    """The device of each step, by plan; empty if control flow decides which steps run."""
     edges: tuple[PlannedEdge, ...]
+    """What passed between the steps, by plan."""
     runs: int = 1
+    """More than one for direct runs, which their client has counted."""
     timing: RequestTiming | None = None
+    """Of a native client's run, which is a request that no ``Finished`` tells of; else None."""
 
 
 class Observer(Protocol):
-    """Is told of every request, in the thread that made it. It should be quick, and must not raise."""
-
-    def began(self, model_name: str, model_version: str, request: InferenceRequest) -> bool:
-        """A request has come; whether its run is to be measured."""
-        ...
+    """Is told of every request, in the request's own thread. It should be quick, and must not raise."""
 
     def executed(self, executed: Executed) -> None:
-        """A run has succeeded; in the thread of one of its requests, or of who asks what has been counted elsewhere."""
+        """A run has succeeded. Direct runs are told of in the thread that asks for their count."""
         ...
 
     def finished(self, finished: Finished) -> None:
         """A request has ended."""
+        ...
+
+
+class Sampler(Observer, Protocol):
+    """An observer that is also told when a request begins, and chooses the requests whose steps are measured."""
+
+    def began(self, model_name: str, model_version: str, request: InferenceRequest) -> bool:
+        """A request begins; return whether its run is to report its steps."""
         ...

@@ -1,7 +1,7 @@
 """Requests that wait for an instance: by priority, and first come first served among equals.
 
-Priorities are strict, as Triton's: one level is served while all higher ones are empty. A request that has waited too
-long is rejected, or served after those of its level that have not, as the level's policy says.
+Priorities are strict, as in Triton: a level is served only while all higher levels are empty. A request whose timeout
+has passed is rejected, or served after the other requests of its level, according to the level's policy.
 """
 
 from __future__ import annotations
@@ -16,27 +16,22 @@ from nnhal_service.serving.config import Batching, QueuePolicy, ServingConfig, T
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 NEVER = 2**63 - 1
-"""An instant that does not come."""
+"""An instant that is never reached."""
 
 
 class TicketState(Enum):
-    """What becomes of a ticket."""
+    """The states of a ticket, in their order."""
 
     QUEUED = 1
     LEADING = 2
-    """Its thread runs the batch that it is part of."""
+    """Its own thread runs its batch."""
     FOLLOWING = 3
-    """Another's does."""
+    """The thread of another ticket runs its batch."""
     DONE = 4
 
 
 class Ticket:
-    """A request on its way through a queue.
-
-    ``size`` is what it adds to a batch, and ``key`` what is the same for all of one batch. ``deadline_ns`` is an
-    instant of the queue's clock, ``timeout_ns`` a time, 0 for the queue's own. ``error`` says why it did not run, or
-    how it failed.
-    """
+    """A request's place in the queue, and its error if it did not run or failed."""
 
     __slots__ = (
         "deadline_ns",
@@ -55,6 +50,9 @@ class Ticket:
     def __init__(
         self, size: int = 1, key: Hashable = None, priority: int = 0, timeout_ns: int = 0, deadline_ns: int = NEVER
     ) -> None:
+        """``size`` is what it adds to a batch, whose tickets all have the same ``key``. ``timeout_ns`` 0 is for the
+        queue's own timeout; ``deadline_ns`` is an instant of the queue's clock.
+        """
         self.size = size
         self.key = key
         self.priority = priority
@@ -69,16 +67,16 @@ class Ticket:
 
     @property
     def is_queued(self) -> bool:
-        """Whether it still waits."""
+        """Whether it still waits for an instance."""
         return self.state is TicketState.QUEUED
 
     @property
     def expires_ns(self) -> int:
-        """When it will have waited too long."""
+        """The sooner of its deadline and its timeout."""
         return min(self.deadline_ns, self.times_out_ns)
 
     def fail(self, error: ServingError) -> None:
-        """It will not run. Under the lock of its condition."""
+        """Wake its thread with an error. The caller holds the lock of ``wake``."""
         self.error = error
         self.state = TicketState.DONE
         if self.wake is not None:
@@ -89,7 +87,7 @@ T = TypeVar("T", bound=Ticket)
 
 
 class _Level(Generic[T]):
-    """One priority: those in time, and those that are served after them."""
+    """The tickets of one priority: those in time, and those that are served after them."""
 
     def __init__(self, policy: QueuePolicy) -> None:
         self.policy = policy
@@ -100,7 +98,7 @@ class _Level(Generic[T]):
         return len(self.fresh) + len(self.delayed)
 
     def times_out_ns(self, ticket: T, now_ns: int) -> int:
-        """When a ticket will have waited too long. It may shorten the policy's own time, where that says so."""
+        """When a ticket's timeout passes. Its own timeout counts if the policy allows that and has no shorter one."""
         timeout = self.policy.default_timeout_ns
         if self.policy.allow_timeout_override and ticket.timeout_ns > 0 and not 0 < timeout < ticket.timeout_ns:
             timeout = ticket.timeout_ns
@@ -108,7 +106,7 @@ class _Level(Generic[T]):
 
 
 class RequestQueue(Generic[T]):
-    """Not safe to use from several threads; see Batcher."""
+    """The tickets that wait. Not safe to use from several threads: the batcher's lock guards it."""
 
     def __init__(self, config: ServingConfig) -> None:
         levels = range(1, config.priority_levels + 1) if config.priority_levels else range(1)
@@ -120,26 +118,26 @@ class RequestQueue(Generic[T]):
         self._max_batch_size = config.max_batch_size if config.batching is not None else 0
         self._length = 0
         self.drains = False
-        """Whether nobody waits for others any more."""
+        """Whether batches run at once, without waiting for more tickets."""
 
     def __len__(self) -> int:
         return self._length
 
     def __iter__(self) -> Iterator[T]:
-        """In the order in which they are served."""
+        """The tickets in the order in which they are served."""
         for level in self._levels.values():
             yield from level.fresh
             yield from level.delayed
 
     def waits_for_others(self, ticket: T) -> bool:
-        """Whether a ticket that is alone should wait a while before it runs."""
+        """Whether a ticket that is alone should wait for others to join its batch."""
         batching = self._batching
         if batching is None or self.drains or not batching.max_queue_delay_ns:
             return False
         return ticket.size < self._max_batch_size and ticket.size not in batching.preferred_batch_sizes
 
     def put(self, ticket: T, now_ns: int) -> None:
-        """Add a ticket. Raises UNAVAILABLE where the queue of its priority is full."""
+        """Add a ticket. Raises UNAVAILABLE if the queue of its priority is full."""
         level = self._levels[self._level_of(ticket)]
         if 0 < level.policy.max_queue_size <= len(level):
             raise ServingError(ErrorKind.UNAVAILABLE, "Exceeds maximum queue size")
@@ -149,13 +147,13 @@ class RequestQueue(Generic[T]):
         self._length += 1
 
     def remove(self, ticket: T) -> None:
-        """Take a ticket out that is there."""
+        """Remove a ticket, which must be in the queue."""
         level = self._levels[self._level_of(ticket)]
         (level.fresh if ticket in level.fresh else level.delayed).remove(ticket)
         self._length -= 1
 
     def expire(self, ticket: T, now_ns: int) -> bool:
-        """Fail or delay a ticket that has waited too long. Whether it is still there."""
+        """Fail or delay a ticket that has waited too long, and return whether it still waits."""
         if now_ns >= ticket.deadline_ns:
             self.remove(ticket)
             ticket.fail(ServingError(ErrorKind.DEADLINE_EXCEEDED, "Deadline exceeded while the request was queued"))
@@ -173,11 +171,11 @@ class RequestQueue(Generic[T]):
         return True
 
     def ready_ns(self, ticket: T) -> int:
-        """When a ticket has waited for others long enough."""
+        """When a ticket has waited for others as long as the batching allows."""
         return ticket.queued_ns + (self._batching.max_queue_delay_ns if self._batching is not None else 0)
 
     def take(self, now_ns: int) -> list[T]:
-        """The next batch, taken out; empty where there is none, or where it should wait for others."""
+        """Remove and return the next batch; empty if nothing waits, or if the batch should wait for more tickets."""
         batch = self._batch(now_ns)
         while late := [ticket for ticket in batch if now_ns >= ticket.expires_ns]:
             for ticket in late:
@@ -208,7 +206,7 @@ class RequestQueue(Generic[T]):
         return []
 
     def _is_due(self, batch: list[T], batching: Batching, now_ns: int) -> bool:
-        """Whether one of a batch has waited long enough, or cannot wait as long."""
+        """Whether a ticket of the batch has waited long enough, or would expire before that."""
         if self.drains or not batching.max_queue_delay_ns:
             return True
         return any(now_ns >= self.ready_ns(ticket) or ticket.expires_ns <= self.ready_ns(ticket) for ticket in batch)

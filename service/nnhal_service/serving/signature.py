@@ -1,9 +1,9 @@
-"""What a served model takes and gives, and whether a request is that."""
+"""The inputs and outputs of a served model, and the check of a request against them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 import numpy as np
@@ -14,9 +14,8 @@ from nnhal.tensors import Tensor, stored_type
 from nnhal.types.layout import Dimensions, combine
 from nnhal_service.frontends.imported import ImportedTensor
 from nnhal_service.runtime import PreparedPlan
-from nnhal_service.serving.description import TensorDescription
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.serving.request import InferenceRequest
+from nnhal_service.serving.request import InferenceRequest, Parameter
 
 _NAMES = {kind.dtype: name for name, kind in DATATYPES.items()}
 _BATCH_NOTE = (
@@ -24,24 +23,41 @@ _BATCH_NOTE = (
     "input shape. If you want to specify the full shape including the batch dim in your input dims config, try setting "
     "max_batch_size to zero. See the model configuration docs for more info on max_batch_size."
 )
-"""As Triton says it; people search for it."""
+"""Triton's own words, which users search for."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorDescription:
+    """An input or output, as a model's metadata describes it."""
+
+    name: str
+    datatype: str
+    """The protocol's name, such as FP32 or BYTES."""
+    shape: tuple[int, ...]
+    """With the batch axis if the model has one, and -1 for an unknown dimension."""
+    optional: bool = False
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    """``scale`` and ``zero_point`` of a quantised tensor."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServedTensor:
-    """An input or output, as it lies in memory and as clients know it; ``element_type`` is object for BYTES."""
+    """An input or output."""
 
     tensor: Tensor
+    """How it lies in memory."""
     description: TensorDescription
+    """How clients see it."""
     element_type: np.dtype[np.generic]
+    """The type of clients' arrays; object for BYTES."""
 
     @property
     def is_value(self) -> bool:
-        """Whether it is an encoded value in memory: strings."""
+        """Whether it holds strings, which lie in memory as one encoded value."""
         return self.tensor.element_type is None
 
     def fits(self, shape: Dimensions) -> bool:
-        """Whether it comes in a shape."""
+        """Whether the tensor may have a shape."""
         stated = self.description.shape
         if shape == stated or self.has_any_rank:
             return True
@@ -49,16 +65,18 @@ class ServedTensor:
 
     @property
     def has_any_rank(self) -> bool:
-        """Whether not even its rank is known."""
+        """Whether its rank is unknown."""
         return not self.tensor.dimensions or (self.is_value and self.description.shape == (-1,))
 
 
-class Signature:
-    """The inputs and outputs of a served model. ``max_batch_size`` 0 says that it has no batch axis."""
+class ModelSignature:
+    """The inputs and outputs of a served model, in the model's order."""
 
     def __init__(self, name: str, prepared: PreparedPlan, max_batch_size: int) -> None:
-        """Raises UNSUPPORTED where it has tensors that the protocol has no datatype for, INVALID_ARGUMENT where it has
-        no batch axis but should.
+        """``max_batch_size`` is 0 for a model without a batch axis.
+
+        Raises UNSUPPORTED if the protocol has no datatype for a tensor, and INVALID_ARGUMENT if the model should have a
+        batch axis but has none.
         """
         self._name = name
         self._max_batch_size = max_batch_size
@@ -77,9 +95,9 @@ class Signature:
                     )
 
     def check(self, request: InferenceRequest) -> tuple[int, list[Array]]:
-        """The batch size of a request, 1 where there is no batch axis, and its inputs as they lie in memory.
+        """The batch size of a request, 1 without a batch axis, and its inputs as they lie in memory.
 
-        Strings are not encoded yet. Raises INVALID_ARGUMENT in Triton's words.
+        Strings are not encoded yet. Raises INVALID_ARGUMENT, in Triton's words, if the request does not fit the model.
         """
         given = request.inputs
         if given.keys() != self._names:
@@ -115,7 +133,7 @@ class Signature:
             raise ServingError(ErrorKind.INVALID_ARGUMENT, f"{error} for model '{self._name}'") from error
 
     def _require_text(self, name: str, given: Array) -> None:
-        """Strings of a model are UTF-8."""
+        """Raise INVALID_ARGUMENT unless all elements are UTF-8, as a model's strings are."""
         elements = given.reshape(-1).tolist()
         try:
             b"\0".join(elements).decode()  # no sequence of bytes goes on beyond a zero
@@ -125,7 +143,7 @@ class Signature:
                     element.decode()
                 except UnicodeDecodeError as error:
                     _refuse(
-                        f"element {index} of input '{name}' for model '{self._name}' is no UTF-8 from byte "
+                        f"element {index} of input '{name}' for model '{self._name}' is not UTF-8 from byte "
                         f"{error.start} on, expected strings"
                     )
 
@@ -178,14 +196,14 @@ def _served(model: str, prepared: PreparedPlan, imported: ImportedTensor) -> Ser
         stored_type(operand.type, element_type),
         scalar,
     )
-    shape = () if scalar else _open_axes(imported.shape if is_value else dimensions)
+    shape = () if scalar else _protocol_shape(imported.shape if is_value else dimensions)
     quantisation = {"scale": operand.scale, "zero_point": operand.zero_point} if operand.scale else {}
     description = TensorDescription(imported.name, _NAMES[imported.element_type], shape, parameters=quantisation)
     return ServedTensor(tensor, description, imported.element_type)
 
 
-def _open_axes(dimensions: Dimensions) -> Dimensions:
-    """As the protocol has it: -1 where open, and one open axis where not even the rank is known."""
+def _protocol_shape(dimensions: Dimensions) -> Dimensions:
+    """A shape of the protocol: -1 for an unknown dimension, and one such axis if the rank is unknown."""
     return tuple(axis or -1 for axis in dimensions) or (-1,)
 
 

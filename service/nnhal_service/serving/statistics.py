@@ -1,4 +1,4 @@
-"""Counts and durations of a model's requests, as the statistics extension has them."""
+"""Counts and durations of a model's requests, in the terms of the statistics extension."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nnhal_service.serving.request import RequestTiming
 
 @dataclass(frozen=True, slots=True)
 class DurationStatistics:
-    """How often, and how long all in all."""
+    """A count, and the sum of the durations."""
 
     count: int = 0
     ns: int = 0
@@ -22,7 +22,7 @@ class DurationStatistics:
 
 @dataclass(frozen=True, slots=True)
 class BatchStatistics:
-    """Executions of one batch size. Each counts once, however many requests it was made of."""
+    """The runs of one batch size. Each counts once, however many requests it served."""
 
     compute_input: DurationStatistics
     compute_infer: DurationStatistics
@@ -31,29 +31,30 @@ class BatchStatistics:
 
 @dataclass(frozen=True, slots=True)
 class ModelStatistics:
-    """Everything since the model was loaded, as of one moment.
-
-    ``inference_count`` counts the items of batches, ``execution_count`` runs on devices. ``pending`` requests wait in
-    the queue. ``last_inference_ms`` is milliseconds since 1970, 0 for never. Successful requests have the other four
-    durations too; a request has those of the whole execution that it was part of.
-    """
+    """All requests since the model was loaded, as of one moment."""
 
     last_inference_ms: int
+    """Milliseconds since 1970; 0 before the first inference."""
     inference_count: int
+    """The items of all batches."""
     execution_count: int
+    """The runs on devices."""
     success: DurationStatistics
     fail: DurationStatistics
     queue: DurationStatistics
+    """The wait of the successful requests, as the next three are their parts; each has those of its whole batch."""
     compute_input: DurationStatistics
     compute_infer: DurationStatistics
     compute_output: DurationStatistics
     batches: Mapping[int, BatchStatistics]
+    """By batch size."""
     failures: Mapping[FailureReason, int]
     pending: int
+    """The requests that wait in the queue."""
 
 
 class StatisticsRecorder:
-    """Counts. Safe to use from several threads; a snapshot is of one moment."""
+    """Counts requests and runs. Safe to use from several threads; a snapshot is of one moment."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -71,7 +72,7 @@ class StatisticsRecorder:
         self._batches: dict[int, list[int]] = {}
 
     def executed(self, batch_size: int, input_ns: int, infer_ns: int, output_ns: int) -> None:
-        """An execution has succeeded."""
+        """Count a run that has succeeded."""
         with self._lock:
             self._executions += 1
             batch = self._batches.get(batch_size)
@@ -83,7 +84,7 @@ class StatisticsRecorder:
             batch[3] += output_ns
 
     def succeeded(self, timing: RequestTiming, size: int) -> None:
-        """A request of ``size`` items has succeeded."""
+        """Count a request of ``size`` items that has succeeded."""
         now = time.time_ns()
         with self._lock:
             self._last_inference_ns = now
@@ -96,7 +97,7 @@ class StatisticsRecorder:
             self._output_ns += timing.output_ended_ns - timing.run_ended_ns
 
     def counted(self, usage: RunUsage, size: int) -> None:
-        """Runs of ``size`` items each that have been counted elsewhere: each an execution, and a request."""
+        """Count direct runs of ``size`` items each, each of them a run and a request."""
         now = time.time_ns()
         with self._lock:
             self._failures[FailureReason.BACKEND] += usage.failed_runs
@@ -113,13 +114,13 @@ class StatisticsRecorder:
             batch[2] += usage.duration_ns
 
     def failed(self, reason: FailureReason, duration_ns: int) -> None:
-        """A request has failed, after so long."""
+        """Count a request that has failed after ``duration_ns``."""
         with self._lock:
             self._failures[reason] += 1
             self._fail_ns += duration_ns
 
     def snapshot(self, pending: int) -> ModelStatistics:
-        """Everything so far."""
+        """All counts so far."""
         with self._lock:
             count = self._successes
             return ModelStatistics(

@@ -6,14 +6,14 @@ Every method may be called from several threads, and raises ServingError.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Protocol
 
 from nnhal.inference.grpc_service_pb2 import ModelStatistics
 from nnhal.inference.model_config_pb2 import ModelConfig
-from nnhal_service.serving.description import TensorDescription
 from nnhal_service.serving.request import InferenceRequest, InferenceResponse
+from nnhal_service.serving.signature import TensorDescription
 
 RepositoryParameter = bool | int | str | bytes
 LogSetting = bool | int | str
@@ -21,7 +21,7 @@ LogSetting = bool | int | str
 
 @dataclass(frozen=True, slots=True)
 class ServerDescription:
-    """What the server says of itself. ``extensions`` are those that it honours, by the protocol's names."""
+    """The server's metadata. ``extensions`` are those that it supports, by the protocol's names."""
 
     name: str
     version: str
@@ -30,10 +30,11 @@ class ServerDescription:
 
 @dataclass(frozen=True, slots=True)
 class ModelDescription:
-    """What a model says of itself: its metadata. ``versions`` are those that are served."""
+    """A model's metadata."""
 
     name: str
     versions: tuple[str, ...]
+    """The versions that are ready."""
     platform: str
     inputs: tuple[TensorDescription, ...]
     outputs: tuple[TensorDescription, ...]
@@ -41,19 +42,19 @@ class ModelDescription:
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """A version of a model in the repository; ``version`` is empty where none has been loaded.
-
-    ``state`` is UNKNOWN, READY, UNAVAILABLE, LOADING or UNLOADING; ``reason`` says why, where there is more to say.
-    """
+    """A version of a model in the repository."""
 
     name: str
     version: str
+    """Empty if no version has been loaded."""
     state: str
+    """UNKNOWN, READY, UNAVAILABLE, LOADING or UNLOADING."""
     reason: str
+    """Why it is in that state; empty if that needs no explanation."""
 
 
-class Model(Protocol):
-    """A version of a model that is loaded."""
+class ModelBackend(Protocol):
+    """A loaded version of a model."""
 
     @property
     def inputs(self) -> tuple[TensorDescription, ...]:
@@ -72,48 +73,59 @@ class Model(Protocol):
         """The names of classes, by output."""
 
     def infer(self, request: InferenceRequest) -> InferenceResponse:
-        """Run it once; blocks until it has run."""
+        """Run it once; returns when it has run."""
+
+
+class ModelLease(Protocol):
+    """Keeps a model loaded until the context is left."""
+
+    @property
+    def model(self) -> ModelBackend:
+        """The model."""
+
+    def __enter__(self) -> ModelLease: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
 
 class ModelRepository(Protocol):
-    """The models. ``version`` is as the client gave it; empty for the one that the server chooses."""
+    """The models. ``version`` is as the client gave it; if it is empty, the server chooses one."""
 
     def ready(self) -> bool:
-        """Whether what was to be served is ready."""
+        """Whether all models that were to be loaded are ready."""
 
     def is_ready(self, name: str, version: str) -> bool:
-        """Whether a model is; False for one that is not known."""
+        """Whether a model is ready; False if it is unknown."""
 
-    def model(self, name: str, version: str) -> AbstractContextManager[Model]:
-        """A loaded model, which is not unloaded before the context has been left.
-
-        NOT_FOUND for one that is not known, UNAVAILABLE for one that is not ready.
-        """
+    def model(self, name: str, version: str) -> ModelLease:
+        """A loaded model. Raises NOT_FOUND if it is unknown, UNAVAILABLE if it is not ready."""
 
     def description(self, name: str, version: str) -> ModelDescription:
-        """Its metadata. Errors as ``model``."""
+        """A model's metadata. Raises as ``model``."""
 
     def config(self, name: str, version: str) -> ModelConfig:
-        """Its whole configuration. Errors as ``model``."""
+        """A model's whole configuration. Raises as ``model``."""
 
     def statistics(self, name: str, version: str) -> Sequence[ModelStatistics]:
-        """Of one version, of all versions where it is empty, of all models where the name is."""
+        """The statistics of one version; of all versions if it is empty, of all models if the name is."""
 
     def index(self, ready_only: bool) -> Sequence[IndexEntry]:
-        """What is in the repository."""
+        """All models of the repository, or those that are ready."""
 
     def known(self, name: str) -> Sequence[IndexEntry]:
-        """What the index has of one model that is loaded, was, or could not be. No file is read."""
+        """The entries of one model that is loaded, was loaded, or could not be. No file is read."""
 
     def load(self, name: str, parameters: Mapping[str, RepositoryParameter]) -> None:
-        """Load a model, or load it again; returns when it is ready. ``config`` and ``file:…`` as in the protocol."""
+        """Load a model, or load it again; returns when it is ready. ``config`` and ``file:…`` are the protocol's."""
 
     def unload(self, name: str, unload_dependents: bool) -> None:
-        """Take a model out of service; inferences that run come to their end."""
+        """Unload a model; the inferences that run end first."""
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class SharedRegion:
     """A registered part of a shared memory file."""
 
     name: str
@@ -123,36 +135,36 @@ class Region:
 
 
 class SharedMemory(Protocol):
-    """Regions that clients registered. ``owner`` says which client; no client reaches another's regions."""
+    """Regions that clients have registered. ``owner`` names the client; no client reaches another client's regions."""
 
-    def register(self, region: Region, owner: str) -> None:
-        """ALREADY_EXISTS where the name is taken."""
+    def register(self, region: SharedRegion, owner: str) -> None:
+        """Raises ALREADY_EXISTS if the name is taken."""
 
     def unregister(self, name: str, owner: str) -> None:
-        """Forget a region when nothing uses it any more; all of the owner's where the name is empty."""
+        """Forget a region, or all of the owner's if the name is empty. Requests that use it end first."""
 
-    def status(self, name: str, owner: str) -> Sequence[Region]:
-        """One region, or all of the owner's where the name is empty. NOT_FOUND."""
+    def status(self, name: str, owner: str) -> Sequence[SharedRegion]:
+        """One region, or all of the owner's if the name is empty. Raises NOT_FOUND."""
 
     def read(self, name: str, offset: int, byte_size: int, owner: str) -> bytes | memoryview:
-        """Bytes from ``offset`` on in a region. NOT_FOUND, INVALID_ARGUMENT beyond its end."""
+        """Bytes of a region from ``offset`` on. Raises NOT_FOUND, and INVALID_ARGUMENT beyond the region's end."""
 
     def write(self, name: str, offset: int, contents: bytes | bytearray | memoryview, owner: str) -> None:
-        """Put bytes at ``offset`` into a region. Errors as ``read``."""
+        """Write bytes into a region from ``offset`` on. Raises as ``read``."""
 
 
 class TraceSettings(Protocol):
-    """What is traced."""
+    """The settings of traces."""
 
     def update(self, model_name: str, changes: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
-        """Change settings of a model, or of all where the name is empty; all settings as they then are.
+        """Change settings of a model, or of all models if the name is empty, and return all settings.
 
-        A change without values puts the setting back to what it was at the start, or of a model to that of all.
+        A change without values resets the setting: to its value at the start, or a model's to that of all models.
         """
 
 
 class LogSettings(Protocol):
-    """What is logged."""
+    """The settings of the log."""
 
     def update(self, changes: Mapping[str, LogSetting]) -> Mapping[str, LogSetting]:
-        """Change settings; all settings as they then are."""
+        """Change settings, and return all settings."""

@@ -1,14 +1,12 @@
-"""The repository as the fronts see it."""
+"""The repository of models behind the fronts' interface."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from types import TracebackType
 
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal.inference.model_config_pb2 import ModelConfig
-from nnhal_service.repository import Lease, ModelIndex, Repository
+from nnhal_service.repository import ModelIndex, Repository
 from nnhal_service.serving import ServedModel
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.statistics import DurationStatistics, ModelStatistics
@@ -18,84 +16,56 @@ Duration = wire.StatisticDuration
 _CONFIG = "config"
 
 
-class Held:
-    """The model of a lease, which ends with the context."""
-
-    __slots__ = ("_lease",)
-
-    def __init__(self, lease: Lease[ServedModel]) -> None:
-        self._lease = lease
-
-    def __enter__(self) -> ServedModel:
-        return self._lease.model
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._lease.release()
-
-
-@dataclass(frozen=True, slots=True)
 class ServedRepository:
-    """See backend.ModelRepository."""
+    """The ModelRepository over a repository of served models."""
 
-    repository: Repository[ServedModel]
+    def __init__(self, repository: Repository[ServedModel]) -> None:
+        self._repository = repository
+        self.model = repository.model
 
     def ready(self) -> bool:
-        """See backend.ModelRepository."""
-        return self.repository.ready
+        return self._repository.ready
 
     def is_ready(self, name: str, version: str) -> bool:
-        """See backend.ModelRepository."""
-        return self.repository.is_ready(name, version)
-
-    def model(self, name: str, version: str) -> Held:
-        """See backend.ModelRepository."""
-        return Held(self.repository.model(name, version))
+        return self._repository.is_ready(name, version)
 
     def description(self, name: str, version: str) -> ModelDescription:
-        """See backend.ModelRepository."""
-        with self.repository.model(name, version) as lease:
-            versions = (lease.version,) if version else tuple(self.repository.versions(name))
+        with self._repository.model(name, version) as lease:
+            versions = (lease.version,) if version else tuple(self._repository.versions(name))
             return ModelDescription(name, versions, lease.config.platform, lease.model.inputs, lease.model.outputs)
 
     def config(self, name: str, version: str) -> ModelConfig:
-        """See backend.ModelRepository."""
-        with self.repository.model(name, version) as lease:
+        with self._repository.model(name, version) as lease:
             return lease.config
 
     def statistics(self, name: str, version: str) -> Sequence[wire.ModelStatistics]:
-        """See backend.ModelRepository."""
         if name:
-            versions = [version] if version else self.repository.versions(name) or [""]  # which says what is wrong
+            # Without a version that is ready, the lease of "" raises the error that says why.
+            versions = [version] if version else self._repository.versions(name) or [""]
             wanted = [(name, number) for number in versions]
         else:
-            wanted = [(row.name, row.version) for row in self.repository.index(ready=True)]
+            wanted = [(row.name, row.version) for row in self._repository.index(ready=True)]
         found = []
         for model_name, number in wanted:
-            with self.repository.model(model_name, number) as lease:
+            with self._repository.model(model_name, number) as lease:
                 found.append(_statistics_to_wire(lease.name, lease.version, lease.model.statistics()))
         return found
 
     def index(self, ready_only: bool) -> Sequence[IndexEntry]:
-        """See backend.ModelRepository."""
-        return _entries(self.repository.index(ready_only))
+        return _entries(self._repository.index(ready_only))
 
     def known(self, name: str) -> Sequence[IndexEntry]:
-        """See backend.ModelRepository."""
-        return _entries(self.repository.known(name))
+        return _entries(self._repository.known(name))
 
     def load(self, name: str, parameters: Mapping[str, RepositoryParameter]) -> None:
-        """See backend.ModelRepository."""
         config = parameters.get(_CONFIG)
         files = {key: value for key, value in parameters.items() if key != _CONFIG and isinstance(value, bytes)}
         if config is not None and not isinstance(config, str):
             raise ServingError(ErrorKind.INVALID_ARGUMENT, f"parameter '{_CONFIG}' of loading: expected a string")
-        self.repository.load(name, config, files)
+        self._repository.load(name, config, files)
 
     def unload(self, name: str, unload_dependents: bool) -> None:
-        """See backend.ModelRepository."""
-        self.repository.unload(name, unload_dependents)
+        self._repository.unload(name, unload_dependents)
 
 
 def _entries(rows: Sequence[ModelIndex]) -> list[IndexEntry]:

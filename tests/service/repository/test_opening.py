@@ -128,7 +128,7 @@ def test_a_model_runs_its_warm_up_before_it_is_there(opened: Open) -> None:
         'max_batch_size: 4 model_warmup { name: "zeros" count: 2 batch_size: 4'
         ' inputs { key: "x" value { data_type: TYPE_FP32 dims: 8 zero_data: true } } }'
         ' model_warmup { inputs { key: "x" value { data_type: TYPE_FP32 dims: 8 input_data_file: "x" } } }',
-        serve=partial(Watched, observers=[Untold()]),
+        serve=partial(Watched, sampler=Untold()),
     )
     assert [request.inputs["x"].shape for request in requests] == [(4, 8), (4, 8), (1, 8)]
     statistics = model.served.statistics()

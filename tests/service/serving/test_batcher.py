@@ -1,4 +1,4 @@
-"""Who runs, when, and with whom. Runs are held by the tests, so that nothing depends on time."""
+"""Which requests run when, and in which batch. The tests hold the runs, so that nothing depends on time."""
 
 from __future__ import annotations
 
@@ -212,14 +212,14 @@ def test_a_deadline_holds_in_the_queue_too() -> None:
         assert rig.batcher.pending == 0
 
 
-def test_who_is_given_up_leaves_the_queue_at_once() -> None:
+def test_a_cancelled_request_leaves_the_queue_at_once() -> None:
     with Rig(ServingConfig()) as rig:
         rig.submit(Named("a"))
         cancellation = Cancellation()
-        given_up, other = rig.submit(Named("b"), cancellation), rig.submit(Named("c"))
+        withdrawn, other = rig.submit(Named("b"), cancellation), rig.submit(Named("c"))
         cancellation.cancel()
         with pytest.raises(ServingError) as cancelled:
-            given_up.result(60)
+            withdrawn.result(60)
         assert cancelled.value.kind is ErrorKind.CANCELLED
         rig.next().let_go()
         last = rig.next()
@@ -228,7 +228,7 @@ def test_who_is_given_up_leaves_the_queue_at_once() -> None:
         other.result(60)
 
 
-def test_who_was_given_up_before_is_not_queued() -> None:
+def test_a_request_that_was_cancelled_before_is_not_queued() -> None:
     with Rig(ServingConfig()) as rig:
         rig.submit(Named("a"))
         cancellation = Cancellation()

@@ -1,9 +1,10 @@
-"""Requests that are given up while the first step of their run is on its device, in processes of their own."""
+"""Requests that are cancelled while the first step of their run is on its device, a process of its own."""
 
 from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -35,7 +36,7 @@ from tests.support.fronted import in_front_of
 from tests.support.held_device import NAME, HeldDevice, HeldExecution, held_device
 from tests.support.onnx_models import onnx_model
 from tests.support.processes import device_process
-from tests.support.v2 import floats, in_bytes, raw_request
+from tests.support.v2 import FakeModel, floats, in_bytes, raw_request
 from tests.support.v2_front import serving as serving_grpc
 from tests.support.waiting import wait_until
 
@@ -58,7 +59,7 @@ class Rig:
         fallback: Fallback = Fallback.ALLOW,
         devices: Sequence[str] = (NAME, "cpu_ref"),
     ) -> ServedModel:
-        """It has a step on each of these devices, in this order."""
+        """Serve the model with a step on each of these devices, in this order."""
         names = ["x", *(f"r{number}" for number in range(1, len(devices))), "y"]
         operators = ["Relu"] * (len(devices) - 1) + ["Tanh"]
         nodes = [
@@ -77,7 +78,7 @@ class Rig:
 
     @property
     def executions_of_last(self) -> int:
-        """How many the last device has had."""
+        """The number of executions that the last device has had."""
         return self._last.usage().executions_ended
 
     def infer(self, served: ServedModel, x: Array, cancellation: Cancellation | None = None) -> Future[Array]:
@@ -90,13 +91,13 @@ class Rig:
         return self._threads.submit(run)
 
     def begun(self) -> HeldExecution:
-        """The held step of a run whose last step waits for it."""
+        """Wait for the held step of a run, for which the last step waits."""
         execution = self.held.next()
         wait_until(lambda: self._last.usage().launched == 1, "the last step is launched")
         return execution
 
     def still_runs(self, served: ServedModel) -> None:
-        """The next request runs, in the memory of the ones before."""
+        """Require that the next request runs, in the memory of the earlier ones."""
         run = self.infer(served, row(0.5, -3))
         self.held.next().let_go()
         np.testing.assert_allclose(run.result(30), np.tanh(row(0.5, 0)), atol=1e-6)
@@ -148,12 +149,12 @@ def test_the_device_of_the_next_step_never_sees_it(rig: Rig, devices: Sequence[s
     assert rig.executions_of_last == before + 1
 
 
-def batch(rig: Rig, served: ServedModel, given_up: Sequence[bool]) -> list[Future[Array]]:
-    """A batch of requests, of which these are given up while its first step runs."""
-    cancellations = [Cancellation() for _ in given_up]
+def batch(rig: Rig, served: ServedModel, cancelled: Sequence[bool]) -> list[Future[Array]]:
+    """Run a batch of requests, and cancel these of them while its first step runs."""
+    cancellations = [Cancellation() for _ in cancelled]
     runs = [rig.infer(served, row(number, -1), each) for number, each in enumerate(cancellations)]
     execution = rig.held.next()
-    for cancellation, gives_up in zip(cancellations, given_up, strict=True):
+    for cancellation, gives_up in zip(cancellations, cancelled, strict=True):
         if gives_up:
             cancellation.cancel()
     execution.let_go()
@@ -177,14 +178,22 @@ def counted(served: ServedModel) -> int:
     return served.statistics().failures[FailureReason.CANCELED]
 
 
-def test_a_call_over_grpc_that_is_given_up(rig: Rig, short_path: Path) -> None:
+def cancelled_after(model: FakeModel) -> threading.Event:
+    """An event that is set when the model's first request is cancelled, after the run has been told."""
+    cancelled = threading.Event()
+    model.requests[0].cancellation.on_cancel(cancelled.set)
+    return cancelled
+
+
+def test_a_call_over_grpc_that_is_cancelled(rig: Rig, short_path: Path) -> None:
     served, before = rig.serve(), rig.executions_of_last
     with serving_grpc(short_path, in_front_of(served)) as front:
         request = raw_request(x=floats(1, 2)).SerializeToString()
         call = in_bytes(front.channel, "ModelInfer").future(request, wait_for_ready=True)
         execution = rig.begun()
+        cancelled = cancelled_after(front.model)
         call.cancel()  # type: ignore[no-untyped-call]
-        wait_until(lambda: front.model.requests[0].cancellation.cancelled, "the front knows")
+        assert cancelled.wait(60)
         execution.let_go()
         wait_until(lambda: counted(served) == 1, "the run has ended")
         assert rig.executions_of_last == before
@@ -201,7 +210,8 @@ def test_a_client_over_http_that_hangs_up(rig: Rig) -> None:
         with socket.create_connection((url.host, url.port or 0)) as connection:
             connection.sendall(head + body)
             execution = rig.begun()
-        wait_until(lambda: front.model.requests[0].cancellation.cancelled, "the front knows")
+            cancelled = cancelled_after(front.model)
+        assert cancelled.wait(60)
         execution.let_go()
         wait_until(lambda: counted(served) == 1, "the run has ended")
         assert rig.executions_of_last == before

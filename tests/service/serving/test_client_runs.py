@@ -1,4 +1,4 @@
-"""Runs of clients with memory of their own, bound to a real model."""
+"""Runs of native clients, which bind their own memory to a real model."""
 
 from __future__ import annotations
 
@@ -21,21 +21,18 @@ LONG_AGO_NS = 1
 
 
 class Noted:
-    """What an observer is told of runs."""
+    """An observer that keeps the runs that it is told of."""
 
     def __init__(self) -> None:
         self.runs: list[Executed] = []
 
     def began(self, model_name: str, model_version: str, request: InferenceRequest) -> bool:
-        """See Observer."""
         raise AssertionError("a client's run is no request of a protocol")
 
     def executed(self, executed: Executed) -> None:
-        """See Observer."""
         self.runs.append(executed)
 
     def finished(self, finished: Finished) -> None:
-        """See Observer."""
         raise AssertionError("a client's run is no request of a protocol")
 
 
@@ -46,7 +43,7 @@ def served(serve: Serve) -> ServedModel:
 
 
 def bound(model: LoadedModel, measure: bool = False) -> ExecutionContext:
-    """The model with memory of a client's."""
+    """The model bound to a client's memory."""
     x, y = (DataLocation(0, offset, BYTES) for offset in (0, BYTES + 16))
     pools = [create_ashmem(4096, "client")]
     return model.bind([TensorBinding("x", x)], [TensorBinding("y", y)], pools, measure)
@@ -89,7 +86,7 @@ def test_what_was_lent_counts_when_it_is_known(served: ServedModel) -> None:
 @pytest.mark.parametrize("measure", [False, True])
 def test_observers_are_told_of_each_run_as_it_was_or_as_it_was_planned(serve: Serve, measure: bool) -> None:
     noted = Noted()
-    served = serve(onnx_model([helper.make_node("Relu", ["x"], ["y"])], {"x": (ROWS, 3)}, ["y"]), observers=[noted])
+    served = serve(onnx_model([helper.make_node("Relu", ["x"], ["y"])], {"x": (ROWS, 3)}, ["y"]), sampler=noted)
     model = served.open()
     context = bound(model, measure)
     report = context.run()

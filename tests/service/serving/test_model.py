@@ -1,4 +1,4 @@
-"""Served models on a real device: what they take, what they give, and what they say of it."""
+"""Served models on a real device: their inputs, outputs, errors and statistics."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
 import onnx
@@ -22,6 +23,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from nnhal.arrays import Array
 from nnhal.endpoint import Endpoint
+from nnhal.errors import TransportError
 from nnhal.memory import mapped_regions
 from nnhal.remote import RemoteDevice
 from nnhal.types import NO_DEADLINE
@@ -40,6 +42,7 @@ from nnhal_service.serving import (
     ServingConfig,
     ServingError,
 )
+from nnhal_service.serving.instance import InstancePool
 from tests.service.serving.conftest import Serve
 from tests.support.onnx_models import onnx_model, random
 from tests.support.processes import device_process
@@ -133,7 +136,7 @@ def strings(*values: bytes) -> Array:
 
 
 def string_model() -> onnx.ModelProto:
-    """y = x + "!"; the batch is open."""
+    """y = x + "!"; the batch size is unknown."""
     graph = helper.make_graph(
         [helper.make_node("StringConcat", ["x", "mark"], ["y"])],
         "strings",
@@ -158,7 +161,7 @@ def test_strings_that_are_no_text_cost_nobody_else_anything(serve: Serve) -> Non
         error = refused(served, InferenceRequest({"x": strings(*values)}))
         assert error.kind == ErrorKind.INVALID_ARGUMENT
         assert error.message == (
-            f"element {index} of input 'x' for model 'm' is no UTF-8 from byte {start} on, expected strings"
+            f"element {index} of input 'x' for model 'm' is not UTF-8 from byte {start} on, expected strings"
         )
     assert infer(served, x=strings(b"a"))["y"].tolist() == [b"a!"]
 
@@ -300,7 +303,7 @@ def test_every_one_of_many_threads_gets_its_own_answers(serve: Serve, config: Se
     assert statistics.execution_count <= 800
 
 
-def test_requests_that_are_late_or_given_up_fail_and_are_counted(serve: Serve) -> None:
+def test_requests_that_are_late_or_cancelled_fail_and_are_counted(serve: Serve) -> None:
     seen: list[Finished] = []
     runs: list[Executed] = []
 
@@ -314,11 +317,11 @@ def test_requests_that_are_late_or_given_up_fail_and_are_counted(serve: Serve) -
         def finished(self, finished: Finished) -> None:
             seen.append(finished)
 
-    served = serve(relu((1,)), observers=[Observed()])
+    served = serve(relu((1,)), sampler=Observed())
     request = InferenceRequest({"x": np.zeros(1, np.float32)}, id="7")
-    given_up = replace(request, cancellation=Cancellation())
-    given_up.cancellation.cancel()
-    assert refused(served, given_up).kind is ErrorKind.CANCELLED
+    cancelled = replace(request, cancellation=Cancellation())
+    cancelled.cancellation.cancel()
+    assert refused(served, cancelled).kind is ErrorKind.CANCELLED
     late = replace(request, deadline_ns=time.clock_gettime_ns(time.CLOCK_BOOTTIME) - 1)
     assert refused(served, late).kind is ErrorKind.DEADLINE_EXCEEDED
     served.infer(request).release()
@@ -359,9 +362,9 @@ def test_a_closed_model_refuses_and_holds_nothing(serve: Serve) -> None:
     assert mapped_regions()[0] == regions
 
 
-@pytest.mark.parametrize("wanted", ["answered", "late", "given up"])
+@pytest.mark.parametrize("wanted", ["answered", "late", "cancelled"])
 def test_runs_that_fail_hold_nothing_of_a_closed_model(serve: Serve, wanted: str) -> None:
-    """Nothing of them waits for Python to look for circles."""
+    """No reference cycle keeps their memory until a garbage collection."""
     size = helper.make_node("Range", ["zero", "x", "one"], ["y"])
     model = onnx_model([size], {"x": []}, ["y"], {"zero": np.float32(0), "one": np.float32(1)})
     gc.collect()
@@ -371,7 +374,7 @@ def test_runs_that_fail_hold_nothing_of_a_closed_model(serve: Serve, wanted: str
         served = serve(model)
         cancellation = Cancellation()
         deadline = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + 10**6 if wanted == "late" else NO_DEADLINE
-        if wanted == "given up":
+        if wanted == "cancelled":
             threading.Timer(0.001, cancellation.cancel).start()
         for count in (10, 10**4, 10**7):  # which no instance has room for at first
             request = InferenceRequest(
@@ -529,3 +532,61 @@ def test_models_that_come_and_go_leave_nothing_behind(short_path: Path) -> None:
         assert our_last.within(ours)
         assert their_last.within(theirs, spare=rounds // 2)
         fleet.close()
+
+
+class Counted:
+    """An observer that counts the requests that run, and keeps those that have ended."""
+
+    def __init__(self) -> None:
+        self.running = 0
+        self.ended: list[Finished] = []
+
+    def began(self, model_name: str, model_version: str, request: InferenceRequest) -> bool:
+        self.running += 1
+        return False
+
+    def executed(self, executed: Executed) -> None:
+        """Not counted."""
+
+    def finished(self, finished: Finished) -> None:
+        self.running -= 1
+        self.ended.append(finished)
+
+
+def test_a_defect_is_counted_and_told_as_a_failure(serve: Serve) -> None:
+    counted = Counted()
+    served = serve(relu(), sampler=counted)
+    no_array: Any = "no array"
+    with pytest.raises(AttributeError):
+        served.infer(InferenceRequest({"x": no_array}))
+    assert served.statistics().failures[FailureReason.OTHER] == 1
+    assert counted.running == 0
+    assert [(finished.error.kind, finished.reason) for finished in counted.ended if finished.error] == [
+        (ErrorKind.INTERNAL, FailureReason.OTHER)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind"),
+    [
+        (TransportError("gone"), ErrorKind.UNAVAILABLE),
+        (ServingError(ErrorKind.UNSUPPORTED, "no strings"), ErrorKind.UNSUPPORTED),
+        (RuntimeError("a defect"), ErrorKind.INTERNAL),
+    ],
+    ids=["device", "refusal", "defect"],
+)
+def test_each_request_of_a_batch_fails_with_an_error_of_its_own(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, failure: Exception, kind: ErrorKind
+) -> None:
+    def take(*_: object) -> NoReturn:
+        raise failure
+
+    config = ServingConfig(max_batch_size=3, batching=Batching((3,), HOUR_NS))
+    served = serve(relu(("n", 3)), config)
+    monkeypatch.setattr(InstancePool, "take", take)
+    with ThreadPoolExecutor(3) as threads:
+        errors = list(threads.map(lambda _: refused(served, InferenceRequest({"x": random(1, 3)})), range(3)))
+    assert [error.kind for error in errors] == [kind] * 3
+    assert len({id(error) for error in (*errors, failure)}) == 4
+    assert all(error.__cause__ is failure for error in errors)
+    assert served.statistics().failures[FailureReason.BACKEND] == 3

@@ -117,7 +117,7 @@ CASES: dict[str, tuple[Call, str, str, str]] = {
         infer("echo_bytes", x=np.array([[b"a", b"\xff", b"", b""]], object)),
         "INVALID_ARGUMENT",
         "400",
-        "element 1 of input 'x' for model 'echo_bytes' is no UTF-8 from byte 0 on, expected strings",
+        "element 1 of input 'x' for model 'echo_bytes' is not UTF-8 from byte 0 on, expected strings",
     ),
     "an unknown region": (
         lambda triton: triton.client.get_system_shared_memory_status("nobody"),

@@ -9,15 +9,11 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
-from starlette.types import ASGIApp
 
 from nnhal_service.observability.metrics.devices import DeviceQuestions, device_families
 from nnhal_service.observability.metrics.durations import KINDS, LABELS, Durations, Key
@@ -30,10 +26,14 @@ from nnhal_service.serving import (
     DurationStatistics,
     Executed,
     Finished,
-    InferenceRequest,
     ModelStatistics,
     ServedModel,
 )
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _PATIENCE_SECONDS = 0.5
@@ -72,9 +72,6 @@ class Metrics(Collector):
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
-
-    def began(self, model_name: str, model_version: str, request: InferenceRequest) -> bool:
-        return False
 
     def executed(self, executed: Executed) -> None:
         self._runs.record(executed)
@@ -177,6 +174,11 @@ def _duration(kind: str) -> Callable[[ModelStatistics], float]:
 
 def metrics_app(metrics: Metrics) -> ASGIApp:
     """Make an application that serves ``GET /metrics`` and nothing else. Each scrape runs in a thread."""
+
+    # Without the front of metrics nothing imports a server of HTTP, which would take as long as the rest together.
+    from starlette.applications import Starlette
+    from starlette.responses import Response
+    from starlette.routing import Route
 
     def scrape(_: Request) -> Response:
         return Response(metrics.render(), media_type=CONTENT_TYPE)

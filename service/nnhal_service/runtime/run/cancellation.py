@@ -1,38 +1,57 @@
-"""Cancellation of runs: a cancelled run ends at the next boundary between two steps."""
+"""Cancelling a run: it ends at the next boundary between two steps."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from typing import Protocol
 
 from nnhal.errors import NnhalError
 
 
-class Cancellation(Protocol):
-    """Whether the caller of a run has cancelled it. Safe to use from several threads."""
+class Cancellation:
+    """Whether a request or a run has been cancelled, which cannot be undone. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._cancelled = False
+        self._lock = threading.Lock()
+        self._callbacks: list[Callable[[], None]] = []
 
     @property
     def cancelled(self) -> bool:
-        """Whether it has; once true, it stays true."""
-        ...
+        """Whether ``cancel`` has been called."""
+        return self._cancelled
+
+    def cancel(self) -> None:
+        """Cancel it, and call the callbacks in this thread; harmless when repeated."""
+        with self._lock:
+            self._cancelled = True
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
 
     def on_cancel(self, callback: Callable[[], None]) -> None:
-        """Call ``callback``, in any thread, when the run is cancelled; at once if it has been."""
-        ...
+        """Call back, in any thread, when it is cancelled; at once if it already is."""
+        with self._lock:
+            if not self._cancelled:
+                self._callbacks.append(callback)
+                return
+        callback()
 
     def forget(self, callback: Callable[[], None]) -> None:
-        """Withdraw ``callback``; harmless if it has been called."""
-        ...
+        """Undo ``on_cancel``; harmless if the callback has been called."""
+        with self._lock:
+            if callback in self._callbacks:
+                self._callbacks.remove(callback)
 
 
 class CancelledRunError(NnhalError):
-    """A run was cancelled: the steps that had begun have ended, and no other begins. No device has failed."""
+    """A run was cancelled: the steps that had begun have ended, and no other step begins. No device has failed."""
 
     def __init__(self) -> None:
         super().__init__("the run has been cancelled")
 
 
 def require_wanted(cancellation: Cancellation | None) -> None:
-    """Raise CancelledRunError if the run has been cancelled; to be called before a step begins."""
+    """Raise CancelledRunError if the run has been cancelled; call it before a step begins."""
     if cancellation is not None and cancellation.cancelled:
         raise CancelledRunError

@@ -1,7 +1,7 @@
 """The protocol over gRPC."""
 
 from nnhal_service.v2.grpc.access import GuardInterceptor
-from nnhal_service.v2.grpc.server import GrpcFront, Limits
+from nnhal_service.v2.grpc.server import GrpcFront, GrpcLimits
 from nnhal_service.v2.grpc.servicer import InferenceServicer
 
-__all__ = ["GrpcFront", "GuardInterceptor", "InferenceServicer", "Limits"]
+__all__ = ["GrpcFront", "GrpcLimits", "GuardInterceptor", "InferenceServicer"]

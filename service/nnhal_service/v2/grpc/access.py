@@ -1,4 +1,4 @@
-"""Asks the guard before a call is served."""
+"""Asks the guard before each gRPC call."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ I = TypeVar("I")  # noqa: E741 - input
 O = TypeVar("O")  # noqa: E741 - output
 
 
-class GuardInterceptor(grpc.ServerInterceptor):  # type: ignore[type-arg] # it takes none at run time
-    """Refuses what the guard refuses. A stream is asked for once, when it is opened."""
+class GuardInterceptor(grpc.ServerInterceptor):  # type: ignore[type-arg] # it takes no arguments at run time
+    """Refuses the calls that the guard refuses. A stream is checked once, when it is opened."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
@@ -28,7 +28,7 @@ class GuardInterceptor(grpc.ServerInterceptor):  # type: ignore[type-arg] # it t
         continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler[Any, Any] | None],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> grpc.RpcMethodHandler[Any, Any] | None:
-        """The handler of a call, behind the guard; None for a call that there is not."""
+        """The handler of a call, behind the guard. Returns None if the call is unknown."""
         handler = continuation(handler_call_details)
         needed = role_for_call(handler_call_details.method)
         if handler is None or needed == AccessRole.NOBODY:
@@ -51,7 +51,7 @@ class GuardInterceptor(grpc.ServerInterceptor):  # type: ignore[type-arg] # it t
 def _guarded(
     handler: grpc.RpcMethodHandler[I, O], admit: Callable[[grpc.ServicerContext], None]
 ) -> grpc.RpcMethodHandler[I, O]:
-    """The same handler, which asks first. What needs a role is unary, or a stream both ways."""
+    """The same handler, which calls ``admit`` first. Calls that need a role are unary, or stream both ways."""
     unary, stream = handler.unary_unary, handler.stream_stream
     if unary is not None:
 

@@ -1,4 +1,4 @@
-"""grpc.health.v1 of the server, of the service and of each model."""
+"""grpc.health.v1 for the server, its service and each model."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ import grpc
 from grpc_health.v1 import health, health_pb2
 
 from nnhal_service.v2.backend import ModelRepository
-from nnhal_service.v2.grpc.handlers import SERVICE
+from nnhal_service.v2.grpc.servicer import SERVICE
 
 MODEL_PREFIX = "nnhal.model."
-"""A model's name comes after it, without a version."""
+"""The prefix of a model's name, which has no version."""
 _READY = "READY"
 _Response = health_pb2.HealthCheckResponse
 _Status = health_pb2.HealthCheckResponse.ServingStatus
 
 
 class ModelHealth(health.HealthServicer):
-    """Answers what the repository says at that moment; whoever changes a model calls ``refresh`` for those who watch.
+    """Answers with the repository's state; ``refresh`` tells watchers of a change.
 
-    The server and the service serve when the repository is ready, a model when a version of it is. No file is read.
+    The server and the service are SERVING if the repository is ready, a model if a version of it is. No file is read.
     """
 
     def __init__(self, repository: ModelRepository) -> None:
-        # A client that watches then holds no thread.
+        # So that a client that watches holds no thread.
         super().__init__(experimental_non_blocking=True)
         self._repository = repository
         self._said: dict[str, _Status] = {}
         self._refreshing = threading.Lock()
 
     def refresh(self, model: str = "") -> None:
-        """Tell those who watch what has changed: of a model, where one is named, and of the server."""
+        """Tell watchers the state of the server, and of a model if one is named."""
         with self._refreshing:
             ready = _Response.SERVING if self._repository.ready() else _Response.NOT_SERVING
             self._say("", ready)
@@ -55,7 +55,7 @@ class ModelHealth(health.HealthServicer):
         self.refresh(service.removeprefix(MODEL_PREFIX) if service.startswith(MODEL_PREFIX) else "")
 
     def _say(self, service: str, status: _Status) -> None:
-        """Only what is new: names that there never were are not kept."""
+        """Set a status if it is new; unknown names are not kept."""
         if self._said.get(service, _Response.SERVICE_UNKNOWN) != status:
             self._said[service] = status
             self.set(service, status)

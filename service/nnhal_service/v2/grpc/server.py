@@ -1,8 +1,8 @@
 """The server of the protocol over gRPC, with health and reflection.
 
-It is grpc's threaded server and not the one for asyncio. A model's run blocks a thread either way: the latter takes
-requests of 1 KiB to a pool of threads and back at 2,760 a second with four clients, where this one has 3,630 (two
-processors, the model of a test that gives its input back), and gains nothing with large ones.
+It is grpc's threaded server, not the one for asyncio. A model's run blocks a thread either way. With four clients and
+requests of 1 KiB the asyncio server, which hands each request to a thread pool, answered 2,760 requests a second, this
+one 3,630 (two processors, a model that returns its input); with large requests both were equal.
 """
 
 from __future__ import annotations
@@ -20,43 +20,43 @@ from grpc_health.v1 import health_pb2_grpc
 
 from nnhal_hosting.link_server import remove_stale_socket
 from nnhal_service.v2.backend import ModelRepository
-from nnhal_service.v2.grpc.handlers import generic_handler
+from nnhal_service.v2.grpc.handlers import StreamLimit, inference_handler, reflection_handler
 from nnhal_service.v2.grpc.health import ModelHealth
-from nnhal_service.v2.grpc.reflection import reflection_handler
 from nnhal_service.v2.grpc.servicer import InferenceServicer
-from nnhal_service.v2.grpc.streams import StreamLimit
 
 _UNIX = "unix:"
 _GRACE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """``calls`` are in the queues of models at a time, ``streams`` open beside them; ``waiting`` more wait for that and
-    beyond them calls end with RESOURCE_EXHAUSTED. ``message_bytes`` -1 is no limit.
-    """
+class GrpcLimits:
+    """The limits of a server."""
 
     calls: int = 64
+    """How many calls are served at a time, or wait in the queues of models."""
     streams: int = 32
+    """How many streams are open beside them."""
     waiting: int = 1024
+    """How many more calls wait for a thread; beyond them, calls end with RESOURCE_EXHAUSTED."""
     message_bytes: int = -1
+    """The longest message; -1 for any length."""
 
 
 class GrpcFront:
-    """Use as a context: entering serves, leaving ends what runs."""
+    """The gRPC server. Use it as a context: entering serves, leaving ends the calls that run."""
 
     def __init__(
         self,
         addresses: Sequence[str],
         servicer: InferenceServicer,
         repository: ModelRepository,
-        limits: Limits = Limits(),
+        limits: GrpcLimits = GrpcLimits(),
         credentials: grpc.ServerCredentials | None = None,
         interceptors: Sequence[grpc.ServerInterceptor[Any, Any]] = (),
     ) -> None:
-        """An address is ``HOST:PORT``, port 0 for any that is free, or ``unix:PATH``, which takes no credentials.
+        """An address is ``HOST:PORT``, with port 0 for any free port, or ``unix:PATH``, which takes no credentials.
 
-        Raises OSError where one cannot be listened at.
+        Raises OSError if an address cannot be listened at.
         """
         streams = StreamLimit(limits.streams)
         self.health = ModelHealth(repository)
@@ -72,11 +72,11 @@ class GrpcFront:
             ),
             maximum_concurrent_rpcs=threads + limits.waiting,
         )
-        self._server.add_generic_rpc_handlers((generic_handler(servicer, streams), reflection_handler(streams)))
+        self._server.add_generic_rpc_handlers((inference_handler(servicer, streams), reflection_handler(streams)))
         health_pb2_grpc.add_HealthServicer_to_server(self.health, self._server)
         self._sockets = [Path(address.removeprefix(_UNIX)) for address in addresses if address.startswith(_UNIX)]
         self.addresses = tuple(self._listen(address, credentials) for address in addresses)
-        """Those that were given, with the ports that were chosen."""
+        """The given addresses, with the chosen ports."""
 
     def __enter__(self) -> GrpcFront:
         self._server.start()

@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
 
 import grpc
 
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal.inference.native import NATIVE_DIRECTORY, is_on_this_host
 from nnhal_service.access import RequestMemoryBudget
-from nnhal_service.serving.description import TensorDescription
 from nnhal_service.serving.errors import ErrorKind, ServingError
+from nnhal_service.serving.signature import TensorDescription
 from nnhal_service.v2.backend import (
+    LogSetting,
     LogSettings,
     ModelRepository,
-    Region,
     RepositoryParameter,
     ServerDescription,
     SharedMemory,
+    SharedRegion,
     TraceSettings,
 )
-from nnhal_service.v2.grpc.inference import Inference
-from nnhal_service.v2.grpc.settings import log_changes, log_response, trace_response
-from nnhal_service.v2.tensors import enabled, refuse
+from nnhal_service.v2.grpc.infer import InferCalls, Owner, peer
+from nnhal_service.v2.requested import enabled, refuse
 
+SERVICE = wire.DESCRIPTOR.services_by_name["GRPCInferenceService"]
 TensorMetadata = wire.ModelMetadataResponse.TensorMetadata
-Owner = Callable[[grpc.ServicerContext], str]
-"""Which client a call is from: whose the regions are that it registers."""
 _LOAD_PARAMETERS = {"config": "string_param", "file:": "bytes_param"}
 
 
-def peer(context: grpc.ServicerContext) -> str:
-    """The address of the connection; clients of one unix socket are one."""
-    return context.peer()
-
-
 class InferenceServicer:
-    """Methods are called as the protocol's calls; the two of inference take and give bytes, the others messages.
+    """Its methods have the names of the protocol's calls; ``infer_calls`` has the two that run models.
 
-    Safe to use from several threads. All raise ServingError; what ends a call with one is ``handlers``.
+    Safe to use from several threads. All raise ServingError, which ``handlers`` turns into a status.
     """
 
     def __init__(
@@ -52,8 +47,8 @@ class InferenceServicer:
         native_directory: str = "",
         budget: RequestMemoryBudget | None = None,
     ) -> None:
-        """Without ``memory`` clients may register none. ``native_directory`` is where the native service is, which
-        clients on this host may know. ``budget`` is for the messages of requests; without one it has no limit.
+        """Without ``memory``, clients cannot register shared memory. ``native_directory`` is the native service's; only
+        clients on this host are told it. ``budget`` limits the memory of messages, None for no limit.
         """
         self._native_directory = native_directory
         self._server = server
@@ -62,7 +57,7 @@ class InferenceServicer:
         self._log = log
         self._memory = memory
         self._owner = owner
-        self._inference = Inference(repository, memory, owner, budget or RequestMemoryBudget())
+        self.infer_calls = InferCalls(repository, memory, owner, budget or RequestMemoryBudget())
 
     def ServerLive(self, request: wire.ServerLiveRequest, context: grpc.ServicerContext) -> wire.ServerLiveResponse:
         return wire.ServerLiveResponse(live=True)
@@ -92,12 +87,6 @@ class InferenceServicer:
             inputs=_tensors(model.inputs),
             outputs=_tensors(model.outputs),
         )
-
-    def ModelInfer(self, data: bytes, context: grpc.ServicerContext) -> bytes:
-        return self._inference.one(data, context)
-
-    def ModelStreamInfer(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-        return self._inference.stream(requests, context)
 
     def ModelConfig(self, request: wire.ModelConfigRequest, context: grpc.ServicerContext) -> wire.ModelConfigResponse:
         return wire.ModelConfigResponse(config=self._repository.config(request.name, request.version))
@@ -154,7 +143,7 @@ class InferenceServicer:
     def SystemSharedMemoryRegister(
         self, request: wire.SystemSharedMemoryRegisterRequest, context: grpc.ServicerContext
     ) -> wire.SystemSharedMemoryRegisterResponse:
-        region = Region(request.name, request.key, request.offset, request.byte_size)
+        region = SharedRegion(request.name, request.key, request.offset, request.byte_size)
         enabled(self._memory).register(region, self._owner(context))
         return wire.SystemSharedMemoryRegisterResponse()
 
@@ -182,17 +171,17 @@ class InferenceServicer:
     def CudaSharedMemoryUnregister(
         self, request: wire.CudaSharedMemoryUnregisterRequest, context: grpc.ServicerContext
     ) -> wire.CudaSharedMemoryUnregisterResponse:
-        # There are none, so none is left. Load generators begin by unregistering all, whatever the server has.
+        # No error: load generators begin by unregistering all regions, whatever the server supports.
         return wire.CudaSharedMemoryUnregisterResponse()
 
     def TraceSetting(
         self, request: wire.TraceSettingRequest, context: grpc.ServicerContext
     ) -> wire.TraceSettingResponse:
         changes = {key: tuple(setting.value) for key, setting in request.settings.items()}
-        return trace_response(self._trace.update(request.model_name, changes))
+        return _trace_response(self._trace.update(request.model_name, changes))
 
     def LogSettings(self, request: wire.LogSettingsRequest, context: grpc.ServicerContext) -> wire.LogSettingsResponse:
-        return log_response(self._log.update(log_changes(request)))
+        return _log_response(self._log.update(_log_changes(request)))
 
 
 def _tensors(tensors: Iterable[TensorDescription]) -> list[TensorMetadata]:
@@ -217,3 +206,32 @@ def _parameter(key: str, value: wire.ModelRepositoryParameter, wanted: str) -> R
         raise refuse(f"invalid value type for '{key}' parameter, expected {wanted}, got {given or 'no value'}")
     found: RepositoryParameter = getattr(value, wanted)
     return found
+
+
+def _trace_response(settings: Mapping[str, Sequence[str]]) -> wire.TraceSettingResponse:
+    value = wire.TraceSettingResponse.SettingValue
+    return wire.TraceSettingResponse(settings={key: value(value=values) for key, values in settings.items()})
+
+
+def _log_changes(request: wire.LogSettingsRequest) -> dict[str, LogSetting]:
+    """Raises INVALID_ARGUMENT if a setting has no value."""
+    changes = {}
+    for key, setting in request.settings.items():
+        choice = setting.WhichOneof("parameter_choice")
+        if choice is None:
+            raise refuse(f"log setting '{key}' has no value")
+        changes[key] = cast(LogSetting, getattr(setting, choice))
+    return changes
+
+
+def _log_response(settings: Mapping[str, LogSetting]) -> wire.LogSettingsResponse:
+    response = wire.LogSettingsResponse()
+    for key, value in settings.items():
+        setting = response.settings[key]
+        if isinstance(value, bool):
+            setting.bool_param = value
+        elif isinstance(value, int):
+            setting.uint32_param = value
+        else:
+            setting.string_param = value
+    return response

@@ -1,4 +1,4 @@
-"""How errors are said in gRPC."""
+"""Errors as gRPC statuses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nnhal_service.serving.errors import ErrorKind, ServingError
 
 _log = structlog.get_logger(__name__)
 _MAX_BYTES = 2000
-"""Of a message: what gRPC makes of it has three times as many at worst, and must fit into 8 KiB with the rest."""
+"""The longest message: gRPC escapes it to up to three times its length, and all headers share 8 KiB."""
 
 STATUS: dict[ErrorKind, grpc.StatusCode] = {
     ErrorKind.UNKNOWN: grpc.StatusCode.UNKNOWN,
@@ -32,24 +32,24 @@ STATUS: dict[ErrorKind, grpc.StatusCode] = {
 
 
 def answer_for(error: Exception, method: str) -> ServingError:
-    """What the client is told of an error. One that is no answer is logged, and is INTERNAL without its text."""
+    """The error that the client gets. An unexpected one is logged, and is INTERNAL without its text."""
     if isinstance(error, ServingError):
         return ServingError(error.kind, shortened(error.message))
     if isinstance(error, TensorError):
         return ServingError(ErrorKind.INVALID_ARGUMENT, shortened(str(error)))
     if isinstance(error, DecodeError):
-        return ServingError(ErrorKind.INVALID_ARGUMENT, f"the request is no message of {method}")
+        return ServingError(ErrorKind.INVALID_ARGUMENT, f"the request is not a valid message of {method}")
     _log.error("a call failed", method=method, exc_info=error)
     return ServingError(ErrorKind.INTERNAL, "the call failed; the log of the server says why")
 
 
 def abort(context: grpc.ServicerContext, error: ServingError) -> NoReturn:
-    """End a call with an error."""
+    """End a call with an error's status."""
     context.abort(STATUS[error.kind], error.message)
     raise error  # not reached: aborting raises
 
 
 def shortened(message: str) -> str:
-    """A message of a length that a status may have; it may quote names that the client made up."""
+    """A message cut to the length that a status may have: it may quote long names of the client."""
     written = message.encode(errors="replace")
     return message if len(written) <= _MAX_BYTES else written[:_MAX_BYTES].decode(errors="ignore") + " …"

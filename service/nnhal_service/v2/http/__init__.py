@@ -2,6 +2,7 @@
 
 from nnhal_service.v2.http.app import create_app
 from nnhal_service.v2.http.connections import ConnectionLimits
+from nnhal_service.v2.http.middleware import GuardMiddleware
 from nnhal_service.v2.http.server import HttpServer
 
-__all__ = ["ConnectionLimits", "HttpServer", "create_app"]
+__all__ = ["ConnectionLimits", "GuardMiddleware", "HttpServer", "create_app"]

@@ -1,4 +1,4 @@
-"""The application: the routes of the protocol, and what is in front of them."""
+"""The application of the HTTP front: the protocol's routes behind their middleware."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from nnhal_service.v2.http.access import GuardMiddleware
-from nnhal_service.v2.http.routes import health, inference, models, repository, settings, shared_memory
+from nnhal_service.v2.http.middleware import GuardMiddleware, LastResort
+from nnhal_service.v2.http.routes import infer, metadata, repository, settings, shared_memory
 from nnhal_service.v2.http.services import Services
-from nnhal_service.v2.http.statuses import say_errors
+from nnhal_service.v2.http.statuses import STATUS, handle_errors
 
 _ERROR = {
     "description": "What is wrong.",
@@ -19,11 +19,12 @@ _ERROR = {
         }
     },
 }
-_ERRORS: dict[int | str, dict[str, Any]] = dict.fromkeys((400, 401, 403, 404, 405, 429, 500, 501, 503), _ERROR)
+_ERRORS: dict[int | str, dict[str, Any]] = dict.fromkeys(sorted({400, 405, 408, *STATUS.values()}), _ERROR)
+"""Each status that a route, the router or the connection answers an error with."""
 
 
 def create_app(services: Services) -> FastAPI:
-    """The front over HTTP. The pages about it need no network: they are the description itself."""
+    """The ASGI application. It has no pages of documentation but ``/openapi.json``: those would need the internet."""
     app = FastAPI(
         title="nnhal",
         description="The Open Inference Protocol V2 with Triton's extensions.",
@@ -32,15 +33,9 @@ def create_app(services: Services) -> FastAPI:
         redoc_url=None,
         responses=_ERRORS,
     )
-    say_errors(app)
-    for router in (
-        health.router_for(services),
-        models.router_for(services),
-        inference.router_for(services),
-        repository.router_for(services),
-        shared_memory.router_for(services),
-        settings.router_for(services),
-    ):
-        app.include_router(router)
+    handle_errors(app)
+    for part in (metadata, infer, repository, shared_memory, settings):
+        app.include_router(part.router_for(services))
+    app.add_middleware(LastResort)
     app.add_middleware(GuardMiddleware, guard=services.guard)
     return app

@@ -1,28 +1,34 @@
-"""Bodies of requests and responses: their limit, and their compression."""
+"""Bodies of requests and responses: their limit and compression, and routes whose body is JSON."""
 
 from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
 
-from starlette.requests import ClientDisconnect, Request
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+from starlette.requests import ClientDisconnect
+from starlette.types import Message
 
 from nnhal_service.access import Charge
 from nnhal_service.serving.errors import ErrorKind, ServingError
+from nnhal_service.v2.http.services import Services
 
+_CONTENT_TYPE = b"content-type"
 _WINDOW_BITS = {"gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 _LEVEL = 1
-"""Speed before size: both ends are near."""
+"""Fast rather than small: both ends are near."""
 _PIECE = 1 << 20
-"""Bytes that are decompressed before they are charged, at most."""
+"""The most bytes that are decompressed before they are charged."""
 
 
 async def read_body(request: Request, max_bytes: int, charge: Charge) -> bytes | bytearray:
     """The body, decompressed. The charge grows with it.
 
-    Raises INVALID_ARGUMENT where it is too long or is not what it is said to be, CANCELLED where it does not end, and
-    RESOURCE_EXHAUSTED where requests hold too much.
+    Raises INVALID_ARGUMENT if it is too long or is not in its encoding, CANCELLED if the client leaves before its end,
+    and RESOURCE_EXHAUSTED if all requests together hold too much.
     """
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > max_bytes:
@@ -45,8 +51,10 @@ async def read_body(request: Request, max_bytes: int, charge: Charge) -> bytes |
 
 
 def decompress(body: bytes | bytearray, encoding: str, max_bytes: int, charge: Charge) -> bytes | bytearray:
-    """Raises INVALID_ARGUMENT for an encoding that is not known, content that is not so encoded, or too much of it, and
-    RESOURCE_EXHAUSTED where requests hold too much with it.
+    """A body without its encoding.
+
+    Raises INVALID_ARGUMENT if the encoding is unknown, or the body is not in it or is too long, and RESOURCE_EXHAUSTED
+    if all requests together hold too much.
     """
     encoding = encoding.strip().lower()
     if encoding in ("", "identity"):
@@ -69,7 +77,7 @@ def decompress(body: bytes | bytearray, encoding: str, max_bytes: int, charge: C
 
 
 def compressed(content: bytes, accepted: str) -> tuple[bytes, str]:
-    """Content in the first encoding of an Accept-Encoding header that is known, and that encoding's name."""
+    """Content in the first known encoding of an Accept-Encoding header, and that encoding's name."""
     for entry in accepted.split(","):
         name, _, weight = (part.strip().lower() for part in entry.partition(";"))
         if weight.replace(" ", "") in ("q=0", "q=0.0"):
@@ -84,7 +92,7 @@ def compressed(content: bytes, accepted: str) -> tuple[bytes, str]:
 
 
 def _decompressed(body: bytes | bytearray, decompressor: zlib._Decompress) -> Iterator[bytes]:
-    """In pieces, until the content or the body ends."""
+    """The content in pieces, until it or the body ends."""
     view = memoryview(body)
     for start in range(0, len(body), _PIECE):
         rest: bytes | memoryview = view[start : start + _PIECE]
@@ -102,3 +110,32 @@ def _refuse(message: str) -> ServingError:
 
 def _too_long(max_bytes: int) -> ServingError:
     return _refuse(f"the body is longer than {max_bytes} bytes, which --http-max-input-size allows")
+
+
+_TYPE = b"content-type"
+
+
+def json_route(services: Services) -> type[APIRoute]:
+    """The class of routes with a JSON body. Bodies are read, limited and charged like those of inferences."""
+
+    class JsonRoute(APIRoute):
+        """Takes any body for JSON: tritonclient sends no content type, and ``curl -d`` sends that of a form."""
+
+        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+            handle = super().get_route_handler()
+
+            async def as_json(request: Request) -> Response:
+                headers = [entry for entry in request.scope["headers"] if entry[0] != _CONTENT_TYPE]
+                scope = {**request.scope, "headers": [*headers, (_CONTENT_TYPE, b"application/json")]}
+                with services.budget.charge() as charge:
+                    body = await read_body(request, services.max_bytes, charge)
+                    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+                    async def receive() -> Message:
+                        return messages.pop() if messages else await request.receive()
+
+                    return await handle(Request(scope, receive))
+
+            return as_json
+
+    return JsonRoute

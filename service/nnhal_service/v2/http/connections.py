@@ -1,128 +1,188 @@
-"""How many HTTP connections there may be, and how long one waits for its client.
+"""How many HTTP connections there may be, and how long the server waits for a client.
 
-uvicorn itself closes connections that are idle after a response, and waits for ever in all other cases.
+uvicorn itself closes connections that are idle after a response, and waits for ever in all other cases. A connection
+here stands between the transport and uvicorn's protocol, of which it uses nothing but the methods of asyncio.Protocol.
 """
 
 from __future__ import annotations
 
 import asyncio
+from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum, auto
+from http import HTTPStatus
+from typing import Any, cast
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+import httptools
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from nnhal_service.v2.http.statuses import error_response
-
-_REQUEST_TIMEOUT, _UNAVAILABLE = 408, 503
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """``stalled_seconds`` are for a head until it is whole, and for a body or a response until it has gone on at all.
-
-    ``idle_seconds`` are for a connection whose client has not begun a request.
-    """
+    """The limits of one server."""
 
     connections: int = 1024
+    """How many there may be at a time."""
     stalled_seconds: float = 10
+    """How long a client may take for a head, and for the next byte of a body or a response."""
     idle_seconds: float = 60
+    """How long a connection may be open without a request."""
+
+
+class ConnectionLimiter:
+    """The limits and the open connections of one server. Only the server's loop uses it."""
+
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self.limits = limits
+        self.open = 0
+
+    def protocol(self) -> type[asyncio.Protocol]:
+        """The class of the server's connections, for uvicorn to make."""
+        limiter = self
+
+        class Connection(LimitedConnection):
+            def __init__(self, *arguments: Any, **named: Any) -> None:
+                super().__init__(limiter, HttpToolsProtocol(*arguments, **named))
+
+        return Connection
+
+    def application(self, app: ASGIApp) -> ASGIApp:
+        """The application, which tells each connection when a request of it is served."""
+
+        async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+            connection = _current.get(None)
+            if connection is None:
+                await app(scope, receive, send)
+                return
+            connection.begin_serving()
+            try:
+                await app(scope, receive, send)
+            finally:
+                connection.end_serving()
+
+        return serve
 
 
 class _Awaited(Enum):
-    """What a client is to send next."""
+    """What the client sends next."""
 
     REQUEST = auto()
     HEAD = auto()
     BODY = auto()
 
 
-class LimitedProtocol(HttpToolsProtocol):
-    """A connection that ends when its client does not go on: with 408 where it may still be answered.
+class LimitedConnection(asyncio.Protocol):
+    """A connection that ends if its client stalls, with 408 if the request can still be answered.
 
-    A client that does not read what it is sent does not go on either. One too many is told so, with 503.
+    A client that does not read its response stalls too. One connection too many is answered with 503.
     """
 
-    limits = ConnectionLimits()
+    _transport: asyncio.Transport
+    _timer: asyncio.Handle
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """See asyncio.Protocol."""
-        super().connection_made(transport)
+    def __init__(self, limiter: ConnectionLimiter, protocol: asyncio.Protocol) -> None:
+        self._limiter = limiter
+        self._protocol = protocol
+        self._loop = asyncio.get_running_loop()
+        self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
+        self._awaited = _Awaited.REQUEST
+        self._since = self._loop.time()
         self._unsent = 0
-        self._expect(_Awaited.REQUEST)
-        self._timer = self.loop.call_soon(self._look)
-        if len(self.connections) > self.limits.connections:
-            self._end(_UNAVAILABLE, f"there are {self.limits.connections} connections, and no more may be")
+        self._served = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # a stream's; uvloop's is no subclass
+        self._protocol.connection_made(transport)
+        self._limiter.open += 1
+        self._timer = self._loop.call_soon(self._look)
+        if self._limiter.open > self._limiter.limits.connections:
+            message = f"there are {self._limiter.limits.connections} connections, and no more may be"
+            self._end(HTTPStatus.SERVICE_UNAVAILABLE, message)
+
+    def data_received(self, data: bytes) -> None:
+        if self._awaited is _Awaited.BODY:
+            self._since = self._loop.time()
+        if self._parser is not None:
+            try:
+                self._parser.feed_data(data)
+            except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+                self._parser = None  # uvicorn answers it, and closes the connection
+        _current.set(self)  # for the task of the request
+        self._protocol.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._protocol.eof_received()
+
+    def pause_writing(self) -> None:
+        self._protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._protocol.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See asyncio.Protocol."""
+        self._limiter.open -= 1
         self._timer.cancel()
-        super().connection_lost(exc)
+        self._protocol.connection_lost(exc)
 
     def on_message_begin(self) -> None:
-        """The first byte of a request has come."""
+        """The parser has read the first byte of a request."""
         self._expect(_Awaited.HEAD)
-        super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """The head is whole."""
+        """The parser has read the head."""
         self._expect(_Awaited.BODY)
-        super().on_headers_complete()
-
-    def on_body(self, body: bytes) -> None:
-        """A part of the body has come."""
-        self._expect(_Awaited.BODY)
-        super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The request is whole."""
+        """The parser has read the whole request."""
         self._expect(_Awaited.REQUEST)
-        super().on_message_complete()
 
-    def on_response_complete(self) -> None:
-        """The response is written, if perhaps not sent."""
-        self._since = self.loop.time()
-        super().on_response_complete()
+    def begin_serving(self) -> None:
+        """The application begins to serve a request."""
+        self._served += 1
+
+    def end_serving(self) -> None:
+        """The application has written its response, which may not have been sent yet."""
+        self._served -= 1
+        self._since = self._loop.time()
 
     def _expect(self, awaited: _Awaited) -> None:
         self._awaited = awaited
-        self._since = self.loop.time()
+        self._since = self._loop.time()
 
     def _look(self) -> None:
-        """One timer for each connection, which is not set anew for each request."""
-        now, limits = self.loop.time(), self.limits
-        unsent = self.transport.get_write_buffer_size()
-        if unsent != self._unsent or (not unsent and self._serving()):
+        """End the connection if its time is up. One timer serves the whole connection, not one for each request."""
+        now, limits = self._loop.time(), self._limiter.limits
+        unsent = self._transport.get_write_buffer_size()
+        if unsent != self._unsent or (not unsent and self._waits_for_server()):
             self._unsent, self._since = unsent, now
         idle = self._awaited is _Awaited.REQUEST and not unsent
         due = self._since + (limits.idle_seconds if idle else limits.stalled_seconds)
         if now < due:
             next_look = now + min(limits.stalled_seconds, limits.idle_seconds)
-            self._timer = self.loop.call_at(min(due, next_look), self._look)
+            self._timer = self._loop.call_at(min(due, next_look), self._look)
         elif unsent:
-            self.transport.abort()
+            self._transport.abort()
         elif self._awaited is _Awaited.HEAD:
-            self._end(_REQUEST_TIMEOUT, f"the head of the request was not whole within {limits.stalled_seconds:g} s")
-        elif self._awaited is _Awaited.BODY and not self.cycle.response_started:
-            self._end(_REQUEST_TIMEOUT, f"nothing of the body came for {limits.stalled_seconds:g} s")
+            message = f"the head of the request was not whole within {limits.stalled_seconds:g} s"
+            self._end(HTTPStatus.REQUEST_TIMEOUT, message)
+        elif self._awaited is _Awaited.BODY and self._served:
+            self._end(HTTPStatus.REQUEST_TIMEOUT, f"nothing of the body came for {limits.stalled_seconds:g} s")
         else:
-            self.transport.close()
+            self._transport.close()
 
-    def _serving(self) -> bool:
-        """Whether the client waits for the server, and not the other way round."""
-        cycle = self.cycle
-        return cycle is not None and not cycle.response_complete and (not cycle.more_body or self.flow.read_paused)
+    def _waits_for_server(self) -> bool:
+        """Whether the client has sent all that it can before the server goes on."""
+        return self._served > 0 and (self._awaited is not _Awaited.BODY or not self._transport.is_reading())
 
-    def _end(self, status: int, message: str) -> None:
+    def _end(self, status: HTTPStatus, message: str) -> None:
         response = error_response(status, message)
         headers = [b"%s: %s\r\n" % header for header in (*response.raw_headers, (b"connection", b"close"))]
-        self.transport.write(b"".join((STATUS_LINE[status], *headers, b"\r\n", bytes(response.body))))
-        self.transport.close()
+        start = f"HTTP/1.1 {status} {status.phrase}\r\n".encode()
+        self._transport.write(b"".join((start, *headers, b"\r\n", bytes(response.body))))
+        self._transport.close()
 
 
-def protocol_with(connection_limits: ConnectionLimits) -> type[HttpToolsProtocol]:
-    """The protocol for a server, which makes one for each connection."""
-
-    class Protocol(LimitedProtocol):
-        limits = connection_limits
-
-    return Protocol
+_current: ContextVar[LimitedConnection] = ContextVar("nnhal_http_connection")

@@ -1,4 +1,4 @@
-"""Serving an application over HTTP, in threads of this process."""
+"""Serves an application over HTTP, in a thread of this process."""
 
 from __future__ import annotations
 
@@ -12,37 +12,39 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from nnhal_service.access import TcpListener, Tls
-from nnhal_service.v2.http.connections import ConnectionLimits, protocol_with
+from nnhal_service.v2.http.connections import ConnectionLimiter, ConnectionLimits
 
 _GRACE_SECONDS = 2
 _BACKLOG = 2048
 
 
 class HttpServer:
-    """Use as a context: entering serves, leaving ends what runs."""
+    """The HTTP server. Use it as a context: entering serves, leaving ends the requests that run."""
 
     def __init__(
         self, listener: TcpListener, app: ASGIApp, tls: Tls | None = None, limits: ConnectionLimits | None = None
     ) -> None:
-        """Raises OSError where the address cannot be listened at."""
+        """Raises OSError if the address cannot be listened at."""
         self._socket = socket.create_server(
             (listener.host, listener.port),
             family=socket.AF_INET6 if ":" in listener.host else socket.AF_INET,
             backlog=_BACKLOG,
         )
         self.listener = TcpListener(listener.host, self._socket.getsockname()[1])
-        """As it was given, with the port that was chosen."""
+        """The given listener, with the chosen port."""
         limits = limits or ConnectionLimits()
+        limiter = ConnectionLimiter(limits)
         config = uvicorn.Config(
-            app,
+            limiter.application(app),
             loop="uvloop",
-            http=protocol_with(limits),
+            http=limiter.protocol(),
             ws="none",
             lifespan="off",
             log_config=None,
-            log_level="error",  # a request that is none is the client's business
+            log_level="error",  # a malformed request is no warning of the server
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # a client that names another peer would evade its rate limit
             timeout_keep_alive=math.ceil(limits.idle_seconds),
             timeout_graceful_shutdown=_GRACE_SECONDS,
             ssl_certfile=tls.certificate if tls else None,

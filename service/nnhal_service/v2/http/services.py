@@ -1,4 +1,4 @@
-"""What the routes speak to."""
+"""What is behind the routes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,7 @@ from nnhal_service.v2.backend import LogSettings, ModelRepository, ServerDescrip
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """All that is behind the front. Without ``memory`` clients may register none.
-
-    ``workers`` run inferences, as many at a time as it has threads; ``max_bytes`` is what a body may have,
-    and ``budget`` what all of them have to share.
-    """
+    """What the routes of the HTTP front need."""
 
     server: ServerDescription
     repository: ModelRepository
@@ -23,6 +19,10 @@ class Services:
     log: LogSettings
     guard: Guard
     workers: Executor
+    """Runs inferences, as many at a time as it has threads."""
     max_bytes: int
+    """The longest body of a request."""
     memory: SharedMemory | None = None
+    """The shared memory of clients; None if they may register none."""
     budget: RequestMemoryBudget = field(default_factory=RequestMemoryBudget)
+    """The memory that the bodies of all requests share."""

@@ -1,4 +1,4 @@
-"""How errors are said in HTTP: a status, and a JSON object with the text."""
+"""Errors as HTTP responses: a status, and a JSON object with the message."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import structlog
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nnhal.inference.datatypes import TensorError
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 _log = structlog.get_logger(__name__)
 _BAD_REQUEST = 400
-_STATUS = {
+STATUS = {
     ErrorKind.NOT_FOUND: 404,
     ErrorKind.UNAVAILABLE: 503,
     ErrorKind.UNSUPPORTED: 501,
@@ -25,29 +24,29 @@ _STATUS = {
     ErrorKind.CANCELLED: 499,
     ErrorKind.DEADLINE_EXCEEDED: 504,
 }
-"""All others are a bad request."""
+"""All other kinds are a bad request."""
 _MAX_CHARACTERS = 2000
 
 
 def error_response(status: int, message: str) -> Response:
-    """A status with its text."""
+    """A response with a status and its message."""
     content = orjson.dumps({"error": message[:_MAX_CHARACTERS]})
-    headers = {"WWW-Authenticate": "Bearer"} if status == _STATUS[ErrorKind.UNAUTHENTICATED] else None
+    headers = {"WWW-Authenticate": "Bearer"} if status == STATUS[ErrorKind.UNAUTHENTICATED] else None
     return Response(content, status, headers, "application/json")
 
 
 def response_for(error: Exception, path: str) -> Response:
-    """What the client is told of an error. One that is no answer is logged, and is 500 without its text."""
+    """The response to an error. An unexpected error is logged, and is 500 without its text."""
     if isinstance(error, ServingError):
-        return error_response(_STATUS.get(error.kind, _BAD_REQUEST), error.message)
+        return error_response(STATUS.get(error.kind, _BAD_REQUEST), error.message)
     if isinstance(error, TensorError):
         return error_response(_BAD_REQUEST, str(error))
     _log.error("a request failed", path=path, exc_info=error)
-    return error_response(_STATUS[ErrorKind.INTERNAL], "the request failed; the log of the server says why")
+    return error_response(STATUS[ErrorKind.INTERNAL], "the request failed; the log of the server says why")
 
 
-def say_errors(app: FastAPI) -> None:
-    """Have an application say all its errors this way."""
+def handle_errors(app: FastAPI) -> None:
+    """Make an application answer all its errors with such responses."""
 
     async def failed(request: Request, error: Exception) -> Response:
         return response_for(error, request.url.path)
@@ -65,27 +64,3 @@ def say_errors(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, refused)
     for kind in (ServingError, TensorError):
         app.add_exception_handler(kind, failed)
-    app.add_middleware(LastResort)
-
-
-class LastResort:
-    """Answers for an application that has failed, where it has not begun to answer itself."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One connection's request."""
-        begun = False
-
-        async def noted(message: Message) -> None:
-            nonlocal begun
-            begun = True
-            await send(message)
-
-        try:
-            await self._app(scope, receive, noted)
-        except Exception as error:
-            if begun or scope["type"] != "http":
-                raise
-            await response_for(error, scope["path"])(scope, receive, send)

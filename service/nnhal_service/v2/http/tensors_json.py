@@ -15,7 +15,7 @@ _MAX_DEPTH = 64
 
 
 def array_from_json(kind: Datatype, shape: Sequence[int], data: object) -> Array:
-    """Raises TensorError where the elements are not those of the datatype, or not as many as the shape says."""
+    """A tensor from JSON. Raises TensorError if its elements do not have the datatype, or the count of the shape."""
     if kind.name in _WITHOUT_JSON:
         raise TensorError(f"{kind.name} has no form in JSON; expected binary data (binary_data_size)")
     items = data if isinstance(data, list) else [data]
@@ -27,7 +27,7 @@ def array_from_json(kind: Datatype, shape: Sequence[int], data: object) -> Array
 
 
 def json_from_array(kind: Datatype, array: Array) -> Array | list[Any]:
-    """Elements for a JSON list. Raises TensorError for what has no form in JSON."""
+    """The elements for a JSON list. Raises TensorError if they have no form in JSON."""
     if kind.name in _WITHOUT_JSON:
         raise TensorError(f"{kind.name} has no form in JSON; ask for it with parameter 'binary_data'")
     flat = np.ascontiguousarray(array).reshape(-1)
@@ -58,12 +58,12 @@ def _numbers(kind: Datatype, items: list[Any]) -> Array:
     limits = np.iinfo(kind.dtype.name)
     low, high = int(array.min()), int(array.max())
     if low < limits.min or high > limits.max:
-        raise TensorError(f"got {low if low < limits.min else high}, which is no {kind.name}")
+        raise TensorError(f"got {low if low < limits.min else high}, which {kind.name} cannot hold")
     return array.astype(kind.dtype)
 
 
 def _whole_numbers(kind: Datatype, items: list[Any]) -> Array:
-    """What numpy has no one type of integers for, such as 2**63 beside -1."""
+    """Integers that fit no single type of numpy, such as 2**63 beside -1."""
     leaves = list(_leaves(items, 0))
     if not all(isinstance(leaf, int) and not isinstance(leaf, bool) for leaf in leaves):
         raise _wrong(kind, items)

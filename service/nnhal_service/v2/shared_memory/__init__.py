@@ -1,4 +1,4 @@
-"""System shared memory: files in /dev/shm that clients own, registered by name."""
+"""System shared memory: files of clients in /dev/shm, registered by name."""
 
 from nnhal_service.v2.shared_memory.registry import SystemSharedMemory
 

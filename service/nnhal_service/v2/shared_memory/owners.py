@@ -1,4 +1,4 @@
-"""Whose regions they are: clients by the process, else by the connection, and when they are gone."""
+"""The owners of regions: client processes, or connections if their process is unknown, and when they are gone."""
 
 from __future__ import annotations
 
@@ -11,44 +11,56 @@ from dataclasses import dataclass
 import structlog
 
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.v2.shared_memory.connections import Address, Process, address_of, process_at, remote_ends, started
+from nnhal_service.v2.shared_memory.peers import Address, Process, address_of, process_at, remote_ends, started
 
+_LEAST_PRUNED = 64
+"""The number of remembered connections above which those that have closed are forgotten."""
 _POLL_MS = 250
-"""How often connections are looked at whose process is not known."""
+"""How often the connections of unknown processes are checked."""
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class RegionOwner:
     """A client: a process of this host, or else one connection.
 
-    A process keeps its regions when it connects anew, and all of its connections share them.
+    A process keeps its regions when it connects again, and all of its connections share them.
     """
 
     pid: int = 0
+    """0 for a connection."""
     started: str = ""
+    """The start of the process, which tells it from a later process of the same number."""
     uid: int = -1
     address: Address | None = None
+    """The client's end of a connection; None for a process."""
 
 
 class Owners:
-    """Tells clients apart, and says when one is gone. Safe to use from several threads."""
+    """Finds the owner behind a connection, and reports when it is gone. Safe to use from several threads."""
 
-    def __init__(self, gone: Callable[[Owner], None]) -> None:
-        """``gone`` is called, in a thread of its own, once for each watched owner that has ended."""
+    def __init__(self, gone: Callable[[RegionOwner], None]) -> None:
+        """``gone`` is called, in a thread of its own, once for each watched owner that is gone."""
         self._gone = gone
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[Owner, Process]] = {}
-        self._watched: dict[Owner, int] = {}  # the pidfd of a process, -1 for a connection
+        self._known: dict[str, tuple[RegionOwner, Process]] = {}
+        self._prune_at = _LEAST_PRUNED
+        self._watched: dict[RegionOwner, int] = {}  # the pidfd of a process, -1 for a connection
         self._wakeup, self._alarm = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def of(self, peer: str) -> Owner:
-        """The owner behind gRPC's name of a peer. Raises UNSUPPORTED where it cannot be told from others."""
+    @property
+    def remembered(self) -> int:
+        """The connections whose process is remembered: at most twice as many as are open, or 64."""
+        with self._lock:
+            return len(self._known)
+
+    def of(self, peer: str) -> RegionOwner:
+        """The owner behind gRPC's name of a peer. Raises UNSUPPORTED if it cannot be told from others."""
         with self._lock:
             known = self._known.get(peer)
-        if known is not None and known[1].holds_on:
+        if known is not None and known[1].is_connected:
             return known[0]
         address = address_of(peer)
         if address is None:
@@ -58,14 +70,17 @@ class Owners:
             )
         process = process_at(address)
         if process is None:
-            return Owner(address=address)
-        owner = Owner(process.pid, process.started, process.uid)
+            return RegionOwner(address=address)
+        owner = RegionOwner(process.pid, process.started, process.uid)
         with self._lock:
             self._known[peer] = owner, process
+            if len(self._known) > self._prune_at:
+                self._known = {peer: known for peer, known in self._known.items() if known[1].is_connected}
+                self._prune_at = max(_LEAST_PRUNED, 2 * len(self._known))
         return owner
 
-    def watch(self, owner: Owner) -> None:
-        """Say when an owner is gone; harmless when repeated."""
+    def watch(self, owner: RegionOwner) -> None:
+        """Report when an owner is gone; harmless when repeated."""
         with self._lock:
             if owner in self._watched or self._closed:
                 return
@@ -76,7 +91,7 @@ class Owners:
         os.write(self._alarm, b"\0")
 
     def close(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         with self._lock:
             self._closed = True
             thread = self._thread
@@ -109,7 +124,7 @@ class Owners:
                 if pidfd in ready or (pidfd < 0 and not _lives(owner, connected)):
                     self._end(owner)
 
-    def _end(self, owner: Owner) -> None:
+    def _end(self, owner: RegionOwner) -> None:
         with self._lock:
             pidfd = self._watched.pop(owner)
             self._known = {peer: known for peer, known in self._known.items() if known[0] != owner}
@@ -119,14 +134,17 @@ class Owners:
         self._gone(owner)
 
 
-def _lives(owner: Owner, connected: set[Address]) -> bool:
+def _lives(owner: RegionOwner, connected: set[Address]) -> bool:
     if owner.address is None:  # a process that had ended before it could be watched
         return bool(owner.started) and started(owner.pid) == owner.started
     return owner.address in connected
 
 
-def _pidfd(owner: Owner) -> int:
-    """Watches the very process: one that ended meanwhile, and whose number is another's now, is told by its start."""
+def _pidfd(owner: RegionOwner) -> int:
+    """A descriptor of the owner's process; -1 for a connection, or if the process has ended.
+
+    The start is compared after opening: the number may belong to a later process by then.
+    """
     if not owner.pid:
         return -1
     try:

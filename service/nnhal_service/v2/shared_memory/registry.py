@@ -1,7 +1,7 @@
 """The regions of all clients.
 
-A region is a file that its client may shorten at any time. It is therefore never mapped: it is read and written as a
-file, so that what is not there any more is an error for that client and for nobody else.
+A client may shorten the file of a region at any time. A region is therefore never mapped, but read and written as a
+file: missing bytes are then an error for that client, and not a signal for the whole process.
 """
 
 from __future__ import annotations
@@ -18,44 +18,45 @@ import numpy as np
 
 from nnhal.descriptor import Descriptor
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.v2.backend import Region
-from nnhal_service.v2.shared_memory.owners import Owner, Owners
+from nnhal_service.v2.backend import SharedRegion
+from nnhal_service.v2.shared_memory.owners import Owners, RegionOwner
 
 _DIRECTORY = Path("/dev/shm")
 _RESERVED = "triton_python_backend_shm_region_"
-"""What Triton keeps for itself."""
+"""The prefix of names that Triton reserves for itself."""
 _MAX_NAME = 255
 _FOR_OTHERS = stat.S_IROTH | stat.S_IWOTH
 
 
 @dataclass(slots=True)
 class _Registered:
-    """A region in use or not; ``file`` tells the file from all others."""
+    """A region and its open file."""
 
-    region: Region
+    region: SharedRegion
     descriptor: Descriptor
     file: tuple[int, int]
+    """The device and inode of the file."""
     users: int = 0
+    """The requests that use it now."""
     unregistered: bool = field(default=False)
 
 
 class SystemSharedMemory:
-    """See backend.SharedMemory: ``owner`` is gRPC's name of the peer. Names are each client's own.
+    """The SharedMemory of files in /dev/shm. ``owner`` is gRPC's name of the peer; each client has names of its own.
 
-    What a client has registered ends with it: with its process, or with its connection where the process is not of
-    this host. A file that one client has registered is refused to others.
+    A client's regions are forgotten when its process ends, or when its connection ends if the process is not on this
+    host. A file that one client has registered is refused to other clients.
     """
 
     def __init__(self, max_regions: int = 1024, directory: Path = _DIRECTORY) -> None:
-        """``max_regions`` is how many one client may have."""
+        """``max_regions`` is the number of regions that one client may have."""
         self._max_regions = max_regions
         self._directory = directory
         self._lock = threading.Lock()
-        self._regions: dict[Owner, dict[str, _Registered]] = {}
+        self._regions: dict[RegionOwner, dict[str, _Registered]] = {}
         self._owners = Owners(self._drop)
 
-    def register(self, region: Region, owner: str) -> None:
-        """See backend.SharedMemory."""
+    def register(self, region: SharedRegion, owner: str) -> None:
         client = self._owners.of(owner)
         _require_name(region.name)
         descriptor = self._open(region.key)
@@ -75,7 +76,7 @@ class SystemSharedMemory:
         self._owners.watch(client)
 
     def unregister(self, name: str, owner: str) -> None:
-        """See backend.SharedMemory. A name that is not known is no error, as in Triton."""
+        """Forget a region, or all of the owner's if the name is empty. An unknown name is no error, as in Triton."""
         client = self._owners.of(owner)
         with self._lock:
             mine = self._regions.get(client, {})
@@ -84,8 +85,7 @@ class SystemSharedMemory:
             if not name:
                 mine.clear()
 
-    def status(self, name: str, owner: str) -> Sequence[Region]:
-        """See backend.SharedMemory."""
+    def status(self, name: str, owner: str) -> Sequence[SharedRegion]:
         client = self._owners.of(owner)
         with self._lock:
             mine = self._regions.get(client, {})
@@ -94,9 +94,8 @@ class SystemSharedMemory:
             return [mine[name].region] if name else [found.region for found in mine.values()]
 
     def read(self, name: str, offset: int, byte_size: int, owner: str) -> memoryview:
-        """See backend.SharedMemory."""
         with self._use(name, offset, byte_size, owner) as found:
-            contents = np.empty(byte_size, np.uint8).data  # not cleared first: all of it is read over
+            contents = np.empty(byte_size, np.uint8).data  # not zeroed: every byte is read
             start, done = found.region.offset + offset, 0
             while done < byte_size:
                 count = os.preadv(found.descriptor.fileno(), [contents[done:]], start + done)
@@ -106,12 +105,11 @@ class SystemSharedMemory:
             return contents
 
     def write(self, name: str, offset: int, contents: bytes | bytearray | memoryview, owner: str) -> None:
-        """See backend.SharedMemory."""
         view = memoryview(contents).cast("B")
         with self._use(name, offset, len(view), owner) as found:
             start = found.region.offset + offset
             if os.fstat(found.descriptor.fileno()).st_size < start + len(view):
-                raise _shortened(name, len(view), 0)  # writing would make the client's file longer
+                raise _shortened(name, len(view), 0)  # writing would lengthen the client's file
             done = 0
             while done < len(view):
                 done += os.pwrite(found.descriptor.fileno(), view[done:], start + done)
@@ -123,7 +121,7 @@ class SystemSharedMemory:
             self._drop(owner)
 
     def _open(self, key: str) -> Descriptor:
-        """A file by its key, which may have one slash in front. Raises INTERNAL, as Triton."""
+        """Open a file by its key, which may begin with one slash. Raises INTERNAL, as Triton, if that fails."""
         name = key.removeprefix("/")
         usable = 0 < len(name) <= _MAX_NAME and "/" not in name and "\0" not in name and name not in (".", "..")
         if usable and not name.startswith(_RESERVED):
@@ -134,7 +132,7 @@ class SystemSharedMemory:
                 pass
         raise _cannot_open(key)
 
-    def _add(self, client: Owner, registered: _Registered) -> None:
+    def _add(self, client: RegionOwner, registered: _Registered) -> None:
         region = registered.region
         with self._lock:
             for owner, theirs in self._regions.items():
@@ -151,7 +149,7 @@ class SystemSharedMemory:
 
     @contextmanager
     def _use(self, name: str, offset: int, byte_size: int, owner: str) -> Iterator[_Registered]:
-        """A region, open until the end of the block even where it is unregistered meanwhile."""
+        """A region, whose file stays open until the end of the block even if the region is unregistered."""
         client = self._owners.of(owner)
         with self._lock:
             found = self._regions.get(client, {}).get(name)
@@ -172,14 +170,14 @@ class SystemSharedMemory:
                 if found.unregistered and not found.users:
                     found.descriptor.close()
 
-    def _drop(self, owner: Owner) -> None:
+    def _drop(self, owner: RegionOwner) -> None:
         with self._lock:
             for found in self._regions.pop(owner, {}).values():
                 _retire(found)
 
 
 def _retire(found: _Registered) -> None:
-    """Close a region's file, when the last request that uses it has ended."""
+    """Close a region's file once the last request that uses it has ended."""
     found.unregistered = True
     if not found.users:
         found.descriptor.close()
@@ -194,8 +192,11 @@ def _require_name(name: str) -> None:
         )
 
 
-def _require_file(descriptor: Descriptor, key: str, client: Owner) -> tuple[int, tuple[int, int]]:
-    """The bytes of a regular file that the client's user may read and write, and what tells it from all others."""
+def _require_file(descriptor: Descriptor, key: str, client: RegionOwner) -> tuple[int, tuple[int, int]]:
+    """The size of a file, and its device and inode.
+
+    Raises INTERNAL unless it is a regular file that the client's user may read and write.
+    """
     found = os.fstat(descriptor.fileno())
     allowed = client.uid in (-1, 0, found.st_uid) or found.st_mode & _FOR_OTHERS == _FOR_OTHERS
     if not (stat.S_ISREG(found.st_mode) and allowed):
@@ -205,7 +206,7 @@ def _require_file(descriptor: Descriptor, key: str, client: Owner) -> tuple[int,
 
 
 def _cannot_open(key: str) -> ServingError:
-    """One text for all that may be wrong, so that nobody learns which files there are."""
+    """One message for all causes, so that no client learns which files exist."""
     hint = "it must be in the server's own /dev/shm; containers have one each unless they share it"
     return ServingError(ErrorKind.INTERNAL, f"Unable to open shared memory region: '{key}' ({hint})")
 

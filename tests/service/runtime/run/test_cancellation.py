@@ -13,8 +13,7 @@ import pytest
 from nnhal.arrays import Array
 from nnhal.types import ErrorStatus, Model, Operand
 from nnhal_service.partition import Fallback
-from nnhal_service.runtime.run.cancellation import CancelledRunError
-from nnhal_service.serving import Cancellation
+from nnhal_service.runtime.run.cancellation import Cancellation, CancelledRunError
 from tests.support.picky import Bound, Loader, Picky
 from tests.support.resources import resources_of
 from tests.support.subgraphs import INT32, Program, counting_loop
@@ -158,3 +157,25 @@ def test_runs_that_are_given_up_at_any_moment_leave_the_binding_as_it_was(load: 
     assert bound.outputs() == [EXPECTED]
     assert devices[3].runs == 0
     wait_until(lambda: resources_of(os.getpid()).within(held), "nothing else is held")
+
+
+def test_callbacks_come_once_whenever_it_is_cancelled() -> None:
+    cancellation, seen = Cancellation(), list[str]()
+    cancellation.on_cancel(lambda: seen.append("before"))
+    cancellation.cancel()
+    cancellation.cancel()
+    cancellation.on_cancel(lambda: seen.append("after"))
+    assert cancellation.cancelled and seen == ["before", "after"]
+
+
+def test_a_forgotten_callback_does_not_come() -> None:
+    cancellation, seen = Cancellation(), list[str]()
+
+    def callback() -> None:
+        seen.append("called")
+
+    cancellation.on_cancel(callback)
+    cancellation.forget(callback)
+    cancellation.forget(callback)
+    cancellation.cancel()
+    assert seen == []

@@ -29,7 +29,7 @@ from tests.support.v2 import (
 
 @pytest.fixture
 def channel(short_path: Path) -> Iterator[grpc.Channel]:
-    """To a server that has one token for inference and one for everything."""
+    """A channel to a server with one token for inference and one for everything."""
     tokens = token_file(short_path, ci="infer", boss="admin")
     repository = FakeRepository(FakeModel())
     servicer = InferenceServicer(SERVER, repository, FakeTrace(), FakeLog())

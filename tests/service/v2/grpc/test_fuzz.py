@@ -1,4 +1,4 @@
-"""Random messages for every call: each is answered, or refused with a status that means something."""
+"""Random messages for every call: each is answered, or refused with one of the documented statuses."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ UNARY = [method.name for method in SERVICE.methods if not method.client_streamin
 
 @pytest.fixture
 def labelled(short_path: Path) -> Iterator[Served]:
-    """A model with labels, so that classification has some."""
+    """A model with labels, for classification."""
     with serving(short_path, FakeModel(labels={"x": ("cat",)})) as front:
         yield front
 
 
 def random_request(source: random.Random) -> wire.ModelInferRequest:
-    """One that is right but for one or two things, if any."""
+    """A request with up to two faults."""
     request = wire.ModelInferRequest(model_name="echo", id=source.choice(WORDS))
     raw = source.random() < 0.5
     for name in source.choice((("x",), ("x", "y"))):
@@ -68,7 +68,7 @@ def random_request(source: random.Random) -> wire.ModelInferRequest:
 
 
 def disturb(request: wire.ModelInferRequest, source: random.Random) -> None:
-    """Change one thing of a request."""
+    """Change one field of a request."""
     tensor = source.choice(request.inputs)
     match source.randrange(8):
         case 0:
@@ -100,7 +100,7 @@ def random_messages(name: str, source: random.Random) -> Iterator[bytes]:
 
 
 def damaged(messages: Iterator[bytes], source: random.Random) -> Iterator[bytes]:
-    """Parts of messages, with bytes that are others."""
+    """Parts of messages with other bytes in them."""
     for message in messages:
         data = bytearray(message or b"\x08")
         for _ in range(3):

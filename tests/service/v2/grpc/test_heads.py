@@ -1,4 +1,4 @@
-"""What requests and responses have in common is read and written once; each still has its own."""
+"""Heads that requests or responses share are parsed and encoded once; each keeps its own identifier and tensors."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ CONTENTS: dict[str, list[object]] = {
 
 
 def refused(served: Served, request: wire.ModelInferRequest) -> str:
-    """What a request is refused with, which must be INVALID_ARGUMENT."""
+    """The message of the refusal, which must be INVALID_ARGUMENT."""
     with pytest.raises(RpcError) as got:
         infer(served.channel, request)
     assert got.value.code() == StatusCode.INVALID_ARGUMENT
@@ -106,7 +106,7 @@ def test_elements_in_the_wrong_place_are_refused(served: Served, name: str, fiel
 def test_elements_out_of_range_are_refused(served: Served, name: str, field: str, value: int) -> None:
     request = wire.ModelInferRequest(model_name="echo")
     getattr(request.inputs.add(name="x", datatype=name, shape=[2]).contents, field).extend([0, value])
-    assert f"{field} has {value}, which is no {name}" in refused(served, request)
+    assert f"{field} has {value}, which {name} cannot hold" in refused(served, request)
 
 
 @pytest.mark.parametrize("raw", [True, False])
@@ -144,11 +144,11 @@ def test_no_tensor_is_named_twice(served: Served) -> None:
     request = raw_request(x=floats(1))
     request.inputs.append(request.inputs[0])
     request.raw_input_contents.append(b"1234")
-    assert "input 'x' is there more than once" in refused(served, request)
+    assert "input 'x' is repeated" in refused(served, request)
     request = raw_request(x=floats(1))
     request.outputs.add(name="x")
     request.outputs.add(name="x")
-    assert "one is there more than once" in refused(served, request)
+    assert "one is repeated" in refused(served, request)
 
 
 def test_outputs_come_in_the_order_that_was_asked_for(served: Served) -> None:
@@ -292,7 +292,7 @@ def test_bytes_that_are_no_message_are_refused(served: Served) -> None:
             method(b"\x0f\xff", timeout=30)
         assert (got.value.code(), got.value.details()) == (
             StatusCode.INVALID_ARGUMENT,
-            f"the request is no message of {name}",
+            f"the request is not a valid message of {name}",
         )
 
 
@@ -309,7 +309,7 @@ def test_without_a_deadline_there_is_none(served: Served) -> None:
     assert served.model.requests[0].deadline_ns == NO_DEADLINE
 
 
-def test_a_call_that_is_given_up_cancels_the_request(short_path: Path) -> None:
+def test_a_call_that_is_cancelled_cancels_the_request(short_path: Path) -> None:
     begun, cancelled = threading.Event(), threading.Event()
 
     def wait(request: InferenceRequest) -> dict[str, Array]:

@@ -1,4 +1,4 @@
-"""What the messages of all requests hold together."""
+"""The memory that the messages of all requests share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LARGE, TOO_LARGE = (raw_request(x=np.zeros(count, np.float32)) for count in (LIM
 
 @pytest.fixture
 def served(short_path: Path) -> Iterator[Served]:
-    """One model, which gives its inputs back."""
+    """One model, which returns its inputs."""
     with serving(short_path, FakeModel(), budget=RequestMemoryBudget(LIMIT)) as front:
         yield front
 

@@ -1,4 +1,4 @@
-"""What is around the service: addresses, health, reflection, limits, interceptors."""
+"""The server of the service: addresses, health, reflection, limits, interceptors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from nnhal.arrays import Array
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal_service.serving.request import InferenceRequest
-from nnhal_service.v2.grpc import GrpcFront, InferenceServicer, Limits
+from nnhal_service.v2.grpc import GrpcFront, GrpcLimits, InferenceServicer
 from tests.support.v2 import (
     SERVER,
     FakeLog,
@@ -40,7 +40,7 @@ UNKNOWN = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
 
 
 class Guard(grpc.ServerInterceptor):  # type: ignore[type-arg] # it takes none at run time
-    """Lets nobody in."""
+    """Refuses every call."""
 
     def intercept_service(
         self,
@@ -159,7 +159,7 @@ def test_an_address_in_use_is_refused(short_path: Path) -> None:
 
 
 def test_messages_are_as_large_as_the_limit_says(short_path: Path) -> None:
-    with serving(short_path, FakeModel(), Limits(message_bytes=100_000)) as served:
+    with serving(short_path, FakeModel(), GrpcLimits(message_bytes=100_000)) as served:
         infer(served.channel, raw_request(x=floats(*[1] * 20_000)))
         with pytest.raises(grpc.RpcError, match="larger than max") as got:
             infer(served.channel, raw_request(x=floats(*[1] * 30_000)))
@@ -175,7 +175,7 @@ def test_calls_beyond_those_that_may_wait_are_refused(short_path: Path) -> None:
         return dict(request.inputs)
 
     data = raw_request(x=floats(1)).SerializeToString()
-    with serving(short_path, FakeModel(wait), Limits(calls=1, streams=1, waiting=0)) as served:
+    with serving(short_path, FakeModel(wait), GrpcLimits(calls=1, streams=1, waiting=0)) as served:
         method = in_bytes(served.channel, "ModelInfer")
         held = [method.future(data, timeout=30, wait_for_ready=True) for _ in range(2)]
         assert all(begun.acquire(timeout=30) for _ in held)

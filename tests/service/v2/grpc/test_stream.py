@@ -12,7 +12,7 @@ from nnhal.arrays import Array
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.request import InferenceRequest
-from nnhal_service.v2.grpc import Limits
+from nnhal_service.v2.grpc import GrpcLimits
 from tests.support.v2 import FakeModel, floats, in_bytes, raw_request, streamed_in_bytes
 from tests.support.v2_front import Served, serving
 
@@ -65,11 +65,11 @@ def test_bytes_that_are_no_message_are_answered_with_an_error(served: Served) ->
     method = streamed_in_bytes(served.channel)
     requests = iter([b"\x0f", numbered("a").SerializeToString()])
     first, second = map(wire.ModelStreamInferResponse.FromString, method(requests, timeout=30, wait_for_ready=True))
-    assert first.error_message == "the request is no message of ModelStreamInfer"
+    assert first.error_message == "the request is not a valid message of ModelStreamInfer"
     assert second.infer_response.id == "a"
 
 
-def test_a_stream_that_is_given_up_cancels_the_request_that_runs(short_path: Path) -> None:
+def test_a_stream_that_is_cancelled_cancels_the_request_that_runs(short_path: Path) -> None:
     begun, cancelled = threading.Event(), threading.Event()
 
     def wait(request: InferenceRequest) -> dict[str, Array]:
@@ -87,11 +87,11 @@ def test_a_stream_that_is_given_up_cancels_the_request_that_runs(short_path: Pat
 
 
 def test_there_are_as_many_streams_as_the_limit_says(short_path: Path) -> None:
-    limits = Limits(calls=2, streams=2)
+    limits = GrpcLimits(calls=2, streams=2)
     with serving(short_path, FakeModel(), limits) as served, ExitStack() as stack:
         end = threading.Event()
         stack.callback(end.set)
-        # Held, since a stream that nobody refers to is given up.
+        # Held, since a stream without references is cancelled.
         held = [stream(served, _until(end)) for _ in range(limits.streams)]
         assert [next(answers).infer_response.id for answers in held] == ["a", "a"]
         with pytest.raises(RpcError, match="2 streams are open") as got:
@@ -103,7 +103,7 @@ def test_there_are_as_many_streams_as_the_limit_says(short_path: Path) -> None:
 
 
 def test_a_stream_that_has_ended_makes_room(short_path: Path) -> None:
-    with serving(short_path, FakeModel(), Limits(calls=1, streams=1)) as served:
+    with serving(short_path, FakeModel(), GrpcLimits(calls=1, streams=1)) as served:
         for _ in range(5):
             assert len(list(stream(served, [numbered("a")]))) == 1
 

@@ -50,6 +50,6 @@ def serving(
 
 @pytest.fixture
 def served() -> Iterator[Served]:
-    """One model, which gives its inputs back."""
+    """One model, which returns its inputs."""
     with serving(FakeModel()) as front:
         yield front

@@ -1,4 +1,4 @@
-"""Clients that begin and do not go on, and those that are too many."""
+"""Clients that stall, and connections beyond the limit."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ STALLED = ConnectionLimits(stalled_seconds=1, idle_seconds=120)
 
 @pytest.fixture
 def impatient() -> Iterator[Served]:
-    """A server that waits for a second for what has begun."""
+    """A server that waits one second for a client that stalls."""
     with serving(FakeModel(), limits=STALLED) as front:
         yield front
 
 
 @contextmanager
 def connected(served: Served, *sent: bytes) -> Iterator[socket.socket]:
-    """A connection on which something has been sent."""
+    """A connection on which these bytes have been sent."""
     url = served.client.base_url
     with closing(socket.create_connection((url.host, url.port), timeout=60)) as connection:
         connection.sendall(b"".join(sent))
@@ -42,17 +42,17 @@ def connected(served: Served, *sent: bytes) -> Iterator[socket.socket]:
 
 
 def rest(connection: socket.socket) -> bytes:
-    """All that comes until the server closes the connection."""
+    """The bytes that come until the server closes the connection."""
     return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
 def ended(connection: socket.socket) -> bool:
-    """Whether something has come from the server, or the end."""
+    """Whether the server has sent something, or closed the connection."""
     return bool(select.select([connection], [], [], 0.02)[0])
 
 
 def live(served: Served) -> bool:
-    """Whether somebody else is served, on a connection of their own."""
+    """Whether another client is served, on its own connection."""
     try:
         return httpx.get(served.client.base_url.join(LIVE)).status_code == 200
     except httpx.TransportError:
@@ -87,7 +87,7 @@ def test_half_a_request_is_not_waited_for_while_others_are_served(impatient: Ser
             answer = rest(connection)
             if text:
                 require_408(answer, text)
-            else:  # nobody needed the body
+            else:  # the route does not read the body
                 assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
     assert impatient.model.requests == []
 
@@ -142,7 +142,7 @@ def test_a_client_that_does_not_read_is_not_waited_for() -> None:
         lazy.sendall(POST + b"Content-Length: 4\r\n\r\n\0\0\0\0")
         select.select([lazy], [], [])  # the response has begun
         assert not live(served)
-        wait_until(lambda: live(served), "its connection is given up")
+        wait_until(lambda: live(served), "its connection is closed")
 
 
 def test_one_connection_too_many_is_told_so() -> None:

@@ -1,4 +1,4 @@
-"""Inference over HTTP: JSON, binary tensors, raw bodies, and what is refused."""
+"""Inference over HTTP: JSON, binary tensors, raw bodies, and refusals."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from structlog.testing import capture_logs
 
 from nnhal.arrays import Array
 from nnhal.inference.datatypes import DATATYPES, array_from_raw, datatype, datatype_of, raw_from_array
-from nnhal_service.serving.description import TensorDescription
 from nnhal_service.serving.request import InferenceRequest
+from nnhal_service.serving.signature import TensorDescription
 from tests.service.v2.http.conftest import MAX_BYTES, Served, serving
 from tests.support.v2 import FakeModel, floats
 
@@ -173,9 +173,9 @@ ENTRY = {"name": "x", "datatype": "FP32", "shape": [2]}
         ([{**ENTRY, "data": [1]}], "input 'x' for model 'echo': got 1 elements, expected 2 for shape [2]"),
         ([{**ENTRY, "data": ["a", "b"]}], "expected elements of FP32"),
         ([{**ENTRY, "data": [[1], [2, 3]]}], "expected elements of FP32"),
-        ([{**ENTRY, "datatype": "INT8", "data": [1, 200]}], "got 200, which is no INT8"),
+        ([{**ENTRY, "datatype": "INT8", "data": [1, 200]}], "got 200, which INT8 cannot hold"),
         ([{**ENTRY, "datatype": "INT32", "data": [1, 0.5]}], "expected elements of INT32"),
-        ([{**ENTRY, "datatype": "UINT64", "data": [1, -1]}], "got -1, which is no UINT64"),
+        ([{**ENTRY, "datatype": "UINT64", "data": [1, -1]}], "got -1, which UINT64 cannot hold"),
         ([{**ENTRY, "datatype": "BOOL", "data": [1, 2]}], "expected elements of BOOL"),
         ([{**ENTRY, "datatype": "BYTES", "data": ["a", 1]}], "expected elements of BYTES"),
         ([{**ENTRY, "datatype": "FP16", "data": [1, 2]}], "FP16 has no form in JSON"),
@@ -185,7 +185,7 @@ ENTRY = {"name": "x", "datatype": "FP32", "shape": [2]}
         ([{**ENTRY, "parameters": {"binary_data_size": 8}}], "8 bytes of binary data, and 0 are left"),
         ([{**ENTRY, "shape": [-1], "data": []}], "'shape' of input 'x' is [-1], expected a list of integers"),
         ([{**ENTRY, "shape": [True], "data": [1]}], "expected a list of integers"),
-        ([{**ENTRY, "data": [1, 2]}, {**ENTRY, "data": [1, 2]}], "input 'x' is there more than once"),
+        ([{**ENTRY, "data": [1, 2]}, {**ENTRY, "data": [1, 2]}], "input 'x' is repeated"),
         ([7], "an input is '7', expected a JSON object"),
         ([{"shape": [1]}], "'name' of an input is missing or null, expected a string"),
         ("x", "'inputs' is 'x', expected a list"),
@@ -199,7 +199,7 @@ def test_inputs_that_are_wrong_say_what_was_expected(served: Served, inputs: obj
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"outputs": [{"name": "x"}, {"name": "x"}]}, "one of the outputs is there more than once"),
+        ({"outputs": [{"name": "x"}, {"name": "x"}]}, "one of the outputs is repeated"),
         ({"outputs": [{"name": "x", "parameters": {"binary_data": 1}}]}, "expected true or false"),
         ({"parameters": {"priority": -1}}, "parameter 'priority' is -1, expected 0 or more"),
         ({"parameters": {"timeout": "soon"}}, "parameter 'timeout' is 'soon'"),
@@ -217,7 +217,7 @@ def test_requests_that_are_wrong_say_what_was_expected(served: Served, change: d
 @pytest.mark.parametrize(
     ("content", "headers", "problem"),
     [
-        (b"{", {}, "the request is no JSON"),
+        (b"{", {}, "the request is not JSON"),
         (b"[]", {}, "the request is '[]', expected a JSON object"),
         (b"{}", {SIZE: "3"}, f"{SIZE} is 3, and the body has 2 bytes"),
         (b"{}", {SIZE: "x"}, f"{SIZE} is 'x', expected a number of bytes"),

@@ -1,4 +1,4 @@
-"""What the bodies of all requests hold together."""
+"""The memory that the bodies of all requests share."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ LOAD = "/v2/repository/models/m/load"
 
 @pytest.fixture
 def served() -> Iterator[Served]:
-    """One model, which gives its inputs back."""
+    """One model, which returns its inputs."""
     with serving(FakeModel(), budget=RequestMemoryBudget(LIMIT)) as front:
         yield front
 
 
 def post(served: Served, size: int) -> httpx.Response:
-    """A request with a body of so many bytes."""
+    """A request with a body of ``size`` bytes."""
     return served.client.post(PATH, content=bytes(size), headers=RAW)
 
 

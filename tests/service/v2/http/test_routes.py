@@ -1,4 +1,4 @@
-"""All routes but inference: what they answer, and whom they let in."""
+"""All routes but inference: their answers, and the clients that they admit."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from nnhal.inference.grpc_service_pb2 import ModelStatistics
-from nnhal_service.access import Guard, read_tokens
-from nnhal_service.v2.http.messages_json import message_to_json
+from nnhal_service.access import Guard, Rate, RateLimits, read_tokens
+from nnhal_service.serving.errors import ErrorKind
+from nnhal_service.v2.http.routes.metadata import message_to_json
+from nnhal_service.v2.http.statuses import STATUS
 from tests.service.v2.http.conftest import MAX_BYTES, Served, serving
 from tests.support.tokens import token_file
 from tests.support.v2 import FakeModel
@@ -108,7 +110,7 @@ def test_a_body_is_json_whatever_the_client_calls_it(served: Served, content_typ
     [
         ("/v2/repository/models/m/load", {"parameters": {"x": "y"}}, "parameter 'x' of loading is unknown"),
         ("/v2/repository/models/m/load", {"parameters": {"config": 1}}, "expected a string"),
-        ("/v2/repository/models/m/load", {"parameters": {"file:1/m": "!"}}, "is no base64"),
+        ("/v2/repository/models/m/load", {"parameters": {"file:1/m": "!"}}, "is not base64"),
         ("/v2/repository/models/m/load", {"parameters": []}, "body.parameters: Input should be a valid dictionary"),
         ("/v2/repository/models/m/unload", {"parameters": {"x": True}}, "expected unload_dependents"),
         ("/v2/repository/index", {"ready": "perhaps"}, "body.ready"),
@@ -185,3 +187,15 @@ def test_a_web_page_of_another_server_is_refused(served: Served) -> None:
     assert "https://elsewhere.example" in refused.json()["error"]
     assert served.repository.calls == []
     assert served.client.post(path, headers={"Origin": f"http://{host}"}).status_code == 200
+
+
+def test_the_description_names_every_status_of_an_error(served: Served) -> None:
+    described = served.client.get("/openapi.json").json()["paths"]["/v2/models/{model}/infer"]["post"]["responses"]
+    statuses = {str(STATUS.get(kind, 400)) for kind in ErrorKind}
+    assert statuses | {"405", "408"} <= described.keys()
+
+
+def test_a_client_that_names_another_peer_has_no_rate_of_its_own() -> None:
+    with serving(FakeModel(), Guard(rates=RateLimits(Rate(0.001, 2)))) as served:
+        headers = [{"X-Forwarded-For": f"192.0.2.{number}"} for number in range(4)]
+        assert [served.client.get("/v2", headers=each).status_code for each in headers] == [200, 200, 429, 429]

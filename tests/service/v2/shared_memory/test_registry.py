@@ -1,4 +1,4 @@
-"""Regions of clients that are processes of their own, known by their TCP connections."""
+"""Regions of clients in their own processes, which are found by their TCP connections."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from types import TracebackType
 import pytest
 
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.v2.backend import Region
+from nnhal_service.v2.backend import SharedRegion
 from nnhal_service.v2.shared_memory import SystemSharedMemory
-from nnhal_service.v2.shared_memory.connections import peer_name
-from nnhal_service.v2.shared_memory.owners import Owner
+from nnhal_service.v2.shared_memory.owners import Owners, RegionOwner
+from nnhal_service.v2.shared_memory.peers import peer_name
 from tests.support.waiting import wait_until
 
 _CLIENT = """
@@ -76,8 +76,8 @@ def file() -> Iterator[Path]:
     path.unlink(missing_ok=True)
 
 
-def region(file: Path, name: str = "r", offset: int = 0, byte_size: int = 4096) -> Region:
-    return Region(name, f"/{file.name}", offset, byte_size)
+def region(file: Path, name: str = "r", offset: int = 0, byte_size: int = 4096) -> SharedRegion:
+    return SharedRegion(name, f"/{file.name}", offset, byte_size)
 
 
 def refusal(call: object, *arguments: object) -> ServingError:
@@ -88,7 +88,7 @@ def refusal(call: object, *arguments: object) -> ServingError:
 
 
 def open_files(path: Path) -> int:
-    """How many descriptors of this process are of a file."""
+    """How many descriptors this process has of a file."""
     return sum(str(os.path.realpath(entry)) == str(path) for entry in Path("/proc/self/fd").iterdir())
 
 
@@ -121,7 +121,7 @@ def test_no_client_reaches_the_regions_of_another(
         assert refusal(memory.read, "r", 0, 1, other.peer).kind == ErrorKind.NOT_FOUND
         assert refusal(memory.write, "r", 0, b"x", other.peer).kind == ErrorKind.NOT_FOUND
         taken = refusal(memory.register, region(file, "mine"), other.peer)
-        absent = refusal(memory.register, Region("mine", f"{file.name}-none", 0, 1), other.peer)
+        absent = refusal(memory.register, SharedRegion("mine", f"{file.name}-none", 0, 1), other.peer)
         assert taken.kind == absent.kind == ErrorKind.INTERNAL
         assert taken.message == absent.message.replace(f"{file.name}-none", f"/{file.name}")
         memory.unregister("r", other.peer)
@@ -180,7 +180,7 @@ def test_the_regions_of_killed_clients_are_gone(
 def test_a_connection_whose_process_is_hidden_owns_until_it_is_closed(
     memory: SystemSharedMemory, listener: socket.socket, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where the client is in another container."""
+    """As if the client were in another container."""
     monkeypatch.setattr("nnhal_service.v2.shared_memory.owners.process_at", lambda _: None)
     with socket.create_connection(listener.getsockname()) as connection:
         accepted, address = listener.accept()
@@ -224,7 +224,7 @@ def test_a_region_that_is_in_use_is_closed_when_the_use_has_ended(
 )
 def test_a_key_that_may_not_be_opened(memory: SystemSharedMemory, listener: socket.socket, key: str) -> None:
     with Client(listener) as client:
-        error = refusal(memory.register, Region("r", key, 0, 1), client.peer)
+        error = refusal(memory.register, SharedRegion("r", key, 0, 1), client.peer)
         assert error.kind == ErrorKind.INTERNAL
         assert error.message.startswith(f"Unable to open shared memory region: '{key}'")
 
@@ -260,7 +260,7 @@ def test_another_users_file_is_refused(
     file.chmod(0o600)
     with Client(listener) as client:
         monkeypatch.setattr(
-            "nnhal_service.v2.shared_memory.owners.Owners.of", lambda *_: Owner(client.process.pid, "", 65534)
+            "nnhal_service.v2.shared_memory.owners.Owners.of", lambda *_: RegionOwner(client.process.pid, "", 65534)
         )
         assert refusal(memory.register, region(file), client.peer).kind == ErrorKind.INTERNAL
 
@@ -279,3 +279,16 @@ def test_one_client_may_not_take_all_descriptors(listener: socket.socket, file: 
 
 def test_clients_of_a_unix_socket_cannot_be_told_apart(memory: SystemSharedMemory, file: Path) -> None:
     assert refusal(memory.register, region(file), "unix:").kind == ErrorKind.UNSUPPORTED
+
+
+def test_connections_that_have_closed_are_not_remembered(listener: socket.socket) -> None:
+    owners = Owners(lambda _: None)
+    try:
+        with Client(listener) as lasting:
+            for _ in range(3):
+                with Client(listener, connections=100) as client:
+                    assert {owners.of(peer).pid for peer in client.peers} == {client.process.pid}
+            assert owners.of(lasting.peer).pid == lasting.process.pid
+            assert owners.remembered <= 2 * 100 + 1
+    finally:
+        owners.close()

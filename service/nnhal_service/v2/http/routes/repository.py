@@ -1,4 +1,4 @@
-"""The model repository: what is in it, loading and unloading."""
+"""The routes of the model repository: its index, loading and unloading."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from fastapi import APIRouter, Body
 from pydantic import BaseModel
 
 from nnhal_service.v2.backend import RepositoryParameter
-from nnhal_service.v2.http.json_route import json_route
+from nnhal_service.v2.http.body import json_route
 from nnhal_service.v2.http.services import Services
-from nnhal_service.v2.tensors import refuse
+from nnhal_service.v2.requested import refuse
 
 _FILE = "file:"
 
 
 class IndexRequest(BaseModel):
-    """With ``ready`` only those that are ready."""
+    """If ``ready``, only the models that are ready."""
 
     ready: bool = False
 
@@ -53,7 +53,7 @@ def router_for(services: Services) -> APIRouter:
 
     @router.post("/v2/repository/models/{model}/unload")
     def unload(model: str, request: Annotated[ParametersRequest | None, Body()] = None) -> dict[str, str]:
-        """Take a model out of service; what runs comes to its end."""
+        """Unload a model; the inferences that run end first."""
         dependents = False
         for key, value in (request.parameters if request else {}).items():
             if key != "unload_dependents" or not isinstance(value, bool):
@@ -82,4 +82,4 @@ def _decoded(key: str, value: str) -> bytes:
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise refuse(f"parameter '{key}' of loading is no base64: {error}") from error
+        raise refuse(f"parameter '{key}' of loading is not base64: {error}") from error

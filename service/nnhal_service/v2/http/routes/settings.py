@@ -1,4 +1,4 @@
-"""Trace and log settings."""
+"""The routes of the settings of traces and of the log."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body
 
 from nnhal_service.v2.backend import LogSetting
-from nnhal_service.v2.http.json_route import json_route
+from nnhal_service.v2.http.body import json_route
 from nnhal_service.v2.http.services import Services
-from nnhal_service.v2.tensors import refuse
+from nnhal_service.v2.requested import refuse
 
 Settings = Annotated[dict[str, Any] | None, Body()]
 
@@ -21,23 +21,23 @@ def router_for(services: Services) -> APIRouter:
     @router.get("/v2/trace/setting")
     @router.get("/v2/models/{model}/trace/setting")
     def trace_settings(model: str = "") -> dict[str, Any]:
-        """What is traced, of all models or of one."""
+        """The trace settings of all models, or of one."""
         return _shown(services, model, {})
 
     @router.post("/v2/trace/setting")
     @router.post("/v2/models/{model}/trace/setting")
     def change_trace_settings(model: str = "", settings: Settings = None) -> dict[str, Any]:
-        """Change what is traced; null puts a setting back."""
+        """Change trace settings; null resets a setting."""
         return _shown(services, model, {key: _values(key, value) for key, value in (settings or {}).items()})
 
     @router.get("/v2/logging")
     def log_settings() -> dict[str, LogSetting]:
-        """What is logged."""
+        """The log settings."""
         return dict(services.log.update({}))
 
     @router.post("/v2/logging")
     def change_log_settings(settings: Settings = None) -> dict[str, LogSetting]:
-        """Change what is logged."""
+        """Change log settings."""
         changes: dict[str, LogSetting] = {}
         for key, value in (settings or {}).items():
             if not isinstance(value, bool | int | str):
@@ -58,7 +58,7 @@ def _values(key: str, value: Any) -> tuple[str, ...]:
 
 
 def _shown(services: Services, model: str, changes: dict[str, tuple[str, ...]]) -> dict[str, Any]:
-    """The level is a list, as there may be several; the others are one string each."""
+    """The trace settings as Triton writes them: the levels as a list, each other setting as a string."""
     settings = services.trace.update(model, changes)
     return {
         key: list(values) if key == "trace_level" else (values[0] if values else "") for key, values in settings.items()

@@ -1,4 +1,4 @@
-"""Shared memory of clients: system regions; there are no others."""
+"""The routes of clients' shared memory: system regions. CUDA regions are not supported."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from fastapi import APIRouter, Body, Request
 from pydantic import BaseModel, Field
 
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.v2.backend import Region
-from nnhal_service.v2.http.access import peer_of
-from nnhal_service.v2.http.json_route import json_route
+from nnhal_service.v2.backend import SharedRegion
+from nnhal_service.v2.http.body import json_route
+from nnhal_service.v2.http.middleware import peer_of
 from nnhal_service.v2.http.services import Services
-from nnhal_service.v2.tensors import enabled, refuse
+from nnhal_service.v2.requested import enabled, refuse
 
 _MAX = 2**63 - 1
 
@@ -39,13 +39,13 @@ def router_for(services: Services) -> APIRouter:
     @router.post("/v2/systemsharedmemory/region/{region}/register")
     def register(request: Request, region: str, body: Annotated[RegisterRequest, Body()]) -> dict[str, str]:
         """Make a part of a file a region of the caller."""
-        wanted = Region(region, body.key, body.offset, body.byte_size)
+        wanted = SharedRegion(region, body.key, body.offset, body.byte_size)
         try:
             enabled(services.memory).register(wanted, peer_of(request.scope))
         except ServingError as error:
             if error.kind != ErrorKind.INTERNAL:
                 raise
-            raise refuse(error.message) from error  # it is the caller's key that is of no use, not the server
+            raise refuse(error.message) from error  # the caller's key is wrong, not the server
         return {}
 
     @router.post("/v2/systemsharedmemory/unregister")
@@ -59,7 +59,7 @@ def router_for(services: Services) -> APIRouter:
     @router.get("/v2/cudasharedmemory/status")
     @router.get("/v2/cudasharedmemory/region/{region}/status")
     def cuda_status(region: str = "") -> list[dict[str, Any]]:
-        """There are none."""
+        """Always an empty list: no device here has such memory."""
         if region:
             raise ServingError(ErrorKind.NOT_FOUND, f"Unable to find cuda shared memory region: '{region}'")
         return []
@@ -72,7 +72,7 @@ def router_for(services: Services) -> APIRouter:
     @router.post("/v2/cudasharedmemory/unregister")
     @router.post("/v2/cudasharedmemory/region/{region}/unregister")
     def cuda_unregister(region: str = "") -> dict[str, str]:  # noqa: ARG001
-        """There are none, so none is left."""
+        """No error: no region is left."""
         return {}
 
     return router

@@ -1,4 +1,4 @@
-"""Who is at the other end of a TCP connection, as far as this host can tell."""
+"""The process at the other end of a TCP connection, if it is on this host."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ _LOCAL, _REMOTE, _STATE, _UID, _INODE = 1, 2, 3, 7, 9
 """Columns of the tables."""
 
 Address = tuple[str, int]
-"""An IP address as its bytes in hexadecimal digits, of IPv4 where it is that mapped into IPv6, and a port."""
+"""An IP address as hexadecimal digits, and a port. An IPv4 address that is mapped into IPv6 is the IPv4 address."""
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process that holds one end of a connection. ``started`` tells it from another one with its number.
-
-    ``fd`` and ``inode`` are those of its socket: as long as they belong together, the connection is the same.
-    """
+    """A process that holds one end of a connection."""
 
     pid: int
     started: str
+    """Its start, which tells it from a later process of the same number."""
     uid: int
     fd: int
+    """The descriptor of its socket."""
     inode: int
+    """The inode of its socket: while ``fd`` refers to it, the connection is the same."""
 
     @property
-    def holds_on(self) -> bool:
-        """Whether it still has the socket."""
+    def is_connected(self) -> bool:
+        """Whether it still holds the socket."""
         return _target(Path(f"/proc/{self.pid}/fd/{self.fd}")) == f"socket:[{self.inode}]"
 
 
 def address_of(peer: str) -> Address | None:
-    """The address in gRPC's name of a peer, such as ``ipv4:127.0.0.1:5000``; None where that is no TCP connection."""
+    """The address in gRPC's name of a peer, such as ``ipv4:127.0.0.1:5000``; None unless it is a TCP connection."""
     family, _, rest = peer.partition(":")
     host, _, port = unquote(rest).rpartition(":")
     if family not in ("ipv4", "ipv6") or not port.isdecimal():
@@ -50,12 +50,12 @@ def address_of(peer: str) -> Address | None:
 
 
 def peer_name(host: str, port: int) -> str:
-    """gRPC's name of a peer, for those that come by another protocol."""
+    """gRPC's name of a peer that uses another protocol."""
     return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
 
 
 def process_at(address: Address) -> Process | None:
-    """The process that has a connection's end at an address; None where it is not on this host, or hidden."""
+    """The process that has a connection's end at an address; None if it is not on this host, or hidden."""
     for local, _, state, uid, inode in _rows():
         if local == address and state == _ESTABLISHED and inode:
             return _holder(uid, inode)
@@ -63,12 +63,12 @@ def process_at(address: Address) -> Process | None:
 
 
 def remote_ends() -> set[Address]:
-    """The addresses of the other ends of all connections that are established here."""
+    """The remote addresses of all established connections of this host."""
     return {remote for _, remote, state, _, _ in _rows() if state == _ESTABLISHED}
 
 
 def started(pid: int) -> str:
-    """When a process was started, in the kernel's own words; empty where there is none."""
+    """When a process was started, in the kernel's ticks; empty if there is no such process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -94,7 +94,7 @@ def _rows() -> Iterator[tuple[Address, Address, int, int, int]]:
 
 
 def _address(text: str) -> Address:
-    """The kernel writes words of four bytes, each in the order of the host, which is little-endian."""
+    """An address of the tables, which hold words of four bytes in the byte order of the host, little-endian."""
     ip, _, port = text.partition(":")
     words = [bytes.fromhex(ip[start : start + 8])[::-1] for start in range(0, len(ip), 8)]
     return _canonical(b"".join(words)), int(port, 16)
@@ -106,13 +106,13 @@ def _canonical(packed: bytes) -> str:
 
 
 def _holder(uid: int, inode: int) -> Process | None:
-    """The process that holds a socket; the lowest where several share it."""
+    """The process that holds a socket; the one with the lowest number if several share it."""
     wanted = f"socket:[{inode}]"
     for pid in sorted(int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()):
         try:
             descriptors = list(Path(f"/proc/{pid}/fd").iterdir())
         except OSError:
-            continue  # it has ended, or is another user's
+            continue  # it has ended, or belongs to another user
         for descriptor in descriptors:
             if _target(descriptor) == wanted:
                 return Process(pid, started(pid), uid, int(descriptor.name), inode)

@@ -1,4 +1,4 @@
-"""What a request's priority is to a device."""
+"""The priority of a request on a device."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nnhal_service.frontends import import_model
 from nnhal_service.partition import Options
 from nnhal_service.runtime import Fleet, LoadedModel, prepare
 from nnhal_service.serving import ServedModel, ServingConfig
-from nnhal_service.serving.priorities import Priorities
+from nnhal_service.serving.config import Priorities
 from tests.support.additions import addition_in_ashmem, addition_model
 from tests.support.fronted import in_front_of
 from tests.support.held_device import NAME, held_device
@@ -64,14 +64,14 @@ def test_a_batch_has_its_most_urgent(own: Priority, requested: list[int], expect
 
 
 class Observer:
-    """A client of a device that is told how many others wait."""
+    """A client of a device that reads how many executions wait."""
 
     def __init__(self, endpoint: Endpoint, stack: ExitStack) -> None:
         self._prepared = stack.enter_context(RemoteDevice(endpoint, "observer")).prepare_model(addition_model())
         self._addition = addition_in_ashmem()
 
     def waiting(self) -> int | None:
-        """How many executions wait for the worker; None where that was not found out."""
+        """How many executions wait for the worker; None if the device does not say."""
         try:
             self._prepared.execute(self._addition.request, deadline_ns=now_ns() + 50_000_000)
         except HalError as error:
@@ -80,7 +80,7 @@ class Observer:
         return None
 
     def wait_for(self, number: int) -> None:
-        """Wait until so many wait."""
+        """Wait until ``number`` executions wait."""
         wait_until(lambda: self.waiting() == number, f"{number} executions wait for the worker")
 
 
@@ -95,7 +95,7 @@ class Observer:
 def test_requests_that_reach_a_device_run_there_by_their_priority(
     short_path: Path, config: ServingConfig, priorities: list[int], expected: list[int]
 ) -> None:
-    """The device has one worker, which another request has until all of them wait for it."""
+    """The device has one worker, which another request occupies until all of them wait for it."""
     with held_device(short_path) as held, ExitStack() as stack:
         threads = stack.enter_context(ThreadPoolExecutor())
         stack.callback(held.hold_no_more)

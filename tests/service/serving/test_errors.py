@@ -1,4 +1,4 @@
-"""What clients are told of a failure."""
+"""The errors that clients get for a failure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
 from nnhal.types import ErrorStatus
 from nnhal_service.serving import ErrorKind, ServingError
-from nnhal_service.serving.failures import serving_error
+from nnhal_service.serving.errors import serving_error
 
 
 @pytest.mark.parametrize(
@@ -48,6 +48,8 @@ def test_names_of_nodes_are() -> None:
     assert serving_error("m", error).message == "model 'm': scale 1/256 of /backbone/conv1/Conv and layer/a"
 
 
-def test_what_is_one_already_stays_as_it_is() -> None:
-    error = ServingError(ErrorKind.CANCELLED, "given up")
-    assert serving_error("m", error) is error
+def test_each_request_is_told_with_an_error_of_its_own() -> None:
+    error = ServingError(ErrorKind.CANCELLED, "cancelled")
+    told = serving_error("m", error)
+    assert (told.kind, told.message) == (error.kind, error.message)
+    assert told is not error

@@ -1,16 +1,16 @@
-"""What a batch has of its requests."""
+"""The cancellation of a batch, by those of its requests."""
 
 from __future__ import annotations
 
 from nnhal_service.serving import Cancellation, InferenceRequest
-from nnhal_service.serving.inference import Inference, cancellation_of
+from nnhal_service.serving.batch_run import QueuedRequest, cancellation_of
 
 
-def batch(*cancellations: Cancellation) -> list[Inference]:
-    return [Inference(InferenceRequest({}, cancellation=each), (), 1, None) for each in cancellations]
+def batch(*cancellations: Cancellation) -> list[QueuedRequest]:
+    return [QueuedRequest(InferenceRequest({}, cancellation=each), (), 1, None) for each in cancellations]
 
 
-def test_a_batch_is_given_up_when_all_of_it_is() -> None:
+def test_a_batch_is_cancelled_when_all_of_it_is() -> None:
     requests, seen = [Cancellation() for _ in range(3)], list[str]()
     whole = cancellation_of(batch(*requests))
 

@@ -1,8 +1,11 @@
-"""The body of an inference: a JSON object, and after it the binary tensors; or one raw tensor alone."""
+"""Decoding: from the body of an HTTP inference to the request of a served model.
+
+A body is a JSON object with the binary tensors after it, or a single raw tensor.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -11,47 +14,41 @@ import orjson
 
 from nnhal.arrays import Array
 from nnhal.inference.datatypes import BYTES, TensorError, array_from_raw, datatype
-from nnhal_service.serving.request import Cancellation, InferenceRequest, Parameter
-from nnhal_service.v2.backend import Model, SharedMemory
+from nnhal_service.runtime.run.cancellation import Cancellation
+from nnhal_service.serving.request import InferenceRequest, Parameter
+from nnhal_service.v2.backend import ModelBackend
 from nnhal_service.v2.http.tensors_json import array_from_json
-from nnhal_service.v2.parameters import request_parameters
-from nnhal_service.v2.tensors import WantedOutput, count, read_part, refuse, region_part, wanted_output
+from nnhal_service.v2.requested import (
+    Caller,
+    RequestedOutput,
+    count,
+    refuse,
+    region_part,
+    request_parameters,
+    requested_output,
+)
 
 BINARY_SIZE, BINARY_DATA, BINARY_OUTPUT = "binary_data_size", "binary_data", "binary_data_output"
 _KNOWN = {"id", "parameters", "inputs", "outputs"}
-_SAID_BY_THE_PATH = {"model_name", "model_version"}
-"""KServe's client says it in the body too."""
+_IN_THE_PATH = {"model_name", "model_version"}
+"""KServe's client repeats these in the body."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """An output as it was asked for, and whether as binary data."""
-
-    output: WantedOutput
-    binary: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A request, and how its response is to look. Without ``outputs`` all are wanted, ``binary`` or not."""
+class DecodedRequest:
+    """A request, and the form that its response is to have."""
 
     request: InferenceRequest
-    outputs: tuple[Wanted, ...]
+    outputs: tuple[RequestedOutput, ...]
+    """The requested outputs; empty for all."""
     binary: bool
+    """Whether outputs are binary data if ``outputs`` is empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where a request is from: the peer, the memory that its regions are in, and when it came."""
-
-    peer: str
-    memory: SharedMemory | None
-    cancellation: Cancellation
-    arrived_ns: int
-
-
-def call_from_raw(body: bytes | bytearray, model: Model, name: str, origin: Origin) -> Call:
-    """The body is the only input of the model. Raises ServingError or TensorError."""
+def decode_raw(
+    body: bytes | bytearray, model: ModelBackend, name: str, cancellation: Cancellation, arrived_ns: int
+) -> DecodedRequest:
+    """A request whose body is the model's only input. Raises ServingError or TensorError."""
     if len(model.inputs) != 1:
         raise refuse(f"a raw request is for a model with one input; '{name}' has {len(model.inputs)}")
     tensor = model.inputs[0]
@@ -59,29 +56,39 @@ def call_from_raw(body: bytes | bytearray, model: Model, name: str, origin: Orig
     shape = list(tensor.shape)
     if model.max_batch_size and shape[0] < 0:
         shape[0] = 1
-    open_axes = [axis for axis, size in enumerate(shape) if size < 0]
+    unknown = [axis for axis, size in enumerate(shape) if size < 0]
     if kind is BYTES:
-        for axis in open_axes:
+        for axis in unknown:
             shape[axis] = 1
-    elif len(open_axes) == 1:
+    elif len(unknown) == 1:
         rest = kind.item_size * prod(size for size in shape if size >= 0)
-        shape[open_axes[0]] = len(body) // rest if rest else 0
-    elif open_axes:
+        shape[unknown[0]] = len(body) // rest if rest else 0
+    elif unknown:
         raise refuse(
-            f"input '{tensor.name}' has shape {list(tensor.shape)}: a raw request leaves at most one axis open"
+            f"input '{tensor.name}' has shape {list(tensor.shape)}: a raw request allows at most one unknown axis"
         )
-    inputs = {tensor.name: _at(tensor.name, name, lambda: array_from_raw(kind, shape, bytes(body)))}
-    request = InferenceRequest(inputs, cancellation=origin.cancellation, arrived_ns=origin.arrived_ns)
-    return Call(request, (), binary=True)
+    inputs = {tensor.name: _array_of(tensor.name, name, lambda: array_from_raw(kind, shape, bytes(body)))}
+    request = InferenceRequest(inputs, cancellation=cancellation, arrived_ns=arrived_ns)
+    return DecodedRequest(request, (), binary=True)
 
 
-def call_from_body(body: bytes | bytearray, json_size: int | None, name: str, origin: Origin) -> Call:
-    """A request whose first ``json_size`` bytes are JSON, all of them for None. Raises ServingError or TensorError."""
+def decode_body(
+    body: bytes | bytearray,
+    json_size: int | None,
+    name: str,
+    caller: Caller,
+    cancellation: Cancellation,
+    arrived_ns: int,
+) -> DecodedRequest:
+    """A request whose first ``json_size`` bytes are JSON; all of them if it is None.
+
+    Raises ServingError or TensorError.
+    """
     if json_size is not None and json_size > len(body):
         raise refuse(f"Inference-Header-Content-Length is {json_size}, and the body has {len(body)} bytes")
     view = memoryview(body)
     header = _object(_parsed(view if json_size is None else view[:json_size]), "the request")
-    unknown = header.keys() - _KNOWN - _SAID_BY_THE_PATH
+    unknown = header.keys() - _KNOWN - _IN_THE_PATH
     if unknown:
         raise refuse(f"the request has {sorted(unknown)}, expected only {', '.join(sorted(_KNOWN))}")
     binary = _Binary(view[len(body) if json_size is None else json_size :])
@@ -90,30 +97,30 @@ def call_from_body(body: bytes | bytearray, json_size: int | None, name: str, or
         tensor = _object(entry, "an input")
         tensor_name = _text(tensor, "name", "an input")
         if tensor_name in inputs:
-            raise refuse(f"input '{tensor_name}' is there more than once")
-        inputs[tensor_name] = _input(tensor, tensor_name, name, binary, origin)
+            raise refuse(f"input '{tensor_name}' is repeated")
+        inputs[tensor_name] = _input(tensor, tensor_name, name, binary, caller)
     binary.require_empty()
     given = _parameters(header, "the request")
     parameters = request_parameters(given, (BINARY_OUTPUT,))
     default = bool(given.get(BINARY_OUTPUT, False))
-    outputs = tuple(_wanted(_object(entry, "an output"), default) for entry in _list(header, "outputs"))
-    if len({wanted.output.name for wanted in outputs}) != len(outputs):
-        raise refuse("one of the outputs is there more than once")
+    outputs = tuple(_output(_object(entry, "an output"), default) for entry in _list(header, "outputs"))
+    if len({output.name for output in outputs}) != len(outputs):
+        raise refuse("one of the outputs is repeated")
     request = InferenceRequest(
         inputs,
-        [wanted.output.name for wanted in outputs],
+        [output.name for output in outputs],
         _text(header, "id", "the request") if "id" in header else "",
         parameters.others,
         parameters.priority,
         parameters.timeout_ns,
-        cancellation=origin.cancellation,
-        arrived_ns=origin.arrived_ns,
+        cancellation=cancellation,
+        arrived_ns=arrived_ns,
     )
-    return Call(request, outputs, default)
+    return DecodedRequest(request, outputs, default)
 
 
 class _Binary:
-    """The binary tensors, which are taken in the order of the inputs."""
+    """The binary tensors of a body, taken in the order of the inputs."""
 
     def __init__(self, rest: memoryview) -> None:
         self._rest = rest
@@ -129,7 +136,7 @@ class _Binary:
             raise refuse(f"{len(self._rest)} bytes of binary data belong to no input")
 
 
-def _input(tensor: Mapping[str, Any], name: str, model: str, binary: _Binary, origin: Origin) -> Array:
+def _input(tensor: Mapping[str, Any], name: str, model: str, binary: _Binary, caller: Caller) -> Array:
     what = f"input '{name}'"
     kind_name, shape = _text(tensor, "datatype", what), _shape(tensor, what)
     parameters = _parameters(tensor, what)
@@ -141,37 +148,36 @@ def _input(tensor: Mapping[str, Any], name: str, model: str, binary: _Binary, or
     def array() -> Array:
         kind = datatype(kind_name)
         if part is not None:
-            return array_from_raw(kind, shape, read_part(origin.memory, part, origin.peer))
+            return array_from_raw(kind, shape, caller.read(part))
         if size is not None:
             return array_from_raw(kind, shape, binary.take(count(parameters, BINARY_SIZE, f"{what}: "), what))
         return array_from_json(kind, shape, tensor["data"])
 
-    return _at(name, model, array)
+    return _array_of(name, model, array)
 
 
-def _at(name: str, model: str, array: Any) -> Array:
-    """An input's array; what is wrong with it says where it is."""
+def _array_of(name: str, model: str, array: Callable[[], Array]) -> Array:
+    """An input's array; an error of its tensor names the input."""
     try:
-        found: Array = array()
+        return array()
     except TensorError as error:
         raise refuse(f"input '{name}' for model '{model}': {error}") from error
-    return found
 
 
-def _wanted(entry: Mapping[str, Any], binary: bool) -> Wanted:
+def _output(entry: Mapping[str, Any], binary: bool) -> RequestedOutput:
     name = _text(entry, "name", "an output")
     parameters = dict(_parameters(entry, f"output '{name}'"))
     asked = parameters.pop(BINARY_DATA, binary)
     if not isinstance(asked, bool):
         raise refuse(f"output '{name}': parameter '{BINARY_DATA}' is {asked!r}, expected true or false")
-    return Wanted(wanted_output(name, parameters), asked)
+    return requested_output(name, parameters, asked)
 
 
 def _parsed(content: memoryview) -> object:
     try:
         return orjson.loads(content)
     except orjson.JSONDecodeError as error:
-        raise refuse(f"the request is no JSON: {error}") from error
+        raise refuse(f"the request is not JSON: {error}") from error
 
 
 def _object(value: object, what: str) -> dict[str, Any]:

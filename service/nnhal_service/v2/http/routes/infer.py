@@ -1,4 +1,4 @@
-"""Running models."""
+"""The route that runs models: the body is read in the loop, and the model runs in a worker's thread."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from nnhal_service.observability import TRACEPARENT, RequestScope
-from nnhal_service.serving.request import Cancellation
-from nnhal_service.v2.http.access import peer_of
+from nnhal_service.runtime.run.cancellation import Cancellation
 from nnhal_service.v2.http.body import compressed, read_body
-from nnhal_service.v2.http.inference_request import Origin, call_from_body, call_from_raw
-from nnhal_service.v2.http.inference_response import answer_to
+from nnhal_service.v2.http.decode import decode_body, decode_raw
+from nnhal_service.v2.http.encode import encode
+from nnhal_service.v2.http.middleware import peer_of
 from nnhal_service.v2.http.services import Services
 from nnhal_service.v2.http.statuses import response_for
-from nnhal_service.v2.tensors import refuse
+from nnhal_service.v2.requested import Caller, refuse
 
 _JSON_SIZE = "Inference-Header-Content-Length"
 _LEAST_COMPRESSED = 1024
-"""Bytes."""
+"""The bytes from which on a response is compressed."""
 _TENSOR = {
     "type": "object",
     "properties": {
@@ -78,15 +78,15 @@ def router_for(services: Services) -> APIRouter:
     @router.post("/v2/models/{model}/versions/{version}/infer", openapi_extra=_DESCRIPTION)
     async def infer(request: Request, model: str, version: str = "") -> Response:
         """Run a model once."""
+        arrived_ns = time.monotonic_ns()
         cancellation = Cancellation()
-        origin = Origin(peer_of(request.scope), services.memory, cancellation, time.monotonic_ns())
         with services.budget.charge() as charge:
             body = await read_body(request, services.max_bytes, charge)
             watch = asyncio.create_task(_cancel_when_gone(request, cancellation))
             try:
                 loop = asyncio.get_running_loop()
                 return await loop.run_in_executor(
-                    services.workers, _answer, services, request, model, version, body, origin
+                    services.workers, _answer, services, request, model, version, body, cancellation, arrived_ns
                 )
             except asyncio.CancelledError:
                 cancellation.cancel()
@@ -98,7 +98,7 @@ def router_for(services: Services) -> APIRouter:
 
 
 async def _cancel_when_gone(request: Request, cancellation: Cancellation) -> None:
-    """The body has been read: what comes next is the end of the connection."""
+    """Cancel when the connection ends, which is the next message after the whole body."""
     with contextlib.suppress(asyncio.CancelledError):
         while (await request.receive())["type"] != "http.disconnect":
             pass
@@ -106,13 +106,19 @@ async def _cancel_when_gone(request: Request, cancellation: Cancellation) -> Non
 
 
 def _answer(
-    services: Services, request: Request, name: str, version: str, body: bytes | bytearray, origin: Origin
+    services: Services,
+    request: Request,
+    name: str,
+    version: str,
+    body: bytes | bytearray,
+    cancellation: Cancellation,
+    arrived_ns: int,
 ) -> Response:
     with RequestScope(request.headers.get(TRACEPARENT, "")) as scope:
         scope.name(name, "")
         try:
-            return _run(services, request, name, version, body, origin, scope)
-        except Exception as error:  # here, where the log knows which request it is
+            return _run(services, request, name, version, body, cancellation, arrived_ns, scope)
+        except Exception as error:  # caught within the scope, so that the log names the request
             return response_for(error, request.url.path)
 
 
@@ -122,18 +128,20 @@ def _run(
     name: str,
     version: str,
     body: bytes | bytearray,
-    origin: Origin,
+    cancellation: Cancellation,
+    arrived_ns: int,
     scope: RequestScope,
 ) -> Response:
-    json_size = _json_size(request)
-    with services.repository.model(name, version) as model:
+    json_size, caller = _json_size(request), Caller(peer_of(request.scope), services.memory)
+    with services.repository.model(name, version) as lease:
+        model = lease.model
         if json_size == 0:
-            call = call_from_raw(body, model, name, origin)
+            decoded = decode_raw(body, model, name, cancellation, arrived_ns)
         else:
-            call = call_from_body(body, json_size, name, origin)
-        scope.name(name, call.request.id)
-        with model.infer(call.request) as response:
-            content, header_size = answer_to(call, response, model, origin)
+            decoded = decode_body(body, json_size, name, caller, cancellation, arrived_ns)
+        scope.name(name, decoded.request.id)
+        with model.infer(decoded.request) as response:
+            content, header_size = encode(decoded, response, model, caller)
     headers = {}
     if header_size is not None:
         headers[_JSON_SIZE] = str(header_size)
@@ -147,7 +155,10 @@ def _run(
 
 
 def _is_worth_it(accepted: str, content: bytes, binary: bool) -> bool:
-    """Libraries accept several encodings whatever they ask for; a client that names one means it, for tensors too."""
+    """Whether to compress a response.
+
+    Libraries accept several encodings by default; a client that names a single one wants it, for binary tensors too.
+    """
     return len(content) >= _LEAST_COMPRESSED and (not binary or "," not in accepted)
 
 

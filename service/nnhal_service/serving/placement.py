@@ -1,0 +1,89 @@
+"""Which devices run a model by its plan, and what its values cost on their way between them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from nnhal_service.fallback import CLIENT, Side, connect
+from nnhal_service.runtime import PreparedPlan, RunReport
+
+
+class PlannedEdge(NamedTuple):
+    """A value's way from the device that writes it to one that reads it."""
+
+    source: str
+    """The device that writes it; empty for the client."""
+    destination: str
+    """The device that reads it; empty for the client."""
+    strategy: str
+    bytes: int
+    copied_bytes: int
+
+
+class Placement(NamedTuple):
+    """The devices of a plan's operations."""
+
+    prepared: PreparedPlan
+    operations: Sequence[tuple[str, int]]
+    """The device of each step, and how many operations the step has."""
+    devices: str
+    """All operations by device, such as ``cpu_acc:3,cpu_ref:1``."""
+    steps: tuple[str, ...]
+    """The device of each step; empty if control flow decides which steps run."""
+
+    @classmethod
+    def of(cls, prepared: PreparedPlan) -> Placement:
+        """The placement of a plan."""
+        operations = [(step.device, len(step.operations)) for step in prepared.plan.steps]
+        return cls(prepared, operations, _counted(operations), planned_steps(prepared))
+
+    def devices_of(self, report: RunReport) -> str:
+        """All operations by the devices that ran them in a run that was measured."""
+        places = {step.step: step.device for step in report.steps}
+        if report.fell_back and len(places) == 1:  # the whole model ran as one step
+            places = dict.fromkeys(range(len(self.operations)), *places.values())
+        return _counted((device, self.operations[number][1]) for number, device in places.items())
+
+
+def planned_steps(prepared: PreparedPlan) -> tuple[str, ...]:
+    """The device of each step of a plan; empty if control flow decides which steps run."""
+    return () if prepared.plan.walk is not None else tuple(step.device for step in prepared.plan.steps)
+
+
+def planned_edges(prepared: PreparedPlan, kind: str, sizes: Mapping[int, int]) -> tuple[PlannedEdge, ...]:
+    """An edge for each use of a value, if the model's inputs and outputs lie in memory of one ``kind``.
+
+    ``sizes`` are the bytes of inputs and outputs, by operand.
+    """
+
+    def side(step: int | None) -> Side:
+        return CLIENT if step is None else prepared.sides[prepared.plan.steps[step].device]
+
+    def name(step: int | None) -> str:
+        return "" if step is None else prepared.plan.steps[step].device
+
+    return tuple(
+        PlannedEdge(name(value.writer), name(reader), edge.strategy.value, size, edge.copied_bytes)
+        for value in prepared.values.values()
+        for size in [value.size or sizes.get(value.operand, 0)]
+        for reader, edge in zip(
+            value.destinations,
+            connect(
+                side(value.writer),
+                [side(step) for step in value.destinations],
+                size,
+                (value.kind if value.is_ours else kind,),
+            ),
+            strict=True,
+        )
+    )
+
+
+def _counted(operations: Iterable[tuple[str, int]]) -> str:
+    """Operations by device, in the order of the devices' first steps."""
+    counts: Counter[str] = Counter()
+    for device, count in operations:
+        counts[device] += count
+    return ",".join(f"{device}:{count}" for device, count in counts.items())

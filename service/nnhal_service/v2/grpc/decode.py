@@ -1,0 +1,240 @@
+"""Decoding: from the bytes of a ModelInferRequest to the request of a served model.
+
+protobuf copies a field of bytes twice on its way in: into the message, then out of it. The tensors are nearly all of a
+large request, so they are cut out of its bytes here. What is left, the head, is the same in all requests of a client
+but for the identifier; cut without that too, it is parsed only once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from google.protobuf.message import DecodeError
+
+from nnhal.arrays import Array
+from nnhal.inference.datatypes import Datatype, TensorError, array_from_raw, datatype
+from nnhal.inference.grpc_service_pb2 import InferTensorContents, ModelInferRequest
+from nnhal_service.runtime.run.cancellation import Cancellation
+from nnhal_service.serving.request import InferenceRequest
+from nnhal_service.v2.grpc.message_fields import array_from_contents, parameters_from_wire, request_parameters_from_wire
+from nnhal_service.v2.requested import (
+    Caller,
+    RegionPart,
+    RequestedOutput,
+    RequestParameters,
+    refuse,
+    region_part,
+    requested_output,
+)
+
+_KEPT_HEADS = 1024
+_KEPT_BYTES = 2048
+"""The longest head that is kept; longer ones mostly hold elements of tensors, and do not come again."""
+
+_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
+_RAW_INPUT_TAG = ModelInferRequest.RAW_INPUT_CONTENTS_FIELD_NUMBER << 3 | _LENGTH
+_ID_TAG = ModelInferRequest.ID_FIELD_NUMBER << 3 | _LENGTH
+
+
+class CutRequest(NamedTuple):
+    """A request in its parts."""
+
+    head: bytes
+    """A ModelInferRequest without the other parts."""
+    id: str
+    raw: list[memoryview]
+    """The raw input contents, as views of the whole request."""
+
+
+class InputHead(NamedTuple):
+    """An input without its raw contents: it lies in a region, in ``contents``, or else in the raw contents."""
+
+    name: str
+    kind: Datatype
+    shape: tuple[int, ...]
+    part: RegionPart | None
+    contents: InferTensorContents | None
+    what: str
+    """The names of the input and its model, for errors."""
+
+
+class Asked(NamedTuple):
+    """What a head says beside the model."""
+
+    outputs: tuple[RequestedOutput, ...]
+    parameters: RequestParameters
+    inputs: tuple[InputHead, ...]
+
+
+class Head:
+    """A request without its identifier and its raw contents. An empty ``model_version`` stands for any version."""
+
+    __slots__ = ("_asked", "_message", "model_name", "model_version")
+
+    def __init__(self, data: bytes) -> None:
+        """Raises google.protobuf.message.DecodeError if ``data`` is malformed."""
+        message = ModelInferRequest.FromString(data)
+        self._message = message
+        self._asked: Asked | None = None
+        self.model_name: str = message.model_name
+        self.model_version: str = message.model_version
+
+    def asked(self) -> Asked:
+        """What it says beside the model. Raises ServingError with INVALID_ARGUMENT."""
+        if self._asked is None:
+            self._asked = _asked(self._message)
+        return self._asked
+
+
+_kept_head = lru_cache(_KEPT_HEADS)(Head)
+
+
+def cut_request(data: bytes) -> CutRequest:
+    """Cut a request into its parts. Raises google.protobuf.message.DecodeError if its fields are malformed.
+
+    The head's own contents are not checked.
+    """
+    view = memoryview(data)
+    head, raw = [], []
+    identifier = b""
+    for tag, start, body, end in _fields(data):
+        if tag == _RAW_INPUT_TAG:
+            raw.append(view[body:end])
+        elif tag == _ID_TAG:
+            identifier = data[body:end]
+        else:
+            head.append(data[start:end])
+    try:
+        return CutRequest(b"".join(head), identifier.decode(), raw)
+    except UnicodeDecodeError as error:
+        raise DecodeError("the id is not UTF-8") from error
+
+
+def head_of(data: bytes) -> Head:
+    """A head, parsed at most once. Raises google.protobuf.message.DecodeError if it is malformed."""
+    return _kept_head(data) if len(data) <= _KEPT_BYTES else Head(data)
+
+
+def request_from_wire(
+    asked: Asked,
+    cut: CutRequest,
+    caller: Caller,
+    cancellation: Cancellation,
+    deadline_ns: int,
+    arrived_ns: int,
+) -> InferenceRequest:
+    """The request of a served model; its inputs are views of the raw contents. Raises ServingError."""
+    parameters = asked.parameters
+    return InferenceRequest(
+        _arrays(asked.inputs, cut.raw, caller),
+        [output.name for output in asked.outputs],
+        cut.id,
+        parameters.others,
+        parameters.priority,
+        parameters.timeout_ns,
+        deadline_ns,
+        cancellation,
+        arrived_ns,
+    )
+
+
+def _arrays(inputs: Sequence[InputHead], raw: Sequence[memoryview], caller: Caller) -> dict[str, Array]:
+    arrays: dict[str, Array] = {}
+    used = 0
+    for given in inputs:
+        try:
+            if given.part is not None:
+                arrays[given.name] = array_from_raw(given.kind, given.shape, caller.read(given.part))
+            elif not raw:
+                elements = given.contents or InferTensorContents()
+                arrays[given.name] = array_from_contents(given.kind, given.shape, elements)
+            elif given.contents is not None:
+                raise refuse(
+                    f"contents field must not be specified when using raw_input_contents, for input tensor {given.what}"
+                )
+            elif used == len(raw):
+                raise refuse(
+                    f"unable to find data for input tensor {given.what}: raw_input_contents has too few entries"
+                )
+            else:
+                arrays[given.name] = array_from_raw(given.kind, given.shape, raw[used])
+                used += 1
+        except TensorError as error:
+            raise refuse(f"input {given.what}: {error}") from error
+    if used < len(raw):
+        raise refuse(f"raw_input_contents has {len(raw)} entries, expected {used}: one for each input")
+    return arrays
+
+
+def _asked(message: ModelInferRequest) -> Asked:
+    outputs = tuple(
+        requested_output(output.name, parameters_from_wire(output.parameters)) for output in message.outputs
+    )
+    if len({output.name for output in outputs}) != len(outputs):
+        raise refuse(f"outputs {[output.name for output in outputs]}: one is repeated")
+    parameters = request_parameters_from_wire(message.parameters)
+    inputs = tuple(_input(tensor, message.model_name) for tensor in message.inputs)
+    names = [given.name for given in inputs]
+    for name in names:
+        if names.count(name) > 1:
+            raise refuse(f"input '{name}' is repeated")
+    return Asked(outputs, parameters, inputs)
+
+
+def _input(tensor: ModelInferRequest.InferInputTensor, model: str) -> InputHead:
+    what = f"'{tensor.name}' for model '{model}'"
+    try:
+        kind = datatype(tensor.datatype)
+    except TensorError as error:
+        raise refuse(f"input {what}: {error}") from error
+    part = (
+        region_part(parameters_from_wire(tensor.parameters), f"input tensor {what}") if len(tensor.parameters) else None
+    )
+    contents = tensor.contents if tensor.HasField("contents") else None
+    if part is not None and contents is not None:
+        raise refuse(f"unexpected 'content' provided when using shared memory, for input tensor {what}")
+    return InputHead(tensor.name, kind, tuple(tensor.shape), part, contents, what)
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int, int, int]]:
+    """The fields of a message: tag, start of the field, start of its contents, and end."""
+    position, size = 0, len(data)
+    while position < size:
+        start = position
+        tag, position = data[position], position + 1
+        if tag > 0x7F:
+            tag, position = _read_varint(data, start)
+        body = position
+        kind = tag & 7
+        if kind == _LENGTH:
+            length, body = _read_varint(data, position)
+            position = body + length
+        elif kind == _VARINT:
+            _, position = _read_varint(data, position)
+        elif kind == _FIXED64:
+            position += 8
+        elif kind == _FIXED32:
+            position += 4
+        else:
+            raise DecodeError(f"a field of wire type {kind} at byte {start}")
+        if position > size:
+            raise DecodeError(f"a field at byte {start} ends at byte {position} of {size}")
+        yield tag, start, body, position
+
+
+def _read_varint(data: bytes, position: int) -> tuple[int, int]:
+    """A number, and the position after it."""
+    if position < len(data) and data[position] < 0x80:  # as most are
+        return data[position], position + 1
+    value = 0
+    for shift in range(0, 70, 7):
+        if position >= len(data):
+            raise DecodeError(f"a number at byte {position} of {len(data)} is cut off")
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+    raise DecodeError(f"a number at byte {position} has more than ten bytes")

@@ -1,0 +1,148 @@
+"""Encoding: from the response of a served model to the bytes of a ModelInferResponse.
+
+protobuf copies a field of bytes twice on its way out, so the outputs are joined to the message's head here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from nnhal.arrays import Array
+from nnhal.inference.datatypes import datatype_of, raw_from_array
+from nnhal.inference.grpc_service_pb2 import InferParameter, ModelInferResponse
+from nnhal_service.serving.request import InferenceResponse, Parameter
+from nnhal_service.v2.backend import ModelBackend
+from nnhal_service.v2.requested import (
+    SHM_BYTE_SIZE,
+    SHM_OFFSET,
+    SHM_REGION,
+    Caller,
+    RegionPart,
+    RequestedOutput,
+    presented,
+    refuse,
+)
+
+Raw = bytes | memoryview
+"""The bytes of a tensor."""
+
+_KEPT_HEADS = 1024
+_LENGTH = 2
+_ID_TAG = bytes([ModelInferResponse.ID_FIELD_NUMBER << 3 | _LENGTH])
+_RAW_OUTPUT_TAG = bytes([ModelInferResponse.RAW_OUTPUT_CONTENTS_FIELD_NUMBER << 3 | _LENGTH])
+_STREAM_RESPONSE_TAG = bytes([2 << 3 | _LENGTH])
+
+
+class _OutputHead(NamedTuple):
+    """An output without its raw contents."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    part: RegionPart | None
+    byte_size: int
+    """The bytes that were written to the region."""
+
+
+class _TypedParameter(NamedTuple):
+    """A parameter with its type, since True and 1 are equal but differ on the wire."""
+
+    name: str
+    kind: type[Parameter]
+    value: Parameter
+
+
+def response_to_wire(
+    response: InferenceResponse,
+    outputs: Sequence[RequestedOutput],
+    model: ModelBackend,
+    caller: Caller,
+    further: Sequence[tuple[str, Parameter]] = (),
+) -> tuple[bytes, list[Raw]]:
+    """The head of a response and its ``raw_output_contents``, views of the response's own outputs.
+
+    ``further`` are parameters beside the response's own. Raises ServingError.
+    """
+    raw: list[Raw] = []
+    heads: list[_OutputHead] = []
+    for output in outputs or map(RequestedOutput, response.outputs):
+        if output.name not in response.outputs:
+            raise refuse(f"unexpected inference output '{output.name}' for model '{response.model_name}'")
+        array = presented(response.outputs[output.name], output, model)
+        written, contents = _delivered(array, output, caller)
+        raw.append(contents)
+        heads.append(_OutputHead(output.name, datatype_of(array).name, array.shape, output.part, written))
+    parameters = [_TypedParameter(name, type(value), value) for name, value in (*response.parameters.items(), *further)]
+    return _head(response.model_name, response.model_version, tuple(parameters), tuple(heads)), raw
+
+
+def encode_response(head: bytes, request_id: str, raw: Sequence[Raw]) -> bytes:
+    """A ModelInferResponse; ``head`` is one without ``id`` and ``raw_output_contents``."""
+    return b"".join(_response_parts(head, request_id, raw))
+
+
+def encode_stream_response(head: bytes, request_id: str, raw: Sequence[Raw]) -> bytes:
+    """A ModelStreamInferResponse that holds such a response."""
+    parts = _response_parts(head, request_id, raw)
+    return b"".join((_STREAM_RESPONSE_TAG, _varint(sum(map(len, parts))), *parts))
+
+
+def _delivered(array: Array, output: RequestedOutput, caller: Caller) -> tuple[int, Raw]:
+    """The bytes that were written to shared memory, and the raw contents of an output."""
+    if output.part is None:
+        return 0, raw_from_array(array)
+    return caller.write(output.part, array, output.name), b""
+
+
+@lru_cache(_KEPT_HEADS)
+def _head(
+    model_name: str, model_version: str, parameters: tuple[_TypedParameter, ...], outputs: tuple[_OutputHead, ...]
+) -> bytes:
+    """A ModelInferResponse without identifier and raw contents, mostly the same for all requests of a client."""
+    message = ModelInferResponse(model_name=model_name, model_version=model_version)
+    for parameter in parameters:
+        _set_parameter(message.parameters[parameter.name], parameter.value)
+    for output in outputs:
+        tensor = message.outputs.add(name=output.name, datatype=output.datatype, shape=output.shape)
+        if output.part is not None:
+            tensor.parameters[SHM_REGION].string_param = output.part.name
+            tensor.parameters[SHM_BYTE_SIZE].int64_param = output.byte_size
+            if output.part.offset:
+                tensor.parameters[SHM_OFFSET].int64_param = output.part.offset
+    return message.SerializeToString()
+
+
+def _set_parameter(message: InferParameter, value: Parameter) -> None:
+    if isinstance(value, bool):
+        message.bool_param = value
+    elif isinstance(value, int):
+        if value >= 2**63:
+            message.uint64_param = value
+        else:
+            message.int64_param = value
+    elif isinstance(value, float):
+        message.double_param = value
+    else:
+        message.string_param = value
+
+
+def _response_parts(head: bytes, request_id: str, raw: Sequence[Raw]) -> list[Raw]:
+    parts: list[Raw] = [head]
+    if request_id:
+        identifier = request_id.encode()
+        parts += (_ID_TAG, _varint(len(identifier)), identifier)
+    for contents in raw:
+        parts += (_RAW_OUTPUT_TAG, _varint(len(contents)), contents)
+    return parts
+
+
+def _varint(value: int) -> bytes:
+    """A number in protobuf's encoding."""
+    written = bytearray()
+    while value > 0x7F:
+        written.append(value & 0x7F | 0x80)
+        value >>= 7
+    written.append(value)
+    return bytes(written)
