@@ -57,6 +57,11 @@ class NativeBinding:
         """Bytes that went over the binding's channels, both ways."""
         return sum(channel.bytes_sent + channel.bytes_received for channel in self._runs.channels)
 
+    @property
+    def lost_run_channel(self) -> bool:
+        """Whether its runs were direct until the run channel closed. They go through the framework from then on."""
+        return self._runs.lost_run_channel
+
     def fill(self, inputs: Mapping[str, Array]) -> None:
         """Copy arrays into the inputs. Raises ValueError if names, element types or dimensions differ."""
         self._memory.fill(inputs)

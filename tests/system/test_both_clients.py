@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -23,6 +25,7 @@ from nnhal.remote import RemoteDevice
 from nnhal.types import ErrorStatus
 from nnhal_client import Framework, Model, RunReport, V2Server, aio, connect
 from nnhal_client.aio import AsyncFramework, AsyncModel
+from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
 from tests.support.front_door import Devices, Served, front_door
 from tests.support.onnx_models import onnx_model
 from tests.support.repositories import onnx_file, write
@@ -64,8 +67,8 @@ class Blocking:
         """As many runs at one time."""
         return list(self._threads.map(lambda x: model.run({"x": x}), inputs))
 
-    def run_with_report(self, model: Any, x: Array) -> tuple[Outputs, RunReport]:
-        found: tuple[Outputs, RunReport] = model.run_with_report({"x": x})
+    def run_with_report(self, model: Any, x: Array, measure: bool = True) -> tuple[Outputs, RunReport]:
+        found: tuple[Outputs, RunReport] = model.run_with_report({"x": x}, measure)
         return found
 
     def run_in_context(self, model: Any, x: Array, during: Callable[[], None]) -> Array:
@@ -111,8 +114,8 @@ class Asyncio:
 
         return self._do(together())
 
-    def run_with_report(self, model: Any, x: Array) -> tuple[Outputs, RunReport]:
-        found: tuple[Outputs, RunReport] = self._do(model.run_with_report({"x": x}))
+    def run_with_report(self, model: Any, x: Array, measure: bool = True) -> tuple[Outputs, RunReport]:
+        found: tuple[Outputs, RunReport] = self._do(model.run_with_report({"x": x}, measure))
         return found
 
     def run_in_context(self, model: Any, x: Array, during: Callable[[], None]) -> Array:
@@ -225,3 +228,24 @@ def test_models_and_bindings_are_released_with_their_contexts(client: Client, de
         assert held == [1]
         wait_until(lambda: device.usage().executions == before, "the binding is released")
     np.testing.assert_allclose(y, np.tanh(x), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_runs_are_direct_again_after_a_device_has_died(
+    kind: Literal["blocking", "asyncio"], short_path: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "tanh.onnx"
+    path.write_bytes(onnx_file(shape=(1, 8)))
+    x = rows(1, 0)
+    with Testbed(DEFAULT_TOPOLOGY, short_path) as testbed, KINDS[kind](testbed.framework) as client:
+        model = client.load(path)
+
+        def is_direct() -> bool:
+            outputs, report = client.run_with_report(model, x, measure=False)
+            require_tanh([outputs], [x])
+            return report.direct
+
+        assert is_direct()
+        os.kill(testbed.pid("cpu_acc"), signal.SIGKILL)
+        assert not is_direct()
+        wait_until(is_direct, "a binding has a run channel again")

@@ -29,6 +29,10 @@ class RunnableBinding(Protocol):
         """Whether its runs are measured."""
 
     @property
+    def lost_run_channel(self) -> bool:
+        """Whether its runs were direct once and are no longer."""
+
+    @property
     def dimensions(self) -> Mapping[str, Dimensions]:
         """The dimensions that it was bound with."""
 
@@ -118,6 +122,7 @@ class ModelRuns(Generic[E, B]):
         self._busy: dict[B, int] = {}
         self._unwanted: list[B] = []
         self._known: dict[str, Dimensions] = {}
+        self._detour = self._longest_detour = 0
         self._closed = False
         self.generation = 0
         """How often the model was opened again."""
@@ -191,7 +196,10 @@ class ModelRuns(Generic[E, B]):
                     raise
                 else:
                     outputs = {t.name: t.value(binding.outputs[t.name]) for t in self._outputs}
-                    self._keep(binding)
+                    if self._detours(binding, report):
+                        self._discard(binding)
+                    else:
+                        self._keep(binding)
                     return outputs, report
         finally:
             self._end()
@@ -249,6 +257,24 @@ class ModelRuns(Generic[E, B]):
         with self._lock:
             if self._busy.pop(binding, None) is not None:
                 self._unwanted.append(binding)
+
+    def _detours(self, binding: B, report: RunReport) -> bool:
+        """Whether to try another binding, whose runs may be direct again.
+
+        They may be once the lost device is back or the framework has a new plan. As nothing says when that is, it is
+        tried after one run through the framework, then after 2, 4, 8 and so on.
+        """
+        with self._lock:
+            if binding.lost_run_channel:
+                self._detour, self._longest_detour = 0, 1
+                return True
+            if report.direct or binding.measures or not self._longest_detour:
+                return False
+            self._detour += 1
+            if self._detour < self._longest_detour:
+                return False
+            self._detour, self._longest_detour = 0, 2 * self._longest_detour
+            return True
 
     def _learn(self, binding: B, found: Mapping[str, Dimensions]) -> bool:
         """Note the dimensions that outputs need, and whether one needs more memory than it had in this binding."""

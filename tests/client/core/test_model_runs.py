@@ -21,6 +21,7 @@ FIXED = Tensor("x", OperandType.TENSOR_FLOAT32, (2,), 8, 0.0, 0, FLOAT, FLOAT)
 ANY = Tensor("x", OperandType.TENSOR_FLOAT32, (0,), 0, 0.0, 0, FLOAT, FLOAT)
 UNKNOWN = Tensor("y", OperandType.TENSOR_FLOAT32, (0,), 0, 0.0, 0, FLOAT, FLOAT)
 REPORT = RunReport(1, 2, (), {})
+DIRECT = RunReport(1, 2, (), {}, direct=True)
 UNLOADED = HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the model has been unloaded")
 LARGE = 5000
 """Elements that do not fit in the memory that an output has at first."""
@@ -31,6 +32,7 @@ class FakeBinding:
 
     def __init__(self, command: Bind) -> None:
         self.measures = command.measure_timing
+        self.lost_run_channel = False
         self.dimensions = dict(command.dimensions)
         self.outputs: Mapping[str, Array] = {"y": np.zeros(0, np.float32)}
 
@@ -65,12 +67,12 @@ def bound(commands: Commands[Event, FakeBinding], command: Command[Event, FakeBi
     return binding
 
 
-def ended(commands: Commands[Event, FakeBinding]) -> list[float]:
+def ended(commands: Commands[Event, FakeBinding], said: RunReport = REPORT) -> list[float]:
     """The output of a run whose binding has run."""
     with pytest.raises(StopIteration) as end:
-        commands.send(REPORT)
+        commands.send(said)
     outputs, report = end.value.value
-    assert report is REPORT
+    assert report is said
     found: list[float] = outputs["y"].tolist()
     return found
 
@@ -135,6 +137,37 @@ class TestChoice:
             commands.throw(DeadObjectError("gone"))
         assert runs.unwanted() == [binding]
         assert isinstance(begun(runs, 1, 2)[1], Bind)
+
+    def test_when_a_run_channel_is_lost_other_bindings_are_tried_at_growing_intervals(self) -> None:
+        runs = model()
+        commands, command = begun(runs, 1, 2)
+        bound(commands, command).lost_run_channel = True
+        ended(commands)
+        for interval in (1, 2, 4, 8):
+            commands, command = begun(runs, 1, 2)
+            binding = bound(commands, command)
+            ended(commands)
+            for _ in range(interval - 1):
+                commands, command = begun(runs, 1, 2)
+                assert command == Run(binding)
+                ended(commands)
+        commands, command = begun(runs, 1, 2)
+        binding = bound(commands, command)
+        ended(commands, DIRECT)
+        for _ in range(100):
+            commands, command = begun(runs, 1, 2)
+            assert command == Run(binding)
+            ended(commands, DIRECT)
+
+    def test_runs_that_never_were_direct_keep_their_binding(self) -> None:
+        runs = model()
+        commands, command = begun(runs, 1, 2)
+        binding = bound(commands, command)
+        ended(commands)
+        for _ in range(100):
+            commands, command = begun(runs, 1, 2)
+            assert command == Run(binding)
+            ended(commands)
 
     def test_a_cancelled_run_leaves_its_binding_for_the_next(self) -> None:
         runs = model(concurrency=1)
