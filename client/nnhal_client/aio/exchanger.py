@@ -99,10 +99,11 @@ class Exchanger:
 
     def _end(self, ending: RunReport | Exception) -> None:
         outcome, self._outcome, self._exchanges, self._awaited = self._outcome, None, None, None
+        abandoned, self._abandoned = self._abandoned, _nothing  # it refers to whoever has the binding
         if outcome is None:
             return
         if outcome.cancelled():
-            self._abandoned()
+            abandoned()
         elif isinstance(ending, Exception):
             outcome.set_exception(ending)
         else:

@@ -53,7 +53,7 @@ class ExecutionBinding:
         loop_timeout_ns: int | None,
         hints: Hints,
     ) -> None:
-        """Raises HalError if a device refuses, TransportError if the framework is gone, OSError without memory."""
+        """Raises HalError if a device refuses, TransportError if the framework is gone, OSError if memory runs out."""
         self._calls: Calls = framework.calls
         self._stub: framework_pb2_grpc.FrameworkServiceStub = framework.stub
         self._inputs = {f"input{number}": argument for number, argument in enumerate(inputs)}
@@ -102,7 +102,7 @@ class ExecutionBinding:
         )
 
     def launch(self, wait_for: Sequence[Fence], deadline_ns: int, duration_ns: int) -> LaunchedExecution:
-        """LaunchedExecution a run that begins when the fences have signalled. Raises HalError, TransportError."""
+        """Launch a run that begins when the fences have signalled. Raises HalError, TransportError."""
         self._fill()
         request = wire.LaunchRunRequest(
             binding=self._handle,

@@ -70,23 +70,23 @@ class Compilation(Closing):
         return self.devices is not None and len(self.devices) == 1
 
     def set_preference(self, preference: ExecutionPreference) -> None:
-        """What devices should favour; FAST_SINGLE_ANSWER unless it is set."""
+        """Set what devices favour; by default FAST_SINGLE_ANSWER."""
         self._require_unfinished()
         self._preference = preference
 
     def set_priority(self, priority: Priority) -> None:
-        """How executions rank among those of the session; MEDIUM unless it is set."""
+        """Set how executions rank among those of the session; by default MEDIUM."""
         self._require_unfinished()
         self._priority = priority
 
     def set_timeout(self, duration_ns: int) -> None:
-        """The time that ``finish`` may take; 0 for any. Raises BAD_DATA unless exactly one device is named."""
+        """Set the time that ``finish`` may take, 0 for any. Raises BAD_DATA unless exactly one device is named."""
         self._require_unfinished()
         self.require_one_device("a timeout")
         self._timeout_ns = require_duration(duration_ns)
 
     def set_caching(self, token: bytes) -> None:
-        """Have the compilation kept and used the next time, if the framework has a directory for compilations.
+        """Have the compilation cached, if the framework has a directory for that.
 
         ``token`` stands for the model and what is set here. Raises BAD_DATA if it has not 32 bytes.
         """

@@ -293,9 +293,7 @@ class Execution(Closing):
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        """End the execution if the block raises, whatever that is. Raises an error of nnhal or of the system as
-        NeuralNetworksError.
-        """
+        """End the execution if the block raises. Errors of nnhal and of the system become NeuralNetworksError."""
         try:
             yield
         except (NnhalError, OSError) as error:
@@ -327,7 +325,7 @@ class Execution(Closing):
 
 @contextmanager
 def _resolving(future: Future[None]) -> Iterator[None]:
-    """Resolve a future with how the block ends, whatever it raises: ``wait`` and ``close`` would hang without."""
+    """Resolve a future when the block ends, whatever it raises; otherwise ``wait`` and ``close`` would hang."""
     try:
         yield
     except Exception as error:

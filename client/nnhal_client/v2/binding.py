@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -102,18 +103,23 @@ class V2Binding(BoundArrays, Closing):
     def __init__(
         self,
         caller: Caller,
+        turns: threading.Semaphore,
         model: V2Signature,
         measure_timing: bool,
         dimensions: Mapping[str, Dimensions],
         memories: Mapping[str, object],
     ) -> None:
+        """``turns`` limits the runs of the model that are under way."""
         super().__init__(model, measure_timing, dimensions, memories)
         self._caller = caller
+        self._turns = turns
 
     def run(self, deadline_ns: int = NO_DEADLINE) -> RunReport:
         """Run it once. ``deadline_ns`` is an instant of CLOCK_BOOTTIME. Raises as every call of the session."""
-        request, started = self._request(), time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-        return self._take(request, self._caller.call(INFER, request, seconds_to(deadline_ns, started)), started)
+        with self._turns:
+            request, started = self._request(), time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+            answer = self._caller.call(INFER, request, seconds_to(deadline_ns, started))
+            return self._take(request, answer, started)
 
     def close(self) -> None:
         """Refuse further runs. The arrays stay valid."""

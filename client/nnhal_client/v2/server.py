@@ -130,7 +130,7 @@ class V2Model(Closing):
         for any ``memories``: a server elsewhere cannot use memory of this host.
         """
         model = V2Signature(self.name, self._asked_version, self.inputs, self.outputs)
-        return V2Binding(self._server, model, measure_timing, dimensions or {}, memories or {})
+        return V2Binding(self._server, self._turns, model, measure_timing, dimensions or {}, memories or {})
 
     def unload(self) -> None:
         """Do nothing: the server holds nothing for this session. ``Model.unload`` releases the model."""
