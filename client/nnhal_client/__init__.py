@@ -11,7 +11,7 @@ from nnhal.tensors import Tensor
 from nnhal_client.binding import Binding
 from nnhal_client.connecting import connect
 from nnhal_client.core.binding_runs import OutputTooSmallError
-from nnhal_client.core.loaded_model import OperationPlacement
+from nnhal_client.core.native_model import OperationPlacement
 from nnhal_client.framework import DeviceInfo, Framework
 from nnhal_client.memory import DomainMemory, MemoryRole
 from nnhal_client.model import Model

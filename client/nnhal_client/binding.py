@@ -12,9 +12,9 @@ from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc
 from nnhal_client.contexts import Closing
+from nnhal_client.core.binding_memory import BindingMemory, DomainMemoryHandle
 from nnhal_client.core.binding_runs import BindingRuns, RemoteRunChannel
-from nnhal_client.core.bound_memory import AllocatedMemory, BoundMemory
-from nnhal_client.core.loaded_model import LoadedModel
+from nnhal_client.core.native_model import NativeModel
 from nnhal_client.reports import RunReport
 
 
@@ -25,16 +25,16 @@ class NativeBinding:
         self,
         calls: Calls,
         stub: framework_pb2_grpc.FrameworkServiceStub,
-        model: LoadedModel,
+        model: NativeModel,
         measure_timing: bool,
         dimensions: Mapping[str, Dimensions],
-        memories: Mapping[str, AllocatedMemory],
+        memories: Mapping[str, DomainMemoryHandle],
         direct: bool,
     ) -> None:
         """Raises as ``Model.bind``."""
         self._calls = calls
         self._stub = stub
-        self._memory = BoundMemory(model.inputs, model.outputs, dimensions, memories)
+        self._memory = BindingMemory(model.inputs, model.outputs, dimensions, memories)
         request = self._memory.bind_request(model.session_name, measure_timing, direct, calls.issue)
         answer = calls.call(stub.Bind, request)
         self._handle = answer.binding

@@ -27,8 +27,8 @@ from nnhal_client.core.model_runs import CONCURRENCY
 from nnhal_client.memory import DomainMemory, MemoryRole
 from nnhal_client.model import Model
 
-Partitioner = Literal["least_time", "nnapi", "cpu_only"]
-Fallback = Literal["allow", "warn", "deny"]
+PartitionerName = Literal["least_time", "nnapi", "cpu_only"]
+FallbackName = Literal["allow", "warn", "deny"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,8 @@ class Framework(Closing):
         path: str | os.PathLike[str],
         devices: Sequence[str] = (),
         pins: Mapping[str, str] | None = None,
-        partitioner: Partitioner = "least_time",
-        fallback: Fallback = "allow",
+        partitioner: PartitionerName = "least_time",
+        fallback: FallbackName = "allow",
         min_nodes_per_partition: int = 1,
         cache_token: bytes = b"",
     ) -> Model:
@@ -107,8 +107,8 @@ class Framework(Closing):
         model: HalModel,
         devices: Sequence[str] = (),
         pins: Mapping[str, str] | None = None,
-        partitioner: Partitioner = "least_time",
-        fallback: Fallback = "allow",
+        partitioner: PartitionerName = "least_time",
+        fallback: FallbackName = "allow",
         min_nodes_per_partition: int = 1,
         cache_token: bytes = b"",
         preference: ExecutionPreference = ExecutionPreference.FAST_SINGLE_ANSWER,
@@ -169,8 +169,8 @@ class Framework(Closing):
 def _load_request(
     devices: Sequence[str],
     pins: Mapping[str, str] | None,
-    partitioner: Partitioner,
-    fallback: Fallback,
+    partitioner: PartitionerName,
+    fallback: FallbackName,
     min_nodes_per_partition: int,
     cache_token: bytes,
 ) -> wire.LoadModelRequest:

@@ -13,14 +13,14 @@ from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc
 from nnhal_client.binding import Binding
 from nnhal_client.contexts import Closing
-from nnhal_client.core.loaded_model import LoadedModel
 from nnhal_client.core.model_runs import CONCURRENCY, Bind, Command, ModelRuns, Reopen, Run, Wait
+from nnhal_client.core.native_model import NativeModel
 from nnhal_client.explanation import Explanation, explanation_from_wire
 from nnhal_client.memory import DomainMemory
 from nnhal_client.reports import RunReport
 
 
-class Model(LoadedModel, Closing):
+class Model(NativeModel, Closing):
     """A model that the session has loaded, or one of the server's repository. Use as a context.
 
     It may run in several threads: each run that is under way has a binding of its own.

@@ -16,8 +16,8 @@ from nnhal.v1 import framework_pb2_grpc
 from nnhal_client.aio.exchanger import Exchanger
 from nnhal_client.binding import NativeBinding
 from nnhal_client.contexts import AsyncClosing
-from nnhal_client.core.bound_memory import AllocatedMemory
-from nnhal_client.core.loaded_model import LoadedModel
+from nnhal_client.core.binding_memory import DomainMemoryHandle
+from nnhal_client.core.native_model import NativeModel
 from nnhal_client.reports import RunReport
 from nnhal_client.v2.binding import BoundArrays, V2Signature, seconds_to
 from nnhal_client.v2.calls import INFER, R
@@ -33,10 +33,10 @@ class AsyncBinding(NativeBinding, AsyncClosing):
         self,
         calls: Calls,
         stub: framework_pb2_grpc.FrameworkServiceStub,
-        model: LoadedModel,
+        model: NativeModel,
         measure_timing: bool,
         dimensions: Mapping[str, Dimensions],
-        memories: Mapping[str, AllocatedMemory],
+        memories: Mapping[str, DomainMemoryHandle],
         direct: bool,
     ) -> None:
         """To be called in a thread, since the framework has to answer. Raises as ``Model.bind``."""

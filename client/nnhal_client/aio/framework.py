@@ -16,7 +16,7 @@ from nnhal_client.aio.memory import AsyncDomainMemory
 from nnhal_client.aio.model import AsyncModel
 from nnhal_client.contexts import AsyncClosing
 from nnhal_client.core.model_runs import CONCURRENCY
-from nnhal_client.framework import DeviceInfo, Fallback, Framework, Partitioner
+from nnhal_client.framework import DeviceInfo, FallbackName, Framework, PartitionerName
 from nnhal_client.memory import MemoryRole
 from nnhal_client.model import Model
 
@@ -39,8 +39,8 @@ class AsyncFramework(AsyncClosing):
         path: str | os.PathLike[str],
         devices: Sequence[str] = (),
         pins: Mapping[str, str] | None = None,
-        partitioner: Partitioner = "least_time",
-        fallback: Fallback = "allow",
+        partitioner: PartitionerName = "least_time",
+        fallback: FallbackName = "allow",
         min_nodes_per_partition: int = 1,
         cache_token: bytes = b"",
     ) -> AsyncModel:
@@ -67,8 +67,8 @@ class AsyncFramework(AsyncClosing):
         model: HalModel,
         devices: Sequence[str] = (),
         pins: Mapping[str, str] | None = None,
-        partitioner: Partitioner = "least_time",
-        fallback: Fallback = "allow",
+        partitioner: PartitionerName = "least_time",
+        fallback: FallbackName = "allow",
         min_nodes_per_partition: int = 1,
         cache_token: bytes = b"",
         preference: ExecutionPreference = ExecutionPreference.FAST_SINGLE_ANSWER,

@@ -13,16 +13,16 @@ from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
 from nnhal_client.aio.binding import AsyncBinding
 from nnhal_client.contexts import AsyncClosing
-from nnhal_client.core.bound_memory import AllocatedMemory
-from nnhal_client.core.loaded_model import LoadedModel
+from nnhal_client.core.binding_memory import DomainMemoryHandle
 from nnhal_client.core.model_runs import CONCURRENCY, Bind, Command, Commands, ModelRuns, Reopen, Run, Wait
+from nnhal_client.core.native_model import NativeModel
 from nnhal_client.explanation import Explanation, explanation_from_wire
 from nnhal_client.reports import RunReport
 
 T = TypeVar("T")
 
 
-class AsyncModel(LoadedModel, AsyncClosing):
+class AsyncModel(NativeModel, AsyncClosing):
     """As ``Model``, for one event loop. Use as a context.
 
     Runs take no thread. What happens once, such as binding and opening again, takes one for a while.
@@ -30,7 +30,7 @@ class AsyncModel(LoadedModel, AsyncClosing):
 
     transport: Literal["native"] = "native"
 
-    def __init__(self, loaded: LoadedModel, concurrency: int = CONCURRENCY) -> None:
+    def __init__(self, loaded: NativeModel, concurrency: int = CONCURRENCY) -> None:
         """At most ``concurrency`` runs are under way at a time; others wait."""
         super().__init__(loaded._calls, loaded._stub, loaded._answer, loaded._opened)
         self._runs: ModelRuns[asyncio.Event, AsyncBinding] = ModelRuns(
@@ -50,7 +50,7 @@ class AsyncModel(LoadedModel, AsyncClosing):
         self,
         measure_timing: bool = False,
         dimensions: Mapping[str, Dimensions] | None = None,
-        memories: Mapping[str, AllocatedMemory] | None = None,
+        memories: Mapping[str, DomainMemoryHandle] | None = None,
         direct: bool = True,
     ) -> AsyncBinding:
         """As ``Model.bind``. The binding is the caller's, and ends with the session at the latest."""
@@ -157,7 +157,7 @@ class AsyncModel(LoadedModel, AsyncClosing):
         self,
         measure_timing: bool,
         dimensions: Mapping[str, Dimensions],
-        memories: Mapping[str, AllocatedMemory],
+        memories: Mapping[str, DomainMemoryHandle],
         direct: bool,
     ) -> AsyncBinding:
         return await asyncio.to_thread(

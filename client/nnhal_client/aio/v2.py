@@ -16,7 +16,7 @@ from nnhal.inference import grpc_service_pb2 as wire
 from nnhal.types.layout import Dimensions
 from nnhal_client.aio.binding import AsyncV2Binding
 from nnhal_client.contexts import AsyncClosing
-from nnhal_client.core.bound_memory import AllocatedMemory
+from nnhal_client.core.binding_memory import DomainMemoryHandle
 from nnhal_client.v2.binding import V2Signature
 from nnhal_client.v2.calls import INFER, MODEL_METADATA, OPTIONS, SERVICE, R, authorization, failure_of, serialized
 from nnhal_client.v2.messages import outputs_of, request_of, tensor_of
@@ -79,7 +79,7 @@ class AsyncV2Model(AsyncClosing):
         self,
         measure_timing: bool = False,
         dimensions: Mapping[str, Dimensions] | None = None,
-        memories: Mapping[str, AllocatedMemory] | None = None,
+        memories: Mapping[str, DomainMemoryHandle] | None = None,
         direct: bool = True,
     ) -> AsyncV2Binding:
         """Memory for all inputs and outputs, as ``V2Model.bind``."""

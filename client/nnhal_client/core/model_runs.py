@@ -47,7 +47,7 @@ class RunnableBinding(Protocol):
         """The bytes that an output has."""
 
 
-class Event(Protocol):
+class TurnEvent(Protocol):
     """An event of threading or asyncio."""
 
     def set(self) -> None:
@@ -55,7 +55,7 @@ class Event(Protocol):
 
 
 B = TypeVar("B", bound=RunnableBinding)
-E = TypeVar("E", bound=Event)
+E = TypeVar("E", bound=TurnEvent)
 
 
 @dataclass(frozen=True, slots=True)

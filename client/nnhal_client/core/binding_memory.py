@@ -17,7 +17,7 @@ from nnhal.v1 import framework_pb2 as wire
 from nnhal_client.tensors import fill, input_dimensions
 
 
-class AllocatedMemory(Protocol):
+class DomainMemoryHandle(Protocol):
     """Memory of ``Framework.allocate``."""
 
     @property
@@ -25,7 +25,7 @@ class AllocatedMemory(Protocol):
         """The framework's number of it."""
 
 
-class BoundMemory:
+class BindingMemory:
     """One pool with all inputs and outputs of a model, but for those in memory of ``Framework.allocate``."""
 
     def __init__(
@@ -33,7 +33,7 @@ class BoundMemory:
         inputs: Sequence[Tensor],
         outputs: Sequence[Tensor],
         dimensions: Mapping[str, Dimensions],
-        memories: Mapping[str, AllocatedMemory],
+        memories: Mapping[str, DomainMemoryHandle],
     ) -> None:
         """``dimensions`` are those of inputs whose dimensions the model does not say, and of outputs if they are known.
 

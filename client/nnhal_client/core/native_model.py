@@ -23,7 +23,7 @@ class OperationPlacement:
     step: int
 
 
-class LoadedModel:
+class NativeModel:
     """What ``Model`` and ``AsyncModel`` have in common: a description, and what the framework is asked."""
 
     version: str
