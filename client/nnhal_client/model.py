@@ -82,7 +82,6 @@ class Model(NativeModel, Closing):
         try:
             command = next(commands)
             while True:
-                self._close_unwanted()
                 try:
                     answer = self._perform(command)
                 except BaseException as error:
@@ -119,6 +118,7 @@ class Model(NativeModel, Closing):
             case Run(binding):
                 return binding.run()
             case Bind(measure_timing, dimensions):
+                self._close_unwanted()
                 return self.bind(measure_timing, dimensions)
             case Wait(turn):
                 return turn.wait()

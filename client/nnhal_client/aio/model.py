@@ -73,7 +73,6 @@ class AsyncModel(NativeModel, AsyncClosing):
         try:
             command = next(commands)
             while True:
-                self._close_unwanted()
                 try:
                     answer = await self._perform(commands, command)
                 except asyncio.CancelledError:
@@ -126,6 +125,7 @@ class AsyncModel(NativeModel, AsyncClosing):
                     commands.close()
                     raise
             case Bind(measure_timing, dimensions):
+                self._close_unwanted()
                 return await self._to_its_end(commands, self._bind(measure_timing, dimensions, {}, True), True)
             case Reopen(generation):
                 return await self._to_its_end(commands, self._reopen_from(generation), False)

@@ -51,7 +51,7 @@ class TurnEvent(Protocol):
     """An event of threading or asyncio."""
 
     def set(self) -> None:
-        """Have whoever waits go on."""
+        """Let the waiting run begin."""
 
 
 B = TypeVar("B", bound=RunnableBinding)
@@ -100,7 +100,7 @@ class ModelRuns(Generic[E, B]):
     """The runs of one model, of which at most ``concurrency`` are under way at a time, each with a binding of its own.
 
     Bindings are kept for runs with the same dimensions of the inputs. Drivers close the ``unwanted`` bindings before
-    each command and at the end. Safe to use from several threads.
+    they bind and at the end of each run. Safe to use from several threads.
     """
 
     def __init__(
@@ -172,7 +172,9 @@ class ModelRuns(Generic[E, B]):
     def _run(self, inputs: Mapping[str, Value], measure_timing: bool) -> Commands[E, B]:
         arrays = stored_inputs(self._inputs, inputs)
         given = {tensor.name: arrays[tensor.name].shape for tensor in self._inputs if tensor.is_open}
-        yield from self._begin()
+        turn = self._begin()
+        if turn is not None:
+            yield from self._await(turn)
         try:
             while True:
                 binding = self._take(given, measure_timing)
@@ -204,14 +206,17 @@ class ModelRuns(Generic[E, B]):
         finally:
             self._end()
 
-    def _begin(self) -> Generator[Wait[E], Any, None]:
-        """Wait until fewer than ``concurrency`` runs are under way."""
+    def _begin(self) -> E | None:
+        """Begin a run. Returns the event of its turn if ``concurrency`` runs are under way."""
         with self._lock:
             if self._running < self._concurrency:
                 self._running += 1
-                return
+                return None
             turn = self._event()
             self._waiting.append(turn)
+            return turn
+
+    def _await(self, turn: E) -> Generator[Wait[E], Any, None]:
         try:
             yield Wait(turn)
         except BaseException:
@@ -235,9 +240,9 @@ class ModelRuns(Generic[E, B]):
     def _take(self, given: Mapping[str, Dimensions], measure_timing: bool) -> B | None:
         """An idle binding that fits. If there is none, the oldest idle one makes room for a new one."""
         with self._lock:
-            for number in reversed(range(len(self._idle))):
+            for number in range(len(self._idle) - 1, -1, -1):
                 binding = self._idle[number]
-                if binding.measures == measure_timing and all(binding.dimensions[n] == d for n, d in given.items()):
+                if binding.measures == measure_timing and given.items() <= binding.dimensions.items():
                     del self._idle[number]
                     self._busy[binding] = self.generation
                     return binding
@@ -264,12 +269,13 @@ class ModelRuns(Generic[E, B]):
         They may be once the lost device is back or the framework has a new plan. As nothing says when that is, it is
         tried after one run through the framework, then after 2, 4, 8 and so on.
         """
+        lost = binding.lost_run_channel
+        if not lost and (report.direct or binding.measures or not self._longest_detour):
+            return False
         with self._lock:
-            if binding.lost_run_channel:
+            if lost:
                 self._detour, self._longest_detour = 0, 1
                 return True
-            if report.direct or binding.measures or not self._longest_detour:
-                return False
             self._detour += 1
             if self._detour < self._longest_detour:
                 return False
