@@ -1,4 +1,4 @@
-"""nnhal_client: the client library and the ``nnhal`` command.
+"""nnhal_client: the client library.
 
 import nnhal_client
 
@@ -10,7 +10,9 @@ from nnhal.reports import LedgerEntry, StepReport
 from nnhal.tensors import Tensor
 from nnhal_client.binding import Binding
 from nnhal_client.connecting import connect
-from nnhal_client.framework import Framework
+from nnhal_client.core.binding_runs import OutputTooSmallError
+from nnhal_client.core.native_model import OperationPlacement
+from nnhal_client.framework import DeviceInfo, Framework
 from nnhal_client.memory import DomainMemory, MemoryRole
 from nnhal_client.model import Model
 from nnhal_client.reports import RunReport
@@ -18,11 +20,14 @@ from nnhal_client.v2 import V2Binding, V2Model, V2Server
 
 __all__ = [
     "Binding",
+    "DeviceInfo",
     "DomainMemory",
     "Framework",
     "LedgerEntry",
     "MemoryRole",
     "Model",
+    "OperationPlacement",
+    "OutputTooSmallError",
     "RunReport",
     "StepReport",
     "Tensor",

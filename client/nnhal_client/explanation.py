@@ -1,4 +1,4 @@
-"""An explanation as plain values; times are nanoseconds, modelled ones by the devices' own cost models."""
+"""The explanation of a plan, as plain values. Times are nanoseconds; modelled ones are by the devices' cost models."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ from nnhal.v1 import framework_pb2 as wire
 
 @dataclass(frozen=True, slots=True)
 class OperationStory:
-    """One operation: the model's own nodes, where it runs, and what the other devices said, by name."""
+    """One operation: where it runs, and why other devices refused it."""
 
     nodes: tuple[str, ...]
+    """The nodes of the model file that it stands for."""
     operation: str
+    """Its type."""
     device: str
     step: int
     modelled_ns: float
     refusals: dict[str, str]
+    """The reasons of other devices, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepStory:
-    """One step, launch included, and what its device makes of it."""
+    """One step, with the cost of its launch, and how its device optimizes it."""
 
     device: str
     operations: int
@@ -32,27 +35,37 @@ class StepStory:
 
 @dataclass(frozen=True, slots=True)
 class EdgeStory:
-    """One use of a value. A step of -1 is the client."""
+    """One edge: a value on its way from step to step."""
 
     value: str
     source_step: int
+    """-1 for the client."""
     source: str
+    """The device that writes the value; empty for the client."""
     destination_step: int
+    """-1 for the client."""
     destination: str
+    """The device that reads the value; empty for the client."""
     strategy: str
+    """``DirectCompatibility``, ``ExportToTarget`` or ``CopyToTarget``."""
     layer: str
+    """``MemCopy``, ``MemImport``, ``FallbackImport`` or empty."""
     memory: str
+    """The kind of memory that it lies in."""
     bytes: int
     copied_bytes: int
     alignment: int
+    """Bytes."""
     sync: bool
+    """Whether the source has to make the value visible first."""
     reason: str
+    """Why it is this strategy."""
     modelled_ns: float
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceStory:
-    """One device that was asked."""
+    """One device that was asked, and how it is realised."""
 
     name: str
     realisation: str
@@ -61,7 +74,7 @@ class DeviceStory:
 
 @dataclass(frozen=True, slots=True)
 class Counterfactual:
-    """The whole model on one device: what it would take, or why that cannot be."""
+    """The whole model on one device: the time that it would take, or the reason why the device cannot run it."""
 
     device: str
     modelled_ns: float
@@ -70,48 +83,52 @@ class Counterfactual:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Medians over some runs: the whole run, and each step's time on the device, in the driver, and of that copying.
-
-    A step that was never run has -1. ``copied_bytes`` and ``ledger`` are the last run's.
-    """
+    """Medians over some runs. A step that was never run has -1."""
 
     runs: int
     duration_ns: float
+    """Of the whole run."""
     step_device_ns: tuple[float, ...]
+    """Of each step, on the device."""
     step_driver_ns: tuple[float, ...]
+    """Of each step, in the driver."""
     step_copy_ns: tuple[float, ...]
+    """Of each step, the part of the driver's time that was copying."""
     copied_bytes: int
+    """In the last run."""
     ledger: tuple[LedgerEntry, ...]
+    """Of the last run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A plan's story. ``measured`` is None unless it was run.
-
-    ``fallback_bytes`` is the memory for values between steps, ``fallback_bytes_unaligned`` what it would be without
-    alignment.
-    """
+    """Why a plan is as it is, and what it costs."""
 
     operations: tuple[OperationStory, ...]
     steps: tuple[StepStory, ...]
     edges: tuple[EdgeStory, ...]
     devices: tuple[DeviceStory, ...]
     modelled_ns: float
+    """Of one run."""
     counterfactuals: tuple[Counterfactual, ...]
     fallback_bytes: int
+    """Memory for values between steps."""
     fallback_bytes_unaligned: int
+    """The same if no alignment were needed."""
     constant_bytes: int
     client_bytes: int
+    """Memory for inputs and outputs."""
     measured: Measured | None = field(default=None)
+    """None unless it was run."""
 
     @property
     def peak_bytes(self) -> int:
-        """Memory for one run at a time."""
+        """Memory that one run at a time takes."""
         return self.fallback_bytes + self.constant_bytes + self.client_bytes
 
     @property
     def copied_bytes(self) -> int:
-        """What one run copies, by plan."""
+        """Bytes that the plan copies in one run."""
         return sum(edge.copied_bytes for edge in self.edges)
 
 

@@ -1,4 +1,4 @@
-"""The framework seen by a client: load models, bind them to shared memory, run them.
+"""A session with a framework: load models, bind them to shared memory, run them.
 
 Tensors lie in pools that client and devices share. No tensor byte crosses a socket.
 """
@@ -9,7 +9,6 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Literal
 
 from nnhal.codec import model_to_wire
@@ -23,38 +22,48 @@ from nnhal.types import Model as HalModel
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc, types_pb2
+from nnhal_client.contexts import Closing
+from nnhal_client.core.model_runs import CONCURRENCY
 from nnhal_client.memory import DomainMemory, MemoryRole
 from nnhal_client.model import Model
 
-_Partitioner = Literal["least_time", "nnapi", "cpu_only"]
-_Fallback = Literal["allow", "warn", "deny"]
+PartitionerName = Literal["least_time", "nnapi", "cpu_only"]
+FallbackName = Literal["allow", "warn", "deny"]
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
-    """A device as the framework knows it; ``type`` is None where it does not answer."""
+class DeviceInfo:
+    """A device as the framework knows it."""
 
     name: str
     version: str
     type: DeviceType | None
+    """None if the device does not answer."""
     pid: int
     available: bool
 
 
-class Framework:
-    """A session with a framework process. Use as a context; closing it releases everything that it holds there."""
+class Framework(Closing):
+    """A session with a framework process. Use as a context; closing it releases everything that it holds there.
 
-    def __init__(self, directory: str | os.PathLike[str]) -> None:
-        """Raises DeadObjectError where no framework serves at the directory."""
+    Safe to use from several threads.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str], concurrency: int = CONCURRENCY) -> None:
+        """Of each model at most ``concurrency`` runs are under way at a time.
+
+        Raises DeadObjectError if no framework serves at the directory.
+        """
         self._calls = Calls(Endpoint(Path(directory).resolve(), "framework"), "nnhal-client")
         self._stub = framework_pb2_grpc.FrameworkServiceStub(self._calls.rpc)
+        self._concurrency = concurrency
         self._loaded = 0
 
-    def devices(self) -> list[Device]:
+    def devices(self) -> list[DeviceInfo]:
         """The devices that the framework knows, in order of preference."""
         answer = self._calls.call(self._stub.ListDevices, wire.ListDevicesRequest())
         return [
-            Device(d.name, d.version, DeviceType(d.type) if d.type else None, d.pid, d.available)
+            DeviceInfo(d.name, d.version, DeviceType(d.type) if d.type else None, d.pid, d.available)
             for d in answer.devices
         ]
 
@@ -63,19 +72,20 @@ class Framework:
         path: str | os.PathLike[str],
         devices: Sequence[str] = (),
         pins: Mapping[str, str] | None = None,
-        partitioner: _Partitioner = "least_time",
-        fallback: _Fallback = "allow",
+        partitioner: PartitionerName = "least_time",
+        fallback: FallbackName = "allow",
         min_nodes_per_partition: int = 1,
         cache_token: bytes = b"",
     ) -> Model:
-        """Load a model file. ``devices`` are those that may be used, all by default; ``pins`` maps ``name:GLOB`` or
-        ``op:TYPE`` to the device that must take it. The ``partitioner`` yields the plan of least modelled time, that of
-        NNAPI's rule, or all on the CPU; partitions of fewer than ``min_nodes_per_partition`` operations are merged into
-        others where that can be. ``fallback`` says what to do when a device fails.
-        ``cache_token``, 32 bytes that stand for what is in the file, has compilations kept by the framework, where it
-        has a directory for them, and used the next time.
+        """Load a model file.
 
-        Raises OSError where the file cannot be opened, HalError where the model cannot be loaded.
+        ``devices`` are those that may be used, all by default; ``pins`` maps ``name:GLOB`` or ``op:TYPE`` to the device
+        that must take it. The ``partitioner`` yields the plan of least modelled time, that of NNAPI's rule, or all on
+        the CPU; partitions of fewer than ``min_nodes_per_partition`` operations are merged into others if possible.
+        ``fallback`` says what to do when a device fails. With a ``cache_token``, 32 bytes that stand for what is in the
+        file, a framework that has a directory for compilations keeps them and uses them the next time.
+
+        Raises OSError if the file cannot be opened, HalError if the model cannot be loaded.
         """
         request = _load_request(devices, pins, partitioner, fallback, min_nodes_per_partition, cache_token)
         descriptor = Descriptor(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
@@ -83,22 +93,22 @@ class Framework:
         return self._load(Path(path).stem, request)
 
     def open(self, name: str, version: str = "") -> Model:
-        """A model of the server's repository, the newest version that is ready where none is named.
+        """A model of the server's repository, by default in the newest version that is ready.
 
-        The server may unload it at any time; ``Model.run`` opens it again where it was only loaded anew. Raises
-        HalError: INVALID_ARGUMENT where there is no such model, DEVICE_UNAVAILABLE where it is not ready.
+        The server may unload it at any time; ``Model.run`` opens it again if the server has loaded it again. Raises
+        HalError: INVALID_ARGUMENT if the model is unknown, DEVICE_UNAVAILABLE if it is not ready.
         """
-        self._loaded += 1
-        request = wire.OpenModelRequest(model=name, version=version, name=f"{name}-{self._loaded}")
-        return Model(self._calls, self._stub, self._calls.call(self._stub.OpenModel, request), request)
+        request = wire.OpenModelRequest(model=name, version=version, name=self._session_name(name))
+        answer = self._calls.call(self._stub.OpenModel, request)
+        return Model(self._calls, self._stub, answer, request, self._concurrency)
 
     def load_model(
         self,
         model: HalModel,
         devices: Sequence[str] = (),
         pins: Mapping[str, str] | None = None,
-        partitioner: _Partitioner = "least_time",
-        fallback: _Fallback = "allow",
+        partitioner: PartitionerName = "least_time",
+        fallback: FallbackName = "allow",
         min_nodes_per_partition: int = 1,
         cache_token: bytes = b"",
         preference: ExecutionPreference = ExecutionPreference.FAST_SINGLE_ANSWER,
@@ -110,8 +120,8 @@ class Framework:
         operations ``operation0``, by their indexes in the model; those may be listed in any order.
 
         ``preference`` and ``priority`` are what devices are told, ``deadline_ns`` is the instant of CLOCK_BOOTTIME when
-        all of them must have prepared their parts; ``hints`` are for them too. The rest as ``load``. Raises HalError
-        where the model cannot be loaded.
+        all of them must have prepared their parts; ``hints`` are for them too. The other arguments are those of
+        ``load``. Raises HalError if the model cannot be loaded.
         """
         request = _load_request(devices, pins, partitioner, fallback, min_nodes_per_partition, cache_token)
         request.model.CopyFrom(model_to_wire(model, self._calls.issue))
@@ -123,11 +133,11 @@ class Framework:
         return self._load("model", request)
 
     def allocate(self, roles: Sequence[MemoryRole], dimensions: Dimensions = ()) -> DomainMemory:
-        """Memory for certain inputs and outputs of loaded models: a buffer of a device's own where one device alone
-        uses it and has one to give, else shared memory of the host. ``dimensions`` narrow those of the tensors.
+        """Memory for certain inputs and outputs of loaded models: a device's own buffer if only that device uses it and
+        has one to give, else shared memory of the host. ``dimensions`` narrow those of the tensors.
 
-        Raises HalError: INVALID_ARGUMENT where the roles do not agree, GENERAL_FAILURE where no device has such memory
-        and a model's fallback is deny or the size is not known.
+        Raises HalError: INVALID_ARGUMENT if the roles do not agree, GENERAL_FAILURE if no device has such memory and a
+        model's fallback is deny or the size is not known.
         """
         return DomainMemory(self._calls, self._stub, roles, dimensions)
 
@@ -146,25 +156,21 @@ class Framework:
         self._calls.close()
 
     def _load(self, stem: str, request: wire.LoadModelRequest) -> Model:
-        """Load what a request has, by a name that the session has for nothing else."""
+        request.name = self._session_name(stem)
+        answer = self._calls.call(self._stub.LoadModel, request).model
+        return Model(self._calls, self._stub, answer, concurrency=self._concurrency)
+
+    def _session_name(self, stem: str) -> str:
+        """A name that no other model of the session has."""
         self._loaded += 1
-        request.name = f"{stem}-{self._loaded}"
-        return Model(self._calls, self._stub, self._calls.call(self._stub.LoadModel, request).model)
-
-    def __enter__(self) -> Framework:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        return f"{stem}-{self._loaded}"
 
 
 def _load_request(
     devices: Sequence[str],
     pins: Mapping[str, str] | None,
-    partitioner: _Partitioner,
-    fallback: _Fallback,
+    partitioner: PartitionerName,
+    fallback: FallbackName,
     min_nodes_per_partition: int,
     cache_token: bytes,
 ) -> wire.LoadModelRequest:
@@ -180,5 +186,5 @@ def _load_request(
 
 
 def connect(directory: str | os.PathLike[str]) -> Framework:
-    """A session with the framework process at a directory. Raises DeadObjectError where there is none."""
+    """A session with the framework process at a directory. Raises DeadObjectError if no framework serves there."""
     return Framework(directory)

@@ -1,10 +1,9 @@
-"""Memory for certain inputs and outputs of loaded models: a device's own buffer where that can be."""
+"""Memory for certain inputs and outputs of loaded models: a device's own buffer if possible."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
 
 import numpy as np
 
@@ -16,11 +15,12 @@ from nnhal.types import Memory
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc
+from nnhal_client.contexts import Closing
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryRole:
-    """One use of memory, of a loaded model by name. ``Model.input_role`` and ``output_role`` make them."""
+    """One use of memory, by a loaded model of the session. ``Model.input_role`` and ``output_role`` make them."""
 
     model: str
     is_output: bool
@@ -28,12 +28,12 @@ class MemoryRole:
     probability: float = 1.0
 
 
-class DomainMemory:
-    """Memory in which values stay between runs, where the devices that use them want them. ``close`` gives it up.
+class DomainMemory(Closing):
+    """Memory in which values stay between runs, on the device that uses them if possible. Use as a context.
 
-    ``device`` is the one whose own buffer it is; empty for shared memory of the host, which ``host`` then is. It holds
-    no values until some were copied to it or a run has written it, nor where that has failed. Safe to use from several
-    threads; a copy beside a run that writes the memory copies anything.
+    ``device`` names the device whose own buffer it is; it is empty for shared memory of the host, which ``host`` then
+    is. It holds values once some were copied to it or a run has written it, and none after that has failed. Safe to use
+    from several threads, but a copy while a run writes the memory may have some old and some new values.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class DomainMemory:
         roles: Sequence[MemoryRole],
         dimensions: Dimensions,
     ) -> None:
-        """Raises HalError: INVALID_ARGUMENT where roles do not agree, GENERAL_FAILURE where there is no such memory."""
+        """Raises HalError: INVALID_ARGUMENT if roles do not agree, GENERAL_FAILURE if no device has such memory."""
         self._calls = calls
         self._stub = stub
         request = wire.AllocateMemoryRequest(
@@ -59,16 +59,17 @@ class DomainMemory:
         self.host: Memory | None = memory_from_wire(answer.host, calls.take) if answer.HasField("host") else None
 
     def copy_from(self, source: Array | Memory | DomainMemory) -> None:
-        """Take all values: of an array or of shared memory as many bytes as this holds, of other memory all it holds.
+        """Copy all values from the source: of an array or of shared memory as many bytes as this memory has, of other
+        memory all that it holds.
 
-        Raises HalError where they do not fit, the source holds none, or a device refuses; no values are held then.
+        Raises HalError if they do not fit, the source holds none, or a device refuses; then no values are held.
         """
         if isinstance(source, np.ndarray):
             source = _staged(source)
         self._copy(self._end(source), wire.MemoryEnd(memory=self.handle))
 
     def copy_to(self, destination: Array | Memory | DomainMemory) -> None:
-        """Copy all values to where there is room for exactly as many bytes. Raises HalError."""
+        """Copy all values to a destination of exactly as many bytes. Raises as ``copy_from``."""
         if not isinstance(destination, np.ndarray):
             self._copy(wire.MemoryEnd(memory=self.handle), self._end(destination))
             return
@@ -78,16 +79,8 @@ class DomainMemory:
         destination[...] = content.view(destination.dtype).reshape(destination.shape)
 
     def close(self) -> None:
-        """Give it up; bindings that use it keep it. Harmless when repeated."""
+        """Release it; bindings that use it keep it. Harmless when repeated."""
         self._calls.release(self._stub.FreeMemory, wire.FreeMemoryRequest(memory=self.handle))
-
-    def __enter__(self) -> DomainMemory:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _copy(self, source: wire.MemoryEnd, destination: wire.MemoryEnd) -> None:
         self._calls.call(self._stub.CopyMemory, wire.CopyMemoryRequest(source=source, destination=destination))
@@ -99,7 +92,7 @@ class DomainMemory:
 
 
 def _staged(array: Array) -> Memory:
-    """Shared memory with the bytes of an array. ValueError where it has none."""
+    """Shared memory with the bytes of an array. Raises ValueError if the array has none."""
     memory = create_ashmem(array.nbytes, "nnhal-copy")
     open_pool(memory, writable=True).write(0, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
     return memory

@@ -1,4 +1,4 @@
-"""What a run says of itself, as plain values; instants are of CLOCK_BOOTTIME, -1 where nothing was measured."""
+"""The report of a run, as plain values. Instants are of CLOCK_BOOTTIME, -1 if they were not measured."""
 
 from __future__ import annotations
 
@@ -13,27 +13,32 @@ from nnhal.v1 import framework_pb2 as wire
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """What a run took in the framework, nanoseconds and bytes.
-
-    ``steps`` and ``ledger`` only where the binding measures; ``dimensions`` of outputs of which a device has said any.
-    The framework began at ``started_ns``; the client called at ``called_ns`` and had the answer at ``answered_ns``,
-    where the binding measures. ``fell_back`` says that a device stood in for one that failed.
-    """
+    """What a run took, in nanoseconds and bytes."""
 
     duration_ns: int
+    """In the framework; of a direct run, and of a call with bytes, in the client."""
     socket_bytes: int
+    """Between the framework and devices; of a direct run, and of a call with bytes, between the client and its peer."""
     steps: tuple[StepReport, ...]
+    """Empty unless the binding measures."""
     dimensions: Mapping[str, Dimensions]
+    """By output, those that a device has reported."""
     ledger: tuple[LedgerEntry, ...] = ()
+    """One entry for each use of a value; empty unless the binding measures."""
     started_ns: int = -1
+    """When the framework began."""
     fell_back: bool = False
+    """Whether another device replaced one that failed."""
     called_ns: int = field(default=-1, compare=False)
+    """When the client called, if the binding measures."""
     answered_ns: int = field(default=-1, compare=False)
+    """When the client had the answer, if the binding measures."""
     direct: bool = field(default=False, compare=False)
+    """Whether it was a direct run, over the run channel."""
 
 
 def dimensions_from_wire(message: wire.RunReport) -> dict[str, Dimensions]:
-    """The dimensions of outputs, by name."""
+    """The dimensions of outputs that devices have reported, by name."""
     return {output.name: tuple(output.dimensions) for output in message.outputs}
 
 

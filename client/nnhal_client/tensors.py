@@ -33,23 +33,23 @@ def tensor_from_wire(message: wire.TensorInfo) -> Tensor:
 
 
 class Shaped(Protocol):
-    """A tensor with dimensions, some of which may be open."""
+    """A tensor with dimensions, some of which may be unknown."""
 
     @property
     def name(self) -> str:
-        """By what the model calls it."""
+        """The model's name of it."""
 
     @property
     def dimensions(self) -> Dimensions:
-        """0 where an axis is open."""
+        """0 for an axis of unknown size."""
 
     @property
     def is_open(self) -> bool:
-        """Whether its dimensions are not all known before a run."""
+        """Whether some of its dimensions are unknown before a run."""
 
 
 def input_dimensions(tensor: Shaped, given: Mapping[str, Dimensions]) -> Dimensions:
-    """Those of an input: the model's, or what is given where they are open. Raises ValueError where nothing is."""
+    """The dimensions of an input: the model's if all are known, else those given. Raises ValueError if none are."""
     if not tensor.is_open:
         return tensor.dimensions
     if tensor.name not in given:
@@ -58,7 +58,7 @@ def input_dimensions(tensor: Shaped, given: Mapping[str, Dimensions]) -> Dimensi
 
 
 def fill(views: Mapping[str, Array], inputs: Mapping[str, Array]) -> None:
-    """Copy arrays into the memory of inputs. Raises ValueError where names, element types or dimensions differ."""
+    """Copy arrays into the memory of inputs. Raises ValueError if names, element types or dimensions differ."""
     if inputs.keys() != views.keys():
         raise ValueError(f"got inputs {sorted(inputs)}, expected {sorted(views)}")
     for name, view in views.items():

@@ -277,8 +277,8 @@ class TestTransport:
             np.testing.assert_array_equal(model.run({"x": x})["x"], x)
 
     def test_bytes_where_the_directory_cannot_be_reached(self, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-        def unreachable(directory: str) -> Framework:
-            return Framework(Path(directory) / "elsewhere")
+        def unreachable(directory: str, concurrency: int) -> Framework:
+            return Framework(Path(directory) / "elsewhere", concurrency)
 
         monkeypatch.setattr("nnhal_client.connecting.Framework", unreachable)
         with connect(served.grpc) as session:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -342,3 +344,68 @@ def test_a_loop_may_take_no_longer_than_the_maximum(bench: Bench) -> None:
             execution.set_loop_timeout(asked)
             execution.compute()
         assert bench.floors.configs[-1].loop_timeout_duration_ns == told
+
+
+class TestFailuresOfTheProcess:
+    """What fails in the application's own process ends an execution as well: nothing waits for ever."""
+
+    EXHAUSTED = OSError(errno.EMFILE, "Too many open files")
+
+    @pytest.mark.timeout(60)
+    @pytest.mark.parametrize("way", WAYS)
+    def test_no_descriptor_for_memory_is_out_of_memory(
+        self, bench: Bench, way: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with bench.execution(reusable=True) as (execution, result):
+            with monkeypatch.context() as patch:
+                patch.setattr("nnhal_client.ndk.binding.create_ashmem", raising(self.EXHAUSTED))
+                refused(
+                    ResultCode.OUT_OF_MEMORY, lambda: WAYS[way](execution, bench.compilation), "Too many open files"
+                )
+            refused(ResultCode.BAD_STATE, lambda: execution.output_operand_dimensions(0), "OUT_OF_MEMORY")
+            WAYS[way](execution, bench.compilation)
+            assert result[0] == 3
+
+    @pytest.mark.timeout(60)
+    @pytest.mark.parametrize("way", WAYS)
+    def test_any_other_error_is_raised_as_it_is(self, bench: Bench, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        with bench.execution() as (execution, _):
+            monkeypatch.setattr("nnhal_client.ndk.binding.create_ashmem", raising(RuntimeError("a mistake")))
+            with pytest.raises(RuntimeError, match="a mistake"):
+                WAYS[way](execution, bench.compilation)
+            refused(ResultCode.BAD_STATE, lambda: execution.output_operand_dimensions(0), "OP_FAILED")
+
+    @pytest.mark.timeout(60)
+    @pytest.mark.parametrize("failing", ["nnhal_client.ndk.event.create_fence", "threading.Thread.start"])
+    def test_what_cannot_be_started_has_ended(
+        self, bench: Bench, failing: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with bench.execution(reusable=True) as (execution, result):
+            with monkeypatch.context() as patch:
+                patch.setattr(failing, raising(self.EXHAUSTED))
+                refused(ResultCode.OUT_OF_MEMORY, execution.start_compute, "Too many open files")
+            execution.start_compute().wait()
+            assert result[0] == 3
+
+    @pytest.mark.timeout(60)
+    @pytest.mark.parametrize("error", [EXHAUSTED, RuntimeError("a mistake")], ids=["EMFILE", "RuntimeError"])
+    def test_an_end_of_a_launch_that_cannot_be_asked_for_is_an_end(
+        self, bench: Bench, error: Exception, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with bench.execution() as (execution, _):
+            event = execution.start_compute_with_dependencies()
+            monkeypatch.setattr("nnhal_client.ndk.binding.ExecutionBinding.outcome_of", raising(error))
+            if isinstance(error, OSError):
+                refused(ResultCode.OUT_OF_MEMORY, event.wait)
+            else:
+                with pytest.raises(RuntimeError, match="a mistake"):
+                    event.wait()
+
+
+def raising(error: Exception) -> Callable[..., NoReturn]:
+    """A function that fails."""
+
+    def fail(*arguments: object, **options: object) -> NoReturn:
+        raise error
+
+    return fail

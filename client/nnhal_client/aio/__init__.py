@@ -9,11 +9,14 @@ async with aio.connect("localhost:8001") as server:
 
 from nnhal_client.aio.binding import AsyncBinding, AsyncV2Binding
 from nnhal_client.aio.connecting import connect
-from nnhal_client.aio.native import AsyncFramework, AsyncModel
+from nnhal_client.aio.framework import AsyncFramework
+from nnhal_client.aio.memory import AsyncDomainMemory
+from nnhal_client.aio.model import AsyncModel
 from nnhal_client.aio.v2 import AsyncV2Model, AsyncV2Server
 
 __all__ = [
     "AsyncBinding",
+    "AsyncDomainMemory",
     "AsyncFramework",
     "AsyncModel",
     "AsyncV2Binding",

@@ -1,99 +1,107 @@
-"""Models tied to memory of this process, for asyncio."""
+"""Models bound to memory of this process, for asyncio."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from google.protobuf.message import Message
 
-from nnhal.arrays import Array
+from nnhal.remote.calls import Calls
 from nnhal.types import NO_DEADLINE
 from nnhal.types.layout import Dimensions
-from nnhal_client.aio.runner import Runner
-from nnhal_client.binding import Binding
+from nnhal.v1 import framework_pb2_grpc
+from nnhal_client.aio.exchanger import Exchanger
+from nnhal_client.binding import NativeBinding
+from nnhal_client.contexts import AsyncClosing
+from nnhal_client.core.binding_memory import DomainMemoryHandle
+from nnhal_client.core.native_model import NativeModel
 from nnhal_client.reports import RunReport
-from nnhal_client.v2.binding import BoundArrays, Signature, seconds_to
+from nnhal_client.v2.binding import BoundArrays, V2Signature, seconds_to
 from nnhal_client.v2.calls import INFER, R
 
 
-class AsyncBinding:
-    """See Binding, which is ``blocking``. One run at a time: others wait.
+class AsyncBinding(NativeBinding, AsyncClosing):
+    """As ``Binding``, for asyncio. One run at a time: others wait.
 
-    A run goes on when its task is cancelled, since the device writes the memory; the next one waits for its end.
+    A run goes on when its task is cancelled, since the devices write the memory; the next one waits for its end.
     """
 
-    def __init__(self, blocking: Binding) -> None:
-        self.blocking = blocking
-        self.measures = blocking.measures
-        self.dimensions = blocking.dimensions
-        self.inputs = blocking.inputs
-        self.outputs = blocking.outputs
-        self._runner = Runner(blocking, 0)
+    def __init__(
+        self,
+        calls: Calls,
+        stub: framework_pb2_grpc.FrameworkServiceStub,
+        model: NativeModel,
+        measure_timing: bool,
+        dimensions: Mapping[str, Dimensions],
+        memories: Mapping[str, DomainMemoryHandle],
+        direct: bool,
+    ) -> None:
+        """To be called in a thread, since the framework has to answer. Raises as ``Model.bind``."""
+        super().__init__(calls, stub, model, measure_timing, dimensions, memories, direct)
+        self._exchanger = Exchanger()
         self._turn = asyncio.Lock()
 
-    @property
-    def socket_bytes(self) -> int:
-        """See Binding."""
-        return self.blocking.socket_bytes
-
-    def fill(self, inputs: Mapping[str, Array]) -> None:
-        """See Binding."""
-        self.blocking.fill(inputs)
-
     async def run(self, deadline_ns: int = NO_DEADLINE) -> RunReport:
-        """See Binding."""
+        """Run it once. Raises as ``Binding.run``."""
         await self._turn.acquire()
         try:
-            report = await self._runner.run(self._turn.release, deadline_ns)
+            report = await self.run_alone(self._turn.release, deadline_ns)
         except asyncio.CancelledError:
-            raise  # the next one's turn is when the run has ended
+            raise  # the turn is released when the run has ended
         except BaseException:
             self._turn.release()
             raise
         self._turn.release()
         return report
 
+    async def run_alone(self, abandoned: Callable[[], None], deadline_ns: int = NO_DEADLINE) -> RunReport:
+        """Run it once, for a caller that starts no other run meanwhile.
+
+        If the task is cancelled meanwhile, ``abandoned`` is called when the run has ended.
+        """
+        return await self._exchanger.run(self._runs.exchanges(deadline_ns), abandoned)
+
     async def close(self) -> None:
-        """See Binding; a run that is under way fails."""
-        self._runner.close()
-        await asyncio.to_thread(self.blocking.close)
+        """Release it in the framework and on the devices; a run that is under way fails. The views stay valid."""
+        self._exchanger.close()
+        await asyncio.to_thread(self._release)
 
 
 class AsyncCaller(Protocol):
-    """Calls methods of the protocol."""
+    """A session with a server."""
 
     async def call(self, method: tuple[str, type[R]], request: Message, timeout: float | None = None) -> R:
-        """The answer; ``timeout`` is in seconds."""
+        """Call a method and return the answer. ``timeout`` is in seconds."""
 
 
-class AsyncV2Binding(BoundArrays):
-    """See V2Binding. One run at a time: others wait."""
+class AsyncV2Binding(BoundArrays, AsyncClosing):
+    """As ``V2Binding``, for asyncio. One run at a time: others wait."""
 
     def __init__(
         self,
         caller: AsyncCaller,
         turns: asyncio.Semaphore,
-        model: Signature,
+        model: V2Signature,
         measure_timing: bool,
         dimensions: Mapping[str, Dimensions],
         memories: Mapping[str, object],
     ) -> None:
-        """``turns`` are those of the model."""
+        """``turns`` limits the runs of the model that are under way."""
         super().__init__(model, measure_timing, dimensions, memories)
         self._caller = caller
         self._turns = turns
         self._turn = asyncio.Lock()
 
     async def run(self, deadline_ns: int = NO_DEADLINE) -> RunReport:
-        """See V2Binding."""
+        """Run it once. Raises as ``V2Binding.run``."""
         async with self._turn, self._turns:
             request, started = self._request(), time.clock_gettime_ns(time.CLOCK_BOOTTIME)
             answer = await self._caller.call(INFER, request, seconds_to(deadline_ns, started))
             return self._take(request, answer, started)
 
     async def close(self) -> None:
-        """See V2Binding."""
+        """Refuse further runs. The arrays stay valid."""
         self._closed = True

@@ -1,4 +1,4 @@
-"""A server of the protocol, for asyncio."""
+"""A server of the protocol and its models, for asyncio."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from nnhal.extensions.values import Value
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal.types.layout import Dimensions
 from nnhal_client.aio.binding import AsyncV2Binding
-from nnhal_client.memory import DomainMemory
-from nnhal_client.v2.binding import Signature
+from nnhal_client.contexts import AsyncClosing
+from nnhal_client.core.binding_memory import DomainMemoryHandle
+from nnhal_client.v2.binding import V2Signature
 from nnhal_client.v2.calls import INFER, MODEL_METADATA, OPTIONS, SERVICE, R, authorization, failure_of, serialized
 from nnhal_client.v2.messages import outputs_of, request_of, tensor_of
 
 
-class AsyncV2Server:
-    """See V2Server."""
+class AsyncV2Server(AsyncClosing):
+    """As ``V2Server``, for asyncio. Use as a context. It connects with the first call."""
 
     def __init__(self, address: str, token: str, credentials: grpc.ChannelCredentials | None, concurrency: int) -> None:
         self.address = address
@@ -34,7 +35,7 @@ class AsyncV2Server:
             self._channel = aio.secure_channel(address, credentials, options=OPTIONS)
 
     async def open(self, name: str, version: str = "") -> AsyncV2Model:
-        """See V2Server."""
+        """A model of the server, by default in the version that the server chooses."""
         request = wire.ModelMetadataRequest(name=name, version=version)
         return AsyncV2Model(self, await self.call(MODEL_METADATA, request), version)
 
@@ -46,7 +47,7 @@ class AsyncV2Server:
             return cast(R, await stub(request, metadata=self._metadata, timeout=timeout))
         except aio.AioRpcError as error:
             raise failure_of(error, self.address) from error
-        except aio.UsageError as error:  # what gRPC raises on a channel that has been closed
+        except aio.UsageError as error:  # gRPC raises it on a channel that has been closed
             raise TransportError(f"{self.address}: the session has been closed") from error
 
     async def close(self) -> None:
@@ -54,8 +55,8 @@ class AsyncV2Server:
         await self._channel.close(None)
 
 
-class AsyncV2Model:
-    """See V2Model."""
+class AsyncV2Model(AsyncClosing):
+    """As ``V2Model``, for asyncio. Use as a context."""
 
     transport: Literal["v2"] = "v2"
 
@@ -69,7 +70,7 @@ class AsyncV2Model:
         self.outputs = tuple(tensor_of(tensor) for tensor in description.outputs)
 
     async def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
-        """See V2Model."""
+        """One inference. Raises as ``V2Model.run``."""
         request = request_of(self.name, self._asked_version, {t.name: t for t in self.inputs}, inputs)
         async with self._turns:
             return outputs_of(await self._server.call(INFER, request))
@@ -78,9 +79,15 @@ class AsyncV2Model:
         self,
         measure_timing: bool = False,
         dimensions: Mapping[str, Dimensions] | None = None,
-        memories: Mapping[str, DomainMemory] | None = None,
+        memories: Mapping[str, DomainMemoryHandle] | None = None,
         direct: bool = True,
     ) -> AsyncV2Binding:
-        """See V2Model."""
-        model = Signature(self.name, self._asked_version, self.inputs, self.outputs)
+        """Memory for all inputs and outputs, as ``V2Model.bind``."""
+        model = V2Signature(self.name, self._asked_version, self.inputs, self.outputs)
         return AsyncV2Binding(self._server, self._turns, model, measure_timing, dimensions or {}, memories or {})
+
+    async def unload(self) -> None:
+        """Do nothing: the server holds nothing for this session. ``AsyncModel.unload`` releases the model."""
+
+    async def close(self) -> None:
+        """As ``unload``."""

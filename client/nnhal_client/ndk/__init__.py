@@ -3,12 +3,10 @@
 Models are ``nnhal.types.Model``. Calls that fail raise NeuralNetworksError with one of the NDK's result codes.
 """
 
-from nnhal_client.ndk.burst import Burst
 from nnhal_client.ndk.compilation import Compilation
 from nnhal_client.ndk.devices import REFERENCE, Device, devices, supported_operations
-from nnhal_client.ndk.durations import DurationCode
 from nnhal_client.ndk.event import Event, wait
-from nnhal_client.ndk.execution import Execution
+from nnhal_client.ndk.execution import Burst, DurationCode, Execution
 from nnhal_client.ndk.memory import Memory, MemoryDesc
 from nnhal_client.ndk.result import (
     UNKNOWN_DURATION,

@@ -1,7 +1,8 @@
-"""What an application gives for one input or output of an execution, checked as the NDK checks it."""
+"""The arguments that an application gives an execution, checked as the NDK checks them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
 
@@ -10,7 +11,7 @@ import numpy as np
 from nnhal.arrays import Array, Bytes
 from nnhal.errors import HalError
 from nnhal.memory import validate_pool
-from nnhal.types import Memory, Operand
+from nnhal.types import Memory, Operand, Subgraph
 from nnhal.types.layout import Dimensions, byte_size, describe, fully_specified, is_extension, is_scalar
 from nnhal_client.ndk.result import NeuralNetworksError, ResultCode
 
@@ -19,33 +20,33 @@ Buffer = Array | bytes | bytearray | memoryview
 
 
 class UsableMemory(Protocol):
-    """Memory of the NDK: ``host`` memory of which a part may be used, or, where there is none, the framework's own by
-    its ``handle``, of which all is."""
+    """Memory of the NDK: memory of the host, of which a part may be used, or the framework's, which is used whole."""
 
     @property
     def host(self) -> Memory | None:
-        """What a location refers to."""
+        """The host's memory; None if it is the framework's."""
         ...
 
     @property
     def handle(self) -> int:
-        """The framework's number; 0 where it has none."""
+        """The framework's number of its memory; 0 for memory of the host."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Argument:
-    """Where one input or output lies: in a ``buffer`` of the application or ``length`` bytes of ``memory`` from
-    ``offset``; nowhere where it is omitted. ``size`` are the bytes of its value, 0 where they are not known;
-    ``dimensions`` are 0 where an axis is not.
-    """
+class ExecutionArgument:
+    """Where one input or output lies: in a buffer of the application, in memory, or nowhere if it is omitted."""
 
     dimensions: Dimensions
+    """An unknown dimension is 0."""
     size: int
+    """The bytes of its value; 0 if they are unknown."""
     buffer: Bytes | None = None
     memory: UsableMemory | None = None
     offset: int = 0
+    """In memory, bytes."""
     length: int = 0
+    """Of the buffer or the part of the memory, bytes."""
 
     @property
     def is_omitted(self) -> bool:
@@ -55,21 +56,21 @@ class Argument:
 
 def from_buffer(
     operand: Operand, given: Operand | None, buffer: Buffer | None, padded: bool, is_output: bool, place: str
-) -> Argument:
-    """An argument in a buffer. ``given`` is what the application says of the operand, None for nothing.
+) -> ExecutionArgument:
+    """An argument in a buffer. ``given`` is the operand as the application describes it, if it does.
 
-    Raises BAD_DATA where that contradicts the model or says less, where dimensions are not all known that have to be,
-    or where the buffer has not as many bytes as they ask for; UNEXPECTED_NULL for an output without one.
+    Raises BAD_DATA if that contradicts the model or says less, if dimensions are unknown that have to be known, or if
+    the buffer has another length than they need; UNEXPECTED_NULL for an output without a buffer.
     """
     if buffer is None:
         if is_output:
             raise NeuralNetworksError(ResultCode.UNEXPECTED_NULL, f"{place} without a buffer")
-        return Argument(_dimensions(operand, given, True, place), 0)
+        return ExecutionArgument(_dimensions(operand, given, True, place), 0)
     raw = _bytes_of(buffer, is_output, place)
     dimensions = _dimensions(operand, given, is_output, place)
     size = _size(operand, dimensions)
     _require_length(size, len(raw), padded, place)
-    return Argument(dimensions, size, buffer=raw, length=size or len(raw))
+    return ExecutionArgument(dimensions, size, buffer=raw, length=size or len(raw))
 
 
 def from_memory(
@@ -81,12 +82,12 @@ def from_memory(
     padded: bool,
     is_output: bool,
     place: str,
-) -> Argument:
-    """An argument in memory; offset and length are 0 for all of it. Raises as ``from_buffer``."""
+) -> ExecutionArgument:
+    """An argument in memory; with offset and length 0 it is the whole memory. Raises as ``from_buffer``."""
     if memory.host is None:
         if offset or length:
             _bad_data(f"{place} lies at {length} bytes from {offset} of memory that is used whole, expected 0 and 0")
-        return Argument(_dimensions(operand, given, True, place), 0, memory=memory)
+        return ExecutionArgument(_dimensions(operand, given, True, place), 0, memory=memory)
     dimensions = _dimensions(operand, given, is_output, place)
     size = _size(operand, dimensions)
     if offset < 0 or length < 0:
@@ -95,11 +96,51 @@ def from_memory(
         length = _whole(memory.host, place)
     if length:
         _require_length(size, length, padded, place)
-    return Argument(dimensions, size, memory=memory, offset=offset, length=length)
+    return ExecutionArgument(dimensions, size, memory=memory, offset=offset, length=length)
+
+
+class ArgumentList:
+    """The inputs, or the outputs, of an execution, as far as the application has given them."""
+
+    def __init__(self, graph: Subgraph, is_output: bool) -> None:
+        self._is_output = is_output
+        self._what = "output" if is_output else "input"
+        self._operands = [graph.operands[i] for i in (graph.output_indexes if is_output else graph.input_indexes)]
+        self._arguments: dict[int, ExecutionArgument] = {}
+        self.padded = False
+        """Whether memory may be longer than what lies in it."""
+
+    def operand(self, index: int) -> Operand:
+        """The operand of an argument. Raises BAD_DATA if the model has none of that index."""
+        if not 0 <= index < len(self._operands):
+            raise NeuralNetworksError(ResultCode.BAD_DATA, f"{self._what} {index} of {len(self._operands)}")
+        return self._operands[index]
+
+    def set_buffer(self, index: int, buffer: Buffer | None, given: Operand | None) -> None:
+        """Set an argument that lies in a buffer. Raises as ``from_buffer``."""
+        operand, place = self.operand(index), f"{self._what} {index}"
+        self._arguments[index] = from_buffer(operand, given, buffer, self.padded, self._is_output, place)
+
+    def set_memory(self, index: int, memory: UsableMemory, offset: int, length: int, given: Operand | None) -> None:
+        """Set an argument that lies in memory. Raises as ``from_memory``."""
+        operand, place = self.operand(index), f"{self._what} {index}"
+        self._arguments[index] = from_memory(
+            operand, given, memory, offset, length, self.padded, self._is_output, place
+        )
+
+    @property
+    def missing(self) -> list[str]:
+        """The arguments that are not set, as messages name them."""
+        return [f"{self._what} {index}" for index in range(len(self._operands)) if index not in self._arguments]
+
+    @property
+    def all(self) -> Sequence[ExecutionArgument]:
+        """All arguments. To be asked if none is missing."""
+        return [self._arguments[index] for index in range(len(self._operands))]
 
 
 def _whole(memory: Memory, place: str) -> int:
-    """The bytes of all of a memory, 0 for an image buffer, which has no other use."""
+    """The bytes of a memory; 0 for an image buffer, which can only be used whole."""
     try:
         return validate_pool(memory, place)
     except HalError as error:

@@ -1,4 +1,4 @@
-"""An execution's arguments, tied to the loaded model: one binding of the framework."""
+"""The arguments of an execution, bound to the loaded model: one binding of the framework."""
 
 from __future__ import annotations
 
@@ -21,38 +21,39 @@ from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc
 from nnhal_client.framework import Framework
 from nnhal_client.model import Model as LoadedModel
-from nnhal_client.ndk.arguments import Argument
+from nnhal_client.ndk.arguments import ExecutionArgument
 from nnhal_client.reports import RunReport, report_from_wire
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a run ended: ``status`` and ``message``, what it took, what is known of outputs, and those that did not fit.
-    The two times are from the beginning, and from the last awaited fence.
-    """
+class ExecutionOutcome:
+    """How a run ended."""
 
     status: ErrorStatus
     message: str
     report: RunReport
     insufficient: frozenset[str]
+    """The names of outputs that did not fit their memory."""
     timing: Timing = UNAVAILABLE_TIMING
+    """From the beginning."""
     timing_fenced: Timing = UNAVAILABLE_TIMING
+    """From the last awaited fence."""
 
 
-class Binding:
-    """Buffers of the application get a place in one shared memory, memory is used where it lies. One run at a time."""
+class ExecutionBinding:
+    """A binding in which buffers have a place in one shared memory, and memory is used in place. One run at a time."""
 
     def __init__(
         self,
         framework: Framework,
         model: LoadedModel,
-        inputs: Sequence[Argument],
-        outputs: Sequence[Argument],
+        inputs: Sequence[ExecutionArgument],
+        outputs: Sequence[ExecutionArgument],
         measure_timing: bool,
         loop_timeout_ns: int | None,
         hints: Hints,
     ) -> None:
-        """Raises HalError where a device refuses, TransportError where the framework is gone."""
+        """Raises HalError if a device refuses, TransportError if the framework is gone, OSError if memory runs out."""
         self._calls: Calls = framework.calls
         self._stub: framework_pb2_grpc.FrameworkServiceStub = framework.stub
         self._inputs = {f"input{number}": argument for number, argument in enumerate(inputs)}
@@ -82,8 +83,8 @@ class Binding:
         self._handle = answer.binding
         self._channel = self._calls.take_channel(answer.channel_descriptor_id)
 
-    def run(self, deadline_ns: int = NO_DEADLINE) -> Outcome:
-        """Run it once, over the binding's channel. Raises DeadObjectError where the framework is gone."""
+    def run(self, deadline_ns: int = NO_DEADLINE) -> ExecutionOutcome:
+        """Run it once, over the binding's channel. Raises DeadObjectError if the framework is gone."""
         self._fill()
         try:
             self._channel.send(wire.RunCall(deadline_ns=deadline_ns).SerializeToString())
@@ -95,11 +96,13 @@ class Binding:
         if len(report.steps) == 1:
             timing = Timing(report.steps[0].time_on_device_ns, report.steps[0].time_in_driver_ns)
         return self._ended(
-            Outcome(ErrorStatus(answer.status), answer.message, report, _insufficient(answer.report), timing, timing)
+            ExecutionOutcome(
+                ErrorStatus(answer.status), answer.message, report, _insufficient(answer.report), timing, timing
+            )
         )
 
-    def launch(self, wait_for: Sequence[Fence], deadline_ns: int, duration_ns: int) -> Launch:
-        """Launch a run, to begin when the fences have signalled. Raises HalError, TransportError."""
+    def launch(self, wait_for: Sequence[Fence], deadline_ns: int, duration_ns: int) -> LaunchedExecution:
+        """Launch a run that begins when the fences have signalled. Raises HalError, TransportError."""
         self._fill()
         request = wire.LaunchRunRequest(
             binding=self._handle,
@@ -108,14 +111,14 @@ class Binding:
             duration_ns=duration_ns,
         )
         answer = self._calls.call(self._stub.LaunchRun, request)
-        return Launch(self, answer.launched, Fence(self._calls.take(answer.fence_descriptor_id)))
+        return LaunchedExecution(self, answer.launched, Fence(self._calls.take(answer.fence_descriptor_id)))
 
-    def outcome_of(self, launched: int) -> Outcome:
+    def outcome_of(self, launched: int) -> ExecutionOutcome:
         """How a launched run ended. Raises HalError, TransportError."""
         answer = self._calls.call(self._stub.GetLaunchedRun, wire.GetLaunchedRunRequest(launched=launched))
         self._calls.release(self._stub.ReleaseLaunchedRun, wire.ReleaseLaunchedRunRequest(launched=launched))
         return self._ended(
-            Outcome(
+            ExecutionOutcome(
                 ErrorStatus(answer.status),
                 answer.message,
                 report_from_wire(answer.report),
@@ -131,21 +134,21 @@ class Binding:
         self._calls.release(self._stub.Unbind, wire.UnbindRequest(binding=self._handle))
 
     def _fill(self) -> None:
-        """Copy the application's inputs into the shared memory."""
+        """Copy the application's buffers into the shared memory."""
         for name, argument in self._inputs.items():
             if argument.buffer is not None and self._pool is not None:
                 length = argument.length
                 self._pool.view(self._locations[name].offset, length)[:] = argument.buffer[:length]
 
-    def _ended(self, outcome: Outcome) -> Outcome:
-        """Copy the outputs into the application's buffers, where the run succeeded."""
+    def _ended(self, outcome: ExecutionOutcome) -> ExecutionOutcome:
+        """Copy the outputs into the application's buffers if the run succeeded."""
         for name, argument in self._outputs.items():
             if outcome.status == ErrorStatus.NONE and argument.buffer is not None and self._pool is not None:
                 length = argument.length
                 argument.buffer[:length] = self._pool.view(self._locations[name].offset, length)
         return outcome
 
-    def _bound(self, name: str, argument: Argument) -> wire.TensorBinding:
+    def _bound(self, name: str, argument: ExecutionArgument) -> wire.TensorBinding:
         if argument.is_omitted:
             return wire.TensorBinding(name=name, omitted=True)
         location, handle = NOWHERE, 0
@@ -159,7 +162,7 @@ class Binding:
             name=name, location=location_to_wire(location), dimensions=argument.dimensions, memory=handle
         )
 
-    def _in_memory(self, argument: Argument, memory: Memory) -> DataLocation:
+    def _in_memory(self, argument: ExecutionArgument, memory: Memory) -> DataLocation:
         if memory not in self._pools[1 if self._pool else 0 :]:
             self._pools.append(memory)
         size = min(argument.size or argument.length, argument.length)
@@ -167,15 +170,15 @@ class Binding:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
-    """A launched run of a binding. ``fence`` says when it has ended."""
+class LaunchedExecution:
+    """A launched run of a binding. Its fence signals when it has ended."""
 
-    binding: Binding
+    binding: ExecutionBinding
     handle: int
     fence: Fence
 
-    def outcome(self) -> Outcome:
-        """How it ended, to be asked once, when it has. Raises HalError, TransportError."""
+    def outcome(self) -> ExecutionOutcome:
+        """How it ended. To be called once, after its end. Raises HalError, TransportError."""
         return self.binding.outcome_of(self.handle)
 
 

@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Sequence, Set
+from dataclasses import replace
 from functools import cached_property
-from types import TracebackType
 
-from nnhal.errors import NnhalError
-from nnhal.types import CACHE_TOKEN_BYTES, ExecutionPreference, Model, Priority
+from nnhal.errors import HalError, NnhalError, general_failure
+from nnhal.memory import read_pools
+from nnhal.resolved import ResolvedModel, inline_constants, propagate_dimensions
+from nnhal.types import (
+    CACHE_TOKEN_BYTES,
+    NO_DEADLINE,
+    ExecutionPreference,
+    ExtensionNameAndPrefix,
+    Hints,
+    Model,
+    Priority,
+    TokenValuePair,
+)
+from nnhal.types.layout import Dimensions
+from nnhal_client.contexts import Closing
 from nnhal_client.framework import Framework
 from nnhal_client.model import Model as LoadedModel
-from nnhal_client.ndk.consistency import Consistency
 from nnhal_client.ndk.devices import Device, framework_names
-from nnhal_client.ndk.durations import deadline_after, require_duration
-from nnhal_client.ndk.hints import HintList
 from nnhal_client.ndk.result import NeuralNetworksError, ResultCode
 
+_CODES = 1 << 16
+"""How many attributes an extension may have."""
 
-class Compilation:
+
+class Compilation(Closing):
     """ANeuralNetworksCompilation. Use as a context, or ``close`` it.
 
-    With devices named there is no fallback to the CPU; without, all devices may be used, and the CPU where one fails.
-    Operations are placed by NNAPI's rule. What is set after ``finish`` is refused with BAD_STATE.
+    With devices named there is no fallback to the CPU; without, all devices may be used, and the CPU if one fails.
+    Operations are placed by NNAPI's rule. Setters raise BAD_STATE after ``finish``.
     """
 
     def __init__(self, framework: Framework, model: Model, devices: Sequence[Device] | None = None) -> None:
-        """Raises BAD_DATA where the list of devices is empty or names one twice."""
+        """Raises BAD_DATA if the list of devices is empty or names one twice."""
         self.framework = framework
         self.model = model
         self.devices = None if devices is None else tuple(devices)
@@ -40,41 +54,41 @@ class Compilation:
 
     @property
     def loaded(self) -> LoadedModel:
-        """The model in the framework. Raises BAD_STATE before ``finish``, or where that failed."""
+        """The model in the framework. Raises BAD_STATE before ``finish``, or if that failed."""
         if self._loaded is None:
             raise NeuralNetworksError(ResultCode.BAD_STATE, "the compilation is not finished, or failed")
         return self._loaded
 
     @cached_property
     def consistency(self) -> Consistency:
-        """What follows from the model, once it is known to be valid."""
+        """The check of an execution's dimensions. The model has to be valid."""
         return Consistency(self.model)
 
     @property
     def has_one_named_device(self) -> bool:
-        """Whether the application named exactly one device: what timing, timeouts and hints are for."""
+        """Whether the application named exactly one device, as timing, timeouts and hints need."""
         return self.devices is not None and len(self.devices) == 1
 
     def set_preference(self, preference: ExecutionPreference) -> None:
-        """What devices should favour; FAST_SINGLE_ANSWER unless it is set."""
+        """Set what devices favour; by default FAST_SINGLE_ANSWER."""
         self._require_unfinished()
         self._preference = preference
 
     def set_priority(self, priority: Priority) -> None:
-        """How executions rank among those of this session; MEDIUM unless it is set."""
+        """Set how executions rank among those of the session; by default MEDIUM."""
         self._require_unfinished()
         self._priority = priority
 
     def set_timeout(self, duration_ns: int) -> None:
-        """What ``finish`` may take; 0 for any time. Raises BAD_DATA unless exactly one device is named."""
+        """Set the time that ``finish`` may take, 0 for any. Raises BAD_DATA unless exactly one device is named."""
         self._require_unfinished()
         self.require_one_device("a timeout")
         self._timeout_ns = require_duration(duration_ns)
 
     def set_caching(self, token: bytes) -> None:
-        """Have the compilation kept, where the framework has a directory for that, and used the next time.
+        """Have the compilation cached, if the framework has a directory for that.
 
-        ``token`` are 32 bytes that stand for the model and what is set here; else BAD_DATA.
+        ``token`` stands for the model and what is set here. Raises BAD_DATA if it has not 32 bytes.
         """
         self._require_unfinished()
         if len(token) != CACHE_TOKEN_BYTES:
@@ -84,10 +98,10 @@ class Compilation:
         self._token = token
 
     def add_extension_attribute(self, extension: str, code: int, data: bytes) -> None:
-        """Hint at something that an extension defines.
+        """Give the device a hint: an attribute that an extension defines.
 
-        Raises BAD_DATA unless exactly one device is named, where it does not know the extension, and for a code that is
-        none or was given before.
+        Raises BAD_DATA unless exactly one device is named, if that device does not know the extension, and if the code
+        is out of range or was given before.
         """
         self._require_unfinished()
         self.add_hint(self._hints, extension, code, data)
@@ -101,8 +115,8 @@ class Compilation:
     def finish(self) -> None:
         """Check the model, place its operations and prepare them.
 
-        Raises BAD_STATE the second time, BAD_DATA where the model is invalid or no device takes an operation, and what
-        the device's error maps to where one cannot prepare its part.
+        Raises BAD_STATE the second time, BAD_DATA if the model is invalid or no device takes an operation, and what the
+        device's error maps to if a device cannot prepare its part.
         """
         self._require_unfinished()
         self._finished = True
@@ -128,19 +142,80 @@ class Compilation:
             raise NeuralNetworksError(ResultCode.BAD_DATA, f"{what} with {got} of the devices named, expected one")
 
     def close(self) -> None:
-        """Give it up, when its executions have ended; harmless when repeated."""
+        """Release it, after its executions have ended. Harmless when repeated."""
         loaded, self._loaded = self._loaded, None
         if loaded is not None:
             loaded.unload()
 
-    def __enter__(self) -> Compilation:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def _require_unfinished(self) -> None:
         if self._finished:
             raise NeuralNetworksError(ResultCode.BAD_STATE, "the compilation is finished already")
+
+
+class Consistency:
+    """Whether the dimensions that an application gives agree with the operations that get them."""
+
+    def __init__(self, model: Model) -> None:
+        """``model`` is valid. Raises HalError if its constants cannot be read."""
+        self._model = model
+        self._constants = inline_constants(model, read_pools(model.pools))
+
+    def require(self, inputs: Sequence[Dimensions], outputs: Sequence[Dimensions]) -> None:
+        """Raise GENERAL_FAILURE if the dimensions contradict the model, which NNAPI does not call a bad argument."""
+        graph = self._model.main
+        operands = list(graph.operands)
+        indexes = (*graph.input_indexes, *graph.output_indexes)
+        for index, dimensions in zip(indexes, (*inputs, *outputs), strict=True):
+            if dimensions:
+                operands[index] = replace(operands[index], dimensions=dimensions)
+        given = replace(self._model, main=replace(graph, operands=tuple(operands)))
+        try:
+            propagate_dimensions(ResolvedModel(given, self._constants))
+        except HalError as error:
+            general_failure(error.message)
+
+
+class HintList:
+    """The hints that an application collects for a device. Each extension gets the next prefix."""
+
+    def __init__(self) -> None:
+        self._prefixes: dict[str, int] = {}
+        self._values: dict[int, bytes] = {}
+
+    def add(self, known: Set[str], extension: str, code: int, data: bytes) -> None:
+        """Add a hint. ``known`` are the extensions of the device.
+
+        Raises BAD_DATA for another extension, and for a code that is out of range or was given before.
+        """
+        if extension not in known:
+            raise NeuralNetworksError(
+                ResultCode.BAD_DATA, f"extension {extension!r}, expected one of {sorted(known)}, which the device has"
+            )
+        if not 0 <= code < _CODES:
+            raise NeuralNetworksError(ResultCode.BAD_DATA, f"attribute {code}, expected 0 to {_CODES - 1}")
+        prefix = self._prefixes.get(extension, len(self._prefixes) + 1)
+        token = prefix * _CODES + code
+        if token in self._values:
+            raise NeuralNetworksError(ResultCode.BAD_DATA, f"attribute {code} of {extension!r} is given twice")
+        self._prefixes[extension] = prefix
+        self._values[token] = bytes(data)
+
+    @property
+    def hints(self) -> Hints:
+        """The hints as devices get them."""
+        return Hints(
+            tuple(TokenValuePair(token, value) for token, value in self._values.items()),
+            tuple(ExtensionNameAndPrefix(name, prefix) for name, prefix in self._prefixes.items()),
+        )
+
+
+def require_duration(duration_ns: int) -> int:
+    """A duration in nanoseconds, 0 for any. Raises BAD_DATA if it is below 0."""
+    if duration_ns < 0:
+        raise NeuralNetworksError(ResultCode.BAD_DATA, f"a duration of {duration_ns} ns, expected 0 or more")
+    return duration_ns
+
+
+def deadline_after(duration_ns: int) -> int:
+    """The instant of CLOCK_BOOTTIME after ``duration_ns``; NO_DEADLINE if that is 0."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) + duration_ns if duration_ns else NO_DEADLINE

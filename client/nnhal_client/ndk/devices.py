@@ -1,4 +1,4 @@
-"""The devices, as the NDK's NeuralNetworks API shows them, and what they would take of a model."""
+"""The devices, as the NDK's NeuralNetworks API shows them, and which operations of a model they take."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from nnhal_client.framework import Framework
 from nnhal_client.ndk.result import NeuralNetworksError, ResultCode
 
 REFERENCE = "nnapi-reference"
-"""What this API calls the CPU: the device that takes what no other one does. It is the last of the list."""
+"""This API's name of the CPU, which takes the operations that no other device takes. It is the last of the list."""
 _CPU = "cpu_ref"
-"""What the framework calls it."""
+"""The framework's name of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device that answers. ``feature_level`` is that of the HAL's interface, 8 for all of them."""
+    """A device that answers."""
 
     name: str
     version: str
     type: DeviceType
     feature_level: int
+    """The HAL's: 8 for all devices."""
     extensions: tuple[Extension, ...] = ()
 
 
@@ -52,7 +53,7 @@ def devices(framework: Framework) -> list[Device]:
 def supported_operations(framework: Framework, model: Model, devices: Sequence[Device]) -> list[bool]:
     """Which operations of main at least one of the devices takes, in the order of the model.
 
-    Raises NeuralNetworksError: BAD_DATA for an invalid model, or devices that are none, unknown or named twice.
+    Raises NeuralNetworksError: BAD_DATA if the model is invalid, or if devices are missing, unknown or named twice.
     """
     try:
         request = wire.FrameworkServiceGetSupportedOperationsRequest(
@@ -64,9 +65,7 @@ def supported_operations(framework: Framework, model: Model, devices: Sequence[D
 
 
 def framework_names(devices: Sequence[Device]) -> list[str]:
-    """What the framework calls devices that an application names. Raises BAD_DATA where they are none, or not
-    distinct.
-    """
+    """The framework's names of devices. Raises BAD_DATA if there is none, or if one is named twice."""
     names = [_CPU if device.name == REFERENCE else device.name for device in devices]
     if not names or len(set(names)) < len(names):
         raise NeuralNetworksError(ResultCode.BAD_DATA, f"got devices {names}, expected at least one and none twice")

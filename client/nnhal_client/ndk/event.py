@@ -1,4 +1,4 @@
-"""Events: what an application waits for."""
+"""Events, for which an application waits."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from nnhal_client.ndk.result import NeuralNetworksError, ResultCode
 
 
 class Event:
-    """ANeuralNetworksEvent: the end of an execution, or a sync fence of somebody else's."""
+    """ANeuralNetworksEvent: the end of an execution, or any sync fence."""
 
     def __init__(self, fence: Fence, conclude: Callable[[], None]) -> None:
-        """``conclude`` raises NeuralNetworksError where what the fence stands for failed."""
+        """``conclude`` raises NeuralNetworksError if what the fence stands for has failed."""
         self._fence = fence
         self._conclude = conclude
 
     @classmethod
     def from_sync_fence(cls, fence: Fence) -> Event:
-        """An event that is a fence (ANeuralNetworksEvent_createFromSyncFenceFd)."""
+        """The event of a fence (ANeuralNetworksEvent_createFromSyncFenceFd)."""
 
         def conclude() -> None:
             if fence.state is FenceState.ERROR:
@@ -30,19 +30,19 @@ class Event:
 
     @classmethod
     def of_future(cls, future: Future[None]) -> Event:
-        """The end of what a thread does; its error is a NeuralNetworksError."""
+        """The end of a thread's work; ``wait`` raises its error. Raises OSError if no fence can be made."""
         signal, fence = create_fence()
         future.add_done_callback(lambda done: signal.send() if done.exception() is None else signal.fail())
         return cls(fence, future.result)
 
     @property
     def sync_fence(self) -> Fence:
-        """The fence that says when it has happened (ANeuralNetworksEvent_getSyncFenceFd)."""
+        """The fence that signals when it happens (ANeuralNetworksEvent_getSyncFenceFd)."""
         return self._fence
 
     def wait(self) -> None:
-        """Wait until it has happened. Raises NeuralNetworksError where what it stands for failed."""
-        with suppress(FenceError):  # what was wrong is better said by whom it happened to
+        """Wait until it has happened. Raises NeuralNetworksError if what it stands for has failed."""
+        with suppress(FenceError):  # ``conclude`` says better what was wrong
             self._fence.wait()
         self._conclude()
 

@@ -1,4 +1,4 @@
-"""Executions: arguments, ways to compute, and what is known afterwards."""
+"""Executions: their arguments, the ways to compute them, and their results."""
 
 from __future__ import annotations
 
@@ -6,21 +6,18 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from types import TracebackType
+from enum import IntEnum
 
 from nnhal.errors import NnhalError
 from nnhal.fence import FenceState
 from nnhal.types import MAX_LOOP_TIMEOUT_NS, NO_DEADLINE, Operand, Timing
 from nnhal.types.layout import Dimensions, combine, is_scalar
-from nnhal_client.ndk.arguments import Buffer, UsableMemory
-from nnhal_client.ndk.binding import Binding, Launch, Outcome
-from nnhal_client.ndk.burst import Burst
-from nnhal_client.ndk.compilation import Compilation
-from nnhal_client.ndk.durations import DurationCode, deadline_after, require_duration
+from nnhal_client.contexts import Closing
+from nnhal_client.ndk.arguments import ArgumentList, Buffer, UsableMemory
+from nnhal_client.ndk.binding import ExecutionBinding, ExecutionOutcome, LaunchedExecution
+from nnhal_client.ndk.compilation import Compilation, HintList, deadline_after, require_duration
 from nnhal_client.ndk.event import Event
-from nnhal_client.ndk.given import Given
-from nnhal_client.ndk.hints import HintList
-from nnhal_client.ndk.lifecycle import Lifecycle, State
+from nnhal_client.ndk.lifecycle import ExecutionState, Lifecycle
 from nnhal_client.ndk.result import (
     UNKNOWN_DURATION,
     NeuralNetworksError,
@@ -30,70 +27,89 @@ from nnhal_client.ndk.result import (
 )
 
 
-class Execution:
+class DurationCode(IntEnum):
+    """Which time of an execution: the ANEURALNETWORKS_*DURATION_* codes."""
+
+    ON_HARDWARE = 0
+    IN_DRIVER = 1
+    FENCED_ON_HARDWARE = 2
+    FENCED_IN_DRIVER = 3
+
+
+class Burst:
+    """ANeuralNetworksBurst: for executions of one compilation that follow one another closely. One at a time."""
+
+    def __init__(self, compilation: Compilation) -> None:
+        """Raises BAD_STATE if the compilation is not finished."""
+        self.model = compilation.loaded
+        self.busy = threading.Lock()
+
+
+class Execution(Closing):
     """ANeuralNetworksExecution. Use as a context, or ``close`` it. Safe to use from several threads.
 
-    Buffers are read when it is computed, and written when it is known to have ended well: after ``compute``, and for
-    events when they were waited for. Methods raise NeuralNetworksError, BAD_STATE for what its state does not allow.
+    Buffers are read when it is computed, and written once it is known to have succeeded: when ``compute`` returns, or
+    when an application has waited for the event. Methods raise NeuralNetworksError, BAD_STATE if the state of the
+    execution does not allow the call.
     """
 
     def __init__(self, compilation: Compilation) -> None:
-        """Raises BAD_STATE where the compilation is not finished."""
+        """Raises BAD_STATE if the compilation is not finished."""
         self._model = compilation.loaded
         self._compilation = compilation
-        self._inputs = Given(compilation.model.main, is_output=False)
-        self._outputs = Given(compilation.model.main, is_output=True)
+        self._inputs = ArgumentList(compilation.model.main, is_output=False)
+        self._outputs = ArgumentList(compilation.model.main, is_output=True)
         self._life = Lifecycle()
         self._measures = False
         self._timeout_ns = 0
         self._loop_timeout_ns: int | None = None
-        self._binding: Binding | None = None
+        self._binding: ExecutionBinding | None = None
         self._hints = HintList()
         self._running: Future[None] | None = None
 
     def set_reusable(self, reusable: bool) -> None:
-        """Whether it may be computed more than once; not unless it is set."""
+        """Set whether it may be computed more than once; by default it may not."""
         with self._life.before_compute():
             self._life.reusable = reusable
 
     def enable_input_and_output_padding(self, enable: bool) -> None:
-        """Whether buffers may be longer than what lies in them; not unless it is set. Holds for what is set later."""
+        """Set whether buffers that are set later may be longer than what lies in them; by default they may not."""
         with self._life.before_compute():
             self._inputs.padded = self._outputs.padded = enable
 
     def set_measure_timing(self, measure: bool) -> None:
-        """Whether it is measured. Raises BAD_DATA unless exactly one device is named."""
+        """Set whether it is measured. Raises BAD_DATA unless exactly one device is named."""
         with self._life.before_compute():
             self._compilation.require_one_device("timing")
             self._measures = measure
 
     def set_timeout(self, duration_ns: int) -> None:
-        """What it may take, 0 for any time. Raises BAD_DATA unless exactly one device is named."""
+        """Set the time that it may take, 0 for any. Raises BAD_DATA unless exactly one device is named."""
         with self._life.before_compute():
             self._compilation.require_one_device("a timeout")
             self._timeout_ns = require_duration(duration_ns)
 
     def set_loop_timeout(self, duration_ns: int) -> None:
-        """What one activation of a WHILE may take; more than the HAL's maximum is the maximum."""
+        """Set the time that one activation of a WHILE may take, at most the HAL's maximum."""
         with self._life.before_compute():
             self._loop_timeout_ns = min(require_duration(duration_ns), MAX_LOOP_TIMEOUT_NS)
 
     def add_extension_attribute(self, extension: str, code: int, data: bytes) -> None:
-        """Hint at something that an extension defines. Raises BAD_DATA as ``Compilation.add_extension_attribute``."""
+        """Give the device a hint. Raises BAD_DATA as ``Compilation.add_extension_attribute``."""
         with self._life.before_compute():
             self._compilation.add_hint(self._hints, extension, code, data)
 
     def set_input(self, index: int, buffer: Buffer | None, type: Operand | None = None) -> None:  # noqa: A002
-        """A buffer with an input's value; None leaves an optional input out.
+        """Set an input to the value in a buffer; None omits an optional input.
 
-        ``type`` completes the dimensions that the model leaves open. Raises BAD_DATA where it contradicts the model or
-        says less, where dimensions are not all known, and where the buffer is not of their size.
+        ``type`` completes the dimensions that the model does not say. Raises BAD_DATA if it contradicts the model or
+        says less, if a dimension stays unknown, and if the buffer has another size than they need.
         """
         with self._changing():
             self._inputs.set_buffer(index, buffer, type)
 
     def set_output(self, index: int, buffer: Buffer | None, type: Operand | None = None) -> None:  # noqa: A002
-        """A buffer for an output. Raises as ``set_input``, but dimensions may stay open."""
+        """Set the buffer of an output. Raises as ``set_input``, but dimensions may stay unknown."""
         with self._changing():
             self._outputs.set_buffer(index, buffer, type)
 
@@ -105,7 +121,7 @@ class Execution:
         length: int = 0,
         type: Operand | None = None,  # noqa: A002
     ) -> None:
-        """Memory with an input's value: ``length`` bytes from ``offset``, all of it where both are 0."""
+        """Set an input to the value in memory: ``length`` bytes from ``offset``, all of it if both are 0."""
         with self._changing():
             self._inputs.set_memory(index, memory, offset, length, type)
 
@@ -117,7 +133,7 @@ class Execution:
         length: int = 0,
         type: Operand | None = None,  # noqa: A002
     ) -> None:
-        """Memory for an output, as ``set_input_from_memory``."""
+        """Set the memory of an output, as ``set_input_from_memory``."""
         with self._changing():
             self._outputs.set_memory(index, memory, offset, length, type)
 
@@ -127,7 +143,7 @@ class Execution:
         self._run(deadline_after(self._timeout_ns))
 
     def burst_compute(self, burst: Burst) -> None:
-        """As ``compute``, in a burst. Raises BAD_DATA for that of another compilation, BAD_STATE where it is busy."""
+        """As ``compute``, in a burst. Raises BAD_DATA if it is of another compilation, BAD_STATE if it is busy."""
         if burst.model is not self._model:
             raise NeuralNetworksError(ResultCode.BAD_DATA, "the burst is of another compilation")
         if not burst.busy.acquire(blocking=False):
@@ -138,29 +154,26 @@ class Execution:
             burst.busy.release()
 
     def start_compute(self) -> Event:
-        """Compute it while the caller goes on; the event says when it has ended, and how."""
+        """Compute it while the caller goes on; the event is its end, and raises what ``compute`` would."""
         self._begin()
         future: Future[None] = Future()
-        event = Event.of_future(future)
         deadline_ns = deadline_after(self._timeout_ns)
 
         def run() -> None:
-            try:
+            with _resolving(future):
                 self._run(deadline_ns)
-            except NeuralNetworksError as error:
-                future.set_exception(error)
-            else:
-                future.set_result(None)
 
+        with self._failing():
+            event = Event.of_future(future)
+            threading.Thread(target=run, name="ndk-execution", daemon=True).start()
         self._running = future
-        threading.Thread(target=run, name="ndk-execution", daemon=True).start()
         return event
 
     def start_compute_with_dependencies(self, dependencies: Sequence[Event | None] = (), duration_ns: int = 0) -> Event:
-        """Launch it, to begin when all dependencies have happened and to take ``duration_ns`` at most from then on.
+        """Launch it: it begins when all dependencies have happened, and may take ``duration_ns`` from then on.
 
-        Raises BAD_DATA for a duration unless exactly one device is named, and what the device's error maps to where it
-        does not take the launch; there is no event then.
+        Raises BAD_DATA for a duration unless exactly one device is named, and what the device's error maps to if it
+        refuses the launch.
         """
         if duration_ns:
             self._compilation.require_one_device("a duration")
@@ -169,10 +182,8 @@ class Execution:
         if len(fences) < len(dependencies):
             raise NeuralNetworksError(ResultCode.UNEXPECTED_NULL, "a dependency is no event")
         self._begin()
-        try:
+        with self._failing():
             launch = self._bound().launch(fences, deadline_after(self._timeout_ns), duration_ns or NO_DEADLINE)
-        except NnhalError as error:
-            raise self._failed(error) from error
         future: Future[None] = Future()
 
         def conclude() -> None:
@@ -187,8 +198,8 @@ class Execution:
     def output_operand_dimensions(self, index: int) -> Dimensions:
         """The dimensions of an output after it was computed.
 
-        Raises BAD_STATE before, or where it failed; BAD_DATA for a scalar; where outputs did not fit their buffers,
-        OutputInsufficientSizeError with what is known for an output that did not.
+        Raises BAD_STATE before, or if it failed; BAD_DATA for a scalar; OutputInsufficientSizeError if this output did
+        not fit its buffer.
         """
         dimensions = self._dimensions_of(index)
         if is_scalar(self._outputs.operand(index).type):
@@ -200,14 +211,14 @@ class Execution:
         return len(self._dimensions_of(index))
 
     def duration(self, code: DurationCode) -> int:
-        """Nanoseconds that it took, UNKNOWN_DURATION where the device does not say. The fenced times of an execution
+        """The nanoseconds that it took, UNKNOWN_DURATION if the device does not say. The fenced times of an execution
         that was not launched with dependencies are the plain ones.
 
-        Raises NoDurationError where timing was not asked for, or it has not ended well.
+        Raises NoDurationError if timing was not set, or if it has not succeeded.
         """
         with self._life.looking() as state:
             outcome = self._life.outcome
-            if not self._measures or state is not State.COMPLETED or self._life.result != ResultCode.NO_ERROR:
+            if not self._measures or state is not ExecutionState.COMPLETED or self._life.result != ResultCode.NO_ERROR:
                 how = "timing was not asked for" if not self._measures else f"it is {state.value}"
                 raise NoDurationError(f"no time of the execution: {how}, {self._life.result.name}")
         timing, fenced_timing = (outcome.timing, outcome.timing_fenced) if outcome else (Timing(), Timing())
@@ -218,26 +229,18 @@ class Execution:
         return UNKNOWN_DURATION if found < 0 else found
 
     def close(self) -> None:
-        """Give it up, when it has ended; harmless when repeated."""
+        """Release it, after it has ended. Harmless when repeated."""
         if self._running is not None:
             self._running.exception()
         binding, self._binding = self._binding, None
         if binding is not None:
             binding.close()
-            with self._life.looking():  # a launch that nobody has waited for has ended now
+            with self._life.looking():  # ends a launch that the application has not waited for
                 pass
-
-    def __enter__(self) -> Execution:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Change the arguments; what they were bound to is of no use then."""
+        """Change the arguments, which ends the binding."""
         with self._life.between_computes():
             yield
             binding, self._binding = self._binding, None
@@ -251,13 +254,13 @@ class Execution:
                 raise NeuralNetworksError(ResultCode.BAD_DATA, f"not set: {', '.join(missing)}")
             self._life.begin()
 
-    def _bound(self) -> Binding:
+    def _bound(self) -> ExecutionBinding:
         if self._binding is None:
             inputs, outputs = self._inputs.all, self._outputs.all
             self._compilation.consistency.require(
                 [argument.dimensions for argument in inputs], [argument.dimensions for argument in outputs]
             )
-            self._binding = Binding(
+            self._binding = ExecutionBinding(
                 self._compilation.framework,
                 self._model,
                 inputs,
@@ -269,43 +272,45 @@ class Execution:
         return self._binding
 
     def _run(self, deadline_ns: int) -> None:
-        try:
+        with self._failing():
             outcome = self._bound().run(deadline_ns)
-        except NnhalError as error:
-            raise self._failed(error) from error
         self._ended(outcome)
 
-    def _conclude(self, launch: Launch, future: Future[None]) -> None:
+    def _conclude(self, launch: LaunchedExecution, future: Future[None]) -> None:
         """Note how a launched run ended, if it has."""
         if launch.fence.state is FenceState.PENDING:
             return
-        try:
-            self._ended(launch.outcome())
-        except NeuralNetworksError as error:
-            future.set_exception(error)
-        except NnhalError as error:
-            future.set_exception(self._failed(error))
-        else:
-            future.set_result(None)
+        with _resolving(future):
+            with self._failing():
+                outcome = launch.outcome()
+            self._ended(outcome)
 
-    def _ended(self, outcome: Outcome) -> None:
+    def _ended(self, outcome: ExecutionOutcome) -> None:
         result = ResultCode.from_status(outcome.status)
         self._life.end(result, outcome)
         if result != ResultCode.NO_ERROR:
             raise NeuralNetworksError(result, outcome.message)
 
-    def _failed(self, error: NnhalError) -> NeuralNetworksError:
-        failure = NeuralNetworksError.from_error(error)
-        self._life.end(failure.code)
-        return failure
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """End the execution if the block raises. Errors of nnhal and of the system become NeuralNetworksError."""
+        try:
+            yield
+        except (NnhalError, OSError) as error:
+            failure = NeuralNetworksError.from_error(error)
+            self._life.end(failure.code)
+            raise failure from error
+        except BaseException:
+            self._life.end(ResultCode.OP_FAILED)
+            raise
 
     def _dimensions_of(self, index: int) -> Dimensions:
-        """What is known of an output's dimensions."""
+        """The dimensions of an output, as far as they are known."""
         operand = self._outputs.operand(index)
         with self._life.looking() as state:
             result, outcome = self._life.result, self._life.outcome
             failed = result not in (ResultCode.NO_ERROR, ResultCode.OUTPUT_INSUFFICIENT_SIZE)
-            if state is not State.COMPLETED or failed or outcome is None:
+            if state is not ExecutionState.COMPLETED or failed or outcome is None:
                 raise NeuralNetworksError(
                     ResultCode.BAD_STATE,
                     f"no dimensions of output {index}: the execution is {state.value}, {result.name}",
@@ -316,3 +321,17 @@ class Execution:
             if name in outcome.insufficient:
                 raise OutputInsufficientSizeError(f"output {index} did not fit its buffer", dimensions)
             return dimensions
+
+
+@contextmanager
+def _resolving(future: Future[None]) -> Iterator[None]:
+    """Resolve a future when the block ends, whatever it raises; otherwise ``wait`` and ``close`` would hang."""
+    try:
+        yield
+    except Exception as error:
+        future.set_exception(error)
+    except BaseException as error:
+        future.set_exception(error)
+        raise
+    else:
+        future.set_result(None)

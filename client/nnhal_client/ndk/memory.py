@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
 
 from nnhal.errors import NnhalError
 from nnhal.memory import FilePool, open_pool, validate_pool
 from nnhal.types import Memory as SharedMemory
 from nnhal.types import Operand
 from nnhal.types.layout import Dimensions, combine, describe, is_extension, is_scalar
+from nnhal_client.contexts import Closing
 from nnhal_client.memory import DomainMemory, MemoryRole
 from nnhal_client.ndk.compilation import Compilation
 from nnhal_client.ndk.result import NeuralNetworksError, ResultCode
 
 
-class Memory:
+class Memory(Closing):
     """ANeuralNetworksMemory: shared memory of the application, or what ``MemoryDesc.create`` has made.
 
-    The latter is used whole, for its roles only. It holds no values until some were copied to it or an execution has
-    written it, nor where that has failed. Use as a context, or ``close`` it.
+    The latter is used whole, for its roles only. It holds values once some were copied to it or an execution has
+    written it, and none after that has failed. Use as a context, or ``close`` it.
     """
 
     def __init__(self, memory: SharedMemory | DomainMemory) -> None:
-        """Memory that the application has mapped, a file's or a hardware buffer, say."""
+        """``memory`` of the application is shared memory, a part of a file or a hardware buffer."""
         self._memory = memory
 
     @property
     def host(self) -> SharedMemory | None:
-        """The application's memory; None for what was made for roles, wherever that lies."""
+        """The application's memory; None for memory that was made for roles."""
         return None if isinstance(self._memory, DomainMemory) else self._memory
 
     @property
@@ -38,13 +38,13 @@ class Memory:
 
     @property
     def device(self) -> str:
-        """Whose own memory it is; empty for memory of the host."""
+        """The device whose own memory it is; empty for memory of the host."""
         return self._memory.device if isinstance(self._memory, DomainMemory) else ""
 
     def copy_to(self, destination: Memory) -> None:
         """ANeuralNetworksMemory_copy: copy all values; a destination that was made for roles holds none if that fails.
 
-        Raises BAD_DATA where this holds none, or sizes, dimensions or types differ.
+        Raises BAD_DATA if this memory holds no values, or if sizes, dimensions or types differ.
         """
         try:
             if isinstance(destination._memory, DomainMemory):
@@ -57,23 +57,15 @@ class Memory:
             raise NeuralNetworksError.from_error(error) from error
 
     def close(self) -> None:
-        """Give it up; executions that use it keep it. Harmless when repeated."""
+        """Release it; executions that use it keep it. Harmless when repeated."""
         if isinstance(self._memory, DomainMemory):
             self._memory.close()
 
-    def __enter__(self) -> Memory:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
 
 class MemoryDesc:
-    """ANeuralNetworksMemoryDesc: what memory is to be for.
+    """ANeuralNetworksMemoryDesc: the roles of memory.
 
-    Every method raises BAD_STATE where it comes too early or too late, and leaves all as it is where it fails.
+    Every method raises BAD_STATE if it is called too early or too late, and changes nothing if it fails.
     """
 
     def __init__(self) -> None:
@@ -83,19 +75,19 @@ class MemoryDesc:
         self._finished = False
 
     def add_input_role(self, compilation: Compilation, index: int, frequency: float) -> None:
-        """It is to be an input of a finished compilation. ``frequency``, above 0 and at most 1: how likely that is.
+        """Add the role of an input of a finished compilation. ``frequency``, above 0 and at most 1, is its likelihood.
 
-        Raises BAD_DATA where it has the role, the frequency is another or the model has no such input; also where its
-        type, scale, zero point, extra parameters or dimensions do not agree with those of other roles.
+        Raises BAD_DATA if the role was added before, the frequency is out of range or the model has no such input; also
+        if its type, scale, zero point, extra parameters or dimensions do not agree with those of other roles.
         """
         self._add(compilation, False, index, frequency)
 
     def add_output_role(self, compilation: Compilation, index: int, frequency: float) -> None:
-        """It is to be an output. As ``add_input_role``."""
+        """Add the role of an output. Raises as ``add_input_role``."""
         self._add(compilation, True, index, frequency)
 
     def set_dimensions(self, dimensions: Sequence[int]) -> None:
-        """Narrow the dimensions of its roles, 0 leaving an axis open. Raises BAD_DATA where they cannot be combined."""
+        """Narrow the dimensions of its roles; 0 leaves one as it is. Raises BAD_DATA if they cannot be combined."""
         self._require_unfinished()
         given = tuple(dimensions)
         if min(given, default=0) < 0:
@@ -105,7 +97,7 @@ class MemoryDesc:
         self._dimensions = self._combined(given, "the dimensions are")
 
     def finish(self) -> None:
-        """Nothing is added any more. Raises BAD_DATA where it has no role."""
+        """End the description. Raises BAD_DATA if it has no role."""
         self._require_unfinished()
         if not self._roles:
             _bad_data("memory without a role, expected at least one")
@@ -114,7 +106,7 @@ class MemoryDesc:
     def create(self) -> Memory:
         """ANeuralNetworksMemory_createFromDesc.
 
-        Raises OP_FAILED where there is no such memory, BAD_DATA where the roles are of several sessions.
+        Raises OP_FAILED if no device has such memory, BAD_DATA if the roles are of several sessions.
         """
         if not self._finished:
             raise NeuralNetworksError(ResultCode.BAD_STATE, "the description of the memory is not finished")

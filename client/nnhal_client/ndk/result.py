@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from errno import EMFILE, ENFILE, ENOMEM
 
 from nnhal.errors import DeadObjectError, HalError, NnhalError
 from nnhal.types import ErrorStatus
 from nnhal.types.layout import Dimensions
 
 UNKNOWN_DURATION = 2**64 - 1
-"""A time that is not known: a number of all ones."""
+"""A time that is unknown: all bits are ones."""
 
 
 class ResultCode(IntEnum):
@@ -33,7 +34,7 @@ class ResultCode(IntEnum):
 
     @classmethod
     def from_status(cls, status: ErrorStatus) -> ResultCode:
-        """What an application is told where a device answers with a status."""
+        """The result code that the NDK has for a status of a device."""
         return _OF_STATUS[status]
 
 
@@ -48,6 +49,7 @@ _OF_STATUS = {
     ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT: ResultCode.RESOURCE_EXHAUSTED_TRANSIENT,
     ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT: ResultCode.RESOURCE_EXHAUSTED_PERSISTENT,
 }
+_EXHAUSTED = {EMFILE, ENFILE, ENOMEM}
 
 
 class NeuralNetworksError(Exception):
@@ -62,15 +64,19 @@ class NeuralNetworksError(Exception):
         return f"{self.code.name}: {self.message}"
 
     @classmethod
-    def from_error(cls, error: NnhalError) -> NeuralNetworksError:
-        """The error as an application sees it: by its status; DEAD_OBJECT where a process is gone."""
+    def from_error(cls, error: NnhalError | OSError) -> NeuralNetworksError:
+        """The error as an application sees it: by its status; DEAD_OBJECT if a process is gone, OUT_OF_MEMORY if this
+        process has no more memory or descriptors, else OP_FAILED.
+        """
         if isinstance(error, HalError):
             return cls(ResultCode.from_status(error.status), error.message)
+        if isinstance(error, OSError):
+            return cls(ResultCode.OUT_OF_MEMORY if error.errno in _EXHAUSTED else ResultCode.OP_FAILED, str(error))
         return cls(ResultCode.DEAD_OBJECT if isinstance(error, DeadObjectError) else ResultCode.OP_FAILED, str(error))
 
 
 class OutputInsufficientSizeError(NeuralNetworksError):
-    """OUTPUT_INSUFFICIENT_SIZE with what is known of the output: ``dimensions``, 0 where an axis is not known."""
+    """OUTPUT_INSUFFICIENT_SIZE with the ``dimensions`` of the output; an unknown dimension is 0."""
 
     def __init__(self, message: str, dimensions: Dimensions) -> None:
         super().__init__(ResultCode.OUTPUT_INSUFFICIENT_SIZE, message)
@@ -78,7 +84,7 @@ class OutputInsufficientSizeError(NeuralNetworksError):
 
 
 class NoDurationError(NeuralNetworksError):
-    """BAD_STATE of a time that was not, or not yet, measured: ``duration_ns`` is what the NDK hands out with it."""
+    """BAD_STATE for a time that was not, or not yet, measured. ``duration_ns`` is what the NDK returns beside it."""
 
     duration_ns = UNKNOWN_DURATION
 

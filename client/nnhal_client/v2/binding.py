@@ -1,7 +1,8 @@
-"""A model of a server tied to memory of this process: what is written there is sent, and answers are copied there."""
+"""A model of a server bound to memory of this process: what is written there is sent, and answers are copied there."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -14,6 +15,7 @@ from nnhal.errors import DeadObjectError, HalError, TransportError
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal.types import NO_DEADLINE, ErrorStatus
 from nnhal.types.layout import Dimensions
+from nnhal_client.contexts import Closing
 from nnhal_client.reports import RunReport
 from nnhal_client.tensors import fill, input_dimensions
 from nnhal_client.v2.calls import INFER, R
@@ -21,14 +23,14 @@ from nnhal_client.v2.messages import V2Tensor, outputs_of, request_of
 
 
 class Caller(Protocol):
-    """Calls methods of the protocol."""
+    """A session with a server."""
 
     def call(self, method: tuple[str, type[R]], request: Message, timeout: float | None = None) -> R:
-        """The answer; ``timeout`` is in seconds."""
+        """Call a method and return the answer. ``timeout`` is in seconds."""
 
 
-class Signature(NamedTuple):
-    """What is asked of a server: a model, the version that was named, and its tensors."""
+class V2Signature(NamedTuple):
+    """A model as requests name it, with the version that the caller named, and its tensors."""
 
     name: str
     version: str
@@ -37,17 +39,17 @@ class Signature(NamedTuple):
 
 
 class BoundArrays:
-    """See Binding. Arrays have the model's own types, as in ``V2Model.run``."""
+    """What ``V2Binding`` and ``AsyncV2Binding`` have in common: arrays with the model's types, requests, answers."""
 
     def __init__(
         self,
-        model: Signature,
+        model: V2Signature,
         measure_timing: bool,
         dimensions: Mapping[str, Dimensions],
         memories: Mapping[str, object],
     ) -> None:
-        """Raises ValueError where an input's dimensions are missing or not the model's, and for ``memories``: there is
-        none that a server elsewhere could use.
+        """Raises ValueError if dimensions of an input are missing or do not fit the model, and for any ``memories``: a
+        server elsewhere cannot use them.
         """
         if memories:
             raise ValueError(f"got memory for {sorted(memories)}, expected none: the session sends bytes")
@@ -64,7 +66,7 @@ class BoundArrays:
         self._closed = False
 
     def fill(self, inputs: Mapping[str, Array]) -> None:
-        """Copy arrays into the inputs. Raises ValueError where names, element types or dimensions differ."""
+        """Copy arrays into the inputs. Raises ValueError if names, element types or dimensions differ."""
         fill(self.inputs, inputs)
 
     def _request(self) -> wire.ModelInferRequest:
@@ -74,7 +76,7 @@ class BoundArrays:
         return request_of(name, version, {tensor.name: tensor for tensor in inputs}, self.inputs)
 
     def _take(self, request: wire.ModelInferRequest, response: wire.ModelInferResponse, started: int) -> RunReport:
-        """Copy outputs to where they belong. Raises TransportError where they are not the model's."""
+        """Copy the answer into the outputs. Raises TransportError if it has other outputs than the model."""
         answered = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         found = {name: np.asarray(value) for name, value in outputs_of(response).items()}
         if found.keys() != self.outputs.keys():
@@ -92,34 +94,40 @@ class BoundArrays:
         return RunReport(answered - started, size, (), dimensions, called_ns=called, answered_ns=ended)
 
 
-class V2Binding(BoundArrays):
-    """See Binding. One run at a time. What the server's framework or devices took is not known: a report has the time
-    of the call, and no steps.
+class V2Binding(BoundArrays, Closing):
+    """As ``Binding``, but a run sends the inputs and copies the answer to ``outputs``. Use as a context.
+
+    One run at a time. A report has the time of the call and no steps: the server does not say what its devices took.
     """
 
     def __init__(
         self,
         caller: Caller,
-        model: Signature,
+        turns: threading.Semaphore,
+        model: V2Signature,
         measure_timing: bool,
         dimensions: Mapping[str, Dimensions],
         memories: Mapping[str, object],
     ) -> None:
+        """``turns`` limits the runs of the model that are under way."""
         super().__init__(model, measure_timing, dimensions, memories)
         self._caller = caller
+        self._turns = turns
 
     def run(self, deadline_ns: int = NO_DEADLINE) -> RunReport:
-        """Run it once. ``deadline_ns`` is an instant of CLOCK_BOOTTIME. Raises as every call."""
-        request, started = self._request(), time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-        return self._take(request, self._caller.call(INFER, request, seconds_to(deadline_ns, started)), started)
+        """Run it once. ``deadline_ns`` is an instant of CLOCK_BOOTTIME. Raises as every call of the session."""
+        with self._turns:
+            request, started = self._request(), time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+            answer = self._caller.call(INFER, request, seconds_to(deadline_ns, started))
+            return self._take(request, answer, started)
 
     def close(self) -> None:
-        """Run it no more. The arrays stay valid."""
+        """Refuse further runs. The arrays stay valid."""
         self._closed = True
 
 
 def seconds_to(deadline_ns: int, now_ns: int) -> float | None:
-    """The time that is left for a call; None for any. Raises MISSED_DEADLINE_PERSISTENT where it is over."""
+    """The time left until a deadline, None without one. Raises MISSED_DEADLINE_PERSISTENT if it has passed."""
     if deadline_ns == NO_DEADLINE:
         return None
     if deadline_ns <= now_ns:

@@ -1,4 +1,4 @@
-"""The calls of the protocol over gRPC, and errors as the rest of the client has them."""
+"""The calls of the protocol over gRPC, and their errors as the errors of nnhal."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TRANSPORT = {
 
 
 class _Failure(Protocol):
-    """What gRPC says of a call that failed."""
+    """gRPC's error of a call."""
 
     def code(self) -> grpc.StatusCode: ...
 
@@ -40,7 +40,7 @@ class _Failure(Protocol):
 
 
 def failure_of(error: _Failure, address: str) -> NnhalError:
-    """What a call that failed is for the caller."""
+    """The error of nnhal for a call that failed."""
     code, details = error.code(), error.details() or "no details"
     if code in _TRANSPORT:
         return TransportError(f"{address}: {code.name}: {details}")
@@ -48,12 +48,12 @@ def failure_of(error: _Failure, address: str) -> NnhalError:
 
 
 def authorization(token: str) -> tuple[tuple[str, str], ...]:
-    """What calls carry; nothing without a token."""
+    """The metadata that calls carry; empty without a token."""
     return (("authorization", f"Bearer {token}"),) if token else ()
 
 
 def serialized(message: Message) -> bytes:
-    """What goes over the wire."""
+    """The bytes of a message."""
     return message.SerializeToString()
 
 

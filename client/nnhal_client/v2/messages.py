@@ -1,4 +1,4 @@
-"""The messages of the protocol, from and to arrays."""
+"""The messages of the protocol, made from arrays and decoded to arrays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nnhal.types.layout import Dimensions
 
 @dataclass(frozen=True, slots=True)
 class V2Tensor:
-    """An input or output of a model; 0 where an axis is open. Elements of BYTES are objects, which hold bytes."""
+    """An input or output of a model; an unknown dimension is 0. Elements of BYTES are objects that hold bytes."""
 
     name: str
     dimensions: Dimensions
@@ -26,7 +26,7 @@ class V2Tensor:
 
     @property
     def is_open(self) -> bool:
-        """Whether its dimensions are not all known before a run."""
+        """Whether some of its dimensions are unknown before a run."""
         return 0 in self.dimensions
 
     @property
@@ -35,7 +35,7 @@ class V2Tensor:
         return self.datatype.dtype
 
     def array(self, value: Value) -> Array:
-        """A value as an array of the model's type. Raises ValueError where it is not what the model takes."""
+        """A value as an array of the model's type. Raises ValueError if it is not what the model takes."""
         given = np.asarray(value)
         is_text = self.datatype is BYTES and given.dtype.kind in "OSU"
         fits = given.ndim == len(self.dimensions) and all(
@@ -47,7 +47,7 @@ class V2Tensor:
 
 
 def tensor_of(message: wire.ModelMetadataResponse.TensorMetadata) -> V2Tensor:
-    """Decode a tensor. Raises TransportError for a datatype that is none."""
+    """Decode a tensor. Raises TransportError if its datatype is unknown."""
     try:
         return V2Tensor(message.name, tuple(max(0, axis) for axis in message.shape), datatype(message.datatype))
     except TensorError as error:
@@ -57,7 +57,7 @@ def tensor_of(message: wire.ModelMetadataResponse.TensorMetadata) -> V2Tensor:
 def request_of(
     name: str, version: str, tensors: Mapping[str, V2Tensor], inputs: Mapping[str, Value]
 ) -> wire.ModelInferRequest:
-    """The request of an inference. Raises ValueError where the inputs are not what the model takes."""
+    """The request of an inference. Raises ValueError if the inputs are not what the model takes."""
     if inputs.keys() != tensors.keys():
         raise ValueError(f"got inputs {sorted(inputs)}, expected {sorted(tensors)}")
     request = wire.ModelInferRequest(model_name=name, model_version=version)
@@ -69,11 +69,11 @@ def request_of(
 
 
 def outputs_of(response: wire.ModelInferResponse) -> dict[str, Value]:
-    """The outputs, in memory of the response: they cannot be written. Raises TransportError for what is no response."""
+    """The outputs, read-only, in the memory of the response. Raises TransportError if they are malformed."""
     try:
         return {
             output.name: array_from_raw(datatype(output.datatype), output.shape, raw)
             for output, raw in zip(response.outputs, response.raw_output_contents, strict=True)
         }
     except (TensorError, ValueError) as error:
-        raise TransportError(f"the answer has outputs that are none: {error}") from error
+        raise TransportError(f"the answer has malformed outputs: {error}") from error

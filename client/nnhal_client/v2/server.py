@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Literal, cast
 
 import grpc
@@ -13,8 +13,10 @@ from nnhal.errors import TransportError
 from nnhal.extensions.values import Value
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal.types.layout import Dimensions
+from nnhal_client.contexts import Closing
+from nnhal_client.core.model_runs import CONCURRENCY
 from nnhal_client.memory import DomainMemory
-from nnhal_client.v2.binding import Signature, V2Binding
+from nnhal_client.v2.binding import V2Binding, V2Signature
 from nnhal_client.v2.calls import (
     CONNECT_SECONDS,
     INFER,
@@ -32,10 +34,10 @@ from nnhal_client.v2.messages import outputs_of, request_of, tensor_of
 _Metadata = tuple[tuple[str, str], ...]
 
 
-class V2Server:
+class V2Server(Closing):
     """A session with a server of the Open Inference Protocol V2 over gRPC. Use as a context; safe in several threads.
 
-    Every call raises HalError where the server answered with an error, TransportError where it does not answer as one.
+    Every call raises HalError if the server answered with an error, TransportError if its answer is malformed.
     """
 
     def __init__(
@@ -44,12 +46,15 @@ class V2Server:
         token: str = "",
         credentials: grpc.ChannelCredentials | None = None,
         ask: _Metadata = (),
+        concurrency: int = CONCURRENCY,
     ) -> None:
         """``address`` is HOST:PORT or ``unix:PATH``; ``token`` a bearer token; with ``credentials`` it speaks TLS.
 
-        ``ask`` goes with the first call, to which ``answered`` is what came beside the answer. Raises as every call.
+        ``ask`` is metadata of the first call, and ``answered`` the trailing metadata of its answer. Of each model at
+        most ``concurrency`` runs are under way at a time. Raises as every call.
         """
         self.address = address
+        self.concurrency = concurrency
         self._metadata = authorization(token)
         if credentials is None:
             self._channel = grpc.insecure_channel(address, options=OPTIONS)
@@ -68,7 +73,7 @@ class V2Server:
         self.answered = {str(key): str(value) for key, value in call.trailing_metadata() or ()}
 
     def open(self, name: str, version: str = "") -> V2Model:
-        """A model of the server, the version that it chooses where none is named."""
+        """A model of the server, by default in the version that the server chooses."""
         request = wire.ModelMetadataRequest(name=name, version=version)
         return V2Model(self, self.call(MODEL_METADATA, request), version)
 
@@ -80,24 +85,16 @@ class V2Server:
             return cast(R, stub(request, metadata=self._metadata, timeout=timeout))
         except grpc.RpcError as error:
             raise failure_of(error, self.address) from error
-        except ValueError as error:  # what gRPC raises on a channel that has been closed
+        except ValueError as error:  # gRPC raises it on a channel that has been closed
             raise TransportError(f"{self.address}: the session has been closed") from error
 
     def close(self) -> None:
         """End the session."""
         self._channel.close()
 
-    def __enter__(self) -> V2Server:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class V2Model:
-    """A model of a server."""
+class V2Model(Closing):
+    """A model of a server. Use as a context."""
 
     transport: Literal["v2"] = "v2"
     """How tensors travel: as bytes."""
@@ -107,16 +104,18 @@ class V2Model:
         self.name = description.name
         self.version = version or (description.versions[-1] if description.versions else "")
         self._asked_version = version
+        self._turns = threading.Semaphore(server.concurrency)
         self.inputs = tuple(tensor_of(tensor) for tensor in description.inputs)
         self.outputs = tuple(tensor_of(tensor) for tensor in description.outputs)
 
     def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
-        """One inference. The outputs cannot be written.
+        """One inference. The outputs are read-only.
 
-        Raises ValueError where the inputs are not what the model takes, else as every call.
+        Raises ValueError if the inputs are not what the model takes, else as every call of the session.
         """
         request = request_of(self.name, self._asked_version, {t.name: t for t in self.inputs}, inputs)
-        return outputs_of(self._server.call(INFER, request))
+        with self._turns:
+            return outputs_of(self._server.call(INFER, request))
 
     def bind(
         self,
@@ -125,13 +124,16 @@ class V2Model:
         memories: Mapping[str, DomainMemory] | None = None,
         direct: bool = True,
     ) -> V2Binding:
-        """Memory for all inputs and outputs, as ``Model.bind`` has it, though runs send and copy what lies there.
+        """Memory for all inputs and outputs, as ``Model.bind`` makes it, though runs send and copy what lies there.
 
-        ``direct`` changes nothing. Raises ValueError where an input's dimensions are missing or not the model's, and
-        for ``memories``: a server elsewhere uses none of this host.
+        ``direct`` changes nothing. Raises ValueError if dimensions of an input are missing or do not fit the model, and
+        for any ``memories``: a server elsewhere cannot use memory of this host.
         """
-        model = Signature(self.name, self._asked_version, self.inputs, self.outputs)
-        return V2Binding(self._server, model, measure_timing, dimensions or {}, memories or {})
+        model = V2Signature(self.name, self._asked_version, self.inputs, self.outputs)
+        return V2Binding(self._server, self._turns, model, measure_timing, dimensions or {}, memories or {})
 
     def unload(self) -> None:
-        """See ``Model.unload``: the session holds nothing of it."""
+        """Do nothing: the server holds nothing for this session. ``Model.unload`` releases the model."""
+
+    def close(self) -> None:
+        """As ``unload``."""

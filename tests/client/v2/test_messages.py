@@ -59,5 +59,5 @@ def test_a_datatype_that_is_none_is_no_metadata() -> None:
 def test_outputs_that_are_none_are_no_answer(raw: list[bytes]) -> None:
     response = wire.ModelInferResponse(raw_output_contents=raw)
     response.outputs.add(name="y", datatype="FP32", shape=[1])
-    with pytest.raises(TransportError, match="outputs that are none"):
+    with pytest.raises(TransportError, match="malformed outputs"):
         outputs_of(response)

@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 
 from nnhal.types import Copy
-from nnhal_client import LedgerEntry, RunReport, StepReport
-from nnhal_client.model import Placement
+from nnhal_client import LedgerEntry, OperationPlacement, RunReport, StepReport
 from nnhal_hosting.trace import Trace
 from nnhal_tools.trace import add_run
 
-PLACEMENTS = [Placement(("a", "b"), "CONV_2D", "npu", 0), Placement((), "ADD", "cpu", 1)]
+PLACEMENTS = [OperationPlacement(("a", "b"), "CONV_2D", "npu", 0), OperationPlacement((), "ADD", "cpu", 1)]
 FIRST = StepReport("npu", 50, 30, 40, 8, 5, 0, 200, 300, (Copy(False, 8, 200, 210),))
 SECOND = StepReport("cpu", 50, 30, 40, 0, 0, 1, 320, 400)
 LEDGER = (

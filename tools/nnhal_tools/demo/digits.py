@@ -14,8 +14,8 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from nnhal.arrays import Array
+from nnhal_client import OperationPlacement
 from nnhal_client.framework import Framework
-from nnhal_client.model import Placement
 
 INPUT = "image"
 MODELS = {"float32": "digits.onnx", "int8": "digits_int8.onnx"}
@@ -65,7 +65,7 @@ class Classification:
 
     predictions: NDArray[np.int64]
     probabilities: NDArray[np.float32]
-    placements: tuple[Placement, ...]
+    placements: tuple[OperationPlacement, ...]
     steps: tuple[str, ...]
     latency: Latency
     socket_bytes: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnhal.reports import StepReport
-from nnhal_client.model import Placement
+from nnhal_client import OperationPlacement
 from nnhal_client.reports import RunReport
 from nnhal_hosting.run_trace import add_steps
 from nnhal_hosting.trace import Trace
@@ -13,7 +13,7 @@ from nnhal_hosting.trace import Trace
 CLIENT, FRAMEWORK = "client", "framework"
 
 
-def add_run(trace: Trace, report: RunReport, placements: Sequence[Placement], name: str) -> None:
+def add_run(trace: Trace, report: RunReport, placements: Sequence[OperationPlacement], name: str) -> None:
     """Add a measured run of a model.
 
     Raises ValueError for a run that was not measured.

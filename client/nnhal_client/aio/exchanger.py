@@ -1,4 +1,4 @@
-"""Runs of one binding in an event loop, without a thread: the loop waits for its channels."""
+"""The exchanges of one binding in an event loop, without a thread: the loop waits for the channels."""
 
 from __future__ import annotations
 
@@ -8,47 +8,44 @@ from functools import partial
 
 from nnhal.errors import DeadObjectError, NnhalError
 from nnhal.link import Channel
-from nnhal.types import NO_DEADLINE
-from nnhal_client.binding import Binding
-from nnhal_client.direct import Exchanges
+from nnhal_client.core.binding_runs import Exchanges
 from nnhal_client.reports import RunReport
 
 _Advance = Callable[[Exchanges], tuple[Channel, bytes]]
 
 
-class Runner:
-    """A binding. One run at a time; a run goes on when its task is cancelled, since the device writes the memory."""
+class Exchanger:
+    """Drives the runs of one binding, one at a time.
 
-    def __init__(self, binding: Binding, generation: int) -> None:
-        """``generation`` is of which opening of the model it is."""
-        self.binding = binding
-        self.generation = generation
-        self._loop = asyncio.get_running_loop()
-        self._watched: dict[Channel, int] = {}
+    A run goes on when its task is cancelled, since the devices write the memory.
+    """
+
+    def __init__(self) -> None:
+        self._watched: dict[Channel, tuple[asyncio.AbstractEventLoop, int]] = {}
         self._exchanges: Exchanges | None = None
         self._awaited: Channel | None = None
         self._outcome: asyncio.Future[RunReport] | None = None
-        self._abandoned: Callable[[], None] = lambda: None
+        self._abandoned: Callable[[], None] = _nothing
 
-    async def run(self, abandoned: Callable[[], None], deadline_ns: int = NO_DEADLINE) -> RunReport:
-        """One run. Raises as ``Binding.run``.
+    async def run(self, exchanges: Exchanges, abandoned: Callable[[], None]) -> RunReport:
+        """One run. Raises the errors of ``exchanges``.
 
-        Where the task is cancelled while it is under way, ``abandoned`` is called when it has ended.
+        If the task is cancelled meanwhile, ``abandoned`` is called when the run has ended.
         """
-        outcome: asyncio.Future[RunReport] = self._loop.create_future()
+        outcome: asyncio.Future[RunReport] = asyncio.get_running_loop().create_future()
         self._outcome = outcome
         self._abandoned = abandoned
-        self._exchanges = self.binding.exchanges(deadline_ns)
+        self._exchanges = exchanges
         self._step(next)
         try:
             return await outcome
         except asyncio.CancelledError:
-            if not outcome.cancelled():  # it had ended, and nobody else has been told
+            if not outcome.cancelled():  # the run had ended before the task was cancelled
                 abandoned()
             raise
 
     def close(self) -> None:
-        """Wait for nothing any more: a run under way fails. The binding is to be closed by the caller."""
+        """Wait for nothing any more: a run that is under way fails."""
         for channel in list(self._watched):
             self._forget(channel)
         if self._exchanges is not None:
@@ -56,18 +53,18 @@ class Runner:
             self._end(DeadObjectError("the session has been closed"))
 
     def _step(self, advance: _Advance) -> None:
-        """Go on with the run until something is to be waited for."""
+        """Go on with the run until it has to wait for an answer."""
         while self._exchanges is not None:
             try:
                 channel, message = advance(self._exchanges)
             except StopIteration as end:
                 self._end(end.value)
                 return
-            except Exception as error:  # it is the caller's
+            except Exception as error:  # the caller gets it
                 self._end(error)
                 return
             try:
-                channel.send(message)  # in lockstep there is room for a datagram
+                channel.send(message)  # the socket has room: at most one datagram is under way
                 self._await(channel)
                 return
             except NnhalError as error:
@@ -77,11 +74,12 @@ class Runner:
     def _await(self, channel: Channel) -> None:
         self._awaited = channel
         if channel not in self._watched:
-            self._watched[channel] = channel.fileno()
-            self._loop.add_reader(channel.fileno(), self._readable, channel)
+            loop, number = asyncio.get_running_loop(), channel.fileno()
+            self._watched[channel] = loop, number
+            loop.add_reader(number, self._readable, channel)
 
     def _readable(self, channel: Channel) -> None:
-        if channel is not self._awaited:  # the other side has closed it: the next run will see
+        if channel is not self._awaited:  # the other side has closed it, which the next run will notice
             self._forget(channel)
             return
         self._awaited = None
@@ -94,16 +92,18 @@ class Runner:
             self._step(partial(_send, answer))
 
     def _forget(self, channel: Channel) -> None:
-        number = self._watched.pop(channel, None)
-        if number is not None:
-            self._loop.remove_reader(number)
+        watched = self._watched.pop(channel, None)
+        if watched is not None:
+            loop, number = watched
+            loop.remove_reader(number)
 
     def _end(self, ending: RunReport | Exception) -> None:
         outcome, self._outcome, self._exchanges, self._awaited = self._outcome, None, None, None
+        abandoned, self._abandoned = self._abandoned, _nothing  # it refers to whoever has the binding
         if outcome is None:
             return
         if outcome.cancelled():
-            self._abandoned()
+            abandoned()
         elif isinstance(ending, Exception):
             outcome.set_exception(ending)
         else:
@@ -116,3 +116,7 @@ def _throw(error: NnhalError, exchanges: Exchanges) -> tuple[Channel, bytes]:
 
 def _send(answer: bytes, exchanges: Exchanges) -> tuple[Channel, bytes]:
     return exchanges.send(answer)
+
+
+def _nothing() -> None:
+    pass

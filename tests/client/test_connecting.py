@@ -5,7 +5,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from nnhal_client.target import Server, target_of
+from nnhal_client.connecting import ServerAddress, target_of
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from nnhal_client.target import Server, target_of
     ],
 )
 def test_an_address_is_a_server(target: str, address: str) -> None:
-    assert target_of(target) == Server(address)
+    assert target_of(target) == ServerAddress(address)
 
 
 @pytest.mark.parametrize("target", ["/run/nnhal/framework", "framework", "./localhost", Path("localhost:8001")])
@@ -36,11 +36,11 @@ def test_a_directory_that_is_there_may_look_like_an_address(tmp_path: Path, monk
 def test_tls_where_the_scheme_says_so_or_credentials_are_given() -> None:
     own = grpc.ssl_channel_credentials()
     found = target_of("grpcs://example.org:443")
-    assert isinstance(found, Server)
+    assert isinstance(found, ServerAddress)
     assert found.address == "example.org:443"
     assert found.credentials is not None
-    assert target_of("grpcs://example.org:443", own) == Server("example.org:443", own)
-    assert target_of("example.org:443", own) == Server("example.org:443", own)
+    assert target_of("grpcs://example.org:443", own) == ServerAddress("example.org:443", own)
+    assert target_of("example.org:443", own) == ServerAddress("example.org:443", own)
 
 
 @pytest.mark.parametrize("target", ["http://localhost:8000", "ftp://x", "grpc://localhost", "grpc://"])

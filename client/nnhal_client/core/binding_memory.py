@@ -1,0 +1,111 @@
+"""The memory of one binding: where inputs and outputs lie in it, and what the framework is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from nnhal.arrays import Array
+from nnhal.codec import memory_to_wire
+from nnhal.codec.memory import location_to_wire
+from nnhal.descriptor import Descriptor
+from nnhal.memory import MappedPool, create_ashmem, open_pool
+from nnhal.tensors import GUESS, Tensor, lay_out
+from nnhal.types import Memory
+from nnhal.types.layout import Dimensions
+from nnhal.v1 import framework_pb2 as wire
+from nnhal_client.tensors import fill, input_dimensions
+
+
+class DomainMemoryHandle(Protocol):
+    """Memory of ``Framework.allocate``."""
+
+    @property
+    def handle(self) -> int:
+        """The framework's number of it."""
+
+
+class BindingMemory:
+    """One pool with all inputs and outputs of a model, but for those in memory of ``Framework.allocate``."""
+
+    def __init__(
+        self,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        dimensions: Mapping[str, Dimensions],
+        memories: Mapping[str, DomainMemoryHandle],
+    ) -> None:
+        """``dimensions`` are those of inputs whose dimensions the model does not say, and of outputs if they are known.
+
+        Raises ValueError if dimensions of an input are missing, or if ``memories`` names no input or output.
+        """
+        names = {tensor.name for tensor in (*inputs, *outputs)}
+        if not memories.keys() <= names:
+            raise ValueError(f"got memory for {sorted(memories)}, expected some of {sorted(names)}")
+        self._memories = dict(memories)
+        self._bound_inputs, self._bound_outputs = inputs, outputs
+        own_inputs = [tensor for tensor in inputs if tensor.name not in memories]
+        own_outputs = [tensor for tensor in outputs if tensor.name not in memories]
+        self._unknown = [tensor for tensor in own_outputs if tensor.is_open]
+        self.dimensions = {
+            **{tensor.name: dimensions.get(tensor.name, tensor.dimensions) for tensor in inputs},
+            **{tensor.name: input_dimensions(tensor, dimensions) for tensor in own_inputs},
+            **{tensor.name: dimensions.get(tensor.name, tensor.dimensions) for tensor in outputs},
+        }
+        """The dimensions of each input and output at binding."""
+        sizes = {
+            **{t.name: max(1, t.bytes_of(self.dimensions[t.name])) for t in own_inputs},
+            **{t.name: t.byte_size or max(GUESS, t.bytes_of(self.dimensions[t.name])) for t in own_outputs},
+        }
+        self._locations, size = lay_out(sizes)
+        self._memory: Memory = create_ashmem(max(1, size), "nnhal-client")
+        pool = open_pool(self._memory, writable=True)
+        if not isinstance(pool, MappedPool):
+            raise TypeError("ashmem is mapped")
+        self._pool = pool
+        self.inputs = {t.name: self._view(t, self.dimensions[t.name]) for t in own_inputs}
+        self.outputs = {t.name: self._view(t, (0,) if t.is_open else t.dimensions) for t in own_outputs}
+
+    @property
+    def has_unknown_dimensions(self) -> bool:
+        """Whether an output in the pool gets its dimensions from a run."""
+        return bool(self._unknown)
+
+    def room(self, name: str) -> int:
+        """The bytes that an output has in the pool; 0 if it lies in memory of ``Framework.allocate``."""
+        location = self._locations.get(name)
+        return 0 if location is None else location.length
+
+    def fill(self, arrays: Mapping[str, Array]) -> None:
+        """Copy arrays into the inputs. Raises ValueError if names, element types or dimensions differ."""
+        fill(self.inputs, arrays)
+
+    def resize(self, dimensions: Mapping[str, Dimensions]) -> None:
+        """Show outputs in the dimensions that a run has reported."""
+        for tensor in self._unknown:
+            found = dimensions.get(tensor.name)
+            if found is not None:
+                self.outputs[tensor.name] = self._view(tensor, found)
+
+    def bind_request(
+        self, model: str, measure_timing: bool, direct: bool, issue: Callable[[Descriptor], int]
+    ) -> wire.BindRequest:
+        """The request that binds a model, named as in the session, to this memory; ``issue`` puts descriptors."""
+        return wire.BindRequest(
+            model=model,
+            inputs=[self._bound(t, self.dimensions[t.name] if t.is_open else ()) for t in self._bound_inputs],
+            outputs=[self._bound(tensor, ()) for tensor in self._bound_outputs],
+            pools=[memory_to_wire(self._memory, issue)],
+            measure_timing=measure_timing,
+            direct=direct and not measure_timing,
+        )
+
+    def _view(self, tensor: Tensor, dimensions: Dimensions) -> Array:
+        return tensor.view(self._pool, self._locations[tensor.name].offset, dimensions)
+
+    def _bound(self, tensor: Tensor, dimensions: Dimensions) -> wire.TensorBinding:
+        memory = self._memories.get(tensor.name)
+        if memory is not None:
+            return wire.TensorBinding(name=tensor.name, memory=memory.handle, dimensions=dimensions)
+        location = location_to_wire(self._locations[tensor.name])
+        return wire.TensorBinding(name=tensor.name, location=location, dimensions=dimensions)

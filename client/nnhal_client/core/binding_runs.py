@@ -1,0 +1,142 @@
+"""The runs of one binding: which datagram goes out on which channel, and what the answer means."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Mapping
+from typing import Protocol
+
+from google.protobuf.message import DecodeError
+
+from nnhal.errors import DeadObjectError, HalError, TransportError
+from nnhal.link import Channel, ChannelClosedError, ProtocolError
+from nnhal.remote.execution import burst_run
+from nnhal.types import NO_DEADLINE, ErrorStatus
+from nnhal.types.layout import Dimensions
+from nnhal.v1 import burst_pb2
+from nnhal.v1 import framework_pb2 as wire
+from nnhal_client.reports import RunReport, dimensions_from_wire, report_from_wire
+
+Exchanges = Generator[tuple[Channel, bytes], bytes, RunReport]
+"""A run as datagrams. The driver sends each one on its channel, and answers with what comes back on it; if the channel
+fails, it throws the error in."""
+
+
+class OutputTooSmallError(HalError):
+    """An output did not fit its memory. ``dimensions`` has the dimensions of outputs that devices reported, by name."""
+
+    def __init__(self, message: str, dimensions: Mapping[str, Dimensions]) -> None:
+        super().__init__(ErrorStatus.OUTPUT_INSUFFICIENT_SIZE, message)
+        self.dimensions = dimensions
+
+
+class RemoteRunChannel:
+    """The client's end of a run channel: direct runs of one execution. The device closes it when the binding ends."""
+
+    def __init__(self, channel: Channel, execution: int, may_fall_back: bool) -> None:
+        """``may_fall_back`` says whether a failed run may be repeated through the framework."""
+        self.channel = channel
+        self.may_fall_back = may_fall_back
+        self._call = burst_run(execution, NO_DEADLINE)
+        self._good = b""
+
+    def exchanges(self) -> Exchanges:
+        """One direct run. Raises HalError if the device refuses, TransportError if the answer is malformed."""
+        started = time.perf_counter_ns()
+        answer = yield self.channel, self._call
+        if answer != self._good:  # all runs that succeed have the same answer: it is decoded once
+            _require_success(answer)
+            self._good = answer
+        duration = time.perf_counter_ns() - started
+        return RunReport(duration, len(self._call) + len(answer), (), {}, direct=True)
+
+
+class ResizableOutputs(Protocol):
+    """Outputs of which some have no dimensions before a run."""
+
+    @property
+    def has_unknown_dimensions(self) -> bool:
+        """Whether there are any."""
+
+    def resize(self, dimensions: Mapping[str, Dimensions]) -> None:
+        """Show those outputs in the dimensions that a run has reported."""
+
+
+class BindingRuns:
+    """The runs of one binding, one at a time."""
+
+    def __init__(
+        self,
+        place: str,
+        channel: Channel,
+        run_channel: RemoteRunChannel | None,
+        measures: bool,
+        outputs: ResizableOutputs,
+    ) -> None:
+        """``place`` names the framework in errors; ``channel`` is the binding's channel to it."""
+        self._place = place
+        self._channel = channel
+        self._run_channel = run_channel
+        self._measures = measures
+        self._outputs = outputs
+        self._resizes = outputs.has_unknown_dimensions
+        self._call = wire.RunCall(deadline_ns=NO_DEADLINE).SerializeToString()
+        self.lost_run_channel = False
+        """Whether there was a run channel that has closed or failed. Runs go through the framework from then on."""
+
+    @property
+    def channels(self) -> list[Channel]:
+        """The channels that are in use."""
+        return [self._channel, *([] if self._run_channel is None else [self._run_channel.channel])]
+
+    def exchanges(self, deadline_ns: int = NO_DEADLINE) -> Exchanges:
+        """One run: direct if the binding has a run channel and the run no deadline, else through the framework.
+
+        A direct run is repeated through the framework if the run channel fails, since the framework knows why, or if
+        the device refuses and the fallback allows another device.
+
+        Raises OutputTooSmallError, HalError if a device refuses or misses the deadline, DeadObjectError if the
+        framework is gone.
+        """
+        run_channel = self._run_channel
+        if run_channel is not None and deadline_ns == NO_DEADLINE:
+            try:
+                return (yield from run_channel.exchanges())
+            except (ChannelClosedError, ProtocolError, TransportError):
+                self._run_channel = None
+                self.lost_run_channel = True
+            except HalError:
+                if not run_channel.may_fall_back:
+                    raise
+        return (yield from self._through_framework(deadline_ns))
+
+    def _through_framework(self, deadline_ns: int) -> Exchanges:
+        call = self._call
+        if deadline_ns != NO_DEADLINE:
+            call = wire.RunCall(deadline_ns=deadline_ns).SerializeToString()
+        called_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if self._measures else -1
+        try:
+            answer = wire.RunAnswer.FromString((yield self._channel, call))
+        except ChannelClosedError as error:
+            raise DeadObjectError(f"the framework at {self._place}: {error}") from error
+        if answer.status:
+            status = ErrorStatus(answer.status)
+            if status == ErrorStatus.OUTPUT_INSUFFICIENT_SIZE:
+                raise OutputTooSmallError(answer.message, dimensions_from_wire(answer.report))
+            raise HalError(status, answer.message)
+        answered_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if self._measures else -1
+        report = report_from_wire(answer.report, called_ns, answered_ns)
+        if self._resizes:
+            self._outputs.resize(report.dimensions)
+        return report
+
+
+def _require_success(message: bytes) -> None:
+    try:
+        answer = burst_pb2.BurstAnswer.FromString(message)
+    except DecodeError as error:
+        raise TransportError(f"the device answered {len(message)} bytes that are no BurstAnswer") from error
+    if answer.status:
+        raise HalError(ErrorStatus(answer.status), answer.message)
+    if not answer.result.output_sufficient_size:
+        raise HalError(ErrorStatus.OUTPUT_INSUFFICIENT_SIZE, "an output does not fit its memory")

@@ -1,0 +1,100 @@
+"""A loaded model, as the framework describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nnhal.remote.calls import Calls
+from nnhal.tensors import Tensor
+from nnhal.v1 import framework_pb2 as wire
+from nnhal.v1 import framework_pb2_grpc
+from nnhal_client.memory import MemoryRole
+from nnhal_client.tensors import tensor_from_wire
+
+
+@dataclass(frozen=True, slots=True)
+class OperationPlacement:
+    """Where an operation runs: its nodes in the model file, its type, its device, and the step of the plan."""
+
+    nodes: tuple[str, ...]
+    operation: str
+    device: str
+    step: int
+
+
+class NativeModel:
+    """What ``Model`` and ``AsyncModel`` have in common: a description, and what the framework is asked."""
+
+    version: str
+    """The version that is open; empty for a model that the session has loaded itself."""
+    session_name: str
+    """The framework's name of it in this session, which ``MemoryRole`` uses."""
+    name: str
+    """Its name in the server's repository, else ``session_name``."""
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    placements: tuple[OperationPlacement, ...]
+    steps: tuple[str, ...]
+    """The device of each step."""
+    arena_bytes: int
+    """What each binding takes for values between steps."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        stub: framework_pb2_grpc.FrameworkServiceStub,
+        answer: wire.ModelInfo | wire.OpenModelResponse,
+        opened: wire.OpenModelRequest | None,
+    ) -> None:
+        """``opened`` is the request that opened it; None for a model that the session has loaded itself."""
+        self._calls = calls
+        self._stub = stub
+        self._answer = answer
+        self._opened = opened
+        self._reopened = 0
+        self._describe(answer)
+
+    @property
+    def can_reopen(self) -> bool:
+        """Whether it is one of the server's repository."""
+        return self._opened is not None
+
+    def input_role(self, name: str, probability: float = 1.0) -> MemoryRole:
+        """The role of memory as this input. Raises ValueError if the model has no input of that name."""
+        return MemoryRole(self.session_name, False, _index(self.inputs, name, "input"), probability)
+
+    def output_role(self, name: str, probability: float = 1.0) -> MemoryRole:
+        """The role of memory as this output. Raises ValueError if the model has no output of that name."""
+        return MemoryRole(self.session_name, True, _index(self.outputs, name, "output"), probability)
+
+    def _describe(self, answer: wire.ModelInfo | wire.OpenModelResponse) -> None:
+        info = answer.model if isinstance(answer, wire.OpenModelResponse) else answer
+        self._answer = answer
+        self.version = answer.version if isinstance(answer, wire.OpenModelResponse) else ""
+        self.session_name = info.name
+        self.name = info.name if self._opened is None else self._opened.model
+        self.inputs = tuple(tensor_from_wire(tensor) for tensor in info.inputs)
+        self.outputs = tuple(tensor_from_wire(tensor) for tensor in info.outputs)
+        self.placements = tuple(
+            OperationPlacement(tuple(p.nodes), p.operation, p.device, p.step) for p in info.placements
+        )
+        self.steps = tuple(info.steps)
+        self.arena_bytes = info.arena_bytes
+
+    def _reopen_request(self) -> wire.OpenModelRequest:
+        """The request that opens it again, by a new name in the session."""
+        if self._opened is None:
+            raise ValueError(f"model {self.name!r} is none of the server's repository")
+        self._reopened += 1
+        request = wire.OpenModelRequest()
+        request.CopyFrom(self._opened)
+        request.name += f".{self._reopened}"
+        return request
+
+
+def _index(tensors: Sequence[Tensor], name: str, what: str) -> int:
+    names = [tensor.name for tensor in tensors]
+    if name not in names:
+        raise ValueError(f"no {what} {name!r}; there are {names}")
+    return names.index(name)

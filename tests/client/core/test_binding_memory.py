@@ -1,0 +1,80 @@
+"""Where inputs and outputs lie in the memory of a binding, and what the framework is told; no process is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from nnhal.descriptor import Descriptor
+from nnhal.tensors import ALIGNMENT, GUESS, Tensor
+from nnhal.types import OperandType
+from nnhal_client.core.binding_memory import BindingMemory
+
+FLOAT = np.dtype(np.float32)
+FIXED = Tensor("x", OperandType.TENSOR_FLOAT32, (2, 3), 24, 0.0, 0, FLOAT, FLOAT)
+ANY = Tensor("z", OperandType.TENSOR_FLOAT32, (0, 3), 0, 0.0, 0, FLOAT, FLOAT)
+RESULT = Tensor("y", OperandType.TENSOR_FLOAT32, (4,), 16, 0.0, 0, FLOAT, FLOAT)
+UNKNOWN = Tensor("u", OperandType.TENSOR_FLOAT32, (0,), 0, 0.0, 0, FLOAT, FLOAT)
+
+
+@dataclass
+class Allocated:
+    """Memory of the framework."""
+
+    handle: int = 9
+
+
+def issue(descriptor: Descriptor) -> int:
+    """The id of a descriptor, as if it had been put."""
+    return 5
+
+
+def test_views_have_the_dimensions_of_the_model_or_those_given() -> None:
+    memory = BindingMemory([FIXED, ANY], [RESULT], {"z": (5, 3)}, {})
+    assert {name: view.shape for name, view in memory.inputs.items()} == {"x": (2, 3), "z": (5, 3)}
+    assert memory.outputs["y"].shape == (4,) and not memory.has_unknown_dimensions
+    assert memory.dimensions == {"x": (2, 3), "z": (5, 3), "y": (4,)}
+    memory.fill({"x": np.ones((2, 3), np.float32), "z": np.full((5, 3), 2, np.float32)})
+    assert memory.inputs["x"].sum() == 6 and memory.inputs["z"].sum() == 30 and memory.outputs["y"].sum() == 0
+
+
+def test_dimensions_of_an_input_that_are_missing_are_an_error() -> None:
+    with pytest.raises(ValueError, match="expected all known"):
+        BindingMemory([ANY], [RESULT], {}, {})
+
+
+def test_memory_for_what_the_model_does_not_have_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"got memory for \['w'\], expected some of \['x', 'y'\]"):
+        BindingMemory([FIXED], [RESULT], {}, {"w": Allocated()})
+
+
+def test_an_output_of_unknown_dimensions_has_a_guess_or_as_much_as_it_is_given() -> None:
+    assert BindingMemory([FIXED], [UNKNOWN], {}, {}).room("u") == GUESS
+    memory = BindingMemory([FIXED], [UNKNOWN], {"u": (GUESS,)}, {})
+    assert memory.room("u") == 4 * GUESS
+    assert memory.has_unknown_dimensions and memory.outputs["u"].shape == (0,)
+    memory.resize({"u": (7,), "other": (1,)})
+    assert memory.outputs["u"].shape == (7,)
+
+
+def test_the_request_has_locations_dimensions_and_one_pool() -> None:
+    request = BindingMemory([FIXED, ANY], [RESULT], {"z": (5, 3)}, {}).bind_request("m-1", False, True, issue)
+    assert (request.model, request.measure_timing, request.direct, len(request.pools)) == ("m-1", False, True, 1)
+    assert [(t.name, t.location.offset, tuple(t.dimensions)) for t in request.inputs] == [
+        ("x", 0, ()),
+        ("z", ALIGNMENT, (5, 3)),
+    ]
+    assert [(t.name, t.location.offset, t.location.length) for t in request.outputs] == [("y", 2 * ALIGNMENT, 16)]
+
+
+def test_memory_of_the_framework_is_named_and_has_no_view() -> None:
+    memory = BindingMemory([FIXED], [RESULT], {}, {"y": Allocated()})
+    assert memory.outputs == {} and memory.room("y") == 0
+    (output,) = memory.bind_request("m-1", False, True, issue).outputs
+    assert output.memory == 9 and not output.HasField("location")
+
+
+def test_what_is_measured_is_not_direct() -> None:
+    assert not BindingMemory([FIXED], [RESULT], {}, {}).bind_request("m-1", True, True, issue).direct

@@ -1,0 +1,187 @@
+"""What a run of a binding sends, and what it makes of answers; no process is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
+from nnhal.link import Channel, ChannelClosedError, ProtocolError, channel_pair
+from nnhal.types import ErrorStatus
+from nnhal.types.layout import Dimensions
+from nnhal.v1 import burst_pb2, request_pb2, types_pb2
+from nnhal.v1 import framework_pb2 as wire
+from nnhal_client import RunReport
+from nnhal_client.core.binding_runs import BindingRuns, Exchanges, OutputTooSmallError, RemoteRunChannel
+
+GOOD = burst_pb2.BurstAnswer(result=request_pb2.ExecutionResult(output_sufficient_size=True)).SerializeToString()
+SMALL = burst_pb2.BurstAnswer(result=request_pb2.ExecutionResult()).SerializeToString()
+REFUSED = burst_pb2.BurstAnswer(
+    status=types_pb2.ErrorStatus.ValueType(ErrorStatus.GENERAL_FAILURE), message="out of order"
+).SerializeToString()
+GARBAGE = b"\xff" * 9
+HOUR_NS = 3600 * 10**9
+
+
+class Outputs:
+    """Outputs, and what they were told of their dimensions."""
+
+    def __init__(self, has_unknown_dimensions: bool = False) -> None:
+        self.has_unknown_dimensions = has_unknown_dimensions
+        self.dimensions: Mapping[str, Dimensions] = {}
+
+    def resize(self, dimensions: Mapping[str, Dimensions]) -> None:
+        self.dimensions = dimensions
+
+
+class Bound:
+    """A binding with a channel to the framework, and a run channel to the device."""
+
+    def __init__(self, outputs: Outputs | None = None, may_fall_back: bool = True, measures: bool = False) -> None:
+        self.framework, _ = channel_pair()
+        self.device, _ = channel_pair()
+        run_channel = RemoteRunChannel(self.device, 7, may_fall_back)
+        self.runs = BindingRuns("here", self.framework, run_channel, measures, outputs or Outputs())
+
+    def sends_to_device(self, exchanges: Exchanges) -> None:
+        """See that a run begins with one datagram to the device."""
+        channel, message = next(exchanges)
+        assert channel is self.device
+        run = burst_pb2.BurstCall.FromString(message).run
+        assert (run.execution, run.deadline_ns) == (7, -1)
+
+    def sends_to_framework(self, sent: tuple[Channel, bytes], deadline_ns: int = -1) -> None:
+        """See that the framework is asked."""
+        channel, message = sent
+        assert channel is self.framework
+        assert wire.RunCall.FromString(message).deadline_ns == deadline_ns
+
+
+def framework_answer(status: ErrorStatus = ErrorStatus.NONE, message: str = "", **outputs: Dimensions) -> bytes:
+    """An answer of the framework with dimensions of outputs."""
+    report = wire.RunReport(
+        duration_ns=5, outputs=[wire.OutputReport(name=n, dimensions=d) for n, d in outputs.items()]
+    )
+    return wire.RunAnswer(
+        status=types_pb2.ErrorStatus.ValueType(status), message=message, report=report
+    ).SerializeToString()
+
+
+def ended(exchanges: Exchanges, answer: bytes) -> RunReport:
+    """The report of a run that ends with an answer."""
+    with pytest.raises(StopIteration) as end:
+        exchanges.send(answer)
+    report = end.value.value
+    assert isinstance(report, RunReport)
+    return report
+
+
+def test_a_direct_run_is_one_datagram_each_way() -> None:
+    bound = Bound()
+    for _ in range(3):
+        exchanges = bound.runs.exchanges()
+        bound.sends_to_device(exchanges)
+        report = ended(exchanges, GOOD)
+        assert report.direct and report.duration_ns > 0
+
+
+def test_what_the_device_refuses_is_asked_of_the_framework_and_the_next_run_is_direct() -> None:
+    bound = Bound()
+    for answer in (REFUSED, SMALL, GOOD):
+        exchanges = bound.runs.exchanges()
+        bound.sends_to_device(exchanges)
+        if answer == GOOD:
+            assert ended(exchanges, GOOD).direct
+        else:
+            bound.sends_to_framework(exchanges.send(answer))
+            assert not ended(exchanges, framework_answer()).direct
+    assert not bound.runs.lost_run_channel
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "message"),
+    [
+        (REFUSED, ErrorStatus.GENERAL_FAILURE, "out of order"),
+        (SMALL, ErrorStatus.OUTPUT_INSUFFICIENT_SIZE, "an output does not fit its memory"),
+    ],
+)
+def test_without_a_fallback_the_refusal_of_the_device_is_the_answer(
+    answer: bytes, status: ErrorStatus, message: str
+) -> None:
+    bound = Bound(may_fall_back=False)
+    exchanges = bound.runs.exchanges()
+    bound.sends_to_device(exchanges)
+    with pytest.raises(HalError, match=message) as caught:
+        exchanges.send(answer)
+    assert caught.value.status == status
+    exchanges = bound.runs.exchanges()
+    bound.sends_to_device(exchanges)
+    assert ended(exchanges, GOOD).direct
+
+
+@pytest.mark.parametrize("error", [ChannelClosedError("closed"), ProtocolError("too long"), TransportError("gone")])
+def test_a_lost_run_channel_costs_no_run_and_is_not_used_again(error: NnhalError) -> None:
+    bound = Bound()
+    exchanges = bound.runs.exchanges()
+    bound.sends_to_device(exchanges)
+    bound.sends_to_framework(exchanges.throw(error))
+    assert not ended(exchanges, framework_answer()).direct
+    assert bound.runs.lost_run_channel
+    assert bound.runs.channels == [bound.framework]
+    bound.sends_to_framework(next(bound.runs.exchanges()))
+
+
+def test_garbage_on_the_run_channel_loses_it() -> None:
+    bound = Bound()
+    exchanges = bound.runs.exchanges()
+    bound.sends_to_device(exchanges)
+    bound.sends_to_framework(exchanges.send(GARBAGE))
+    assert bound.runs.lost_run_channel
+
+
+def test_a_run_with_a_deadline_is_the_frameworks() -> None:
+    bound = Bound()
+    bound.sends_to_framework(next(bound.runs.exchanges(HOUR_NS)), HOUR_NS)
+    bound.sends_to_device(bound.runs.exchanges())
+
+
+def test_the_framework_says_what_was_wrong() -> None:
+    bound = Bound()
+    exchanges = bound.runs.exchanges(HOUR_NS)
+    next(exchanges)
+    with pytest.raises(HalError, match="unloaded") as caught:
+        exchanges.send(framework_answer(ErrorStatus.DEVICE_UNAVAILABLE, "the model has been unloaded"))
+    assert caught.value.status == ErrorStatus.DEVICE_UNAVAILABLE
+
+
+def test_an_output_that_does_not_fit_says_what_it_needs() -> None:
+    exchanges = Bound().runs.exchanges(HOUR_NS)
+    next(exchanges)
+    with pytest.raises(OutputTooSmallError, match="too small") as caught:
+        exchanges.send(framework_answer(ErrorStatus.OUTPUT_INSUFFICIENT_SIZE, "too small", y=(2, 5000)))
+    assert caught.value.dimensions == {"y": (2, 5000)}
+
+
+def test_a_framework_that_is_gone_is_named() -> None:
+    exchanges = Bound().runs.exchanges(HOUR_NS)
+    next(exchanges)
+    with pytest.raises(DeadObjectError, match="the framework at here: closed"):
+        exchanges.throw(ChannelClosedError("closed"))
+
+
+@pytest.mark.parametrize("unknown", [True, False])
+def test_outputs_of_unknown_dimensions_are_resized_by_the_report(unknown: bool) -> None:
+    outputs = Outputs(unknown)
+    exchanges = Bound(outputs).runs.exchanges(HOUR_NS)
+    next(exchanges)
+    assert ended(exchanges, framework_answer(y=(2, 3))).dimensions == {"y": (2, 3)}
+    assert outputs.dimensions == ({"y": (2, 3)} if unknown else {})
+
+
+@pytest.mark.parametrize("measures", [True, False])
+def test_calls_are_timed_if_the_binding_measures(measures: bool) -> None:
+    exchanges = Bound(measures=measures).runs.exchanges(HOUR_NS)
+    next(exchanges)
+    report = ended(exchanges, framework_answer())
+    assert (0 < report.called_ns <= report.answered_ns) if measures else report.called_ns == report.answered_ns == -1
