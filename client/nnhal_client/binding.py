@@ -40,11 +40,11 @@ class NativeBinding:
         self._handle = answer.binding
         channel = calls.take_channel(answer.channel_descriptor_id)
         run_channel = None
-        if answer.HasField("direct"):
+        if answer.HasField("run_channel"):
             run_channel = RemoteRunChannel(
-                calls.take_channel(answer.direct.channel_descriptor_id),
-                answer.direct.execution,
-                answer.direct.may_fall_back,
+                calls.take_channel(answer.run_channel.channel_descriptor_id),
+                answer.run_channel.execution,
+                answer.run_channel.may_fall_back,
             )
         self._runs = BindingRuns(calls.place, channel, run_channel, measure_timing, self._memory)
         self.measures = measure_timing

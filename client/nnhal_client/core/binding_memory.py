@@ -97,7 +97,7 @@ class BindingMemory:
             outputs=[self._bound(tensor, ()) for tensor in self._bound_outputs],
             pools=[memory_to_wire(self._memory, issue)],
             measure_timing=measure_timing,
-            direct=direct and not measure_timing,
+            wants_run_channel=direct and not measure_timing,
         )
 
     def _view(self, tensor: Tensor, dimensions: Dimensions) -> Array:

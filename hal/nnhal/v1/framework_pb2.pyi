@@ -1040,14 +1040,14 @@ class BindRequest(_message.Message):
     LOOP_TIMEOUT_DURATION_NS_FIELD_NUMBER: _builtins.int
     HINTS_FIELD_NUMBER: _builtins.int
     HINT_EXTENSIONS_FIELD_NUMBER: _builtins.int
-    DIRECT_FIELD_NUMBER: _builtins.int
+    WANTS_RUN_CHANNEL_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """The model's name."""
     measure_timing: _builtins.bool
     """Whether to measure each run."""
     loop_timeout_duration_ns: _builtins.int
     """Nanoseconds that one activation of WHILE may take; the HAL's default if unset, its maximum if larger."""
-    direct: _builtins.bool
+    wants_run_channel: _builtins.bool
     """Whether the client asks for a run channel to the device; the framework hands one out only if the plan has one step."""
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___TensorBinding]:
@@ -1080,11 +1080,11 @@ class BindRequest(_message.Message):
         loop_timeout_duration_ns: _builtins.int | None = ...,
         hints: _abc.Iterable[_types_pb2.TokenValuePair] | None = ...,
         hint_extensions: _abc.Iterable[_types_pb2.ExtensionNameAndPrefix] | None = ...,
-        direct: _builtins.bool = ...,
+        wants_run_channel: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_loop_timeout_duration_ns", b"_loop_timeout_duration_ns", "loop_timeout_duration_ns", b"loop_timeout_duration_ns"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_loop_timeout_duration_ns", b"_loop_timeout_duration_ns", "direct", b"direct", "hint_extensions", b"hint_extensions", "hints", b"hints", "inputs", b"inputs", "loop_timeout_duration_ns", b"loop_timeout_duration_ns", "measure_timing", b"measure_timing", "model", b"model", "outputs", b"outputs", "pools", b"pools"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_loop_timeout_duration_ns", b"_loop_timeout_duration_ns", "hint_extensions", b"hint_extensions", "hints", b"hints", "inputs", b"inputs", "loop_timeout_duration_ns", b"loop_timeout_duration_ns", "measure_timing", b"measure_timing", "model", b"model", "outputs", b"outputs", "pools", b"pools", "wants_run_channel", b"wants_run_channel"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__loop_timeout_duration_ns: _TypeAlias = _typing.Literal["loop_timeout_duration_ns"]  # noqa: Y015
     _WhichOneofArgType__loop_timeout_duration_ns: _TypeAlias = _typing.Literal["_loop_timeout_duration_ns", b"_loop_timeout_duration_ns"]  # noqa: Y015
@@ -1093,8 +1093,8 @@ class BindRequest(_message.Message):
 Global___BindRequest: _TypeAlias = BindRequest  # noqa: Y015
 
 @_typing.final
-class DirectBurst(_message.Message):
-    """DirectBurst is a run channel: the client runs the only step of a binding over it directly on the device, without the
+class RunChannel(_message.Message):
+    """RunChannel is a run channel: the client runs the only step of a binding over it directly on the device, without the
     framework (see OpenRunChannel of ExecutionService). It closes when the binding ends, for whatever reason. The binding's
     own channel can be used as well.
     """
@@ -1123,7 +1123,7 @@ class DirectBurst(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___DirectBurst: _TypeAlias = DirectBurst  # noqa: Y015
+Global___RunChannel: _TypeAlias = RunChannel  # noqa: Y015
 
 @_typing.final
 class BindResponse(_message.Message):
@@ -1133,13 +1133,13 @@ class BindResponse(_message.Message):
 
     BINDING_FIELD_NUMBER: _builtins.int
     CHANNEL_DESCRIPTOR_ID_FIELD_NUMBER: _builtins.int
-    DIRECT_FIELD_NUMBER: _builtins.int
+    RUN_CHANNEL_FIELD_NUMBER: _builtins.int
     binding: _builtins.int
     """The handle of the binding."""
     channel_descriptor_id: _builtins.int
     """A descriptor to be taken from the link: the binding's channel."""
     @_builtins.property
-    def direct(self) -> Global___DirectBurst:
+    def run_channel(self) -> Global___RunChannel:
         """The run channel. Unset if the client asked for none, or if the plan, the device or a limit does not allow one."""
 
     def __init__(
@@ -1147,11 +1147,11 @@ class BindResponse(_message.Message):
         *,
         binding: _builtins.int = ...,
         channel_descriptor_id: _builtins.int = ...,
-        direct: Global___DirectBurst | None = ...,
+        run_channel: Global___RunChannel | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["direct", b"direct"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["run_channel", b"run_channel"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["binding", b"binding", "channel_descriptor_id", b"channel_descriptor_id", "direct", b"direct"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["binding", b"binding", "channel_descriptor_id", b"channel_descriptor_id", "run_channel", b"run_channel"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

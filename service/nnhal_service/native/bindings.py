@@ -52,9 +52,9 @@ class BindingServicer:
             handle = session.own(binding, undo)
             session.serve(binding.channel, "binding", partial(_answer, binding.context, session))
             number = session.offer(channel, undo)
-            direct = _open_run_channel(session, binding, self._run_channels) if request.direct else None
+            run_channel = _open_run_channel(session, binding, self._run_channels) if request.wants_run_channel else None
             undo.pop_all()
-        return wire.BindResponse(binding=handle, channel_descriptor_id=number, direct=direct)
+        return wire.BindResponse(binding=handle, channel_descriptor_id=number, run_channel=run_channel)
 
     @answers
     def Run(self, request: wire.RunRequest, context: grpc.ServicerContext) -> wire.RunResponse:
@@ -123,7 +123,7 @@ def _bindings_from_wire(
     return bindings
 
 
-def _open_run_channel(session: NativeSession, binding: NativeBinding, limit: int) -> wire.DirectBurst | None:
+def _open_run_channel(session: NativeSession, binding: NativeBinding, limit: int) -> wire.RunChannel | None:
     """Offer the client a run channel to the binding's device; None if plan, device or limit allow none.
 
     A session with a rate limit has none, since the framework learns of direct runs only afterwards. The device closes
@@ -141,7 +141,7 @@ def _open_run_channel(session: NativeSession, binding: NativeBinding, limit: int
         context.close_run_channel()
         return None
     may_fall_back = binding.model.prepared.parts.may_fall_back
-    return wire.DirectBurst(channel_descriptor_id=number, execution=step.execution, may_fall_back=may_fall_back)
+    return wire.RunChannel(channel_descriptor_id=number, execution=step.execution, may_fall_back=may_fall_back)
 
 
 def _answer(context: ExecutionContext, session: NativeSession, message: bytes) -> bytes:

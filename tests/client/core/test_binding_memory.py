@@ -61,7 +61,7 @@ def test_an_output_of_unknown_dimensions_has_a_guess_or_as_much_as_it_is_given()
 
 def test_the_request_has_locations_dimensions_and_one_pool() -> None:
     request = BindingMemory([FIXED, ANY], [RESULT], {"z": (5, 3)}, {}).bind_request("m-1", False, True, issue)
-    assert (request.model, request.measure_timing, request.direct, len(request.pools)) == ("m-1", False, True, 1)
+    assert (request.model, request.measure_timing, request.wants_run_channel, len(request.pools)) == ("m-1", False, True, 1)
     assert [(t.name, t.location.offset, tuple(t.dimensions)) for t in request.inputs] == [
         ("x", 0, ()),
         ("z", ALIGNMENT, (5, 3)),
@@ -77,4 +77,4 @@ def test_memory_of_the_framework_is_named_and_has_no_view() -> None:
 
 
 def test_what_is_measured_is_not_direct() -> None:
-    assert not BindingMemory([FIXED], [RESULT], {}, {}).bind_request("m-1", True, True, issue).direct
+    assert not BindingMemory([FIXED], [RESULT], {}, {}).bind_request("m-1", True, True, issue).wants_run_channel
