@@ -27,7 +27,7 @@ MAY_USE = {
 }
 """Devices, framework and clients meet over sockets; the tools start the other processes by the name of their module."""
 SERVICE_LAYERS = [
-    {"native", "v2", "admin"},
+    {"native", "v2"},
     {"repository", "access", "observability"},
     {"serving"},
     {"runtime"},
