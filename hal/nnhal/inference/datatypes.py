@@ -1,8 +1,8 @@
 """The datatypes of the protocol, as numpy has them and as bytes on the wire.
 
 Bytes are little-endian, row-major and without padding (Open Inference Protocol V2, "Tensor Data"; binary tensor data
-extension). Arrays of BYTES have dtype object and hold bytes. Arrays of BF16 have dtype ml_dtypes.bfloat16; if that package
-is missing, so is BF16.
+extension). Arrays of BYTES have dtype object and hold bytes. Arrays of BF16 have dtype ml_dtypes.bfloat16; if that
+package is missing, so is BF16.
 """
 
 from __future__ import annotations

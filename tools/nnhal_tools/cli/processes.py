@@ -8,14 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-
-from nnhal_hosting.supervision import Supervision
-from nnhal_tools.settings import ClientSettings
-from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed, read_topology
-
-PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True}
-"""These commands become another program, which reads its own options."""
 
 
 def device(context: typer.Context) -> None:
@@ -43,6 +35,12 @@ def up(
 
     A process that dies is started again. The framework is reached at DIRECTORY/framework.
     """
+    from rich.console import Console
+
+    from nnhal_hosting.supervision import Supervision
+    from nnhal_tools.settings import ClientSettings
+    from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed, read_topology
+
     chosen = read_topology(topology) if topology else DEFAULT_TOPOLOGY
     if model_repository is not None:
         chosen = chosen.serving(model_repository.resolve())
