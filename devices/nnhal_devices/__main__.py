@@ -6,7 +6,6 @@ import argparse
 import sys
 from pathlib import Path
 
-import structlog
 from pydantic import ValidationError
 
 from nnhal.endpoint import Endpoint
@@ -15,7 +14,7 @@ from nnhal_devices.dynamic import BackendError, register_backends
 from nnhal_devices.host.process import host
 from nnhal_devices.host.settings import DeviceSettings
 from nnhal_devices.registry import create_driver, driver_names, registry
-from nnhal_hosting.logs import configure_logs
+from nnhal_hosting.logs import configure_logs, get_logger
 from nnhal_hosting.settings import describe_invalid
 from nnhal_hosting.supervision import Supervision, add_supervision_argument
 
@@ -57,7 +56,7 @@ def main() -> int:
         print(f"nnhal device: {error}", file=sys.stderr)
         return 2
     with process:
-        structlog.get_logger().info("serving", device=name, endpoint=str(directory), version=driver.version)
+        get_logger(__name__).info("serving", device=name, endpoint=str(directory), version=driver.version)
         supervision.ready()
         supervision.wait()
     return 0

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 
-import structlog
 from pydantic import ValidationError
 
 from nnhal.endpoint import Endpoint
 from nnhal.errors import NnhalError
-from nnhal_hosting.logs import configure_logs
+from nnhal_hosting.logs import configure_logs, get_logger
 from nnhal_hosting.settings import describe_invalid
 from nnhal_hosting.supervision import Supervision
 from nnhal_service.options import options_of, parser
@@ -34,7 +33,7 @@ def main() -> int:
         return 2
     try:
         with process:
-            structlog.get_logger().info("serving", endpoint=str(arguments.endpoint), devices=len(arguments.devices))
+            get_logger(__name__).info("serving", endpoint=str(arguments.endpoint), devices=len(arguments.devices))
             for protocol, address in process.addresses.items():
                 print(f"{protocol}: {address}", file=sys.stderr)
             supervision.ready()

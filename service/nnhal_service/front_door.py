@@ -10,8 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 
-import structlog
-
+from nnhal_hosting.logs import get_logger
 from nnhal_service.access import MemoryBudget, Tls
 from nnhal_service.front_settings import (
     connection_limits,
@@ -62,7 +61,7 @@ _EXTENSIONS = (
 )
 _SHARED_MEMORY = "system_shared_memory"
 _SOCKET = "inference.sock"
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class FrontDoor:

@@ -6,8 +6,6 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-import structlog
-
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, general_failure, invalid_argument
 from nnhal.fence import Fence, FenceError, FenceState, Signal, create_fence, wait_for_all
@@ -16,9 +14,10 @@ from nnhal_devices.backend import CommandQueue
 from nnhal_devices.host.bound_request import BoundRequest, Conclude
 from nnhal_devices.host.callback import FencedExecution
 from nnhal_devices.host.clock import now_ns, require_ahead
+from nnhal_hosting.logs import get_logger
 from nnhal_hosting.rpc import defect
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 T = TypeVar("T")
 MAX_LAUNCHED = 256
 """Fenced executions of one client that have not ended: each has a thread."""

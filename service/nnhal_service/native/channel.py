@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-import structlog
 from google.protobuf.message import DecodeError
 
 from nnhal.errors import HalError, NnhalError
@@ -12,12 +11,13 @@ from nnhal.link import Channel, ProtocolError
 from nnhal.types import ErrorStatus
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import types_pb2
+from nnhal_hosting.logs import get_logger
 from nnhal_service.native.client import Client
 from nnhal_service.native.convert import insufficient_to_wire, report_to_wire
 from nnhal_service.runtime import ExecutionContext, OutputTooSmallError
 from nnhal_service.runtime.run.deadlines import run_by_deadline
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _MAX_ERROR_CHARACTERS = 2000
 
 

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import structlog
-
+from nnhal_hosting.logs import get_logger
 from nnhal_service.observability.chrome_trace import chrome_trace
 from nnhal_service.observability.request_trace import RequestTrace
 from nnhal_service.observability.trace_settings import CHROME, TRITON
@@ -20,7 +19,7 @@ _MOST_TRACES = 1000
 """Of one file, where nothing says when it is to be written."""
 _MOST_BYTES = 1 << 28
 _WRITERS: Mapping[str, Callable[[Sequence[RequestTrace]], bytes]] = {TRITON: triton_trace, CHROME: chrome_trace}
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class TraceFiles:

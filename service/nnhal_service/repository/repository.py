@@ -9,8 +9,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Generic
 
-import structlog
-
+from nnhal_hosting.logs import get_logger
 from nnhal_service.repository.entry import Entry, unknown_model
 from nnhal_service.repository.index import ModelIndex, ModelState
 from nnhal_service.repository.layout import Wanted, fingerprint_of, model_names, sources, the_source, wanted_of
@@ -22,7 +21,7 @@ from nnhal_service.repository.source import GivenSource, ModelSource
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 _FILE = "file:"
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Repository(Generic[S]):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import NoReturn
 
 import grpc
-import structlog
 from google.protobuf.message import DecodeError
 
 from nnhal.inference.datatypes import TensorError
+from nnhal_hosting.logs import get_logger
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _MAX_BYTES = 2000
 """Of a message: what gRPC makes of it has three times as many at worst, and must fit into 8 KiB with the rest."""
 

@@ -8,14 +8,13 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import structlog
-
+from nnhal_hosting.logs import get_logger
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.v2.shared_memory.connections import Address, Process, address_of, process_at, remote_ends, started
 
 _POLL_MS = 250
 """How often connections are looked at whose process is not known."""
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
