@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from nnhal_service.access import Guard, Listener, Rate, RateLimits, Tls, read_tokens, require_safe
 from nnhal_service.repository import RepositoryOptions
 from nnhal_service.settings import ServiceSettings
-from nnhal_service.v2.http import ConnectionLimits
+
+if TYPE_CHECKING:
+    from nnhal_service.v2.http import ConnectionLimits
 
 
 def repository_options(settings: ServiceSettings) -> RepositoryOptions:
@@ -57,6 +60,9 @@ def listener_of(settings: ServiceSettings, host: str, port: int) -> Listener:
 
 def connection_limits(settings: ServiceSettings) -> ConnectionLimits:
     """Of each front over HTTP."""
+    # A framework without a repository has no fronts.
+    from nnhal_service.v2.http import ConnectionLimits
+
     return ConnectionLimits(settings.http_max_connections, settings.http_stalled_secs, settings.http_idle_secs)
 
 

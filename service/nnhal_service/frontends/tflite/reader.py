@@ -15,19 +15,13 @@ from tflite import BuiltinOperator, BuiltinOptions
 from nnhal.arrays import Bytes
 from nnhal_service.frontends.errors import InvalidModel
 from nnhal_service.frontends.tflite.graph import NO_OPTIONS, Graph, Operator, Quantization, Tensor
+from nnhal_service.frontends.tflite_identifier import IDENTIFIER, is_tflite
 
-IDENTIFIER = b"TFL3"
-"""What bytes 4 to 8 of every TFLite file are."""
 VERSION = 3
 _OPERATOR_NAMES = {code: name for name, code in vars(BuiltinOperator).items() if isinstance(code, int)}
 _EMPTY: Bytes = np.zeros(0, np.uint8)
 _WIDEST = 8
 """Bytes of the largest scalar."""
-
-
-def is_tflite(content: bytes) -> bool:
-    """Whether a file says that it is TFLite."""
-    return content[4:8] == IDENTIFIER
 
 
 def read_graphs(content: bytes) -> tuple[Graph, ...]:
