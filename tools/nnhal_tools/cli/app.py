@@ -13,8 +13,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from nnhal_hosting.extras import MissingExtraError, extra
-
 
 @dataclass(frozen=True, slots=True)
 class LazyCommand:
@@ -30,10 +28,9 @@ class LazyCommand:
     """Whether the command becomes another program, which reads its own options."""
 
     def load(self, name: str) -> Any:
-        """Import the command. Raises MissingExtraError if a package that it needs is not installed."""
+        """Import the command."""
         module, _, attribute = self.target.partition(":")
-        with extra("tools"):
-            found = getattr(import_module(module), attribute)
+        found = getattr(import_module(module), attribute)
         if not isinstance(found, typer.Typer):
             settings = {"allow_extra_args": True, "ignore_unknown_options": True} if self.passes_through else None
             function, found = found, typer.Typer(add_completion=False)
@@ -136,7 +133,7 @@ def main() -> None:
     except Exception as error:
         from nnhal.errors import NnhalError
 
-        if not isinstance(error, (NnhalError, MissingExtraError, OSError, ValueError)):
+        if not isinstance(error, (NnhalError, OSError, ValueError)):
             raise
         print(f"nnhal: {_describe(error)}", file=sys.stderr)
         hint = _hint(error)
