@@ -55,10 +55,12 @@ def _starts(folder: Path) -> dict[str, Callable[[], float]]:
     framework = ("--endpoint", str(folder / "framework"))
     serving = (*framework, "--model-repository", str(repository), *_FREE_PORTS)
     programs: dict[str, tuple[str, ...]] = {f'python -c "{snippet}"': ("-c", snippet) for snippet in _SNIPPETS}
-    programs["nnhal --help"] = ("-c", "from nnhal_tools.cli import main; main()", "--help")
+    programs["nnhal --help"] = ("-m", "nnhal_tools", "--help")
     servers: dict[str, tuple[str, ...]] = {
         f"device {name}": ("nnhal_devices", name, "--endpoint", str(folder / name)) for name in _DRIVERS
     }
+    servers["nnhal device cpu_ref"] = ("nnhal_tools", "device", "cpu_ref", "--endpoint", str(folder / "device"))
+    servers["nnhal serve"] = ("nnhal_tools", "serve", *framework)
     servers["framework"] = ("nnhal_service", *framework)
     servers["framework, with a repository over gRPC"] = ("nnhal_service", *serving, *_GRPC_ONLY)
     servers["framework, with HTTP and metrics too"] = ("nnhal_service", *serving)

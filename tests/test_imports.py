@@ -46,6 +46,7 @@ def test_help_loads_none_of_the_commands() -> None:
     assert {module for module in found if module.startswith("nnhal_tools.")} == {
         "nnhal_tools.cli",
         "nnhal_tools.cli.app",
+        "nnhal_tools.cli.programs",
     }
     unused = MODELS | HTTP | ON_DEMAND | {"numpy", "grpc", "pydantic", "asyncio", "nnhal_client"}
     assert packages(found) & unused == set()

@@ -45,16 +45,27 @@ def test_all_is_all_of_them() -> None:
     assert requirements("all") == set().union(*(requirements(extra) for extra in MODULES))
 
 
-@pytest.mark.parametrize("extra", PROGRAMS)
-def test_a_program_names_the_extra_that_is_missing(extra: str) -> None:
-    program, entry, module = PROGRAMS[extra]
+def run_without(module: str, program: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in a process that does not find a module."""
     hidden = (
-        "import importlib.machinery as m\n"
+        "import importlib.machinery as m, sys\n"
         "find = m.PathFinder.find_spec\n"
         f"m.PathFinder.find_spec = lambda name, *rest: None if name == {module!r} else find(name, *rest)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", f"{hidden}{entry}; main()"], capture_output=True, text=True, check=False
-    )
+    return subprocess.run([sys.executable, "-c", hidden + program], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("extra", PROGRAMS)
+def test_a_program_names_the_extra_that_is_missing(extra: str) -> None:
+    program, entry, module = PROGRAMS[extra]
+    done = run_without(module, f"{entry}; main()")
     assert done.returncode == 1
     assert done.stderr == f"{program}: the module {module} is missing: pip install 'nnhal[{extra}]'\n"
+
+
+@pytest.mark.parametrize("command", ["device", "serve"])
+def test_devices_and_the_framework_need_no_extra_of_the_command(command: str) -> None:
+    program = f"from nnhal_tools.cli import main; sys.argv = ['nnhal', {command!r}, '--help']; main()"
+    done = run_without("typer", program)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"usage: nnhal {command} ")

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from nnhal_tools.cli.programs import become
+
 
 def device(context: typer.Context) -> None:
     """Serve one emulated accelerator: nnhal device NAME --endpoint DIR."""
-    _become("nnhal_devices", context.args)
+    become("device", context.args)
 
 
 def serve(context: typer.Context) -> None:
     """Serve models over devices that run already: nnhal serve --endpoint DIR --device NAME=DIR…"""
-    _become("nnhal_service", context.args)
+    become("serve", context.args)
 
 
 def up(
@@ -51,7 +51,3 @@ def up(
         console.print(f"ready: {testbed.framework}", markup=False)
         supervision.wait()
         console.print("stopping", markup=False)
-
-
-def _become(module: str, arguments: list[str]) -> None:
-    os.execv(sys.executable, [sys.executable, "-m", module, *arguments])
