@@ -151,6 +151,13 @@ def test_a_room_of_the_runtime_has_few_floors(room: str) -> None:
     assert floors(PACKAGES["nnhal_service"] / "runtime" / room) <= MAX_FLOORS
 
 
+def test_what_logs_does_not_import_what_writes_the_lines() -> None:
+    own = {"nnhal_hosting.log_lines", "nnhal_devices.inventory"}  # the inventory collects the lines
+    packages = [PACKAGES[name] for name in ("nnhal_hosting", "nnhal_devices", "nnhal_service", "nnhal_tools")]
+    modules = [path for package in packages for path in modules_of(package) if dotted(path) not in own]
+    assert violations(modules, {"structlog"}) == []
+
+
 def test_front_ends_know_nothing_of_what_runs_their_models() -> None:
     above = {f"nnhal_service.{part}" for layer in SERVICE_LAYERS[:-1] for part in layer}
     network = {"grpc", "socket", "nnhal.link", "nnhal.remote", "nnhal.v1"}

@@ -6,22 +6,24 @@ import argparse
 import sys
 from pathlib import Path
 
-import structlog
-from pydantic import ValidationError
-
-from nnhal.endpoint import Endpoint
-from nnhal_devices.driver import DriverOptions
-from nnhal_devices.dynamic import BackendError, register_backends
-from nnhal_devices.host.process import host
-from nnhal_devices.host.settings import DeviceSettings
-from nnhal_devices.registry import create_driver, driver_names, registry
-from nnhal_hosting.logs import configure_logs
-from nnhal_hosting.settings import describe_invalid
-from nnhal_hosting.supervision import Supervision, add_supervision_argument
+from nnhal_hosting.extras import require_extra
 
 
 def main() -> int:
     """Serve until SIGTERM or SIGINT. Returns 2 if the arguments are wrong."""
+    require_extra("devices", "nnhal device")
+    from pydantic import ValidationError
+
+    from nnhal.endpoint import Endpoint
+    from nnhal_devices.driver import DriverOptions
+    from nnhal_devices.dynamic import BackendError, register_backends
+    from nnhal_devices.host.process import host
+    from nnhal_devices.host.settings import DeviceSettings
+    from nnhal_devices.registry import create_driver, driver_names, registry
+    from nnhal_hosting.logs import configure_logs, get_logger
+    from nnhal_hosting.settings import describe_invalid
+    from nnhal_hosting.supervision import Supervision, add_supervision_argument
+
     parser = argparse.ArgumentParser(
         "nnhal device",
         description="Serve one emulated accelerator until SIGTERM or SIGINT.",
@@ -57,7 +59,7 @@ def main() -> int:
         print(f"nnhal device: {error}", file=sys.stderr)
         return 2
     with process:
-        structlog.get_logger().info("serving", device=name, endpoint=str(directory), version=driver.version)
+        get_logger(__name__).info("serving", device=name, endpoint=str(directory), version=driver.version)
         supervision.ready()
         supervision.wait()
     return 0

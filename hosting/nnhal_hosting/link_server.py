@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-import structlog
 from google.protobuf.message import DecodeError
 
 from nnhal.descriptor import Descriptor
@@ -22,8 +21,9 @@ from nnhal.types import ErrorStatus
 from nnhal.v1 import link_pb2 as wire
 from nnhal.v1 import types_pb2
 from nnhal_hosting.descriptors import DescriptorTable, SessionLimits
+from nnhal_hosting.logs import get_logger
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _SEND_SECONDS = 5.0
 _HELLO_SECONDS = 10.0
 _ACCEPT_PAUSE_SECONDS = 0.1

@@ -1,28 +1,29 @@
-"""Structured logs on standard error, for every process of nnhal."""
+"""Structured logs on standard error, for every process of nnhal.
+
+structlog writes the lines. It is imported when the first line is to be shown, which in most processes is never.
+"""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection
 from dataclasses import dataclass
-
-import structlog
+from typing import Any
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 """From the least to the most important."""
 
 
 @dataclass(slots=True)
-class _Shown:
+class Shown:
     """What the process's logs show."""
 
     levels: frozenset[str]
     whole_seconds: bool = False
+    format: tuple[str, bool] | None = None
+    """The name of the process, and whether lines are JSON, until structlog is configured accordingly."""
 
 
-_shown = _Shown(frozenset(LEVELS))
-_to_microseconds = structlog.processors.TimeStamper(fmt="iso")
-_to_seconds = structlog.processors.TimeStamper(fmt="%Y-%m-%dT%H:%M:%SZ", utc=True)
+SHOWN = Shown(frozenset(LEVELS))
 
 
 def levels_from(level: str) -> frozenset[str]:
@@ -32,42 +33,53 @@ def levels_from(level: str) -> frozenset[str]:
 
 def show_logs(levels: Collection[str], whole_seconds: bool = False) -> None:
     """Say which levels are shown from now on, and whether instants have whole seconds or microseconds."""
-    _shown.levels, _shown.whole_seconds = frozenset(levels), whole_seconds
+    SHOWN.levels, SHOWN.whole_seconds = frozenset(levels), whole_seconds
 
 
 def configure_logs(process: str, level: str, as_json: bool) -> None:
     """Set up logging once, at the start of a process. Every line says which process wrote it."""
     show_logs(levels_from(level))
-    structlog.configure(
-        processors=[
-            _drop_hidden,
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            _stamp,
-            _json_tracebacks() if as_json else structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=False),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger("notset"),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
-    )
-    structlog.contextvars.bind_contextvars(process=process)
+    SHOWN.format = (process, as_json)
 
 
-def _drop_hidden(
-    _: structlog.typing.WrappedLogger, method_name: str, event: structlog.typing.EventDict
-) -> structlog.typing.EventDict:
-    if method_name not in _shown.levels:
-        raise structlog.DropEvent
-    return event
+class Logger:
+    """Writes lines of what happened, an event and its values, if their level is shown."""
+
+    __slots__ = ("_lines", "_name")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lines: Any = None
+
+    def debug(self, event: str, **values: object) -> None:
+        self._write("debug", event, values)
+
+    def info(self, event: str, **values: object) -> None:
+        self._write("info", event, values)
+
+    def warning(self, event: str, **values: object) -> None:
+        self._write("warning", event, values)
+
+    def error(self, event: str, **values: object) -> None:
+        self._write("error", event, values)
+
+    def exception(self, event: str, **values: object) -> None:
+        """Write an error with the traceback of the exception that is being handled."""
+        self._write("error", event, {"exc_info": True, **values})
+
+    def critical(self, event: str, **values: object) -> None:
+        self._write("critical", event, values)
+
+    def _write(self, level: str, event: str, values: dict[str, object]) -> None:
+        if level not in SHOWN.levels:
+            return
+        if self._lines is None:
+            from nnhal_hosting import log_lines
+
+            self._lines = log_lines.get_logger(self._name)
+        getattr(self._lines, level)(event, **values)
 
 
-def _stamp(
-    logger: structlog.typing.WrappedLogger, method_name: str, event: structlog.typing.EventDict
-) -> structlog.typing.EventDict:
-    return (_to_seconds if _shown.whole_seconds else _to_microseconds)(logger, method_name, event)
-
-
-def _json_tracebacks() -> structlog.typing.Processor:
-    """Without the values of variables: they may be anything, tokens included."""
-    return structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
+def get_logger(name: str) -> Logger:
+    """The logger of a module."""
+    return Logger(name)

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
 import grpc
-import structlog
 
 from nnhal.codec import abort_status
 from nnhal.errors import HalError
 from nnhal.types import ErrorStatus
+from nnhal_hosting.logs import get_logger
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 S = TypeVar("S")
 I = TypeVar("I")  # noqa: E741 - input
 O = TypeVar("O")  # noqa: E741 - output

@@ -10,11 +10,11 @@ from types import TracebackType
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 
 from nnhal.endpoint import Endpoint
 from nnhal_hosting.descriptors import SessionLimits
 from nnhal_hosting.link_server import LinkServer, Session, remove_stale_socket
+from nnhal_hosting.reflection import SERVICE_NAME, reflection_handler
 
 _RPC_OPTIONS = (
     # The socket is local and its clients are this user's: a model with its constants inline may be of any size.
@@ -54,8 +54,7 @@ class ServerProcess:
 
     def reflect(self, services: Collection[str]) -> None:
         """Offer reflection of the named services, of health and of itself, and report them as serving."""
-        names = (*services, health.SERVICE_NAME, reflection.SERVICE_NAME)
-        reflection.enable_server_reflection(names, self.rpc)
+        self.rpc.add_generic_rpc_handlers((reflection_handler((*services, health.SERVICE_NAME, SERVICE_NAME)),))
         for name in ("", *services):
             self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
 

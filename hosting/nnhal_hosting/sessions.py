@@ -8,16 +8,16 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import grpc
-import structlog
 
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, invalid_argument
 from nnhal.link import SESSION_METADATA, Channel, ChannelClosedError, ProtocolError
 from nnhal.types import ErrorStatus
 from nnhal_hosting.link_server import Session
+from nnhal_hosting.logs import get_logger
 from nnhal_hosting.shifts import Shifts, Work
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 T = TypeVar("T")
 _handles = itertools.count(1)
 MAX_OBJECTS = 4096

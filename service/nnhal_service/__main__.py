@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import sys
 
-import structlog
-from pydantic import ValidationError
-
-from nnhal.endpoint import Endpoint
-from nnhal.errors import NnhalError
-from nnhal_hosting.logs import configure_logs
-from nnhal_hosting.settings import describe_invalid
-from nnhal_hosting.supervision import Supervision
-from nnhal_service.options import options_of, parser
-from nnhal_service.process import FrameworkProcess
-from nnhal_service.settings import ServiceSettings
+from nnhal_hosting.extras import require_extra
 
 
 def main() -> int:
     """Serve until SIGTERM or SIGINT; 2 where the arguments are wrong, 1 where a model cannot be loaded."""
+    require_extra("service", "nnhal serve")
+    from pydantic import ValidationError
+
+    from nnhal.endpoint import Endpoint
+    from nnhal.errors import NnhalError
+    from nnhal_hosting.logs import configure_logs, get_logger
+    from nnhal_hosting.settings import describe_invalid
+    from nnhal_hosting.supervision import Supervision
+    from nnhal_service.options import options_of, parser
+    from nnhal_service.process import FrameworkProcess
+    from nnhal_service.settings import ServiceSettings
+
     arguments = parser().parse_args()
     supervision = Supervision(arguments.supervisor)
     try:
@@ -34,7 +36,7 @@ def main() -> int:
         return 2
     try:
         with process:
-            structlog.get_logger().info("serving", endpoint=str(arguments.endpoint), devices=len(arguments.devices))
+            get_logger(__name__).info("serving", endpoint=str(arguments.endpoint), devices=len(arguments.devices))
             for protocol, address in process.addresses.items():
                 print(f"{protocol}: {address}", file=sys.stderr)
             supervision.ready()

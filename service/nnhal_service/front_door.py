@@ -14,8 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-import structlog
-
+from nnhal_hosting.logs import get_logger
 from nnhal_service.access import RequestMemoryBudget, Tls
 from nnhal_service.front_settings import (
     connection_limits,
@@ -67,7 +66,7 @@ _EXTENSIONS = (
 )
 _SHARED_MEMORY = "system_shared_memory"
 _SOCKET = "inference.sock"
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class FrontDoor:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from onnx import ModelProto, TypeProto
-from onnx.reference import ReferenceEvaluator
 
 from nnhal.arrays import Array
 from nnhal.errors import general_failure
@@ -17,6 +15,10 @@ from nnhal.extensions.values import Value, value_from_bytes, value_to_bytes
 from nnhal.types import Model, Operand
 from nnhal.types.layout import ELEMENT_TYPES as BASE_TYPES
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
+
+if TYPE_CHECKING:
+    from onnx import TypeProto
+    from onnx.reference import ReferenceEvaluator
 
 
 def element_type(model: Model, code: int) -> np.dtype[np.generic]:
@@ -56,6 +58,10 @@ def run(model: Model, place: str, outputs: Sequence[Operand], inputs: Sequence[A
 
 @lru_cache(maxsize=256)
 def _evaluator(message: bytes) -> ReferenceEvaluator:
+    # Models without the extension need no ONNX.
+    from onnx import ModelProto
+    from onnx.reference import ReferenceEvaluator
+
     return ReferenceEvaluator(ModelProto.FromString(message))
 
 

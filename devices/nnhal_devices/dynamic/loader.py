@@ -12,16 +12,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-import structlog
-
 from nnhal.errors import NnhalError
 from nnhal_devices.driver import BACKEND_API_VERSION, Driver, DriverOptions
 from nnhal_devices.dynamic.elf import missing_bytes
 from nnhal_devices.dynamic.files import BackendFile, find_backend_files
 from nnhal_devices.dynamic.naming import BackendFileKind
 from nnhal_devices.registry import BackendRegistry, DriverFactory
+from nnhal_hosting.logs import get_logger
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _MODULE_MEMBERS = ("BACKEND_ID", "API_VERSION", "create_backend")
 _DRIVER_MEMBERS = sorted({*Driver.__annotations__, *(name for name in vars(Driver) if not name.startswith("_"))})
 

@@ -6,8 +6,6 @@ parsed or validated twice.
 
 from __future__ import annotations
 
-import structlog
-
 from nnhal.codec import config_from_wire, request_from_wire
 from nnhal.errors import HalError
 from nnhal.link import ProtocolError, channel_pair
@@ -18,8 +16,9 @@ from nnhal_devices.host.burst_messages import encode_answer, encode_error, parse
 from nnhal_devices.host.client_session import ClientSession
 from nnhal_devices.host.execution import SUCCESS
 from nnhal_devices.host.staging import NO_STAGING, Staging
+from nnhal_hosting.logs import get_logger
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 def serve_burst(burst: Burst, handle: int, client: ClientSession) -> int:

@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import structlog
 from google.protobuf.message import DecodeError
 
 from nnhal.arrays import Array
@@ -36,8 +35,9 @@ from nnhal.types import (
 )
 from nnhal.v1 import device_pb2, types_pb2
 from nnhal_devices.driver import PrepareOptions
+from nnhal_hosting.logs import get_logger
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _MAGIC = b"nnhal cache 1\0\0\0"
 _DIGEST_BYTES = 32
 _HEADER = struct.Struct(f"<{len(_MAGIC)}s{_DIGEST_BYTES}sQQ")

@@ -6,8 +6,6 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-import structlog
-
 from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, general_failure
 from nnhal.fence import Fence, FenceError, Signal, wait_for_all
@@ -16,9 +14,10 @@ from nnhal_devices.backend import CommandQueue
 from nnhal_devices.host.callback import FencedExecutionCallback
 from nnhal_devices.host.clock import now_ns
 from nnhal_devices.host.execution import Conclude, Execution
+from nnhal_hosting.logs import get_logger
 from nnhal_hosting.rpc import defect
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 MAX_LAUNCHED = 256
 """Fenced executions of one client that may be launched and have not ended: each has a thread."""
 _BRIEF_NS = 200_000

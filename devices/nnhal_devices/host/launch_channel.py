@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import structlog
 from google.protobuf.message import DecodeError
 
 from nnhal.codec import info_to_wire
@@ -15,10 +14,11 @@ from nnhal.v1 import types_pb2
 from nnhal_devices.host.callback import FencedExecutionCallback
 from nnhal_devices.host.client_session import ClientSession
 from nnhal_devices.host.launcher import Launcher, fences_from
+from nnhal_hosting.logs import get_logger
 from nnhal_hosting.rpc import defect
 from nnhal_hosting.shifts import Work
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 def serve_launches(launcher: Launcher, client: ClientSession) -> int:

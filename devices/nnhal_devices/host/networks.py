@@ -6,13 +6,12 @@ import itertools
 import threading
 from collections.abc import Callable
 
-import structlog
-
 from nnhal.errors import invalid_argument
 from nnhal.types import NetworkEvent
 from nnhal_devices.backend import BackendContext
+from nnhal_hosting.logs import get_logger
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _numbers = itertools.count(1)
 
 

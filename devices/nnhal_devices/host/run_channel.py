@@ -8,16 +8,15 @@ from __future__ import annotations
 import threading
 import time
 
-import structlog
-
 from nnhal.errors import HalError, invalid_argument
 from nnhal.link import Channel, ProtocolError, channel_pair
 from nnhal.types import ErrorStatus, RunUsage
 from nnhal_devices.host.burst_messages import encode_answer, encode_error, parse_call
 from nnhal_devices.host.execution import Execution
+from nnhal_hosting.logs import get_logger
 from nnhal_hosting.sessions import Ownership
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class RunChannel:

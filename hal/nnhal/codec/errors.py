@@ -6,29 +6,31 @@ transport.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 import grpc
 from google.protobuf import any_pb2
 from google.protobuf.message import DecodeError
-from google.rpc import code_pb2, status_pb2
-from grpc_status import rpc_status
 
 from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
 from nnhal.types import ErrorStatus
+from nnhal.v1 import status_pb2
 from nnhal.v1 import types_pb2 as wire
 
 _CODES = {
-    ErrorStatus.DEVICE_UNAVAILABLE: code_pb2.UNAVAILABLE,
-    ErrorStatus.GENERAL_FAILURE: code_pb2.INTERNAL,
-    ErrorStatus.OUTPUT_INSUFFICIENT_SIZE: code_pb2.OUT_OF_RANGE,
-    ErrorStatus.INVALID_ARGUMENT: code_pb2.INVALID_ARGUMENT,
-    ErrorStatus.MISSED_DEADLINE_TRANSIENT: code_pb2.DEADLINE_EXCEEDED,
-    ErrorStatus.MISSED_DEADLINE_PERSISTENT: code_pb2.DEADLINE_EXCEEDED,
-    ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT: code_pb2.RESOURCE_EXHAUSTED,
-    ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT: code_pb2.RESOURCE_EXHAUSTED,
+    ErrorStatus.DEVICE_UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
+    ErrorStatus.GENERAL_FAILURE: grpc.StatusCode.INTERNAL,
+    ErrorStatus.OUTPUT_INSUFFICIENT_SIZE: grpc.StatusCode.OUT_OF_RANGE,
+    ErrorStatus.INVALID_ARGUMENT: grpc.StatusCode.INVALID_ARGUMENT,
+    ErrorStatus.MISSED_DEADLINE_TRANSIENT: grpc.StatusCode.DEADLINE_EXCEEDED,
+    ErrorStatus.MISSED_DEADLINE_PERSISTENT: grpc.StatusCode.DEADLINE_EXCEEDED,
+    ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT: grpc.StatusCode.RESOURCE_EXHAUSTED,
 }
+_DETAILS = "grpc-status-details-bin"
+"""The trailing metadata in which gRPC's libraries look for a google.rpc.Status."""
 _MAX_MESSAGE = 2000
 """The maximum length of a message in characters."""
 _MAX_HEADER_BYTES = 7500
@@ -37,15 +39,21 @@ _AS_IS = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
 """The characters that a header holds unchanged; all others are percent-encoded."""
 
 
+@dataclass(frozen=True)
+class _Status(grpc.Status):
+    code: grpc.StatusCode
+    details: str
+    trailing_metadata: tuple[tuple[str, bytes], ...]
+
+
 def abort_status(error: HalError) -> grpc.Status:
     """Make the gRPC status that carries an error, for ``context.abort_with_status``. Cut a message that is too long."""
     message = _shortened(error.message)
     detail = any_pb2.Any()
     detail.Pack(wire.ErrorDetail(status=wire.ErrorStatus.ValueType(error.status), message=message))
-    status: grpc.Status = rpc_status.to_status(
-        status_pb2.Status(code=_CODES[error.status], message=message, details=[detail])
-    )
-    return status
+    code = _CODES[error.status]
+    status = status_pb2.Status(code=code.value[0], message=message, details=[detail])
+    return _Status(code, message, ((_DETAILS, status.SerializeToString()),))
 
 
 def error_from_rpc(error: grpc.RpcError, peer: str) -> NnhalError:
@@ -62,12 +70,15 @@ def error_from_rpc(error: grpc.RpcError, peer: str) -> NnhalError:
 
 
 def _answer(call: Any) -> HalError | None:
-    """Return the device's own error; None if the details of the status are missing or malformed."""
+    """What the device itself said; None if the details are missing, malformed, or of another status than the call's."""
+    raw = next((value for key, value in call.trailing_metadata() or () if key == _DETAILS), b"")
     answer = wire.ErrorDetail()
     try:
-        status = rpc_status.from_call(call)
-        found = status is not None and any(detail.Unpack(answer) for detail in status.details)
-    except (DecodeError, ValueError):
+        status = status_pb2.Status.FromString(raw)
+        if (status.code, status.message) != (call.code().value[0], call.details()):
+            return None
+        found = any(detail.Unpack(answer) for detail in status.details)
+    except DecodeError:
         return None
     return HalError(ErrorStatus(answer.status) or ErrorStatus.GENERAL_FAILURE, answer.message) if found else None
 

@@ -11,9 +11,9 @@ elements are the bytes of a serialised OptionalProto.
 
 from __future__ import annotations
 
-import ml_dtypes
 import numpy as np
 
+from nnhal import small_types
 from nnhal.extensions import extension_code, split_code
 from nnhal.types import Extension, ExtensionOperandType, Model
 
@@ -26,6 +26,19 @@ MESSAGE = 0
 VALUE = 8
 """ONNX's number for strings, which no tensor of numbers uses."""
 
+_OF_ML_DTYPES = {
+    16: "bfloat16",
+    17: "float8_e4m3fn",
+    18: "float8_e4m3fnuz",
+    19: "float8_e5m2",
+    20: "float8_e5m2fnuz",
+    21: "uint4",
+    22: "int4",
+    23: "float4_e2m1fn",
+    24: "float8_e8m0fnu",
+    25: "uint2",
+    26: "int2",
+}
 ELEMENT_TYPES: dict[int, np.dtype[np.generic]] = {
     1: np.dtype(np.float32),
     2: np.dtype(np.uint8),
@@ -41,22 +54,13 @@ ELEMENT_TYPES: dict[int, np.dtype[np.generic]] = {
     13: np.dtype(np.uint64),
     14: np.dtype(np.complex64),
     15: np.dtype(np.complex128),
-    16: np.dtype(ml_dtypes.bfloat16),
-    17: np.dtype(ml_dtypes.float8_e4m3fn),
-    18: np.dtype(ml_dtypes.float8_e4m3fnuz),
-    19: np.dtype(ml_dtypes.float8_e5m2),
-    20: np.dtype(ml_dtypes.float8_e5m2fnuz),
-    21: np.dtype(ml_dtypes.uint4),
-    22: np.dtype(ml_dtypes.int4),
-    23: np.dtype(ml_dtypes.float4_e2m1fn),
-    24: np.dtype(ml_dtypes.float8_e8m0fnu),
-    25: np.dtype(ml_dtypes.uint2),
-    26: np.dtype(ml_dtypes.int2),
+    **{number: element for number, name in _OF_ML_DTYPES.items() if (element := small_types.find(name)) is not None},
 }
-"""The numpy type of one element, by number."""
+"""The numpy type of one element, by number. Those from 16 on are missing if the package ml_dtypes is."""
 
-PACKED_TYPES = frozenset({21, 22, 23, 25, 26})
-"""The numbers of the element types that ONNX packs, because they are smaller than a byte."""
+PACKED_BITS = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2}
+"""The bits of elements that are less than a byte for ONNX, by number."""
+PACKED_TYPES = PACKED_BITS.keys()
 
 NUMBERS = {element: number for number, element in ELEMENT_TYPES.items()}
 """The number of each numpy type."""
@@ -89,5 +93,7 @@ def number_of(model: Model, code: int) -> int | None:
 
 
 def element_type_named(name: str) -> np.dtype[np.generic] | None:
-    """Return the element type of a name; None for a VALUE."""
+    """The element type of a name; None for a VALUE. Raises MissingTypeError if it needs a package that is missing."""
+    if name in _OF_ML_DTYPES.values():
+        return small_types.require(name)
     return next((element for element in ELEMENT_TYPES.values() if element.name == name), None)

@@ -1,4 +1,4 @@
-"""Values that are not tensors of numbers, as the bytes of an OptionalProto.
+"""Values that are not tensors of numbers, as bytes in the wire form of ONNX's OptionalProto.
 
 In Python they are arrays of strings (dtype object), lists, dictionaries, and None for an optional without a value. The
 elements of lists and optionals may also be arrays of numbers.
@@ -6,13 +6,16 @@ elements of lists and optionals may also be arrays of numbers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import numpy_helper
+from google.protobuf.message import DecodeError
 
 from nnhal.arrays import Array
+from nnhal.extensions.onnx import ELEMENT_TYPES, NUMBERS, PACKED_BITS, VALUE
+from nnhal.v1 import value_pb2 as wire
 
 Value = Any
 """Array | list[Value] | dict | None"""
@@ -24,27 +27,24 @@ PADDING_BYTES = 7
 
 
 def value_to_bytes(value: Value) -> bytes:
-    """Encode a value."""
+    """Encode a value. Raises ValueError if it has elements that ONNX has no type for."""
     return _message(value).SerializeToString()
 
 
 def value_from_bytes(raw: bytes | Array) -> Value:
     """Decode a value. Raises DecodeError."""
-    return _value(onnx.OptionalProto.FromString(bytes(raw)))
+    return _value(wire.Value.FromString(bytes(raw)))
 
 
 def strings_from_bytes(raw: bytes | Array) -> Array:
     """Decode a tensor of strings to an array of bytes, dtype object, without decoding the strings themselves.
 
-    Raises ValueError if it is another value, DecodeError if the message is malformed.
+    Raises ValueError if it is another value, DecodeError if it is malformed.
     """
-    message = onnx.OptionalProto.FromString(bytes(raw))
-    tensor = message.tensor_value
-    if message.elem_type != onnx.OptionalProto.TENSOR or tensor.data_type != onnx.TensorProto.STRING:
-        raise ValueError("the value is not a tensor of strings")
-    strings = np.empty(len(tensor.string_data), object)
-    strings[:] = list(tensor.string_data)
-    return strings.reshape(tuple(tensor.dims))
+    message = wire.Value.FromString(bytes(raw))
+    if message.elem_type != wire.VALUE_KIND_TENSOR or message.tensor_value.data_type != VALUE:
+        raise ValueError("a value that is no tensor of strings")
+    return _objects(message.tensor_value.string_data).reshape(tuple(message.tensor_value.dims))
 
 
 def padded(encoded: bytes, size: int) -> bytes:
@@ -54,26 +54,123 @@ def padded(encoded: bytes, size: int) -> bytes:
     return encoded + _SKIPPED_FIELD + length + bytes(rest)
 
 
-def _message(value: Value) -> onnx.OptionalProto:
+def _message(value: Value) -> wire.Value:
     if value is None:
-        return onnx.OptionalProto(elem_type=onnx.OptionalProto.UNDEFINED)
+        return wire.Value()
     if isinstance(value, list):
-        sequence = onnx.SequenceProto(elem_type=onnx.SequenceProto.OPTIONAL)
-        sequence.optional_values.extend(_message(item) for item in value)
-        return onnx.OptionalProto(elem_type=onnx.OptionalProto.SEQUENCE, sequence_value=sequence)
+        sequence = wire.SequenceValue(
+            elem_type=wire.VALUE_KIND_OPTIONAL, optional_values=[_message(item) for item in value]
+        )
+        return wire.Value(elem_type=wire.VALUE_KIND_SEQUENCE, sequence_value=sequence)
     if isinstance(value, dict):
-        return onnx.OptionalProto(elem_type=onnx.OptionalProto.MAP, map_value=numpy_helper.from_dict(value))
+        return wire.Value(elem_type=wire.VALUE_KIND_MAP, map_value=_map_message(value))
+    return wire.Value(elem_type=wire.VALUE_KIND_TENSOR, tensor_value=_tensor_message(value))
+
+
+def _map_message(value: dict[Any, Value]) -> wire.MapValue:
+    """ONNX's own decoder reads maps whose values are tensors, and not such whose values are optionals."""
+    keys = np.asarray(list(value))
+    tensors = wire.SequenceValue(
+        elem_type=wire.VALUE_KIND_TENSOR, tensor_values=[_tensor_message(item) for item in value.values()]
+    )
+    if keys.dtype.kind in "SU":
+        texts = (key if isinstance(key, bytes) else key.encode() for key in value)
+        return wire.MapValue(key_type=VALUE, string_keys=texts, values=tensors)
+    return wire.MapValue(key_type=_number(keys), keys=map(int, value), values=tensors)
+
+
+def _tensor_message(value: Value) -> wire.TensorValue:
     array = np.asarray(value)
-    if array.dtype.kind in "US":
-        array = array.astype(object)
-    return onnx.OptionalProto(elem_type=onnx.OptionalProto.TENSOR, tensor_value=numpy_helper.from_array(array))
+    if array.dtype.kind in "OSU":
+        texts = [text if isinstance(text, bytes) else text.encode() for text in array.reshape(-1).tolist()]
+        return wire.TensorValue(dims=array.shape, data_type=VALUE, string_data=texts)
+    number = _number(array)
+    raw = array.astype(ELEMENT_TYPES[number], copy=False).tobytes()
+    bits = PACKED_BITS.get(number)
+    return wire.TensorValue(dims=array.shape, data_type=number, raw_data=_packed(raw, bits) if bits else raw)
 
 
-def _value(message: onnx.OptionalProto) -> Value:
-    if message.elem_type == onnx.OptionalProto.TENSOR:
-        return numpy_helper.to_array(message.tensor_value)
-    if message.elem_type == onnx.OptionalProto.SEQUENCE:
-        return [_value(item) for item in message.sequence_value.optional_values]
-    if message.elem_type == onnx.OptionalProto.MAP:
-        return numpy_helper.to_dict(message.map_value)
+def _number(array: Array) -> int:
+    number = NUMBERS.get(array.dtype.newbyteorder("="))
+    if number is None:
+        raise ValueError(f"numpy's type {array.dtype} is no element type of ONNX")
+    return number
+
+
+def _value(message: wire.Value) -> Value:
+    if message.elem_type == wire.VALUE_KIND_TENSOR:
+        return _tensor(message.tensor_value)
+    if message.elem_type == wire.VALUE_KIND_SEQUENCE:
+        return _sequence(message.sequence_value)
+    if message.elem_type == wire.VALUE_KIND_MAP:
+        return _map(message.map_value)
+    if message.elem_type == wire.VALUE_KIND_OPTIONAL:
+        return _value(message.optional_value)
     return None
+
+
+def _sequence(message: wire.SequenceValue) -> list[Value]:
+    if message.elem_type == wire.VALUE_KIND_TENSOR:
+        return [_tensor(item) for item in message.tensor_values]
+    if message.elem_type == wire.VALUE_KIND_SEQUENCE:
+        return [_sequence(item) for item in message.sequence_values]
+    if message.elem_type == wire.VALUE_KIND_MAP:
+        return [_map(item) for item in message.map_values]
+    return [_value(item) for item in message.optional_values]
+
+
+def _map(message: wire.MapValue) -> dict[Any, Value]:
+    keys = message.string_keys if message.key_type == VALUE else message.keys
+    values = _sequence(message.values)
+    if len(keys) != len(values):
+        raise DecodeError(f"a map of {len(keys)} keys and {len(values)} values")
+    return dict(zip(keys, values, strict=True))
+
+
+def _tensor(message: wire.TensorValue) -> Array:
+    shape = tuple(message.dims)
+    try:
+        if message.data_type == VALUE:
+            return _objects([text.decode() for text in message.string_data]).reshape(shape)
+        element = ELEMENT_TYPES[message.data_type]
+        raw = message.raw_data or _raw(message, element.itemsize)
+        bits = PACKED_BITS.get(message.data_type)
+        elements = _unpacked(raw, bits, prod(shape)) if bits else np.frombuffer(raw, np.uint8)
+        return elements.view(element).reshape(shape)
+    except (KeyError, ValueError) as error:
+        raise DecodeError(f"a tensor of type {message.data_type} and shape {list(shape)}: {error}") from error
+
+
+def _raw(message: wire.TensorValue, item_size: int) -> bytes:
+    """The elements of a tensor that has them in a field of their type."""
+    if message.float_data:
+        return np.array(message.float_data, "<f4").tobytes()
+    if message.double_data:
+        return np.array(message.double_data, "<f8").tobytes()
+    if message.int64_data:
+        return np.array(message.int64_data, "<i8").tobytes()
+    if message.uint64_data:
+        return np.array(message.uint64_data, "<u8").astype(f"<u{item_size}").tobytes()
+    return np.array(message.int32_data, "<i4").astype(f"<u{item_size}").tobytes()
+
+
+def _objects(items: Sequence[object]) -> Array:
+    found = np.empty(len(items), object)
+    found[:] = items
+    return found
+
+
+def _packed(raw: bytes, bits: int) -> bytes:
+    """Elements of a byte each, of which the lowest ``bits`` count, as ONNX packs them: the first in the lowest bits."""
+    per_byte = 8 // bits
+    elements = np.frombuffer(raw + bytes(-len(raw) % per_byte), np.uint8) & ((1 << bits) - 1)
+    shifts = np.arange(per_byte, dtype=np.uint8) * np.uint8(bits)
+    joined: Array = np.bitwise_or.reduce(elements.reshape(-1, per_byte) << shifts, axis=1)
+    return joined.tobytes()
+
+
+def _unpacked(raw: bytes, bits: int, count: int) -> Array:
+    """Undo ``_packed`` for ``count`` elements."""
+    shifts = np.arange(8 // bits, dtype=np.uint8) * np.uint8(bits)
+    elements = np.frombuffer(raw, np.uint8)[:, None] >> shifts & np.uint8((1 << bits) - 1)
+    return elements.reshape(-1)[:count]

@@ -1,7 +1,8 @@
 """The datatypes of the protocol, as numpy types and as bytes on the wire.
 
 Bytes are little-endian, row-major and without padding (Open Inference Protocol V2, "Tensor Data"; binary tensor data
-extension). Arrays of BF16 have dtype ml_dtypes.bfloat16; those of BYTES have dtype object and hold bytes.
+extension). Arrays of BYTES have dtype object and hold bytes. Arrays of BF16 have dtype ml_dtypes.bfloat16; if that
+package is missing, so is BF16.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import ml_dtypes
 import numpy as np
 
+from nnhal import small_types
 from nnhal.arrays import Array
 from nnhal.errors import NnhalError
 from nnhal.inference.byte_strings import decode_byte_strings, encode_byte_strings
@@ -35,6 +36,7 @@ class Datatype:
 
 
 BYTES = Datatype("BYTES", np.dtype(object), 0)
+_BFLOAT16 = "BF16"
 _TYPES: dict[str, type[np.generic]] = {
     "BOOL": np.bool_,
     "UINT8": np.uint8,
@@ -48,10 +50,11 @@ _TYPES: dict[str, type[np.generic]] = {
     "FP16": np.float16,
     "FP32": np.float32,
     "FP64": np.float64,
-    "BF16": ml_dtypes.bfloat16,
 }
+_bfloat16 = small_types.find("bfloat16")
 DATATYPES = {
     **{name: Datatype(name, np.dtype(kind), np.dtype(kind).itemsize) for name, kind in _TYPES.items()},
+    **({_BFLOAT16: Datatype(_BFLOAT16, _bfloat16, _bfloat16.itemsize)} if _bfloat16 is not None else {}),
     BYTES.name: BYTES,
 }
 """All datatypes, by name."""
@@ -59,9 +62,11 @@ _BY_DTYPE = {kind.dtype: kind for kind in DATATYPES.values()}
 
 
 def datatype(name: str) -> Datatype:
-    """Return a datatype by its name. Raises TensorError."""
+    """A datatype by its name. Raises TensorError, MissingTypeError if it needs a package that is missing."""
     found = DATATYPES.get(name)
     if found is None:
+        if name == _BFLOAT16:
+            small_types.require("bfloat16")
         raise TensorError(f"datatype {name!r} is unknown; expected one of {', '.join(DATATYPES)}")
     return found
 

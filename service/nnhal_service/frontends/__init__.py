@@ -5,13 +5,10 @@ from __future__ import annotations
 from enum import IntEnum
 
 from google.protobuf.message import DecodeError
-from onnx import ModelProto  # "import onnx" would name the subpackage here
 
 from nnhal_service.frontends.errors import InvalidModel
 from nnhal_service.frontends.imported import ImportedModel
-from nnhal_service.frontends.onnx import import_onnx
-from nnhal_service.frontends.tflite import import_tflite
-from nnhal_service.frontends.tflite.reader import is_tflite
+from nnhal_service.frontends.tflite_identifier import is_tflite
 
 __all__ = ["ModelFormat", "import_model"]
 
@@ -37,7 +34,14 @@ def import_model(
     if format is None:
         format = ModelFormat.TFLITE if is_tflite(content) else ModelFormat.ONNX  # noqa: A001
     if format == ModelFormat.TFLITE:
+        # What reads a format is imported with the first model of that format.
+        from nnhal_service.frontends.tflite import import_tflite
+
         return import_tflite(content)
+    from onnx import ModelProto  # "import onnx" would name the subpackage here
+
+    from nnhal_service.frontends.onnx import import_onnx
+
     try:
         model = ModelProto.FromString(content)
     except DecodeError as error:

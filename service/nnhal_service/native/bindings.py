@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 
 import grpc
-import structlog
 from google.protobuf.message import DecodeError
 
 from nnhal.codec import memory_from_wire
@@ -19,6 +18,7 @@ from nnhal.types import ErrorStatus
 from nnhal.types.memory import NOWHERE
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import types_pb2
+from nnhal_hosting.logs import get_logger
 from nnhal_hosting.rpc import answers
 from nnhal_service.native.convert import (
     binding_from_wire,
@@ -35,7 +35,7 @@ from nnhal_service.runtime.run.deadlines import run_by_deadline
 MAX_RUN_CHANNELS = 64
 """Run channels that one session may have. Each takes a thread of its device."""
 _MAX_ERROR_CHARACTERS = 2000
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class BindingServicer:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
-import structlog
-
-from nnhal_hosting.logs import levels_from, show_logs
+from nnhal_hosting.logs import get_logger, levels_from, show_logs
 from nnhal_service.serving import ErrorKind, Executed, Finished, ServingError
 
 LogSetting = bool | int | str
 FORMATS = ("default", "ISO8601")
 _KEYS = ("log_file", "log_info", "log_warning", "log_error", "log_verbose_level", "log_format")
 _MOST_VERBOSE = 2**31 - 1
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class RuntimeLogSettings:

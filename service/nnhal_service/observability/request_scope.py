@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar
 
-from structlog.contextvars import STRUCTLOG_KEY_PREFIX
-
 T = TypeVar("T")
 
 TRACEPARENT = "traceparent"
@@ -28,10 +26,12 @@ class TraceParent:
 
 
 _parent: ContextVar[TraceParent | None] = ContextVar("nnhal_trace_parent", default=None)
-# structlog adds these to every line. Its own functions for setting them cost each request more.
-_model: ContextVar[str] = ContextVar(f"{STRUCTLOG_KEY_PREFIX}model")
-_request_id: ContextVar[str] = ContextVar(f"{STRUCTLOG_KEY_PREFIX}request_id")
-_trace_id: ContextVar[str] = ContextVar(f"{STRUCTLOG_KEY_PREFIX}trace_id")
+# What structlog takes into every line, by its prefix (structlog.contextvars.STRUCTLOG_KEY_PREFIX), without what its own
+# functions for that cost each request.
+_PREFIX = "structlog_"
+_model: ContextVar[str] = ContextVar(f"{_PREFIX}model")
+_request_id: ContextVar[str] = ContextVar(f"{_PREFIX}request_id")
+_trace_id: ContextVar[str] = ContextVar(f"{_PREFIX}trace_id")
 
 
 def parse_traceparent(text: str) -> TraceParent | None:

@@ -7,11 +7,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Generic, NoReturn
 
-import structlog
-
 from nnhal.errors import HalError, TransportError
 from nnhal.inference import model_config_pb2 as wire
 from nnhal.types import ErrorStatus
+from nnhal_hosting.logs import get_logger
 from nnhal_service.frontends import ModelFormat
 from nnhal_service.frontends.errors import FrontendError
 from nnhal_service.partition import PlacementError
@@ -34,7 +33,7 @@ _KINDS = {
     ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT: ErrorKind.RESOURCE_EXHAUSTED,
     ErrorStatus.INVALID_ARGUMENT: ErrorKind.INVALID_ARGUMENT,
 }
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Opener(Generic[S]):

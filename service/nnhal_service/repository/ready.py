@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Generic, Protocol, TypeVar
 
-import structlog
-
 from nnhal.inference import model_config_pb2 as wire
+from nnhal_hosting.logs import get_logger
 from nnhal_service.repository.source import ModelSource
 from nnhal_service.runtime import LoadedModel
 from nnhal_service.serving.config import ServingConfig
 from nnhal_service.serving.request import InferenceRequest
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Servable(Protocol):

@@ -9,8 +9,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Generic
 
-import structlog
-
+from nnhal_hosting.logs import get_logger
 from nnhal_service.repository.entry import ModelIndex, ModelState, RepositoryEntry, unknown_model
 from nnhal_service.repository.layout import (
     VersionsToLoad,
@@ -28,7 +27,7 @@ from nnhal_service.repository.source import GivenSource, ModelSource
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 _FILE = "file:"
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Repository(Generic[S]):

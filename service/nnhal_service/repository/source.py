@@ -9,14 +9,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
-import structlog
-
+from nnhal_hosting.logs import get_logger
 from nnhal_service.repository.names import is_file_name, is_version
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 _MAX_BYTES = 2**31 - 1
 """The most that one protobuf message or flatbuffer can hold, and so one model file."""
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 Fingerprint = tuple[tuple[str | int, ...], ...]
 """A value that changes when a file does."""

@@ -8,13 +8,13 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import structlog
 from google.protobuf.message import DecodeError
 
 from nnhal.arrays import Array
 from nnhal.errors import HalError, NnhalError, general_failure
 from nnhal.extensions.values import PADDING_BYTES, padded, strings_from_bytes, value_to_bytes
 from nnhal.types import NO_DEADLINE, ErrorStatus, Priority
+from nnhal_hosting.logs import get_logger
 from nnhal_service.runtime import OutputTooSmallError, PreparedPlan, RunReport
 from nnhal_service.runtime.run.cancellation import Cancellation, require_wanted
 from nnhal_service.runtime.run.deadlines import StillRunningError
@@ -29,7 +29,7 @@ from nnhal_service.serving.signature import ModelSignature
 _LEAST_VALUE_BYTES = 256
 _SHARED_FAILURES = frozenset({ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_DEADLINE_PERSISTENT})
 """Failures that would be the same if each request of a batch ran alone."""
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class BatchRun(NamedTuple):

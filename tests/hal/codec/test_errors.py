@@ -3,11 +3,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
 from google.protobuf import any_pb2
 from google.rpc import code_pb2, status_pb2
+from grpc_status import rpc_status
 
 from nnhal.codec import abort_status, error_from_rpc
 from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
@@ -33,11 +35,15 @@ class Peer:
         self.channel = grpc.insecure_channel(address)
 
     def fails_with(self, ending: Ending, method: str = "End") -> NnhalError:
-        """Return the error of a call that the server ends in a given way."""
+        """The error of a call that the server ends like that."""
+        return error_from_rpc(self.failure(ending, method), "peer")
+
+    def failure(self, ending: Ending, method: str = "End") -> Any:
+        """What gRPC raises for a call that the server ends like that."""
         self._ending = ending
         with pytest.raises(grpc.RpcError) as failure:
             self.channel.unary_unary(f"/test.Test/{method}", bytes, bytes)(b"")
-        return error_from_rpc(failure.value, "peer")
+        return failure.value
 
     def answer(self, status: ErrorStatus, message: str) -> NnhalError:
         """Return the error of a call that is answered with a HalError."""
@@ -88,6 +94,15 @@ def test_every_error_has_the_grpc_code_that_clients_without_our_details_go_by() 
         ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT: grpc.StatusCode.RESOURCE_EXHAUSTED,
         ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT: grpc.StatusCode.RESOURCE_EXHAUSTED,
     }
+
+
+def test_grpcs_own_library_reads_the_details_as_a_google_rpc_status(peer: Peer) -> None:
+    status = abort_status(HalError(ErrorStatus.INVALID_ARGUMENT, "operand 7: got 3, expected 4"))
+    found = rpc_status.from_call(peer.failure(lambda context: context.abort_with_status(status)))
+    assert (found.code, found.message) == (code_pb2.INVALID_ARGUMENT, "operand 7: got 3, expected 4")
+    answer = wire.ErrorDetail()
+    assert found.details[0].Unpack(answer)
+    assert answer.status == wire.ERROR_STATUS_INVALID_ARGUMENT
 
 
 @pytest.mark.parametrize("character", ["a", "%", "\n", "é", "漢", "😀"])

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 from google.protobuf.message import DecodeError
+from onnx import helper, numpy_helper
 
+from nnhal.arrays import Array
+from nnhal.extensions.onnx import ELEMENT_TYPES
 from nnhal.extensions.values import PADDING_BYTES, padded, strings_from_bytes, value_from_bytes, value_to_bytes
 
 
@@ -31,3 +36,81 @@ def test_a_padded_value_is_the_same_value(extra: int) -> None:
     size = len(encoded) + PADDING_BYTES + extra
     assert len(padded(encoded, size)) == size
     assert value_from_bytes(padded(encoded, size)).tolist() == ["a", "bc"]
+
+
+def numbers(number: int, count: int = 5) -> Array:
+    """An array of an element type, by its number in ONNX."""
+    return np.array([0, 1, 1, 0, 1, 1, 1][:count]).astype(ELEMENT_TYPES[number])
+
+
+@pytest.mark.parametrize("number", ELEMENT_TYPES)
+def test_a_tensor_of_any_type_is_the_same_for_onnx(number: int) -> None:
+    array = numbers(number)
+    message = onnx.OptionalProto.FromString(value_to_bytes(array))
+    assert message.tensor_value.data_type == number
+    found = numpy_helper.to_optional(message)
+    assert found is not None and found.dtype == array.dtype and found.tobytes() == array.tobytes()
+    again = value_from_bytes(numpy_helper.from_optional(array).SerializeToString())
+    assert again.dtype == array.dtype and again.tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize("number", ELEMENT_TYPES)
+def test_elements_may_lie_in_the_field_of_their_type(number: int) -> None:
+    array = numbers(number, 4).reshape(2, 2)
+    tensor = helper.make_tensor("", number, (2, 2), array.reshape(-1).tolist())
+    assert not tensor.raw_data
+    encoded = onnx.OptionalProto(elem_type=onnx.OptionalProto.TENSOR, tensor_value=tensor).SerializeToString()
+    found = value_from_bytes(encoded)
+    assert found.dtype == array.dtype and found.tobytes() == array.tobytes()
+
+
+def test_negative_elements_of_less_than_a_byte_keep_their_sign() -> None:
+    array = np.array([-8, 7, -1], ml_dtypes.int4)
+    assert np.array_equal(value_from_bytes(value_to_bytes(array)), array)
+    message = onnx.OptionalProto.FromString(value_to_bytes(array))
+    assert np.array_equal(numpy_helper.to_array(message.tensor_value), array)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [np.arange(3), np.zeros((2, 0), np.float32)],
+        [[np.arange(3)], [np.arange(2), np.arange(1)]],
+        [{1: np.array(2.5)}, {3: np.array(4.5), 5: np.array(1.5)}],
+        np.array([["a", "ü"]], object),
+    ],
+    ids=["tensors", "sequences", "maps", "strings"],
+)
+def test_what_onnx_encodes_is_read(value: object) -> None:
+    found = value_from_bytes(numpy_helper.from_optional(value).SerializeToString())
+    np.testing.assert_equal(found, value)
+
+
+def test_onnx_reads_maps() -> None:
+    assert numpy_helper.to_optional(onnx.OptionalProto.FromString(value_to_bytes({1: 2.5, -3: 4.5}))) == {
+        1: 2.5,
+        -3: 4.5,
+    }
+    assert value_from_bytes(value_to_bytes({"a": 1, "bc": 2})) == {b"a": 1, b"bc": 2}
+
+
+def test_an_array_without_an_element_type_of_onnx_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"numpy's type datetime64\[s\] is no element type of ONNX"):
+        value_to_bytes(np.zeros(1, "M8[s]"))
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        onnx.TensorProto(data_type=1, dims=[3], raw_data=b"1234"),
+        onnx.TensorProto(data_type=1, dims=[1], raw_data=b"123"),
+        onnx.TensorProto(data_type=21, dims=[3], raw_data=b"1"),
+        onnx.TensorProto(data_type=8, dims=[1], string_data=[b"\xff"]),
+        onnx.TensorProto(data_type=99, dims=[1], raw_data=b"1"),
+    ],
+    ids=["too few", "not whole", "too few packed", "not UTF-8", "of no type"],
+)
+def test_a_tensor_that_contradicts_itself_is_malformed(tensor: onnx.TensorProto) -> None:
+    message = onnx.OptionalProto(elem_type=onnx.OptionalProto.TENSOR, tensor_value=tensor)
+    with pytest.raises(DecodeError, match="a tensor of type"):
+        value_from_bytes(message.SerializeToString())

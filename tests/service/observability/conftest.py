@@ -13,7 +13,8 @@ import structlog
 from onnx import helper
 
 from nnhal.endpoint import Endpoint
-from nnhal_hosting.logs import LEVELS, configure_logs, show_logs
+from nnhal_hosting.log_lines import format_lines
+from nnhal_hosting.logs import LEVELS, levels_from, show_logs
 from nnhal_service.frontends import import_model
 from nnhal_service.partition import Options, Pin
 from nnhal_service.runtime import Fleet, LoadedModel, prepare
@@ -55,7 +56,8 @@ def serve(fleet: Fleet) -> Iterator[Serve]:
 def output() -> Iterator[io.StringIO]:
     """The output of a process that logs warnings and errors as JSON; the previous configuration is restored."""
     before, lines = structlog.get_config(), io.StringIO()
-    configure_logs("test", "warning", as_json=True)
+    show_logs(levels_from("warning"))
+    format_lines("test", as_json=True)
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(lines), cache_logger_on_first_use=False)
     yield lines
     structlog.contextvars.clear_contextvars()

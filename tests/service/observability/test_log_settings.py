@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 
 import pytest
-import structlog
 
+from nnhal_hosting.logs import get_logger
 from nnhal_service.observability import RequestLog, RuntimeLogSettings
 from nnhal_service.serving import InferenceRequest, ServingError
 from nnhal_service.serving.errors import ErrorKind
@@ -24,8 +24,8 @@ START = {
 
 
 def shown(output: io.StringIO) -> list[str]:
-    """Log a line of each level, and return those that are shown."""
-    logger = structlog.get_logger()
+    """A line of each level, as far as they are shown."""
+    logger = get_logger(__name__)
     for level in ("debug", "info", "warning", "error", "critical"):
         getattr(logger, level)(level)
     return [line["event"] for line in taken(output)]
@@ -55,7 +55,7 @@ def test_a_change_holds_at_once(output: io.StringIO, changes: dict[str, LogSetti
 
 
 def test_the_format_is_that_of_the_instants(output: io.StringIO) -> None:
-    settings, logger = RuntimeLogSettings("warning"), structlog.get_logger()
+    settings, logger = RuntimeLogSettings("warning"), get_logger(__name__)
     lengths = []
     for name in ("default", "ISO8601"):
         settings.update({"log_format": name})

@@ -1,5 +1,21 @@
 """The ``nnhal`` command."""
 
-from nnhal_tools.cli.app import main
+from __future__ import annotations
+
+import sys
+
+from nnhal_hosting.extras import require_extra
+from nnhal_tools.cli.programs import PROGRAMS, become
 
 __all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command. What is a program of its own starts at once, and needs none of the command's packages."""
+    command, *arguments = sys.argv[1:] or [""]
+    if command in PROGRAMS:
+        become(command, arguments)
+    require_extra("tools", "nnhal")
+    from nnhal_tools.cli import app
+
+    app.main()

@@ -1,38 +1,118 @@
-"""The commands and what they have in common: help, and errors of one line with a hint."""
+"""The commands and what they have in common: help, and errors of one line with a hint.
+
+A command's module is imported when the command runs, since the list of commands needs none of them.
+"""
 
 from __future__ import annotations
 
 import sys
-from importlib.metadata import version
-from typing import Annotated
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from typer.core import TyperGroup
 
-from nnhal.errors import DeadObjectError, NnhalError
-from nnhal_tools.cli import bench, conformance, demo, doctor, explain, processes, run, stress
+
+@dataclass(frozen=True, slots=True)
+class LazyCommand:
+    """A command that is not imported yet."""
+
+    target: str
+    """The module, a colon, and the function or the group of commands."""
+
+    help: str
+    """What the list of commands says of it: the first paragraph of its own help."""
+
+    passes_through: bool = False
+    """Whether the command becomes another program, which reads its own options."""
+
+    def load(self, name: str) -> Any:
+        """Import the command."""
+        module, _, attribute = self.target.partition(":")
+        found = getattr(import_module(module), attribute)
+        if not isinstance(found, typer.Typer):
+            settings = {"allow_extra_args": True, "ignore_unknown_options": True} if self.passes_through else None
+            function, found = found, typer.Typer(add_completion=False)
+            found.command(name, context_settings=settings, add_help_option=not self.passes_through)(function)
+        command = typer.main.get_command(found)
+        command.name = name
+        return command
+
+
+COMMANDS = {
+    "demo": LazyCommand(
+        "nnhal_tools.cli.demo:demo", "Classify handwritten digits, float32 and int8, across two device processes."
+    ),
+    "run": LazyCommand(
+        "nnhal_tools.cli.run:run",
+        "Run one inference: start devices and a framework, load MODEL, run it, show or save what comes out.",
+    ),
+    "explain": LazyCommand(
+        "nnhal_tools.cli.explain:explain",
+        "Say of each operation where it runs and what every other device said, and of each edge what it costs and why.",
+    ),
+    "conformance": LazyCommand(
+        "nnhal_tools.cli.conformance:conformance",
+        "Run conformance vectors against a device process, over its socket and link.",
+    ),
+    "stress": LazyCommand(
+        "nnhal_tools.cli.stress:stress",
+        "Use every method of the HAL at random, valid and not, from sessions that are killed in the middle of it.",
+    ),
+    "doctor": LazyCommand(
+        "nnhal_tools.cli.doctor:doctor",
+        "Check sockets, limits, namespaces, memory, versions and devices, and say what to do.",
+    ),
+    "up": LazyCommand(
+        "nnhal_tools.cli.processes:up",
+        "Start devices and a framework, watch over them, and stop them all on SIGINT or SIGTERM.",
+    ),
+    "serve": LazyCommand(
+        "nnhal_tools.cli.processes:serve",
+        "Serve models over devices that run already: nnhal serve --endpoint DIR --device NAME=DIR…",
+        passes_through=True,
+    ),
+    "device": LazyCommand(
+        "nnhal_tools.cli.processes:device",
+        "Serve one emulated accelerator: nnhal device NAME --endpoint DIR.",
+        passes_through=True,
+    ),
+    "bench": LazyCommand("nnhal_tools.cli.bench:app", "Measure, against a named floor, in one run."),
+}
+"""In the order in which help lists them."""
+
+
+class _LazyGroup(TyperGroup):
+    """Runs the commands in place of the placeholders that stand for them in the list."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, COMMANDS[name].load(name) if name in COMMANDS else command, rest
+
 
 app = typer.Typer(
     name="nnhal",
+    cls=_LazyGroup,
     help="An emulator of a phone's NN HAL: accelerators as processes, models split over them by pool handles.",
     epilog="Start with 'nnhal demo'. 'nnhal COMMAND --help' says more about each command.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.command("demo")(demo.demo)
-app.command("run")(run.run)
-app.command("explain")(explain.explain)
-app.command("conformance")(conformance.conformance)
-app.command("stress")(stress.stress)
-app.command("doctor")(doctor.doctor)
-app.command("up")(processes.up)
-app.command("serve", context_settings=processes.PASS_THROUGH, add_help_option=False)(processes.serve)
-app.command("device", context_settings=processes.PASS_THROUGH, add_help_option=False)(processes.device)
-app.add_typer(bench.app, name="bench")
+
+
+def _placeholder() -> None:
+    pass
+
+
+for _name, _command in COMMANDS.items():
+    app.command(_name, help=_command.help)(_placeholder)
 
 
 def _version(asked: bool) -> None:
     if asked:
+        from importlib.metadata import version
+
         print(f"nnhal {version('nnhal')}")
         raise typer.Exit
 
@@ -50,12 +130,15 @@ def main() -> None:
     """Run the command; what goes wrong is one line on standard error."""
     try:
         app()
-    except (NnhalError, OSError, ValueError) as error:
-        console = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
-        console.print(f"nnhal: {_describe(error)}", markup=False)
+    except Exception as error:
+        from nnhal.errors import NnhalError
+
+        if not isinstance(error, (NnhalError, OSError, ValueError)):
+            raise
+        print(f"nnhal: {_describe(error)}", file=sys.stderr)
         hint = _hint(error)
         if hint:
-            console.print(f"hint: {hint}", markup=False)
+            print(f"hint: {hint}", file=sys.stderr)
         sys.exit(1)
 
 
@@ -66,6 +149,8 @@ def _describe(error: Exception) -> str:
 
 
 def _hint(error: Exception) -> str:
+    from nnhal.errors import DeadObjectError
+
     if isinstance(error, DeadObjectError):
         return "is it running? 'nnhal up' starts devices and a framework"
     if isinstance(error, FileNotFoundError):

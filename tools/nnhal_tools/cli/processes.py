@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from nnhal_hosting.supervision import Supervision
-from nnhal_tools.settings import ClientSettings
-from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed, read_topology
-
-PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True}
-"""These commands become another program, which reads its own options."""
+from nnhal_tools.cli.programs import become
 
 
 def device(context: typer.Context) -> None:
     """Serve one emulated accelerator: nnhal device NAME --endpoint DIR."""
-    _become("nnhal_devices", context.args)
+    become("device", context.args)
 
 
 def serve(context: typer.Context) -> None:
     """Serve models over devices that run already: nnhal serve --endpoint DIR --device NAME=DIR…"""
-    _become("nnhal_service", context.args)
+    become("serve", context.args)
 
 
 def up(
@@ -43,6 +35,12 @@ def up(
 
     A process that dies is started again. The framework is reached at DIRECTORY/framework.
     """
+    from rich.console import Console
+
+    from nnhal_hosting.supervision import Supervision
+    from nnhal_tools.settings import ClientSettings
+    from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed, read_topology
+
     chosen = read_topology(topology) if topology else DEFAULT_TOPOLOGY
     if model_repository is not None:
         chosen = chosen.serving(model_repository.resolve())
@@ -53,7 +51,3 @@ def up(
         console.print(f"ready: {testbed.framework}", markup=False)
         supervision.wait()
         console.print("stopping", markup=False)
-
-
-def _become(module: str, arguments: list[str]) -> None:
-    os.execv(sys.executable, [sys.executable, "-m", module, *arguments])

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 import grpc
-import structlog
 
 from nnhal.codec import capabilities_to_wire, extensions_to_wire, model_from_wire
 from nnhal.codec.model import extension_names_from_wire
@@ -19,9 +18,10 @@ from nnhal_devices.host.cache import CacheFiles
 from nnhal_devices.host.client_session import ClientSession, ClientSessions
 from nnhal_devices.host.hosted_device import HostedDevice, Preparation
 from nnhal_devices.host.prepared_model import PreparedModel
+from nnhal_hosting.logs import get_logger
 from nnhal_hosting.rpc import abort, answers, defect
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 R = TypeVar("R")
 
 

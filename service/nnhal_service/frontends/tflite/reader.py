@@ -21,19 +21,13 @@ from nnhal_service.frontends.tflite.graph import (
     TfliteQuantization,
     TfliteTensor,
 )
+from nnhal_service.frontends.tflite_identifier import IDENTIFIER, is_tflite
 
-IDENTIFIER = b"TFL3"
-"""Bytes 4 to 8 of every TFLite file."""
 VERSION = 3
 _OPERATOR_NAMES = {code: name for name, code in vars(BuiltinOperator).items() if isinstance(code, int)}
 _EMPTY: Bytes = np.zeros(0, np.uint8)
 _WIDEST = 8
 """Bytes of the largest scalar."""
-
-
-def is_tflite(content: bytes) -> bool:
-    """Return whether a file is marked as TFLite."""
-    return content[4:8] == IDENTIFIER
 
 
 def read_graphs(content: bytes) -> tuple[TfliteGraph, ...]:

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import structlog
-
+from nnhal_hosting.logs import get_logger
 from nnhal_service.observability.traces.formats import chrome_trace, triton_trace
 from nnhal_service.observability.traces.request_trace import RequestTrace
 from nnhal_service.observability.traces.settings import CHROME, TRITON
@@ -19,7 +18,7 @@ _MOST_TRACES = 1000
 """The traces of one file, if no setting says when it is to be written."""
 _MOST_BYTES = 1 << 28
 _WRITERS: Mapping[str, Callable[[Sequence[RequestTrace]], bytes]] = {TRITON: triton_trace, CHROME: chrome_trace}
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class TraceFiles:

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-import structlog
-
+from nnhal_hosting.logs import get_logger
 from nnhal_service.observability.traces.request_trace import RequestTrace, SpanExporter
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 _PACKAGES = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.grpc")
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 def open_exporter(environment: Mapping[str, str]) -> SpanExporter | None:

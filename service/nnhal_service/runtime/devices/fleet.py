@@ -7,10 +7,9 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-import structlog
-
 from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, NnhalError
+from nnhal_hosting.logs import get_logger
 from nnhal_service.runtime.devices.registration import RETURN_SECONDS, FleetMember, Registration
 
 __all__ = ["Fleet", "FleetMember"]
@@ -19,7 +18,7 @@ _GETTER_SECONDS = 10.0
 _PATIENCE_SECONDS = 5.0
 _RETURN_PAUSE_SECONDS = 0.05
 _never = threading.Event()
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Fleet:

@@ -7,12 +7,11 @@ import time
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-import structlog
-
 from nnhal.endpoint import Endpoint
 from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
 from nnhal.remote import DeviceIdentity, RemoteDevice
 from nnhal.types import Capabilities, DeviceType, ErrorStatus, Extension
+from nnhal_hosting.logs import get_logger
 
 RETURN_SECONDS = 10.0
 """How long after its death a device is expected back."""
@@ -21,7 +20,7 @@ _IMPATIENCE_SECONDS = 0.5
 """How long a caller waits for a device that has exceeded the patience of another caller."""
 _LOOK_SECONDS = 0.05
 """Between attempts to connect a device that no caller waits for."""
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,9 @@ import time
 from collections import Counter
 from collections.abc import Collection
 
-import structlog
-
 from nnhal.errors import HalError, NnhalError
 from nnhal.types import ErrorStatus
+from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import PlacementError
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 
@@ -18,7 +17,7 @@ _LOOK_SECONDS = 0.05
 """Between two checks for missing devices."""
 _LONGEST_PAUSE_SECONDS = 5.0
 """The longest pause before a device that came back but could not be used is tried again; pauses double."""
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class ActivePlan:

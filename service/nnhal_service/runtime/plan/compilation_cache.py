@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
-import structlog
-
 from nnhal.descriptor import Descriptor
 from nnhal.errors import NnhalError
 from nnhal.remote import CompilationCache, RemotePreparedModel
@@ -26,11 +24,12 @@ from nnhal.types import (
     Priority,
     TokenValuePair,
 )
+from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import Step
 from nnhal_service.runtime.devices.fleet import FleetMember
 
 _MODEL, _DATA = "1", "2"
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,9 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-import structlog
-
 from nnhal.errors import DeadObjectError, NnhalError
 from nnhal.types import NO_DEADLINE, Model
+from nnhal_hosting.logs import get_logger
 from nnhal_service.fallback import FallbackMemoryManager
 from nnhal_service.frontends.imported import ImportedModel
 from nnhal_service.partition import (
@@ -33,7 +32,7 @@ from nnhal_service.runtime.plan.survey import optimised, survey_model
 
 _GONE = "it is gone: the model is planned without it until it is back"
 _networks = itertools.count(1)
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 def prepare(

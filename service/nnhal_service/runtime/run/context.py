@@ -8,11 +8,10 @@ import traceback
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 
-import structlog
-
 from nnhal.errors import HalError, NnhalError, general_failure
 from nnhal.fence import Fence
 from nnhal.types import NO_DEADLINE, NO_HINTS, ErrorStatus, ExecutionConfig, Hints, Memory, RunUsage
+from nnhal_hosting.logs import get_logger
 from nnhal_service.runtime.memory.bindings import Bindings, TensorBinding, UsedMemory, bindings_of
 from nnhal_service.runtime.plan.active_plan import ActivePlan
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
@@ -26,7 +25,7 @@ from nnhal_service.runtime.run.run_channel import DirectRuns, RunChannelEnd
 
 DRAIN_SECONDS = 5.0
 """How long closing waits for a run in flight. A longer one releases the context at its end."""
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class ExecutionContext:

@@ -6,10 +6,9 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-import structlog
-
 from nnhal.errors import HalError
 from nnhal.types import NO_DEADLINE, ErrorStatus
+from nnhal_hosting.logs import get_logger
 from nnhal_service.runtime.run.workers import Workers
 
 _GRACE_SECONDS = 0.5
@@ -18,7 +17,7 @@ _LONGEST_WAIT_SECONDS = 1e6
 _MOST_RUNS = 4096
 """Runs with a deadline at a time; others wait while their deadlines approach."""
 _threads = Workers(_MOST_RUNS, "run")
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 T = TypeVar("T")
 
 

@@ -11,12 +11,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 
-import structlog
-
 from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
 from nnhal.remote import RemoteBurst
 from nnhal.reports import StepReport
 from nnhal.types import ErrorStatus, ExecutionConfig, OutputShape
+from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import Fallback, SourceOperand
 from nnhal_service.runtime.memory.requests import request_of
 from nnhal_service.runtime.memory.slots import Slot
@@ -28,7 +27,7 @@ from nnhal_service.runtime.run.reports import OutputReport, OutputTooSmallError
 from nnhal_service.runtime.run.steps import step_report
 from nnhal_service.runtime.run.walk import LoopTimeoutError, loop_timeout, walk
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _FINAL = (OutputTooSmallError, LoopTimeoutError, CancelledRunError)
 """Errors that another device could not avoid."""
 

@@ -12,15 +12,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import structlog
-
 from nnhal.errors import HalError, NnhalError, general_failure
 from nnhal.fence import Fence, FenceError, create_fence, wait_for_all
 from nnhal.types import NO_DEADLINE, UNAVAILABLE_TIMING, ErrorStatus, Timing
+from nnhal_hosting.logs import get_logger
 from nnhal_service.runtime.run.chained import MAX_FENCES, Chained, Launched
 from nnhal_service.runtime.run.reports import RunReport
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import NoReturn
 
 import grpc
-import structlog
 from google.protobuf.message import DecodeError
 
 from nnhal.inference.datatypes import TensorError
+from nnhal_hosting.logs import get_logger
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _MAX_BYTES = 2000
 """The longest message: gRPC escapes it to up to three times its length, and all headers share 8 KiB."""
 

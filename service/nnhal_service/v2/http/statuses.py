@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import orjson
-import structlog
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from nnhal.inference.datatypes import TensorError
+from nnhal_hosting.logs import get_logger
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _BAD_REQUEST = 400
 STATUS = {
     ErrorKind.NOT_FOUND: 404,

@@ -8,8 +8,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import structlog
-
+from nnhal_hosting.logs import get_logger
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.v2.shared_memory.peers import Address, Process, address_of, process_at, remote_ends, started
 
@@ -17,7 +16,7 @@ _LEAST_PRUNED = 64
 """The number of remembered connections above which those that have closed are forgotten."""
 _POLL_MS = 250
 """How often the connections of unknown processes are checked."""
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

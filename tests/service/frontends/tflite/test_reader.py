@@ -15,7 +15,8 @@ from nnhal.validation import validate_model
 from nnhal_service.frontends.errors import FrontendError, InvalidModel
 from nnhal_service.frontends.tflite import import_tflite
 from nnhal_service.frontends.tflite.graph import TfliteQuantization
-from nnhal_service.frontends.tflite.reader import is_tflite, read_graphs
+from nnhal_service.frontends.tflite.reader import read_graphs
+from nnhal_service.frontends.tflite_identifier import is_tflite
 from tests.support.tflite_files import Spec, TfliteFile, floats, int8
 from tests.support.tflite_operators import integers, one, random
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import structlog
-
 from nnhal.errors import NnhalError, general_failure
 from nnhal.types import BufferRole
 from nnhal.types.layout import Dimensions, describe
+from nnhal_hosting.logs import get_logger
 from nnhal_service.partition import Fallback, SourceOperand
 from nnhal_service.runtime.memory.domains.allocated import AllocatedMemory
 from nnhal_service.runtime.memory.domains.description import MemoryDescription, ModelRole, StepRole, step_roles
 from nnhal_service.runtime.memory.domains.storage import BufferStorage, HostStorage, host_memory
 from nnhal_service.runtime.plan.parts import Part
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 def allocate(roles: Sequence[ModelRole], dimensions: Dimensions = ()) -> AllocatedMemory:

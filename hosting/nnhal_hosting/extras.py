@@ -1,0 +1,25 @@
+"""The extras of nnhal's distribution: which modules a program needs, and what to say if they are not installed."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+_SERVER = ("grpc_health", "grpc_reflection", "ml_dtypes", "onnx", "pydantic_settings", "structlog")
+MODULES = {
+    "devices": (*_SERVER, "onnxruntime"),
+    "service": (
+        *_SERVER,
+        *("flatbuffers", "tflite"),
+        *("fastapi", "httptools", "orjson", "prometheus_client", "uvicorn", "uvloop"),
+    ),
+    "tools": ("grpc_health", "ml_dtypes", "onnx", "onnxruntime", "pydantic_settings", "rich", "typer"),
+}
+"""What each extra of pyproject.toml installs."""
+
+
+def require_extra(name: str, program: str) -> None:
+    """End a program with one line if a module of its extra is missing. Imports none of them."""
+    missing = next((module for module in MODULES[name] if find_spec(module) is None), None)
+    if missing is not None:
+        sys.exit(f"{program}: the module {missing} is missing: pip install 'nnhal[{name}]'")

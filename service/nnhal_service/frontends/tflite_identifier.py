@@ -1,0 +1,11 @@
+"""How TFLite files are recognised, apart from what reads them."""
+
+from __future__ import annotations
+
+IDENTIFIER = b"TFL3"
+"""What bytes 4 to 8 of every TFLite file are."""
+
+
+def is_tflite(content: bytes) -> bool:
+    """Whether a file says that it is TFLite."""
+    return content[4:8] == IDENTIFIER

@@ -1,0 +1,71 @@
+"""Extras of the distribution, and what a program says that lacks one."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+from nnhal_hosting.extras import MODULES
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = {
+    "devices": ("nnhal device", "from nnhal_devices.__main__ import main", "structlog"),
+    "service": ("nnhal serve", "from nnhal_service.__main__ import main", "tflite"),
+    "tools": ("nnhal", "from nnhal_tools.cli import main", "typer"),
+}
+
+
+def requirements(extra: str) -> set[str]:
+    """The distributions of an extra, those of the extras that it builds on included."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    found = set[str]()
+    for requirement in extras[extra]:
+        own = re.match(r"nnhal\[(.*)\]", requirement)
+        if own:
+            found |= set().union(*(requirements(name.strip()) for name in own[1].split(",")))
+        else:
+            found.add(re.split(r"[<>=\[]", requirement)[0].replace("-", "_").lower())
+    return found
+
+
+@pytest.mark.parametrize("extra", MODULES)
+def test_the_modules_of_an_extra_are_those_of_its_distributions(extra: str) -> None:
+    distributions = packages_distributions()
+    owners = {distributions[module][0].replace("-", "_").lower() for module in MODULES[extra]}
+    assert owners == requirements(extra)
+
+
+def test_all_is_all_of_them() -> None:
+    assert requirements("all") == set().union(*(requirements(extra) for extra in MODULES))
+
+
+def run_without(module: str, program: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in a process that does not find a module."""
+    hidden = (
+        "import importlib.machinery as m, sys\n"
+        "find = m.PathFinder.find_spec\n"
+        f"m.PathFinder.find_spec = lambda name, *rest: None if name == {module!r} else find(name, *rest)\n"
+    )
+    return subprocess.run([sys.executable, "-c", hidden + program], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("extra", PROGRAMS)
+def test_a_program_names_the_extra_that_is_missing(extra: str) -> None:
+    program, entry, module = PROGRAMS[extra]
+    done = run_without(module, f"{entry}; main()")
+    assert done.returncode == 1
+    assert done.stderr == f"{program}: the module {module} is missing: pip install 'nnhal[{extra}]'\n"
+
+
+@pytest.mark.parametrize("command", ["device", "serve"])
+def test_devices_and_the_framework_need_no_extra_of_the_command(command: str) -> None:
+    program = f"from nnhal_tools.cli import main; sys.argv = ['nnhal', {command!r}, '--help']; main()"
+    done = run_without("typer", program)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"usage: nnhal {command} ")

@@ -1,0 +1,73 @@
+"""Which modules a start loads: what it does not use costs it nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MODELS = {"onnx", "onnxruntime", "tflite", "flatbuffers"}
+HTTP = {"fastapi", "starlette", "uvicorn", "httptools", "orjson", "prometheus_client"}
+COMMAND = {"typer", "click", "rich", "pygments"}
+ON_DEMAND = {"structlog", "opentelemetry"}
+REFLECTION = "grpc_reflection.v1alpha.reflection"
+SHOW = "import sys; print(*sys.modules)"
+UNTIL_READY = """
+import sys
+from nnhal_hosting.supervision import Supervision
+Supervision.wait = lambda _: print(*sys.modules)
+from {package}.__main__ import main
+main()
+"""
+
+
+def loaded(program: str, *arguments: str) -> set[str]:
+    """The modules that a program has loaded when it prints them on its last line."""
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def packages(modules: set[str]) -> set[str]:
+    return {module.partition(".")[0] for module in modules}
+
+
+def test_a_client_loads_grpc_protobuf_and_numpy_only() -> None:
+    allowed = packages(loaded(f"import google.protobuf, grpc, ml_dtypes, numpy; {SHOW}")) | sys.stdlib_module_names
+    found = packages(loaded(f"import nnhal_client, nnhal_client.aio, nnhal_client.ndk; {SHOW}"))
+    assert found - allowed == {"nnhal", "nnhal_client"}
+
+
+def test_help_loads_none_of_the_commands() -> None:
+    program = f"import atexit; atexit.register(lambda: exec({SHOW!r})); from nnhal_tools.cli import main; main()"
+    found = loaded(program, "--help")
+    assert {module for module in found if module.startswith("nnhal_tools.")} == {
+        "nnhal_tools.cli",
+        "nnhal_tools.cli.app",
+        "nnhal_tools.cli.programs",
+    }
+    unused = MODELS | HTTP | ON_DEMAND | {"numpy", "grpc", "pydantic", "asyncio", "nnhal_client"}
+    assert packages(found) & unused == set()
+
+
+def test_cpu_ref_is_ready_without_onnx_kernels_and_logs(short_path: Path) -> None:
+    found = loaded(UNTIL_READY.format(package="nnhal_devices"), "cpu_ref", "--endpoint", str(short_path))
+    assert packages(found) & (MODELS | HTTP | COMMAND | ON_DEMAND) == set()
+    assert {"nnhal_devices.cpu_ref.driver", "nnhal_devices.cpu_ref.kernels"} <= found
+    assert {"nnhal_devices.cpu_ref.kernels.softmax", "nnhal.operations.softmax", REFLECTION} & found == set()
+
+
+@pytest.mark.parametrize("driver", ["cpu_acc", "gpu_acc", "ethos_n"])
+def test_other_devices_are_ready_without_what_they_do_not_use(short_path: Path, driver: str) -> None:
+    found = loaded(UNTIL_READY.format(package="nnhal_devices"), driver, "--endpoint", str(short_path))
+    assert packages(found) & (HTTP | COMMAND | ON_DEMAND) == set()
+    assert REFLECTION not in found
+
+
+def test_the_framework_is_ready_without_what_reads_models_and_serves_http(short_path: Path) -> None:
+    found = loaded(UNTIL_READY.format(package="nnhal_service"), "--endpoint", str(short_path))
+    assert packages(found) & (MODELS | HTTP | COMMAND | (ON_DEMAND - {"structlog"})) == set()
+    unused = {REFLECTION, "nnhal_service.front_door", "nnhal_service.v2", "nnhal_service.frontends.onnx"}
+    assert unused & found == set()
