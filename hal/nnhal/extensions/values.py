@@ -43,7 +43,7 @@ def strings_from_bytes(raw: bytes | Array) -> Array:
     """
     message = wire.Value.FromString(bytes(raw))
     if message.elem_type != wire.VALUE_KIND_TENSOR or message.tensor_value.data_type != VALUE:
-        raise ValueError("a value that is no tensor of strings")
+        raise ValueError("a value that is not a tensor of strings")
     return _objects(message.tensor_value.string_data).reshape(tuple(message.tensor_value.dims))
 
 

@@ -63,11 +63,6 @@ def test_the_request_has_locations_dimensions_and_one_pool() -> None:
     request = BindingMemory([FIXED, ANY], [RESULT], {"z": (5, 3)}, {}).bind_request("m-1", False, True, issue)
     shown = (request.model, request.measure_timing, request.wants_run_channel, len(request.pools))
     assert shown == ("m-1", False, True, 1)
-        "m-1",
-        False,
-        True,
-        1,
-    )
     assert [(t.name, t.location.offset, tuple(t.dimensions)) for t in request.inputs] == [
         ("x", 0, ()),
         ("z", ALIGNMENT, (5, 3)),
