@@ -7,13 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from typing import Protocol
 
 from nnhal.resolved import ResolvedModel
+from nnhal.types import FailedSubgraph, OptimizationViews, Substitution, TensorHandleFactory, TransferCosts
+
+__all__ = [
+    "Backend",
+    "BackendContext",
+    "CommandQueue",
+    "FailedSubgraph",
+    "MemoryKind",
+    "MemoryManager",
+    "MemoryRules",
+    "OptimizationViews",
+    "Substitution",
+    "TensorHandleFactory",
+    "TransferCosts",
+    "tensor_handles_of",
+    "untouched",
+]
 
 
-class MemoryKind(Enum):
+class MemoryKind(StrEnum):
     """A kind of memory that a pool may be: malloc-like, a file, dma-buf-like."""
 
     ASHMEM = "ashmem"
@@ -27,62 +44,6 @@ class MemoryRules:
 
     imports: frozenset[MemoryKind] = frozenset(MemoryKind)
     alignment: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class TensorHandleFactory:
-    """One way in which a device takes and gives the memory of a value.
-
-    ``imports`` are kinds of memory that it takes as they are, ``exports`` those in which it leaves results for others.
-    ``maps`` says whether its memory can be mapped, and so be copied into and out of. ``alignment`` in bytes. With
-    ``fallback_import_memory_required`` memory for its results is allocated by the framework, for both sides of an edge.
-    """
-
-    id: str
-    imports: frozenset[MemoryKind] = frozenset()
-    exports: frozenset[MemoryKind] = frozenset()
-    maps: bool = True
-    alignment: int = 1
-    fallback_import_memory_required: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class TransferCosts:
-    """The parts of a cost model that are no operation's, nanoseconds.
-
-    ``hop_ns`` to launch an execution and learn of its end, ``sync_ns`` to make results visible, ``import_ns`` to import
-    a piece of memory.
-    """
-
-    hop_ns: float = 60_000.0
-    sync_ns: float = 0.0
-    import_ns: float = 1_000.0
-    copy_ns_per_byte: float = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Substitution:
-    """Operations that a device runs as one thing, ``replacement``."""
-
-    operations: tuple[int, ...]
-    replacement: str
-
-
-@dataclass(frozen=True, slots=True)
-class FailedSubgraph:
-    """Operations that a device cannot run together after all, and why."""
-
-    operations: tuple[int, ...]
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class OptimizationViews:
-    """What became of a subgraph. Each of its operations is in exactly one place."""
-
-    substitutions: tuple[Substitution, ...] = ()
-    failed: tuple[FailedSubgraph, ...] = ()
-    untouched: tuple[int, ...] = ()
 
 
 class MemoryManager(Protocol):

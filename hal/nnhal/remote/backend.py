@@ -6,32 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nnhal.errors import general_failure
+from nnhal.types import FailedSubgraph, OptimizationViews, Substitution, TensorHandleFactory, TransferCosts
 from nnhal.v1 import backend_pb2 as wire
-
-
-@dataclass(frozen=True, slots=True)
-class TensorHandleFactory:
-    """One way in which a device takes and gives the memory of a value. Kinds of memory are names, in lower case.
-
-    With ``fallback_import_memory_required`` memory for its results is allocated for both sides of an edge.
-    """
-
-    id: str
-    imports: frozenset[str]
-    exports: frozenset[str]
-    maps: bool
-    alignment: int
-    fallback_import_memory_required: bool
-
-
-@dataclass(frozen=True, slots=True)
-class TransferCosts:
-    """Nanoseconds: of a launch with its end, of making results visible, of an import, and of copying a byte."""
-
-    hop_ns: float
-    sync_ns: float
-    import_ns: float
-    copy_ns_per_byte: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +40,14 @@ class OperationSupport:
 
 
 @dataclass(frozen=True, slots=True)
-class OptimizationViews:
-    """What a device makes of a subgraph; operations by their indexes in main, each in exactly one of the three.
+class ModelAssessment:
+    """What a device says of each operation of main: whether it is supported, and its modelled nanoseconds.
 
-    ``substitutions`` are (operations, what they become), ``failed`` are (operations, why).
+    ``operation_ns`` is 0 for operations that are not supported, and empty if the device has no cost model.
     """
 
-    substitutions: tuple[tuple[tuple[int, ...], str], ...]
-    failed: tuple[tuple[tuple[int, ...], str], ...]
-    untouched: tuple[int, ...]
+    operations: tuple[OperationSupport, ...]
+    operation_ns: tuple[float, ...]
 
 
 def description_from_wire(message: wire.DescribeResponse, place: str) -> DeviceDescription:
@@ -91,11 +66,22 @@ def description_from_wire(message: wire.DescribeResponse, place: str) -> DeviceD
     )
 
 
+def assessment_from_wire(message: wire.AssessModelResponse, operations: int, place: str) -> ModelAssessment:
+    """Check and decode an assessment. Raises GENERAL_FAILURE if it is for another number of operations."""
+    supports = tuple(OperationSupport(o.supported, o.code, o.got, o.allowed, o.hint) for o in message.operations)
+    if len(supports) != operations:
+        general_failure(f"{place} answered for {len(supports)} operations, expected {operations}")
+    costs = tuple(message.operation_ns)
+    if len(costs) not in (0, operations):
+        general_failure(f"{place} answered with the costs of {len(costs)} operations, expected {operations} or none")
+    return ModelAssessment(supports, costs)
+
+
 def views_from_wire(message: wire.OptimizeSubgraphResponse, operations: int, place: str) -> OptimizationViews:
     """Check and decode what became of a subgraph. Raises GENERAL_FAILURE where an operation is not there just once."""
     views = OptimizationViews(
-        tuple((tuple(s.operations), s.replacement) for s in message.substitutions),
-        tuple((tuple(f.operations), f.reason) for f in message.failed),
+        tuple(Substitution(tuple(s.operations), s.replacement) for s in message.substitutions),
+        tuple(FailedSubgraph(tuple(f.operations), f.reason) for f in message.failed),
         tuple(message.untouched),
     )
     seen = [*views.untouched, *(index for group, _ in (*views.substitutions, *views.failed) for index in group)]

@@ -19,6 +19,7 @@ from nnhal_devices.host.callback import FencedExecution
 from nnhal_devices.host.device import Device, Preparation
 from nnhal_devices.host.device_memory import DeviceBuffer
 from nnhal_devices.host.fenced import LaunchCount, Launcher
+from nnhal_devices.host.models import ValidModel
 from nnhal_devices.host.prepared_model import PreparedModel
 from nnhal_devices.host.settings import DeviceSettings
 from nnhal_devices.host.staging import NO_STAGING, Staging
@@ -60,7 +61,7 @@ def addition() -> Addition:
 def bound(addition: Addition) -> BoundRequest:
     """The addition, tied to its memory."""
     prepared: PreparedModel = Device(CpuRef(DriverOptions()), DeviceSettings()).launch(
-        addition_model(), Preparation(), Nobody()
+        ValidModel.of(addition_model()), Preparation(), Nobody()
     )()
     return prepared.bind(addition.request, ExecutionConfig())
 

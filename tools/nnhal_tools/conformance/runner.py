@@ -85,7 +85,7 @@ class Runner:
     def _refusals(self, vector: Vector) -> str:
         if all(self._device.supported_operations(vector.model)):
             return ""
-        support = self._device.explain_support(vector.model)
+        support = self._device.assess_model(vector.model).operations
         return "; ".join(f"{s.code}: got {s.got}, allowed {s.allowed}" for s in support if not s.supported)
 
     def _execute(self, vector: Vector) -> str:
