@@ -107,6 +107,8 @@ class Calls:
 
         One that is watched and does not answer is not waited for: it hears of it when it goes on.
         """
+        if self.hung_up:  # gRPC would take the call to a process that has taken its place
+            return
         if self._patience is None:
             with contextlib.suppress(NnhalError):
                 self.call(method, request)
