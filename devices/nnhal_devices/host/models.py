@@ -30,9 +30,9 @@ from nnhal.validation import validate_model
 from nnhal_devices.driver import Support
 
 MAX_MODELS = 64
-"""Of a plan with many steps on one device, all are optimised before the first is prepared."""
+"""If a plan has many steps on one device, all of them are optimised before the first is prepared."""
 MAX_BYTES = 4 << 20
-"""Bytes of all messages: 80 kB for a MobileNet. A model that is decoded takes about eight times its message."""
+"""Bytes of all messages; that of a MobileNet has 80 kB. A decoded model takes about eight times as much memory."""
 
 
 @dataclass(slots=True)
@@ -64,11 +64,13 @@ class ValidModel:
 
     def support(self, ask: Callable[[ResolvedModel], Sequence[Support]]) -> Sequence[Support]:
         """The driver's answers; ``ask`` is called for them unless they are kept. Raises as ``ask`` and ``resolved``."""
-        if self._kept is not None and self._kept.support is not None:
-            return self._kept.support
+        kept = self._kept
+        if kept is not None and kept.support is not None:
+            return kept.support
+        is_final = all(cannot_change(self.model.pools[index]) for index in _pools_of_constants(self.model))
         answers = tuple(ask(self.resolved))
-        if self._kept is not None and all(cannot_change(self.model.pools[n]) for n in _pools_of_constants(self.model)):
-            self._kept.support = answers
+        if kept is not None and is_final:
+            kept.support = answers
         return answers
 
 
