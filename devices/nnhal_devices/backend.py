@@ -7,13 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from typing import Protocol
 
 from nnhal.resolved import ResolvedModel
+from nnhal.types import FailedSubgraph, OptimizationViews, Substitution, TensorHandleFactory, TransferCosts
+
+__all__ = [
+    "Backend",
+    "BackendContext",
+    "CommandQueue",
+    "FailedSubgraph",
+    "MemoryKind",
+    "MemoryManager",
+    "MemoryRules",
+    "OptimizationViews",
+    "Substitution",
+    "TensorHandleFactory",
+    "TransferCosts",
+    "tensor_handles_of",
+    "untouched",
+]
 
 
-class MemoryKind(Enum):
+class MemoryKind(StrEnum):
     """The kinds of memory of a pool: malloc-like, a file, dma-buf-like."""
 
     ASHMEM = "ashmem"
@@ -27,69 +44,6 @@ class MemoryRules:
 
     imports: frozenset[MemoryKind] = frozenset(MemoryKind)
     alignment: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class TensorHandleFactory:
-    """One way in which a device imports and exports the memory of a value."""
-
-    id: str
-
-    imports: frozenset[MemoryKind] = frozenset()
-    """The kinds of memory that it uses in place."""
-
-    exports: frozenset[MemoryKind] = frozenset()
-    """The kinds of memory in which it leaves results for other devices."""
-
-    maps: bool = True
-    """Whether its memory can be mapped, and so be copied into and out of."""
-
-    alignment: int = 1
-    """In bytes."""
-
-    fallback_import_memory_required: bool = False
-    """Whether the framework allocates the memory for its results, for both sides of an edge."""
-
-
-@dataclass(frozen=True, slots=True)
-class TransferCosts:
-    """The costs of a run that belong to no operation, in nanoseconds."""
-
-    hop_ns: float = 60_000.0
-    """To launch an execution and learn of its end."""
-
-    sync_ns: float = 0.0
-    """To make results visible."""
-
-    import_ns: float = 1_000.0
-    """To import one piece of memory."""
-
-    copy_ns_per_byte: float = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Substitution:
-    """Operations that a device runs as one, which ``replacement`` describes."""
-
-    operations: tuple[int, ...]
-    replacement: str
-
-
-@dataclass(frozen=True, slots=True)
-class FailedSubgraph:
-    """Supported operations that a device cannot run together, and why."""
-
-    operations: tuple[int, ...]
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class OptimizationViews:
-    """The result of optimising a subgraph. Each operation is in exactly one of the three."""
-
-    substitutions: tuple[Substitution, ...] = ()
-    failed: tuple[FailedSubgraph, ...] = ()
-    untouched: tuple[int, ...] = ()
 
 
 class MemoryManager(Protocol):

@@ -221,7 +221,7 @@ def test_roles_of_different_zero_points_are_invalid(
 
 @pytest.mark.contract("MD-11")
 def test_roles_of_different_rank_are_invalid(device: RemoteDevice, kind: Kind, pairing: Roles) -> None:
-    refuse_pair(device, adding(kind), adding(kind, SHAPE[:-1]), pairing, "the buffer would have")
+    refuse_pair(device, adding(kind), adding(kind, SHAPE[:-1]), pairing, "the memory would have")
 
 
 @pytest.mark.contract("MD-12")
@@ -229,7 +229,7 @@ def test_roles_of_different_rank_are_invalid(device: RemoteDevice, kind: Kind, p
 def test_roles_of_different_dimensions_are_invalid(
     device: RemoteDevice, make: Make, kind: Kind, pairing: Roles
 ) -> None:
-    refuse_pair(device, make(kind, SHAPE), make(kind, (4, 32, 32, 8)), pairing, "the buffer would have")
+    refuse_pair(device, make(kind, SHAPE), make(kind, (4, 32, 32, 8)), pairing, "the memory would have")
 
 
 @pytest.mark.contract("MD-13", "MD-14", "MD-40")
@@ -239,7 +239,7 @@ def test_dimensions_that_the_role_cannot_have_are_invalid(
 ) -> None:
     allocate_with = partial(device.allocate, [prepared], *given(ROLE))
     for dimensions in (SHAPE[:-1], (4, 32, 32, 8), (1, 32, 32, 9), (*SHAPE, 1)):
-        words = "put 0 has dimensions .1, 32, 32, 8., the buffer would have"
+        words = "put 0 of prepared model 0 has dimensions .1, 32, 32, 8., the memory would have"
         refusal(partial(allocate_with, dimensions=dimensions), INVALID, words)
     for negative in ((-1, 32, 32, 8), (1, 32, 32, -(2**31))):
         refusal(partial(allocate_with, dimensions=negative), INVALID, "expected none below 0")
@@ -256,7 +256,7 @@ def with_scalar_input() -> Model:
 def test_a_scalar_takes_no_dimensions_and_has_a_buffer_without(device: RemoteDevice) -> None:
     prepared, before = device.prepare_model(with_scalar_input()), device.usage().buffer_bytes
     for dimensions in ((1,), (0,), (1, 1)):
-        refusal(partial(allocate, device, prepared, [2], dimensions=dimensions), INVALID, "for a scalar")
+        refusal(partial(allocate, device, prepared, [2], dimensions=dimensions), INVALID, "for memory of a scalar")
     buffer = allocate(device, prepared, [2])
     assert device.usage().buffer_bytes == before + 4
     refusal(lambda: buffer.copy_from(create_ashmem(4), (1,)), INVALID, "for a scalar")
@@ -327,7 +327,7 @@ def with_input_of_an_extension() -> Model:
 def test_there_is_no_device_memory_for_values_of_extensions(device: RemoteDevice) -> None:
     prepared = device.prepare_model(with_input_of_an_extension())
     refusal(lambda: allocate(device, prepared, [2]), FAILURE, "extension type 0x4f580007")
-    refusal(lambda: allocate(device, prepared, [2], dimensions=(5,)), INVALID, "the buffer would have")
+    refusal(lambda: allocate(device, prepared, [2], dimensions=(5,)), INVALID, "the memory would have")
     assert allocate(device, prepared, [0]).token > 0
 
 

@@ -143,6 +143,8 @@ def test_control_flow_of_unknown_size_is_for_the_cpu_of_the_framework(
 def candidate(device: RemoteDevice, model: Model) -> Candidate:
     """A device as the framework sees it that has a model to place."""
     refusals = {
-        index: support.code for index, support in enumerate(device.explain_support(model)) if not support.supported
+        index: support.code
+        for index, support in enumerate(device.assess_model(model).operations)
+        if not support.supported
     }
     return Candidate(device.describe().name, device.capabilities(), refusals)

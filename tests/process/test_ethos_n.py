@@ -102,14 +102,14 @@ def test_an_argument_in_between_two_multiples_of_64_is_staged(npu: RemoteDevice,
 def test_the_measured_time_is_the_modelled_one(npu: RemoteDevice, tmp_path: Path) -> None:
     request = request_in(POOL_KINDS["blob"](2 * BYTES, tmp_path))
     result = npu.prepare_model(CLAMPED).execute(request, ExecutionConfig(measure_timing=True))
-    assert result.timing.time_on_device_ns == pytest.approx(npu.estimate_costs(CLAMPED)[0], abs=1)
+    assert result.timing.time_on_device_ns == pytest.approx(npu.assess_model(CLAMPED).operation_ns[0], abs=1)
     assert result.timing.time_in_driver_ns >= result.timing.time_on_device_ns
 
 
 def test_a_refusal_comes_with_what_to_do(npu: RemoteDevice) -> None:
     model: Model = single(OperationType.MAX_POOL_2D, Q8AS, [(1, 8, 8, 3)], [1, 2, 2, 4, 4, 0]).model
     assert npu.supported_operations(model) == [False]
-    (answer,) = npu.explain_support(model)
+    (answer,) = npu.assess_model(model).operations
     assert (answer.code, answer.got, answer.allowed) == ("KERNEL", "a window of 4 x 4", "2 x 2 or 3 x 3")
     assert answer.hint
 

@@ -250,7 +250,7 @@ def test_what_it_fuses_is_one_kernel_in_views_costs_and_time(gpu: RemoteDevice) 
     assert views.substitutions == (((0, 1), "ADD + RELU fused"),)
     assert not views.untouched
     assert not views.failed
-    costs = gpu.estimate_costs(model)
+    costs = gpu.assess_model(model).operation_ns
     assert costs[0] > 0 == costs[1]
     addition = addition_in_ashmem(ELEMENTS)
     execution = gpu.prepare_model(model).create_reusable_execution(addition.request, MEASURED)

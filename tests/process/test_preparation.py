@@ -206,7 +206,7 @@ def test_hints_are_checked_and_otherwise_ignored(wire: WireDevice) -> None:
 def test_there_is_an_answer_for_each_operation(device: RemoteDevice, null: WireDevice, operations: int) -> None:
     model = addition_model(operations=operations)
     assert device.supported_operations(model) == [True] * operations
-    assert all(answer.supported and not answer.code for answer in device.explain_support(model))
+    assert all(answer.supported and not answer.code for answer in device.assess_model(model).operations)
     message = device_pb2.GetSupportedOperationsRequest(model=null.model(model))
     assert list(null.call(null.device.GetSupportedOperations, message).supported) == [False] * operations
 

@@ -311,7 +311,7 @@ def test_a_call_without_the_token_of_an_open_link_is_refused(
     others: list[tuple[Callable[..., Any], Message]] = [
         (wire.device.GetSupportedOperations, device_pb2.GetSupportedOperationsRequest(model=model)),
         (wire.device.Allocate, device_pb2.AllocateRequest()),
-        (wire.backend.ExplainSupport, backend_pb2.ExplainSupportRequest(model=model)),
+        (wire.backend.AssessModel, backend_pb2.AssessModelRequest(model=model)),
         (wire.prepared_model.Release, prepared_pb2.PreparedModelServiceReleaseRequest(prepared_model=handle)),
         (wire.execution.Release, execution_pb2.ExecutionServiceReleaseRequest()),
         (wire.burst.Release, burst_pb2.BurstServiceReleaseRequest()),

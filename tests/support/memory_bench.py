@@ -21,9 +21,9 @@ from tests.support.scripted import Call, OnBurst, Script, ScriptedDevice
 Pins = Mapping[str, str]
 
 
-def supports_all(request: Any, call: Call) -> backend_pb2.ExplainSupportResponse:
+def supports_all(request: Any, call: Call) -> backend_pb2.AssessModelResponse:
     operations = [backend_pb2.OperationSupport(supported=True) for _ in request.model.main.operations]
-    return backend_pb2.ExplainSupportResponse(operations=operations)
+    return backend_pb2.AssessModelResponse(operations=operations)
 
 
 def three_steps(dimensions: list[int | str | None] | None = None) -> bytes:
@@ -46,7 +46,7 @@ class Bench:
     def __init__(
         self, directory: Path, cpu_ref: Endpoint, stack: ExitStack, script: Script, on_burst: OnBurst | None = None
     ) -> None:
-        answers = {"Backend.ExplainSupport": supports_all, **script}
+        answers = {"Backend.AssessModel": supports_all, **script}
         self.devices = {
             name: stack.enter_context(ScriptedDevice(Endpoint(directory / name), answers, on_burst)) for name in "abc"
         }

@@ -157,7 +157,7 @@ def test_a_device_that_is_killed_while_it_prepares_what_only_it_may_have_is_name
 
 
 @pytest.mark.slow
-@pytest.mark.contract("FB-11")
+@pytest.mark.contract("FB-11", "RS-08")
 def test_the_cpu_is_waited_for_where_it_is_killed_while_it_prepares(relay: Relay) -> None:
     with connect(relay.framework) as session, ThreadPoolExecutor(1) as pool:
         with relay.nursery.holding("cpu_ref", "prepare") as reached:

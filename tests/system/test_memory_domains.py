@@ -210,6 +210,7 @@ def test_memory_of_a_device_that_died_says_so_and_all_else_goes_on(short_path: P
 
 
 @pytest.mark.slow
+@pytest.mark.contract("RS-11")
 def test_memory_of_a_process_that_came_back_is_not_taken_for_that_of_the_one_that_died(
     short_path: Path, path: Path
 ) -> None:
@@ -226,6 +227,8 @@ def test_memory_of_a_process_that_came_back_is_not_taken_for_that_of_the_one_tha
         found = [session.allocate([role]) for role in (model.input_role("x"), model.output_role("y"))]
         assert [memory.device for memory in found] == ["cpu_acc", "cpu_acc"]
         for memory in found:
+            with refused(ErrorStatus.INVALID_ARGUMENT, "uninitialised"):
+                content(memory)
             memory.copy_from(ZEROS)
         for binding, memory, name in zip(bindings, lost, "xy", strict=True):
             with refused(ErrorStatus.DEVICE_UNAVAILABLE, "device cpu_acc's own, and is gone"):

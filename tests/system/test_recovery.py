@@ -68,7 +68,7 @@ def check(model: Model) -> None:
     np.testing.assert_allclose(model.run({"x": X})["y"], expected(), atol=1e-6)
 
 
-@pytest.mark.contract("FB-03", "FB-16")
+@pytest.mark.contract("FB-03", "FB-16", "RS-10", "RS-11")
 @pytest.mark.parametrize("victim", ["gpu_acc", "cpu_acc"])
 def test_a_device_that_dies_loses_no_run_and_is_used_again_when_it_is_back(
     testbed: Testbed, framework: Framework, path: Path, victim: str
@@ -89,7 +89,7 @@ def test_a_device_that_dies_loses_no_run_and_is_used_again_when_it_is_back(
         assert device.usage().prepared_models > 0
 
 
-@pytest.mark.contract("FB-10")
+@pytest.mark.contract("FB-10", "RS-08", "RS-13")
 def test_without_fallback_a_death_is_an_error_and_no_hang(testbed: Testbed, framework: Framework, path: Path) -> None:
     model = framework.load(path, pins=PINS, fallback="deny")
     check(model)

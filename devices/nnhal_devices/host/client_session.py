@@ -14,6 +14,7 @@ from nnhal_devices.host.callback import FencedExecutionCallback
 from nnhal_devices.host.device_memory import DeviceBuffer
 from nnhal_devices.host.execution import Execution
 from nnhal_devices.host.launch import LaunchCount
+from nnhal_devices.host.models import SessionModels
 from nnhal_devices.host.networks import Networks
 from nnhal_devices.host.prepared_model import PreparedModel
 from nnhal_devices.host.run_channel import RunChannel
@@ -33,6 +34,8 @@ class ClientSession(Ownership):
         self._run_channels_lock = threading.Lock()
         self._run_channels: dict[int, RunChannel] = {}
         session.on_close(self._signal_end)
+        self.models = SessionModels(session.descriptors.get)
+        session.on_close(self.models.close)
         self.networks = Networks(context)
         session.on_close(self.networks.close)
         session.on_close(self._drop_run_channels)  # callbacks run last first: after the session's objects are gone

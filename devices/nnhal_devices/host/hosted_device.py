@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from nnhal.errors import HalError, general_failure, invalid_argument
 from nnhal.extensions import element_sizes
-from nnhal.memory import read_pools
-from nnhal.resolved import ResolvedModel, describe_operation, inline_constants
+from nnhal.resolved import ResolvedModel, describe_operation
 from nnhal.types import (
     CACHE_TOKEN_BYTES,
     NO_DEADLINE,
@@ -18,13 +17,11 @@ from nnhal.types import (
     ExtensionNameAndPrefix,
     Model,
     NumberOfCacheFiles,
-    OperandLifeTime,
+    OptimizationViews,
     Priority,
     TokenValuePair,
 )
 from nnhal.types.layout import Dimensions, is_extension
-from nnhal.validation import validate_model
-from nnhal_devices.backend import OptimizationViews
 from nnhal_devices.driver import Driver, PrepareOptions, Support, Supported, Unsupported
 from nnhal_devices.host import cache
 from nnhal_devices.host.allocation import allocate
@@ -35,9 +32,13 @@ from nnhal_devices.host.device_memory import DeviceBuffer
 from nnhal_devices.host.hints import validate_hints
 from nnhal_devices.host.launcher import Launcher
 from nnhal_devices.host.memory_budget import DeviceMemoryBudget
+from nnhal_devices.host.models import ValidModel
 from nnhal_devices.host.prepared_model import ModelOwner, PreparedModel
 from nnhal_devices.host.scheduler import Scheduler
 from nnhal_devices.host.settings import DeviceSettings
+from nnhal_hosting.logs import get_logger
+
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,15 @@ class Preparation:
     """The extensions that the prefixes of the hints' tokens stand for."""
 
 
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """What a device says of each operation of main. ``operation_ns`` is empty without a cost model for the model."""
+
+    support: Sequence[Support]
+    operation_ns: Sequence[float]
+    """Modelled nanoseconds, 0 for an operation that is not supported."""
+
+
 class HostedDevice:
     """One driver with its scheduler and its memory. Safe to use from several threads."""
 
@@ -73,55 +83,31 @@ class HostedDevice:
         self.memory = DeviceMemoryBudget(settings.buffer_bytes, driver.memory.alignment)
         self.counters = Counters()
 
-    def explain_support(self, model: Model) -> Sequence[Support]:
-        """Return whether each operation of main is supported, and if not, why. Raises INVALID_ARGUMENT."""
-        validate_model(model)
-        return self._support(resolve(model))
+    def assess(self, model: ValidModel) -> Assessment:
+        """Return whether each operation of main is supported, and its modelled cost. Raises GENERAL_FAILURE."""
+        support = self._support(model)
+        return Assessment(support, self._costs(model, support))
 
-    def _support(self, resolved: ResolvedModel) -> Sequence[Support]:
-        model = resolved.model
-        answers = self.driver.supported_operations(resolved)
-        if len(answers) != len(model.main.operations):
-            raise HalError(
-                ErrorStatus.GENERAL_FAILURE,
-                f"driver {self.driver.name} answered for {len(answers)} of {len(model.main.operations)} operations",
-            )
-        return [self._extension(model, index) or answer for index, answer in enumerate(answers)]
+    def supported_operations(self, model: ValidModel) -> list[bool]:
+        """Return whether each operation of main is supported as given. Raises GENERAL_FAILURE."""
+        return [isinstance(answer, Supported) for answer in self._support(model)]
 
-    def supported_operations(self, model: Model) -> list[bool]:
-        """Return whether each operation of main is supported as given. Raises INVALID_ARGUMENT."""
-        return [isinstance(answer, Supported) for answer in self.explain_support(model)]
-
-    def estimate_costs(self, model: Model) -> list[float]:
-        """Return the modelled ns of each operation of main, 0 if it is not supported. Raises INVALID_ARGUMENT."""
-        validate_model(model)
-        resolved = resolve(model)
-        costs = self.driver.backend.operation_ns(resolved)
-        return [
-            cost if isinstance(answer, Supported) else 0.0
-            for cost, answer in zip(costs, self._support(resolved), strict=True)
-        ]
-
-    def optimize(self, model: Model) -> OptimizationViews:
+    def optimize(self, model: ValidModel) -> OptimizationViews:
         """Have the driver optimise a subgraph. Raises INVALID_ARGUMENT if it does not support all of it."""
-        validate_model(model)
-        resolved = resolve(model)
-        self._require_support(resolved)
-        return self.driver.backend.optimize(resolved)
+        self._require_support(model)
+        return self.driver.backend.optimize(model.resolved)
 
-    def launch(self, model: Model, arguments: Preparation, owner: ModelOwner) -> Callable[[], PreparedModel]:
+    def launch(self, model: ValidModel, arguments: Preparation, owner: ModelOwner) -> Callable[[], PreparedModel]:
         """Check the arguments of a preparation and return the work that is left.
 
         Raises INVALID_ARGUMENT; the work raises HalError.
         """
-        validate_model(model)
         options = validate_preparation(arguments)
 
         def prepare() -> PreparedModel:
-            resolved = resolve(model)
-            prepared = self._prepare(resolved, options, owner)
+            prepared = self._prepare(model, options, owner)
             if self._caches and arguments.cache.match(self.driver.number_of_cache_files):
-                cache.save(arguments.cache, self.driver.version, resolved, options)
+                cache.save(arguments.cache, self.driver.version, model.resolved, options)
             return prepared
 
         return prepare
@@ -146,8 +132,7 @@ class HostedDevice:
             require_ahead(deadline_ns)
             model, options = cache.load(files, self.driver.version, deadline_ns)
             try:
-                validate_model(model)
-                return self._prepare(resolve(model), options, owner)
+                return self._prepare(ValidModel.of(model), options, owner)
             except HalError as error:
                 if error.status != ErrorStatus.INVALID_ARGUMENT:
                     raise
@@ -169,10 +154,10 @@ class HostedDevice:
     def _caches(self) -> bool:
         return self.driver.number_of_cache_files != NumberOfCacheFiles()
 
-    def _prepare(self, resolved: ResolvedModel, options: PrepareOptions, owner: ModelOwner) -> PreparedModel:
-        model = resolved.model
-        self._require_support(resolved)
+    def _prepare(self, model: ValidModel, options: PrepareOptions, owner: ModelOwner) -> PreparedModel:
+        self._require_support(model)
         require_ahead(options.deadline_ns)
+        resolved = model.resolved
         workload = self.driver.prepare(resolved, options)
         return PreparedModel(
             resolved,
@@ -183,13 +168,35 @@ class HostedDevice:
             self.scheduler,
             self.counters,
             owner,
-            element_sizes(model, self.driver.extensions),
+            element_sizes(model.model, self.driver.extensions),
         )
 
-    def _require_support(self, resolved: ResolvedModel) -> None:
-        for index, answer in enumerate(self._support(resolved)):
+    def _support(self, model: ValidModel) -> Sequence[Support]:
+        return model.support(self._ask)
+
+    def _ask(self, resolved: ResolvedModel) -> Sequence[Support]:
+        model = resolved.model
+        answers = self.driver.supported_operations(resolved)
+        if len(answers) != len(model.main.operations):
+            raise HalError(
+                ErrorStatus.GENERAL_FAILURE,
+                f"driver {self.driver.name} answered for {len(answers)} of {len(model.main.operations)} operations",
+            )
+        return [self._extension(model, index) or answer for index, answer in enumerate(answers)]
+
+    def _costs(self, model: ValidModel, support: Sequence[Support]) -> Sequence[float]:
+        """Return what each operation would cost; empty if the cost model fails, which is logged."""
+        try:
+            costs = self.driver.backend.operation_ns(model.resolved)
+            return [cost if isinstance(answer, Supported) else 0.0 for cost, answer in zip(costs, support, strict=True)]
+        except Exception as error:
+            _log.warning("a cost model failed", driver=self.driver.name, reason=repr(error))
+            return ()
+
+    def _require_support(self, model: ValidModel) -> None:
+        for index, answer in enumerate(self._support(model)):
             if isinstance(answer, Unsupported):
-                place = describe_operation(resolved.model.main.operations[index], index)
+                place = describe_operation(model.model.main.operations[index], index)
                 invalid_argument(
                     f"{place} is not supported by {self.driver.name}: {answer.code}: got {answer.got}, "
                     f"allowed {answer.allowed}"
@@ -229,14 +236,3 @@ def _validate_instant(deadline_ns: int) -> None:
 def _validate_token(token: bytes) -> None:
     if len(token) != CACHE_TOKEN_BYTES:
         invalid_argument(f"a cache token of {len(token)} bytes, expected {CACHE_TOKEN_BYTES}")
-
-
-def resolve(model: Model) -> ResolvedModel:
-    """Resolve the constants of a validated model. Raises GENERAL_FAILURE if a pool cannot be read."""
-    used = {
-        operand.location.pool_index
-        for graph in (model.main, *model.referenced)
-        for operand in graph.operands
-        if operand.lifetime == OperandLifeTime.CONSTANT_POOL
-    }
-    return ResolvedModel(model, inline_constants(model, read_pools(model.pools, used)))

@@ -1,11 +1,11 @@
 """Shared memory: creating it, checking it, and using it in place."""
 
 from nnhal.memory.arena import Lifetime, plan_arena
-from nnhal.memory.ashmem import create_ashmem
+from nnhal.memory.ashmem import create_ashmem, create_read_only
 from nnhal.memory.hardware_buffer import BufferDescription, create_blob, create_hardware_buffer, describe_buffer
 from nnhal.memory.mapping import Region, mapped_regions
 from nnhal.memory.mmap_fd import map_file
-from nnhal.memory.pool import FilePool, MappedPool, Pool, open_pool, read_pools, validate_pool
+from nnhal.memory.pool import FilePool, MappedPool, Pool, cannot_change, open_pool, read_pools, validate_pool
 
 __all__ = [
     "BufferDescription",
@@ -14,9 +14,11 @@ __all__ = [
     "MappedPool",
     "Pool",
     "Region",
+    "cannot_change",
     "create_ashmem",
     "create_blob",
     "create_hardware_buffer",
+    "create_read_only",
     "describe_buffer",
     "map_file",
     "mapped_regions",

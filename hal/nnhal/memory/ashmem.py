@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Iterable
 
+from nnhal.arrays import Bytes
 from nnhal.descriptor import Descriptor
 from nnhal.types import Ashmem
 
 _FIXED_SIZE = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+_READ_ONLY = _FIXED_SIZE | fcntl.F_SEAL_WRITE
 
 
 def create_ashmem(size: int, name: str = "nnhal") -> Ashmem:
@@ -16,20 +19,49 @@ def create_ashmem(size: int, name: str = "nnhal") -> Ashmem:
     return Ashmem(create_sealed(size, name), size)
 
 
+def create_read_only(contents: Iterable[tuple[int, Bytes]], size: int, name: str = "nnhal") -> Ashmem:
+    """Create ``size`` bytes of memory that can no longer change: zero but for ``contents``, each at its offset.
+
+    Raises ValueError unless ``size`` is above 0.
+    """
+    descriptor = _memfd(size, name)
+    for offset, content in contents:
+        done = 0
+        while done < len(content):
+            done += os.pwrite(descriptor.fileno(), content.data[done:], offset + done)
+    fcntl.fcntl(descriptor.fileno(), fcntl.F_ADD_SEALS, _READ_ONLY)
+    # Before Linux 6.7 a descriptor that was opened for writing cannot be mapped any more.
+    return Ashmem(Descriptor(os.open(f"/proc/self/fd/{descriptor.fileno()}", os.O_RDONLY | os.O_CLOEXEC)), size)
+
+
 def create_sealed(size: int, name: str) -> Descriptor:
     """Create a memfd whose size can no longer change. Raises ValueError unless ``size`` is above 0."""
-    if size <= 0:
-        raise ValueError(f"the pool has {size} bytes, expected more than 0")
-    descriptor = Descriptor(os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
-    os.ftruncate(descriptor.fileno(), size)
+    descriptor = _memfd(size, name)
     fcntl.fcntl(descriptor.fileno(), fcntl.F_ADD_SEALS, _FIXED_SIZE)
     return descriptor
 
 
 def cannot_shrink(descriptor: Descriptor) -> bool:
     """Return whether a file is sealed against shrinking. False for files that cannot be sealed."""
+    return bool(_seals(descriptor) & fcntl.F_SEAL_SHRINK)
+
+
+def is_read_only(descriptor: Descriptor) -> bool:
+    """Return whether a file is sealed against writing and shrinking. False for files that cannot be sealed."""
+    needed = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK  # a file that shrinks and grows again has lost its bytes
+    return _seals(descriptor) & needed == needed
+
+
+def _memfd(size: int, name: str) -> Descriptor:
+    if size <= 0:
+        raise ValueError(f"the pool has {size} bytes, expected more than 0")
+    descriptor = Descriptor(os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
+    os.ftruncate(descriptor.fileno(), size)
+    return descriptor
+
+
+def _seals(descriptor: Descriptor) -> int:
     try:
-        seals = fcntl.fcntl(descriptor.fileno(), fcntl.F_GET_SEALS)
+        return fcntl.fcntl(descriptor.fileno(), fcntl.F_GET_SEALS)
     except OSError:
-        return False
-    return bool(seals & fcntl.F_SEAL_SHRINK)
+        return 0

@@ -16,7 +16,7 @@ import numpy as np
 from nnhal.arrays import Bytes
 from nnhal.errors import general_failure, invalid_argument
 from nnhal.memory import mmap_fd
-from nnhal.memory.ashmem import cannot_shrink
+from nnhal.memory.ashmem import cannot_shrink, is_read_only
 from nnhal.memory.hardware_buffer import describe_buffer, is_blob
 from nnhal.memory.mapping import Region
 from nnhal.types import Ashmem, HardwareBuffer, MappableFile, Memory
@@ -46,6 +46,12 @@ def validate_pool(memory: Memory, place: str) -> int:
 def is_blob_or_flat(memory: Memory) -> bool:
     """Return whether a valid pool consists of bytes that can be used in parts, unlike an image buffer."""
     return not isinstance(memory, HardwareBuffer) or is_blob(memory)
+
+
+def cannot_change(memory: Memory) -> bool:
+    """Return whether the contents of a pool are final, because the files behind it are sealed against writing."""
+    descriptors = memory.handle.descriptors if isinstance(memory, HardwareBuffer) else (memory.descriptor,)
+    return all(is_read_only(descriptor) for descriptor in descriptors)
 
 
 def _validate_file(memory: MappableFile, place: str) -> None:

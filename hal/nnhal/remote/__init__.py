@@ -1,12 +1,6 @@
 """The client's side of a remote device: the HAL's objects as proxies."""
 
-from nnhal.remote.backend import (
-    DeviceDescription,
-    OperationSupport,
-    OptimizationViews,
-    TensorHandleFactory,
-    TransferCosts,
-)
+from nnhal.remote.backend import DeviceDescription, ModelAssessment, OperationSupport
 from nnhal.remote.buffer import RemoteBuffer
 from nnhal.remote.burst import BurstOutcome, RemoteBurst
 from nnhal.remote.calls import open_rpc
@@ -22,8 +16,8 @@ __all__ = [
     "CompilationCache",
     "DeviceDescription",
     "DeviceIdentity",
+    "ModelAssessment",
     "OperationSupport",
-    "OptimizationViews",
     "RemoteBuffer",
     "RemoteBurst",
     "RemoteDevice",
@@ -31,7 +25,5 @@ __all__ = [
     "RemoteFencedExecution",
     "RemoteLauncher",
     "RemotePreparedModel",
-    "TensorHandleFactory",
-    "TransferCosts",
     "open_rpc",
 ]

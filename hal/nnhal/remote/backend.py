@@ -6,35 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nnhal.errors import general_failure
+from nnhal.types import FailedSubgraph, OptimizationViews, Substitution, TensorHandleFactory, TransferCosts
 from nnhal.v1 import backend_pb2 as wire
-
-
-@dataclass(frozen=True, slots=True)
-class TensorHandleFactory:
-    """One way in which a device takes and gives the memory of a value."""
-
-    id: str
-    """Unique among all devices."""
-    imports: frozenset[str]
-    """Kinds of memory that it uses in place, by their names in lower case."""
-    exports: frozenset[str]
-    """Kinds of memory in which it leaves its results for other devices."""
-    maps: bool
-    """Whether its memory can be mapped, and therefore copied into and out of."""
-    alignment: int
-    """Bytes to which memory must be aligned."""
-    fallback_import_memory_required: bool
-    """Whether the framework must allocate the memory for its results and have both sides of an edge import it."""
-
-
-@dataclass(frozen=True, slots=True)
-class TransferCosts:
-    """Costs in nanoseconds: of a launch and its end, of making results visible, of an import, and of copying a byte."""
-
-    hop_ns: float
-    sync_ns: float
-    import_ns: float
-    copy_ns_per_byte: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +51,12 @@ class OperationSupport:
 
 
 @dataclass(frozen=True, slots=True)
-class OptimizationViews:
-    """What a device makes of a subgraph. Operations are indexes into main; each is in exactly one of the three.
+class ModelAssessment:
+    """What a device says of each operation of main."""
 
-    ``substitutions`` are (operations, replacement) pairs, ``failed`` are (operations, reason) pairs.
-    """
-
-    substitutions: tuple[tuple[tuple[int, ...], str], ...]
-    failed: tuple[tuple[tuple[int, ...], str], ...]
-    untouched: tuple[int, ...]
+    operations: tuple[OperationSupport, ...]
+    operation_ns: tuple[float, ...]
+    """Modelled nanoseconds: 0 for an operation that is not supported. Empty if the device has no cost model."""
 
 
 def description_from_wire(message: wire.DescribeResponse, place: str) -> DeviceDescription:
@@ -105,11 +75,22 @@ def description_from_wire(message: wire.DescribeResponse, place: str) -> DeviceD
     )
 
 
+def assessment_from_wire(message: wire.AssessModelResponse, operations: int, place: str) -> ModelAssessment:
+    """Check and decode an assessment. Raises GENERAL_FAILURE if it is for another number of operations."""
+    supports = tuple(OperationSupport(o.supported, o.code, o.got, o.allowed, o.hint) for o in message.operations)
+    if len(supports) != operations:
+        general_failure(f"{place} answered for {len(supports)} operations, expected {operations}")
+    costs = tuple(message.operation_ns)
+    if len(costs) not in (0, operations):
+        general_failure(f"{place} answered with the costs of {len(costs)} operations, expected {operations} or none")
+    return ModelAssessment(supports, costs)
+
+
 def views_from_wire(message: wire.OptimizeSubgraphResponse, operations: int, place: str) -> OptimizationViews:
     """Check and decode the optimisation of a subgraph. Raises GENERAL_FAILURE unless it lists each operation once."""
     views = OptimizationViews(
-        tuple((tuple(s.operations), s.replacement) for s in message.substitutions),
-        tuple((tuple(f.operations), f.reason) for f in message.failed),
+        tuple(Substitution(tuple(s.operations), s.replacement) for s in message.substitutions),
+        tuple(FailedSubgraph(tuple(f.operations), f.reason) for f in message.failed),
         tuple(message.untouched),
     )
     seen = [*views.untouched, *(index for group, _ in (*views.substitutions, *views.failed) for index in group)]

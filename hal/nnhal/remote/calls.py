@@ -107,6 +107,8 @@ class Calls:
 
         A watched process that does not answer is not waited for: it receives the call when it continues.
         """
+        if self.hung_up:  # gRPC would take the call to a process that has taken its place
+            return
         if self._patience is None:
             with contextlib.suppress(NnhalError):
                 self.call(method, request)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TypeVar
 
 from nnhal.codec import model_to_wire
 from nnhal.codec.model import extension_names_to_wire
@@ -16,8 +15,8 @@ from nnhal.errors import DeadObjectError, general_failure, invalid_argument
 from nnhal.remote.answers import model_dimensions, require_handle
 from nnhal.remote.backend import (
     DeviceDescription,
-    OperationSupport,
-    OptimizationViews,
+    ModelAssessment,
+    assessment_from_wire,
     description_from_wire,
     views_from_wire,
 )
@@ -46,6 +45,7 @@ from nnhal.types import (
     Model,
     NetworkEvent,
     NumberOfCacheFiles,
+    OptimizationViews,
     Priority,
     TokenValuePair,
 )
@@ -58,8 +58,6 @@ from nnhal.v1 import (
     execution_pb2_grpc,
     types_pb2,
 )
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,24 +159,21 @@ class RemoteDevice:
         """Call getSupportedOperations. Raises GENERAL_FAILURE if the answer is for another number of operations."""
         request = device_pb2.GetSupportedOperationsRequest(model=model_to_wire(model, self._calls.issue))
         answers = list(self._calls.call(self._device.GetSupportedOperations, request).supported)
-        return self._one_each(answers, model)
+        count = len(model.main.operations)
+        if len(answers) != count:
+            general_failure(f"{self._calls.place} answered for {len(answers)} operations, expected {count}")
+        return answers
 
-    def explain_support(self, model: Model) -> list[OperationSupport]:
-        """Return the answers of getSupportedOperations with reasons. Raises the same errors."""
-        request = backend_pb2.ExplainSupportRequest(model=model_to_wire(model, self._calls.issue))
-        answer = self._calls.call(self._backend.ExplainSupport, request)
-        supports = [OperationSupport(o.supported, o.code, o.got, o.allowed, o.hint) for o in answer.operations]
-        return self._one_each(supports, model)
+    def assess_model(self, model: Model) -> ModelAssessment:
+        """Return the answers of getSupportedOperations with reasons and modelled costs. Raises the same errors."""
+        request = backend_pb2.AssessModelRequest(model=model_to_wire(model, self._calls.issue))
+        answer = self._calls.call(self._backend.AssessModel, request)
+        return assessment_from_wire(answer, len(model.main.operations), self._calls.place)
 
     def describe(self) -> DeviceDescription:
         """Return the description of the device beyond the HAL."""
         answer = self._calls.call(self._backend.Describe, backend_pb2.DescribeRequest())
         return description_from_wire(answer, self._calls.place)
-
-    def estimate_costs(self, model: Model) -> list[float]:
-        """Return the modelled nanoseconds of each operation of main; 0 if the device does not support it."""
-        request = backend_pb2.EstimateCostsRequest(model=model_to_wire(model, self._calls.issue))
-        return self._one_each(list(self._calls.call(self._backend.EstimateCosts, request).operation_ns), model)
 
     def optimize_subgraph(self, model: Model) -> OptimizationViews:
         """Return what the device makes of a model of which it supports every operation."""
@@ -276,12 +271,6 @@ class RemoteDevice:
                 f"prepared model {index} belongs to another session of the device, expected one of this session"
             )
         return prepared.handle
-
-    def _one_each(self, answers: list[T], model: Model) -> list[T]:
-        count = len(model.main.operations)
-        if len(answers) != count:
-            general_failure(f"{self._calls.place} answered for {len(answers)} operations, expected {count}")
-        return answers
 
     def close(self) -> None:
         """End the session, which releases everything that it owns on the device."""

@@ -1,5 +1,12 @@
 """The structures of the NN HAL as immutable Python values. Names, numbers and rules are the HAL's own."""
 
+from nnhal.types.backend import (
+    FailedSubgraph,
+    OptimizationViews,
+    Substitution,
+    TensorHandleFactory,
+    TransferCosts,
+)
 from nnhal.types.buffer import BufferRole
 from nnhal.types.capabilities import (
     CACHE_TOKEN_BYTES,
@@ -67,6 +74,7 @@ __all__ = [
     "Extension",
     "ExtensionNameAndPrefix",
     "ExtensionOperandType",
+    "FailedSubgraph",
     "FencedExecutionInfo",
     "FusedActivation",
     "HardwareBuffer",
@@ -83,6 +91,7 @@ __all__ = [
     "OperandType",
     "Operation",
     "OperationType",
+    "OptimizationViews",
     "OutputShape",
     "PerformanceInfo",
     "Priority",
@@ -92,6 +101,9 @@ __all__ = [
     "RunUsage",
     "Span",
     "Subgraph",
+    "Substitution",
+    "TensorHandleFactory",
     "Timing",
     "TokenValuePair",
+    "TransferCosts",
 ]

@@ -242,8 +242,8 @@ class TransferCosts(_message.Message):
 Global___TransferCosts: _TypeAlias = TransferCosts  # noqa: Y015
 
 @_typing.final
-class EstimateCostsRequest(_message.Message):
-    """EstimateCostsRequest holds the model in question."""
+class AssessModelRequest(_message.Message):
+    """AssessModelRequest holds the model in question."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -263,31 +263,77 @@ class EstimateCostsRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___EstimateCostsRequest: _TypeAlias = EstimateCostsRequest  # noqa: Y015
+Global___AssessModelRequest: _TypeAlias = AssessModelRequest  # noqa: Y015
 
 @_typing.final
-class EstimateCostsResponse(_message.Message):
-    """EstimateCostsResponse holds the costs."""
+class AssessModelResponse(_message.Message):
+    """AssessModelResponse holds the answers."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    OPERATIONS_FIELD_NUMBER: _builtins.int
     OPERATION_NS_FIELD_NUMBER: _builtins.int
     @_builtins.property
+    def operations(self) -> _containers.RepeatedCompositeFieldContainer[Global___OperationSupport]:
+        """One for each operation of the main subgraph."""
+
+    @_builtins.property
     def operation_ns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """Nanoseconds for each operation of the main subgraph; 0 for those that the device does not support."""
+        """Nanoseconds for each operation of the main subgraph; 0 for those that the device does not support. Empty if the device
+        has no cost model for this model.
+        """
 
     def __init__(
         self,
         *,
+        operations: _abc.Iterable[Global___OperationSupport] | None = ...,
         operation_ns: _abc.Iterable[_builtins.float] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["operation_ns", b"operation_ns"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["operation_ns", b"operation_ns", "operations", b"operations"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___EstimateCostsResponse: _TypeAlias = EstimateCostsResponse  # noqa: Y015
+Global___AssessModelResponse: _TypeAlias = AssessModelResponse  # noqa: Y015
+
+@_typing.final
+class OperationSupport(_message.Message):
+    """OperationSupport is the answer for one operation."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SUPPORTED_FIELD_NUMBER: _builtins.int
+    CODE_FIELD_NUMBER: _builtins.int
+    GOT_FIELD_NUMBER: _builtins.int
+    ALLOWED_FIELD_NUMBER: _builtins.int
+    HINT_FIELD_NUMBER: _builtins.int
+    supported: _builtins.bool
+    """Whether the device can do it as given."""
+    code: _builtins.str
+    """A stable code for the reason; empty if the operation is supported."""
+    got: _builtins.str
+    """What the model has."""
+    allowed: _builtins.str
+    """What the device can do."""
+    hint: _builtins.str
+    """What would make it supported; empty if nothing is known to."""
+    def __init__(
+        self,
+        *,
+        supported: _builtins.bool = ...,
+        code: _builtins.str = ...,
+        got: _builtins.str = ...,
+        allowed: _builtins.str = ...,
+        hint: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "code", b"code", "got", b"got", "hint", b"hint", "supported", b"supported"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OperationSupport: _TypeAlias = OperationSupport  # noqa: Y015
 
 @_typing.final
 class OptimizeSubgraphRequest(_message.Message):
@@ -447,92 +493,6 @@ class NotifyNetworkResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___NotifyNetworkResponse: _TypeAlias = NotifyNetworkResponse  # noqa: Y015
-
-@_typing.final
-class ExplainSupportRequest(_message.Message):
-    """ExplainSupportRequest holds the model in question."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    MODEL_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def model(self) -> _model_pb2.Model:
-        """A valid model, or a slice of one."""
-
-    def __init__(
-        self,
-        *,
-        model: _model_pb2.Model | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["model", b"model"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ExplainSupportRequest: _TypeAlias = ExplainSupportRequest  # noqa: Y015
-
-@_typing.final
-class ExplainSupportResponse(_message.Message):
-    """ExplainSupportResponse holds the answers."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    OPERATIONS_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def operations(self) -> _containers.RepeatedCompositeFieldContainer[Global___OperationSupport]:
-        """One for each operation of the main subgraph."""
-
-    def __init__(
-        self,
-        *,
-        operations: _abc.Iterable[Global___OperationSupport] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["operations", b"operations"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ExplainSupportResponse: _TypeAlias = ExplainSupportResponse  # noqa: Y015
-
-@_typing.final
-class OperationSupport(_message.Message):
-    """OperationSupport is the answer for one operation."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    SUPPORTED_FIELD_NUMBER: _builtins.int
-    CODE_FIELD_NUMBER: _builtins.int
-    GOT_FIELD_NUMBER: _builtins.int
-    ALLOWED_FIELD_NUMBER: _builtins.int
-    HINT_FIELD_NUMBER: _builtins.int
-    supported: _builtins.bool
-    """Whether the device can do it as given."""
-    code: _builtins.str
-    """A stable code for the reason; empty if the operation is supported."""
-    got: _builtins.str
-    """What the model has."""
-    allowed: _builtins.str
-    """What the device can do."""
-    hint: _builtins.str
-    """What would make it supported; empty if nothing is known to."""
-    def __init__(
-        self,
-        *,
-        supported: _builtins.bool = ...,
-        code: _builtins.str = ...,
-        got: _builtins.str = ...,
-        allowed: _builtins.str = ...,
-        hint: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "code", b"code", "got", b"got", "hint", b"hint", "supported", b"supported"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___OperationSupport: _TypeAlias = OperationSupport  # noqa: Y015
 
 @_typing.final
 class GetUsageRequest(_message.Message):

@@ -40,15 +40,10 @@ class BackendServiceStub:
                 request_serializer=nnhal_dot_v1_dot_backend__pb2.DescribeRequest.SerializeToString,
                 response_deserializer=nnhal_dot_v1_dot_backend__pb2.DescribeResponse.FromString,
                 _registered_method=True)
-        self.ExplainSupport = channel.unary_unary(
-                '/nnhal.v1.BackendService/ExplainSupport',
-                request_serializer=nnhal_dot_v1_dot_backend__pb2.ExplainSupportRequest.SerializeToString,
-                response_deserializer=nnhal_dot_v1_dot_backend__pb2.ExplainSupportResponse.FromString,
-                _registered_method=True)
-        self.EstimateCosts = channel.unary_unary(
-                '/nnhal.v1.BackendService/EstimateCosts',
-                request_serializer=nnhal_dot_v1_dot_backend__pb2.EstimateCostsRequest.SerializeToString,
-                response_deserializer=nnhal_dot_v1_dot_backend__pb2.EstimateCostsResponse.FromString,
+        self.AssessModel = channel.unary_unary(
+                '/nnhal.v1.BackendService/AssessModel',
+                request_serializer=nnhal_dot_v1_dot_backend__pb2.AssessModelRequest.SerializeToString,
+                response_deserializer=nnhal_dot_v1_dot_backend__pb2.AssessModelResponse.FromString,
                 _registered_method=True)
         self.OptimizeSubgraph = channel.unary_unary(
                 '/nnhal.v1.BackendService/OptimizeSubgraph',
@@ -78,15 +73,9 @@ class BackendServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ExplainSupport(self, request, context):
-        """ExplainSupport is GetSupportedOperations with the reason for each refusal.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def EstimateCosts(self, request, context):
-        """EstimateCosts gives the time that each operation of the main subgraph would take on the device, by its documented model.
+    def AssessModel(self, request, context):
+        """AssessModel is GetSupportedOperations with the reason for each refusal, and with the time that each operation would take
+        on the device, by its documented model.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -122,15 +111,10 @@ def add_BackendServiceServicer_to_server(servicer, server):
                     request_deserializer=nnhal_dot_v1_dot_backend__pb2.DescribeRequest.FromString,
                     response_serializer=nnhal_dot_v1_dot_backend__pb2.DescribeResponse.SerializeToString,
             ),
-            'ExplainSupport': grpc.unary_unary_rpc_method_handler(
-                    servicer.ExplainSupport,
-                    request_deserializer=nnhal_dot_v1_dot_backend__pb2.ExplainSupportRequest.FromString,
-                    response_serializer=nnhal_dot_v1_dot_backend__pb2.ExplainSupportResponse.SerializeToString,
-            ),
-            'EstimateCosts': grpc.unary_unary_rpc_method_handler(
-                    servicer.EstimateCosts,
-                    request_deserializer=nnhal_dot_v1_dot_backend__pb2.EstimateCostsRequest.FromString,
-                    response_serializer=nnhal_dot_v1_dot_backend__pb2.EstimateCostsResponse.SerializeToString,
+            'AssessModel': grpc.unary_unary_rpc_method_handler(
+                    servicer.AssessModel,
+                    request_deserializer=nnhal_dot_v1_dot_backend__pb2.AssessModelRequest.FromString,
+                    response_serializer=nnhal_dot_v1_dot_backend__pb2.AssessModelResponse.SerializeToString,
             ),
             'OptimizeSubgraph': grpc.unary_unary_rpc_method_handler(
                     servicer.OptimizeSubgraph,
@@ -187,7 +171,7 @@ class BackendService:
             _registered_method=True)
 
     @staticmethod
-    def ExplainSupport(request,
+    def AssessModel(request,
             target,
             options=(),
             channel_credentials=None,
@@ -200,36 +184,9 @@ class BackendService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/nnhal.v1.BackendService/ExplainSupport',
-            nnhal_dot_v1_dot_backend__pb2.ExplainSupportRequest.SerializeToString,
-            nnhal_dot_v1_dot_backend__pb2.ExplainSupportResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def EstimateCosts(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/nnhal.v1.BackendService/EstimateCosts',
-            nnhal_dot_v1_dot_backend__pb2.EstimateCostsRequest.SerializeToString,
-            nnhal_dot_v1_dot_backend__pb2.EstimateCostsResponse.FromString,
+            '/nnhal.v1.BackendService/AssessModel',
+            nnhal_dot_v1_dot_backend__pb2.AssessModelRequest.SerializeToString,
+            nnhal_dot_v1_dot_backend__pb2.AssessModelResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -35,10 +35,10 @@ class BackendServiceStub:
     def __new__(cls, channel: _aio.Channel) -> BackendServiceAsyncStub: ...
     Describe: _grpc.UnaryUnaryMultiCallable[_backend_pb2.DescribeRequest, _backend_pb2.DescribeResponse]
     """Describe says what the device is and what memory it uses in place."""
-    ExplainSupport: _grpc.UnaryUnaryMultiCallable[_backend_pb2.ExplainSupportRequest, _backend_pb2.ExplainSupportResponse]
-    """ExplainSupport is GetSupportedOperations with the reason for each refusal."""
-    EstimateCosts: _grpc.UnaryUnaryMultiCallable[_backend_pb2.EstimateCostsRequest, _backend_pb2.EstimateCostsResponse]
-    """EstimateCosts gives the time that each operation of the main subgraph would take on the device, by its documented model."""
+    AssessModel: _grpc.UnaryUnaryMultiCallable[_backend_pb2.AssessModelRequest, _backend_pb2.AssessModelResponse]
+    """AssessModel is GetSupportedOperations with the reason for each refusal, and with the time that each operation would take
+    on the device, by its documented model.
+    """
     OptimizeSubgraph: _grpc.UnaryUnaryMultiCallable[_backend_pb2.OptimizeSubgraphRequest, _backend_pb2.OptimizeSubgraphResponse]
     """OptimizeSubgraph says what the device makes of a subgraph that it supports: which operations it replaces, which it fails
     on, and which it would run as they are.
@@ -55,10 +55,10 @@ class BackendServiceAsyncStub(BackendServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Describe: _aio.UnaryUnaryMultiCallable[_backend_pb2.DescribeRequest, _backend_pb2.DescribeResponse]  # type: ignore[assignment]
     """Describe says what the device is and what memory it uses in place."""
-    ExplainSupport: _aio.UnaryUnaryMultiCallable[_backend_pb2.ExplainSupportRequest, _backend_pb2.ExplainSupportResponse]  # type: ignore[assignment]
-    """ExplainSupport is GetSupportedOperations with the reason for each refusal."""
-    EstimateCosts: _aio.UnaryUnaryMultiCallable[_backend_pb2.EstimateCostsRequest, _backend_pb2.EstimateCostsResponse]  # type: ignore[assignment]
-    """EstimateCosts gives the time that each operation of the main subgraph would take on the device, by its documented model."""
+    AssessModel: _aio.UnaryUnaryMultiCallable[_backend_pb2.AssessModelRequest, _backend_pb2.AssessModelResponse]  # type: ignore[assignment]
+    """AssessModel is GetSupportedOperations with the reason for each refusal, and with the time that each operation would take
+    on the device, by its documented model.
+    """
     OptimizeSubgraph: _aio.UnaryUnaryMultiCallable[_backend_pb2.OptimizeSubgraphRequest, _backend_pb2.OptimizeSubgraphResponse]  # type: ignore[assignment]
     """OptimizeSubgraph says what the device makes of a subgraph that it supports: which operations it replaces, which it fails
     on, and which it would run as they are.
@@ -80,20 +80,14 @@ class BackendServiceServicer(metaclass=_abc_1.ABCMeta):
         """Describe says what the device is and what memory it uses in place."""
 
     @_abc_1.abstractmethod
-    def ExplainSupport(
+    def AssessModel(
         self,
-        request: _backend_pb2.ExplainSupportRequest,
+        request: _backend_pb2.AssessModelRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_backend_pb2.ExplainSupportResponse, _abc.Awaitable[_backend_pb2.ExplainSupportResponse]]:
-        """ExplainSupport is GetSupportedOperations with the reason for each refusal."""
-
-    @_abc_1.abstractmethod
-    def EstimateCosts(
-        self,
-        request: _backend_pb2.EstimateCostsRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_backend_pb2.EstimateCostsResponse, _abc.Awaitable[_backend_pb2.EstimateCostsResponse]]:
-        """EstimateCosts gives the time that each operation of the main subgraph would take on the device, by its documented model."""
+    ) -> _typing.Union[_backend_pb2.AssessModelResponse, _abc.Awaitable[_backend_pb2.AssessModelResponse]]:
+        """AssessModel is GetSupportedOperations with the reason for each refusal, and with the time that each operation would take
+        on the device, by its documented model.
+        """
 
     @_abc_1.abstractmethod
     def OptimizeSubgraph(

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from math import lcm
 
-from nnhal.remote import DeviceDescription, TensorHandleFactory, TransferCosts
+from nnhal.remote import DeviceDescription
+from nnhal.types import TensorHandleFactory, TransferCosts
 
 ASHMEM = "ashmem"
 HARDWARE_BUFFER_BLOB = "hardware_buffer_blob"
@@ -63,7 +64,7 @@ class Side:
     def of(cls, name: str, description: DeviceDescription) -> Side:
         """Return a device's side by its first tensor handle factory that imports; without one all values are copied."""
         importing = next((f for f in description.tensor_handle_factories if f.imports), None)
-        factory = importing or TensorHandleFactory("", frozenset(), frozenset(), True, 1, False)
+        factory = importing or TensorHandleFactory("")
         return cls(
             name,
             factory.imports,

@@ -11,7 +11,7 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.errors import invalid_argument
 from nnhal.extensions.onnx import NAME, OPERATION, PREFIX
-from nnhal.memory import create_ashmem, open_pool
+from nnhal.memory import create_read_only
 from nnhal.operations import DEFINITIONS, OperationContext, Signature, UnknownYet
 from nnhal.types import (
     Ashmem,
@@ -168,17 +168,9 @@ class _Storage:
 
     def pools(self) -> tuple[Ashmem, ...]:
         """Return the pool of the larger constants; empty if there are none."""
-        return (_pool(self._pooled, self._end),) if self._pooled else ()
+        return (create_read_only(self._pooled, self._end, "nnhal-constants"),) if self._pooled else ()
 
 
 def _alignment(size: int) -> int:
     """Return the alignment of an inline constant of ``size`` bytes."""
     return 1 if size < 2 else 2 if size < 4 else 4
-
-
-def _pool(values: Sequence[tuple[int, Array]], size: int) -> Ashmem:
-    memory = create_ashmem(size, "nnhal-constants")
-    pool = open_pool(memory, writable=True)
-    for offset, raw in values:
-        pool.write(offset, raw)
-    return memory

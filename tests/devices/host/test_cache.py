@@ -28,7 +28,8 @@ from nnhal_devices.driver import PrepareOptions
 from nnhal_devices.host import cache
 from nnhal_devices.host.cache import CacheFiles, load, save
 from nnhal_devices.host.device_memory import DeviceBuffer
-from nnhal_devices.host.hosted_device import HostedDevice, Preparation, resolve
+from nnhal_devices.host.hosted_device import HostedDevice, Preparation
+from nnhal_devices.host.models import ValidModel, resolve
 from nnhal_devices.host.settings import DeviceSettings
 from tests.support.additions import addition_in_ashmem, addition_model
 from tests.support.caching import OTHER_TOKEN, Entry, convolutional_network, entry_in
@@ -392,7 +393,7 @@ def test_a_forged_entry_is_checked_like_any_model(
 def test_the_options_of_the_preparation_are_those_of_the_restored_model(device: HostedDevice, tmp_path: Path) -> None:
     entry = entry_in(tmp_path)
     arguments = Preparation(priority=Priority.HIGH, cache=opened(entry))
-    assert device.launch(addition_model(), arguments, Nobody())().priority == Priority.HIGH
+    assert device.launch(ValidModel.of(addition_model()), arguments, Nobody())().priority == Priority.HIGH
     assert device.launch_from_cache(opened(entry), NO_DEADLINE, Nobody())().priority == Priority.HIGH
 
 
@@ -400,7 +401,7 @@ def test_a_device_without_caching_prepares_and_leaves_the_files_alone(entry: Ent
     driver, addition, before = CpuRef(), addition_in_ashmem(), entry.read()
     driver.number_of_cache_files = NumberOfCacheFiles()
     device = HostedDevice(driver, DeviceSettings())
-    prepared = device.launch(addition_model(), Preparation(cache=opened(entry)), Nobody())()
+    prepared = device.launch(ValidModel.of(addition_model()), Preparation(cache=opened(entry)), Nobody())()
     bound = prepared.bind(addition.request, ExecutionConfig())
     addition.check(lambda: bound.run(NO_DEADLINE), 1, 2)
     assert entry.read() == before

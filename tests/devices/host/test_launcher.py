@@ -21,6 +21,7 @@ from nnhal_devices.host.execution import Execution
 from nnhal_devices.host.hosted_device import HostedDevice, Preparation
 from nnhal_devices.host.launch import LaunchCount
 from nnhal_devices.host.launcher import Launcher
+from nnhal_devices.host.models import ValidModel
 from nnhal_devices.host.prepared_model import PreparedModel
 from nnhal_devices.host.settings import DeviceSettings
 from nnhal_devices.host.staging import NO_STAGING, Staging
@@ -61,7 +62,7 @@ def addition() -> Addition:
 def execution(addition: Addition) -> Execution:
     """The addition, bound to its memory."""
     prepared: PreparedModel = HostedDevice(CpuRef(DriverOptions()), DeviceSettings()).launch(
-        addition_model(), Preparation(), Nobody()
+        ValidModel.of(addition_model()), Preparation(), Nobody()
     )()
     return prepared.bind(addition.request, ExecutionConfig())
 

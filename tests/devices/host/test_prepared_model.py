@@ -10,6 +10,7 @@ from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.driver import DriverOptions
 from nnhal_devices.host.device_memory import DeviceBuffer
 from nnhal_devices.host.hosted_device import HostedDevice, Preparation
+from nnhal_devices.host.models import ValidModel
 from nnhal_devices.host.prepared_model import PreparedModel
 from nnhal_devices.host.settings import DeviceSettings
 from tests.support.additions import addition_in_ashmem, addition_model
@@ -27,7 +28,8 @@ class Nobody:
 
 @pytest.fixture
 def prepared() -> PreparedModel:
-    return HostedDevice(CpuRef(DriverOptions()), DeviceSettings()).launch(addition_model(), Preparation(), Nobody())()
+    model = ValidModel.of(addition_model())
+    return HostedDevice(CpuRef(DriverOptions()), DeviceSettings()).launch(model, Preparation(), Nobody())()
 
 
 @pytest.mark.contract("RQ-12")

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import fcntl
+import mmap
 import os
 
+import numpy as np
 import pytest
 
 from nnhal.descriptor import Descriptor
-from nnhal.memory import create_ashmem
+from nnhal.memory import cannot_change, create_ashmem, create_blob, create_read_only, map_file, open_pool
 from nnhal.memory.ashmem import cannot_shrink
 
 
@@ -39,3 +42,35 @@ def test_what_is_not_sealed_or_cannot_be_sealed_may_shrink() -> None:
     assert not cannot_shrink(unsealed)
     assert not cannot_shrink(reading)
     writing.close()
+
+
+def test_read_only_memory_holds_its_contents_and_nobody_can_change_it() -> None:
+    memory = create_read_only([(2, np.array([1, 2], np.uint8)), (6, np.array([3], np.uint8))], 8)
+    pool = open_pool(memory, writable=False)
+    assert pool.read(0, 8).tolist() == [0, 0, 1, 2, 0, 0, 3, 0]
+    writing = os.open(f"/proc/self/fd/{memory.descriptor.fileno()}", os.O_RDWR)
+    with pytest.raises(PermissionError):
+        os.pwrite(writing, b"x", 0)
+    with pytest.raises(PermissionError):
+        mmap.mmap(writing, 8)
+    for size in (0, 7, 9):
+        with pytest.raises(PermissionError):
+            os.ftruncate(writing, size)
+    os.close(writing)
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_read_only_memory_of_no_size_is_refused(size: int) -> None:
+    with pytest.raises(ValueError, match=f"the pool has {size} bytes, expected more than 0"):
+        create_read_only([], size)
+
+
+def test_only_memory_that_is_sealed_against_writing_and_shrinking_cannot_change() -> None:
+    read_only = create_read_only([], 8)
+    half = Descriptor(os.memfd_create("test", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
+    os.ftruncate(half.fileno(), 8)
+    fcntl.fcntl(half.fileno(), fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
+    assert cannot_change(read_only)
+    assert cannot_change(map_file(read_only.descriptor, 8, writable=False))
+    for memory in (create_ashmem(8), create_blob(8), map_file(half, 8, writable=False)):
+        assert not cannot_change(memory)

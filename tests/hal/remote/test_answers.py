@@ -211,12 +211,22 @@ def test_support_for_another_number_of_operations_is_a_general_failure(scripted:
     device, _ = scripted(
         {
             "Device.GetSupportedOperations": device_pb2.GetSupportedOperationsResponse(supported=[True] * count),
-            "Backend.ExplainSupport": backend_pb2.ExplainSupportResponse(operations=[operation] * count),
+            "Backend.AssessModel": backend_pb2.AssessModelResponse(operations=[operation] * count),
         }
     )
     model = addition_model(operations=2)
-    for ask in (device.supported_operations, device.explain_support):
+    for ask in (device.supported_operations, device.assess_model):
         refusal(lambda ask=ask: ask(model), FAILURE, f"answered for {count} operations, expected 2")  # type: ignore[misc]
+
+
+@pytest.mark.contract("RS-04")
+@pytest.mark.parametrize("count", [1, 3])
+def test_costs_of_another_number_of_operations_are_a_general_failure(scripted: Serve, count: int) -> None:
+    operations = [backend_pb2.OperationSupport(supported=True)] * 2
+    answer = backend_pb2.AssessModelResponse(operations=operations, operation_ns=[1.0] * count)
+    device, _ = scripted({"Backend.AssessModel": answer})
+    words = f"answered with the costs of {count} operations, expected 2 or none"
+    refusal(lambda: device.assess_model(addition_model(operations=2)), FAILURE, words)
 
 
 @pytest.mark.contract("RS-04")

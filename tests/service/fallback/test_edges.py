@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nnhal.remote import DeviceDescription, TensorHandleFactory, TransferCosts
+from nnhal.remote import DeviceDescription
+from nnhal.types import TensorHandleFactory, TransferCosts
 from nnhal_service.fallback import CLIENT, EdgeStrategy, Layer, Side, connect
 from nnhal_service.fallback.edges import ASHMEM, HARDWARE_BUFFER_BLOB, MMAP_FD, edge_ns
 

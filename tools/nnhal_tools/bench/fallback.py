@@ -22,8 +22,8 @@ import numpy as np
 
 from nnhal.errors import general_failure
 from nnhal.memory import MappedPool, create_ashmem, create_blob, open_pool
-from nnhal.remote import RemoteBurst, RemoteDevice, RemoteExecution, TensorHandleFactory
-from nnhal.types import DataLocation, ExecutionConfig, Memory, Model, Request, RequestArgument
+from nnhal.remote import RemoteBurst, RemoteDevice, RemoteExecution
+from nnhal.types import DataLocation, ExecutionConfig, Memory, Model, Request, RequestArgument, TensorHandleFactory
 from nnhal.types.layout import byte_size
 from nnhal_tools.bench.hal_models import dequantize, image_of, quantize, relu, reshape
 from nnhal_tools.up import single_device

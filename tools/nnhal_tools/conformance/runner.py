@@ -124,7 +124,7 @@ class _ModelOnDevice:
         """Why the device declines the model; empty if it does not."""
         if all(self._device.supported_operations(self._model)):
             return ""
-        support = self._device.explain_support(self._model)
+        support = self._device.assess_model(self._model).operations
         return "; ".join(f"{s.code}: got {s.got}, allowed {s.allowed}" for s in support if not s.supported)
 
     @cached_property

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import grpc
 
-from nnhal.codec import model_from_wire
 from nnhal.memory import mapped_regions
+from nnhal.types import TensorHandleFactory
 from nnhal.v1 import backend_pb2 as wire
 from nnhal.v1 import backend_pb2_grpc
-from nnhal_devices.backend import MemoryKind, TensorHandleFactory, tensor_handles_of
+from nnhal_devices.backend import MemoryKind, tensor_handles_of
 from nnhal_devices.driver import Support, Supported
 from nnhal_devices.host.burst import Burst
 from nnhal_devices.host.client_session import ClientSessions
@@ -18,7 +18,7 @@ from nnhal_devices.host.hosted_device import HostedDevice
 from nnhal_devices.host.prepared_model import PreparedModel
 from nnhal_hosting.rpc import answers
 
-_KINDS = {
+_KINDS: dict[str, wire.MemoryKind.ValueType] = {
     MemoryKind.ASHMEM: wire.MEMORY_KIND_ASHMEM,
     MemoryKind.MMAP_FD: wire.MEMORY_KIND_MMAP_FD,
     MemoryKind.HARDWARE_BUFFER_BLOB: wire.MEMORY_KIND_HARDWARE_BUFFER_BLOB,
@@ -55,27 +55,18 @@ class BackendServicer(backend_pb2_grpc.BackendServiceServicer):
         )
 
     @answers
-    def ExplainSupport(
-        self, request: wire.ExplainSupportRequest, context: grpc.ServicerContext
-    ) -> wire.ExplainSupportResponse:
-        model = model_from_wire(request.model, self._clients.of(context).descriptors.get)
-        return wire.ExplainSupportResponse(
-            operations=[_support_to_wire(answer) for answer in self._device.explain_support(model)]
+    def AssessModel(self, request: wire.AssessModelRequest, context: grpc.ServicerContext) -> wire.AssessModelResponse:
+        assessment = self._device.assess(self._clients.of(context).models.receive(request.model))
+        return wire.AssessModelResponse(
+            operations=[_support_to_wire(answer) for answer in assessment.support],
+            operation_ns=assessment.operation_ns,
         )
-
-    @answers
-    def EstimateCosts(
-        self, request: wire.EstimateCostsRequest, context: grpc.ServicerContext
-    ) -> wire.EstimateCostsResponse:
-        model = model_from_wire(request.model, self._clients.of(context).descriptors.get)
-        return wire.EstimateCostsResponse(operation_ns=self._device.estimate_costs(model))
 
     @answers
     def OptimizeSubgraph(
         self, request: wire.OptimizeSubgraphRequest, context: grpc.ServicerContext
     ) -> wire.OptimizeSubgraphResponse:
-        model = model_from_wire(request.model, self._clients.of(context).descriptors.get)
-        views = self._device.optimize(model)
+        views = self._device.optimize(self._clients.of(context).models.receive(request.model))
         return wire.OptimizeSubgraphResponse(
             substitutions=[
                 wire.Substitution(operations=s.operations, replacement=s.replacement) for s in views.substitutions

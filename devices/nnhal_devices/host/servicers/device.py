@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import grpc
 
-from nnhal.codec import capabilities_to_wire, extensions_to_wire, model_from_wire
+from nnhal.codec import capabilities_to_wire, extensions_to_wire
 from nnhal.codec.model import extension_names_from_wire
 from nnhal.codec.request import hints_from_wire
 from nnhal.errors import HalError
@@ -69,7 +69,7 @@ class DeviceServicer(device_pb2_grpc.DeviceServiceServicer):
     def GetSupportedOperations(
         self, request: wire.GetSupportedOperationsRequest, context: grpc.ServicerContext
     ) -> wire.GetSupportedOperationsResponse:
-        model = model_from_wire(request.model, self._clients.of(context).descriptors.get)
+        model = self._clients.of(context).models.receive(request.model)
         return wire.GetSupportedOperationsResponse(supported=self._device.supported_operations(model))
 
     def PrepareModel(
@@ -133,8 +133,7 @@ class DeviceServicer(device_pb2_grpc.DeviceServiceServicer):
     ) -> Iterator[wire.Preparation]:
         def launch() -> Callable[[], PreparedModel]:
             client = self._clients.of(context)
-            model = model_from_wire(message, client.descriptors.get)
-            return self._device.launch(model, arguments(client), client)
+            return self._device.launch(client.models.receive(message), arguments(client), client)
 
         yield from self._notify(launch, context)
 

@@ -149,8 +149,12 @@ class ModelPlanner:
             member = self._fleet.awaited(device)
             try:
                 return attempt(member, number)
-            except DeadObjectError:
-                return attempt(self._fleet.awaited(device, member), number)
+            except DeadObjectError as death:
+                try:
+                    again = self._fleet.awaited(device, member)
+                except NnhalError as error:
+                    raise death from error
+                return attempt(again, number)
 
         return prepare_step
 

@@ -11,9 +11,9 @@ from nnhal.arrays import Array
 from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
 from nnhal.extensions import element_sizes
 from nnhal.memory import read_pools
-from nnhal.remote import DeviceDescription, OptimizationViews
+from nnhal.remote import DeviceDescription
 from nnhal.resolved import ResolvedModel, inline_constants, propagate_dimensions
-from nnhal.types import Model
+from nnhal.types import Model, OptimizationViews
 from nnhal_service.fallback import Side, edge_ns
 from nnhal_service.frontends.imported import ImportedModel
 from nnhal_service.partition import Candidate, Step, Task, as_main
@@ -88,10 +88,9 @@ def _side(name: str, description: DeviceDescription | None) -> Side:
 def _candidate(member: FleetMember, imported: ImportedModel, side: Side) -> Candidate:
     """A device with what it refuses; one that cannot answer refuses everything."""
     try:
-        refusals = _refusals(member, imported.model)
+        refusals, costs = _assessed(member, imported.model)
         numbers = range(len(imported.model.referenced))
-        referenced = [_refusals(member, as_main(imported.model, number)) for number in numbers]
-        costs = _costs(member, imported)
+        referenced = [_assessed(member, as_main(imported.model, number))[0] for number in numbers]
     except NnhalError as error:
         operations = range(len(imported.model.main.operations))
         return Candidate(member.name, member.capabilities, dict.fromkeys(operations, str(error)))
@@ -99,22 +98,21 @@ def _candidate(member: FleetMember, imported: ImportedModel, side: Side) -> Cand
     return Candidate(member.name, member.capabilities, refusals, costs, hop_ns, referenced=referenced)
 
 
-def _refusals(member: FleetMember, model: Model) -> dict[int, str]:
-    """What a device does not support, and why, where it has a backend to say so. Raises as the questions do."""
+def _assessed(member: FleetMember, model: Model) -> tuple[dict[int, str], Sequence[float]]:
+    """What a device does not support, and why, and its modelled times, empty if it has none.
+
+    A device without a backend says neither why nor how long. Raises as the questions do.
+    """
     try:
-        answers = member.remote.explain_support(model)
+        assessment = member.remote.assess_model(model)
     except (DeadObjectError, HalError):
         raise
     except TransportError:
         supported = member.remote.supported_operations(model)
-        return {index: "it does not say why" for index, answer in enumerate(supported) if not answer}
-    return {
+        return {index: "it does not say why" for index, answer in enumerate(supported) if not answer}, ()
+    refusals = {
         index: f"{answer.code}: got {answer.got}, allowed {answer.allowed}"
-        for index, answer in enumerate(answers)
+        for index, answer in enumerate(assessment.operations)
         if not answer.supported
     }
-
-
-def _costs(member: FleetMember, imported: ImportedModel) -> list[float]:
-    """A device's modelled times, empty where it has none."""
-    return _ask(lambda: member.remote.estimate_costs(imported.model)) or []
+    return refusals, assessment.operation_ns

@@ -246,7 +246,7 @@ OTHERS: dict[str, Script] = {
 }
 
 
-@pytest.mark.contract("DV-14")
+@pytest.mark.contract("DV-14", "RS-09")
 @pytest.mark.parametrize("what", OTHERS)
 def test_a_device_that_came_back_as_another_one_is_refused_until_what_was_registered_is_back(
     short_path: Path, stack: ExitStack, logged: list[EventDict], what: str
@@ -254,7 +254,7 @@ def test_a_device_that_came_back_as_another_one_is_refused_until_what_was_regist
     process, endpoint = stack.enter_context(scripted_process(short_path / "d0"))
     fleet = Fleet({"d0": endpoint})
     stack.callback(fleet.close)
-    fleet.get("d0")
+    registered = fleet.get("d0")
     kill(process)
     with ScriptedDevice(endpoint, OTHERS[what]) as other:
         words = f"is refused: it was registered as 'scripted-1'; the process there now .* differs in {what}"
@@ -262,6 +262,11 @@ def test_a_device_that_came_back_as_another_one_is_refused_until_what_was_regist
             refusal(lambda: fleet.get("d0"), UNAVAILABLE, words)
         assert fleet.available() == []
         assert {name.partition(".Get")[0] for name, _ in other.calls} == {"Device"}
+        assert (registered.version, registered.type, registered.capabilities) == (
+            VERSION,
+            DeviceType.ACCELERATOR,
+            CAPABILITIES,
+        )
     assert warnings_of(logged) == [("d0", "a device is gone"), ("d0", "a device is refused")]
     with ScriptedDevice(endpoint):
         assert fleet.get("d0").remote.supported_operations(addition_model()) == [True]
@@ -278,6 +283,29 @@ def test_a_device_that_was_killed_and_came_back_as_itself_is_used_at_once(short_
         fleet.get("d0")
     second, _ = stack.enter_context(scripted_process(short_path / "d0"))
     assert fleet.get("d0").remote.pid == second.pid
+
+
+@pytest.mark.contract("RS-08")
+def test_of_several_threads_that_find_a_device_dead_the_first_connects_it_and_the_others_use_that(
+    short_path: Path, stack: ExitStack
+) -> None:
+    process, endpoint = stack.enter_context(scripted_process(short_path / "d0"))
+    fleet = Fleet({"d0": endpoint})
+    stack.callback(fleet.close)
+    old = fleet.get("d0").remote
+    kill(process)
+    second = stack.enter_context(ScriptedDevice(endpoint))
+    callers = 6
+    together = threading.Barrier(callers)
+
+    def get(_: int) -> RemoteDevice:
+        together.wait()
+        return fleet.get("d0").remote
+
+    with ThreadPoolExecutor(callers) as pool:
+        (found,) = set(pool.map(get, range(callers)))
+    assert found is not old
+    assert (second.count("Device.GetVersionString"), len(second.sessions.all())) == (1, 1)
 
 
 def test_a_device_that_is_not_there_is_left_out_without_a_word(

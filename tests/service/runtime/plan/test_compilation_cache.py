@@ -173,16 +173,15 @@ def needing(model: int, data: int) -> Script:
     return {"Device.GetNumberOfCacheFilesNeeded": answer}
 
 
-def supports_all(request: Any, call: Call) -> backend_pb2.ExplainSupportResponse:
+def supports_all(request: Any, call: Call) -> backend_pb2.AssessModelResponse:
     operations = [backend_pb2.OperationSupport(supported=True) for _ in request.model.main.operations]
-    return backend_pb2.ExplainSupportResponse(operations=operations)
+    return backend_pb2.AssessModelResponse(operations=operations)
 
 
 NO_BACKEND = refuse(HalError(ErrorStatus.GENERAL_FAILURE, "no backend"))
 SUPPORTING: Script = {
     "Backend.Describe": NO_BACKEND,
-    "Backend.EstimateCosts": NO_BACKEND,
-    "Backend.ExplainSupport": supports_all,
+    "Backend.AssessModel": supports_all,
     "Backend.OptimizeSubgraph": NO_BACKEND,
 }
 

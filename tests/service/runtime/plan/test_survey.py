@@ -11,13 +11,14 @@ import pytest
 from onnx import TensorProto, helper
 
 from nnhal.endpoint import Endpoint
+from nnhal.v1 import backend_pb2
 from nnhal_service.frontends import import_model
 from nnhal_service.partition import Options, Strategy
 from nnhal_service.runtime import Fleet, prepare
-from tests.support.scripted import scripted_process
+from tests.support.scripted import ScriptedDevice, scripted_process
 from tests.support.waiting import wait_until
 
-QUESTIONS = ["Backend.Describe", "Backend.ExplainSupport", "Backend.EstimateCosts"]
+QUESTIONS = ["Backend.Describe", "Backend.AssessModel"]
 
 
 def model() -> bytes:
@@ -52,3 +53,16 @@ def test_a_device_that_stops_at_a_question_is_left_out_until_it_goes_on(
         assert [member.name for member in fleet.available()] == ["cpu_ref"]
         process.send_signal(signal.SIGCONT)
         wait_until(lambda: len(fleet.available()) == 2, "the device is used again")
+
+
+def test_a_device_is_asked_of_a_model_once(short_path: Path, cpu_ref: Endpoint) -> None:
+    operation = backend_pb2.OperationSupport(supported=True)
+    answer = backend_pb2.AssessModelResponse(operations=[operation], operation_ns=[1.0])
+    with ExitStack() as stack:
+        npu = stack.enter_context(ScriptedDevice(Endpoint(short_path / "npu"), {"Backend.AssessModel": answer}))
+        fleet = stack.enter_context(closing(Fleet({"npu": npu.endpoint, "cpu_ref": cpu_ref})))
+        stack.callback(prepare(import_model(model()), fleet, (), Options()).release)
+        asked = [name for name, request in npu.calls if hasattr(request, "model")]
+    assert asked == ["Backend.AssessModel", "Backend.OptimizeSubgraph", "Device.PrepareModelWithConfig"]
+    surveyed, optimized, prepared = (request.model for _, request in npu.calls if hasattr(request, "model"))
+    assert surveyed == optimized == prepared

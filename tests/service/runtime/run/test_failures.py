@@ -26,9 +26,9 @@ from tests.support.scripted import LAUNCHED, Call, OnBurst, Script, ScriptedDevi
 GENERAL_FAILURE = ErrorStatus.GENERAL_FAILURE
 
 
-def supports_all(request: Any, call: Call) -> backend_pb2.ExplainSupportResponse:
+def supports_all(request: Any, call: Call) -> backend_pb2.AssessModelResponse:
     operations = [backend_pb2.OperationSupport(supported=True) for _ in request.model.main.operations]
-    return backend_pb2.ExplainSupportResponse(operations=operations)
+    return backend_pb2.AssessModelResponse(operations=operations)
 
 
 def model() -> bytes:
@@ -77,7 +77,7 @@ def run(prepared: PreparedPlan) -> list[float]:
 
 
 EXPECTED = pytest.approx([float(value) for value in np.tanh(np.arange(8) / 8)], abs=1e-6)
-FAST: Script = {"Backend.ExplainSupport": supports_all}
+FAST: Script = {"Backend.AssessModel": supports_all}
 
 
 def cheaper(script: Script) -> Script:
@@ -98,14 +98,14 @@ def failing_burst(status: ErrorStatus) -> OnBurst:
 
 
 def test_a_device_with_the_hal_and_nothing_else_is_used(load: Load) -> None:
-    prepared = load(cheaper({"Backend.ExplainSupport": None}))
+    prepared = load(cheaper({"Backend.AssessModel": None}))
     assert [step.device for step in prepared.plan.steps] == ["npu"]
 
 
 @pytest.mark.contract("PT-25")
 def test_a_device_that_answers_for_another_number_of_operations_supports_nothing(load: Load) -> None:
-    nonsense = backend_pb2.ExplainSupportResponse(operations=[backend_pb2.OperationSupport(supported=True)] * 3)
-    prepared = load(cheaper({"Backend.ExplainSupport": nonsense}))
+    nonsense = backend_pb2.AssessModelResponse(operations=[backend_pb2.OperationSupport(supported=True)] * 3)
+    prepared = load(cheaper({"Backend.AssessModel": nonsense}))
     assert [step.device for step in prepared.plan.steps] == ["cpu_ref"]
     assert run(prepared) == EXPECTED
 

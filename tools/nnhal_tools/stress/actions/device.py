@@ -41,9 +41,9 @@ def support(actor: Actor) -> ErrorStatus:
     answers = ask(lambda: actor.device.supported_operations(specimen.model))
     if answers:
         actor.same(f"support of {specimen.name}", answers.value)
-        reasons = ask(lambda: actor.device.explain_support(specimen.model))
-        if reasons:
-            supported = [reason.supported for reason in reasons.value]
+        assessment = ask(lambda: actor.device.assess_model(specimen.model))
+        if assessment:
+            supported = [answer.supported for answer in assessment.value.operations]
             require(supported == answers.value, f"{supported} with reasons, {answers.value} without")
     return answers.status
 

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nnhal.errors import invalid_argument
-from nnhal.extensions import size_in_bytes, split_code
-from nnhal.types import Operand, OperandType
-from nnhal.types.layout import Dimensions, combine, describe, fully_specified, is_extension, is_scalar
+from nnhal.extensions import size_in_bytes
+from nnhal.types import Operand
+from nnhal.types.layout import Dimensions, combine, describe, fully_specified, is_extension
+from nnhal.validation.roles import DeclaredRole, require_like, type_name, validate_roles
 from nnhal_service.partition import CompoundStep, IfStep, SourceOperand, Step, WhileStep
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
 
@@ -49,6 +50,12 @@ class ModelRole:
         """The operand's, as far as known. Raises as ``number``."""
         return self.prepared.dimensions[self.number]
 
+    @property
+    def declared(self) -> DeclaredRole:
+        """The role as the contract's rules have it. Raises as ``number``."""
+        named = type_name(self.operand, self.prepared.imported.model)
+        return DeclaredRole(str(self), self.identity, self.operand, self.dimensions, named, self.probability)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemoryDescription:
@@ -60,29 +67,7 @@ class MemoryDescription:
     @classmethod
     def of(cls, roles: Sequence[ModelRole], dimensions: Dimensions = ()) -> MemoryDescription:
         """Check the roles, and ``dimensions`` that narrow their operands'. Raises INVALID_ARGUMENT."""
-        if not roles:
-            invalid_argument("memory without a role, expected at least one")
-        if min(dimensions, default=0) < 0:
-            invalid_argument(f"dimensions {list(dimensions)}, expected none below 0")
-        first = roles[0]
-        if is_scalar(first.operand.type) and dimensions:
-            invalid_argument(f"dimensions {describe(dimensions)} for memory of a scalar")
-        seen = set()
-        combined = dimensions
-        for role in roles:
-            if role.identity in seen:
-                invalid_argument(f"{role} of the same model is given twice")
-            seen.add(role.identity)
-            if not 0 < role.probability <= 1:
-                invalid_argument(f"{role} has probability {role.probability}, expected above 0 and at most 1")
-            _require_like(role, first)
-            merged = combine(combined, role.dimensions)
-            if merged is None:
-                invalid_argument(
-                    f"{role} has dimensions {describe(role.dimensions)}, the memory would have {describe(combined)}"
-                )
-            combined = merged
-        return cls(tuple(roles), combined)
+        return cls(tuple(roles), validate_roles([role.declared for role in roles], dimensions))
 
     @property
     def byte_size(self) -> int:
@@ -111,29 +96,7 @@ class MemoryDescription:
 
     def require_like(self, other: MemoryDescription) -> None:
         """Raise INVALID_ARGUMENT where values cannot go from memory of another description to memory of this one."""
-        _require_like(other.roles[0], self.roles[0])
-
-
-def _require_like(role: ModelRole, first: ModelRole) -> None:
-    got, expected = _kind(role), _kind(first)
-    if got != expected:
-        invalid_argument(f"{role} is of type {got}, the memory's first role is of {expected}")
-    if is_extension(role.operand.type):
-        return
-    for name in ("scale", "zero_point", "extra_params"):
-        one, other = getattr(role.operand, name), getattr(first.operand, name)
-        if one != other:
-            invalid_argument(f"{role} has {name} {one}, the memory's first role has {other}")
-
-
-def _kind(role: ModelRole) -> str:
-    """The operand type by name: models may give one extension different prefixes."""
-    code = role.operand.type
-    if not is_extension(code):
-        return OperandType(code).name
-    prefix, number = split_code(code)
-    names = {entry.prefix: entry.name for entry in role.prepared.imported.model.extension_name_to_prefix}
-    return f"{names.get(prefix, prefix)} {number}"
+        require_like(other.roles[0].declared, self.roles[0].declared)
 
 
 @dataclass(frozen=True, slots=True, order=True)

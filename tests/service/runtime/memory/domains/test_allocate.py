@@ -165,7 +165,7 @@ def test_roles_that_do_not_agree_or_do_not_exist_are_refused_before_any_device_i
     prepared, other = bench.load(TOGETHER), bench.load(TOGETHER, dimensions=[2, 8])
     for roles, dimensions, words in (
         ([], (), "without a role"),
-        ([entry(prepared, P), entry(prepared, P)], (), "input 0 of the same model is given twice"),
+        ([entry(prepared, P), entry(prepared, P)], (), "input 0 is given twice for the same model"),
         ([entry(prepared, 4)], (), "a role of input 4, the model has 4"),
         ([result(prepared, -1)], (), "a role of output -1, the model has 2"),
         ([entry(prepared, P), entry(other, P)], (), r"input 0 has dimensions \[2, 8\], the memory would have \[1, 8\]"),

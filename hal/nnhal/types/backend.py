@@ -1,0 +1,60 @@
+"""What a device says of itself beyond the HAL, in the words of Arm NN's backend interface."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+@dataclass(frozen=True, slots=True)
+class TensorHandleFactory:
+    """One way in which a device imports and exports the memory of a value. Kinds of memory are names in lower case."""
+
+    id: str
+    """Unique among all devices."""
+    imports: frozenset[str] = frozenset()
+    """Kinds of memory that it uses in place."""
+    exports: frozenset[str] = frozenset()
+    """Kinds of memory in which it leaves its results for other devices."""
+    maps: bool = True
+    """Whether its memory can be mapped, and therefore copied into and out of."""
+    alignment: int = 1
+    """Bytes to which memory must be aligned."""
+    fallback_import_memory_required: bool = False
+    """Whether the framework must allocate the memory for its results and have both sides of an edge import it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransferCosts:
+    """The costs of a run that belong to no operation, in nanoseconds."""
+
+    hop_ns: float = 60_000.0
+    """To launch an execution and learn of its end."""
+    sync_ns: float = 0.0
+    """To make results visible."""
+    import_ns: float = 1_000.0
+    """To import one piece of memory."""
+    copy_ns_per_byte: float = 0.1
+
+
+class Substitution(NamedTuple):
+    """Operations that a device runs as one, which ``replacement`` describes."""
+
+    operations: tuple[int, ...]
+    replacement: str
+
+
+class FailedSubgraph(NamedTuple):
+    """Supported operations that a device cannot run together, and why."""
+
+    operations: tuple[int, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizationViews:
+    """The result of optimising a subgraph. Operations are indexes into main; each is in exactly one of the three."""
+
+    substitutions: tuple[Substitution, ...] = ()
+    failed: tuple[FailedSubgraph, ...] = ()
+    untouched: tuple[int, ...] = ()
