@@ -221,7 +221,7 @@ def test_another_device_in_its_place_is_not_gone_on_with(scene: Scene, what: str
     context, (part,) = bound(loaded), loaded.original.parts
     scene.die()
     second = scene.come_back(CHANGES[what])
-    words = f"it was registered as 'scripted-1'; what answers now .* differs in {what}"
+    words = f"it was registered as 'scripted-1'; the process there now .* differs in {what}"
     with pytest.raises(NnhalError):
         context.run()
     calls: list[Callable[[], object]] = [
