@@ -19,7 +19,7 @@ _FEATURE_LEVEL = 8
 """The feature level of every device: the contract has this one only."""
 
 
-class DeviceServicer:
+class FleetServicer:
     """The part of FrameworkService (framework.proto) that asks devices before a model is loaded."""
 
     _fleet: Fleet

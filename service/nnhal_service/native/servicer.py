@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnhal.v1 import framework_pb2_grpc
 from nnhal_service.native.bindings import MAX_RUN_CHANNELS, BindingServicer
-from nnhal_service.native.devices import DeviceServicer
+from nnhal_service.native.devices import FleetServicer
 from nnhal_service.native.launches import LaunchServicer
 from nnhal_service.native.memory import MemoryServicer
 from nnhal_service.native.models import ModelServicer, ServedModels
@@ -14,7 +14,7 @@ from nnhal_service.runtime.run.reports import RunWatcher
 
 
 class FrameworkServicer(
-    DeviceServicer,
+    FleetServicer,
     ModelServicer,
     BindingServicer,
     LaunchServicer,
