@@ -15,7 +15,7 @@ from onnx import helper
 
 from nnhal_client import Framework, connect
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
-from tests.support.command import nnhal
+from tests.support.command import nnhal, nnhal_on_terminal
 from tests.support.onnx_models import onnx_model, random
 
 DEVICES = ("gpu_acc", "ethos_n", "cpu_acc", "cpu_ref")
@@ -104,6 +104,44 @@ def test_the_command_shows_tables(tmp_path: Path) -> None:
     for told in ("first", "middle", "last", "bytes between steps", "without alignment", "all on cpu_acc would be"):
         assert told in " ".join(done.stdout.split())
     assert "measured" not in done.stdout.replace("its times are measured", "")
+
+
+LONG = "/".join(f"layer_{number}" for number in range(30)) + "[0]"
+
+
+def long_names(directory: Path) -> Path:
+    """One operation whose node and values have names that no terminal has room for."""
+    path = directory / "long.onnx"
+    onnx.save(
+        onnx_model(
+            [helper.make_node("Tanh", [f"{LONG}/x"], [f"{LONG}/y"], name=LONG)], {f"{LONG}/x": [4]}, [f"{LONG}/y"]
+        ),
+        path,
+    )
+    return path
+
+
+def test_tables_in_a_pipe_keep_whole_names_and_rows_of_one_line(tmp_path: Path) -> None:
+    done = nnhal("explain", str(long_names(tmp_path)), "--devices", "ethos_n,cpu_acc", "--runs", "1")
+    assert done.returncode == 0, done.stderr
+    assert "…" not in done.stdout
+    (row,) = [line for line in done.stdout.splitlines() if "TANH" in line and "│" in line]
+    assert [cell.strip() for cell in row.split("│")[1:4]] == [LONG, "TANH", "cpu_acc"]
+    for name in (f"{LONG}/x", f"{LONG}/y"):
+        assert len([line for line in done.stdout.splitlines() if f"│ {name}" in line]) == 2  # edges and ledger
+    assert "TENSOR_FLOAT32, allowed" in done.stdout
+
+
+def test_tables_on_a_terminal_fit_it_and_shorten_names_in_the_middle(tmp_path: Path) -> None:
+    arguments = ("explain", str(long_names(tmp_path)), "--devices", "ethos_n,cpu_acc", "--runs", "1")
+    status, printed = nnhal_on_terminal(80, *arguments)
+    assert status == 0, printed
+    assert max(len(line) for line in printed.splitlines()) <= 80
+    (row,) = [line for line in printed.splitlines() if "TANH" in line and "│" in line]
+    name, operation, device = (cell.strip() for cell in row.split("│")[1:4])
+    assert (operation, device) == ("TANH", "cpu_acc")
+    head, tail = name.split("…")
+    assert LONG.startswith(head) and LONG.endswith(tail) and min(len(head), len(tail)) > 3
 
 
 def test_measured_runs_have_a_ledger_and_a_timeline(tmp_path: Path) -> None:

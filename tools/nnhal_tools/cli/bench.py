@@ -17,6 +17,7 @@ from nnhal_tools.bench.hop import HopReport, measure_hop
 from nnhal_tools.bench.modes import measure_modes
 from nnhal_tools.bench.network import measure_networks
 from nnhal_tools.cli.bench_serve import serve
+from nnhal_tools.terminal import output_console, show_table
 
 app = typer.Typer(help="Measure, against a named floor, in one run.", no_args_is_help=True)
 app.command("serve")(serve)
@@ -74,7 +75,7 @@ def modes(
         for report in own:
             times = (f"{value / 1e3:.0f} µs" for value in (report.p50_ns, report.p99_ns, report.compute_ns))
             table.add_row(report.mode, *times, f"{report.overhead:.1%}")
-        Console().print(table)
+        show_table(table, output_console())
 
 
 @app.command("network")
@@ -115,7 +116,7 @@ def network(
             f"{report.client_ratio:.3f}",
             f"{report.largest_difference:.1e}",
         )
-    Console().print(table)
+    show_table(table, output_console())
 
 
 @app.command("fallback")
@@ -152,7 +153,7 @@ def _sizes(text: str) -> list[int]:
 
 
 def _show_fallback(report: FallbackReport, alignment: AlignmentReport) -> None:
-    console = Console()
+    console = output_console()
     table = Table(
         "edge",
         "value",
@@ -173,7 +174,7 @@ def _show_fallback(report: FallbackReport, alignment: AlignmentReport) -> None:
             f"{edge.imported.staged_bytes:,} / {edge.copied.staged_bytes:,}",
             *(f"{value / 1e3:,.0f} µs" for value in (edge.imported.wall_ns, edge.copy_over_import_ns)),
         )
-    console.print(table)
+    show_table(table, console)
     least, largest = (bound(edge.bytes for edge in report.edges) // KIB for bound in (min, max))
     growth = Table(
         "edge",
@@ -185,24 +186,23 @@ def _show_fallback(report: FallbackReport, alignment: AlignmentReport) -> None:
     for pair in report.pairs:
         factors = (f"x {factor:.1f}" for factor in (pair.import_growth, pair.copy_growth))
         growth.add_row(f"{pair.source} to {pair.destination}", *factors, f"{pair.fixed_ns / 1e3:.0f} µs")
-    console.print(growth)
+    show_table(growth, console)
     console.print(
         f"alignment: {alignment.values} values between {' - '.join(alignment.steps)} take {alignment.aligned_bytes:,} "
         f"bytes, {alignment.unaligned_bytes:,} without alignment",
-        highlight=False,
     )
 
 
 def _show(report: HopReport) -> None:
-    console = Console()
+    console = output_console()
     table = Table("what", "p50", "p90", "p99", title=f"A hop, {report.rounds} interleaved rounds")
     for name, sample in report.samples.items():
         table.add_row(name, *(f"{sample.percentile(p) / 1e3:.1f} µs" for p in (50, 90, 99)))
-    console.print(table)
-    console.print(f"burst / (ping-pong + in process), p50: {report.ratio:.2f}  (aim: at most 1.5)", highlight=False)
+    show_table(table, console)
+    console.print(f"burst / (ping-pong + in process), p50: {report.ratio:.2f}  (aim: at most 1.5)")
     sizes = Table(
         "tensors", "computation", "a burst over it", title="What a burst takes over the computation itself, medians"
     )
     for name, overhead in report.overheads.items():
         sizes.add_row(name, f"{overhead.compute_ns / 1e3:.0f} µs", f"{overhead.over_compute_ns / 1e3:.0f} µs")
-    console.print(sizes)
+    show_table(sizes, console)

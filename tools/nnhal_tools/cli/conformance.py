@@ -22,6 +22,7 @@ from nnhal.remote import RemoteDevice
 from nnhal_tools.conformance.memory import MemoryChoice
 from nnhal_tools.conformance.runner import Mode, Runner, TestResult, Verdict
 from nnhal_tools.conformance.vectors import Vector, read_vectors
+from nnhal_tools.terminal import output_console, show_table
 from nnhal_tools.up import single_device
 
 _SHOWN = 20
@@ -56,7 +57,7 @@ def conformance(
         results = _run(Runner(remote, ways), vectors, console)
     if json_file:
         json_file.write_text(json.dumps([asdict(result) for result in results], indent=1))
-    _show(Console(), results)
+    _show(output_console(), results)
     if any(result.verdict == Verdict.FAILED for result in results):
         raise typer.Exit(1)
 
@@ -97,13 +98,13 @@ def _show(console: Console, results: Sequence[TestResult]) -> None:
     table = Table("operation", "type", *(verdict.value for verdict in Verdict))
     for (operation, code), counted in sorted(counts.items()):
         table.add_row(operation, code, *(str(counted[verdict] or "") for verdict in Verdict))
-    console.print(table)
+    show_table(table, console)
     failures = [result for result in results if result.verdict == Verdict.FAILED]
     for failure in failures[:_SHOWN]:
         way = f"{failure.mode} over {failure.memory}"
-        console.print(f"{failure.name}, {way}: {failure.reason}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"{failure.name}, {way}: {failure.reason}", markup=False, soft_wrap=True)
     if len(failures) > _SHOWN:
         console.print(f"… and {len(failures) - _SHOWN} more failures")
     total = Counter(result.verdict for result in results)
     summary = ", ".join(f"{total[verdict]} {verdict.value}" for verdict in Verdict)
-    console.print(f"{len(results)} tests: {summary}", highlight=False)
+    console.print(f"{len(results)} tests: {summary}")

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from nnhal_tools.doctor import Finding, Status, examine
 from nnhal_tools.settings import ClientSettings
+from nnhal_tools.terminal import output_console
 
 _STYLES = {Status.OK: "green", Status.WARN: "yellow", Status.FAIL: "bold red"}
 
@@ -31,9 +31,9 @@ def doctor(
     if as_json:
         print(json.dumps({"findings": [asdict(finding) for finding in findings], "failed": _failed(findings)}))
     else:
-        console = Console(soft_wrap=True, highlight=False)
+        console = output_console()
         for finding in findings:
-            console.print(_line(finding))
+            console.print(_line(finding), soft_wrap=True)
     if _failed(findings):
         raise typer.Exit(1)
 

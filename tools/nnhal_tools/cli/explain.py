@@ -22,6 +22,7 @@ from nnhal_hosting.trace import Trace
 from nnhal_tools.cli.ephemeral import ephemeral_framework
 from nnhal_tools.cli.run import pins_from
 from nnhal_tools.explain import Measured, page, show
+from nnhal_tools.terminal import output_console
 from nnhal_tools.trace import add_run
 from nnhal_tools.up import DEFAULT_TOPOLOGY, DeviceEntry, Topology, read_topology
 
@@ -72,7 +73,7 @@ def explain(
     if as_json:
         print(json.dumps(asdict(explanation)))
     else:
-        show(explanation, Console())
+        show(explanation, output_console())
 
 
 def _topology(devices: str, path: Path | None) -> Topology:

@@ -17,6 +17,7 @@ from rich.table import Column, Table
 from nnhal.endpoint import Endpoint
 from nnhal.remote import RemoteDevice
 from nnhal_tools.stress import StressReport, run_stress
+from nnhal_tools.terminal import output_console, show_table
 from nnhal_tools.up import single_device
 
 _NAME = "nnhal-stress"
@@ -57,7 +58,7 @@ def stress(
         report = run_stress(remote, device, seconds, sessions, seed, show)
     if json_file:
         json_file.write_text(json.dumps(report.as_dict(), indent=1))
-    _show(Console(), report)
+    _show(output_console(), report)
     if not report.passed:
         raise typer.Exit(1)
 
@@ -99,18 +100,17 @@ def _show(console: Console, report: StressReport) -> None:
     for action, counter in sorted(report.outcomes.items()):
         counts = (sum(counter[outcome] for outcome in outcomes) for outcomes in _COLUMNS.values())
         table.add_row(action, *(str(count or "") for count in counts))
-    console.print(table)
+    show_table(table, console)
     endings = ", ".join(f"{count} {ending}" for ending, count in sorted(report.endings.items()))
     console.print(
         f"{report.actions} actions in {report.seconds:.0f} s, {report.succeeded:.0%} of them succeeded; "
         f"{report.endings.total()} sessions: {endings}; {report.resident_growth_bytes >> 20} MiB growth in RAM",
-        highlight=False,
         soft_wrap=True,
     )
     for finding in report.findings[:_SHOWN]:
-        console.print(f"violation: {finding}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"violation: {finding}", markup=False, soft_wrap=True)
     if len(report.findings) > _SHOWN:
         console.print(f"… and {len(report.findings) - _SHOWN} more violations")
     for leftover in report.leftovers:
-        console.print(f"left: {leftover}", markup=False, highlight=False, soft_wrap=True)
-    console.print(f"{len(report.findings)} violations, {len(report.leftovers)} leftovers", highlight=False)
+        console.print(f"left: {leftover}", markup=False, soft_wrap=True)
+    console.print(f"{len(report.findings)} violations, {len(report.leftovers)} leftovers")
