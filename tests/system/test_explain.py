@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +15,10 @@ from onnx import helper
 from nnhal_client import Framework, connect
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
 from tests.support.command import nnhal, nnhal_on_terminal
+from tests.support.html import parsed
 from tests.support.onnx_models import onnx_model, random
 
 DEVICES = ("gpu_acc", "ethos_n", "cpu_acc", "cpu_ref")
-VOID = {"meta", "path", "rect"}
-"""Elements that the page leaves open, or closes where they begin."""
 
 
 def network(directory: Path) -> Path:
@@ -47,28 +45,6 @@ def framework() -> Iterator[Framework]:
         yield session
 
 
-class Page(HTMLParser):
-    """The elements of a page, each of which must end where it began."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.counts: dict[str, int] = {}
-        self.text = ""
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.counts[tag] = self.counts.get(tag, 0) + 1
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag not in VOID:
-            assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
 def test_the_command_tells_one_story_as_json_and_as_a_page(tmp_path: Path) -> None:
     html = tmp_path / "page.html"
     devices = ["--devices", "ethos_n,gpu_acc,cpu_acc", "--pin", "name:middle=gpu_acc", "--pin", "op:RELU=cpu_acc"]
@@ -81,15 +57,12 @@ def test_the_command_tells_one_story_as_json_and_as_a_page(tmp_path: Path) -> No
     assert len(story["measured"]["step_device_ns"]) == len(story["steps"])
     assert 0 < story["fallback_bytes_unaligned"] <= story["fallback_bytes"]
 
-    page = Page()
-    page.feed(html.read_text())
-    page.close()
-    assert page.open == []
-    assert page.counts["svg"] == 1
-    assert page.counts["rect"] == len(story["steps"])
-    between = [edge for edge in story["edges"] if edge["source_step"] >= 0 and edge["destination_step"] >= 0]
-    assert page.counts["path"] == len(between) + 1  # and the head of the arrows
-    assert page.counts["tr"] == len(story["operations"]) + len(story["edges"]) + 2
+    page = parsed(html.read_text())
+    assert len(page.having("box")) == len(story["steps"])
+    assert len(page.having("edge")) == len(story["edges"])
+    groups, heads = len(story["steps"]), 3
+    rows = len(story["devices"]) + len(story["operations"]) + len(story["edges"])
+    assert page.counts["tr"] == rows + groups + heads
     assert "b<&>" not in html.read_text()
     for operation in story["operations"]:
         for reason in operation["refusals"].values():

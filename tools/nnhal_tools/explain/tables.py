@@ -9,6 +9,7 @@ from rich.table import Column, Table
 
 from nnhal.reports import LedgerEntry
 from nnhal_client.explanation import EdgeStory, Explanation
+from nnhal_tools.explain.units import duration, median_of, place
 from nnhal_tools.terminal import Footnotes, Name, show_table
 
 
@@ -30,13 +31,13 @@ def show(explanation: Explanation, console: Console) -> None:
     )
     if measured is not None:
         console.print(
-            f"modelled {_time(explanation.modelled_ns)}; measured {_time(measured.duration_ns)} (median of "
-            f"{measured.runs} runs), {measured.copied_bytes:,} bytes copied in a run",
+            f"modelled {duration(explanation.modelled_ns)}; measured {duration(measured.duration_ns)} "
+            f"({median_of(measured)}), {measured.copied_bytes:,} bytes copied in a run",
         )
     else:
-        console.print(f"modelled {_time(explanation.modelled_ns)}")
+        console.print(f"modelled {duration(explanation.modelled_ns)}")
     for other in explanation.counterfactuals:
-        told = f"would be {_time(other.modelled_ns)}" if other.modelled_ns else f"is not possible: {other.reason}"
+        told = f"would be {duration(other.modelled_ns)}" if other.modelled_ns else f"is not possible: {other.reason}"
         console.print(f"all on {other.device} {told}", markup=False)
 
 
@@ -74,7 +75,7 @@ def _show_operations(explanation: Explanation, console: Console) -> None:
             story.operation,
             story.device,
             str(story.step),
-            _time(story.modelled_ns),
+            duration(story.modelled_ns),
             ", ".join(numbers) or "none",
         )
     show_table(table, console)
@@ -107,10 +108,10 @@ def _show_steps(explanation: Explanation, console: Console) -> None:
             str(number),
             step.device,
             str(step.operations),
-            _time(step.modelled_ns),
-            _time(measured.step_device_ns[number]) if measured else "",
-            _time(measured.step_driver_ns[number]) if measured else "",
-            _time(measured.step_copy_ns[number]) if measured else "",
+            duration(step.modelled_ns),
+            duration(measured.step_device_ns[number]) if measured else "",
+            duration(measured.step_driver_ns[number]) if measured else "",
+            duration(measured.step_copy_ns[number]) if measured else "",
         )
     show_table(table, console)
     for number, step in enumerate(explanation.steps):
@@ -127,14 +128,4 @@ def _numbers(*headers: str) -> list[Column]:
 
 
 def _edge(source: str, source_step: int, destination: str, destination_step: int) -> str:
-    return f"{_place(source, source_step)} to {_place(destination, destination_step)}"
-
-
-def _place(name: str, step: int) -> str:
-    return name or "client" if step < 0 else f"{name} ({step})"
-
-
-def _time(nanoseconds: float) -> str:
-    if nanoseconds < 0:
-        return "-"
-    return f"{nanoseconds / 1e6:.2f} ms" if nanoseconds >= 1e6 else f"{nanoseconds / 1e3:.1f} µs"
+    return f"{place(source, source_step)} to {place(destination, destination_step)}"
