@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from benchmarks.peers.starting import Addresses
 from nnhal_tools.bench.serve import Target, Transport
-from nnhal_tools.bench.serve.server import Server
+from nnhal_tools.bench.serve.server import BenchServer
 
 TINY, CNN, LARGE = "tiny", "cnn", "large"
 FLOOR = "ONNX Runtime in process"
@@ -23,7 +23,7 @@ def pass_through(size: int) -> str:
     return f"pass-{size >> 10}-KiB"
 
 
-def nnhal_contenders(server: Server, model: str) -> Mapping[str, Target]:
+def nnhal_contenders(server: BenchServer, model: str) -> Mapping[str, Target]:
     """nnhal over each transport, and the floor."""
     file = str(server.models[model])
     native, grpc, http = (server.urls[kind] for kind in (Transport.NATIVE, Transport.GRPC, Transport.HTTP))

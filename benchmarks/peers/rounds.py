@@ -11,7 +11,7 @@ from statistics import median
 
 import numpy as np
 
-from nnhal_tools.bench.serve import BenchError, Load, Target, Window
+from nnhal_tools.bench.serve import BenchError, Load, MeasurementWindow, Target
 
 Say = Callable[[str], None]
 _STEP = 5
@@ -35,7 +35,7 @@ def run_rounds(
     model: str, contenders: Mapping[str, Target], concurrency: int, seconds: float, rounds: int, say: Say
 ) -> list[Result]:
     """Measure all contenders in turn. One that fails is left out, and why is said."""
-    windows: dict[str, list[Window]] = {}
+    windows: dict[str, list[MeasurementWindow]] = {}
     with ExitStack() as stack:
         loads: dict[str, Load] = {}
         for name, target in contenders.items():
@@ -57,7 +57,7 @@ def run_rounds(
     return [_result(model, concurrency, name, own) for name, own in windows.items()]
 
 
-def _result(model: str, concurrency: int, name: str, windows: list[Window]) -> Result:
+def _result(model: str, concurrency: int, name: str, windows: list[MeasurementWindow]) -> Result:
     rates = [window.rate for window in windows]
     rate = median(rates)
     return Result(

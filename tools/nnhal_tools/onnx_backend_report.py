@@ -58,7 +58,7 @@ _LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BackendOutcome:
     """How one test ended; ``reason`` where it failed. ``devices`` that its operations ran on."""
 
     kind: str
@@ -68,13 +68,13 @@ class Outcome:
     reason: str = ""
 
 
-def package_tests(kind: str) -> Iterator[Outcome]:
+def package_tests(kind: str) -> Iterator[BackendOutcome]:
     """All tests of a kind."""
     for case in load_model_tests(kind=kind):
         yield _run(kind, case)
 
 
-def light_tests(names: str = "*") -> Iterator[Outcome]:
+def light_tests(names: str = "*") -> Iterator[BackendOutcome]:
     """The well-known networks that the onnx package ships with weights that are made when they are loaded."""
     for path in sorted(_LIGHT.glob(f"{names}.onnx")):
         model = onnx.load(path)
@@ -83,7 +83,7 @@ def light_tests(names: str = "*") -> Iterator[Outcome]:
         yield _outcome("light", path.stem, model, [(inputs, [numpy_helper.to_array(expected)])], 1e-3, 1e-6)
 
 
-def _run(kind: str, case: TestCase) -> Outcome:
+def _run(kind: str, case: TestCase) -> BackendOutcome:
     model = case.model or onnx.load(Path(case.model_dir or "") / "model.onnx")
     sets = case.data_sets if case.data_sets is not None else list(_stored_sets(model, Path(case.model_dir or "")))
     plain = [([_plain(value) for value in given], [_plain(value) for value in wanted]) for given, wanted in sets]
@@ -92,7 +92,7 @@ def _run(kind: str, case: TestCase) -> Outcome:
 
 def _outcome(
     kind: str, name: str, model: onnx.ModelProto, sets: Sequence[tuple[Any, Any]], rtol: float, atol: float
-) -> Outcome:
+) -> BackendOutcome:
     devices: tuple[str, ...] = ()
     try:
         loaded = NnhalBackend.prepare(model)
@@ -100,8 +100,8 @@ def _outcome(
         for given, wanted in sets:
             Runner.assert_similar_outputs(wanted, loaded.run(given), rtol, atol)
     except (AssertionError, NnhalError, TypeError, ValueError) as error:
-        return Outcome(kind, name, FAILED, devices, _brief(error))
-    return Outcome(kind, name, how, devices)
+        return BackendOutcome(kind, name, FAILED, devices, _brief(error))
+    return BackendOutcome(kind, name, how, devices)
 
 
 def _how(model: Model) -> tuple[str, tuple[str, ...]]:
@@ -140,7 +140,7 @@ def _plain(value: Any) -> Any:
     return np.asarray(value) if isinstance(value, np.generic) else value
 
 
-def report(outcomes: Sequence[Outcome]) -> str:
+def report(outcomes: Sequence[BackendOutcome]) -> str:
     """A page about the outcomes."""
     counts = Counter((outcome.kind, outcome.how) for outcome in outcomes)
     kinds = list(dict.fromkeys(outcome.kind for outcome in outcomes))
@@ -180,7 +180,7 @@ def report(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _why(outcome: Outcome) -> str:
+def _why(outcome: BackendOutcome) -> str:
     known = (why for pattern, why in KNOWN_FAILURES.items() if re.search(pattern, outcome.name))
     return next(known, outcome.reason)
 

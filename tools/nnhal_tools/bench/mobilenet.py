@@ -29,7 +29,7 @@ BLOCKS = (
 _CALIBRATION_IMAGES = 2
 
 
-class _Graph:
+class _GraphBuilder:
     """Nodes and weights as they are added."""
 
     def __init__(self, seed: int) -> None:
@@ -66,7 +66,7 @@ class _Graph:
 
 def mobilenet_v2(seed: int = 0) -> onnx.ModelProto:
     """The network in float32: 300 million multiply-adds, 3.5 million weights."""
-    graph = _Graph(seed)
+    graph = _GraphBuilder(seed)
     graph.weights += [
         numpy_helper.from_array(np.array(value, np.float32), name) for name, value in (("zero", 0), ("six", 6))
     ]
@@ -95,7 +95,7 @@ def mobilenet_v2(seed: int = 0) -> onnx.ModelProto:
     return model
 
 
-def _block(graph: _Graph, value: str, width: int, channels: int, expansion: int, stride: int) -> str:
+def _block(graph: _GraphBuilder, value: str, width: int, channels: int, expansion: int, stride: int) -> str:
     """An inverted residual: expand, filter each channel, project; added to its input where shapes allow."""
     wide = width * expansion
     inner = graph.convolution(value, (width, wide), 1) if expansion > 1 else value

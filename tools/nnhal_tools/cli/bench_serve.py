@@ -12,7 +12,7 @@ import typer
 
 from nnhal_tools.bench.serve import Measurement, Settings, Target, Transport, measure
 from nnhal_tools.bench.serve.report import as_json, measurement_lines, settings_lines, summary_lines, write_csv
-from nnhal_tools.bench.serve.server import SMALL, Server, serving, small_model
+from nnhal_tools.bench.serve.server import SMALL, BenchServer, serving, small_model
 
 _SHARED = {"none": (False,), "system": (True,), "both": (False, True)}
 T = TypeVar("T")
@@ -120,7 +120,7 @@ def _server(
         yield _urls(server), {**dict.fromkeys(Transport, SMALL), Transport.IN_PROCESS: file}
 
 
-def _urls(server: Server) -> Mapping[Transport, str]:
+def _urls(server: BenchServer) -> Mapping[Transport, str]:
     return {**server.urls, Transport.IN_PROCESS: ""}
 
 

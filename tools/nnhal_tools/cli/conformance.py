@@ -20,7 +20,7 @@ from rich.table import Table
 from nnhal.endpoint import Endpoint
 from nnhal.remote import RemoteDevice
 from nnhal_tools.conformance.memory import MemoryChoice
-from nnhal_tools.conformance.runner import Mode, Runner, TestResult, Verdict
+from nnhal_tools.conformance.runner import ExecutionMode, TestResult, VectorRunner, Verdict
 from nnhal_tools.conformance.vectors import Vector, read_vectors
 from nnhal_tools.terminal import output_console, show_table
 from nnhal_tools.up import single_device
@@ -32,7 +32,9 @@ _SHOWN = 20
 def conformance(
     paths: Annotated[list[Path], typer.Argument(help="Files of vectors (.jsonl, .jsonl.gz), or folders of them.")],
     device: Annotated[str, typer.Option(help="A driver, which gets a process of its own, or a running device's DIR.")],
-    mode: Annotated[list[Mode] | None, typer.Option(help="How each test is executed: 'sync' unless given.")] = None,
+    mode: Annotated[
+        list[ExecutionMode] | None, typer.Option(help="How each test is executed: 'sync' unless given.")
+    ] = None,
     memory: Annotated[
         list[MemoryChoice] | None, typer.Option(help="The kind of the pools: 'ashmem' unless given.")
     ] = None,
@@ -52,9 +54,9 @@ def conformance(
         vectors = [vector for path in _files(paths) for vector in read_vectors(path) if pattern.search(vector.name)]
     if not vectors:
         raise ValueError(f"no test in {', '.join(map(str, paths))} matches {filter_!r}")
-    ways = list(product(dict.fromkeys(mode or [Mode.SYNC]), dict.fromkeys(memory or [MemoryChoice.ASHMEM])))
+    ways = list(product(dict.fromkeys(mode or [ExecutionMode.SYNC]), dict.fromkeys(memory or [MemoryChoice.ASHMEM])))
     with _open(device) as remote:
-        results = _run(Runner(remote, ways), vectors, console)
+        results = _run(VectorRunner(remote, ways), vectors, console)
     if json_file:
         json_file.write_text(json.dumps([asdict(result) for result in results], indent=1))
     _show(output_console(), results)
@@ -81,7 +83,7 @@ def _open(device: str) -> Iterator[RemoteDevice]:
         yield remote
 
 
-def _run(runner: Runner, vectors: Sequence[Vector], console: Console) -> list[TestResult]:
+def _run(runner: VectorRunner, vectors: Sequence[Vector], console: Console) -> list[TestResult]:
     results = []
     with Progress(console=console) as progress:
         task = progress.add_task("tests", total=len(vectors))

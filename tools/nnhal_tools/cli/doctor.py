@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from nnhal_tools.doctor import Finding, Status, examine
+from nnhal_tools.doctor import DoctorFinding, Status, examine
 from nnhal_tools.settings import ClientSettings
 from nnhal_tools.terminal import output_console
 
@@ -38,11 +38,11 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _failed(findings: list[Finding]) -> int:
+def _failed(findings: list[DoctorFinding]) -> int:
     return sum(finding.status is Status.FAIL for finding in findings)
 
 
-def _line(finding: Finding) -> Text:
+def _line(finding: DoctorFinding) -> Text:
     line = Text(f"{finding.status:<5}", _STYLES[finding.status])
     line.append(f"{finding.check}: {finding.message}", "default")
     if finding.todo:

@@ -22,7 +22,7 @@ from nnhal_tools.conformance.memory import MemoryChoice
 from nnhal_tools.conformance.vectors import Vector
 
 
-class Mode(StrEnum):
+class ExecutionMode(StrEnum):
     """How a test is executed."""
 
     SYNC = "sync"
@@ -51,18 +51,18 @@ class TestResult:
     """The operation that the test is about."""
     type: str
     """The operand type that the test is about."""
-    mode: Mode
+    mode: ExecutionMode
     memory: MemoryChoice
     verdict: Verdict
     reason: str = ""
     """Why the test did not pass."""
 
 
-Way = tuple[Mode, MemoryChoice]
+Way = tuple[ExecutionMode, MemoryChoice]
 """A way of executing a test."""
 
 
-class Runner:
+class VectorRunner:
     """Runs vectors in one session with a device: each model is prepared once and executed in several ways."""
 
     def __init__(self, device: RemoteDevice, ways: Sequence[Way]) -> None:
@@ -105,7 +105,7 @@ class Runner:
         (mode, _), arguments = way, self._arguments[way]
         try:
             request = arguments.request(vector, prepared)
-            if mode == Mode.FENCED and _has_open_outputs(vector.model):
+            if mode == ExecutionMode.FENCED and _has_open_outputs(vector.model):
                 return _unless_refused(lambda: prepared.execute_fenced(request))
             return _compare(vector, _run(prepared, request, mode), arguments)
         finally:
@@ -138,16 +138,16 @@ class _ModelOnDevice:
             self.prepared.release()
 
 
-def _run(prepared: RemotePreparedModel, request: Request, mode: Mode) -> ExecutionResult:
-    if mode == Mode.SYNC:
+def _run(prepared: RemotePreparedModel, request: Request, mode: ExecutionMode) -> ExecutionResult:
+    if mode == ExecutionMode.SYNC:
         return prepared.execute(request)
-    if mode == Mode.BURST:
+    if mode == ExecutionMode.BURST:
         burst = prepared.configure_execution_burst()
         try:
             return burst.execute(request, range(len(request.pools))).result
         finally:
             burst.close()
-    if mode == Mode.FENCED:
+    if mode == ExecutionMode.FENCED:
         return _await(prepared.execute_fenced(request))
     execution = prepared.create_reusable_execution(request)
     try:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nnhal_tools.doctor.control_group import ControlGroup
 from nnhal_tools.doctor.devices import check_devices
-from nnhal_tools.doctor.finding import Finding, Status
+from nnhal_tools.doctor.finding import DoctorFinding, Status
 from nnhal_tools.doctor.limits import check_limits
 from nnhal_tools.doctor.memory import check_memory
 from nnhal_tools.doctor.namespaces import check_namespaces
@@ -16,7 +16,7 @@ from nnhal_tools.doctor.versions import check_versions
 _PROC, _SHARED, _GROUPS = Path("/proc"), Path("/dev/shm"), Path("/sys/fs/cgroup")
 
 
-def examine(directory: Path) -> list[Finding]:
+def examine(directory: Path) -> list[DoctorFinding]:
     """Every check. ``directory`` is that of ``nnhal up``."""
     group = ControlGroup(_PROC, _GROUPS)
     sockets, listeners = check_sockets(directory)
@@ -31,4 +31,4 @@ def examine(directory: Path) -> list[Finding]:
     ]
 
 
-__all__ = ["Finding", "Status", "examine"]
+__all__ = ["DoctorFinding", "Status", "examine"]

@@ -8,14 +8,14 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from nnhal_tools.doctor.finding import Finding, fail, ok, warn
+from nnhal_tools.doctor.finding import DoctorFinding, fail, ok, warn
 
 _SECONDS = 60.0
 _ESSENTIAL = "cpu_ref"
 """Without it nothing runs that other devices refuse."""
 
 
-def check_devices() -> Iterator[Finding]:
+def check_devices() -> Iterator[DoctorFinding]:
     """Asks a process like those of devices: loading a backend runs its code."""
     command = [sys.executable, "-m", "nnhal_devices.inventory"]
     todo = "run it by hand: python -m nnhal_devices.inventory"
@@ -30,7 +30,7 @@ def check_devices() -> Iterator[Finding]:
         yield from findings(found)
 
 
-def findings(inventory: dict[str, Any]) -> Iterator[Finding]:
+def findings(inventory: dict[str, Any]) -> Iterator[DoctorFinding]:
     """What an inventory says (see nnhal_devices.inventory)."""
     for driver in inventory["drivers"]:
         check, name = f"driver {driver['name']}", driver["name"]

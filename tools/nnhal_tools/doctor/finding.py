@@ -15,7 +15,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """One line. ``todo`` says what to do, empty where there is nothing to be done."""
 
     check: str
@@ -24,16 +24,16 @@ class Finding:
     todo: str = ""
 
 
-def ok(check: str, message: str) -> Finding:
+def ok(check: str, message: str) -> DoctorFinding:
     """All is well."""
-    return Finding(check, Status.OK, message)
+    return DoctorFinding(check, Status.OK, message)
 
 
-def warn(check: str, message: str, todo: str) -> Finding:
+def warn(check: str, message: str, todo: str) -> DoctorFinding:
     """It works, with a surprise."""
-    return Finding(check, Status.WARN, message, todo)
+    return DoctorFinding(check, Status.WARN, message, todo)
 
 
-def fail(check: str, message: str, todo: str) -> Finding:
+def fail(check: str, message: str, todo: str) -> DoctorFinding:
     """It does not work."""
-    return Finding(check, Status.FAIL, message, todo)
+    return DoctorFinding(check, Status.FAIL, message, todo)

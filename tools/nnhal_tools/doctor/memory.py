@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nnhal_tools.doctor.control_group import ControlGroup
-from nnhal_tools.doctor.finding import Finding, fail, ok, warn
+from nnhal_tools.doctor.finding import DoctorFinding, fail, ok, warn
 
 _MIB, _GIB = 1 << 20, 1 << 30
 _LITTLE, _ENOUGH = 256 * _MIB, _GIB
 _ENOUGH_SHARED = 64 * _MIB
 
 
-def check_memory(proc: Path, shared: Path, group: ControlGroup) -> Iterator[Finding]:
+def check_memory(proc: Path, shared: Path, group: ControlGroup) -> Iterator[DoctorFinding]:
     """All of it."""
     yield check_available(proc)
     yield check_control_group(group)
@@ -23,7 +23,7 @@ def check_memory(proc: Path, shared: Path, group: ControlGroup) -> Iterator[Find
     yield check_sealing()
 
 
-def check_available(proc: Path) -> Finding:
+def check_available(proc: Path) -> DoctorFinding:
     """MemAvailable of /proc/meminfo."""
     try:
         lines = (proc / "meminfo").read_text().splitlines()
@@ -35,7 +35,7 @@ def check_available(proc: Path) -> Finding:
     return _judge("memory", int(known["MemAvailable"]) * 1024, "available", "end what is not needed")
 
 
-def check_control_group(group: ControlGroup) -> Finding:
+def check_control_group(group: ControlGroup) -> DoctorFinding:
     """memory.max less memory.current."""
     most, used = group.number("memory.max"), group.number("memory.current")
     if most is None:
@@ -43,7 +43,7 @@ def check_control_group(group: ControlGroup) -> Finding:
     return _judge("memory limit", most - (used or 0), f"left of {_size(most)}", "raise the container's memory limit")
 
 
-def check_shared(directory: Path) -> Finding:
+def check_shared(directory: Path) -> DoctorFinding:
     """/dev/shm, where clients of V2 put shared memory. nnhal's own pools need none."""
     try:
         found = os.statvfs(directory)
@@ -60,7 +60,7 @@ def check_shared(directory: Path) -> Finding:
     return ok("shared memory", message)
 
 
-def check_sealing() -> Finding:
+def check_sealing() -> DoctorFinding:
     """memfd_create, and seals against shrinking: what pools are made of."""
     try:
         descriptor = os.memfd_create("nnhal-doctor", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -80,7 +80,7 @@ def check_sealing() -> Finding:
         os.close(descriptor)
 
 
-def _judge(check: str, free: int, words: str, todo: str) -> Finding:
+def _judge(check: str, free: int, words: str, todo: str) -> DoctorFinding:
     message = f"{_size(free)} {words}"
     if free < _LITTLE:
         return fail(check, message, todo)

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from nnhal_tools.doctor.finding import Finding, ok, warn
-from nnhal_tools.doctor.sockets import Listener
+from nnhal_tools.doctor.finding import DoctorFinding, ok, warn
+from nnhal_tools.doctor.sockets import ListeningSocket
 
 _NEEDS = {
     "ipc": "system shared memory in /dev/shm may be another's",
@@ -21,14 +21,14 @@ _TODO = {
 }
 
 
-def check_namespaces(listeners: Sequence[Listener], proc: Path) -> Iterator[Finding]:
+def check_namespaces(listeners: Sequence[ListeningSocket], proc: Path) -> Iterator[DoctorFinding]:
     """Compares those of each process that listens with this process's."""
     processes = {listener.pid: listener.path.parent.name for listener in listeners}
     for pid, name in processes.items():
         yield check_process(name, pid, proc)
 
 
-def check_process(name: str, pid: int, proc: Path) -> Finding:
+def check_process(name: str, pid: int, proc: Path) -> DoctorFinding:
     """One process. Number 0 is one that this process's namespace does not see."""
     check = f"namespaces of {name}"
     if pid == 0:

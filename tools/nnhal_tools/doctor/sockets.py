@@ -13,7 +13,7 @@ from pathlib import Path
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from nnhal_tools.doctor.finding import Finding, fail, ok, warn
+from nnhal_tools.doctor.finding import DoctorFinding, fail, ok, warn
 
 MAX_PATH_BYTES = 107
 """What sockaddr_un has room for, without the terminating zero (unix(7))."""
@@ -26,14 +26,14 @@ _LINK = "link.sock"
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class ListeningSocket:
     """A socket that somebody listens on, and the process that does."""
 
     path: Path
     pid: int
 
 
-def check_directory(directory: Path) -> Iterator[Finding]:
+def check_directory(directory: Path) -> Iterator[DoctorFinding]:
     """Whether it is there, for this user and nobody else, and short enough for sockets."""
     size = len(os.fsencode(directory / _LONGEST))
     if size > MAX_PATH_BYTES:
@@ -70,7 +70,7 @@ def sockets_in(directory: Path) -> list[Path]:
         return []
 
 
-def listener_of(path: Path) -> Listener | OSError:
+def listener_of(path: Path) -> ListeningSocket | OSError:
     """Who listens on a socket, or what is wrong with it."""
     with socket.socket(socket.AF_UNIX, _kind(path)) as probe:
         probe.settimeout(_SECONDS)
@@ -79,10 +79,10 @@ def listener_of(path: Path) -> Listener | OSError:
             credentials = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(_CREDENTIALS))
         except OSError as error:
             return error
-    return Listener(path, struct.unpack(_CREDENTIALS, credentials)[0])
+    return ListeningSocket(path, struct.unpack(_CREDENTIALS, credentials)[0])
 
 
-def check_socket(path: Path, found: Listener | OSError) -> Finding:
+def check_socket(path: Path, found: ListeningSocket | OSError) -> DoctorFinding:
     """Whether a socket is alive, and of its user only."""
     check = f"socket {path.parent.name}/{path.name}"
     if isinstance(found, ConnectionRefusedError):
@@ -98,7 +98,7 @@ def check_socket(path: Path, found: Listener | OSError) -> Finding:
     return ok(check, f"process {found.pid} listens")
 
 
-def check_health(path: Path) -> Finding:
+def check_health(path: Path) -> DoctorFinding:
     """What a process says over grpc.health.v1."""
     check = f"health {path.parent.name}/{path.name}"
     with grpc.insecure_channel(f"unix:{path}") as channel:
@@ -114,13 +114,13 @@ def check_health(path: Path) -> Finding:
     return fail(check, name, "see the process's log: it starts, ends, or a model has failed")
 
 
-def check_sockets(directory: Path) -> tuple[list[Finding], list[Listener]]:
+def check_sockets(directory: Path) -> tuple[list[DoctorFinding], list[ListeningSocket]]:
     """All sockets under a directory, and who listens on them."""
     findings, listeners = [], []
     for path in sockets_in(directory):
         found = listener_of(path)
         findings.append(check_socket(path, found))
-        if isinstance(found, Listener):
+        if isinstance(found, ListeningSocket):
             listeners.append(found)
             if path.name != _LINK:
                 findings.append(check_health(path))

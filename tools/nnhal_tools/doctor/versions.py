@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 
-from nnhal_tools.doctor.finding import Finding, fail, ok, warn
+from nnhal_tools.doctor.finding import DoctorFinding, fail, ok, warn
 
 _PYTHON = (3, 11)
 _OLDEST_GRPC = (1, 81, 1)
@@ -27,7 +27,7 @@ def installed(name: str) -> str | None:
         return None
 
 
-def check_versions(of: Installed = installed) -> Iterator[Finding]:
+def check_versions(of: Installed = installed) -> Iterator[DoctorFinding]:
     """All of them."""
     yield check_python(sys.version_info[:2])
     yield check_grpc(of)
@@ -35,7 +35,7 @@ def check_versions(of: Installed = installed) -> Iterator[Finding]:
     yield check_onnxruntime(of)
 
 
-def check_python(found: tuple[int, ...]) -> Finding:
+def check_python(found: tuple[int, ...]) -> DoctorFinding:
     """The interpreter."""
     words = f"{platform.python_implementation()} {platform.python_version()}"
     if found < _PYTHON:
@@ -43,7 +43,7 @@ def check_python(found: tuple[int, ...]) -> Finding:
     return ok("Python", words)
 
 
-def check_grpc(of: Installed) -> Finding:
+def check_grpc(of: Installed) -> DoctorFinding:
     """grpcio, the packages of its family, and protobuf."""
     names = ("grpcio", *_FAMILY, "protobuf")
     found = {name: of(name) for name in names}
@@ -57,7 +57,7 @@ def check_grpc(of: Installed) -> Finding:
     return ok("gRPC", words)
 
 
-def check_tritonclient(of: Installed) -> Iterator[Finding]:
+def check_tritonclient(of: Installed) -> Iterator[DoctorFinding]:
     """Asked for protobuf 7 too, pip takes a tritonclient of 2023 without a word, which has no such bound."""
     found, protobuf = of("tritonclient"), of("protobuf")
     if found is None:
@@ -71,7 +71,7 @@ def check_tritonclient(of: Installed) -> Iterator[Finding]:
         yield ok("tritonclient", words)
 
 
-def check_onnxruntime(of: Installed) -> Finding:
+def check_onnxruntime(of: Installed) -> DoctorFinding:
     """What devices compute with."""
     found = of("onnxruntime")
     if found is None:

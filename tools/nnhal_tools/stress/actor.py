@@ -10,12 +10,12 @@ from typing import TypeVar
 from nnhal.memory import create_ashmem
 from nnhal.remote import CompilationCache, RemoteDevice, RemoteLauncher
 from nnhal.types import BufferRole, ErrorStatus, ExecutionResult, Request
-from nnhal_tools.stress.buffers import Buffer, Prepared
+from nnhal_tools.stress.buffers import HeldBuffer, PreparedSpecimen
 from nnhal_tools.stress.faults import Fault, Instant
-from nnhal_tools.stress.launches import Gate, Launch
-from nnhal_tools.stress.objects import Burst, Execution
+from nnhal_tools.stress.launches import FenceGate, HeldLaunch
+from nnhal_tools.stress.objects import HeldBurst, HeldExecution
 from nnhal_tools.stress.outcomes import INVALID, OK, REFUSED, Answer, ask, require
-from nnhal_tools.stress.plan import Plan
+from nnhal_tools.stress.plan import RequestPlan
 from nnhal_tools.stress.specimens import Specimen
 
 T = TypeVar("T")
@@ -50,12 +50,12 @@ class Actor:
         self.synchronous = synchronous
         self.random = random
         self.specimens = specimens
-        self.prepared: list[Prepared] = []
-        self.buffers: list[Buffer] = []
-        self.executions: list[Execution] = []
-        self.bursts: list[Burst] = []
-        self.launches: list[Launch] = []
-        self.gates: list[Gate] = []
+        self.prepared: list[PreparedSpecimen] = []
+        self.buffers: list[HeldBuffer] = []
+        self.executions: list[HeldExecution] = []
+        self.bursts: list[HeldBurst] = []
+        self.launches: list[HeldLaunch] = []
+        self.gates: list[FenceGate] = []
         self.caches: list[tuple[Specimen, CompilationCache]] = []
         """Files that a compilation was saved to."""
         self.released: list[Callable[[], object]] = []
@@ -94,38 +94,38 @@ class Actor:
         answers = self.get(ask(lambda: self.device.supported_operations(specimen.model)))
         return all(self.same(f"support of {specimen.name}", answers))
 
-    def prepare(self, specimen: Specimen | None = None) -> Prepared:
+    def prepare(self, specimen: Specimen | None = None) -> PreparedSpecimen:
         """A new prepared model. Raises Unavailable."""
         chosen = specimen or self.random.choice(self.specimens)
         if not self.supports(chosen):
             ask(lambda: self.device.prepare_model(chosen.model), OK | REFUSED)
             chosen = self.specimens[0]
-        prepared = Prepared(chosen, self.get(ask(lambda: self.device.prepare_model(chosen.model))))
+        prepared = PreparedSpecimen(chosen, self.get(ask(lambda: self.device.prepare_model(chosen.model))))
         self.keep(self.prepared, prepared, MOST["prepared"])
         return prepared
 
-    def some_prepared(self) -> Prepared:
+    def some_prepared(self) -> PreparedSpecimen:
         """One that was prepared. Raises Unavailable."""
         return self.some(self.prepared, self.prepare)
 
-    def execution(self) -> Execution:
+    def execution(self) -> HeldExecution:
         """A new reusable execution. Raises Unavailable."""
         plan = self.plan(self.some_prepared(), stated=self.perhaps(0.8))
         self.note(plan)
         allowed = OK | (plan.expected() & INVALID)  # what is wrong with buffers may be said now, or when it is executed
         answer = ask(lambda: plan.prepared.remote.create_reusable_execution(plan.request, plan.config), allowed)
-        execution = Execution(plan, self.get(answer))
+        execution = HeldExecution(plan, self.get(answer))
         self.keep(self.executions, execution, MOST["executions"])
         return execution
 
-    def some_execution(self) -> Execution:
+    def some_execution(self) -> HeldExecution:
         """A reusable execution. Raises Unavailable."""
         return self.some(self.executions, self.execution)
 
-    def burst(self) -> Burst:
+    def burst(self) -> HeldBurst:
         """A new burst. Raises Unavailable."""
         prepared = self.some_prepared()
-        burst = Burst(prepared, self.get(ask(prepared.remote.configure_execution_burst)), self.perhaps(0.6))
+        burst = HeldBurst(prepared, self.get(ask(prepared.remote.configure_execution_burst)), self.perhaps(0.6))
         self.keep(self.bursts, burst, MOST["bursts"])
         return burst
 
@@ -141,9 +141,9 @@ class Actor:
             self._launcher.close()
         self._launcher = None
 
-    def plan(self, prepared: Prepared, tiny: bool = False, stated: bool = False) -> Plan:
+    def plan(self, prepared: PreparedSpecimen, tiny: bool = False, stated: bool = False) -> RequestPlan:
         """A new request; some of it may lie in device buffers that no launch uses."""
-        buffers: dict[int, Buffer] = {}
+        buffers: dict[int, HeldBuffer] = {}
         for position in range(len(prepared.specimen.inputs) + 1):
             free = [b for b in self.buffers if b.has_role(prepared, position) and b not in buffers.values()]
             usable = [buffer for buffer in free if not buffer.users]
@@ -152,10 +152,14 @@ class Actor:
         idle = [buffer for buffer in self.buffers if not buffer.users]
         if idle and self.perhaps(_MISUSE):
             buffers[self.random.randrange(len(prepared.specimen.inputs) + 1)] = self.random.choice(idle)
-        return Plan(prepared, self.random, buffers, tiny, stated)
+        return RequestPlan(prepared, self.random, buffers, tiny, stated)
 
     def perform(
-        self, plan: Plan, call: Callable[[Request], ExecutionResult], deadline: Instant, fault: Fault | None = None
+        self,
+        plan: RequestPlan,
+        call: Callable[[Request], ExecutionResult],
+        deadline: Instant,
+        fault: Fault | None = None,
     ) -> ErrorStatus:
         """Execute a request, or the spoilt form of it, and check all that can be checked."""
         plan.look()
@@ -179,36 +183,36 @@ class Actor:
 
     def release(self, thing: object) -> None:
         """Give something up over there. From then on it must be unknown."""
-        if isinstance(thing, Prepared):
+        if isinstance(thing, PreparedSpecimen):
             self.prepared.remove(thing)
             thing.remote.release()
             thing.released = True
-            request = Plan(thing, self.random).request
+            request = RequestPlan(thing, self.random).request
             self.bury(lambda: thing.remote.execute(request))
             self.bury(thing.remote.configure_execution_burst)
             self.bury(lambda: self.device.allocate([thing.remote], [BufferRole(0, 0)]))
-        elif isinstance(thing, Execution):
+        elif isinstance(thing, HeldExecution):
             if thing.launch is not None and not thing.launch.settled:
                 self.settle(thing.launch)
             self.executions.remove(thing)
             thing.remote.release()
             self.bury(thing.remote.execute)
             self.bury(thing.remote.execute_fenced)
-        elif isinstance(thing, Burst):
+        elif isinstance(thing, HeldBurst):
             self.bursts.remove(thing)
             ask(thing.wire.release, takes=False)
             self.bury(partial(thing.wire.release_memory_resource, 1))
             thing.remote.close()
-        elif isinstance(thing, Buffer):
+        elif isinstance(thing, HeldBuffer):
             self.buffers.remove(thing)
             thing.remote.release()
             thing.released = True
             self.bury(lambda: thing.remote.copy_to(create_ashmem(4)))
             self.bury(lambda: thing.remote.copy_from(create_ashmem(4)))
-        elif isinstance(thing, Launch):
+        elif isinstance(thing, HeldLaunch):
             self.settle(thing)
 
-    def settle(self, launch: Launch) -> ErrorStatus:
+    def settle(self, launch: HeldLaunch) -> ErrorStatus:
         """Wait for a launch, and check its end."""
         self.note(f"settles {launch.plan}")
         if launch.settled:

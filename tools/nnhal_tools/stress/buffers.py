@@ -15,7 +15,7 @@ from nnhal_tools.stress.specimens import Specimen
 
 
 @dataclass(eq=False)
-class Prepared:
+class PreparedSpecimen:
     """A prepared model, and what it computes."""
 
     specimen: Specimen
@@ -24,7 +24,7 @@ class Prepared:
 
 
 @dataclass(eq=False)
-class Buffer:
+class HeldBuffer:
     """A device buffer with roles: prepared models, and the position of one of their inputs, or their output.
 
     ``content`` is what it holds, None while it is uninitialised. In ``doubt`` it may be uninitialised as well:
@@ -35,7 +35,7 @@ class Buffer:
     remote: RemoteBuffer
     code: int
     dimensions: Dimensions
-    roles: Mapping[tuple[Prepared, int], None]
+    roles: Mapping[tuple[PreparedSpecimen, int], None]
     content: Array | None = None
     doubt: bool = False
     wild: bool = False
@@ -43,7 +43,7 @@ class Buffer:
     raced: bool = False
     released: bool = False
 
-    def has_role(self, prepared: Prepared, position: int) -> bool:
+    def has_role(self, prepared: PreparedSpecimen, position: int) -> bool:
         """Whether it was allocated for an input or the output of a prepared model."""
         return (prepared, position) in self.roles
 
@@ -85,7 +85,7 @@ class Buffer:
 class Users:
     """The buffers that a launch uses, until it is settled."""
 
-    buffers: tuple[Buffer, ...] = ()
+    buffers: tuple[HeldBuffer, ...] = ()
 
     def begin(self) -> None:
         """The launch has been accepted."""

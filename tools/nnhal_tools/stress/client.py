@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from random import Random
 
 from nnhal.endpoint import Endpoint
-from nnhal_tools.stress.messages import Ending, Event, Message, decode
-from nnhal_tools.stress.report import Finding, StressReport
+from nnhal_tools.stress.messages import Message, ProgressEvent, SessionEnding, decode
+from nnhal_tools.stress.report import StressFinding, StressReport
 
 _THREADS = (2, 3)
 _KILLED = 0.5
@@ -33,7 +33,7 @@ class _Doing:
     heard_at: float = field(default_factory=time.monotonic)
 
 
-class Client:
+class StressClient:
     """One process. Everything about it follows from its seed."""
 
     def __init__(self, endpoint: Endpoint, seed: int, report: StressReport) -> None:
@@ -43,7 +43,9 @@ class Client:
         self.killed = False
         self._report = report
         self._life = random.uniform(*_LIFE_SECONDS) if random.random() < _KILLED else None
-        self._ending = random.choice((Ending.RELEASE, Ending.RELEASE, Ending.CLOSE, Ending.EXIT))
+        self._ending = random.choice(
+            (SessionEnding.RELEASE, SessionEnding.RELEASE, SessionEnding.CLOSE, SessionEnding.EXIT)
+        )
         self._kill_at: float | None = None
         self._doing: dict[int, _Doing] = {}
         self._ready = self._over = False
@@ -118,20 +120,20 @@ class Client:
     def _take(self, message: Message) -> None:
         doing = self._doing.setdefault(message.thread, _Doing())
         doing.heard_at = time.monotonic()
-        if message.event is Event.READY:
+        if message.event is ProgressEvent.READY:
             self._ready = True
             if self._life is not None:
                 self._kill_at = time.monotonic() + self._life
-        elif message.event is Event.BEGIN:
+        elif message.event is ProgressEvent.BEGIN:
             self._doing[message.thread] = _Doing(message.text, message.step)
-        elif message.event is Event.NOTE:
+        elif message.event is ProgressEvent.NOTE:
             doing.note = message.text
-        elif message.event is Event.END:
+        elif message.event is ProgressEvent.END:
             self._report.count(doing.action, message.text)
             doing.action = ""
-        elif message.event is Event.VIOLATION:
+        elif message.event is ProgressEvent.VIOLATION:
             self._find(message.thread, doing, message.text)
-        elif message.event is Event.OVER:
+        elif message.event is ProgressEvent.OVER:
             self._over = True
 
     def _find_all(self, text: str) -> None:
@@ -141,4 +143,4 @@ class Client:
             self._find(number, doing, text)
 
     def _find(self, thread: int, doing: _Doing, text: str) -> None:
-        self._report.findings.append(Finding(self.seed, thread, doing.step, doing.action, doing.note, text))
+        self._report.findings.append(StressFinding(self.seed, thread, doing.step, doing.action, doing.note, text))

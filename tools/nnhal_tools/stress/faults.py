@@ -21,7 +21,7 @@ from nnhal.types import (
 )
 from nnhal_tools.stress.memory import new_file
 from nnhal_tools.stress.outcomes import INVALID, MISSED, REFUSED, Statuses
-from nnhal_tools.stress.plan import Plan, open_files
+from nnhal_tools.stress.plan import RequestPlan, open_files
 
 _UNKNOWN_TOKEN = 1 << 40
 _FAR_NS = 60_000_000_000
@@ -90,7 +90,7 @@ class Fault:
         return self.allowed if self.allowed == INVALID else self.allowed | deadline.allowed
 
 
-def spoil_request(plan: Plan, random: Random) -> Fault:
+def spoil_request(plan: RequestPlan, random: Random) -> Fault:
     """The request of a plan with one thing wrong with it."""
     name = random.choice(list(_FAULTS))
     return _FAULTS[name](plan, random) or Fault("an input is missing", _without_input(plan.request), INVALID)
@@ -106,7 +106,7 @@ def _now_ns() -> int:
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
-_Spoil = Callable[[Plan, Random], Fault | None]
+_Spoil = Callable[[RequestPlan, Random], Fault | None]
 
 
 def _on_request(name: str, change: Callable[[Request], Request]) -> tuple[str, _Spoil]:
@@ -116,7 +116,7 @@ def _on_request(name: str, change: Callable[[Request], Request]) -> tuple[str, _
 def _on_argument(name: str, change: Callable[[RequestArgument], RequestArgument]) -> tuple[str, _Spoil]:
     """A change of one argument that lies in a pool; None where none does."""
 
-    def spoil(plan: Plan, random: Random) -> Fault | None:
+    def spoil(plan: RequestPlan, random: Random) -> Fault | None:
         if not plan.slots:
             return None
         position = random.choice(list(plan.slots))
@@ -137,7 +137,7 @@ def _at(argument: RequestArgument, **changes: int) -> RequestArgument:
     return replace(argument, location=replace(argument.location, **changes))
 
 
-def _shorter(plan: Plan, random: Random) -> Fault | None:
+def _shorter(plan: RequestPlan, random: Random) -> Fault | None:
     """An input of a length that is not that of its value. An output of open size may have any."""
     inputs = [position for position in plan.slots if position < len(plan.request.inputs)]
     if not inputs:
@@ -148,13 +148,13 @@ def _shorter(plan: Plan, random: Random) -> Fault | None:
     return Fault("an input is too short", replace(plan.request, inputs=tuple(arguments)), INVALID)
 
 
-def _with_pool(name: str, plan: Plan, index: int, pool: RequestMemoryPool, allowed: Statuses) -> Fault:
+def _with_pool(name: str, plan: RequestPlan, index: int, pool: RequestMemoryPool, allowed: Statuses) -> Fault:
     pools = list(plan.request.pools)
     pools[index] = pool
     return Fault(name, replace(plan.request, pools=tuple(pools)), allowed)
 
 
-def _unsealed_ashmem(plan: Plan, random: Random) -> Fault | None:
+def _unsealed_ashmem(plan: RequestPlan, random: Random) -> Fault | None:
     if not plan.blocks:
         return None
     index = random.randrange(len(plan.blocks))
@@ -162,7 +162,7 @@ def _unsealed_ashmem(plan: Plan, random: Random) -> Fault | None:
     return _with_pool("ashmem that may shrink", plan, index, memory, INVALID)
 
 
-def _beyond_file(plan: Plan, random: Random) -> Fault | None:
+def _beyond_file(plan: RequestPlan, random: Random) -> Fault | None:
     files = open_files(plan)
     if not files:
         return None
@@ -172,7 +172,7 @@ def _beyond_file(plan: Plan, random: Random) -> Fault | None:
     return _with_pool("a file that is shorter than said", plan, plan.blocks.index(block), memory, INVALID)
 
 
-def _read_only_output(plan: Plan, _: Random) -> Fault | None:
+def _read_only_output(plan: RequestPlan, _: Random) -> Fault | None:
     slot = plan.slots.get(len(plan.specimen.inputs))
     if slot is None or plan.blocks[slot.block] not in open_files(plan):
         return None
@@ -180,20 +180,20 @@ def _read_only_output(plan: Plan, _: Random) -> Fault | None:
     return _with_pool("an output in a file that is read-only", plan, slot.block, memory, REFUSED)
 
 
-def _image(plan: Plan, random: Random) -> Fault | None:
+def _image(plan: RequestPlan, random: Random) -> Fault | None:
     if not plan.slots:
         return None
     image = create_hardware_buffer(BufferDescription(16, 16, 1, Format.R8G8B8A8_UNORM, Usage.CPU_READ_OFTEN, 16))
     return _with_pool("a range of an image", plan, random.choice(list(plan.slots.values())).block, image, REFUSED)
 
 
-def _omitted(plan: Plan, random: Random) -> Fault:
+def _omitted(plan: RequestPlan, random: Random) -> Fault:
     arguments = list(plan.request.inputs)
     arguments[random.randrange(len(arguments))] = RequestArgument(has_no_value=True)
     return Fault("an input is omitted", replace(plan.request, inputs=tuple(arguments)), REFUSED)
 
 
-def _unknown_token(plan: Plan, random: Random) -> Fault:
+def _unknown_token(plan: RequestPlan, random: Random) -> Fault:
     token = random.choice((0, -1, _UNKNOWN_TOKEN))
     inputs = (RequestArgument(replace(plan.request.inputs[0].location, pool_index=0)), *plan.request.inputs[1:])
     whole = tuple(_at(argument, pool_index=0, offset=0, length=0, padding=0) for argument in inputs)

@@ -14,16 +14,16 @@ from nnhal.types.layout import ELEMENT_TYPES, Dimensions
 F32, I32 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32
 
 
-class Program:
+class ModelBuilder:
     """Subgraphs that share their constants' memory. The first to be begun is main."""
 
     def __init__(self) -> None:
         self.values = bytearray()
-        self._graphs: list[Graph] = []
+        self._graphs: list[SubgraphBuilder] = []
 
-    def graph(self) -> Graph:
+    def graph(self) -> SubgraphBuilder:
         """A further subgraph."""
-        self._graphs.append(Graph(self, len(self._graphs)))
+        self._graphs.append(SubgraphBuilder(self, len(self._graphs)))
         return self._graphs[-1]
 
     def model(self) -> Model:
@@ -32,10 +32,10 @@ class Program:
         return Model(main, tuple(referenced), bytes(self.values))
 
 
-class Graph:
+class SubgraphBuilder:
     """One subgraph. Methods return the indexes of the operands that they add."""
 
-    def __init__(self, program: Program, number: int) -> None:
+    def __init__(self, program: ModelBuilder, number: int) -> None:
         self._program = program
         self._number = number
         self._operands: list[Operand] = []
@@ -54,7 +54,7 @@ class Graph:
         memory.extend(array.tobytes())
         return self._add(Operand(code, array.shape, lifetime=OperandLifeTime.CONSTANT_COPY, location=location))
 
-    def reference(self, graph: Graph) -> int:
+    def reference(self, graph: SubgraphBuilder) -> int:
         """A reference to another subgraph, which is not main."""
         location = DataLocation(offset=graph._number - 1)
         return self._add(Operand(OperandType.SUBGRAPH, lifetime=OperandLifeTime.SUBGRAPH, location=location))

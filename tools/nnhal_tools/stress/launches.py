@@ -11,13 +11,13 @@ from nnhal.fence import Fence, FenceError, FenceState, Signal
 from nnhal.types import ErrorStatus, FencedExecutionInfo
 from nnhal_tools.stress.faults import Instant
 from nnhal_tools.stress.outcomes import ANY, FAILURE, MISSED, OK, Statuses, Violation, ask, describe, require
-from nnhal_tools.stress.plan import Plan
+from nnhal_tools.stress.plan import RequestPlan
 
 _SETTLE_SECONDS = 50.0
 
 
 @dataclass(eq=False)
-class Gate:
+class FenceGate:
     """A fence of this side."""
 
     signal: Signal
@@ -34,15 +34,15 @@ class Gate:
 
 
 @dataclass(eq=False)
-class Launch:
+class HeldLaunch:
     """An execution that was launched with a plan, after others and behind gates."""
 
-    plan: Plan
+    plan: RequestPlan
     fence: Fence | None
     info: Callable[[], FencedExecutionInfo]
     finish: Callable[[], object]
-    gates: Sequence[Gate]
-    earlier: Sequence[Launch]
+    gates: Sequence[FenceGate]
+    earlier: Sequence[HeldLaunch]
     deadline: Instant
     duration: Instant
     allowed: Statuses

@@ -17,7 +17,7 @@ from nnhal.memory.ashmem import create_sealed
 from nnhal.types import MappableFile, Memory
 
 
-class Kind(Enum):
+class BlockKind(Enum):
     """The kinds. An open file is one that may still be truncated."""
 
     ASHMEM = "ashmem"
@@ -26,14 +26,14 @@ class Kind(Enum):
     BLOB = "blob"
 
 
-KINDS = list(Kind)
+KINDS = list(BlockKind)
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
     """Some memory, and how this process uses it."""
 
-    kind: Kind
+    kind: BlockKind
     size: int
     memory: Memory
     pool: Pool
@@ -57,13 +57,13 @@ class Block:
         return replace(self.memory, prot=1)
 
 
-def create_block(size: int, kind: Kind, random: Random) -> Block:
+def create_block(size: int, kind: BlockKind, random: Random) -> Block:
     """New memory of ``size`` bytes."""
     memory = _create(size, kind, random)
     return Block(kind, size, memory, open_pool(memory, writable=True))
 
 
-def block_of(content: bytes, kind: Kind, random: Random) -> Block:
+def block_of(content: bytes, kind: BlockKind, random: Random) -> Block:
     """New memory that holds something."""
     block = create_block(len(content), kind, random)
     block.write(0, np.frombuffer(content, np.uint8))
@@ -78,12 +78,12 @@ def new_file(content: bytes = b"") -> Descriptor:
         return Descriptor(os.dup(file.fileno()))
 
 
-def _create(size: int, kind: Kind, random: Random) -> Memory:
-    if kind is Kind.ASHMEM:
+def _create(size: int, kind: BlockKind, random: Random) -> Memory:
+    if kind is BlockKind.ASHMEM:
         return create_ashmem(size)
-    if kind is Kind.BLOB:
+    if kind is BlockKind.BLOB:
         return create_blob(size)
     offset = random.choice((0, 0, 64, 4100))
-    if kind is Kind.SEALED_FILE:
+    if kind is BlockKind.SEALED_FILE:
         return map_file(create_sealed(offset + size, "nnhal-stress"), size, offset)
     return map_file(new_file(bytes(offset + size)), size, offset)

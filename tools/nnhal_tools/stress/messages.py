@@ -15,7 +15,7 @@ MAX_CHARACTERS = 1000
 """Of any text: a line must be less than PIPE_BUF, even if every character takes several bytes."""
 
 
-class Ending(Enum):
+class SessionEnding(Enum):
     """How a session ends that is not killed."""
 
     RELEASE = "release"
@@ -26,7 +26,7 @@ class Ending(Enum):
     """The process ends without closing anything."""
 
 
-class Event(Enum):
+class ProgressEvent(Enum):
     """What has happened."""
 
     READY = "ready"
@@ -41,7 +41,7 @@ class Event(Enum):
 class Message:
     """One event of a thread: BEGIN tells an action, NOTE its arguments, END its outcome, VIOLATION what was found."""
 
-    event: Event
+    event: ProgressEvent
     thread: int = 0
     step: int = 0
     text: str = ""
@@ -55,7 +55,7 @@ class Message:
 def decode(line: bytes) -> Message:
     """The message in a line."""
     fields = json.loads(line)
-    return Message(Event(fields["event"]), fields["thread"], fields["step"], fields["text"])
+    return Message(ProgressEvent(fields["event"]), fields["thread"], fields["step"], fields["text"])
 
 
 class Writer:

@@ -7,29 +7,29 @@ from itertools import count
 
 from nnhal.remote import RemoteBurst, RemoteExecution
 from nnhal_tools.stress import wire
-from nnhal_tools.stress.buffers import Prepared
-from nnhal_tools.stress.launches import Launch
-from nnhal_tools.stress.plan import Plan
+from nnhal_tools.stress.buffers import PreparedSpecimen
+from nnhal_tools.stress.launches import HeldLaunch
+from nnhal_tools.stress.plan import RequestPlan
 
 
 @dataclass(eq=False)
-class Execution:
+class HeldExecution:
     """A reusable execution, and its launch if it has one that was not settled."""
 
-    plan: Plan
+    plan: RequestPlan
     remote: RemoteExecution
-    launch: Launch | None = None
+    launch: HeldLaunch | None = None
     on_channel: bool = False
 
 
 @dataclass(eq=False)
-class Burst:
+class HeldBurst:
     """A burst with its requests. Its memory has tokens of its own, or those that the remote burst gives."""
 
-    prepared: Prepared
+    prepared: PreparedSpecimen
     remote: RemoteBurst
     named: bool
-    plans: list[Plan] = field(default_factory=list)
+    plans: list[RequestPlan] = field(default_factory=list)
     tokens: dict[int, int] = field(default_factory=dict)
     """By the identity of blocks that it has."""
     _numbers: count[int] = field(default_factory=count)
@@ -39,7 +39,7 @@ class Burst:
         """It without its channel."""
         return wire.WireBurst(self.prepared.remote.calls, self.remote.handle)
 
-    def tokens_of(self, plan: Plan) -> list[int]:
+    def tokens_of(self, plan: RequestPlan) -> list[int]:
         """One for each pool of a request."""
         for block in plan.blocks:
             if id(block) not in self.tokens:
@@ -47,7 +47,7 @@ class Burst:
         known = [self.tokens[id(block)] for block in plan.blocks]
         return known + [-1] * (len(plan.request.pools) - len(known))
 
-    def drop(self, plan: Plan) -> None:
+    def drop(self, plan: RequestPlan) -> None:
         """Never use a request again, nor the tokens of its memory."""
         self.plans.remove(plan)
         for block in plan.blocks:

@@ -21,8 +21,8 @@ from nnhal.types import (
     Timing,
 )
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, combine
-from nnhal_tools.stress.buffers import Buffer, Prepared, Users
-from nnhal_tools.stress.memory import KINDS, Block, Kind, create_block
+from nnhal_tools.stress.buffers import HeldBuffer, PreparedSpecimen, Users
+from nnhal_tools.stress.memory import KINDS, Block, BlockKind, create_block
 from nnhal_tools.stress.outcomes import ANY, INVALID, MISSED, OK, REFUSED, Statuses, require
 from nnhal_tools.stress.specimens import Sample, Specimen
 
@@ -34,7 +34,7 @@ _LOOP_TIMEOUTS_NS = (1_000_000, 5_000_000, 20_000_000)
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class ArgumentRange:
     """A range of a block, by the index of the block."""
 
     block: int
@@ -53,14 +53,14 @@ class Slot:
         return slice(self.offset, self.offset + self.length)
 
 
-class Plan:
+class RequestPlan:
     """One request to a prepared model, for any number of executions. Inputs and output may lie in device buffers."""
 
     def __init__(
         self,
-        prepared: Prepared,
+        prepared: PreparedSpecimen,
         random: Random,
-        buffers: Mapping[int, Buffer] | None = None,
+        buffers: Mapping[int, HeldBuffer] | None = None,
         tiny: bool = False,
         stated: bool = False,
     ) -> None:
@@ -87,7 +87,7 @@ class Plan:
         return len(self.specimen.inputs)
 
     @property
-    def output_buffer(self) -> Buffer | None:
+    def output_buffer(self) -> HeldBuffer | None:
         """The buffer that is written."""
         return self.buffers.get(self._output)
 
@@ -118,7 +118,7 @@ class Plan:
     def truncate(self, random: Random) -> bool:
         """Take away a file that an argument lies in, if one does. What is in it can no longer be checked."""
         indexes = sorted({slot.block for slot in self.slots.values()})
-        files = [index for index in indexes if self.blocks[index].kind is Kind.OPEN_FILE]
+        files = [index for index in indexes if self.blocks[index].kind is BlockKind.OPEN_FILE]
         if files:
             gone = random.choice(files)
             self.blocks[gone].truncate()
@@ -233,7 +233,7 @@ class Plan:
                 return buffer.dimensions[0]
         return random.choice(_SIZES)
 
-    def _place(self, random: Random) -> tuple[dict[int, Slot], list[Block]]:
+    def _place(self, random: Random) -> tuple[dict[int, ArgumentRange], list[Block]]:
         positions = [position for position in range(self._output + 1) if position not in self.buffers]
         count = random.randint(1, len(positions)) if positions else 0
         ends = [0] * count
@@ -245,7 +245,7 @@ class Plan:
             if position == self._output and self.tiny:
                 length = random.randrange(1, length)
             offset = ends[index] + random.choice((0, _GUARD, 64 - ends[index] % 64))
-            slots[position] = Slot(index, offset, length, random.choice((0, 0, 64)))
+            slots[position] = ArgumentRange(index, offset, length, random.choice((0, 0, 64)))
             ends[index] = -(-(slots[position].whole.stop) // 4) * 4
         kinds = [random.choice(KINDS) for _ in range(count)]
         return slots, [create_block(end + _GUARD, kind, random) for end, kind in zip(ends, kinds, strict=True)]
@@ -279,7 +279,7 @@ class Plan:
         inputs = [buffer for position, buffer in self.buffers.items() if position < self._output]
         return any(b.wild or b.raced or b.content is None or b.users > self._own_uses for b in inputs)
 
-    def _padding(self, slot: Slot) -> slice:
+    def _padding(self, slot: ArgumentRange) -> slice:
         return slice(slot.offset + slot.length, slot.whole.stop)
 
     def _verify_output(self, data: Bytes) -> None:
@@ -311,6 +311,6 @@ def _brief(array: Array) -> str:
     return f"{array.shape}{array.reshape(-1)[:4].tolist()}…"
 
 
-def open_files(plan: Plan) -> list[Block]:
+def open_files(plan: RequestPlan) -> list[Block]:
     """Its blocks that may still be truncated."""
-    return [block for block in plan.blocks if block.kind is Kind.OPEN_FILE]
+    return [block for block in plan.blocks if block.kind is BlockKind.OPEN_FILE]

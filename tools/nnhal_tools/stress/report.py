@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Finding:
+class StressFinding:
     """A violation, and everything that is needed to look at it again."""
 
     seed: int
@@ -31,7 +31,7 @@ class StressReport:
     seconds: float = 0.0
     outcomes: dict[str, Counter[str]] = field(default_factory=dict)
     endings: Counter[str] = field(default_factory=Counter)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[StressFinding] = field(default_factory=list)
     leftovers: list[str] = field(default_factory=list)
     resident_growth_bytes: int = 0
 

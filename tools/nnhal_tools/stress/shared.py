@@ -7,17 +7,17 @@ from random import Random
 
 from nnhal.remote import CompilationCache, RemoteBuffer, RemoteBurst, RemoteDevice, RemoteExecution, RemoteLauncher
 from nnhal.types import BufferRole
-from nnhal_tools.stress.buffers import Prepared
+from nnhal_tools.stress.buffers import PreparedSpecimen
 from nnhal_tools.stress.memory import new_file
-from nnhal_tools.stress.plan import Plan
+from nnhal_tools.stress.plan import RequestPlan
 from nnhal_tools.stress.specimens import Specimen
 
 
 @dataclass
-class Shared:
+class SharedObjects:
     """One object of each kind, for a model that every device has. The request's inputs never change."""
 
-    plan: Plan
+    plan: RequestPlan
     execution: RemoteExecution
     burst: RemoteBurst
     launcher: RemoteLauncher
@@ -27,12 +27,12 @@ class Shared:
     """Whether the device returns no fences."""
 
     @property
-    def prepared(self) -> Prepared:
+    def prepared(self) -> PreparedSpecimen:
         """The prepared model."""
         return self.plan.prepared
 
 
-def share(device: RemoteDevice, specimen: Specimen, random: Random) -> Shared:
+def share(device: RemoteDevice, specimen: Specimen, random: Random) -> SharedObjects:
     """New objects of every kind. Raises HalError."""
     files = device.number_of_cache_files_needed()
     cache = CompilationCache(
@@ -40,13 +40,13 @@ def share(device: RemoteDevice, specimen: Specimen, random: Random) -> Shared:
         tuple(new_file() for _ in range(files.num_data_cache)),
         random.randbytes(32),
     )
-    prepared = Prepared(specimen, device.prepare_model(specimen.model, cache=cache))
-    plan = Plan(prepared, random)
+    prepared = PreparedSpecimen(specimen, device.prepare_model(specimen.model, cache=cache))
+    plan = RequestPlan(prepared, random)
     execution = prepared.remote.create_reusable_execution(plan.request, plan.config)
     started = execution.execute_fenced()
     if started.fence is not None:
         started.fence.wait()
-    return Shared(
+    return SharedObjects(
         plan,
         execution,
         prepared.remote.configure_execution_burst(),

@@ -11,8 +11,8 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.types import DataLocation, Model, Operand, OperandLifeTime, OperandType, OperationType
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
-from nnhal_tools.stress.graph import F32, I32, Program
-from nnhal_tools.stress.memory import KINDS, Kind, block_of
+from nnhal_tools.stress.graph import F32, I32, ModelBuilder
+from nnhal_tools.stress.memory import KINDS, BlockKind, block_of
 from nnhal_tools.stress.outcomes import FAILURE, MISSED, OK, Statuses
 
 _WIDTH = 8
@@ -102,7 +102,7 @@ def whole_numbers(random: Random, code: int, dimensions: Dimensions) -> Array:
 
 
 def _addition(name: str, rows: int) -> Specimen:
-    program = Program()
+    program = ModelBuilder()
     main = program.graph()
     dimensions = (rows, _WIDTH)
     terms = [main.input(F32, dimensions) for _ in range(2)]
@@ -116,7 +116,7 @@ def _addition(name: str, rows: int) -> Specimen:
 
 
 def _rectifier() -> Specimen:
-    program = Program()
+    program = ModelBuilder()
     main = program.graph()
     value = main.input(F32, (4, _WIDTH))
     main.returns(main.operation(OperationType.RELU, [value], Operand(F32, (4, _WIDTH))))
@@ -130,7 +130,7 @@ def _rectifier() -> Specimen:
 
 def _lookup() -> Specimen:
     """Fails where a row is asked for that is not there."""
-    program = Program()
+    program = ModelBuilder()
     main = program.graph()
     table = np.arange(_ROWS * _WIDTH).reshape(_ROWS, _WIDTH)
     rows = main.input(I32, (4,))
@@ -152,7 +152,7 @@ def _lookup() -> Specimen:
 
 def _loop() -> Specimen:
     """While the first number is less than the second, go on with the same numbers."""
-    program = Program()
+    program = ModelBuilder()
     main, condition, body = program.graph(), program.graph(), program.graph()
     one, truth = Operand(I32, (1,)), Operand(OperandType.TENSOR_BOOL8, (1,))
     numbers = [main.input(I32, (1,)) for _ in range(2)]
@@ -175,9 +175,9 @@ def _loop() -> Specimen:
     return Specimen("loop", program.model(), compute, draw, loops=True)
 
 
-def _convolution(kind: Kind, random: Random) -> Specimen:
+def _convolution(kind: BlockKind, random: Random) -> Specimen:
     """Filters of one pixel, which lie with their bias in a pool."""
-    program = Program()
+    program = ModelBuilder()
     main = program.graph()
     image = main.input(F32, (1, 4, 4, 2))
     filters, bias = main.constant(F32, _FILTERS), main.constant(F32, _BIAS)
@@ -191,7 +191,7 @@ def _convolution(kind: Kind, random: Random) -> Specimen:
     )
 
 
-def _in_pool(model: Model, kind: Kind, random: Random) -> Model:
+def _in_pool(model: Model, kind: BlockKind, random: Random) -> Model:
     """The model with its constants in a pool; those after some bytes of something else."""
     lead = 4 * random.randrange(20)
     block = block_of(bytes(lead) + model.operand_values, kind, random)

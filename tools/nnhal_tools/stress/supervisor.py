@@ -10,12 +10,12 @@ from random import Random
 
 from nnhal.errors import NnhalError
 from nnhal.remote import RemoteDevice
-from nnhal_tools.stress.buffers import Prepared
-from nnhal_tools.stress.client import Client
+from nnhal_tools.stress.buffers import PreparedSpecimen
+from nnhal_tools.stress.client import StressClient
 from nnhal_tools.stress.holdings import holdings_of, leftovers, resident_bytes
 from nnhal_tools.stress.outcomes import Violation
-from nnhal_tools.stress.plan import Plan
-from nnhal_tools.stress.report import Finding, StressReport
+from nnhal_tools.stress.plan import RequestPlan
+from nnhal_tools.stress.report import StressFinding, StressReport
 from nnhal_tools.stress.specimens import create_specimens
 
 HANG_SECONDS = 60.0
@@ -77,7 +77,7 @@ class _Phase:
         self._seeds = seeds
         self._report = report
         self._selector = selectors.DefaultSelector()
-        self._clients: set[Client] = set()
+        self._clients: set[StressClient] = set()
 
     def run(self, until: float, tick: Callable[[], None]) -> None:
         """Run to the end. Ends at once where the device dies."""
@@ -95,13 +95,13 @@ class _Phase:
                     client.end()
 
     def _start(self) -> None:
-        client = Client(self._device.endpoint, next(self._seeds), self._report)
+        client = StressClient(self._device.endpoint, next(self._seeds), self._report)
         self._clients.add(client)
         self._selector.register(client.reader, selectors.EVENT_READ, client)
 
     def _listen(self) -> None:
         for key, _ in self._selector.select(_TICK_SECONDS):
-            client: Client = key.data
+            client: StressClient = key.data
             if not client.read():
                 self._selector.unregister(client.reader)
                 self._clients.remove(client)
@@ -128,7 +128,7 @@ def _answers(device: RemoteDevice, report: StressReport) -> bool:
     try:
         device.identity(_CLEAN_SECONDS)
     except NnhalError as error:
-        report.findings.append(Finding(report.seed, 0, 0, "when the sessions were over", "", str(error)))
+        report.findings.append(StressFinding(report.seed, 0, 0, "when the sessions were over", "", str(error)))
         return False
     return True
 
@@ -138,9 +138,9 @@ def _execute_once(device: RemoteDevice, report: StressReport, what: str) -> None
     random = Random(0)
     specimen = create_specimens(random)[0]
     try:
-        prepared = Prepared(specimen, device.prepare_model(specimen.model))
-        plan = Plan(prepared, random)
+        prepared = PreparedSpecimen(specimen, device.prepare_model(specimen.model))
+        plan = RequestPlan(prepared, random)
         plan.verify(prepared.remote.execute(plan.request, plan.config))
         prepared.remote.release()
     except (NnhalError, Violation) as error:
-        report.findings.append(Finding(report.seed, 0, 0, what, specimen.name, str(error)))
+        report.findings.append(StressFinding(report.seed, 0, 0, what, specimen.name, str(error)))

@@ -23,7 +23,7 @@ _STOP_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class MeasurementWindow:
     """What one window saw, of all processes. ``latencies`` in nanoseconds; ``rate`` in requests per second."""
 
     latencies: NDArray[np.int64]
@@ -32,9 +32,9 @@ class Window:
     receive_ns: float
 
 
-def joined(windows: list[Window]) -> Window:
+def joined(windows: list[MeasurementWindow]) -> MeasurementWindow:
     """Several windows as one; the rate is their mean."""
-    return Window(
+    return MeasurementWindow(
         np.concatenate([window.latencies for window in windows]),
         float(np.mean([window.rate for window in windows])),
         sum(window.send_ns for window in windows),
@@ -56,7 +56,7 @@ class Load:
             self.close()
             raise
 
-    def measure(self, seconds: float) -> Window:
+    def measure(self, seconds: float) -> MeasurementWindow:
         """Requests for so long. Raises BenchError where one fails."""
         start = time.monotonic_ns() + _HEAD_START_NS
         end = start + round(seconds * 1e9)
@@ -69,7 +69,7 @@ class Load:
             for own, answer in zip(latencies, answers, strict=True)
             if answer["elapsed_ns"]
         )
-        return Window(
+        return MeasurementWindow(
             np.concatenate(latencies),
             sum(rates),
             sum(answer["send_ns"] for answer in answers),

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from nnhal_tools.bench.serve.load import Load, Window, joined
+from nnhal_tools.bench.serve.load import Load, MeasurementWindow, joined
 from nnhal_tools.bench.serve.statistics import Read, Statistics, statistics_of
 from nnhal_tools.bench.serve.target import Target
 
@@ -72,7 +72,7 @@ def measure(
     """Window after window until three in a row agree, or there were as many as may be. Raises BenchError or OSError."""
     with Load(target, concurrency) as load, statistics_of(target) as read:
         load.measure(min(1.0, settings.interval_ms / 1e3))
-        windows: list[tuple[Window, Statistics | None]] = []
+        windows: list[tuple[MeasurementWindow, Statistics | None]] = []
         while len(windows) < max(_STABLE_WINDOWS, settings.max_trials):
             windows.append(_window(load, read, settings))
             advance()
@@ -82,7 +82,7 @@ def measure(
     return _summary(target, concurrency, settings, [window for window, _ in last], [server for _, server in last])
 
 
-def is_stable(windows: list[Window], settings: Settings) -> bool:
+def is_stable(windows: list[MeasurementWindow], settings: Settings) -> bool:
     """Whether the rates and latencies of the last three windows are within so many per cent of their means."""
     last = windows[-_STABLE_WINDOWS:]
     if len(last) < _STABLE_WINDOWS or any(not len(window.latencies) for window in last):
@@ -92,7 +92,7 @@ def is_stable(windows: list[Window], settings: Settings) -> bool:
     return all(_agree(values, settings.stability) for values in (latencies, [window.rate for window in last]))
 
 
-def _latency(window: Window, percent: int | None) -> float:
+def _latency(window: MeasurementWindow, percent: int | None) -> float:
     return float(np.mean(window.latencies) if percent is None else np.percentile(window.latencies, percent))
 
 
@@ -101,7 +101,7 @@ def _agree(values: list[float], percent: float) -> bool:
     return all(abs(value - mean) <= mean * percent / 100 for value in values)
 
 
-def _window(load: Load, read: Read, settings: Settings) -> tuple[Window, Statistics | None]:
+def _window(load: Load, read: Read, settings: Settings) -> tuple[MeasurementWindow, Statistics | None]:
     before = read()
     window = load.measure(settings.interval_ms / 1e3)
     after = read()
@@ -112,7 +112,7 @@ def _summary(
     target: Target,
     concurrency: int,
     settings: Settings,
-    windows: list[Window],
+    windows: list[MeasurementWindow],
     server: list[Statistics | None],
 ) -> Measurement:
     whole = joined(windows)

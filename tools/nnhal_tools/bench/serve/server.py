@@ -23,7 +23,7 @@ _ANNOUNCED_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class BenchServer:
     """Where each transport finds it; ``models`` are the files, by the models' names."""
 
     urls: Mapping[Transport, str]
@@ -38,7 +38,7 @@ def small_model() -> onnx.ModelProto:
 
 
 @contextmanager
-def serving(models: Mapping[str, onnx.ModelProto], instances: int = 1) -> Iterator[Server]:
+def serving(models: Mapping[str, onnx.ModelProto], instances: int = 1) -> Iterator[BenchServer]:
     """Models on cpu_acc, over every transport, until the context ends; each may run so many times at once.
 
     Raises StartError.
@@ -66,7 +66,7 @@ def serving(models: Mapping[str, onnx.ModelProto], instances: int = 1) -> Iterat
         stack.callback(service.stop)
         service.wait_until_ready()
         urls = {transport: _announced(service, str(transport)) for transport in (Transport.GRPC, Transport.HTTP)}
-        yield Server({Transport.NATIVE: str(framework.directory), **urls}, files)
+        yield BenchServer({Transport.NATIVE: str(framework.directory), **urls}, files)
 
 
 def _write(folder: Path, model: onnx.ModelProto, instances: int) -> Path:

@@ -27,13 +27,13 @@ class TensorSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class ModelSignature:
     """The inputs and outputs of a model."""
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
 
-    def of_batch(self, batch: int, shapes: Mapping[str, Shape]) -> Signature:
+    def of_batch(self, batch: int, shapes: Mapping[str, Shape]) -> ModelSignature:
         """With a batch for the first axis where that is open, and given shapes, which may leave the batch out.
 
         Raises BenchError where a shape does not fit, is missing, or is of no input.
@@ -44,7 +44,7 @@ class Signature:
             raise BenchError(f"got a shape for {', '.join(unknown)}, expected one of the model's inputs: {names}")
         inputs = tuple(TensorSpec(t.name, t.datatype, _input_shape(t, batch, shapes.get(t.name))) for t in self.inputs)
         outputs = tuple(TensorSpec(t.name, t.datatype, _batched(t.shape, batch)) for t in self.outputs)
-        return Signature(inputs, outputs)
+        return ModelSignature(inputs, outputs)
 
 
 def _input_shape(tensor: TensorSpec, batch: int, given: Shape | None) -> Shape:

@@ -17,10 +17,10 @@ from nnhal_tools.stress.actions import (
     shared,
 )
 from nnhal_tools.stress.actor import Actor
-from nnhal_tools.stress.shared import Shared
+from nnhal_tools.stress.shared import SharedObjects
 
 Action = Callable[[Actor], ErrorStatus]
-SharedAction = Callable[[Actor, Shared], ErrorStatus]
+SharedAction = Callable[[Actor, SharedObjects], ErrorStatus]
 
 ACTIONS: dict[str, tuple[int, Action]] = {
     "getters": (3, device.getters),

@@ -12,7 +12,7 @@ from nnhal.types.layout import ELEMENT_TYPES
 from nnhal_tools.stress.actor import Actor
 from nnhal_tools.stress.allocation import new_buffer, some_buffer
 from nnhal_tools.stress.graph import I32
-from nnhal_tools.stress.memory import KINDS, Kind, create_block
+from nnhal_tools.stress.memory import KINDS, BlockKind, create_block
 from nnhal_tools.stress.outcomes import FAILURE, INVALID, OK, REFUSED, Statuses, ask, require
 from nnhal_tools.stress.specimens import whole_numbers
 
@@ -63,7 +63,7 @@ def copy_in(actor: Actor) -> ErrorStatus:
     said = shape if buffer.is_open or actor.perhaps(0.5) else ()
     block = create_block(values.nbytes, actor.random.choice(KINDS), actor.random)
     block.write(0, values.reshape(-1).view(np.uint8))
-    memory = block.read_only() if block.kind is Kind.OPEN_FILE and actor.perhaps(0.5) else block.memory
+    memory = block.read_only() if block.kind is BlockKind.OPEN_FILE and actor.perhaps(0.5) else block.memory
     actor.note(f"buffer {buffer.remote.token}, {block.kind.value}, {shape} said as {said}")
     answer = ask(lambda: buffer.remote.copy_from(memory, said))
     if answer:
@@ -91,7 +91,9 @@ def copy_in_invalid(actor: Actor) -> ErrorStatus:
         wrong["no dimensions"] = (size, (), INVALID)
     name = actor.random.choice(list(wrong))
     length, said, allowed = wrong[name]
-    block = create_block(length, Kind.OPEN_FILE if name == "truncated" else actor.random.choice(KINDS), actor.random)
+    block = create_block(
+        length, BlockKind.OPEN_FILE if name == "truncated" else actor.random.choice(KINDS), actor.random
+    )
     if name == "truncated":
         block.truncate()
     actor.note(f"buffer {buffer.remote.token}, {name}")
@@ -122,7 +124,7 @@ def copy_out(actor: Actor) -> ErrorStatus:
         allowed = allowed | INVALID
     if buffer.wild or buffer.users:
         allowed = allowed | REFUSED if wrong else allowed | OK | REFUSED
-    read_only = kind is Kind.OPEN_FILE and actor.perhaps(0.2)
+    read_only = kind is BlockKind.OPEN_FILE and actor.perhaps(0.2)
     actor.note(f"buffer {buffer.remote.token}, {kind.value}, {size} bytes {'read-only' if read_only else ''}")
     if read_only:
         memory, allowed = block.read_only(), (allowed - OK) | FAILURE

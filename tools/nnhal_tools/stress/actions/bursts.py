@@ -7,9 +7,9 @@ from collections.abc import Callable
 from nnhal.types import NO_DEADLINE, ErrorStatus, ExecutionResult, Request
 from nnhal_tools.stress.actor import Actor
 from nnhal_tools.stress.faults import NO_INSTANT, Fault, draw_deadline, spoil_request
-from nnhal_tools.stress.objects import Burst
+from nnhal_tools.stress.objects import HeldBurst
 from nnhal_tools.stress.outcomes import INVALID, REFUSED, ask, require
-from nnhal_tools.stress.plan import Plan
+from nnhal_tools.stress.plan import RequestPlan
 
 _PLANS = 2
 
@@ -86,7 +86,7 @@ def open_burst(actor: Actor) -> ErrorStatus:
     return ErrorStatus.NONE
 
 
-def _plan(actor: Actor, burst: Burst) -> Plan:
+def _plan(actor: Actor, burst: HeldBurst) -> RequestPlan:
     """A request of a burst: one of the few that it keeps, unless a launch uses the same buffers."""
     usable = [
         plan for plan in burst.plans if not any(buffer.users or buffer.released for buffer in plan.buffers.values())
@@ -100,7 +100,9 @@ def _plan(actor: Actor, burst: Burst) -> Plan:
     return plan
 
 
-def _execution(actor: Actor, burst: Burst, plan: Plan, deadline_ns: int) -> Callable[[Request], ExecutionResult]:
+def _execution(
+    actor: Actor, burst: HeldBurst, plan: RequestPlan, deadline_ns: int
+) -> Callable[[Request], ExecutionResult]:
     """One of the ways to execute a request with a burst."""
     if not burst.named:
         return lambda request: burst.remote.execute(request, None, plan.config, deadline_ns).result

@@ -10,7 +10,7 @@ from nnhal.descriptor import Descriptor
 from nnhal.remote import CompilationCache
 from nnhal.types import ErrorStatus
 from nnhal_tools.stress.actor import MOST, Actor
-from nnhal_tools.stress.buffers import Prepared
+from nnhal_tools.stress.buffers import PreparedSpecimen
 from nnhal_tools.stress.faults import draw_deadline
 from nnhal_tools.stress.memory import new_file
 from nnhal_tools.stress.outcomes import FAILURE, OK, REFUSED, ask
@@ -38,7 +38,7 @@ def save(actor: Actor) -> ErrorStatus:
         del reader
     answer = ask(lambda: actor.device.prepare_model(specimen.model, cache=cache))
     if answer:
-        actor.keep(actor.prepared, Prepared(specimen, answer.value), MOST["prepared"])
+        actor.keep(actor.prepared, PreparedSpecimen(specimen, answer.value), MOST["prepared"])
         if not problem and (model or data):
             actor.caches.append((specimen, cache))
             del actor.caches[:-_KEEP]
@@ -54,7 +54,7 @@ def load(actor: Actor) -> ErrorStatus:
     actor.note(f"{specimen.name}, {deadline}")
     answer = ask(lambda: actor.device.prepare_model_from_cache(cache, deadline.ns), deadline.after(OK))
     if answer:
-        actor.keep(actor.prepared, Prepared(specimen, answer.value), MOST["prepared"])
+        actor.keep(actor.prepared, PreparedSpecimen(specimen, answer.value), MOST["prepared"])
     return answer.status
 
 

@@ -10,10 +10,10 @@ from nnhal.types import NO_DEADLINE, ErrorStatus, ExecutionResult, Request
 from nnhal_tools.stress import wire
 from nnhal_tools.stress.actor import Actor
 from nnhal_tools.stress.faults import NO_INSTANT, Fault, draw_deadline, spoil_config, spoil_request
-from nnhal_tools.stress.launches import Launch
-from nnhal_tools.stress.objects import Execution
+from nnhal_tools.stress.launches import HeldLaunch
+from nnhal_tools.stress.objects import HeldExecution
 from nnhal_tools.stress.outcomes import FAILURE, INVALID, NOTHING, REFUSED, ask
-from nnhal_tools.stress.plan import Plan
+from nnhal_tools.stress.plan import RequestPlan
 
 _TOO_MANY = 300
 
@@ -87,7 +87,7 @@ def create_invalid_execution(actor: Actor) -> ErrorStatus:
     return refused.status
 
 
-def _execution(actor: Actor, plan: Plan, deadline_ns: int) -> Callable[[Request], ExecutionResult]:
+def _execution(actor: Actor, plan: RequestPlan, deadline_ns: int) -> Callable[[Request], ExecutionResult]:
     """One of the ways to execute a request with a prepared model."""
     prepared = plan.prepared.remote
     if actor.perhaps(0.3):
@@ -95,7 +95,7 @@ def _execution(actor: Actor, plan: Plan, deadline_ns: int) -> Callable[[Request]
     return lambda request: prepared.execute(request, plan.config, deadline_ns)
 
 
-def _execute_busy(actor: Actor, execution: Execution, launch: Launch) -> ErrorStatus:
+def _execute_busy(actor: Actor, execution: HeldExecution, launch: HeldLaunch) -> ErrorStatus:
     """A second execution at the same time as a launch."""
     plan = execution.plan
     certain = launch.is_held

@@ -12,11 +12,11 @@ from nnhal_tools.stress import wire
 from nnhal_tools.stress.actor import MOST, Actor
 from nnhal_tools.stress.allocation import new_buffer
 from nnhal_tools.stress.faults import Instant, draw_deadline, draw_duration, spoil_request
-from nnhal_tools.stress.launches import Gate, Launch
+from nnhal_tools.stress.launches import FenceGate, HeldLaunch
 from nnhal_tools.stress.memory import new_file
-from nnhal_tools.stress.objects import Execution
+from nnhal_tools.stress.objects import HeldExecution
 from nnhal_tools.stress.outcomes import FAILURE, INVALID, OK, Statuses, ask, require
-from nnhal_tools.stress.plan import Plan, open_files
+from nnhal_tools.stress.plan import RequestPlan, open_files
 
 _GATES = 3
 
@@ -78,7 +78,7 @@ def launch_of_open_size(actor: Actor) -> ErrorStatus:
     prepared = actor.some(of_open, lambda: actor.prepare(specimen))
     if prepared.specimen is not specimen:
         return launch(actor)
-    plan = Plan(prepared, actor.random, tiny=True)
+    plan = RequestPlan(prepared, actor.random, tiny=True)
     actor.note(plan)
     return ask(lambda: prepared.remote.execute_fenced(plan.request, (), plan.config), INVALID).status
 
@@ -115,12 +115,12 @@ def chain(actor: Actor) -> ErrorStatus:
     ]
     buffer = actor.random.choice(between) if between else new_buffer(actor, prepared, (0, 2))
     gate = _gate(actor)
-    first = Plan(prepared, actor.random, {2: buffer})
+    first = RequestPlan(prepared, actor.random, {2: buffer})
     actor.note(f"{first}, then again")
     started = _accept(actor, first, _once(actor, first), [gate], [], Instant(), Instant(), OK)
     if started.launch is None:
         return started.status
-    second = Plan(prepared, actor.random, {0: buffer})
+    second = RequestPlan(prepared, actor.random, {0: buffer})
     assert first.sample.expected is not None
     second.sample = second.specimen.evaluate((first.sample.expected, second.sample.inputs[1]))
     then = _accept(actor, second, _once(actor, second), [], [started.launch], Instant(), Instant(), OK, OK)
@@ -172,10 +172,10 @@ def reopen_launcher(actor: Actor) -> ErrorStatus:
 
 class _Launched(NamedTuple):
     status: ErrorStatus
-    launch: Launch | None
+    launch: HeldLaunch | None
 
 
-def _launch(actor: Actor, plan: Plan, call: _Launching) -> _Launched:
+def _launch(actor: Actor, plan: RequestPlan, call: _Launching) -> _Launched:
     """Launch behind some gates and some earlier launches, with some deadlines."""
     plan.look()
     deadline, duration = draw_deadline(actor.random), draw_duration(actor.random)
@@ -202,10 +202,10 @@ def _launch(actor: Actor, plan: Plan, call: _Launching) -> _Launched:
 
 def _accept(
     actor: Actor,
-    plan: Plan,
+    plan: RequestPlan,
     call: _Launching,
-    gates: Sequence[Gate],
-    earlier: Sequence[Launch],
+    gates: Sequence[FenceGate],
+    earlier: Sequence[HeldLaunch],
     deadline: Instant,
     duration: Instant,
     at_once: Statuses,
@@ -218,17 +218,17 @@ def _accept(
         return _Launched(answer.status, None)
     later = plan.expected() if later is None else later
     begun = answer.value
-    started = Launch(plan, begun.fence, begun.info, begun.finish, gates, earlier, deadline, duration, later)
+    started = HeldLaunch(plan, begun.fence, begun.info, begun.finish, gates, earlier, deadline, duration, later)
     plan.begin()
     actor.keep(actor.launches, started, MOST["launches"])
     return _Launched(answer.status, started)
 
 
-def _gate(actor: Actor) -> Gate:
+def _gate(actor: Actor) -> FenceGate:
     open_gates = [gate for gate in actor.gates if gate.is_open]
     if len(open_gates) >= _GATES:
         return actor.random.choice(open_gates)
-    gate = Gate(*create_fence())
+    gate = FenceGate(*create_fence())
     actor.gates.append(gate)
     return gate
 
@@ -240,7 +240,7 @@ def _failed_fence() -> Fence:
     return fence
 
 
-def _once(actor: Actor, plan: Plan) -> _Launching:
+def _once(actor: Actor, plan: RequestPlan) -> _Launching:
     """One of the ways to launch a request with a prepared model."""
     prepared = plan.prepared.remote
     older = actor.perhaps(0.3)
@@ -253,7 +253,7 @@ def _once(actor: Actor, plan: Plan) -> _Launching:
     return call
 
 
-def _reused(actor: Actor, execution: Execution) -> _Launching:
+def _reused(actor: Actor, execution: HeldExecution) -> _Launching:
     """One of the ways to launch a reusable execution."""
     execution.on_channel = actor.perhaps(0.6)
     if not execution.on_channel:

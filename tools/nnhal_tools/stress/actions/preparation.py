@@ -11,9 +11,9 @@ from nnhal.types import ErrorStatus, ExecutionPreference, Priority, TokenValuePa
 from nnhal_tools.stress import wire
 from nnhal_tools.stress.actor import MOST, Actor
 from nnhal_tools.stress.broken import break_model
-from nnhal_tools.stress.buffers import Prepared
+from nnhal_tools.stress.buffers import PreparedSpecimen
 from nnhal_tools.stress.faults import draw_deadline
-from nnhal_tools.stress.memory import Kind, block_of
+from nnhal_tools.stress.memory import BlockKind, block_of
 from nnhal_tools.stress.outcomes import INVALID, OK, REFUSED, ask
 
 
@@ -33,7 +33,7 @@ def prepare(actor: Actor) -> ErrorStatus:
 
     answer = ask(call, allowed)
     if answer:
-        actor.keep(actor.prepared, Prepared(specimen, answer.value), MOST["prepared"])
+        actor.keep(actor.prepared, PreparedSpecimen(specimen, answer.value), MOST["prepared"])
     return answer.status
 
 
@@ -61,7 +61,7 @@ def prepare_invalid(actor: Actor) -> ErrorStatus:
 def prepare_without_constants(actor: Actor) -> ErrorStatus:
     """A model whose constants lie in a file that was truncated."""
     specimen = actor.random.choice([s for s in actor.specimens if s.model.pools])
-    block = block_of(bytes(4096), Kind.OPEN_FILE, actor.random)
+    block = block_of(bytes(4096), BlockKind.OPEN_FILE, actor.random)
     model = replace(specimen.model, pools=(block.memory,))
     actor.note(specimen.name)
     block.truncate()

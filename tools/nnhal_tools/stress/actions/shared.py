@@ -10,14 +10,14 @@ from nnhal.fence import Fence, FenceError
 from nnhal.memory import create_ashmem
 from nnhal.types import BufferRole, DataLocation, ErrorStatus, ExecutionResult, Request, RequestArgument
 from nnhal_tools.stress.actor import Actor
-from nnhal_tools.stress.buffers import Prepared
+from nnhal_tools.stress.buffers import PreparedSpecimen
 from nnhal_tools.stress.outcomes import ANY, FAILURE, OK, Violation, ask
-from nnhal_tools.stress.shared import Shared
+from nnhal_tools.stress.shared import SharedObjects
 
 _SECONDS = 50.0
 
 
-def execute(actor: Actor, shared: Shared) -> ErrorStatus:
+def execute(actor: Actor, shared: SharedObjects) -> ErrorStatus:
     """The same request, in every way. Whoever may run it gets the right result."""
     plan = shared.plan
     ways: dict[str, Callable[[], ExecutionResult]] = {
@@ -34,7 +34,7 @@ def execute(actor: Actor, shared: Shared) -> ErrorStatus:
     return answer.status
 
 
-def launch(actor: Actor, shared: Shared) -> ErrorStatus:
+def launch(actor: Actor, shared: SharedObjects) -> ErrorStatus:
     """The same reusable execution, with and without a channel."""
     on_channel = actor.perhaps(0.5)
     actor.note("on the channel" if on_channel else "over gRPC")
@@ -58,12 +58,12 @@ def launch(actor: Actor, shared: Shared) -> ErrorStatus:
     return answer.status
 
 
-def inquire(_: Actor, shared: Shared) -> ErrorStatus:
+def inquire(_: Actor, shared: SharedObjects) -> ErrorStatus:
     """How the last launch ended, whoever launched it."""
     return ask(lambda: shared.launcher.info(shared.execution), ANY, takes=False).status
 
 
-def use_buffer(actor: Actor, shared: Shared) -> ErrorStatus:
+def use_buffer(actor: Actor, shared: SharedObjects) -> ErrorStatus:
     """Reads and writes at the same time: the data is undefined, and nothing else is."""
     plan, token = shared.plan, shared.buffer.token
     size = 4 * 8 * 4
@@ -83,7 +83,7 @@ def use_buffer(actor: Actor, shared: Shared) -> ErrorStatus:
     return ask(ways[name], ANY).status
 
 
-def use_cache(actor: Actor, shared: Shared) -> ErrorStatus:
+def use_cache(actor: Actor, shared: SharedObjects) -> ErrorStatus:
     """Saving to the same files and loading from them at the same time: what can be loaded is right."""
     if actor.perhaps(0.4):
         actor.note("saves")
@@ -95,7 +95,7 @@ def use_cache(actor: Actor, shared: Shared) -> ErrorStatus:
     loaded = ask(lambda: actor.device.prepare_model_from_cache(shared.cache), OK | FAILURE)
     if not loaded:
         return loaded.status
-    plan = actor.plan(Prepared(shared.plan.specimen, loaded.value))
+    plan = actor.plan(PreparedSpecimen(shared.plan.specimen, loaded.value))
     answer = ask(lambda: loaded.value.execute(plan.request, plan.config), plan.expected())
     if answer:
         plan.verify(answer.value)
@@ -103,7 +103,7 @@ def use_cache(actor: Actor, shared: Shared) -> ErrorStatus:
     return answer.status
 
 
-def replace_some(actor: Actor, shared: Shared) -> ErrorStatus:
+def replace_some(actor: Actor, shared: SharedObjects) -> ErrorStatus:
     """A new object in the place of one that others may be using, which is released."""
     device, plan = actor.device, shared.plan
     kind = actor.random.choice(("prepared", "execution", "burst", "launcher", "buffer"))

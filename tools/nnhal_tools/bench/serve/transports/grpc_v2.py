@@ -14,8 +14,8 @@ from google.protobuf.message import Message
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal.inference.datatypes import raw_from_array
 from nnhal_tools.bench.serve.data import input_data
-from nnhal_tools.bench.serve.layout import Part, shared_tensors
-from nnhal_tools.bench.serve.signature import Signature, TensorSpec
+from nnhal_tools.bench.serve.layout import SharedRange, shared_tensors
+from nnhal_tools.bench.serve.signature import ModelSignature, TensorSpec
 from nnhal_tools.bench.serve.target import BenchError, Target
 from nnhal_tools.bench.serve.transports.base import Requests
 
@@ -55,11 +55,11 @@ class GrpcConnection:
 
         return infer
 
-    def signature(self, model: str, version: str) -> Signature:
+    def signature(self, model: str, version: str) -> ModelSignature:
         """Of ModelMetadata. Raises BenchError."""
         request = wire.ModelMetadataRequest(name=model, version=version)
         found = self.call("ModelMetadata", request, wire.ModelMetadataResponse)
-        return Signature(
+        return ModelSignature(
             tuple(TensorSpec(t.name, t.datatype, tuple(t.shape)) for t in found.inputs),
             tuple(TensorSpec(t.name, t.datatype, tuple(t.shape)) for t in found.outputs),
         )
@@ -105,7 +105,7 @@ class GrpcRequests(Requests):
         finally:
             self._connection.close()
 
-    def _build(self, signature: Signature) -> wire.ModelInferRequest:
+    def _build(self, signature: ModelSignature) -> wire.ModelInferRequest:
         target = self.target
         raw = {name: raw_from_array(array) for name, array in input_data(signature, target.data).items()}
         request = wire.ModelInferRequest(model_name=target.model, model_version=target.version)
@@ -132,7 +132,7 @@ class GrpcRequests(Requests):
         return request
 
 
-def _place(parameters: MessageMap[str, wire.InferParameter], region: str, part: Part) -> None:
+def _place(parameters: MessageMap[str, wire.InferParameter], region: str, part: SharedRange) -> None:
     parameters["shared_memory_region"].string_param = region
     parameters["shared_memory_byte_size"].int64_param = part.byte_size
     parameters["shared_memory_offset"].int64_param = part.offset

@@ -7,7 +7,7 @@ import onnxruntime
 
 from nnhal.inference.datatypes import DATATYPES
 from nnhal_tools.bench.serve.data import input_data
-from nnhal_tools.bench.serve.signature import Signature, TensorSpec
+from nnhal_tools.bench.serve.signature import ModelSignature, TensorSpec
 from nnhal_tools.bench.serve.target import BenchError, Target
 from nnhal_tools.bench.serve.transports.base import Requests
 
@@ -28,7 +28,7 @@ class InProcessRequests(Requests):
             self._session = onnxruntime.InferenceSession(target.model, options, providers=["CPUExecutionProvider"])
         except (RuntimeError, ValueError) as error:
             raise BenchError(f"{target.model}: expected the file of an ONNX model: {error}") from error
-        signature = Signature(
+        signature = ModelSignature(
             tuple(map(_spec, self._session.get_inputs())), tuple(map(_spec, self._session.get_outputs()))
         ).of_batch(target.batch, target.shapes)
         self._arrays = input_data(signature, target.data)

@@ -12,7 +12,7 @@ from nnhal_client.binding import Binding
 from nnhal_client.framework import connect
 from nnhal_client.model import Model
 from nnhal_tools.bench.serve.data import input_data
-from nnhal_tools.bench.serve.signature import Signature, TensorSpec
+from nnhal_tools.bench.serve.signature import ModelSignature, TensorSpec
 from nnhal_tools.bench.serve.target import BenchError, Target
 from nnhal_tools.bench.serve.transports.base import Requests
 
@@ -27,7 +27,7 @@ class NativeRequests(Requests):
         self._framework = connect(target.url)
         try:
             self._model = self._open()
-            signature = Signature(tuple(map(_spec, self._model.inputs)), tuple(map(_spec, self._model.outputs)))
+            signature = ModelSignature(tuple(map(_spec, self._model.inputs)), tuple(map(_spec, self._model.outputs)))
             signature = signature.of_batch(target.batch, target.shapes)
             arrays = input_data(signature, target.data)
             self._inputs = {tensor.name: tensor.array(arrays[tensor.name]) for tensor in self._model.inputs}
