@@ -1,4 +1,4 @@
-"""``python -m nnhal_tools.onnx_backend_report [FILE.md]``: what of ONNX's own backend tests nnhal passes, and how.
+"""``python -m nnhal_tools.onnx_backend_report [FILE.md]``: which of ONNX's own backend tests nnhal passes, and how.
 
 A test is passed with operations of the NN HAL only, or with operations of the extension nnhal.onnx too. The report goes
 to a file or to standard output.
@@ -29,7 +29,7 @@ from nnhal_client.model import Model
 from nnhal_tools.onnx_backend import NnhalBackend
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
-"""The tests whose models and data the onnx package holds; 'real' models are too, without weights: see light_tests."""
+"""Kinds of tests whose models and data are in the onnx package. 'Real' models have no weights: see light_tests."""
 HAL, MIXED, EXTENSION, FAILED = "HAL", "HAL and extension", "extension", "failed"
 _READERS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "tensor_type": (onnx.TensorProto, numpy_helper.to_array),
@@ -59,7 +59,7 @@ _LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
 
 @dataclass(frozen=True, slots=True)
 class BackendOutcome:
-    """How one test ended; ``reason`` where it failed. ``devices`` that its operations ran on."""
+    """How one test ended. ``reason`` is empty if it passed; ``devices`` are those that ran its operations."""
 
     kind: str
     name: str
@@ -75,7 +75,7 @@ def package_tests(kind: str) -> Iterator[BackendOutcome]:
 
 
 def light_tests(names: str = "*") -> Iterator[BackendOutcome]:
-    """The well-known networks that the onnx package ships with weights that are made when they are loaded."""
+    """The well-known networks of the onnx package, whose weights are made when they are loaded."""
     for path in sorted(_LIGHT.glob(f"{names}.onnx")):
         model = onnx.load(path)
         expected = onnx.load_tensor(str(path.with_name(f"{path.stem}_output_0.pb")))
@@ -192,7 +192,7 @@ def _row(name: str, counts: Sequence[int]) -> str:
 
 
 def main() -> int:
-    """Run everything; 0 whatever comes out."""
+    """Run everything. The exit status is 0 whatever the outcomes are."""
     warnings.simplefilter("ignore")  # the package's test data overflow on purpose
     outcomes = [outcome for kind in KINDS for outcome in package_tests(kind)]
     outcomes += light_tests()

@@ -129,8 +129,8 @@ def fallback(
 ) -> None:
     """What it costs to pass a value between two devices: imported by both, against copied for one of them.
 
-    Every pair of GPU, NPU and CPU, each size, one cheap operation on either side. And what the common alignment of
-    values takes in bytes, on a small network that is cut over all three.
+    Measures every pair of GPU, NPU and CPU at each size, with one cheap operation on either side. Also prints the bytes
+    that the common alignment of values takes in a small network that is cut over all three.
     """
     console = Console(stderr=True)
     in_bytes = _sizes(sizes)
@@ -145,7 +145,7 @@ def fallback(
 
 
 def _sizes(text: str) -> list[int]:
-    """Bytes. Raises ValueError for what is no list of powers of two that an NPU's image can have."""
+    """Sizes in bytes. Raises ValueError unless they are powers of two that an image of the NPU can have."""
     sizes = [int(word) * KIB if word.strip().isdigit() else 0 for word in text.split(",")]
     if not all(0 < size <= SIZES[-1] and size & (size - 1) == 0 for size in sizes):
         raise ValueError(f"--sizes {text!r}: expected powers of two from 1 to {SIZES[-1] // KIB}, with commas between")

@@ -1,4 +1,4 @@
-"""``nnhal bench serve``: what a served model gives over each transport, in perf_analyzer's form."""
+"""``nnhal bench serve``: latency and throughput of a served model over each transport, in perf_analyzer's form."""
 
 from __future__ import annotations
 
@@ -51,8 +51,7 @@ def serve(
     """Latency and throughput of a served model at given concurrencies.
 
     Without -u, a server with a small model is started and measured over every transport, with and without shared
-    memory.
-    Each request under way is a process of its own.
+    memory. Each concurrent request has a process of its own.
     """
     levels = concurrencies(concurrency)
     shared = _choice("--shared-memory", shared_memory or ("none" if url else "both"), _SHARED)
@@ -82,7 +81,7 @@ def serve(
 
 
 def concurrencies(text: str) -> list[int]:
-    """Of START, START:END or START:END:STEP, the end included. Raises ValueError."""
+    """The levels of START, START:END or START:END:STEP, including the end. Raises ValueError."""
     words = text.split(":")
     if not 1 <= len(words) <= 3 or not all(word.isdigit() and int(word) > 0 for word in words):
         raise ValueError(f"--concurrency-range {text!r}: expected START:END:STEP, numbers from 1 on")
@@ -109,7 +108,7 @@ def _measured(target: Target, levels: list[int], settings: Settings, quiet: bool
 def _server(
     url: str, transports: tuple[Transport, ...], model: str, instances: int
 ) -> Iterator[tuple[Mapping[Transport, str], Mapping[Transport, str]]]:
-    """Where to connect for each transport, and what the model is called there."""
+    """The address of each transport, and the name of the model there."""
     if url or transports == (Transport.IN_PROCESS,):
         yield dict.fromkeys(Transport, url), dict.fromkeys(Transport, model)
         return

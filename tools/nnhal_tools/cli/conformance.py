@@ -43,8 +43,8 @@ def conformance(
 ) -> None:
     """Run conformance vectors against a device process, over its socket and link.
 
-    A test passes if every output is within tolerance, or, if it must fail, if the device refuses it. 'Declined' means
-    that the device said before that it does not support an operation. Exit status 1 on any failure.
+    A test passes if every output is within tolerance; a test that must fail passes if the device refuses it. 'Declined'
+    means that the device does not support an operation. Exit status 1 on any failure.
 
     Modes and memories may be given several times: each test is then executed in every mode over every memory.
     """
@@ -74,7 +74,7 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
 
 @contextmanager
 def _open(device: str) -> Iterator[RemoteDevice]:
-    """A session with a running device, or with a process of its own."""
+    """Open a session with a running device, or with a device process that is started for it."""
     if Endpoint(Path(device)).link.exists():
         with RemoteDevice(Endpoint(Path(device).resolve()), "nnhal-conformance") as remote:
             yield remote

@@ -25,7 +25,7 @@ def doctor(
 ) -> None:
     """Check sockets, limits, namespaces, memory, versions and devices, and say what to do.
 
-    The status is 1 where something fails.
+    Exit status 1 if a check fails.
     """
     findings = examine((directory or ClientSettings().directory).absolute())
     if as_json:

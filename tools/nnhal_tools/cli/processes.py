@@ -15,7 +15,7 @@ from nnhal_tools.settings import ClientSettings
 from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed, read_topology
 
 PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True}
-"""These commands become another program, which reads its own options."""
+"""Settings of commands that are replaced by another program, which reads its own options."""
 
 
 def device(context: typer.Context) -> None:

@@ -71,7 +71,7 @@ def run(
 
 
 def pins_from(texts: Sequence[str]) -> dict[str, str]:
-    """Pins by what they match. Raises ValueError."""
+    """Pins by pattern. Raises ValueError if a text is not PATTERN=DEVICE."""
     pins = {}
     for text in texts:
         match, separator, device = text.rpartition("=")
@@ -82,7 +82,7 @@ def pins_from(texts: Sequence[str]) -> dict[str, str]:
 
 
 def _read_inputs(texts: Sequence[str], tensors: Sequence[Tensor]) -> dict[str, Array]:
-    """The arrays of the input files. Raises OSError or ValueError."""
+    """The arrays of the input files, by input. Raises OSError, or ValueError if an array needs a name."""
     arrays: dict[str, Array] = {}
     for text in texts:
         name, separator, path = text.partition("=")

@@ -1,4 +1,4 @@
-"""``nnhal stress``: does a driver keep to the contract when everything happens at once?"""
+"""``nnhal stress``: whether a driver keeps the contract under concurrent and faulty use."""
 
 from __future__ import annotations
 
@@ -49,10 +49,11 @@ def stress(
     seed: Annotated[int, typer.Option(help="The same seed makes the same choices.")] = 1,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the whole report to FILE.")] = None,
 ) -> None:
-    """Use every method of the HAL at random, valid and not, from sessions that are killed in the middle of it.
+    """Call every method of the HAL at random, with valid and invalid arguments, from sessions of which some are killed.
 
-    Each answer is compared with what the contract allows, each result with the right one. In the end nothing may be
-    left in the device. Nobody else may use the device meanwhile. Exit status 1 on any violation or leftover.
+    Each status is compared with those that the contract allows, each output with the right one. Afterwards the device
+    must hold nothing of the sessions. No other client may use the device meanwhile. Exit status 1 on any violation or
+    leftover.
     """
     with _open(device) as remote, _progress(seconds) as show:
         report = run_stress(remote, device, seconds, sessions, seed, show)
@@ -65,7 +66,7 @@ def stress(
 
 @contextmanager
 def _open(device: str) -> Iterator[RemoteDevice]:
-    """A session with a running device, or with a process of its own."""
+    """Open a session with a running device, or with a device process that is started for it."""
     endpoint = Endpoint(Path(device).resolve())
     if endpoint.link.exists():
         with RemoteDevice(endpoint, _NAME) as remote:

@@ -32,7 +32,7 @@ class ExecutionMode(StrEnum):
 
 
 class Verdict(StrEnum):
-    """How a test ended. Declined: the device said beforehand that it does not support an operation."""
+    """How a test ended. Declined: the device does not support an operation of the model."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -133,7 +133,7 @@ class _ModelOnDevice:
         return self._device.prepare_model(self._model)
 
     def release(self) -> None:
-        """Release the prepared model, if there is one."""
+        """Release the prepared model if it was prepared."""
         if "prepared" in self.__dict__:
             self.prepared.release()
 
@@ -183,7 +183,7 @@ def _has_open_outputs(model: Model) -> bool:
 
 
 def _unless_refused(launch: Callable[[], RemoteFencedExecution]) -> str:
-    """What is wrong with a launch that must be refused."""
+    """What is wrong with a launch that must be refused; empty if nothing is."""
     try:
         launch().release()
     except HalError as error:
@@ -192,7 +192,7 @@ def _unless_refused(launch: Callable[[], RemoteFencedExecution]) -> str:
 
 
 def _await(launched: RemoteFencedExecution) -> ExecutionResult:
-    """How a fenced execution ended. Raises HalError where that is an error."""
+    """The result of a fenced execution. Raises HalError if it failed."""
     try:
         if launched.fence is not None:
             with contextlib.suppress(FenceError):
@@ -206,7 +206,7 @@ def _await(launched: RemoteFencedExecution) -> ExecutionResult:
 
 
 def subject(vector: Vector) -> tuple[str, str]:
-    """The operation and the type that a vector is about; an ADD beside others only carries values in and out."""
+    """The operation and the type that a vector tests. An ADD beside other operations only carries values in and out."""
     operations = vector.model.main.operations
     chosen = next((o for o in operations if o.type != OperationType.ADD), operations[0])
     operands = [vector.model.main.operands[index] for index in chosen.inputs]
@@ -215,7 +215,7 @@ def subject(vector: Vector) -> tuple[str, str]:
 
 
 def _flat(operand: Operand, reported: Dimensions, expected: Array) -> Dimensions:
-    """Reported dimensions; where the vector has only flat values, dimensions of as many elements count as right."""
+    """Reported dimensions. If the vector has only flat values, any dimensions with as many elements are right."""
     if expected.ndim == 1 and operand.dimensions != expected.shape and prod(reported) == expected.size:
         return expected.shape
     return reported

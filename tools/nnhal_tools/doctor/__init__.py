@@ -1,4 +1,4 @@
-"""``nnhal doctor``: what may keep nnhal from working here, and what to do about it."""
+"""``nnhal doctor``: what may keep nnhal from working on this host, and what to do about it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PROC, _SHARED, _GROUPS = Path("/proc"), Path("/dev/shm"), Path("/sys/fs/cgroup"
 
 
 def examine(directory: Path) -> list[DoctorFinding]:
-    """Every check. ``directory`` is that of ``nnhal up``."""
+    """Run every check. ``directory`` is the directory of ``nnhal up``."""
     group = ControlGroup(_PROC, _GROUPS)
     sockets, listeners = check_sockets(directory)
     return [

@@ -1,4 +1,4 @@
-"""Which drivers can be loaded here, and why others cannot."""
+"""Which drivers can be loaded on this host, and why others cannot."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from nnhal_tools.doctor.finding import DoctorFinding, fail, ok, warn
 
 _SECONDS = 60.0
 _ESSENTIAL = "cpu_ref"
-"""Without it nothing runs that other devices refuse."""
+"""The device that runs what all others refuse."""
 
 
 def check_devices() -> Iterator[DoctorFinding]:
-    """Asks a process like those of devices: loading a backend runs its code."""
+    """Check all drivers in another process, since loading a backend runs its code."""
     command = [sys.executable, "-m", "nnhal_devices.inventory"]
     todo = "run it by hand: python -m nnhal_devices.inventory"
     try:
@@ -31,7 +31,7 @@ def check_devices() -> Iterator[DoctorFinding]:
 
 
 def findings(inventory: dict[str, Any]) -> Iterator[DoctorFinding]:
-    """What an inventory says (see nnhal_devices.inventory)."""
+    """The findings of an inventory (see nnhal_devices.inventory)."""
     for driver in inventory["drivers"]:
         check, name = f"driver {driver['name']}", driver["name"]
         if driver["problem"] is None:

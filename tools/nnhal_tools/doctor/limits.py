@@ -1,4 +1,4 @@
-"""Limits of this process, which those that it starts inherit."""
+"""Limits of this process, which its child processes inherit."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _ENOUGH_THREADS = 512
 
 
 def check_limits(proc: Path, group: ControlGroup) -> Iterator[DoctorFinding]:
-    """Descriptors, locked memory, threads."""
+    """Check descriptors, locked memory and threads."""
     yield check_open_files(*resource.getrlimit(resource.RLIMIT_NOFILE))
     yield check_locked_memory(resource.getrlimit(resource.RLIMIT_MEMLOCK)[0])
     yield check_threads(resource.getrlimit(resource.RLIMIT_NPROC)[0], proc, group)
 
 
 def check_open_files(soft: int, hard: int) -> DoctorFinding:
-    """RLIMIT_NOFILE. A session may own 256 descriptors, and pools are descriptors."""
+    """Check RLIMIT_NOFILE. A session may own 256 descriptors, and each pool is a descriptor."""
     message = f"{_number(soft)} open files allowed, {_number(hard)} at most"
     if soft == resource.RLIM_INFINITY or soft >= _ENOUGH_FILES:
         return ok("open files", message)
@@ -31,7 +31,7 @@ def check_open_files(soft: int, hard: int) -> DoctorFinding:
 
 
 def check_locked_memory(soft: int) -> DoctorFinding:
-    """RLIMIT_MEMLOCK. nnhal locks nothing; what it is used with may."""
+    """Check RLIMIT_MEMLOCK. nnhal locks no memory, but programs that use it may."""
     message = f"{_number(soft)} bytes may be locked"
     if soft != resource.RLIM_INFINITY and soft < _FEW_LOCKED:
         return warn("locked memory", message, "ulimit -l 65536, where a backend locks memory")
@@ -39,7 +39,7 @@ def check_locked_memory(soft: int) -> DoctorFinding:
 
 
 def check_threads(soft: int, proc: Path, group: ControlGroup) -> DoctorFinding:
-    """RLIMIT_NPROC, the kernel's threads-max, and the control group's pids.max less those that there are."""
+    """Check RLIMIT_NPROC, the kernel's threads-max, and the control group's pids.max less its present tasks."""
     bounds = {"RLIMIT_NPROC": None if soft == resource.RLIM_INFINITY else soft}
     bounds["kernel.threads-max"] = _read_number(proc / "sys/kernel/threads-max")
     most, used = group.number("pids.max"), group.number("pids.current")

@@ -1,4 +1,4 @@
-"""Memory: what is free, and whether what nnhal passes between processes works."""
+"""Free memory, and whether memory can be passed between processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ENOUGH_SHARED = 64 * _MIB
 
 
 def check_memory(proc: Path, shared: Path, group: ControlGroup) -> Iterator[DoctorFinding]:
-    """All of it."""
+    """Check free memory, the control group, /dev/shm and memfds."""
     yield check_available(proc)
     yield check_control_group(group)
     yield check_shared(shared)
@@ -24,7 +24,7 @@ def check_memory(proc: Path, shared: Path, group: ControlGroup) -> Iterator[Doct
 
 
 def check_available(proc: Path) -> DoctorFinding:
-    """MemAvailable of /proc/meminfo."""
+    """Check MemAvailable of /proc/meminfo."""
     try:
         lines = (proc / "meminfo").read_text().splitlines()
     except OSError as error:
@@ -36,7 +36,7 @@ def check_available(proc: Path) -> DoctorFinding:
 
 
 def check_control_group(group: ControlGroup) -> DoctorFinding:
-    """memory.max less memory.current."""
+    """Check the control group: memory.max less memory.current."""
     most, used = group.number("memory.max"), group.number("memory.current")
     if most is None:
         return ok("memory limit", "none by the control group")
@@ -44,7 +44,7 @@ def check_control_group(group: ControlGroup) -> DoctorFinding:
 
 
 def check_shared(directory: Path) -> DoctorFinding:
-    """/dev/shm, where clients of V2 put shared memory. nnhal's own pools need none."""
+    """Check /dev/shm, where clients of V2 put shared memory. nnhal's own pools do not need it."""
     try:
         found = os.statvfs(directory)
     except OSError as error:
@@ -61,7 +61,7 @@ def check_shared(directory: Path) -> DoctorFinding:
 
 
 def check_sealing() -> DoctorFinding:
-    """memfd_create, and seals against shrinking: what pools are made of."""
+    """Check memfd_create and seals against shrinking, which pools are made with."""
     try:
         descriptor = os.memfd_create("nnhal-doctor", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     except OSError as error:

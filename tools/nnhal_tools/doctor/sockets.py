@@ -1,4 +1,4 @@
-"""The processes' directories, their sockets, and whether something answers there."""
+"""The directories of the processes, their sockets, and whether a process answers on them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from nnhal_tools.doctor.finding import DoctorFinding, fail, ok, warn
 
 MAX_PATH_BYTES = 107
-"""What sockaddr_un has room for, without the terminating zero (unix(7))."""
+"""Bytes of a path in sockaddr_un, without the terminating zero (unix(7))."""
 _LONGEST = "framework/inference.sock"
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _SECONDS = 2.0
@@ -27,14 +27,14 @@ _LINK = "link.sock"
 
 @dataclass(frozen=True, slots=True)
 class ListeningSocket:
-    """A socket that somebody listens on, and the process that does."""
+    """A socket on which a process listens, and that process."""
 
     path: Path
     pid: int
 
 
 def check_directory(directory: Path) -> Iterator[DoctorFinding]:
-    """Whether it is there, for this user and nobody else, and short enough for sockets."""
+    """Check that it exists, that only this user has access, and that its path is short enough for sockets."""
     size = len(os.fsencode(directory / _LONGEST))
     if size > MAX_PATH_BYTES:
         message = f"{directory}: a socket's path there has {size} bytes, {MAX_PATH_BYTES} are allowed"
@@ -63,7 +63,7 @@ def check_directory(directory: Path) -> Iterator[DoctorFinding]:
 
 
 def sockets_in(directory: Path) -> list[Path]:
-    """The sockets of all processes under a directory."""
+    """Check the sockets of all processes under a directory."""
     try:
         return sorted(path for path in directory.glob("*/*.sock") if path.is_socket())
     except OSError:
@@ -71,7 +71,7 @@ def sockets_in(directory: Path) -> list[Path]:
 
 
 def listener_of(path: Path) -> ListeningSocket | OSError:
-    """Who listens on a socket, or what is wrong with it."""
+    """The listener on a socket, or what is wrong with it."""
     with socket.socket(socket.AF_UNIX, _kind(path)) as probe:
         probe.settimeout(_SECONDS)
         try:
@@ -83,7 +83,7 @@ def listener_of(path: Path) -> ListeningSocket | OSError:
 
 
 def check_socket(path: Path, found: ListeningSocket | OSError) -> DoctorFinding:
-    """Whether a socket is alive, and of its user only."""
+    """Check that a process answers on a socket, and that only its user has access."""
     check = f"socket {path.parent.name}/{path.name}"
     if isinstance(found, ConnectionRefusedError):
         return warn(check, "stale: nobody listens, its process is gone", f"start the process again, or rm {path}")
@@ -99,7 +99,7 @@ def check_socket(path: Path, found: ListeningSocket | OSError) -> DoctorFinding:
 
 
 def check_health(path: Path) -> DoctorFinding:
-    """What a process says over grpc.health.v1."""
+    """Check the status of a process over grpc.health.v1."""
     check = f"health {path.parent.name}/{path.name}"
     with grpc.insecure_channel(f"unix:{path}") as channel:
         try:
@@ -115,7 +115,7 @@ def check_health(path: Path) -> DoctorFinding:
 
 
 def check_sockets(directory: Path) -> tuple[list[DoctorFinding], list[ListeningSocket]]:
-    """All sockets under a directory, and who listens on them."""
+    """All sockets under a directory, with their listeners."""
     findings, listeners = [], []
     for path in sockets_in(directory):
         found = listener_of(path)

@@ -1,4 +1,4 @@
-"""Versions that go together, and those that do not."""
+"""Whether the versions of interpreter and packages work together."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from nnhal_tools.doctor.finding import DoctorFinding, fail, ok, warn
 _PYTHON = (3, 11)
 _OLDEST_GRPC = (1, 81, 1)
 _NEEDS_PROTOBUF_7 = (1, 82)
-"""From here on grpcio-health-checking and grpcio-reflection want protobuf 7."""
+"""From this version on, grpcio-health-checking and grpcio-reflection require protobuf 7."""
 _FAMILY = ("grpcio-health-checking", "grpcio-reflection")
 _CURRENT_TRITONCLIENT = (2, 60)
 Installed = Callable[[str], str | None]
-"""The version of a distribution, None where it is not installed."""
+"""The version of a distribution; None if it is not installed."""
 
 
 def installed(name: str) -> str | None:
-    """As the environment of this process has it."""
+    """The version in the environment of this process."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -28,7 +28,7 @@ def installed(name: str) -> str | None:
 
 
 def check_versions(of: Installed = installed) -> Iterator[DoctorFinding]:
-    """All of them."""
+    """Check all versions."""
     yield check_python(sys.version_info[:2])
     yield check_grpc(of)
     yield from check_tritonclient(of)
@@ -36,7 +36,7 @@ def check_versions(of: Installed = installed) -> Iterator[DoctorFinding]:
 
 
 def check_python(found: tuple[int, ...]) -> DoctorFinding:
-    """The interpreter."""
+    """Check the interpreter."""
     words = f"{platform.python_implementation()} {platform.python_version()}"
     if found < _PYTHON:
         return fail("Python", words, f"use Python {'.'.join(map(str, _PYTHON))} or newer")
@@ -44,7 +44,7 @@ def check_python(found: tuple[int, ...]) -> DoctorFinding:
 
 
 def check_grpc(of: Installed) -> DoctorFinding:
-    """grpcio, the packages of its family, and protobuf."""
+    """Check grpcio, the packages of its family, and protobuf."""
     names = ("grpcio", *_FAMILY, "protobuf")
     found = {name: of(name) for name in names}
     words = ", ".join(f"{name} {number or 'missing'}" for name, number in found.items())
@@ -58,7 +58,7 @@ def check_grpc(of: Installed) -> DoctorFinding:
 
 
 def check_tritonclient(of: Installed) -> Iterator[DoctorFinding]:
-    """Asked for protobuf 7 too, pip takes a tritonclient of 2023 without a word, which has no such bound."""
+    """Check tritonclient: with protobuf 7, pip silently installs one of 2023, which has no upper bound on protobuf."""
     found, protobuf = of("tritonclient"), of("protobuf")
     if found is None:
         return
@@ -72,7 +72,7 @@ def check_tritonclient(of: Installed) -> Iterator[DoctorFinding]:
 
 
 def check_onnxruntime(of: Installed) -> DoctorFinding:
-    """What devices compute with."""
+    """Check the packages that devices compute with."""
     found = of("onnxruntime")
     if found is None:
         return fail("ONNX Runtime", "missing", "pip install onnxruntime")
@@ -87,7 +87,7 @@ def check_onnxruntime(of: Installed) -> DoctorFinding:
 
 
 def parsed(text: str | None) -> tuple[int, ...]:
-    """The leading numbers of a version; nothing of nothing."""
+    """The leading numbers of a version; empty if there is no version."""
     numbers = []
     for part in (text or "").split("."):
         digits = part[: len(part) - len(part.lstrip("0123456789"))]

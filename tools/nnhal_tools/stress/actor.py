@@ -1,4 +1,4 @@
-"""One thread of a session: the objects that are its own, and what it does with them, step by step."""
+"""One thread of a session: its own objects, and what it does with them, step by step."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from nnhal_tools.stress.specimens import Specimen
 
 T = TypeVar("T")
 _IN_BUFFERS = 0.4
-"""How often an argument lies in a buffer that it may lie in."""
+"""Probability that an argument lies in a device buffer that has its role."""
 _MISUSE = 0.03
 MOST: Mapping[str, int] = {"prepared": 5, "buffers": 5, "executions": 4, "bursts": 3, "launches": 5}
-"""What one thread has at a time."""
+"""The most objects of each kind that a thread holds."""
 
 
-class Unavailable(Exception):  # noqa: N818 - allowed to happen
-    """Something that a step needs is not to be had at the moment, for a reason that is allowed."""
+class Unavailable(Exception):  # noqa: N818 - an allowed outcome
+    """An object that a step needs could not be created, with a status that is allowed."""
 
     def __init__(self, status: ErrorStatus) -> None:
         super().__init__(status.name)
@@ -35,7 +35,7 @@ class Unavailable(Exception):  # noqa: N818 - allowed to happen
 
 
 class Actor:
-    """What a thread holds. Its actions are functions of it; they raise Violation for what the contract forbids."""
+    """What a thread holds. Actions are functions of it; they raise Violation if the device breaks the contract."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Actor:
         tell: Callable[[str], None],
         synchronous: bool = False,
     ) -> None:
-        """``synchronous`` is for a device that returns no fences: nothing may hold up what it launches."""
+        """``synchronous`` is for a device that returns no fences: a launch must not wait for a gate."""
         self.device = device
         self.synchronous = synchronous
         self.random = random
@@ -57,45 +57,45 @@ class Actor:
         self.launches: list[HeldLaunch] = []
         self.gates: list[FenceGate] = []
         self.caches: list[tuple[Specimen, CompilationCache]] = []
-        """Files that a compilation was saved to."""
+        """Caches to which a compilation was saved."""
         self.released: list[Callable[[], object]] = []
-        """Calls of what was released: each is INVALID_ARGUMENT."""
+        """Calls on released objects: each must return INVALID_ARGUMENT."""
         self.facts: dict[str, object] = {}
-        """What the device has said that must always be the same."""
+        """Answers of the device that must never change."""
         self._launcher: RemoteLauncher | None = None
         self._tell = tell
 
     def note(self, text: object) -> None:
-        """Tell the arguments of what is to be done."""
+        """Report the arguments of the next call."""
         self._tell(str(text))
 
     def forget(self) -> None:
-        """Let go of everything, after something whose consequences are not known."""
+        """Drop every object, after a violation whose consequences are unknown."""
         for held in (self.prepared, self.buffers, self.executions, self.bursts, self.launches, self.gates):
             held.clear()
         self.caches.clear()
         self.released.clear()
 
     def same(self, what: str, fact: T) -> T:
-        """A fact that must be the one that it was before. Raises Violation."""
+        """Return an answer that must never change. Raises Violation if it differs from the first one."""
         require(self.facts.setdefault(what, fact) == fact, f"{what}: {fact}, was {self.facts[what]}")
         return fact
 
     def perhaps(self, probability: float) -> bool:
-        """True now and then."""
+        """Whether an event of this probability happens."""
         return self.random.random() < probability
 
     def some(self, things: Sequence[T], make: Callable[[], T]) -> T:
-        """One of those that there are, or a new one."""
+        """Choose an existing object, or make a new one."""
         return self.random.choice(things) if things and self.perhaps(0.8) else make()
 
     def supports(self, specimen: Specimen) -> bool:
-        """Whether the device says that it can do everything of a model."""
+        """Whether the device supports every operation of a model."""
         answers = self.get(ask(lambda: self.device.supported_operations(specimen.model)))
         return all(self.same(f"support of {specimen.name}", answers))
 
     def prepare(self, specimen: Specimen | None = None) -> PreparedSpecimen:
-        """A new prepared model. Raises Unavailable."""
+        """Prepare a model. Raises Unavailable."""
         chosen = specimen or self.random.choice(self.specimens)
         if not self.supports(chosen):
             ask(lambda: self.device.prepare_model(chosen.model), OK | REFUSED)
@@ -105,32 +105,32 @@ class Actor:
         return prepared
 
     def some_prepared(self) -> PreparedSpecimen:
-        """One that was prepared. Raises Unavailable."""
+        """Choose a prepared model, or prepare one. Raises Unavailable."""
         return self.some(self.prepared, self.prepare)
 
     def execution(self) -> HeldExecution:
-        """A new reusable execution. Raises Unavailable."""
+        """Create a reusable execution. Raises Unavailable."""
         plan = self.plan(self.some_prepared(), stated=self.perhaps(0.8))
         self.note(plan)
-        allowed = OK | (plan.expected() & INVALID)  # what is wrong with buffers may be said now, or when it is executed
+        allowed = OK | (plan.expected() & INVALID)  # faults of buffers may be reported now or by the execution
         answer = ask(lambda: plan.prepared.remote.create_reusable_execution(plan.request, plan.config), allowed)
         execution = HeldExecution(plan, self.get(answer))
         self.keep(self.executions, execution, MOST["executions"])
         return execution
 
     def some_execution(self) -> HeldExecution:
-        """A reusable execution. Raises Unavailable."""
+        """Choose a reusable execution, or create one. Raises Unavailable."""
         return self.some(self.executions, self.execution)
 
     def burst(self) -> HeldBurst:
-        """A new burst. Raises Unavailable."""
+        """Open a burst. Raises Unavailable."""
         prepared = self.some_prepared()
         burst = HeldBurst(prepared, self.get(ask(prepared.remote.configure_execution_burst)), self.perhaps(0.6))
         self.keep(self.bursts, burst, MOST["bursts"])
         return burst
 
     def launcher(self) -> RemoteLauncher:
-        """The thread's launch channel. Raises Unavailable."""
+        """The thread's launch channel, opened on first use. Raises Unavailable."""
         if self._launcher is None:
             self._launcher = self.get(ask(self.device.open_launcher))
         return self._launcher
@@ -142,7 +142,7 @@ class Actor:
         self._launcher = None
 
     def plan(self, prepared: PreparedSpecimen, tiny: bool = False, stated: bool = False) -> RequestPlan:
-        """A new request; some of it may lie in device buffers that no launch uses."""
+        """Make a request, with some arguments in device buffers that no launch uses."""
         buffers: dict[int, HeldBuffer] = {}
         for position in range(len(prepared.specimen.inputs) + 1):
             free = [b for b in self.buffers if b.has_role(prepared, position) and b not in buffers.values()]
@@ -161,7 +161,7 @@ class Actor:
         deadline: Instant,
         fault: Fault | None = None,
     ) -> ErrorStatus:
-        """Execute a request, or the spoilt form of it, and check all that can be checked."""
+        """Execute a request, or its faulty form, and check status, output and untouched memory."""
         plan.look()
         expected = plan.sample.statuses
         allowed = fault.before(deadline) if fault else deadline.after(plan.expected())
@@ -176,13 +176,13 @@ class Actor:
         return answer.status
 
     def keep(self, held: list[T], thing: T, most: int) -> None:
-        """Have one more, and let an old one go where there are too many. What is let go is released over there."""
+        """Hold one more object, and release the oldest if there are more than ``most``."""
         held.append(thing)
         if len(held) > most:
             self.release(held[0])
 
     def release(self, thing: object) -> None:
-        """Give something up over there. From then on it must be unknown."""
+        """Release an object on the device. From then on the device must not know it."""
         if isinstance(thing, PreparedSpecimen):
             self.prepared.remove(thing)
             thing.remote.release()
@@ -213,7 +213,7 @@ class Actor:
             self.settle(thing)
 
     def settle(self, launch: HeldLaunch) -> ErrorStatus:
-        """Wait for a launch, and check its end."""
+        """Wait for a launch, and check how it ended."""
         self.note(f"settles {launch.plan}")
         if launch.settled:
             self.launches.remove(launch)
@@ -224,12 +224,12 @@ class Actor:
         return status
 
     def bury(self, call: Callable[[], object]) -> None:
-        """Remember a call of something that was given up."""
+        """Remember a call on a released object."""
         self.released.append(call)
         del self.released[:-12]
 
     def get(self, answer: Answer[T]) -> T:
-        """What was asked for. Raises Unavailable."""
+        """The value of an answer. Raises Unavailable if it has none."""
         if not answer:
             raise Unavailable(answer.status)
         return answer.value

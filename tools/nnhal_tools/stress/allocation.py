@@ -1,4 +1,4 @@
-"""Allocating device buffers with roles that agree."""
+"""Allocating device buffers with compatible roles."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from nnhal_tools.stress.buffers import HeldBuffer, PreparedSpecimen
 from nnhal_tools.stress.outcomes import ask
 
 _ROLE = 0.7
-"""How often a buffer gets a role that it may have."""
+"""Probability that a buffer gets a role that it may have."""
 
 
 def new_buffer(actor: Actor, needed: PreparedSpecimen | None = None, positions: Sequence[int] = ()) -> HeldBuffer:
-    """A new device buffer, with any roles, or with those that are needed besides. Raises Unavailable."""
+    """Allocate a device buffer with the given roles, or a random one, and others. Raises Unavailable."""
     prepared = needed or actor.some_prepared()
     wanted = positions or [actor.random.randrange(len(prepared.specimen.inputs) + 1)]
     operand = prepared.specimen.operand(wanted[0])
@@ -42,5 +42,5 @@ def new_buffer(actor: Actor, needed: PreparedSpecimen | None = None, positions: 
 
 
 def some_buffer(actor: Actor) -> HeldBuffer:
-    """A device buffer. Raises Unavailable."""
+    """Choose a device buffer, or allocate one. Raises Unavailable."""
     return actor.some(actor.buffers, lambda: new_buffer(actor))

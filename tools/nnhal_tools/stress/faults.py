@@ -1,4 +1,4 @@
-"""What can be wrong with a call: each way, and what must come of it."""
+"""Faults of calls, with the statuses that they must or may lead to."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FAR_NS = 60_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """A deadline, or a duration. It allows more than may be anyhow; where it is invalid, nothing else may be."""
+    """A deadline or a duration, and the statuses that it adds. An invalid one must be refused."""
 
     ns: int = NO_DEADLINE
     allowed: Statuses = frozenset()
@@ -44,7 +44,7 @@ class Instant:
         return f"{self.ns} ns{' (may pass)' if self.allowed else ''}"
 
     def after(self, allowed: Statuses) -> Statuses:
-        """How a call may end, which without it may end in certain ways."""
+        """How a call with it may end, given how a call without it may end."""
         return INVALID if self.invalid else allowed | self.allowed
 
 
@@ -52,7 +52,7 @@ NO_INSTANT = Instant()
 
 
 def draw_deadline(random: Random) -> Instant:
-    """Mostly none; now and then far away, near, past or no deadline at all."""
+    """Draw a deadline: mostly none, sometimes distant, near, past or invalid."""
     choice = random.random()
     if choice < 0.75:
         return NO_INSTANT
@@ -66,7 +66,7 @@ def draw_deadline(random: Random) -> Instant:
 
 
 def draw_duration(random: Random) -> Instant:
-    """How long an execution may take once its fences have signalled."""
+    """Draw a duration: how long an execution may take after its fences have signalled."""
     choice = random.random()
     if choice < 0.85:
         return NO_INSTANT
@@ -79,25 +79,25 @@ def draw_duration(random: Random) -> Instant:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with a request, the request, and what must come of it."""
+    """A faulty request: its fault, the request, and how a call must end."""
 
     name: str
     request: Request
     allowed: Statuses
 
     def before(self, deadline: Instant) -> Statuses:
-        """How the call may end with a deadline: what is invalid is refused before anything else is looked at."""
+        """How the call may end with a deadline. Invalid arguments are refused before anything else is checked."""
         return self.allowed if self.allowed == INVALID else self.allowed | deadline.allowed
 
 
 def spoil_request(plan: RequestPlan, random: Random) -> Fault:
-    """The request of a plan with one thing wrong with it."""
+    """The request of a plan with one fault."""
     name = random.choice(list(_FAULTS))
     return _FAULTS[name](plan, random) or Fault("an input is missing", _without_input(plan.request), INVALID)
 
 
 def spoil_config(config: ExecutionConfig, random: Random) -> ExecutionConfig:
-    """A config that is INVALID_ARGUMENT."""
+    """An invalid ExecutionConfig."""
     hint = TokenValuePair(7 << 16 | 1, b"?")
     return random.choice((replace(config, loop_timeout_duration_ns=-2), replace(config, execution_hints=(hint,))))
 
@@ -114,7 +114,7 @@ def _on_request(name: str, change: Callable[[Request], Request]) -> tuple[str, _
 
 
 def _on_argument(name: str, change: Callable[[RequestArgument], RequestArgument]) -> tuple[str, _Spoil]:
-    """A change of one argument that lies in a pool; None where none does."""
+    """A request with one argument changed; None if no argument lies in a pool."""
 
     def spoil(plan: RequestPlan, random: Random) -> Fault | None:
         if not plan.slots:
@@ -138,7 +138,7 @@ def _at(argument: RequestArgument, **changes: int) -> RequestArgument:
 
 
 def _shorter(plan: RequestPlan, random: Random) -> Fault | None:
-    """An input of a length that is not that of its value. An output of open size may have any."""
+    """A wrong length for an argument. An output of unknown size may have any length, so it is not chosen."""
     inputs = [position for position in plan.slots if position < len(plan.request.inputs)]
     if not inputs:
         return None

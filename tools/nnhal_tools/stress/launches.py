@@ -1,4 +1,4 @@
-"""Launched executions until they are settled, and the fences of this side that hold them up."""
+"""Launched executions until they are settled, and the client's fences for which they wait."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SETTLE_SECONDS = 50.0
 
 @dataclass(eq=False)
 class FenceGate:
-    """A fence of this side."""
+    """A fence of this process, which holds launches until it is signalled."""
 
     signal: Signal
     fence: Fence
@@ -35,7 +35,7 @@ class FenceGate:
 
 @dataclass(eq=False)
 class HeldLaunch:
-    """An execution that was launched with a plan, after others and behind gates."""
+    """A launched execution, which waits for gates and for earlier launches."""
 
     plan: RequestPlan
     fence: Fence | None
@@ -51,7 +51,7 @@ class HeldLaunch:
 
     @property
     def is_held(self) -> bool:
-        """Whether it cannot have ended: a gate is open, or an earlier launch is held, and nothing can have failed."""
+        """Whether it cannot have ended: a gate is open or an earlier launch is held, and none has failed."""
         if self._was_bounded or any(gate.fence.state is FenceState.ERROR for gate in self.gates):
             return False
         if not all(other.is_held or (other.settled and other.succeeded) for other in self.earlier):
@@ -59,7 +59,7 @@ class HeldLaunch:
         return any(gate.is_open for gate in self.gates) or any(other.is_held for other in self.earlier)
 
     def inquire(self) -> ErrorStatus:
-        """Ask for its end before it is known: that may be refused only as long as its fence is pending."""
+        """Ask for its result before it is known, which may be refused only while its fence is pending."""
         held, state = self.is_held, self._state()
         try:
             status = self.info().status
@@ -71,7 +71,7 @@ class HeldLaunch:
         return ErrorStatus.NONE
 
     def settle(self) -> ErrorStatus:
-        """Wait for its end and check it: status, fence, answers and outputs. Raises Violation."""
+        """Wait for its end and check status, fence, answers and outputs. Raises Violation."""
         for gate in self.gates:
             if gate.is_open:
                 require(self._state() is not FenceState.SIGNALLED, "it signalled before what it waits for")
@@ -113,7 +113,7 @@ class HeldLaunch:
 
     def _allowed(self) -> Statuses:
         extra = MISSED if self._was_bounded else frozenset()
-        # A deadline may end the wait before the fence that is waited for fails.
+        # A deadline may end the wait before the awaited fence fails.
         if any(buffer.raced for buffer in self.plan.uses.buffers):
             extra |= ANY
         return FAILURE | extra if self._was_failed else self.allowed | extra

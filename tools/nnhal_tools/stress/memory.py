@@ -18,7 +18,7 @@ from nnhal.types import MappableFile, Memory
 
 
 class BlockKind(Enum):
-    """The kinds. An open file is one that may still be truncated."""
+    """The kinds of memory. An open file is one that may still be truncated."""
 
     ASHMEM = "ashmem"
     SEALED_FILE = "sealed file"
@@ -31,7 +31,7 @@ KINDS = list(BlockKind)
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some memory, and how this process uses it."""
+    """Memory, and the pool through which this process uses it."""
 
     kind: BlockKind
     size: int
@@ -39,7 +39,7 @@ class Block:
     pool: Pool
 
     def read(self) -> Bytes:
-        """All of it, copied."""
+        """A copy of its bytes."""
         return self.pool.read(0, self.size)
 
     def write(self, offset: int, data: Bytes) -> None:
@@ -47,7 +47,7 @@ class Block:
         self.pool.write(offset, data)
 
     def truncate(self) -> None:
-        """Take the file away from behind it. Only open files."""
+        """Truncate the file to nothing. Only for open files."""
         assert isinstance(self.memory, MappableFile)
         os.ftruncate(self.memory.descriptor.fileno(), 0)
 
@@ -58,20 +58,20 @@ class Block:
 
 
 def create_block(size: int, kind: BlockKind, random: Random) -> Block:
-    """New memory of ``size`` bytes."""
+    """Create memory of ``size`` bytes."""
     memory = _create(size, kind, random)
     return Block(kind, size, memory, open_pool(memory, writable=True))
 
 
 def block_of(content: bytes, kind: BlockKind, random: Random) -> Block:
-    """New memory that holds something."""
+    """Create memory with this content."""
     block = create_block(len(content), kind, random)
     block.write(0, np.frombuffer(content, np.uint8))
     return block
 
 
 def new_file(content: bytes = b"") -> Descriptor:
-    """A file without a name: it goes with its descriptors, however its process ends."""
+    """Create a file without a name, which ends with its descriptors, however the process ends."""
     with tempfile.TemporaryFile() as file:
         file.write(content)
         file.flush()

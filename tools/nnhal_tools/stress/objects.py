@@ -14,7 +14,7 @@ from nnhal_tools.stress.plan import RequestPlan
 
 @dataclass(eq=False)
 class HeldExecution:
-    """A reusable execution, and its launch if it has one that was not settled."""
+    """A reusable execution, and its launch if that has not been settled."""
 
     plan: RequestPlan
     remote: RemoteExecution
@@ -24,23 +24,23 @@ class HeldExecution:
 
 @dataclass(eq=False)
 class HeldBurst:
-    """A burst with its requests. Its memory has tokens of its own, or those that the remote burst gives."""
+    """A burst with its requests. If it is ``named``, memory has tokens of its own, otherwise the remote burst's."""
 
     prepared: PreparedSpecimen
     remote: RemoteBurst
     named: bool
     plans: list[RequestPlan] = field(default_factory=list)
     tokens: dict[int, int] = field(default_factory=dict)
-    """By the identity of blocks that it has."""
+    """Tokens by the identity of memory blocks."""
     _numbers: count[int] = field(default_factory=count)
 
     @property
     def wire(self) -> wire.WireBurst:
-        """It without its channel."""
+        """The same burst over gRPC instead of its channel."""
         return wire.WireBurst(self.prepared.remote.calls, self.remote.handle)
 
     def tokens_of(self, plan: RequestPlan) -> list[int]:
-        """One for each pool of a request."""
+        """A token for each pool of a request."""
         for block in plan.blocks:
             if id(block) not in self.tokens:
                 self.tokens[id(block)] = next(self._numbers)
@@ -48,7 +48,7 @@ class HeldBurst:
         return known + [-1] * (len(plan.request.pools) - len(known))
 
     def drop(self, plan: RequestPlan) -> None:
-        """Never use a request again, nor the tokens of its memory."""
+        """Forget a request and the tokens of its memory."""
         self.plans.remove(plan)
         for block in plan.blocks:
             self.tokens.pop(id(block), None)

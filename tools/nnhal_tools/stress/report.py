@@ -1,4 +1,4 @@
-"""What came of a run."""
+"""The report of a stress run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class StressFinding:
-    """A violation, and everything that is needed to look at it again."""
+    """A violation, with what is needed to reproduce it."""
 
     seed: int
     thread: int
@@ -24,7 +24,7 @@ class StressFinding:
 
 @dataclass
 class StressReport:
-    """Counts of actions by outcome, how sessions ended, and what must not have been."""
+    """Counts of actions and of sessions, violations, and leftovers."""
 
     device: str
     seed: int
@@ -37,25 +37,25 @@ class StressReport:
 
     @property
     def actions(self) -> int:
-        """How many ended or were cut off."""
+        """The number of actions that ended or were cut off."""
         return sum(counter.total() for counter in self.outcomes.values())
 
     @property
     def succeeded(self) -> float:
-        """The part of the actions that succeeded."""
+        """The share of actions that succeeded."""
         return sum(counter["NONE"] for counter in self.outcomes.values()) / max(1, self.actions)
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was found."""
+        """Whether there are neither violations nor leftovers."""
         return not self.findings and not self.leftovers
 
     def count(self, action: str, outcome: str) -> None:
-        """An action has ended."""
+        """Count an action that has ended."""
         self.outcomes.setdefault(action, Counter())[outcome] += 1
 
     def as_dict(self) -> dict[str, object]:
-        """All of it for JSON."""
+        """The report for JSON."""
         return {
             "device": self.device,
             "seed": self.seed,

@@ -1,6 +1,6 @@
-"""``python -m nnhal_tools.stress.session …``: one session with a device, whose threads do whatever the HAL has.
+"""``python -m nnhal_tools.stress.session …``: one session with a device, whose threads make all calls of the HAL.
 
-The same seed makes the same choices; what differs from run to run is who comes first.
+The same seed makes the same choices; only the order of the threads differs from run to run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from nnhal_tools.stress.shared import SharedObjects, share
 from nnhal_tools.stress.specimens import Specimen, create_specimens
 
 _OWN = 0.85
-"""How often a thread uses objects of its own."""
+"""Probability that a thread uses objects of its own."""
 
 
 class StressSession:
@@ -40,7 +40,7 @@ class StressSession:
         self.closing = threading.Event()
 
     def start(self, seed: int, threads: int) -> list[threading.Thread]:
-        """Have threads begin. Raises HalError."""
+        """Start the threads. Raises HalError."""
         random = Random(seed)
         specimens = create_specimens(random)
         shared = share(self.device, specimens[0], random)
@@ -64,7 +64,7 @@ class StressSession:
 
 
 class _Worker:
-    """One thread at work."""
+    """One thread of a session."""
 
     def __init__(self, session: StressSession, number: int, actor: Actor, shared: SharedObjects) -> None:
         self._session = session
@@ -74,11 +74,11 @@ class _Worker:
         self._step = 0
 
     def note(self, text: str) -> None:
-        """Tell the arguments of the action that goes on."""
+        """Report the arguments of the present action."""
         self._send(ProgressEvent.NOTE, text)
 
     def step(self, number: int) -> bool:
-        """Do something; False where the session has ended meanwhile."""
+        """Do one random action. Returns False if the session has ended meanwhile."""
         self._step = number
         actor = self._actor
         if actor.random.random() < _OWN:
@@ -88,7 +88,7 @@ class _Worker:
         return self._do(name, lambda: SHARED_ACTIONS[name][1](actor, self._shared).name)
 
     def finish(self, number: int) -> None:
-        """Wait for everything and release it."""
+        """Wait for all launches and release all objects."""
         self._step = number
         self._do("end", self._release_all)
 
@@ -133,7 +133,7 @@ class _Worker:
 
 
 def main() -> None:
-    """Run a session until its steps are done, or SIGTERM asks it to end."""
+    """Run a session until its steps are done or SIGTERM arrives."""
     parser = argparse.ArgumentParser()
     parser.add_argument("endpoint", type=Path)
     parser.add_argument("--seed", type=int, required=True)
@@ -142,7 +142,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=3)
     parser.add_argument("--ending", type=SessionEnding, default=SessionEnding.RELEASE)
     arguments = parser.parse_args()
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # without a supervisor there is nothing to do
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end if the supervisor is gone
     writer = Writer(arguments.pipe)
     with RemoteDevice(Endpoint(arguments.endpoint), f"nnhal-stress-{arguments.seed}") as device:
         session = StressSession(device, writer, arguments.steps)

@@ -1,4 +1,4 @@
-"""What the threads of a session share: any of them may use, replace or release it at any moment."""
+"""Objects that the threads of a session share: each thread may use, replace or release them at any time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nnhal_tools.stress.specimens import Specimen
 
 @dataclass
 class SharedObjects:
-    """One object of each kind, for a model that every device has. The request's inputs never change."""
+    """One object of each kind, for a model that every device supports. The inputs of the request never change."""
 
     plan: RequestPlan
     execution: RemoteExecution
@@ -33,7 +33,7 @@ class SharedObjects:
 
 
 def share(device: RemoteDevice, specimen: Specimen, random: Random) -> SharedObjects:
-    """New objects of every kind. Raises HalError."""
+    """Create an object of every kind. Raises HalError."""
     files = device.number_of_cache_files_needed()
     cache = CompilationCache(
         tuple(new_file() for _ in range(files.num_model_cache)),

@@ -1,4 +1,4 @@
-"""The models that are prepared, and what they compute. Values are small whole numbers: every result is exact."""
+"""The models that are prepared, and what they compute. Values are small integers, so every result is exact."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _WIDTH = 8
 _ROWS = 5
 _VALID = 1
 _ENDLESS = 0.2
-"""How often a loop never ends."""
+"""Probability that a loop never ends."""
 _BEYOND = 0.25
-"""How often a lookup goes beyond its table."""
+"""Probability that a lookup exceeds its table."""
 _FILTERS = np.arange(6, dtype=np.float32).reshape(3, 1, 1, 2)
 _BIAS = np.array([1, 2, 3], np.float32)
 
@@ -37,10 +37,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Specimen:
-    """A model with inputs of these dimensions, in which 0 is an axis of any size, and one output.
-
-    ``compute`` gives the output, or how the execution must fail. ``draw`` gives inputs, of a size where that is open.
-    """
+    """A model with one output, and how to compute it."""
 
     name: str
     model: Model
@@ -62,19 +59,19 @@ class Specimen:
 
     @property
     def is_open(self) -> bool:
-        """Whether the sizes of inputs and output are known to the request only."""
+        """Whether only the request determines the dimensions of inputs and output."""
         return 0 in self.output.dimensions
 
     def operand(self, position: int) -> Operand:
-        """An input, or, after the last of them, the output."""
+        """An input, or the output if ``position`` is the number of inputs."""
         return self.inputs[position] if position < len(self.inputs) else self.output
 
     def dimensions(self, position: int, size: int) -> Dimensions:
-        """Those of an input or the output, where open axes have a size."""
+        """Dimensions of an input or the output, with ``size`` in place of unknown ones."""
         return tuple(axis or size for axis in self.operand(position).dimensions)
 
     def sample(self, random: Random, size: int) -> Sample:
-        """New values."""
+        """Draw inputs and compute the output."""
         return self.evaluate(self.draw(random, size))
 
     def evaluate(self, inputs: tuple[Array, ...]) -> Sample:
@@ -84,7 +81,7 @@ class Specimen:
 
 
 def create_specimens(random: Random) -> list[Specimen]:
-    """All of them. Their constants lie in new memory of each kind."""
+    """Create all models. Their constants lie in new memory of each kind."""
     return [
         _addition("add", 4),
         _addition("add of open size", 0),
@@ -129,7 +126,7 @@ def _rectifier() -> Specimen:
 
 
 def _lookup() -> Specimen:
-    """Fails where a row is asked for that is not there."""
+    """A lookup that fails if an index exceeds the table."""
     program = ModelBuilder()
     main = program.graph()
     table = np.arange(_ROWS * _WIDTH).reshape(_ROWS, _WIDTH)
@@ -151,7 +148,7 @@ def _lookup() -> Specimen:
 
 
 def _loop() -> Specimen:
-    """While the first number is less than the second, go on with the same numbers."""
+    """A loop that repeats without changing its values while the first one is less than the second."""
     program = ModelBuilder()
     main, condition, body = program.graph(), program.graph(), program.graph()
     one, truth = Operand(I32, (1,)), Operand(OperandType.TENSOR_BOOL8, (1,))
@@ -176,7 +173,7 @@ def _loop() -> Specimen:
 
 
 def _convolution(kind: BlockKind, random: Random) -> Specimen:
-    """Filters of one pixel, which lie with their bias in a pool."""
+    """A convolution with filters of one pixel, whose filters and bias lie in a pool."""
     program = ModelBuilder()
     main = program.graph()
     image = main.input(F32, (1, 4, 4, 2))
@@ -192,7 +189,7 @@ def _convolution(kind: BlockKind, random: Random) -> Specimen:
 
 
 def _in_pool(model: Model, kind: BlockKind, random: Random) -> Model:
-    """The model with its constants in a pool; those after some bytes of something else."""
+    """The model with its constants in a pool, after some other bytes."""
     lead = 4 * random.randrange(20)
     block = block_of(bytes(lead) + model.operand_values, kind, random)
 

@@ -20,13 +20,13 @@ _SIZES = (1, 2, 4, 4, 5)
 
 
 def allocate(actor: Actor) -> ErrorStatus:
-    """A buffer with roles of one prepared model or of several."""
+    """Allocate a buffer with roles of one or several prepared models."""
     require(new_buffer(actor).remote.token > 0, "a token that is not above 0")
     return ErrorStatus.NONE
 
 
 def allocate_invalid(actor: Actor) -> ErrorStatus:
-    """Roles and dimensions that cannot be."""
+    """Allocate a buffer with invalid roles or dimensions."""
     prepared = actor.some_prepared()
     remote, inputs = prepared.remote, len(prepared.specimen.inputs)
     role = BufferRole(0, 0)
@@ -54,12 +54,12 @@ def allocate_invalid(actor: Actor) -> ErrorStatus:
 
 
 def copy_in(actor: Actor) -> ErrorStatus:
-    """Right values from memory of any kind, whole."""
+    """Fill a buffer with valid values from memory of any kind."""
     buffer = some_buffer(actor)
     shape = buffer.shape(actor.random.choice(_SIZES))
     values = whole_numbers(actor.random, buffer.code, shape)
     if buffer.code == I32:
-        values %= 6  # mostly rows that a lookup finds
+        values %= 6  # mostly within the table of a lookup
     said = shape if buffer.is_open or actor.perhaps(0.5) else ()
     block = create_block(values.nbytes, actor.random.choice(KINDS), actor.random)
     block.write(0, values.reshape(-1).view(np.uint8))
@@ -75,7 +75,7 @@ def copy_in(actor: Actor) -> ErrorStatus:
 
 
 def copy_in_invalid(actor: Actor) -> ErrorStatus:
-    """A wrong size, wrong dimensions, or a file that is not there any more. Whatever was in the buffer is lost."""
+    """Copy in with a wrong size, wrong dimensions or a truncated file. The buffer's content is lost."""
     buffer = some_buffer(actor)
     shape = buffer.shape(4)
     size = ELEMENT_TYPES[buffer.code].itemsize * prod(shape)
@@ -107,7 +107,7 @@ def copy_in_invalid(actor: Actor) -> ErrorStatus:
 
 
 def copy_out(actor: Actor) -> ErrorStatus:
-    """What is in a buffer, which must be what was last written to it."""
+    """Copy a buffer out and check that it has what was last written to it."""
     filled = [buffer for buffer in actor.buffers if buffer.content is not None]
     buffer = actor.random.choice(filled) if filled and actor.perhaps(0.6) else some_buffer(actor)
     shape = buffer.content.shape if buffer.content is not None else buffer.shape(4)
@@ -117,7 +117,7 @@ def copy_out(actor: Actor) -> ErrorStatus:
     block = create_block(size, kind, actor.random)
     block.write(0, np.full(size, 0xA5, np.uint8))
     allowed = buffer.readable()
-    # The size of a buffer of open dimensions is not known while it holds nothing.
+    # The size of a buffer of unknown dimensions is unknown while it is uninitialised.
     if wrong:
         allowed = INVALID if not buffer.is_open or allowed == OK else REFUSED
     elif buffer.is_open and allowed != OK:

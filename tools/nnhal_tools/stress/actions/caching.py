@@ -19,7 +19,7 @@ _KEEP = 2
 
 
 def save(actor: Actor) -> ErrorStatus:
-    """Prepare with files to save to: no problem of theirs may show."""
+    """Prepare with cache files, even unusable ones: preparation must succeed all the same."""
     specimen = actor.random.choice([s for s in actor.specimens if actor.supports(s)])
     needed = ask(actor.device.number_of_cache_files_needed).value
     junk = b"junk" * actor.random.randrange(3000)
@@ -46,7 +46,7 @@ def save(actor: Actor) -> ErrorStatus:
 
 
 def load(actor: Actor) -> ErrorStatus:
-    """Prepare from files that hold what was saved."""
+    """Prepare from the files of a saved compilation."""
     if not actor.caches:
         return save(actor)
     specimen, cache = actor.random.choice(actor.caches)
@@ -59,7 +59,7 @@ def load(actor: Actor) -> ErrorStatus:
 
 
 def load_damaged(actor: Actor) -> ErrorStatus:
-    """Prepare from files that do not hold what was saved, or not all of it. The entry is as it was afterwards."""
+    """Prepare from wrong or incomplete files. Afterwards the cache entry is as it was."""
     if not actor.caches:
         return save(actor)
     _, cache = actor.random.choice(actor.caches)
@@ -81,7 +81,7 @@ def load_damaged(actor: Actor) -> ErrorStatus:
     damaged = damages[name]()
     allowed = REFUSED if name in ("no files", "one too many") else FAILURE
     if name == "flipped data":
-        # A prepared model that computes anything would be allowed; none of it is looked at.
+        # The contract allows a prepared model that computes anything, so it is not executed.
         allowed = allowed | OK
     return ask(lambda: actor.device.prepare_model_from_cache(damaged), allowed).status
 

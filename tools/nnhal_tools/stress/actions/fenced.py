@@ -1,4 +1,4 @@
-"""Fenced executions: chains of launches, fences of this side that hold them up, and what is said of their ends."""
+"""Fenced executions: chains of launches, the client's fences for which they wait, and their results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GATES = 3
 
 
 class Started(NamedTuple):
-    """What a call that launches has returned."""
+    """The result of a launching call."""
 
     fence: Fence | None
     info: Callable[[], FencedExecutionInfo]
@@ -33,7 +33,7 @@ _Launching = Callable[[Sequence[Fence], int, int], Started]
 
 
 def launch(actor: Actor) -> ErrorStatus:
-    """Any request, in any way, behind gates and earlier launches."""
+    """Launch a valid request in any way, behind gates and earlier launches."""
     if actor.perhaps(0.5):
         plan = actor.plan(actor.some_prepared(), stated=True)
         return _launch(actor, plan, _once(actor, plan)).status
@@ -49,11 +49,11 @@ def launch(actor: Actor) -> ErrorStatus:
 
 
 def launch_invalid(actor: Actor) -> ErrorStatus:
-    """Something wrong with the request, the numbers or the fences."""
+    """Launch a faulty request, or with faulty deadlines or fences."""
     plan = actor.plan(actor.some_prepared(), stated=True)
     remote, request, config = plan.prepared.remote, plan.request, plan.config
     fault = spoil_request(plan, actor.random)
-    while fault.allowed != INVALID:  # what is seen when it runs only is no matter of launching
+    while fault.allowed != INVALID:  # such a fault is reported by the execution, not by the launch
         fault = spoil_request(plan, actor.random)
     no_fence = Fence.__new__(Fence)
     no_fence.descriptor = new_file()
@@ -72,7 +72,7 @@ def launch_invalid(actor: Actor) -> ErrorStatus:
 
 
 def launch_of_open_size(actor: Actor) -> ErrorStatus:
-    """A request that leaves the output's size open."""
+    """Launch a request that leaves the size of the output unknown."""
     (specimen, *_) = (specimen for specimen in actor.specimens if specimen.is_open)
     of_open = [held for held in actor.prepared if held.specimen is specimen]
     prepared = actor.some(of_open, lambda: actor.prepare(specimen))
@@ -84,7 +84,7 @@ def launch_of_open_size(actor: Actor) -> ErrorStatus:
 
 
 def launch_in_truncated_file(actor: Actor) -> ErrorStatus:
-    """A request, one of whose files is truncated before it may begin."""
+    """Launch a request, one of whose files is truncated before the execution can begin."""
     plan = actor.plan(actor.some_prepared(), stated=True)
     if actor.synchronous or plan.obstacles() or not open_files(plan):
         return launch(actor)
@@ -92,7 +92,7 @@ def launch_in_truncated_file(actor: Actor) -> ErrorStatus:
     started = _accept(actor, plan, _once(actor, plan), [gate], [], Instant(), Instant(), OK | plan.doubts())
     if started.launch is None:
         return started.status
-    # Keeping it may have settled an older launch behind the same gate; then it has begun.
+    # Holding the launch may have settled an older one behind the same gate; then it has begun.
     if gate.is_open and plan.truncate(actor.random):
         actor.note(f"{plan}, truncated")
         started.launch.allowed = FAILURE | (plan.sample.statuses - OK)
@@ -100,7 +100,7 @@ def launch_in_truncated_file(actor: Actor) -> ErrorStatus:
 
 
 def chain(actor: Actor) -> ErrorStatus:
-    """Two executions launched at once, of which the second one reads the device buffer that the first one writes."""
+    """Launch two executions at once; the second one reads the device buffer that the first one writes."""
     addition = actor.specimens[0]
     prepared = actor.some(
         [held for held in actor.prepared if held.specimen is addition], lambda: actor.prepare(addition)
@@ -133,7 +133,7 @@ def chain(actor: Actor) -> ErrorStatus:
 
 
 def inquire(actor: Actor) -> ErrorStatus:
-    """The end of a launch, before it may be known."""
+    """Ask for the result of a launch, perhaps before it is known."""
     if not actor.launches:
         return launch(actor)
     chosen = actor.random.choice(actor.launches)
@@ -142,7 +142,7 @@ def inquire(actor: Actor) -> ErrorStatus:
 
 
 def end_gate(actor: Actor) -> ErrorStatus:
-    """Signal a fence, or fail it."""
+    """Signal a gate, or fail it."""
     gates = [gate for gate in actor.gates if gate.is_open]
     if not gates:
         return launch(actor)
@@ -153,16 +153,16 @@ def end_gate(actor: Actor) -> ErrorStatus:
 
 
 def settle(actor: Actor) -> ErrorStatus:
-    """Wait for a launch."""
+    """Settle a launch."""
     if not actor.launches:
         return launch(actor)
     return actor.settle(actor.random.choice(actor.launches))
 
 
 def reopen_launcher(actor: Actor) -> ErrorStatus:
-    """Close the launch channel, while what was launched goes on, and open another one."""
+    """Close the launch channel during launches, and open another one."""
     on_channel = [held.launch for held in actor.executions if held.on_channel and held.launch]
-    for pending in on_channel:  # what is said of their ends is said on the channel
+    for pending in on_channel:  # their results are read from the channel
         if not pending.settled:
             actor.settle(pending)
     actor.close_launcher()
@@ -176,7 +176,7 @@ class _Launched(NamedTuple):
 
 
 def _launch(actor: Actor, plan: RequestPlan, call: _Launching) -> _Launched:
-    """Launch behind some gates and some earlier launches, with some deadlines."""
+    """Launch behind random gates and earlier launches, with random deadlines."""
     plan.look()
     deadline, duration = draw_deadline(actor.random), draw_duration(actor.random)
     gates = [] if actor.synchronous else [_gate(actor) for _ in range(actor.random.choice((0, 0, 1, 2)))]
@@ -185,7 +185,7 @@ def _launch(actor: Actor, plan: RequestPlan, call: _Launching) -> _Launched:
     states = [gate.fence.state for gate in gates] + [other.fence.state for other in earlier if other.fence]
     obstacles = plan.obstacles()
     if not plan.states_output and plan.output_buffer is not None:
-        obstacles |= INVALID | OK  # the buffer may be taken for a statement
+        obstacles |= INVALID | OK  # the device may take the dimensions from the buffer
     if deadline.invalid or duration.invalid or (not plan.states_output and plan.output_buffer is None):
         at_once = INVALID
     elif FenceState.ERROR in states:

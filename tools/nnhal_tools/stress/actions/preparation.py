@@ -18,7 +18,7 @@ from nnhal_tools.stress.outcomes import INVALID, OK, REFUSED, ask
 
 
 def prepare(actor: Actor) -> ErrorStatus:
-    """A valid model, in the older and the newer form, with any preference, priority and deadline."""
+    """Prepare a valid model with either method, and any preference, priority and deadline."""
     specimen = actor.random.choice(actor.specimens)
     deadline = draw_deadline(actor.random)
     preference, priority = actor.random.choice(list(ExecutionPreference)), actor.random.choice(list(Priority))
@@ -38,7 +38,7 @@ def prepare(actor: Actor) -> ErrorStatus:
 
 
 def prepare_invalid(actor: Actor) -> ErrorStatus:
-    """A model that is not valid, or another argument that is not."""
+    """Prepare an invalid model, or a valid one with another invalid argument."""
     device, model = actor.device, actor.random.choice(actor.specimens).model
     what, broken = break_model(model, actor.random)
     hints = [TokenValuePair(3 << 16, b"")]
@@ -59,7 +59,7 @@ def prepare_invalid(actor: Actor) -> ErrorStatus:
 
 
 def prepare_without_constants(actor: Actor) -> ErrorStatus:
-    """A model whose constants lie in a file that was truncated."""
+    """Prepare a model whose constants lie in a truncated file."""
     specimen = actor.random.choice([s for s in actor.specimens if s.model.pools])
     block = block_of(bytes(4096), BlockKind.OPEN_FILE, actor.random)
     model = replace(specimen.model, pools=(block.memory,))
