@@ -59,13 +59,18 @@ _LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
 
 @dataclass(frozen=True, slots=True)
 class BackendOutcome:
-    """How one test ended. ``reason`` is empty if it passed; ``devices`` are those that ran its operations."""
+    """How one test ended."""
 
     kind: str
+    """The kind of the test."""
     name: str
+    """Name of the test."""
     how: str
+    """HAL, MIXED, EXTENSION or FAILED."""
     devices: tuple[str, ...] = ()
+    """Devices that ran its operations."""
     reason: str = ""
+    """Why it failed."""
 
 
 def package_tests(kind: str) -> Iterator[BackendOutcome]:

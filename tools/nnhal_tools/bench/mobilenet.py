@@ -30,7 +30,7 @@ _CALIBRATION_IMAGES = 2
 
 
 class _GraphBuilder:
-    """Nodes and weights as they are added."""
+    """Builds a graph from nodes and weights."""
 
     def __init__(self, seed: int) -> None:
         self._random = np.random.default_rng(seed)
@@ -105,7 +105,7 @@ def _block(graph: _GraphBuilder, value: str, width: int, channels: int, expansio
 
 
 class _Calibration(CalibrationDataReader):
-    """Random images."""
+    """Random images for calibration."""
 
     def __init__(self) -> None:
         random = np.random.default_rng(1)
@@ -113,7 +113,7 @@ class _Calibration(CalibrationDataReader):
         self._feeds: Iterator[dict[str, Array]] = iter([{INPUT: image} for image in images])
 
     def get_next(self) -> dict[str, Array]:
-        """The next image, nothing at the end."""
+        """The next image; None at the end."""
         return next(self._feeds, {})
 
 

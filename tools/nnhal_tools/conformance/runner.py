@@ -46,14 +46,19 @@ class TestResult:
     __test__ = False  # pytest takes the name for that of a test class
 
     name: str
+    """Name of the test."""
     group: str
+    """The specification that the test comes from."""
     operation: str
     """The operation that the test is about."""
     type: str
     """The operand type that the test is about."""
     mode: ExecutionMode
+    """How it was executed."""
     memory: MemoryChoice
+    """The kind of its pools."""
     verdict: Verdict
+    """How it ended."""
     reason: str = ""
     """Why the test did not pass."""
 

@@ -45,16 +45,24 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """One test. ``inputs`` hold None for inputs without data, which are omitted."""
+    """One test."""
 
     name: str
+    """Name of the test."""
     group: str
+    """The specification that it comes from."""
     model: Model
+    """The model."""
     inputs: tuple[Array | None, ...]
+    """Values of the inputs; None for an input without data, which is omitted."""
     outputs: tuple[Expectation, ...]
+    """Expected outputs."""
     expect_failure: bool
+    """Whether the device must refuse it."""
     multinomial_tolerance: float
+    """Allowed deviation of frequencies from probabilities; 0 if outputs are no samples."""
     operations: tuple[str, ...]
+    """Names of the model's operations."""
 
 
 def read_vectors(path: Path) -> Iterator[Vector]:

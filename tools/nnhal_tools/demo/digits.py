@@ -61,16 +61,24 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Classification:
-    """Results over all digits. Bytes are those of one run: over sockets, copied, and in shared tensors."""
+    """Results over all digits."""
 
     predictions: NDArray[np.int64]
+    """The digit read from each image."""
     probabilities: NDArray[np.float32]
+    """[n, 10], of each digit."""
     placements: tuple[Placement, ...]
+    """Where each operation ran."""
     steps: tuple[str, ...]
+    """The device of each step."""
     latency: Latency
+    """Of the median run."""
     socket_bytes: int
+    """Bytes over sockets in one run."""
     copied_bytes: int
+    """Bytes of tensors that were copied in all runs."""
     tensor_bytes: int
+    """Bytes of tensors in shared memory."""
 
 
 def classify(

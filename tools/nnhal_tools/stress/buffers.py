@@ -28,15 +28,25 @@ class HeldBuffer:
     """A device buffer, with what is known of its content."""
 
     remote: RemoteBuffer
+    """The buffer on the device."""
     code: int
+    """Its operand type."""
     dimensions: Dimensions
+    """Its dimensions; 0 is unknown."""
     roles: Mapping[tuple[PreparedSpecimen, int], None]
+    """Prepared models, each with the position of an input, or of the output."""
     content: Array | None = None
+    """What it holds; None if it is uninitialised."""
     doubt: bool = False
+    """Whether it may be uninitialised instead, since a call that would write it was refused."""
     wild: bool = False
+    """Whether nothing is known of its content."""
     users: int = 0
+    """Launches that use it and have not been settled."""
     raced: bool = False
+    """Whether it was written while a launch used it."""
     released: bool = False
+    """Whether it was released."""
 
     def has_role(self, prepared: PreparedSpecimen, position: int) -> bool:
         """Whether it was allocated for this input or output of a prepared model."""

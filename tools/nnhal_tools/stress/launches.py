@@ -38,16 +38,27 @@ class HeldLaunch:
     """A launched execution, which waits for gates and for earlier launches."""
 
     plan: RequestPlan
+    """The request."""
     fence: Fence | None
+    """Its fence; None if the device is synchronous."""
     info: Callable[[], FencedExecutionInfo]
+    """Asks for its result."""
     finish: Callable[[], object]
+    """Releases what the device keeps for its result."""
     gates: Sequence[FenceGate]
+    """Gates for which it waits."""
     earlier: Sequence[HeldLaunch]
+    """Launches for which it waits."""
     deadline: Instant
+    """When it must have ended."""
     duration: Instant
+    """How long it may take after its fences."""
     allowed: Statuses
+    """Statuses with which it may end."""
     settled: bool = False
+    """Whether it was settled."""
     succeeded: bool = False
+    """Whether it ended with NONE."""
 
     @property
     def is_held(self) -> bool:

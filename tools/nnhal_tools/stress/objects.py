@@ -24,12 +24,16 @@ class HeldExecution:
 
 @dataclass(eq=False)
 class HeldBurst:
-    """A burst with its requests. If it is ``named``, memory has tokens of its own, otherwise the remote burst's."""
+    """A burst with its requests."""
 
     prepared: PreparedSpecimen
+    """The prepared model."""
     remote: RemoteBurst
+    """The burst on the device."""
     named: bool
+    """Whether memory has tokens of this object instead of the remote burst's."""
     plans: list[RequestPlan] = field(default_factory=list)
+    """Requests that it executes again."""
     tokens: dict[int, int] = field(default_factory=dict)
     """Tokens by the identity of memory blocks."""
     _numbers: count[int] = field(default_factory=count)

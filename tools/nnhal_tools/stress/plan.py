@@ -64,7 +64,7 @@ class RequestPlan:
         tiny: bool = False,
         stated: bool = False,
     ) -> None:
-        """``buffers`` are by position. ``tiny`` makes an output of unknown size too small; ``stated`` gives its size."""
+        """``buffers`` are by position. ``tiny`` makes an output of unknown size too small, ``stated`` states it."""
         self.prepared = prepared
         self.specimen: Specimen = prepared.specimen
         self.buffers = dict(buffers or {})

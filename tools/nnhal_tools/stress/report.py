@@ -11,11 +11,17 @@ class StressFinding:
     """A violation, with what is needed to reproduce it."""
 
     seed: int
+    """Seed of the session."""
     thread: int
+    """Number of the thread."""
     step: int
+    """Number of the step."""
     action: str
+    """Name of the action."""
     arguments: str
+    """What the action was about."""
     text: str
+    """What was got and what was expected."""
 
     def __str__(self) -> str:
         where = f"session seed {self.seed}, thread {self.thread}, step {self.step}"
@@ -24,16 +30,24 @@ class StressFinding:
 
 @dataclass
 class StressReport:
-    """Counts of actions and of sessions, violations, and leftovers."""
+    """What a stress run did and found."""
 
     device: str
+    """Name of the device."""
     seed: int
+    """Seed of the run."""
     seconds: float = 0.0
+    """Length of the run."""
     outcomes: dict[str, Counter[str]] = field(default_factory=dict)
+    """Counts by action and outcome."""
     endings: Counter[str] = field(default_factory=Counter)
+    """Counts of sessions by how they ended."""
     findings: list[StressFinding] = field(default_factory=list)
+    """The violations."""
     leftovers: list[str] = field(default_factory=list)
+    """What the device still held afterwards."""
     resident_growth_bytes: int = 0
+    """Growth of its memory in RAM after the warm-up."""
 
     @property
     def actions(self) -> int:

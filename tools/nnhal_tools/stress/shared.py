@@ -18,11 +18,17 @@ class SharedObjects:
     """One object of each kind, for a model that every device supports. The inputs of the request never change."""
 
     plan: RequestPlan
+    """The request."""
     execution: RemoteExecution
+    """A reusable execution of the request."""
     burst: RemoteBurst
+    """A burst of the prepared model."""
     launcher: RemoteLauncher
+    """A launch channel."""
     buffer: RemoteBuffer
+    """A device buffer with roles of the prepared model."""
     cache: CompilationCache
+    """Files of a compilation cache."""
     synchronous: bool
     """Whether the device returns no fences."""
 

@@ -40,10 +40,15 @@ class Specimen:
     """A model with one output, and how to compute it."""
 
     name: str
+    """Name in reports."""
     model: Model
+    """The model; 0 in its dimensions stands for any size."""
     compute: Callable[[Sequence[Array]], Array | Statuses]
+    """Computes the output from inputs, or the statuses with which the execution must fail."""
     draw: Callable[[Random, int], tuple[Array, ...]]
+    """Draws inputs, of a given size if that is unknown."""
     loops: bool = False
+    """Whether it has a loop."""
 
     @property
     def inputs(self) -> tuple[Operand, ...]:

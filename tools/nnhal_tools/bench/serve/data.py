@@ -1,4 +1,4 @@
-"""What is sent: zeros, random values, or those of a file."""
+"""The values that are sent: zeros, random values, or those of a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tensors of a model, and the shapes that they have in a measurement."""
+"""The tensors of a model, and their shapes in a measurement."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """An input or output as a server describes it: axes of any size are -1."""
+    """An input or output as a server describes it; -1 is an unknown dimension."""
 
     name: str
     datatype: str
     shape: Shape
 
     def byte_size(self, unknown: int) -> int:
-        """Its bytes, ``unknown`` where they are not known before."""
+        """Its size in bytes; ``unknown`` if that is not known beforehand."""
         size = datatype(self.datatype).item_size
         return prod(self.shape) * size if size and min(self.shape, default=0) >= 0 else unknown
 
@@ -34,9 +34,9 @@ class ModelSignature:
     outputs: tuple[TensorSpec, ...]
 
     def of_batch(self, batch: int, shapes: Mapping[str, Shape]) -> ModelSignature:
-        """With a batch for the first axis where that is open, and given shapes, which may leave the batch out.
+        """A copy with shapes for unknown dimensions, and the batch for an unknown first one. Shapes may omit the batch.
 
-        Raises BenchError where a shape does not fit, is missing, or is of no input.
+        Raises BenchError if a shape does not fit, is missing, or belongs to no input.
         """
         unknown = sorted(shapes.keys() - {tensor.name for tensor in self.inputs})
         if unknown:

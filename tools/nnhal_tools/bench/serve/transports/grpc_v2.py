@@ -34,7 +34,7 @@ class GrpcConnection:
         self._channel = grpc.insecure_channel(url, options=_OPTIONS)
 
     def call(self, method: str, request: Message, answer: type[M]) -> M:
-        """One call. Raises BenchError with what the server says."""
+        """Make a call. Raises BenchError with the server's message."""
         invoke = self._channel.unary_unary(_SERVICE + method, lambda message: message.SerializeToString(), bytes)
         try:
             return answer.FromString(invoke(request, timeout=_SECONDS, metadata=self._metadata))
@@ -42,7 +42,7 @@ class GrpcConnection:
             raise BenchError(f"{self._url}: {method}: {_words(error)}") from error
 
     def inference(self) -> Callable[[bytes], bytes]:
-        """ModelInfer, of a message's bytes. What it gives raises BenchError."""
+        """A function that calls ModelInfer with an encoded message. It raises BenchError."""
         invoke = self._channel.unary_unary(_SERVICE + "ModelInfer", bytes, bytes)
         metadata = self._metadata or None
 
@@ -56,7 +56,7 @@ class GrpcConnection:
         return infer
 
     def signature(self, model: str, version: str) -> ModelSignature:
-        """Of ModelMetadata. Raises BenchError."""
+        """The tensors that ModelMetadata reports. Raises BenchError."""
         request = wire.ModelMetadataRequest(name=model, version=version)
         found = self.call("ModelMetadata", request, wire.ModelMetadataResponse)
         return ModelSignature(
@@ -65,12 +65,12 @@ class GrpcConnection:
         )
 
     def close(self) -> None:
-        """End it."""
+        """Close the channel."""
         self._channel.close()
 
 
 class GrpcRequests(Requests):
-    """ModelInfer with raw contents, or with tensors in a region of shared memory."""
+    """Calls ModelInfer with raw contents, or with tensors in a region of shared memory."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)

@@ -16,12 +16,12 @@ from nnhal_tools.bench.serve.transports.http_connection import HttpConnection, r
 
 
 def model_path(model: str, version: str) -> str:
-    """Where a model is reached."""
+    """The path of a model."""
     return f"/v2/models/{model}/versions/{version}" if version else f"/v2/models/{model}"
 
 
 class HttpRequests(Requests):
-    """Binary tensors both ways, or tensors in a region of shared memory."""
+    """Sends and receives binary tensors, or tensors in a region of shared memory."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)

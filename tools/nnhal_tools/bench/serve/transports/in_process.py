@@ -19,7 +19,7 @@ class InProcessRequests(Requests):
     """Runs a session with its inputs and outputs bound to arrays of this process."""
 
     def __init__(self, target: Target) -> None:
-        """Raises BenchError for a model that is no file or has other tensors than numbers of known shapes."""
+        """Raises BenchError if the model is no file, or has tensors that are not numeric or of unknown shape."""
         super().__init__(target)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1

@@ -1,4 +1,4 @@
-"""The native client: tensors in memory that client and devices share, and only names of them over the link."""
+"""The native client: tensors lie in memory that client and devices share, and no tensor goes over the link."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAMES = {kind.dtype: kind.name for kind in DATATYPES.values() if kind.item_size
 
 
 class NativeRequests(Requests):
-    """Runs a binding; ``shared_memory`` leaves the tensors where they are, else they are copied in and out."""
+    """Runs a binding. With ``shared_memory`` tensors are used in place, otherwise they are copied in and out."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
