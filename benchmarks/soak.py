@@ -2,8 +2,8 @@
 
 A framework over cpu_acc and cpu_ref, and four clients: gRPC, gRPC with shared memory, HTTP and native. It measures
 their capacity together, then 80 % of it alone, then the same beside clients that die, send garbage, shorten their
-shared memory, cancel, and load and unload models, then alone again. The exit status is 1 if a p99 is more than twice its
-quiet value.
+shared memory, cancel, and load and unload models, then alone again. The exit status is 1 if a p99 is more than twice
+its quiet value.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def installed(name: str, directory: Path) -> Peer:
         except (OSError, ValueError, subprocess.CalledProcessError) as error:
             raise PeerError(f"{', '.join(REQUIREMENTS[name])} cannot be installed in {directory}: {error}") from error
         if not _can_import(python, name):
-            raise PeerError(f"{name} is installed in {directory} and cannot be imported")
+            raise PeerError(f"{name} is installed in {directory}, but cannot be imported")
     return Peer(name, python)
 
 

@@ -122,9 +122,9 @@ def _await_models(process: subprocess.Popen[bytes], address: str, models: list[s
             else:
                 problem = "not all models are ready"
             if process.poll() is not None:
-                raise PeerError(f"it ended with status {process.returncode}: {log.read_text()[-400:]}")
+                raise PeerError(f"the server ended with status {process.returncode}: {log.read_text()[-400:]}")
             if time.monotonic() > deadline:
-                raise PeerError(f"it does not serve within {_START_SECONDS:.0f} s: {problem}")
+                raise PeerError(f"the server does not serve within {_START_SECONDS:.0f} s: {problem}")
             time.sleep(0.2)
 
 

@@ -1,4 +1,4 @@
-"""``nnhal explain``: as an object, as a page, as tables; and that it says what a run does."""
+"""``nnhal explain``: as an object, as a page, as tables; and its agreement with a run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEVICES = ("gpu_acc", "ethos_n", "cpu_acc", "cpu_ref")
 
 
 def network(directory: Path) -> Path:
-    """Three operations: floats throughout, of which the NPU has none, and one name with characters of HTML."""
+    """Three operations on floats, which the NPU lacks; one name has characters of HTML."""
     nodes = [
         helper.make_node("Relu", ["x"], ["a"], name="first"),
         helper.make_node("Tanh", ["a"], ["b<&>"], name="middle"),

@@ -1,4 +1,4 @@
-"""``nnhal run``: one inference, and what goes wrong as one line."""
+"""``nnhal run``: one inference, and errors of one line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def inputs(tmp_path: Path) -> tuple[Path, dict[str, Array]]:
-    """An input file, and what it holds."""
+    """An input file, and its arrays."""
     random = np.random.default_rng(7)
     arrays = {name: random.standard_normal((2, 3)).astype(np.float32) for name in ("a", "b")}
     path = tmp_path / "inputs.npz"

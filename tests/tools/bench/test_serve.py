@@ -1,4 +1,4 @@
-"""``nnhal bench serve``: what it measures of a real server, and how it reports that."""
+"""``nnhal bench serve``: measurements of a real server, and their reports."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from nnhal_tools.bench.serve.server import SMALL, BenchServer, serving, small_mo
 from tests.support.command import nnhal
 
 ONE = Settings(interval_ms=60, stability=1000.0)
-"""Three windows, whatever they say."""
+"""Settings that end after three windows, whether stable or not."""
 FAST = ("-p", "60", "-s", "1000")
 SERVED = [(kind, shared) for kind in (Transport.NATIVE, Transport.GRPC, Transport.HTTP) for shared in (False, True)]
 CSV_HEADER = (
     "Concurrency,Inferences/Second,Client Send,Network+Server Send/Recv,Server Queue,Server Compute Input,"
     "Server Compute Infer,Server Compute Output,Client Recv,p50 latency,p90 latency,p95 latency,p99 latency"
 )
-"""As perf_analyzer writes it."""
+"""The report as perf_analyzer writes it."""
 pytestmark = pytest.mark.slow
 
 

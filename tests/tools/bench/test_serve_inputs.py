@@ -1,4 +1,4 @@
-"""Shapes and data of what is sent."""
+"""Shapes and data of requests."""
 
 from __future__ import annotations
 

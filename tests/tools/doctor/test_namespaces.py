@@ -1,4 +1,4 @@
-"""Namespaces, in a /proc of links that we make."""
+"""Namespaces, in a /proc of links that the tests make."""
 
 from __future__ import annotations
 

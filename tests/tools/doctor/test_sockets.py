@@ -1,4 +1,4 @@
-"""The sockets' checks, on real directories, sockets and processes."""
+"""Checks of sockets, on real directories, sockets and processes."""
 
 from __future__ import annotations
 

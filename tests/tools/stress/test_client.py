@@ -1,4 +1,4 @@
-"""What a supervisor makes of a session's process."""
+"""What a supervisor reports of a session's process."""
 
 from __future__ import annotations
 

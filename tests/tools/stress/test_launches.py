@@ -1,4 +1,4 @@
-"""What must be true of a launch until it is settled, and then."""
+"""What must be true of a launch before and after it is settled."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_fence_that_signals_and_says_so_passes() -> None:
 def test_an_end_that_the_fence_does_not_tell_is_found() -> None:
     launch, signal = launched()
     signal.fail()
-    with pytest.raises(Violation, match="its fence says otherwise"):
+    with pytest.raises(Violation, match="its fence disagrees with its result"):
         launch.settle()
 
 

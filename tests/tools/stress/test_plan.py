@@ -1,4 +1,4 @@
-"""What a plan expects of an execution, and what it finds wrong with one."""
+"""What a plan expects of an execution, and the violations that it finds."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def buffer(*roles: tuple[PreparedSpecimen, int]) -> HeldBuffer:
 
 
 def compute(plan: RequestPlan) -> None:
-    """Do what a device would do."""
+    """Write the output as a device would."""
     slot = plan.slots[len(plan.specimen.inputs)]
     assert plan.sample.expected is not None
     plan.blocks[slot.block].write(slot.offset, plan.sample.expected.reshape(-1).view(np.uint8))
 
 
 def plans(name: str = "add") -> list[RequestPlan]:
-    """In memory of every kind, divided in every way."""
+    """Plans in memory of every kind, divided in every way."""
     return [RequestPlan(prepared(name), Random(seed)) for seed in range(20)]
 
 

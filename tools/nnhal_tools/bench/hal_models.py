@@ -135,7 +135,7 @@ class _Network:
         return Model(graph, operand_values=bytes(self._values), pools=(pool_memory,))
 
     def _block(self, value: int, channels: int, expansion: int, stride: int) -> int:
-        """An inverted residual: expand, filter each channel, project; added to its input where shapes allow."""
+        """An inverted residual: expand, filter each channel, project; added to its input if the shapes are equal."""
         width = self._shape(value)[3]
         inner = self._convolution(value, width * expansion, 1, 1) if expansion > 1 else value
         inner = self._depthwise(inner, stride)

@@ -96,7 +96,7 @@ def mobilenet_v2(seed: int = 0) -> onnx.ModelProto:
 
 
 def _block(graph: _GraphBuilder, value: str, width: int, channels: int, expansion: int, stride: int) -> str:
-    """An inverted residual: expand, filter each channel, project; added to its input where shapes allow."""
+    """An inverted residual: expand, filter each channel, project; added to its input if the shapes are equal."""
     wide = width * expansion
     inner = graph.convolution(value, (width, wide), 1) if expansion > 1 else value
     inner = graph.convolution(inner, (wide, wide), 3, stride, groups=wide)

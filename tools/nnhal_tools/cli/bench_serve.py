@@ -24,13 +24,15 @@ def serve(
         str, typer.Option("-u", "--url", help="HOST:PORT, or the framework's directory with -i native.")
     ] = "",
     model: Annotated[str, typer.Option("-m", "--model", help="The model's name; a file with -i native.")] = "",
-    version: Annotated[str, typer.Option("-x", "--model-version", help="The newest one without it.")] = "",
+    version: Annotated[str, typer.Option("-x", "--model-version", help="The newest by default.")] = "",
     transport: Annotated[
         str, typer.Option("-i", "--protocol", help="grpc, http, native or in_process; several with commas.")
     ] = "",
     concurrency: Annotated[str, typer.Option("--concurrency-range", help="First, last and step, as 1:8:1.")] = "1",
     batch: Annotated[int, typer.Option("-b", "--batch-size", min=1)] = 1,
-    shape: Annotated[list[str] | None, typer.Option(help="INPUT:1,3,224,224 for an input with open axes.")] = None,
+    shape: Annotated[
+        list[str] | None, typer.Option(help="INPUT:1,3,224,224 for unknown dimensions of an input.")
+    ] = None,
     input_data: Annotated[str, typer.Option(help="zero, random, or a JSON file.")] = "random",
     shared_memory: Annotated[
         str, typer.Option(help="none, system or both; with -i native: copy tensors, leave them in place, both.")
@@ -41,11 +43,11 @@ def serve(
     header: Annotated[list[str] | None, typer.Option("-H", help="NAME:VALUE to send with every request.")] = None,
     interval: Annotated[int, typer.Option("-p", "--measurement-interval", help="Milliseconds.", min=10)] = 5000,
     percentile: Annotated[
-        int | None, typer.Option(help="What has to be stable; the mean without it.", min=1, max=99)
+        int | None, typer.Option(help="The percentile that must be stable; the mean by default.", min=1, max=99)
     ] = None,
     stability: Annotated[float, typer.Option("-s", "--stability-percentage", min=0.0)] = 10.0,
     max_trials: Annotated[int, typer.Option("-r", "--max-trials", min=1)] = 10,
-    csv_file: Annotated[Path | None, typer.Option("-f", "--latency-report-file", help="Write CSV to it.")] = None,
+    csv_file: Annotated[Path | None, typer.Option("-f", "--latency-report-file", help="Write CSV to FILE.")] = None,
     as_json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Latency and throughput of a served model at given concurrencies.

@@ -106,6 +106,6 @@ def _measured(reports: Sequence[RunReport], steps: int) -> Measured:
 def _some_value(tensor: Tensor) -> Array:
     """Random numbers from 0 to 1, of extent 1 in unknown dimensions. Raises ValueError if the input is not numeric."""
     if tensor.element_type is None:
-        raise ValueError(f"input {tensor.name!r} is no tensor of numbers: say --runs 0")
+        raise ValueError(f"input {tensor.name!r} is not a numeric tensor: use --runs 0")
     shape = () if tensor.scalar else [axis or 1 for axis in tensor.dimensions]
     return np.random.default_rng(0).random(shape).astype(tensor.element_type)

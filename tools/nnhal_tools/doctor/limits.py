@@ -34,7 +34,7 @@ def check_locked_memory(soft: int) -> DoctorFinding:
     """Check RLIMIT_MEMLOCK. nnhal locks no memory, but programs that use it may."""
     message = f"{_number(soft)} bytes may be locked"
     if soft != resource.RLIM_INFINITY and soft < _FEW_LOCKED:
-        return warn("locked memory", message, "ulimit -l 65536, where a backend locks memory")
+        return warn("locked memory", message, "ulimit -l 65536, if a backend locks memory")
     return ok("locked memory", message)
 
 

@@ -86,7 +86,7 @@ def check_socket(path: Path, found: ListeningSocket | OSError) -> DoctorFinding:
     """Check that a process answers on a socket, and that only its user has access."""
     check = f"socket {path.parent.name}/{path.name}"
     if isinstance(found, ConnectionRefusedError):
-        return warn(check, "stale: nobody listens, its process is gone", f"start the process again, or rm {path}")
+        return warn(check, "stale: no process listens", f"start the process again, or rm {path}")
     if isinstance(found, OSError):
         return fail(check, f"cannot be connected to: {found.strerror or found}", "run as the user that started nnhal")
     try:

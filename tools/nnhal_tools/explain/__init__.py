@@ -1,4 +1,4 @@
-"""The story of a plan: where each operation runs and why nowhere else, what each edge costs, and what else was open."""
+"""Explanations of plans: where operations run and why not elsewhere, what edges cost, and the alternatives."""
 
 from nnhal_client.explanation import (
     Counterfactual,

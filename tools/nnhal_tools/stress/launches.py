@@ -85,7 +85,7 @@ class HeldLaunch:
         """Wait for its end and check status, fence, answers and outputs. Raises Violation."""
         for gate in self.gates:
             if gate.is_open:
-                require(self._state() is not FenceState.SIGNALLED, "it signalled before what it waits for")
+                require(self._state() is not FenceState.SIGNALLED, "it signalled before the fences for which it waits")
                 gate.end(well=True)
         for other in self.earlier:
             if not other.settled:
@@ -93,13 +93,16 @@ class HeldLaunch:
         self.settled = True
         self.succeeded = self._wait()
         info = ask(self.info, takes=False).value
-        require(info == ask(self.info, takes=False).value, f"{self.plan}: two different answers about its end")
+        require(info == ask(self.info, takes=False).value, f"{self.plan}: two different results")
         allowed = self._allowed()
         require(
             info.status in allowed,
             f"{self.plan}: it ended with {info.status.name} ({info.message}); allowed: {describe(allowed)}",
         )
-        require(self.succeeded == (info.status == ErrorStatus.NONE), f"{self.plan}: its fence says otherwise: {info}")
+        require(
+            self.succeeded == (info.status == ErrorStatus.NONE),
+            f"{self.plan}: its fence disagrees with its result {info}",
+        )
         self._check_timing(info)
         self.plan.end(info.status)
         if self.succeeded:
@@ -145,4 +148,4 @@ class HeldLaunch:
         measured = self.plan.config.measure_timing and info.status in OK
         figures = (info.timing_launched, info.timing_fenced)
         given = any(value != -1 for t in figures for value in (t.time_on_device_ns, t.time_in_driver_ns))
-        require(measured or not given, f"{self.plan}: {figures}, though nothing is to be measured")
+        require(measured or not given, f"{self.plan}: {figures}, though timing was not requested")

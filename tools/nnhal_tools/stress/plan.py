@@ -297,14 +297,14 @@ class RequestPlan:
         require(result.output_sufficient_size != self.tiny, f"{self}: {result} for an output of this size")
         argument = self.request.outputs[0].dimensions
         stated = combine(self.specimen.output.dimensions, argument) or ()
-        require(bool(shapes) or 0 not in stated, f"{self}: no output shapes, though the request leaves them open")
+        require(bool(shapes) or 0 not in stated, f"{self}: no output shapes, though the request leaves them unknown")
         for shape in shapes:
             expected = self.specimen.dimensions(self._output, self.size)
             exact = shape.dimensions == expected
             rough = self.tiny and combine(shape.dimensions, expected) is not None
             require(exact or rough or self._is_wild(), f"{self}: output shape {shape}, expected {expected}")
         if not self.config.measure_timing or self.tiny:
-            require(result.timing == Timing(), f"{self}: {result.timing}, though none is to be measured")
+            require(result.timing == Timing(), f"{self}: {result.timing}, though timing was not requested")
 
 
 def _brief(array: Array) -> str:

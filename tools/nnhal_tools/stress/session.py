@@ -150,7 +150,7 @@ def main() -> None:
         try:
             threads = session.start(arguments.seed, arguments.threads)
         except NnhalError as error:
-            writer.send(Message(ProgressEvent.VIOLATION, text=f"the session's objects cannot be had: {error}"))
+            writer.send(Message(ProgressEvent.VIOLATION, text=f"the shared objects cannot be created: {error}"))
             threads = []
         writer.send(Message(ProgressEvent.READY))
         if threads and arguments.ending is not SessionEnding.RELEASE:

@@ -128,7 +128,7 @@ def _answers(device: RemoteDevice, report: StressReport) -> bool:
     try:
         device.identity(_CLEAN_SECONDS)
     except NnhalError as error:
-        report.findings.append(StressFinding(report.seed, 0, 0, "when the sessions were over", "", str(error)))
+        report.findings.append(StressFinding(report.seed, 0, 0, "after the last session", "", str(error)))
         return False
     return True
 

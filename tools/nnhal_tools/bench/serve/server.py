@@ -85,4 +85,4 @@ def _announced(service: Child, protocol: str) -> str:
         if found:
             return found[1]
         time.sleep(0.01)  # the output was written, but may not have been read yet
-    raise StartError(f"the framework did not say where it serves {protocol}")
+    raise StartError(f"the framework printed no address of {protocol}")

@@ -21,7 +21,7 @@ _SIZES = (1, 2, 4, 4, 5)
 
 def allocate(actor: Actor) -> ErrorStatus:
     """Allocate a buffer with roles of one or several prepared models."""
-    require(new_buffer(actor).remote.token > 0, "a token that is not above 0")
+    require(new_buffer(actor).remote.token > 0, "a token of 0 or less")
     return ErrorStatus.NONE
 
 

@@ -236,7 +236,7 @@ def _gate(actor: Actor) -> FenceGate:
 def _failed_fence() -> Fence:
     signal, fence = create_fence()
     signal.fail()
-    require(fence.state is FenceState.ERROR, "a fence of this side does not fail")
+    require(fence.state is FenceState.ERROR, "a fence of this process does not fail")
     return fence
 
 

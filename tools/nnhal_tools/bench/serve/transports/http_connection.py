@@ -31,7 +31,7 @@ class HttpAnswer:
         try:
             return json.loads(bytes(self.body[: self.json_bytes])) if self.json_bytes else None
         except ValueError as error:
-            raise BenchError(f"the answer is no JSON: {error}") from error
+            raise BenchError(f"the answer is not JSON: {error}") from error
 
 
 class HttpConnection:

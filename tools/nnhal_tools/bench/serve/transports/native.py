@@ -73,5 +73,5 @@ def _copies(binding: Binding) -> dict[str, Array]:
 def _spec(tensor: Tensor) -> TensorSpec:
     name = _NAMES.get(tensor.element_type) if tensor.element_type is not None else None
     if name is None:
-        raise BenchError(f"tensor {tensor.name!r} is none of numbers; measure it over gRPC or HTTP")
+        raise BenchError(f"tensor {tensor.name!r} is not numeric; measure it over gRPC or HTTP")
     return TensorSpec(tensor.name, name, (1,) if tensor.scalar else tuple(axis or -1 for axis in tensor.dimensions))
