@@ -34,6 +34,7 @@ from benchmarks.peers.rounds import Result, Say, run_rounds
 from benchmarks.peers.starting import Addresses, peer_server
 from benchmarks.peers.tables import ratio_table, result_table
 from nnhal_tools.bench.serve.server import serving
+from nnhal_tools.terminal import output_console, show_table
 
 _SIZES = tuple(4 << 10 << 2 * step for step in range(7))
 """Sizes at which V2 with shared memory is compared with V2 with bytes: 4 KiB to 16 MiB."""
@@ -130,9 +131,9 @@ def _peers(
 
 
 def _show(results: list[Result], found: list[Ratio]) -> None:
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    console.print(result_table(results))
-    console.print(ratio_table(found))
+    console = output_console()
+    show_table(result_table(results), console)
+    show_table(ratio_table(found), console)
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -105,11 +105,12 @@ def test_tables_in_a_pipe_keep_whole_names_and_rows_of_one_line(tmp_path: Path) 
     assert "TENSOR_FLOAT32, allowed" in done.stdout
 
 
-def test_tables_on_a_terminal_fit_it_and_shorten_names_in_the_middle(tmp_path: Path) -> None:
+@pytest.mark.parametrize("columns", [80, 100])
+def test_tables_on_a_terminal_fit_it_and_shorten_names_in_the_middle(tmp_path: Path, columns: int) -> None:
     arguments = ("explain", str(long_names(tmp_path)), "--devices", "ethos_n,cpu_acc", "--runs", "1")
-    status, printed = nnhal_on_terminal(80, *arguments)
+    status, printed = nnhal_on_terminal(columns, *arguments)
     assert status == 0, printed
-    assert max(len(line) for line in printed.splitlines()) <= 80
+    assert max(len(line) for line in printed.splitlines()) == columns
     (row,) = [line for line in printed.splitlines() if "TANH" in line and "│" in line]
     name, operation, device = (cell.strip() for cell in row.split("│")[1:4])
     assert (operation, device) == ("TANH", "cpu_acc")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import re
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 from rich.table import Table
 
+import nnhal_tools.cli
 from nnhal_tools.names import shortened
 from nnhal_tools.terminal import Footnotes, Name, output_console, show_table
 
@@ -19,6 +22,13 @@ def printed(width: int, table: Table) -> list[str]:
     file = io.StringIO()
     show_table(table, Console(file=file, width=width))
     return file.getvalue().splitlines()
+
+
+def test_every_command_prints_tables_in_the_same_way() -> None:
+    for path in Path(nnhal_tools.cli.__file__).parent.glob("*.py"):
+        text = path.read_text()
+        assert len(re.findall(r"\bConsole\(", text)) == len(re.findall(r"\bConsole\(stderr=True", text)), path
+        assert not re.search(r"print\((table|growth|sizes)\)", text), path
 
 
 @pytest.mark.parametrize(("width", "short"), [(9, "abcdefghi"), (8, "abcd…ghi"), (5, "ab…hi"), (2, "a…"), (1, "…")])
