@@ -139,6 +139,15 @@ def test_a_reason_is_short_and_opens_in_full(embedded: Page) -> None:
     assert "could run itno other device" in second.text
 
 
+def test_control_flow_of_the_framework_has_a_group_of_its_own() -> None:
+    walked = OperationStory(("loop",), "WHILE", "framework", -1, 0.0, {"gpu": REFUSAL})
+    operations = (*EXPLANATION.operations, walked)
+    whole = parsed(fragment(replace(EXPLANATION, operations=operations)))
+    titles = [group.text.partition(":")[0] for group in whole.having("group")]
+    assert titles == ["Step 0 on npu", "Step 1 on cpu", "Control flow that the framework walks"]
+    assert "WHILE" in whole.text
+
+
 def test_every_table_has_a_caption_and_headers_with_a_scope(embedded: Page) -> None:
     assert embedded.counts["table"] == embedded.counts["caption"] == 3
     scopes = {header.attributes["scope"] for header in embedded.all("th")}

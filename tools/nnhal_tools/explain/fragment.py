@@ -53,7 +53,7 @@ def _sums(explanation: Explanation) -> str:
         f"{explanation.client_bytes:,} of the client"
     )
     figures = (
-        ("Modelled time of a run", duration(explanation.modelled_ns), time),
+        ("Modelled time of a run", duration(explanation.modelled_ns or -1), time),
         ("Devices in use", f"{len(used)} of {len(explanation.devices)}", ", ".join(used)),
         ("Steps", str(len(explanation.steps)), f"{len(explanation.operations)} operations"),
         ("Bytes copied in a run", f"{explanation.copied_bytes:,}", copied),
@@ -97,15 +97,19 @@ def _devices(explanation: Explanation) -> str:
 
 
 def _operations(explanation: Explanation) -> str:
+    titles = {
+        number: f"Step {number} on {step.device}: {step.operations} operations, {duration(step.modelled_ns)}"
+        for number, step in enumerate(explanation.steps)
+    }
+    titles[-1] = "Control flow that the framework walks"
     groups = []
-    for number, step in enumerate(explanation.steps):
-        stories = [story for story in explanation.operations if story.step == number]
-        title = f"Step {number} on {step.device}: {step.operations} operations, {duration(step.modelled_ns)}"
-        rows = "".join(_operation(explanation, story) for story in stories)
-        groups.append(
-            "<tbody role='rowgroup'><tr role='row' class='group'><th role='rowheader' colspan='5' scope='rowgroup'>"
-            f"{escape(title)}</th></tr>{rows}</tbody>"
-        )
+    for number, title in titles.items():
+        rows = "".join(_operation(explanation, story) for story in explanation.operations if story.step == number)
+        if rows:
+            groups.append(
+                "<tbody role='rowgroup'><tr role='row' class='group'><th role='rowheader' colspan='5' scope='rowgroup'>"
+                f"{escape(title)}</th></tr>{rows}</tbody>"
+            )
     caption = "Where each operation runs, and why it does not run elsewhere. A reason opens in full."
     header = ("Node", "Operation", "Device", "Modelled", "Why not elsewhere")
     return _table("operations", caption, header, {3}, "".join(groups))

@@ -56,15 +56,16 @@ def _arrows(explanation: Explanation, destination_step: int, lanes: list[str]) -
     def kind(edge: EdgeStory) -> tuple[int, str, bool]:
         return edge.source_step, edge.strategy, bool(edge.copied_bytes)
 
-    return [_arrow(list(alike), lanes) for _, alike in groupby(sorted(edges, key=kind), kind)]
+    return [_arrow(explanation, list(alike), lanes) for _, alike in groupby(sorted(edges, key=kind), kind)]
 
 
-def _arrow(edges: list[EdgeStory], lanes: list[str]) -> str:
+def _arrow(explanation: Explanation, edges: list[EdgeStory], lanes: list[str]) -> str:
     first = edges[0]
-    source = lanes.index(first.source) if first.source_step >= 0 else 0
-    destination = lanes.index(first.destination) if first.destination_step >= 0 else 0
+    source, destination = (
+        lanes.index(explanation.steps[number].device) if number >= 0 else 0
+        for number in (first.source_step, first.destination_step)
+    )
     direction = "stays" if source == destination else "right" if source < destination else "left"
-    span = max(abs(source - destination) + 1, 1)
     copied = sum(edge.copied_bytes for edge in edges)
     value = shortened(first.value, _VALUE_WIDTH) if len(edges) == 1 else f"{len(edges)} values"
     amount = f"{sum(edge.bytes for edge in edges):,} bytes, {f'{copied:,} copied' if copied else 'in place'}"
@@ -72,7 +73,7 @@ def _arrow(edges: list[EdgeStory], lanes: list[str]) -> str:
     ends = f"{place(first.source, first.source_step)} to {place(first.destination, first.destination_step)}:"
     return (
         f"<li><div class='edge {direction} {'copied' if copied else 'free'}' "
-        f"style='--from:{min(source, destination) + 1};--span:{span}' title='{escape(title)}'>"
+        f"style='--from:{min(source, destination) + 1};--span:{abs(source - destination) + 1}' title='{escape(title)}'>"
         f"<span class='ends'>{escape(ends)}</span><span class='name'>{escape(value)}</span>"
         f"<span>{escape(first.strategy)}</span><span>{amount}</span></div></li>"
     )
