@@ -194,3 +194,20 @@ def test_a_page_is_a_document_with_its_style_and_no_script() -> None:
     assert document.all("title")[0].text == "model on npu"
     assert "prefers-color-scheme: dark" in document.all("style")[0].text
     assert not any(element.tag in ("script", "link") for element in document.elements)
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of #rrggbb, by WCAG 2."""
+    channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_texts_and_marks_have_enough_contrast(scheme: int) -> None:
+    blocks = re.findall(r"--ground:.*?--f: #\w+", style(), flags=re.DOTALL)
+    colours = dict(re.findall(r"--(\w+): (#\w{6})", blocks[scheme]))
+    for ground in ("ground", "raised"):
+        for name, least in [*((text, 4.5) for text in ("text", "muted", "copy", "free")), *((c, 3) for c in "abcdef")]:
+            lighter, darker = sorted((luminance(colours[name]), luminance(colours[ground])), reverse=True)
+            assert (lighter + 0.05) / (darker + 0.05) >= least, (name, ground)
