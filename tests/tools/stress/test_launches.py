@@ -64,7 +64,7 @@ def test_an_end_before_the_fences_that_it_waits_for_is_found() -> None:
     with pytest.raises(Violation, match="before its fences"):
         launch.inquire()
     signal.send()
-    with pytest.raises(Violation, match="before what it waits for"):
+    with pytest.raises(Violation, match="before the fences for which it waits"):
         launch.settle()
 
 
