@@ -1,7 +1,7 @@
-"""``python -m benchmarks.planning``: how long planning takes, and what it comes to.
+"""``python -m benchmarks.planning``: how long planning takes, and the resulting plans.
 
-The figures of devices are made up, of the same order for operations, launches and edges, so that the best plan changes
-devices often: harder than most of what users bring.
+The costs of the devices are invented, of the same order for operations, launches and edges, so that the best plan
+changes devices often. That is harder than most real models.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ figures are medians and least values, beside floors of the same run and the aims
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -36,7 +37,9 @@ _AIMS = {
 
 def main() -> int:
     """Print one line for each process. Returns 1 if a median exceeds its aim."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else _ROUNDS
+    parser = argparse.ArgumentParser("python -m benchmarks.startup", description=__doc__)
+    parser.add_argument("rounds", type=int, nargs="?", default=_ROUNDS)
+    rounds = parser.parse_args().rounds
     with tempfile.TemporaryDirectory(prefix="nnhal-") as folder:
         os.environ["PYTHONDONTWRITEBYTECODE"] = ""  # modules are compiled once, as they are after an installation
         os.environ["PYTHONPYCACHEPREFIX"] = folder

@@ -1,4 +1,4 @@
-"""Running a model on views of the memory that the devices themselves use.
+"""Running a model on views of the memory that the devices use.
 
 Start `nnhal up --directory /tmp/nnhal` first, then: python examples/zero_copy.py MODEL.onnx /tmp/nnhal/framework
 """
@@ -21,7 +21,7 @@ def main() -> None:
         binding = model.bind(measure_timing=True)
         for number in range(5):
             for view in binding.inputs.values():
-                view[...] = number  # this is the device's own input
+                view[...] = number  # a view of the device's own input
             report = binding.run()
             copied = sum(step.copied_bytes for step in report.steps)
             sums = {name: float(view.sum()) for name, view in binding.outputs.items()}

@@ -34,16 +34,17 @@ from benchmarks.peers.rounds import Result, Say, run_rounds
 from benchmarks.peers.starting import Addresses, peer_server
 from benchmarks.peers.tables import ratio_table, result_table
 from nnhal_tools.bench.serve.server import serving
+from nnhal_tools.terminal import output_console, show_table
 
 _SIZES = tuple(4 << 10 << 2 * step for step in range(7))
-"""Bytes, of V2 with shared memory against V2 with bytes: 4 KiB to 16 MiB."""
+"""Sizes at which V2 with shared memory is compared with V2 with bytes: 4 KiB to 16 MiB."""
 _MODELS = (TINY, CNN, LARGE)
 _ATTEMPTS = 2
-"""On a busy machine pytriton's processes may miss one another when they start."""
+"""Attempts to start a peer: on a busy machine pytriton's processes may miss one another."""
 
 
 def main() -> int:
-    """Measure and print; 1 where an aim is missed."""
+    """Measure and print. Returns 1 if an aim is missed."""
     arguments = _parser().parse_args()
     console = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
 
@@ -66,7 +67,7 @@ def main() -> int:
 
 
 def _measured(arguments: argparse.Namespace, say: Say) -> Iterator[list[Result]]:
-    """The results of one model at one concurrency after the other."""
+    """The results of one model at each concurrency."""
     files = {TINY: rectifier(1 << 10), CNN: cnn(), LARGE: rectifier(16 << 20)}
     passing = {pass_through(size): rectifier(size) for size in arguments.sizes}
     seconds, rounds = arguments.seconds, arguments.rounds
@@ -110,7 +111,7 @@ def _peers(
     directory: Path,
     say: Say,
 ) -> dict[str, Addresses]:
-    """Those that can be installed and started; of the others it is said why not."""
+    """The peers that can be installed and started. A message says why the others cannot."""
     paths = {}
     for name in arguments.models:
         paths[name] = directory / f"{name}.onnx"
@@ -130,9 +131,9 @@ def _peers(
 
 
 def _show(results: list[Result], found: list[Ratio]) -> None:
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    console.print(result_table(results))
-    console.print(ratio_table(found))
+    console = output_console()
+    show_table(result_table(results), console)
+    show_table(ratio_table(found), console)
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Who is measured on a model."""
+"""The contenders that are measured on a model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from benchmarks.peers.starting import Addresses
 from nnhal_tools.bench.serve import Target, Transport
-from nnhal_tools.bench.serve.server import Server
+from nnhal_tools.bench.serve.server import BenchServer
 
 TINY, CNN, LARGE = "tiny", "cnn", "large"
 FLOOR = "ONNX Runtime in process"
@@ -19,11 +19,11 @@ MLSERVER, KSERVE = "MLServer gRPC", "KServe gRPC"
 
 
 def pass_through(size: int) -> str:
-    """What the model is called that passes so many bytes through."""
+    """The name of the model that passes ``size`` bytes through."""
     return f"pass-{size >> 10}-KiB"
 
 
-def nnhal_contenders(server: Server, model: str) -> Mapping[str, Target]:
+def nnhal_contenders(server: BenchServer, model: str) -> Mapping[str, Target]:
     """nnhal over each transport, and the floor."""
     file = str(server.models[model])
     native, grpc, http = (server.urls[kind] for kind in (Transport.NATIVE, Transport.GRPC, Transport.HTTP))
@@ -39,7 +39,7 @@ def nnhal_contenders(server: Server, model: str) -> Mapping[str, Target]:
 
 
 def peer_contenders(peer: str, addresses: Addresses, model: str) -> Mapping[str, Target]:
-    """A peer: Triton over each of its transports, the others over gRPC, which is the faster one of theirs."""
+    """A peer: Triton over each of its transports, the others over gRPC, which is their faster one."""
     if peer == "pytriton":
         return {
             f"{TRITON} {_NAMES[kind]}, {'shared memory' if shared else 'bytes'}": Target(

@@ -1,4 +1,4 @@
-"""A virtual environment for each peer: their pins cannot be kept in one, nor beside nnhal's."""
+"""A virtual environment for each peer: their pinned versions conflict with each other and with nnhal's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REQUIREMENTS = {
     "mlserver": ("mlserver==1.7.1", "onnxruntime>=1.31,<2"),
     "kserve": ("kserve==0.21.0", "onnxruntime>=1.31,<2"),
 }
-"""What each needs, by the name of its module."""
+"""The requirements of each peer, by the name of its module."""
 _VARIABLE = "NNHAL_PEERS"
 
 
@@ -31,12 +31,12 @@ class Peer:
 
 
 def environments_directory() -> Path:
-    """Where the environments are kept: NNHAL_PEERS, else in the user's cache."""
+    """The directory of the environments: NNHAL_PEERS, or one in the user's cache."""
     return Path(os.environ.get(_VARIABLE) or Path.home() / ".cache" / "nnhal" / "peers")
 
 
 def installed(name: str, directory: Path) -> Peer:
-    """A peer's environment, made where there is none. Raises PeerError."""
+    """A peer's environment, made if there is none. Raises PeerError."""
     python = directory / name / "bin" / "python"
     if not _can_import(python, name):
         try:
@@ -46,12 +46,12 @@ def installed(name: str, directory: Path) -> Peer:
         except (OSError, ValueError, subprocess.CalledProcessError) as error:
             raise PeerError(f"{', '.join(REQUIREMENTS[name])} cannot be installed in {directory}: {error}") from error
         if not _can_import(python, name):
-            raise PeerError(f"{name} is installed in {directory} and cannot be imported")
+            raise PeerError(f"{name} is installed in {directory}, but cannot be imported")
     return Peer(name, python)
 
 
 def _can_import(python: Path, name: str) -> bool:
-    """Whether the module and ONNX Runtime are there."""
+    """Whether the module and ONNX Runtime are installed."""
     if not python.exists():
         return False
     words = f"import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, ({name!r}, 'onnxruntime'))))"

@@ -13,12 +13,12 @@ _OPSET, _IR_VERSION = 17, 8
 _IMAGE = (1, 3, 224, 224)
 _WIDTHS = (3, 32, 64, 64, 64, 128, 128, 128, 256, 256, 256)
 _HALVED = {0, 1, 4, 7}
-"""Which convolutions have stride 2."""
+"""Convolutions with stride 2."""
 _CLASSES = 1000
 
 
 def rectifier(size: int) -> onnx.ModelProto:
-    """y = relu(x) of so many bytes: nothing but moving them, and ONNX Runtime cannot leave it out."""
+    """y = relu(x) of ``size`` bytes: it only moves them, and ONNX Runtime cannot optimise it away."""
     return _model([helper.make_node("Relu", ["x"], ["y"])], (1, size // 4), (1, size // 4), [])
 
 

@@ -1,4 +1,4 @@
-"""What the results say of one another, and of the aims."""
+"""Ratios of results, and the aims."""
 
 from __future__ import annotations
 
@@ -26,26 +26,29 @@ _KIB_256 = 256 << 10
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Requests per second of one over those of another. ``aim`` is the least that is wanted, None where nothing is.
-
-    ``p50`` is the same of the median latencies, the other's over the one's: a busy machine disturbs it less.
-    """
+    """Two contenders compared."""
 
     model: str
+    """Name of the model."""
     concurrency: int
+    """Requests under way at a time."""
     what: str
+    """The two contenders."""
     ratio: float
+    """Requests per second of the first over those of the second."""
     p50: float
+    """Median latency of the second over that of the first, which a busy machine disturbs less."""
     aim: float | None
+    """The least ratio that is wanted; None if there is no aim."""
 
     @property
     def is_met(self) -> bool | None:
-        """None where there is no aim."""
+        """Whether the ratio reaches the aim; None if there is none."""
         return None if self.aim is None else self.ratio >= self.aim
 
 
 def ratios(results: Sequence[Result], sizes: Sequence[int]) -> list[Ratio]:
-    """All that the results allow."""
+    """Every ratio that the results allow."""
     found = []
     for model, concurrency in dict.fromkeys((result.model, result.concurrency) for result in results):
         own = {r.contender: r for r in results if (r.model, r.concurrency) == (model, concurrency)}

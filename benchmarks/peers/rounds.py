@@ -1,4 +1,4 @@
-"""Short windows in turn, again and again, so that whatever else the machine does meets all alike."""
+"""Short windows in rounds, so that other load of the machine meets all contenders alike."""
 
 from __future__ import annotations
 
@@ -11,31 +11,38 @@ from statistics import median
 
 import numpy as np
 
-from nnhal_tools.bench.serve import BenchError, Load, Target, Window
+from nnhal_tools.bench.serve import BenchError, Load, MeasurementWindow, Target
 
 Say = Callable[[str], None]
 _STEP = 5
-"""Each round begins so many contenders later: what comes after a busy one is not always the same."""
+"""Each round begins this many contenders later, so that no contender always follows the same one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Medians over the rounds: inferences per second, and microseconds. ``spread`` is (highest - lowest) / median."""
+    """Medians over the rounds."""
 
     model: str
+    """Name of the model."""
     concurrency: int
+    """Requests under way at a time."""
     contender: str
+    """Name of the contender."""
     rate: float
+    """Inferences per second."""
     p50_us: float
+    """Median latency."""
     p99_us: float
+    """99th percentile of the latency."""
     spread: float
+    """(Highest - lowest) / median of the rates."""
 
 
 def run_rounds(
     model: str, contenders: Mapping[str, Target], concurrency: int, seconds: float, rounds: int, say: Say
 ) -> list[Result]:
-    """Measure all contenders in turn. One that fails is left out, and why is said."""
-    windows: dict[str, list[Window]] = {}
+    """Measure all contenders in turn. One that fails is left out, with a message."""
+    windows: dict[str, list[MeasurementWindow]] = {}
     with ExitStack() as stack:
         loads: dict[str, Load] = {}
         for name, target in contenders.items():
@@ -57,7 +64,7 @@ def run_rounds(
     return [_result(model, concurrency, name, own) for name, own in windows.items()]
 
 
-def _result(model: str, concurrency: int, name: str, windows: list[Window]) -> Result:
+def _result(model: str, concurrency: int, name: str, windows: list[MeasurementWindow]) -> Result:
     rates = [window.rate for window in windows]
     rate = median(rates)
     return Result(

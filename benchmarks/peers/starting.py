@@ -1,4 +1,4 @@
-"""Starting a peer's server, and knowing when it serves."""
+"""Starting a peer's server, and waiting until it serves."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MESSAGE_BYTES = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where a peer serves."""
+    """The addresses of a peer."""
 
     grpc: str
     http: str
@@ -37,7 +37,7 @@ class Addresses:
 
 @contextmanager
 def peer_server(peer: Peer, models: Mapping[str, Path], instances: int, directory: Path) -> Iterator[Addresses]:
-    """A peer that serves models until the context ends. Raises PeerError; what it says is in DIRECTORY/NAME.log."""
+    """Run a peer's server until the context ends. Its output goes to DIRECTORY/NAME.log. Raises PeerError."""
     grpc_port, http_port, metrics_port = _free_ports(3)
     folder = directory / peer.name
     folder.mkdir(parents=True)
@@ -122,9 +122,9 @@ def _await_models(process: subprocess.Popen[bytes], address: str, models: list[s
             else:
                 problem = "not all models are ready"
             if process.poll() is not None:
-                raise PeerError(f"it ended with status {process.returncode}: {log.read_text()[-400:]}")
+                raise PeerError(f"the server ended with status {process.returncode}: {log.read_text()[-400:]}")
             if time.monotonic() > deadline:
-                raise PeerError(f"it does not serve within {_START_SECONDS:.0f} s: {problem}")
+                raise PeerError(f"the server does not serve within {_START_SECONDS:.0f} s: {problem}")
             time.sleep(0.2)
 
 
@@ -133,14 +133,14 @@ def _is_ready(connection: GrpcConnection, model: str) -> bool:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """The process, politely, so that it ends its own; then by force what is left of them, and what they leave."""
+    """Terminate the server, so that it can end its children; then kill what is left, and remove its files."""
     process.terminate()
     with suppress(subprocess.TimeoutExpired):
         process.wait(_STOP_SECONDS)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    for path in Path("/dev/shm").glob(f"pytrtion{process.pid}-*"):  # pytriton's own spelling
+    for path in Path("/dev/shm").glob(f"pytrtion{process.pid}-*"):  # spelt like this by pytriton
         path.unlink(missing_ok=True)
 
 

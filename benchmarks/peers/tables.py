@@ -1,4 +1,4 @@
-"""Results and ratios for people."""
+"""Results and ratios as tables."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 Floats = NDArray[np.float32]
 Labels = NDArray[np.int64]
 Gradients = Callable[[Floats], tuple[Floats, list[Floats]]]
-"""From the gradient of a layer's output to those of its input and of its parameters."""
+"""Maps the gradient of a layer's output to those of its input and of its parameters."""
 
 OUTPUT = Path(__file__).parents[2] / "tools" / "nnhal_tools" / "demo" / "data"
 SEED = 7
@@ -41,7 +41,7 @@ HAL_QUANTIZATION = {
         {"quant_type": QuantType.QInt8, "scale": np.array(1 / 256, np.float32), "zero_point": np.array(-128, np.int8)}
     ],
 }
-"""What the NN HAL fixes: FULLY_CONNECTED has one scale for all weights, and SOFTMAX's results have this one."""
+"""Quantisation that the NN HAL prescribes: one scale for all weights of FULLY_CONNECTED, this one for SOFTMAX."""
 OPSET = 21
 IR_VERSION = 10
 
@@ -55,7 +55,7 @@ class Digits:
 
 
 def load() -> tuple[Digits, Digits]:
-    """What is trained on, and what is held out."""
+    """Split into training and held-out images."""
     digits = load_digits()
     images = (digits.images[:, None] / 16).astype(np.float32)
     order = np.random.default_rng(SEED).permutation(len(images))
@@ -71,7 +71,7 @@ class Network:
 
     @classmethod
     def random(cls, rng: np.random.Generator) -> Network:
-        """Weights as He et al. draw them, no biases."""
+        """Weights drawn as by He et al., and biases of 0."""
         shapes = {
             "conv1": (12, 1, 3, 3),
             "conv2": (16, 12, 3, 3),
@@ -86,7 +86,7 @@ class Network:
         return cls(parameters)
 
     def forward(self, images: Floats) -> tuple[Floats, list[Gradients]]:
-        """The logits, and each layer's way back."""
+        """The logits, and the backward function of each layer."""
         p = self.parameters
         layers: list[Callable[[Floats], tuple[Floats, Gradients]]] = [
             lambda x: convolve(x, p["conv1.weight"], p["conv1.bias"]),
@@ -102,7 +102,7 @@ class Network:
         return images, back
 
     def gradients(self, images: Floats, labels: Labels) -> dict[str, Floats]:
-        """Of the mean cross-entropy, for every parameter."""
+        """Gradients of the mean cross-entropy for every parameter."""
         logits, back = self.forward(images)
         gradient = (softmax(logits) - np.eye(CLASSES, dtype=np.float32)[labels]) / np.float32(len(labels))
         found: list[Floats] = []
@@ -130,7 +130,7 @@ def convolve(images: Floats, kernels: Floats, bias: Floats) -> tuple[Floats, Gra
     def gradients(gradient: Floats) -> tuple[Floats, list[Floats]]:
         gradient = gradient * (result > 0)
         of_kernels = np.tensordot(gradient, windows(images), ((0, 2, 3), (0, 2, 3)))
-        # An input meets the kernel turned round, once for each output that it reached.
+        # The gradient of the input is a convolution with the kernel rotated by 180 degrees.
         of_images = correlate(gradient, kernels.transpose(1, 0, 2, 3)[:, :, ::-1, ::-1])
         return of_images, [of_kernels, gradient.sum((0, 2, 3))]
 
@@ -138,7 +138,7 @@ def convolve(images: Floats, kernels: Floats, bias: Floats) -> tuple[Floats, Gra
 
 
 def pool(images: Floats) -> tuple[Floats, Gradients]:
-    """The maximum of every 2x2 block. Equal maxima, nearly all 0 where ReLU stops it, each take the whole gradient."""
+    """The maximum of every 2x2 block. Equal maxima each take the whole gradient; most are 0, at which ReLU stops it."""
     n, c, h, w = images.shape
     blocks = images.reshape(n, c, h // 2, 2, w // 2, 2)
     result = blocks.max((3, 5), keepdims=True)
@@ -150,7 +150,7 @@ def pool(images: Floats) -> tuple[Floats, Gradients]:
 
 
 def dense(values: Floats, weights: Floats, bias: Floats) -> tuple[Floats, Gradients]:
-    """Everything with everything: weights [out, in]."""
+    """A fully connected layer: weights [out, in]."""
     flat = values.reshape(len(values), -1)
 
     def gradients(gradient: Floats) -> tuple[Floats, list[Floats]]:
@@ -167,7 +167,7 @@ def softmax(logits: Floats) -> Floats:
 
 
 def shifted(images: Floats, rng: np.random.Generator) -> Floats:
-    """Each image moved by at most a pixel each way, so that the network does not learn the frame."""
+    """Shift each image by at most a pixel in each direction, so that the network does not learn positions."""
     padded = np.pad(images, ((0, 0), (0, 0), (1, 1), (1, 1)))
     moved = sliding_window_view(padded, (8, 8), axis=(2, 3))  # [n, 1, 3, 3, 8, 8]
     rows, columns = rng.choice(3, (2, len(images)), p=(0.15, 0.7, 0.15))
@@ -176,7 +176,7 @@ def shifted(images: Floats, rng: np.random.Generator) -> Floats:
 
 
 def train(digits: Digits) -> Network:
-    """Adam, with a rate that falls along a cosine to 0."""
+    """Adam, with a learning rate that falls along a cosine to 0."""
     rng = np.random.default_rng(SEED)
     network = Network.random(rng)
     first = {name: np.zeros_like(value) for name, value in network.parameters.items()}
@@ -234,7 +234,7 @@ def _node(kind: str, name: str, source: str, **attributes: Any) -> onnx.NodeProt
 
 
 class Calibration(CalibrationDataReader):
-    """The training images, one by one."""
+    """Training images for calibration, one by one."""
 
     def __init__(self, images: Floats) -> None:
         self._images = iter(images)
@@ -248,7 +248,7 @@ class Calibration(CalibrationDataReader):
 def quantize(model: onnx.ModelProto, images: Floats) -> onnx.ModelProto:
     """The network in int8: one scale for each output channel of a convolution, one for the fully connected weights.
 
-    ``images`` say which values occur.
+    ``images`` are used for calibration.
     """
     with tempfile.TemporaryDirectory() as directory:
         source, path = Path(directory) / "float32.onnx", Path(directory) / "int8.onnx"
@@ -267,21 +267,21 @@ def quantize(model: onnx.ModelProto, images: Floats) -> onnx.ModelProto:
 
 
 def accuracy(model: onnx.ModelProto, digits: Digits) -> float:
-    """The share of images that ONNX Runtime and the model read right."""
+    """The share of images that the model classifies correctly in ONNX Runtime."""
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     read = [np.argmax(np.asarray(session.run(None, {"image": image[None]})[0])) for image in digits.images]
     return float(np.mean(np.array(read) == digits.labels))
 
 
 def main() -> None:
-    """Train, quantise, write, and say how good the networks are."""
+    """Train, quantise and write the networks, and print their accuracy."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, default=OUTPUT, help="where the files go (default: %(default)s)")
     directory: Path = parser.parse_args().output
-    logging.getLogger().setLevel(logging.ERROR)  # the quantiser advises a pre-processing that changes nothing here
+    logging.getLogger().setLevel(logging.ERROR)  # the quantiser advises a pre-processing that would change nothing
 
     training, held_out = load()
-    with threadpool_limits(1):  # sums in one order
+    with threadpool_limits(1):  # a fixed order of sums
         model = to_onnx(train(training))
     quantized = quantize(model, training.images)
 

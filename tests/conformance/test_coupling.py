@@ -9,7 +9,7 @@ import pytest
 from nnhal.endpoint import Endpoint
 from nnhal.remote import RemoteDevice
 from nnhal_tools.conformance.memory import MemoryChoice
-from nnhal_tools.conformance.runner import Mode, Runner, Verdict
+from nnhal_tools.conformance.runner import ExecutionMode, VectorRunner, Verdict
 from nnhal_tools.conformance.vectors import Vector
 from tests.support.coupling import has_signed_twin, signed_twin
 from tests.support.vectors import NEEDS_VECTORS, smallest_by_form
@@ -24,15 +24,15 @@ def vectors() -> list[Vector]:
 
 
 @pytest.fixture(params=["cpu_ref", "cpu_acc"])
-def runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
+def runner(request: pytest.FixtureRequest) -> Iterator[VectorRunner]:
     """A session with each device."""
     endpoint: Endpoint = request.getfixturevalue(request.param)
     with RemoteDevice(endpoint, "test") as device:
-        yield Runner(device, [(Mode.SYNC, MemoryChoice.ASHMEM)])
+        yield VectorRunner(device, [(ExecutionMode.SYNC, MemoryChoice.ASHMEM)])
 
 
 @pytest.mark.contract("EX-16")
-def test_both_are_right_or_both_are_declined(runner: Runner, vectors: list[Vector]) -> None:
+def test_both_are_right_or_both_are_declined(runner: VectorRunner, vectors: list[Vector]) -> None:
     passed = 0
     for vector in vectors:
         (unsigned,), (signed,) = runner.run(vector), runner.run(signed_twin(vector))

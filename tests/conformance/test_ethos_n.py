@@ -12,7 +12,7 @@ import pytest
 from nnhal.remote import RemoteDevice
 from nnhal.resolved import ResolvedModel, inline_constants
 from nnhal_tools.conformance.memory import MemoryChoice
-from nnhal_tools.conformance.runner import Mode, Runner, Verdict
+from nnhal_tools.conformance.runner import ExecutionMode, VectorRunner, Verdict
 from nnhal_tools.conformance.vectors import Vector
 from tests.support.coupling import has_signed_twin, signed_twin
 from tests.support.npu import is_taken
@@ -39,7 +39,7 @@ def npu() -> Iterator[RemoteDevice]:
 
 @pytest.mark.contract("EX-16")
 def test_unsigned_and_signed_values_are_both_right_or_both_declined(npu: RemoteDevice) -> None:
-    runner, passed = Runner(npu, [(Mode.SYNC, MemoryChoice.HARDWARE_BUFFER_BLOB)]), 0
+    runner, passed = VectorRunner(npu, [(ExecutionMode.SYNC, MemoryChoice.HARDWARE_BUFFER_BLOB)]), 0
     taken, any_ = smallest_by_form(is_taken_in_both), smallest_by_form(has_signed_twin)
     for vector in (*taken.values(), *any_.values()):
         (unsigned,), (signed,) = runner.run(vector), runner.run(signed_twin(vector))
@@ -51,11 +51,11 @@ def test_unsigned_and_signed_values_are_both_right_or_both_declined(npu: RemoteD
 
 def test_what_is_taken_is_right(npu: RemoteDevice) -> None:
     ways = [
-        (Mode.SYNC, MemoryChoice.ASHMEM),
-        (Mode.BURST, MemoryChoice.HARDWARE_BUFFER_BLOB),
-        (Mode.FENCED, MemoryChoice.TOKEN),
+        (ExecutionMode.SYNC, MemoryChoice.ASHMEM),
+        (ExecutionMode.BURST, MemoryChoice.HARDWARE_BUFFER_BLOB),
+        (ExecutionMode.FENCED, MemoryChoice.TOKEN),
     ]
-    runner = Runner(npu, ways)
+    runner = VectorRunner(npu, ways)
     results = [result for vector in smallest_by_form(is_taken_in_both).values() for result in runner.run(vector)]
     assert [result for result in results if result.verdict != Verdict.PASSED] == []
     assert Counter((result.mode, result.memory) for result in results).keys() == set(ways)

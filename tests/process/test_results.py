@@ -15,7 +15,7 @@ from nnhal.remote import RemoteDevice
 from nnhal.resolved import ResolvedModel
 from nnhal.types import Operand, OperandType, OperationType
 from nnhal_tools.conformance.memory import MemoryChoice
-from nnhal_tools.conformance.runner import Mode, Runner, TestResult, Verdict
+from nnhal_tools.conformance.runner import ExecutionMode, TestResult, VectorRunner, Verdict
 from nnhal_tools.conformance.vectors import Expectation, Vector
 from tests.support.coupling import signed_twin
 from tests.support.models import Recipe
@@ -26,11 +26,11 @@ ONE_STEP = (1.0, 0.0)
 
 
 @pytest.fixture(params=["cpu_ref", "cpu_acc"])
-def runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
+def runner(request: pytest.FixtureRequest) -> Iterator[VectorRunner]:
     """A session with each device."""
     endpoint: Endpoint = request.getfixturevalue(request.param)
     with RemoteDevice(endpoint, "test") as device:
-        yield Runner(device, [(Mode.SYNC, MemoryChoice.ASHMEM)])
+        yield VectorRunner(device, [(ExecutionMode.SYNC, MemoryChoice.ASHMEM)])
 
 
 def vector(
@@ -72,7 +72,7 @@ def dense(code: OperandType, relaxed: bool) -> tuple[ResolvedModel, list[Array],
     ],
 )
 def test_floats_are_as_near_as_the_model_asks(
-    runner: Runner, code: OperandType, relaxed: bool, tolerance: tuple[float, float]
+    runner: VectorRunner, code: OperandType, relaxed: bool, tolerance: tuple[float, float]
 ) -> None:
     model, inputs, expected = dense(code, relaxed)
     passes(*runner.run(vector(model, inputs, expected, tolerance)))
@@ -88,7 +88,7 @@ def test_samples_are_judged_by_how_often_each_class_comes(device: RemoteDevice) 
     given = np.log(np.array([[0.2, 0.3, 0.5], [0.9, 0.09, 0.01]], np.float32))
     no_matter = np.zeros((2, count), np.int32)
     test = vector(recipe.build(samples), [given], no_matter, (0.0, 0.0), multinomial_tolerance=0.02)
-    runner = Runner(device, [(Mode.SYNC, MemoryChoice.ASHMEM)])
+    runner = VectorRunner(device, [(ExecutionMode.SYNC, MemoryChoice.ASHMEM)])
     passes(*runner.run(test))
     (result,) = runner.run(replace(test, multinomial_tolerance=1e-9))
     assert result.verdict == Verdict.FAILED
@@ -141,7 +141,7 @@ def quantized_product() -> Vector:
 
 @pytest.mark.contract("EX-16")
 @pytest.mark.parametrize("make", [quantized_sum, quantized_maximum, quantized_probabilities, quantized_product])
-def test_signed_values_are_as_good_as_unsigned_ones(runner: Runner, make: Callable[[], Vector]) -> None:
+def test_signed_values_are_as_good_as_unsigned_ones(runner: VectorRunner, make: Callable[[], Vector]) -> None:
     test = make()
     passes(*runner.run(test))
     passes(*runner.run(signed_twin(test)))

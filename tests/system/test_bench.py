@@ -1,4 +1,4 @@
-"""``nnhal bench``: that every row is there; how fast things are is for people to read."""
+"""``nnhal bench``: its rows. The times themselves are not tested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``nnhal conformance`` on vectors of the test's own."""
+"""``nnhal conformance`` on vectors that the tests write."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def vector(name: str, expected: list[float], expect_failure: bool = False) -> di
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A right vector in a plain file, and a gzipped file with one more."""
+    """A vector with a right expectation in a plain file, and another one in a gzipped file."""
     (tmp_path / "a.jsonl").write_text(json.dumps(vector("right", [0.0, 2.0])) + "\n")
     with gzip.open(tmp_path / "b.jsonl.gz", "wt") as file:
         file.write(json.dumps(vector("also_right", [0.0, 2.0])) + "\n")

@@ -12,7 +12,7 @@ from tests.support.command import nnhal
 
 @pytest.fixture(scope="module")
 def demo() -> dict[str, Any]:
-    """What the demo prints for scripts."""
+    """The JSON that the demo prints."""
     done = nnhal("demo", "--json")
     assert done.returncode == 0, done.stderr
     results: dict[str, Any] = json.loads(done.stdout)

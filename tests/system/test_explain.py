@@ -1,11 +1,10 @@
-"""``nnhal explain``: as an object, as a page, as tables; and that it says what a run does."""
+"""``nnhal explain``: as an object, as a page, as tables; and its agreement with a run."""
 
 from __future__ import annotations
 
 import json
 import tempfile
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -15,16 +14,15 @@ from onnx import helper
 
 from nnhal_client import Framework, connect
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
-from tests.support.command import nnhal
+from tests.support.command import nnhal, nnhal_on_terminal
+from tests.support.html import parsed
 from tests.support.onnx_models import onnx_model, random
 
 DEVICES = ("gpu_acc", "ethos_n", "cpu_acc", "cpu_ref")
-VOID = {"meta", "path", "rect"}
-"""Elements that the page leaves open, or closes where they begin."""
 
 
 def network(directory: Path) -> Path:
-    """Three operations: floats throughout, of which the NPU has none, and one name with characters of HTML."""
+    """Three operations on floats, which the NPU lacks; one name has characters of HTML."""
     nodes = [
         helper.make_node("Relu", ["x"], ["a"], name="first"),
         helper.make_node("Tanh", ["a"], ["b<&>"], name="middle"),
@@ -47,28 +45,6 @@ def framework() -> Iterator[Framework]:
         yield session
 
 
-class Page(HTMLParser):
-    """The elements of a page, each of which must end where it began."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.counts: dict[str, int] = {}
-        self.text = ""
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.counts[tag] = self.counts.get(tag, 0) + 1
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag not in VOID:
-            assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
 def test_the_command_tells_one_story_as_json_and_as_a_page(tmp_path: Path) -> None:
     html = tmp_path / "page.html"
     devices = ["--devices", "ethos_n,gpu_acc,cpu_acc", "--pin", "name:middle=gpu_acc", "--pin", "op:RELU=cpu_acc"]
@@ -81,15 +57,12 @@ def test_the_command_tells_one_story_as_json_and_as_a_page(tmp_path: Path) -> No
     assert len(story["measured"]["step_device_ns"]) == len(story["steps"])
     assert 0 < story["fallback_bytes_unaligned"] <= story["fallback_bytes"]
 
-    page = Page()
-    page.feed(html.read_text())
-    page.close()
-    assert page.open == []
-    assert page.counts["svg"] == 1
-    assert page.counts["rect"] == len(story["steps"])
-    between = [edge for edge in story["edges"] if edge["source_step"] >= 0 and edge["destination_step"] >= 0]
-    assert page.counts["path"] == len(between) + 1  # and the head of the arrows
-    assert page.counts["tr"] == len(story["operations"]) + len(story["edges"]) + 2
+    page = parsed(html.read_text())
+    assert len(page.having("box")) == len(story["steps"])
+    assert len(page.having("edge")) == len(story["edges"])
+    groups, heads = len(story["steps"]), 3
+    rows = len(story["devices"]) + len(story["operations"]) + len(story["edges"])
+    assert page.counts["tr"] == rows + groups + heads
     assert "b<&>" not in html.read_text()
     for operation in story["operations"]:
         for reason in operation["refusals"].values():
@@ -104,6 +77,45 @@ def test_the_command_shows_tables(tmp_path: Path) -> None:
     for told in ("first", "middle", "last", "bytes between steps", "without alignment", "all on cpu_acc would be"):
         assert told in " ".join(done.stdout.split())
     assert "measured" not in done.stdout.replace("its times are measured", "")
+
+
+LONG = "/".join(f"layer_{number}" for number in range(30)) + "[0]"
+
+
+def long_names(directory: Path) -> Path:
+    """One operation whose node and values have names that no terminal has room for."""
+    path = directory / "long.onnx"
+    onnx.save(
+        onnx_model(
+            [helper.make_node("Tanh", [f"{LONG}/x"], [f"{LONG}/y"], name=LONG)], {f"{LONG}/x": [4]}, [f"{LONG}/y"]
+        ),
+        path,
+    )
+    return path
+
+
+def test_tables_in_a_pipe_keep_whole_names_and_rows_of_one_line(tmp_path: Path) -> None:
+    done = nnhal("explain", str(long_names(tmp_path)), "--devices", "ethos_n,cpu_acc", "--runs", "1")
+    assert done.returncode == 0, done.stderr
+    assert "…" not in done.stdout
+    (row,) = [line for line in done.stdout.splitlines() if "TANH" in line and "│" in line]
+    assert [cell.strip() for cell in row.split("│")[1:4]] == [LONG, "TANH", "cpu_acc"]
+    for name in (f"{LONG}/x", f"{LONG}/y"):
+        assert len([line for line in done.stdout.splitlines() if f"│ {name}" in line]) == 2  # edges and ledger
+    assert "TENSOR_FLOAT32, allowed" in done.stdout
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+def test_tables_on_a_terminal_fit_it_and_shorten_names_in_the_middle(tmp_path: Path, columns: int) -> None:
+    arguments = ("explain", str(long_names(tmp_path)), "--devices", "ethos_n,cpu_acc", "--runs", "1")
+    status, printed = nnhal_on_terminal(columns, *arguments)
+    assert status == 0, printed
+    assert max(len(line) for line in printed.splitlines()) == columns
+    (row,) = [line for line in printed.splitlines() if "TANH" in line and "│" in line]
+    name, operation, device = (cell.strip() for cell in row.split("│")[1:4])
+    assert (operation, device) == ("TANH", "cpu_acc")
+    head, tail = name.split("…")
+    assert LONG.startswith(head) and LONG.endswith(tail) and min(len(head), len(tail)) > 3
 
 
 def test_measured_runs_have_a_ledger_and_a_timeline(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from onnx.backend.test import BackendTest
 
 from nnhal_tools import onnx_backend
 from nnhal_tools.onnx_backend import NnhalBackend
-from nnhal_tools.onnx_backend_report import EXTENSION, HAL, KNOWN_FAILURES, RANDOM, Outcome, light_tests, report
+from nnhal_tools.onnx_backend_report import EXTENSION, HAL, KNOWN_FAILURES, RANDOM, BackendOutcome, light_tests, report
 
 _ALL = os.environ.get("NNHAL_ONNX_BACKEND") == "all"
 _CORE = (
@@ -50,13 +50,13 @@ globals().update(_cases())
 
 
 @pytest.fixture(scope="module")
-def networks() -> list[Outcome]:
+def networks() -> list[BackendOutcome]:
     """How the networks went; without NNHAL_ONNX_BACKEND only the small ones."""
     names = "*" if _ALL else "light_s*"
     return list(light_tests(names))
 
 
-def test_the_packages_networks_give_what_they_should(networks: list[Outcome]) -> None:
+def test_the_packages_networks_give_what_they_should(networks: list[BackendOutcome]) -> None:
     assert len(networks) == (9 if _ALL else 2)
     assert [outcome for outcome in networks if outcome.reason] == []
 
@@ -87,9 +87,9 @@ def test_there_is_a_cpu_and_no_other_device() -> None:
 def test_the_report_counts_and_names_what_fails() -> None:
     page = report(
         [
-            Outcome("node", "test_a", HAL, ("cpu_acc",)),
-            Outcome("node", "test_b", EXTENSION, ("cpu_ref",)),
-            Outcome("node", "test_c", "failed", (), "no device has it"),
+            BackendOutcome("node", "test_a", HAL, ("cpu_acc",)),
+            BackendOutcome("node", "test_b", EXTENSION, ("cpu_ref",)),
+            BackendOutcome("node", "test_c", "failed", (), "no device has it"),
         ]
     )
     assert "| node | 2 of 3 | 1 | 0 | 1 | 1 |" in page

@@ -1,4 +1,4 @@
-"""``nnhal run``: one inference, and what goes wrong as one line."""
+"""``nnhal run``: one inference, and errors of one line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def inputs(tmp_path: Path) -> tuple[Path, dict[str, Array]]:
-    """An input file, and what it holds."""
+    """An input file, and its arrays."""
     random = np.random.default_rng(7)
     arrays = {name: random.standard_normal((2, 3)).astype(np.float32) for name in ("a", "b")}
     path = tmp_path / "inputs.npz"
@@ -82,7 +82,7 @@ def test_the_ledger_is_a_table_and_in_json(model: Path, inputs: tuple[Path, dict
     assert all(entry["copied_bytes"] == 0 and entry["strategy"] == "ExportToTarget" for entry in ledger)
 
 
-def test_a_trace_has_a_row_for_everybody(model: Path, inputs: tuple[Path, dict[str, Array]], tmp_path: Path) -> None:
+def test_a_trace_has_a_row_for_each_process(model: Path, inputs: tuple[Path, dict[str, Array]], tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     pins = ("--pin", "op:SOFTMAX=cpu_ref", "--pin", "op:ADD=cpu_acc")
     done = nnhal("run", str(model), "-i", str(inputs[0]), *pins, "--trace", str(path))

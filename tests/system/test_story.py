@@ -1,4 +1,4 @@
-"""One story, told three times: what is planned, what the ledger says was copied, and the timeline of the run."""
+"""The agreement of three accounts of a run: the plan, the copy ledger, and the timeline."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass(frozen=True)
 class Story:
-    """A model, what is said of it beforehand, and one run."""
+    """A model, its explanation, and one run."""
 
     model: Model
     plan: Explanation
@@ -91,7 +91,7 @@ def test_every_device_has_its_part(story: Story) -> None:
     assert types["cpu_acc"] == ["ARGMAX", "ADD"]
     refusals = {operation.nodes: operation.refusals for operation in story.plan.operations}
     (last,) = [refused for nodes, refused in refusals.items() if any(f"{LABELS}/label" in node for node in nodes)]
-    assert set(last) == {"ethos_n", "gpu_acc"}  # whole numbers are for the CPU alone
+    assert set(last) == {"ethos_n", "gpu_acc"}  # only the CPU has integers
 
 
 def test_results_are_those_of_one_device(framework: Framework, network: Path, story: Story) -> None:
@@ -99,7 +99,7 @@ def test_results_are_those_of_one_device(framework: Framework, network: Path, st
     expected = reference.run({"image": image()})
     reference.unload()
     probabilities = np.asarray(expected[f"{HEAD}/probabilities"])
-    assert probabilities.max() - np.sort(probabilities.ravel())[-2] > 0.2  # the label is no matter of rounding
+    assert probabilities.max() - np.sort(probabilities.ravel())[-2] > 0.2  # rounding cannot change the label
     np.testing.assert_allclose(np.asarray(story.outputs[f"{HEAD}/probabilities"]), probabilities, atol=0.05)
     np.testing.assert_array_equal(np.asarray(story.outputs[f"{LABELS}/label"]), np.asarray(expected[f"{LABELS}/label"]))
 
@@ -132,7 +132,7 @@ def test_the_best_plan_leaves_the_gpu_out_and_says_what_it_would_cost(
 
 
 def test_each_step_on_its_own_says_when_it_was(framework: Framework, network: Path) -> None:
-    """One step goes over a burst, not over fences."""
+    """A single step is executed over a burst, without fences."""
     alone = told(framework, network, {"image": image()}, devices=["cpu_acc"])
     assert alone.model.steps == ("cpu_acc",)
     agree(alone)
@@ -178,7 +178,7 @@ def test_what_the_client_places_where_a_device_cannot_use_it_is_in_the_ledger(
 
 
 def agree(story: Story) -> None:
-    """What was planned is what was copied, and what the timeline shows."""
+    """Check that plan, ledger and timeline agree."""
     ledger, events = story.report.ledger, story.events
     planned = [
         (e.value, e.source_step, e.destination_step, e.strategy, e.bytes, e.copied_bytes) for e in story.plan.edges
@@ -202,7 +202,7 @@ def agree(story: Story) -> None:
 
 
 def check_times(story: Story, events: list[dict[str, Any]]) -> None:
-    """Everything lies within the run, which takes at least as long as what must follow one another."""
+    """Check that all spans lie within the run, and that steps in a chain follow one another."""
     rows = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
     spans = [(rows[event["pid"]], event) for event in events if event["ph"] == "X"]
     lengths: dict[str, float] = {}
@@ -216,7 +216,7 @@ def check_times(story: Story, events: list[dict[str, Any]]) -> None:
     assert lengths["framework"] <= lengths["client"]
     steps = {event["args"]["step"]: event for _, event in spans if event["name"].startswith("step")}
     assert [rows[steps[number]["pid"]] for number in sorted(steps)] == list(story.model.steps)
-    # These plans are chains: each step begins when the one before has ended.
+    # These plans are chains: each step begins after the one before it has ended.
     for earlier, later in zip(sorted(steps), sorted(steps)[1:], strict=False):
         assert steps[earlier]["ts"] + steps[earlier]["dur"] <= steps[later]["ts"] + 0.001
     assert sum(event["dur"] for event in steps.values()) <= lengths["framework"]

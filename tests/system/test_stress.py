@@ -1,4 +1,4 @@
-"""``nnhal stress``: devices that keep to the contract, and one that does not."""
+"""``nnhal stress``: devices that keep the contract, and one that breaks it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.command import nnhal
 
 
 def run(device: str, seconds: int, report: Path) -> tuple[int, str, dict[str, Any]]:
-    """The command's status, what it said, and its report."""
+    """The command's exit status, output and report."""
     done = nnhal("stress", device, "--seconds", str(seconds), "--sessions", "4", "--seed", "1", "--json", str(report))
     return done.returncode, done.stdout + done.stderr, json.loads(report.read_text())
 
@@ -47,7 +47,7 @@ def test_a_device_that_computes_wrongly_is_found(
     monkeypatch.setattr(interpreter, "KERNELS", {**KERNELS, OperationType.RELU: wrong})
     with host(CpuRef(), Endpoint(short_path), DeviceSettings()):
         status, said, report = run(str(short_path), 8, tmp_path / "report.json")
-        for _ in range(7):  # on a busy machine a session may not come to check a result
+        for _ in range(7):  # on a busy machine a session may end before it checks a result
             if status == 0:
                 status, said, report = run(str(short_path), 8, tmp_path / "report.json")
     assert status == 1

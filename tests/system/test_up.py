@@ -1,4 +1,4 @@
-"""``nnhal up``: starting, watching over and stopping a testbed."""
+"""``nnhal up``: starting, supervising and stopping a testbed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.waiting import wait_for_death, wait_until
 
 @contextmanager
 def running(directory: Path) -> Iterator[subprocess.Popen[str]]:
-    """``nnhal up`` under a directory, once it says that it is ready."""
+    """``nnhal up`` under a directory, after it has printed that it is ready."""
     process = subprocess.Popen(
         command(["up", "--directory", str(directory)]), stderr=subprocess.PIPE, text=True, bufsize=1
     )

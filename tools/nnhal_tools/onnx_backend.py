@@ -4,8 +4,8 @@ import nnhal_tools.onnx_backend as backend
 
 outputs = backend.run_model(model, [image])
 
-Models run on a framework process of this module's own, which starts with the first of them and ends with the process,
-unless ``framework`` names a session to use.
+Models run on a framework process of this module's own, which starts with the first model and ends with this process,
+unless ``framework`` is a session to use.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from nnhal_client.model import Model
 from nnhal_tools.up import DEFAULT_TOPOLOGY, Testbed
 
 DEVICES: Mapping[str, tuple[str, ...]] = {"CPU": ("cpu_acc", "cpu_ref")}
-"""The devices that run models, in order of preference, by the name that ONNX has for them."""
+"""The devices that run models, in order of preference, by ONNX's name for a device."""
 
 
 class NnhalRep(BackendRep):
@@ -41,7 +41,7 @@ class NnhalRep(BackendRep):
     def run(self, inputs: Sequence[Value] | Mapping[str, Value], **kwargs: Any) -> tuple[Value, ...]:
         """The outputs for one set of inputs, in the model's order or by name.
 
-        Raises ValueError where the inputs are not what the model takes, HalError where a device refuses.
+        Raises ValueError if the inputs do not fit the model, HalError if a device refuses them.
         """
         names = [tensor.name for tensor in self.model.inputs]
         given = inputs if isinstance(inputs, Mapping) else dict(zip(names, inputs, strict=False))
@@ -60,8 +60,8 @@ class NnhalBackend(Backend):
     def prepare(
         cls, model: onnx.ModelProto, device: str = "CPU", framework: Framework | None = None, **kwargs: Any
     ) -> NnhalRep:
-        """A model, loaded. Raises ValueError for a device that there is not, HalError where it cannot be loaded."""
-        del kwargs  # the interface has them for other backends
+        """Load a model. Raises ValueError if the device is unknown, HalError if the model cannot be loaded."""
+        del kwargs  # part of the interface, for other backends
         if not cls.supports_device(device):
             raise ValueError(f"device {device!r}, expected one of {sorted(DEVICES)}")
         session = framework or own_framework()
@@ -79,7 +79,7 @@ class NnhalBackend(Backend):
         outputs_info: Sequence[tuple[Any, tuple[int, ...]]] | None = None,
         **kwargs: Any,
     ) -> tuple[Value, ...]:
-        """The outputs of one node, of the newest opset or the one that ``opset_version`` gives."""
+        """Run one node, of the newest opset or of ``opset_version``, and return its outputs."""
         del outputs_info  # shapes and types are inferred
         helper = onnx.helper
         names = [name for name in node.input if name]
@@ -99,7 +99,7 @@ class NnhalBackend(Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Whether there is a device of that name."""
+        """Whether a device of that name is known."""
         return device.partition(":")[0] in DEVICES
 
 

@@ -1,4 +1,4 @@
-"""``python -m nnhal_tools.onnx_backend_report [FILE.md]``: what of ONNX's own backend tests nnhal passes, and how.
+"""``python -m nnhal_tools.onnx_backend_report [FILE.md]``: which of ONNX's own backend tests nnhal passes, and how.
 
 A test is passed with operations of the NN HAL only, or with operations of the extension nnhal.onnx too. The report goes
 to a file or to standard output.
@@ -29,7 +29,7 @@ from nnhal_client.model import Model
 from nnhal_tools.onnx_backend import NnhalBackend
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
-"""The tests whose models and data the onnx package holds; 'real' models are too, without weights: see light_tests."""
+"""Kinds of tests whose models and data are in the onnx package. 'Real' models have no weights: see light_tests."""
 HAL, MIXED, EXTENSION, FAILED = "HAL", "HAL and extension", "extension", "failed"
 _READERS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "tensor_type": (onnx.TensorProto, numpy_helper.to_array),
@@ -58,24 +58,29 @@ _LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """How one test ended; ``reason`` where it failed. ``devices`` that its operations ran on."""
+class BackendOutcome:
+    """How one test ended."""
 
     kind: str
+    """The kind of the test."""
     name: str
+    """Name of the test."""
     how: str
+    """HAL, MIXED, EXTENSION or FAILED."""
     devices: tuple[str, ...] = ()
+    """Devices that ran its operations."""
     reason: str = ""
+    """Why it failed."""
 
 
-def package_tests(kind: str) -> Iterator[Outcome]:
+def package_tests(kind: str) -> Iterator[BackendOutcome]:
     """All tests of a kind."""
     for case in load_model_tests(kind=kind):
         yield _run(kind, case)
 
 
-def light_tests(names: str = "*") -> Iterator[Outcome]:
-    """The well-known networks that the onnx package ships with weights that are made when they are loaded."""
+def light_tests(names: str = "*") -> Iterator[BackendOutcome]:
+    """The well-known networks of the onnx package, whose weights are made when they are loaded."""
     for path in sorted(_LIGHT.glob(f"{names}.onnx")):
         model = onnx.load(path)
         expected = onnx.load_tensor(str(path.with_name(f"{path.stem}_output_0.pb")))
@@ -83,7 +88,7 @@ def light_tests(names: str = "*") -> Iterator[Outcome]:
         yield _outcome("light", path.stem, model, [(inputs, [numpy_helper.to_array(expected)])], 1e-3, 1e-6)
 
 
-def _run(kind: str, case: TestCase) -> Outcome:
+def _run(kind: str, case: TestCase) -> BackendOutcome:
     model = case.model or onnx.load(Path(case.model_dir or "") / "model.onnx")
     sets = case.data_sets if case.data_sets is not None else list(_stored_sets(model, Path(case.model_dir or "")))
     plain = [([_plain(value) for value in given], [_plain(value) for value in wanted]) for given, wanted in sets]
@@ -92,7 +97,7 @@ def _run(kind: str, case: TestCase) -> Outcome:
 
 def _outcome(
     kind: str, name: str, model: onnx.ModelProto, sets: Sequence[tuple[Any, Any]], rtol: float, atol: float
-) -> Outcome:
+) -> BackendOutcome:
     devices: tuple[str, ...] = ()
     try:
         loaded = NnhalBackend.prepare(model)
@@ -100,8 +105,8 @@ def _outcome(
         for given, wanted in sets:
             Runner.assert_similar_outputs(wanted, loaded.run(given), rtol, atol)
     except (AssertionError, NnhalError, TypeError, ValueError) as error:
-        return Outcome(kind, name, FAILED, devices, _brief(error))
-    return Outcome(kind, name, how, devices)
+        return BackendOutcome(kind, name, FAILED, devices, _brief(error))
+    return BackendOutcome(kind, name, how, devices)
 
 
 def _how(model: Model) -> tuple[str, tuple[str, ...]]:
@@ -140,7 +145,7 @@ def _plain(value: Any) -> Any:
     return np.asarray(value) if isinstance(value, np.generic) else value
 
 
-def report(outcomes: Sequence[Outcome]) -> str:
+def report(outcomes: Sequence[BackendOutcome]) -> str:
     """A page about the outcomes."""
     counts = Counter((outcome.kind, outcome.how) for outcome in outcomes)
     kinds = list(dict.fromkeys(outcome.kind for outcome in outcomes))
@@ -181,7 +186,7 @@ def report(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _why(outcome: Outcome) -> str:
+def _why(outcome: BackendOutcome) -> str:
     known = (why for pattern, why in KNOWN_FAILURES.items() if re.search(pattern, outcome.name))
     return next(known, outcome.reason)
 
@@ -193,7 +198,7 @@ def _row(name: str, counts: Sequence[int]) -> str:
 
 
 def main() -> int:
-    """Run everything; 0 whatever comes out."""
+    """Run everything. The exit status is 0 whatever the outcomes are."""
     warnings.simplefilter("ignore")  # the package's test data overflow on purpose
     outcomes = [outcome for kind in KINDS for outcome in package_tests(kind)]
     outcomes += light_tests()

@@ -8,7 +8,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
 class ClientSettings(BaseSettings):
-    """What the command takes from the environment."""
+    """Settings from the environment."""
 
     model_config = SettingsConfigDict(env_prefix="NNHAL_", frozen=True, extra="ignore")
 

@@ -1,4 +1,4 @@
-"""A model of MLServer's that runs an ONNX file; ``mlserver start`` loads it by name."""
+"""A model class of MLServer that runs an ONNX file; ``mlserver start`` loads it by name."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def _infer(session: onnxruntime.InferenceSession) -> _Infer:
 def main() -> None:
     """Serve until SIGTERM."""
     grpc_port, http_port, instances = map(int, sys.argv[1:4])
-    security = TritonSecurityConfig(restricted_endpoints=[])  # shared memory is for all
+    security = TritonSecurityConfig(restricted_endpoints=[])  # every user may open the shared memory
     config = TritonConfig(
         grpc_port=grpc_port,
         http_port=http_port,

@@ -22,7 +22,7 @@ from nnhal_client.v2.calls import INFER, R
 from nnhal_client.v2.messages import V2Tensor, outputs_of, request_of
 
 
-class Caller(Protocol):
+class V2Caller(Protocol):
     """A session with a server."""
 
     def call(self, method: tuple[str, type[R]], request: Message, timeout: float | None = None) -> R:
@@ -102,7 +102,7 @@ class V2Binding(BoundArrays, Closing):
 
     def __init__(
         self,
-        caller: Caller,
+        caller: V2Caller,
         turns: threading.Semaphore,
         model: V2Signature,
         measure_timing: bool,

@@ -27,7 +27,7 @@ from nnhal_service.native.convert import (
     insufficient_to_wire,
     report_to_wire,
 )
-from nnhal_service.native.session import NativeBinding, NativeSession, NativeSessions
+from nnhal_service.native.session import NativeSession, NativeSessions, SessionBinding
 from nnhal_service.runtime import ExecutionContext, LoadedModel, OutputTooSmallError, TensorBinding
 from nnhal_service.runtime.memory.domains import AllocatedMemory
 from nnhal_service.runtime.run.deadlines import run_by_deadline
@@ -75,7 +75,7 @@ class BindingServicer:
         return wire.UnbindResponse()
 
 
-def _bind(session: NativeSession, request: wire.BindRequest, undo: ExitStack) -> tuple[NativeBinding, Descriptor]:
+def _bind(session: NativeSession, request: wire.BindRequest, undo: ExitStack) -> tuple[SessionBinding, Descriptor]:
     """Bind a model, and return the client's end of the binding's channel too. ``undo`` releases the binding."""
     model = session.model(request.model)
     inputs = _bindings_from_wire(session, model, request.inputs, is_output=False)
@@ -91,7 +91,7 @@ def _bind(session: NativeSession, request: wire.BindRequest, undo: ExitStack) ->
         )
     undo.callback(model.unbind, context)
     ours, theirs = channel_pair()
-    binding = NativeBinding(model, context, ours, session.memories)
+    binding = SessionBinding(model, context, ours, session.memories)
     undo.callback(binding.close)
     for tensor in (*inputs, *outputs):
         if isinstance(tensor.memory, AllocatedMemory):  # it may have been freed meanwhile, which raises here
@@ -123,14 +123,14 @@ def _bindings_from_wire(
     return bindings
 
 
-def _open_run_channel(session: NativeSession, binding: NativeBinding, limit: int) -> wire.RunChannel | None:
+def _open_run_channel(session: NativeSession, binding: SessionBinding, limit: int) -> wire.RunChannel | None:
     """Offer the client a run channel to the binding's device; None if plan, device or limit allow none.
 
     A session with a rate limit has none, since the framework learns of direct runs only afterwards. The device closes
     the channel when the binding is released, its model is unloaded, or the session ends.
     """
     context = binding.context
-    if session.is_rate_limited or sum(other.context.has_run_channel for other in session.all(NativeBinding)) >= limit:
+    if session.is_rate_limited or sum(other.context.has_run_channel for other in session.all(SessionBinding)) >= limit:
         return None
     try:
         step = context.open_run_channel()

@@ -18,7 +18,7 @@ from nnhal_service.runtime.memory.domains import AllocatedMemory, Memories
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NativeBinding:
+class SessionBinding:
     """A loaded model tied to memory, with the channel that runs it. It keeps those of ``memories`` that it uses."""
 
     model: LoadedModel
@@ -135,9 +135,9 @@ class NativeSession(Ownership):
         self.release(handle)
         self.memories.drop(memory)
 
-    def binding(self, handle: int) -> NativeBinding:
+    def binding(self, handle: int) -> SessionBinding:
         """Return a binding. Raises INVALID_ARGUMENT if the handle is unknown."""
-        return self.get(handle, NativeBinding, "binding")
+        return self.get(handle, SessionBinding, "binding")
 
     def _withdraw(self, number: int) -> None:
         with suppress(HalError):  # the client guessed the id and has taken the descriptor

@@ -20,7 +20,7 @@ from nnhal_hosting.descriptors import SessionLimits
 from nnhal_hosting.server import ServerProcess
 from nnhal_hosting.sessions import MAX_OBJECTS
 from nnhal_service.native.servicer import FrameworkServicer
-from nnhal_service.native.session import NativeBinding, NativeSession, NativeSessions
+from nnhal_service.native.session import NativeSession, NativeSessions, SessionBinding
 from nnhal_service.runtime import Fleet
 from nnhal_service.runtime.memory.domains import AllocatedMemory
 from nnhal_service.runtime.run.launched_run import LaunchedRun
@@ -73,7 +73,7 @@ class Rig:
     def held(self) -> tuple[int, ...]:
         """Count what the device holds for the framework, and what the session owns in it."""
         usage = self._fleet.get("cpu_acc").remote.usage()
-        bindings, runs = len(self.session.all(NativeBinding)), len(self.session.all(LaunchedRun))
+        bindings, runs = len(self.session.all(SessionBinding)), len(self.session.all(LaunchedRun))
         return usage.prepared_models, usage.executions, usage.bursts, usage.buffers, bindings, runs
 
 
@@ -128,7 +128,7 @@ def test_a_binding_whose_memory_was_freed_leaves_nothing_behind(rig: Rig, monkey
 def test_a_binding_without_room_for_a_run_channel_runs_through_the_framework(rig: Rig) -> None:
     rig.leave_descriptors(2)
     binding = rig.model.bind()
-    (bound,) = rig.session.all(NativeBinding)
+    (bound,) = rig.session.all(SessionBinding)
     assert not bound.context.has_run_channel
     assert not binding.run().direct
     assert len(rig.session.descriptors) == LIMIT - 1  # the channel has been taken, and no other waits to be
@@ -153,7 +153,7 @@ def test_a_launched_run_that_the_session_cannot_own_leaves_nothing_behind(
     rig: Rig, fill: Callable[[Rig], None]
 ) -> None:
     binding = rig.model.bind()
-    (bound,) = rig.session.all(NativeBinding)
+    (bound,) = rig.session.all(SessionBinding)
     launch = wire.LaunchRunRequest(binding=binding._handle, deadline_ns=NO_DEADLINE, duration_ns=NO_DEADLINE)
     rig.client.calls.call(rig.client.stub.LaunchRun, launch)
     wait_until(lambda: can_run(bound), "the first launched run has ended")
@@ -166,7 +166,7 @@ def test_a_launched_run_that_the_session_cannot_own_leaves_nothing_behind(
     wait_until(lambda: can_run(bound), "the run that was launched has ended")
 
 
-def can_run(binding: NativeBinding) -> bool:
+def can_run(binding: SessionBinding) -> bool:
     """Run a binding; False if a launched run has not ended yet."""
     try:
         binding.context.run()

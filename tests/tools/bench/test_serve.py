@@ -1,4 +1,4 @@
-"""``nnhal bench serve``: what it measures of a real server, and how it reports that."""
+"""``nnhal bench serve``: measurements of a real server, and their reports."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from pathlib import Path
 import pytest
 
 from nnhal_tools.bench.serve import BenchError, Load, Settings, Target, Transport, measure
-from nnhal_tools.bench.serve.server import SMALL, Server, serving, small_model
+from nnhal_tools.bench.serve.server import SMALL, BenchServer, serving, small_model
 from tests.support.command import nnhal
 
 ONE = Settings(interval_ms=60, stability=1000.0)
-"""Three windows, whatever they say."""
+"""Settings that end after three windows, whether stable or not."""
 FAST = ("-p", "60", "-s", "1000")
 SERVED = [(kind, shared) for kind in (Transport.NATIVE, Transport.GRPC, Transport.HTTP) for shared in (False, True)]
 CSV_HEADER = (
     "Concurrency,Inferences/Second,Client Send,Network+Server Send/Recv,Server Queue,Server Compute Input,"
     "Server Compute Infer,Server Compute Output,Client Recv,p50 latency,p90 latency,p95 latency,p99 latency"
 )
-"""As perf_analyzer writes it."""
+"""The report as perf_analyzer writes it."""
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
+def server() -> Iterator[BenchServer]:
     with serving({SMALL: small_model()}, instances=2) as running:
         yield running
 
@@ -37,7 +37,7 @@ def _left_over() -> list[str]:
 
 
 @pytest.mark.parametrize(("kind", "shared"), SERVED)
-def test_a_served_model_is_measured_over_each_transport(server: Server, kind: Transport, shared: bool) -> None:
+def test_a_served_model_is_measured_over_each_transport(server: BenchServer, kind: Transport, shared: bool) -> None:
     measurement = measure(Target(kind, server.urls[kind], SMALL, shared_memory=shared), 2, ONE)
     assert measurement.requests > 0 and measurement.throughput > 0
     assert measurement.percentiles_us[50] <= measurement.percentiles_us[99]
@@ -48,18 +48,18 @@ def test_a_served_model_is_measured_over_each_transport(server: Server, kind: Tr
     assert _left_over() == []
 
 
-def test_the_floor_needs_no_server(server: Server) -> None:
+def test_the_floor_needs_no_server(server: BenchServer) -> None:
     measurement = measure(Target(Transport.IN_PROCESS, "", str(server.models[SMALL])), 1, ONE)
     assert measurement.requests > 0 and measurement.server is None
 
 
-def test_a_model_of_a_file_is_measured_natively(server: Server) -> None:
+def test_a_model_of_a_file_is_measured_natively(server: BenchServer) -> None:
     target = Target(Transport.NATIVE, server.urls[Transport.NATIVE], str(server.models[SMALL]))
     assert measure(target, 1, ONE).requests > 0
 
 
 @pytest.mark.parametrize(("kind", "shared"), SERVED)
-def test_a_model_that_is_not_there_is_one_error(server: Server, kind: Transport, shared: bool) -> None:
+def test_a_model_that_is_not_there_is_one_error(server: BenchServer, kind: Transport, shared: bool) -> None:
     with pytest.raises(BenchError, match="none"):
         Load(Target(kind, server.urls[kind], "none", shared_memory=shared), 2)
 
@@ -69,7 +69,7 @@ def test_a_server_that_is_not_there_is_one_error() -> None:
         Load(Target(Transport.GRPC, "127.0.0.1:1", SMALL), 1)
 
 
-def test_a_load_generator_that_is_killed_is_said_and_leaves_no_file(server: Server) -> None:
+def test_a_load_generator_that_is_killed_is_said_and_leaves_no_file(server: BenchServer) -> None:
     load = Load(Target(Transport.GRPC, server.urls[Transport.GRPC], SMALL, shared_memory=True), 2)
     load._workers[0]._process.kill()
     with pytest.raises(BenchError, match="status -9"):
@@ -79,7 +79,7 @@ def test_a_load_generator_that_is_killed_is_said_and_leaves_no_file(server: Serv
     assert _left_over() == []
 
 
-def test_the_report_has_perf_analyzers_blocks_in_their_order(server: Server) -> None:
+def test_the_report_has_perf_analyzers_blocks_in_their_order(server: BenchServer) -> None:
     done = nnhal("bench", "serve", "-u", server.urls[Transport.GRPC], "-m", SMALL, "--concurrency-range", "1:2", *FAST)
     assert done.returncode == 0, done.stderr
     order = [
@@ -134,7 +134,7 @@ def test_json_has_every_transport_with_its_figures() -> None:
         assert list(measurement["percentiles_us"]) == ["p50", "p90", "p95", "p99"]
 
 
-def test_csv_has_perf_analyzers_header_and_a_line_for_each_concurrency(server: Server, tmp_path: Path) -> None:
+def test_csv_has_perf_analyzers_header_and_a_line_for_each_concurrency(server: BenchServer, tmp_path: Path) -> None:
     file = tmp_path / "out.csv"
     address = server.urls[Transport.HTTP]
     done = nnhal(

@@ -1,4 +1,4 @@
-"""Shapes and data of what is sent."""
+"""Shapes and data of requests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from nnhal_tools.bench.serve import BenchError, Target, Transport
 from nnhal_tools.bench.serve.data import input_data
-from nnhal_tools.bench.serve.signature import Signature, TensorSpec
+from nnhal_tools.bench.serve.signature import ServedSignature, TensorSpec
 
 IMAGE = TensorSpec("image", "FP32", (-1, 3, -1, -1))
 FIXED = TensorSpec("x", "INT64", (1, 4))
@@ -18,14 +18,14 @@ OUTPUT = TensorSpec("y", "FP32", (-1, 10))
 
 
 def test_a_batch_takes_the_place_of_an_open_first_axis() -> None:
-    resolved = Signature((IMAGE,), (OUTPUT,)).of_batch(4, {"image": (3, 8, 8)})
+    resolved = ServedSignature((IMAGE,), (OUTPUT,)).of_batch(4, {"image": (3, 8, 8)})
     assert resolved.inputs[0].shape == (4, 3, 8, 8)
     assert resolved.outputs[0].shape == (4, 10)
     assert resolved.outputs[0].byte_size(1) == 160
 
 
 def test_a_whole_shape_may_be_given() -> None:
-    assert Signature((IMAGE,), ()).of_batch(1, {"image": (2, 3, 8, 8)}).inputs[0].shape == (2, 3, 8, 8)
+    assert ServedSignature((IMAGE,), ()).of_batch(1, {"image": (2, 3, 8, 8)}).inputs[0].shape == (2, 3, 8, 8)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_a_whole_shape_may_be_given() -> None:
 )
 def test_shapes_that_do_not_fit(tensor: TensorSpec, batch: int, shapes: dict[str, tuple[int, ...]], words: str) -> None:
     with pytest.raises(BenchError, match=words):
-        Signature((tensor,), ()).of_batch(batch, shapes)
+        ServedSignature((tensor,), ()).of_batch(batch, shapes)
 
 
 def test_an_output_of_unknown_size_gets_what_is_said() -> None:
@@ -50,16 +50,16 @@ def test_an_output_of_unknown_size_gets_what_is_said() -> None:
 @pytest.mark.parametrize("kind", ["BOOL", "UINT8", "INT64", "FP16", "FP32", "BF16", "BYTES"])
 @pytest.mark.parametrize("source", ["zero", "random"])
 def test_data_is_made_for_every_datatype(kind: str, source: str) -> None:
-    (array,) = input_data(Signature((TensorSpec("x", kind, (2, 3)),), ()), source).values()
+    (array,) = input_data(ServedSignature((TensorSpec("x", kind, (2, 3)),), ()), source).values()
     assert array.shape == (2, 3)
 
 
 def test_data_of_a_file_is_perf_analyzers(tmp_path: Path) -> None:
     file = tmp_path / "data.json"
     file.write_text(json.dumps({"data": [{"x": [1, 2, 3, 4]}]}))
-    assert input_data(Signature((FIXED,), ()), str(file))["x"].tolist() == [[1, 2, 3, 4]]
+    assert input_data(ServedSignature((FIXED,), ()), str(file))["x"].tolist() == [[1, 2, 3, 4]]
     file.write_text(json.dumps({"data": [{"x": {"content": ["a", "bc"], "shape": [2]}}]}))
-    words = input_data(Signature((TensorSpec("x", "BYTES", (2,)),), ()), str(file))["x"]
+    words = input_data(ServedSignature((TensorSpec("x", "BYTES", (2,)),), ()), str(file))["x"]
     np.testing.assert_array_equal(words, np.array([b"a", b"bc"], object))
 
 
@@ -77,7 +77,7 @@ def test_a_file_that_does_not_fit(tmp_path: Path, content: str, words: str) -> N
     file = tmp_path / "data.json"
     file.write_text(content)
     with pytest.raises(BenchError, match=words):
-        input_data(Signature((FIXED,), ()), str(file))
+        input_data(ServedSignature((FIXED,), ()), str(file))
 
 
 def test_a_target_goes_to_another_process_and_comes_back() -> None:

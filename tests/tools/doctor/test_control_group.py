@@ -1,4 +1,4 @@
-"""Numbers of control groups, of both versions."""
+"""Limits of control groups, in both versions."""
 
 from __future__ import annotations
 

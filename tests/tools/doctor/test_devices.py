@@ -1,4 +1,4 @@
-"""What the doctor says of drivers and backend files."""
+"""Findings about drivers and backend files."""
 
 from __future__ import annotations
 

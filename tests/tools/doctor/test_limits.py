@@ -1,4 +1,4 @@
-"""The limits' checks."""
+"""Checks of limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory's checks."""
+"""Checks of memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Namespaces, in a /proc of links that we make."""
+"""Namespaces, in a /proc of links that the tests make."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nnhal_tools.doctor.finding import Status
 from nnhal_tools.doctor.namespaces import check_namespaces, check_process
-from nnhal_tools.doctor.sockets import Listener
+from nnhal_tools.doctor.sockets import ListeningSocket
 
 OURS = {"ipc": "ipc:[1]", "pid": "pid:[2]", "net": "net:[3]"}
 
@@ -41,5 +41,5 @@ def test_what_a_process_does_not_show_is_said(tmp_path: Path) -> None:
 
 def test_a_process_with_several_sockets_is_compared_once(tmp_path: Path) -> None:
     proc = _proc(tmp_path, {"7": OURS})
-    listeners = [Listener(tmp_path / "framework" / name, 7) for name in ("framework.sock", "link.sock")]
+    listeners = [ListeningSocket(tmp_path / "framework" / name, 7) for name in ("framework.sock", "link.sock")]
     assert [f.check for f in check_namespaces(listeners, proc)] == ["namespaces of framework"]

@@ -1,4 +1,4 @@
-"""The sockets' checks, on real directories, sockets and processes."""
+"""Checks of sockets, on real directories, sockets and processes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nnhal.endpoint import Endpoint
 from nnhal_tools.doctor.finding import Status
-from nnhal_tools.doctor.sockets import Listener, check_directory, check_health, check_sockets, listener_of
+from nnhal_tools.doctor.sockets import ListeningSocket, check_directory, check_health, check_sockets, listener_of
 
 
 def test_a_directory_of_ones_own_is_well(short_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_a_running_process_is_alive_and_healthy(cpu_ref: Endpoint) -> None:
     }
     assert {finding.status for finding in findings} == {Status.OK}
     found = listener_of(cpu_ref.rpc)
-    assert isinstance(found, Listener) and {listener.pid for listener in listeners} == {found.pid}
+    assert isinstance(found, ListeningSocket) and {listener.pid for listener in listeners} == {found.pid}
 
 
 def test_a_process_that_speaks_no_health_fails(short_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which versions go together."""
+"""Which versions work together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the oracle lets pass, and what it does not."""
+"""What the oracle accepts, and what it reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan expects of an execution, and what it finds wrong with one."""
+"""What a plan expects of an execution, and the violations that it finds."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from nnhal.types import ErrorStatus, ExecutionResult, OutputShape
-from nnhal_tools.stress.buffers import Buffer, Prepared
+from nnhal_tools.stress.buffers import HeldBuffer, PreparedSpecimen
 from nnhal_tools.stress.outcomes import ANY, FAILURE, INVALID, MISSED, OK, Violation
-from nnhal_tools.stress.plan import Plan
+from nnhal_tools.stress.plan import RequestPlan
 from nnhal_tools.stress.specimens import Specimen, create_specimens
 
 SUCCESS = ExecutionResult()
@@ -23,26 +23,26 @@ def specimen(name: str) -> Specimen:
     return next(one for one in create_specimens(Random(1)) if one.name == name)
 
 
-def prepared(name: str = "add") -> Prepared:
-    return Prepared(specimen(name), cast(Any, None))
+def prepared(name: str = "add") -> PreparedSpecimen:
+    return PreparedSpecimen(specimen(name), cast(Any, None))
 
 
-def buffer(*roles: tuple[Prepared, int]) -> Buffer:
+def buffer(*roles: tuple[PreparedSpecimen, int]) -> HeldBuffer:
     held, position = roles[0]
     operand = held.specimen.operand(position)
-    return Buffer(cast(Any, SimpleNamespace(token=5)), operand.type, operand.dimensions, dict.fromkeys(roles))
+    return HeldBuffer(cast(Any, SimpleNamespace(token=5)), operand.type, operand.dimensions, dict.fromkeys(roles))
 
 
-def compute(plan: Plan) -> None:
-    """Do what a device would do."""
+def compute(plan: RequestPlan) -> None:
+    """Write the output as a device would."""
     slot = plan.slots[len(plan.specimen.inputs)]
     assert plan.sample.expected is not None
     plan.blocks[slot.block].write(slot.offset, plan.sample.expected.reshape(-1).view(np.uint8))
 
 
-def plans(name: str = "add") -> list[Plan]:
-    """In memory of every kind, divided in every way."""
-    return [Plan(prepared(name), Random(seed)) for seed in range(20)]
+def plans(name: str = "add") -> list[RequestPlan]:
+    """Plans in memory of every kind, divided in every way."""
+    return [RequestPlan(prepared(name), Random(seed)) for seed in range(20)]
 
 
 def test_the_right_result_passes() -> None:
@@ -81,16 +81,16 @@ def test_what_is_said_of_outputs_must_be_right() -> None:
 
 def test_values_decide_how_an_execution_must_end() -> None:
     random = Random(3)
-    ends = {frozenset(Plan(prepared("lookup"), random).expected()) for _ in range(40)}
+    ends = {frozenset(RequestPlan(prepared("lookup"), random).expected()) for _ in range(40)}
     assert ends == {OK, FAILURE}
-    ends = {frozenset(Plan(prepared("loop"), random).expected()) for _ in range(40)}
+    ends = {frozenset(RequestPlan(prepared("loop"), random).expected()) for _ in range(40)}
     assert ends == {OK, MISSED}
 
 
 def test_a_buffer_must_be_filled_before_it_is_read_and_lose_its_content_when_a_write_fails() -> None:
     held = prepared()
     shared = buffer((held, 0), (held, OUTPUT))
-    reading, writing = (Plan(held, Random(1), {position: shared}) for position in (0, OUTPUT))
+    reading, writing = (RequestPlan(held, Random(1), {position: shared}) for position in (0, OUTPUT))
     assert reading.expected() == FAILURE
     assert writing.expected() == OK
     writing.conclude(ErrorStatus.NONE, ran=True)
@@ -106,7 +106,7 @@ def test_a_buffer_must_be_filled_before_it_is_read_and_lose_its_content_when_a_w
 def test_what_was_refused_leaves_a_buffer_in_doubt_and_a_race_makes_it_wild() -> None:
     held = prepared()
     shared = buffer((held, 0), (held, OUTPUT))
-    reading, writing = (Plan(held, Random(1), {position: shared}) for position in (0, OUTPUT))
+    reading, writing = (RequestPlan(held, Random(1), {position: shared}) for position in (0, OUTPUT))
     writing.conclude(ErrorStatus.NONE, ran=True)
     writing.conclude(ErrorStatus.MISSED_DEADLINE_TRANSIENT, ran=False)
     assert reading.expected() == OK | FAILURE
@@ -118,7 +118,7 @@ def test_what_was_refused_leaves_a_buffer_in_doubt_and_a_race_makes_it_wild() ->
 
 def test_a_buffer_without_the_role_or_in_two_places_is_invalid() -> None:
     held = prepared()
-    assert Plan(held, Random(1), {1: buffer((held, 0))}).expected() == INVALID
-    assert Plan(held, Random(1), {0: buffer((prepared(), 0))}).expected() == INVALID
+    assert RequestPlan(held, Random(1), {1: buffer((held, 0))}).expected() == INVALID
+    assert RequestPlan(held, Random(1), {0: buffer((prepared(), 0))}).expected() == INVALID
     both = buffer((held, 0), (held, OUTPUT))
-    assert Plan(held, Random(1), {0: both, OUTPUT: both}).expected() >= INVALID
+    assert RequestPlan(held, Random(1), {0: both, OUTPUT: both}).expected() >= INVALID

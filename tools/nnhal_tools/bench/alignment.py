@@ -1,4 +1,4 @@
-"""What the common alignment of values between steps takes in bytes, on a small network cut over GPU, NPU and CPU."""
+"""The bytes that the common alignment of values between steps takes, on a small network cut over GPU, NPU and CPU."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from nnhal_tools.up import DeviceEntry, Testbed, Topology
 _DEVICES = {"G": "gpu_acc", "N": "ethos_n", "C": "cpu_acc"}
 _CHAIN = "GNGNC"
 _BRANCHES = ((1, 3, 5, 7), (1, 5, 7, 11), (1, 9, 9, 13))
-"""Dimensions of the values of each branch; none takes a multiple of any alignment."""
+"""Dimensions of the values of each branch; no size is a multiple of an alignment."""
 _SCALE, _ZERO_POINT = "scale", "zero_point"
 
 
 @dataclass(frozen=True, slots=True)
 class AlignmentReport:
-    """Memory for the values between the steps of a chain, with the alignment that devices ask for and without."""
+    """Memory for the values between the steps of a chain, with the alignment that devices require and without."""
 
     steps: tuple[str, ...]
     values: int
@@ -32,7 +32,7 @@ class AlignmentReport:
 
 
 def measure_alignment() -> AlignmentReport:
-    """Load the chain and have it explained. Raises StartError or HalError."""
+    """Load and explain the chain. Raises StartError or HalError."""
     topology = Topology(device=tuple(DeviceEntry(driver=driver) for driver in _DEVICES.values()))
     pins = {f"name:{letter}*": driver for letter, driver in _DEVICES.items()}
     with tempfile.TemporaryDirectory(prefix="nnhal-") as directory:
@@ -46,12 +46,12 @@ def measure_alignment() -> AlignmentReport:
 
 
 def _network() -> onnx.ModelProto:
-    """The chain, once for each branch; nodes are named after the device that they are for."""
+    """The chain, once for each branch. Nodes are named after their devices."""
     nodes: list[NodeProto] = []
     for branch in range(len(_BRANCHES)):
         value, last = f"x{branch}", ""
         for place, letter in enumerate(_CHAIN):
-            # The GPU and the CPU have floats: who goes to the NPU quantises, and who comes from there dequantises.
+            # The GPU and the CPU have floats: an edge to the NPU quantises, and one from it dequantises.
             operators = ["Relu"] if letter == "N" else ["Tanh", "Tanh"]
             if letter == "N":
                 operators.insert(0, "QuantizeLinear")

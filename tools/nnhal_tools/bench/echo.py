@@ -1,4 +1,4 @@
-"""``python -m nnhal_tools.bench.echo FD``: sends back what comes, until the socket closes. The floor of a hop."""
+"""``python -m nnhal_tools.bench.echo FD``: echoes datagrams until the socket closes. The floor of a hop."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """What it costs to pass a value from one device process to another: imported by both, against copied for one of them.
 
 Each pair runs a chain of two cheap operations, the first on the source and the second on the destination, over memory
-of two kinds. Imported, the value lies as the fallback would place it: in a kind that both use, at a multiple of the
-alignment of both. Copied, it lies in ashmem where one of the two does not import that, else at half the common
-alignment, so that the host of just one of the two stages it.
+of two kinds. Imported, the value lies where the framework would place it: in a kind that both use, at a multiple of the
+alignment of both. Copied, it lies in ashmem if one of the two does not import that, otherwise at half the common
+alignment, so that exactly one of the two hosts stages it.
 
-What an edge costs is what both executions take in the driver beyond the computation itself, which the hosts measure:
-it has the staging, and nothing of the sockets and of waking up. Those are in the walls.
+The cost of an edge is the time of both executions in the driver beyond the computation itself, which the hosts measure.
+It includes the staging, but neither sockets nor waking up: those are in the wall times.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from nnhal_tools.up import single_device
 DEVICES = {"GPU": "gpu_acc", "NPU": "ethos_n", "CPU": "cpu_acc"}
 KIB = 1024
 SIZES = (4 * KIB, 64 * KIB, 1024 * KIB, 16 * 1024 * KIB, 64 * 1024 * KIB)
-"""Bytes of the value that is passed."""
+"""Sizes of the value that is passed, bytes."""
 _WARM_UP = 3
 _FLOAT_BYTES = 4
 _MEASURED = ExecutionConfig(measure_timing=True)
@@ -41,50 +41,59 @@ _KINDS: Mapping[str, Callable[[int], Memory]] = {_ASHMEM: create_ashmem, _BLOB: 
 
 @dataclass(frozen=True, slots=True)
 class Passing:
-    """One way of passing a value; medians, nanoseconds.
-
-    ``edge_ns`` is what both executions take in the driver beyond the computation, ``staging_ns`` the copying in that,
-    ``wall_ns`` the client's time for both. ``memory`` is the kind, ``offset`` the place in it.
-    """
+    """One way of passing a value; medians, nanoseconds."""
 
     memory: str
+    """The kind of the memory."""
     offset: int
+    """The value's offset in it, bytes."""
     staged_bytes: int
+    """Bytes that a host copied."""
     staging_ns: float
+    """The copying, which is part of ``edge_ns``."""
     edge_ns: float
+    """Time of both executions in the driver beyond the computation."""
     wall_ns: float
+    """The client's time for both executions."""
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeReport:
-    """A value of ``bytes`` from ``source`` to ``destination``, both ways."""
+    """The cost of passing one value between two devices in both ways."""
 
     source: str
+    """The device that writes the value."""
     destination: str
+    """The device that reads it."""
     bytes: int
+    """Size of the value."""
     imported: Passing
+    """The value is imported by both."""
     copied: Passing
+    """The value is copied for one of them."""
     copy_over_import_ns: float
-    """The median of how much longer the client's time was with the copy, round by round."""
+    """The median over the rounds of how much longer the client's time was with the copy."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairReport:
-    """One pair over all sizes: by what factor an edge's cost grows from the least size to the largest.
-
-    ``fixed_ns`` is the client's time for both executions at the least size: the hops, and next to no computation.
-    """
+    """One pair of devices over all sizes."""
 
     source: str
+    """The device that writes."""
     destination: str
+    """The device that reads."""
     fixed_ns: float
+    """The client's time for both executions at the least size: mostly the hops."""
     import_growth: float
+    """Factor by which the edge's cost grows from the least size to the largest, imported."""
     copy_growth: float
+    """The same factor, copied."""
 
 
 @dataclass(frozen=True, slots=True)
 class FallbackReport:
-    """What was measured."""
+    """All pairs and sizes."""
 
     rounds: int
     edges: tuple[EdgeReport, ...]
@@ -96,12 +105,12 @@ class FallbackReport:
         return [_pair([edge for edge in self.edges if (edge.source, edge.destination) == name]) for name in names]
 
     def as_dict(self) -> dict[str, object]:
-        """All of it for JSON."""
+        """The report for JSON."""
         return {**asdict(self), "pairs": [asdict(pair) for pair in self.pairs]}
 
 
 class _Sample:
-    """What one way of passing took, round by round."""
+    """The times of one way of passing, by round."""
 
     def __init__(self) -> None:
         self.walls: list[int] = []
@@ -128,14 +137,14 @@ class _Half:
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """The two executions with the value in one place, and what they took."""
+    """The two executions with the value in one place, and their times."""
 
     place: _Place
     halves: tuple[_Half, _Half]
     sample: _Sample
 
     def run(self) -> None:
-        """Run both once and note what they took."""
+        """Run both once and note their times."""
         edge = staging = staged = 0
         started = perf_counter_ns()
         outcomes = [half.burst.run(half.execution) for half in self.halves]
@@ -150,7 +159,7 @@ class _Chain:
         self.sample.staged_bytes = staged
 
     def passing(self) -> Passing:
-        """The medians."""
+        """The medians over the rounds."""
         sample = self.sample
         medians = (float(np.median(values)) for values in (sample.staging, sample.edges, sample.walls))
         return Passing(self.place.kind, self.place.offset, sample.staged_bytes, *medians)
@@ -161,13 +170,18 @@ class _Measurement:
     """One pair at one size."""
 
     source: str
+    """The device that writes."""
     destination: str
+    """The device that reads."""
     size: int
+    """Bytes of the value."""
     imported: _Chain
+    """The chain that imports it."""
     copied: _Chain
+    """The chain that copies it."""
 
     def report(self) -> EdgeReport:
-        """What it came to."""
+        """The result."""
         walls = zip(self.imported.sample.walls, self.copied.sample.walls, strict=True)
         longer = float(np.median([copied - imported for imported, copied in walls]))
         return EdgeReport(
@@ -176,7 +190,7 @@ class _Measurement:
 
 
 def measure_fallback(rounds: int, sizes: Sequence[int], advance: Callable[[], None]) -> FallbackReport:
-    """Every pair, size and way of passing, interleaved: each round does each once. Raises StartError or HalError."""
+    """Measure every pair, size and way of passing once in each round. Raises StartError or HalError."""
     with ExitStack() as stack:
         devices = {name: stack.enter_context(single_device(driver, "nnhal-bench")) for name, driver in DEVICES.items()}
         bench = _Bench(devices, max(sizes))
@@ -188,7 +202,7 @@ def measure_fallback(rounds: int, sizes: Sequence[int], advance: Callable[[], No
         for number in range(_WARM_UP + rounds):
             for measurement in measurements:
                 chains = measurement.imported, measurement.copied
-                for chain in chains if number % 2 else reversed(chains):  # the first one finds its devices asleep
+                for chain in chains if number % 2 else reversed(chains):  # the first has to wake its devices
                     chain.run()
             if number < _WARM_UP:
                 _forget(measurements)
@@ -198,7 +212,7 @@ def measure_fallback(rounds: int, sizes: Sequence[int], advance: Callable[[], No
 
 
 class _Bench:
-    """Devices, and memory that all chains share: for the value in each kind, and for what goes in and comes out."""
+    """Devices, and memory that all chains share: for inputs, outputs, and the value in each kind."""
 
     def __init__(self, devices: Mapping[str, RemoteDevice], largest: int) -> None:
         self._devices = devices
@@ -210,7 +224,7 @@ class _Bench:
         open_pool(self._before, writable=True).write(0, pattern)
 
     def measurement(self, source: str, destination: str, size: int) -> _Measurement:
-        """A pair at one size, ready to run; raises GENERAL_FAILURE where what arrives is not what was sent."""
+        """A pair at one size, ready to run. Raises GENERAL_FAILURE if the value does not arrive unchanged."""
         first, second = _models(source, destination, size)
         ends = self._devices[source].prepare_model(first), self._devices[destination].prepare_model(second)
         bursts = [prepared.configure_execution_burst() for prepared in ends]
@@ -240,7 +254,7 @@ class _Bench:
         return _Measurement(source, destination, size, imported, copied)
 
     def _places(self, source: str, destination: str) -> tuple[_Place, _Place]:
-        """Where a value is imported by both, and where one of them has it copied."""
+        """The place from which both import a value, and the one from which one of them copies it."""
         ends = self._factories[source], self._factories[destination]
         common = [kind for kind in _KINDS if kind in ends[0].exports and kind in ends[1].imports]
         if not common:
@@ -258,12 +272,12 @@ class _Bench:
 
 
 def _importing(device: RemoteDevice) -> TensorHandleFactory:
-    """The way of taking values that the fallback would use."""
+    """The import of the device that the framework would use."""
     return next(factory for factory in device.describe().tensor_handle_factories if factory.imports)
 
 
 def _models(source: str, destination: str, size: int) -> tuple[Model, Model]:
-    """What the source and the destination do. An NPU has no floats, so a GPU beside it converts."""
+    """The operations of source and destination. The NPU has no floats, so the GPU beside it converts."""
     if "NPU" not in (source, destination):
         return relu(size // _FLOAT_BYTES), relu(size // _FLOAT_BYTES)
     image = image_of(size)
@@ -277,7 +291,7 @@ def _bytes(model: Model, operand: int) -> int:
 
 
 def _forget(measurements: Sequence[_Measurement]) -> None:
-    """Forget what was measured so far: the first runs touch memory for the first time."""
+    """Forget the times so far: the first runs touch memory for the first time."""
     for measurement in measurements:
         for chain in (measurement.imported, measurement.copied):
             for values in (chain.sample.walls, chain.sample.edges, chain.sample.staging):

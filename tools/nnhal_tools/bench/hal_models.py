@@ -1,4 +1,4 @@
-"""Models for benchmarks, straight in the HAL's own terms."""
+"""Models for benchmarks, built as HAL models."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def relu(elements: int) -> Model:
 
 
 def image_of(size: int) -> Dimensions:
-    """An image [1, height, width, 4] of so many bytes, a power of two and at least 4, within an NPU's limits."""
+    """Dimensions [1, height, width, 4] of ``size`` bytes, a power of two from 4 on, within an NPU's limits."""
     width = 1 << (size // 4).bit_length() // 2
     return 1, size // 4 // width, width, 4
 
@@ -62,13 +62,13 @@ def reshape(dimensions: Dimensions) -> Model:
 
 
 def quantize(dimensions: Dimensions) -> Model:
-    """One QUANTIZE from TENSOR_FLOAT32 to what ``reshape`` takes."""
+    """One QUANTIZE from TENSOR_FLOAT32 to the input of ``reshape``."""
     operands = Operand(OperandType.TENSOR_FLOAT32, dimensions, lifetime=_INPUT), _quantised(dimensions, _OUTPUT)
     return Model(Subgraph(operands, (Operation(OperationType.QUANTIZE, (0,), (1,)),), (0,), (1,)))
 
 
 def dequantize(dimensions: Dimensions) -> Model:
-    """One DEQUANTIZE of what ``reshape`` gives to TENSOR_FLOAT32."""
+    """One DEQUANTIZE of the output of ``reshape`` to TENSOR_FLOAT32."""
     operands = _quantised(dimensions, _INPUT), Operand(OperandType.TENSOR_FLOAT32, dimensions, lifetime=_OUTPUT)
     return Model(Subgraph(operands, (Operation(OperationType.DEQUANTIZE, (0,), (1,)),), (0,), (1,)))
 
@@ -95,7 +95,7 @@ def _quantised(dimensions: Dimensions, lifetime: OperandLifeTime) -> Operand:
 
 
 class _Network:
-    """Operands, operations and weights as they are added."""
+    """Builds a model from operands, operations and weights."""
 
     def __init__(self, seed: int) -> None:
         self._random = np.random.default_rng(seed)
@@ -135,7 +135,7 @@ class _Network:
         return Model(graph, operand_values=bytes(self._values), pools=(pool_memory,))
 
     def _block(self, value: int, channels: int, expansion: int, stride: int) -> int:
-        """An inverted residual: expand, filter each channel, project; added to its input where shapes allow."""
+        """An inverted residual: expand, filter each channel, project; added to its input if the shapes are equal."""
         width = self._shape(value)[3]
         inner = self._convolution(value, width * expansion, 1, 1) if expansion > 1 else value
         inner = self._depthwise(inner, stride)

@@ -43,7 +43,7 @@ _MEASURED = ExecutionConfig(measure_timing=True)
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
-    """Medians, nanoseconds: what a burst took over the time on the device, and that time."""
+    """Medians, nanoseconds: the time of a burst beyond the time on the device, and the time on the device."""
 
     over_compute_ns: float
     compute_ns: float
@@ -51,7 +51,7 @@ class Overhead:
 
 @dataclass(frozen=True, slots=True)
 class HopReport:
-    """What was measured."""
+    """The samples, and the overheads by size of tensors."""
 
     rounds: int
     samples: dict[str, Samples]
@@ -59,12 +59,12 @@ class HopReport:
 
     @property
     def ratio(self) -> float:
-        """A burst against the sum of its parts: a ping-pong and the model in process; medians."""
+        """The median of a burst over the sum of its parts: a ping-pong and the model in process."""
         floor = self.samples["ping-pong, 64 bytes"].percentile(50) + self.samples["in process"].percentile(50)
         return self.samples["burst"].percentile(50) / floor
 
     def as_dict(self) -> dict[str, object]:
-        """All of it for JSON."""
+        """The report for JSON."""
         return {
             "rounds": self.rounds,
             "p50_ns": {name: sample.percentile(50) for name, sample in self.samples.items()},
@@ -79,7 +79,7 @@ class HopReport:
 
 
 def measure_hop(rounds: int, large_rounds: int, advance: Callable[[], None]) -> HopReport:
-    """Measure everything, interleaved: each round does each thing once. Raises StartError or HalError."""
+    """Measure everything once in each round. Raises StartError or HalError."""
     with single_device("cpu_acc", "nnhal-bench") as device:
         samples = _tiny(device, rounds, advance)
         overheads = _sizes(device, large_rounds, advance)
@@ -112,10 +112,10 @@ def _tiny(device: RemoteDevice, rounds: int, advance: Callable[[], None]) -> dic
 
 
 def _sizes(device: RemoteDevice, rounds: int, advance: Callable[[], None]) -> dict[str, Overhead]:
-    """What a burst takes over its time on the device, by the size of its tensors and the length of its computation.
+    """Measure a burst beyond its time on the device, by size of tensors and length of computation.
 
-    A process that slept for long wakes more slowly, and a computation that went through much memory leaves cold caches:
-    so 64 MiB are compared with 4 KiB both at their own length and at the same one.
+    A process that slept for long wakes more slowly, and a computation over much memory leaves cold caches. So 64 MiB
+    are compared with 4 KiB both at their own length of computation and at the same length.
     """
     runs = {
         "4 KiB": _measured_run(device, relu(_SMALL_BYTES // 4)),
@@ -136,7 +136,7 @@ def _sizes(device: RemoteDevice, rounds: int, advance: Callable[[], None]) -> di
 
 
 def _measured_run(device: RemoteDevice, model: Model) -> Callable[[], tuple[int, int]]:
-    """A burst that gives (what it took over the time on the device, the time on the device), nanoseconds."""
+    """A burst that returns (time beyond the time on the device, time on the device), nanoseconds."""
     prepared = device.prepare_model(model)
     execution = prepared.create_reusable_execution(request_for(model), _MEASURED)
     burst = prepared.configure_execution_burst()

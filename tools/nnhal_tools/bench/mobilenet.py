@@ -29,8 +29,8 @@ BLOCKS = (
 _CALIBRATION_IMAGES = 2
 
 
-class _Graph:
-    """Nodes and weights as they are added."""
+class _GraphBuilder:
+    """Builds a graph from nodes and weights."""
 
     def __init__(self, seed: int) -> None:
         self._random = np.random.default_rng(seed)
@@ -66,7 +66,7 @@ class _Graph:
 
 def mobilenet_v2(seed: int = 0) -> onnx.ModelProto:
     """The network in float32: 300 million multiply-adds, 3.5 million weights."""
-    graph = _Graph(seed)
+    graph = _GraphBuilder(seed)
     graph.weights += [
         numpy_helper.from_array(np.array(value, np.float32), name) for name, value in (("zero", 0), ("six", 6))
     ]
@@ -95,8 +95,8 @@ def mobilenet_v2(seed: int = 0) -> onnx.ModelProto:
     return model
 
 
-def _block(graph: _Graph, value: str, width: int, channels: int, expansion: int, stride: int) -> str:
-    """An inverted residual: expand, filter each channel, project; added to its input where shapes allow."""
+def _block(graph: _GraphBuilder, value: str, width: int, channels: int, expansion: int, stride: int) -> str:
+    """An inverted residual: expand, filter each channel, project; added to its input if the shapes are equal."""
     wide = width * expansion
     inner = graph.convolution(value, (width, wide), 1) if expansion > 1 else value
     inner = graph.convolution(inner, (wide, wide), 3, stride, groups=wide)
@@ -105,7 +105,7 @@ def _block(graph: _Graph, value: str, width: int, channels: int, expansion: int,
 
 
 class _Calibration(CalibrationDataReader):
-    """Random images."""
+    """Random images for calibration."""
 
     def __init__(self) -> None:
         random = np.random.default_rng(1)
@@ -113,7 +113,7 @@ class _Calibration(CalibrationDataReader):
         self._feeds: Iterator[dict[str, Array]] = iter([{INPUT: image} for image in images])
 
     def get_next(self) -> dict[str, Array]:
-        """The next image, nothing at the end."""
+        """The next image; None at the end."""
         return next(self._feeds, {})
 
 

@@ -19,24 +19,31 @@ _WARM_UP = 10
 _TINY_ELEMENTS = 64
 _MEASURED = ExecutionConfig(measure_timing=True)
 Run = Callable[[], Timing]
-"""Executes once and gives the device's own timing."""
+"""Executes once and returns the device's own timing."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModeReport:
-    """One way of executing one model, nanoseconds. ``overhead`` is the share of the median that is not compute."""
+    """One way of executing one model."""
 
     model: str
+    """Name of the model."""
     mode: str
+    """Name of the way of executing."""
     rounds: int
+    """Interleaved rounds."""
     p50_ns: float
+    """Median of the client's time."""
     p99_ns: float
+    """99th percentile of the client's time."""
     compute_ns: float
+    """Median of the device's own time_on_device."""
     overhead: float
+    """Share of the median that is not compute."""
 
 
 def measure_modes(driver: str, rounds: int, large_rounds: int, advance: Callable[[], None]) -> list[ModeReport]:
-    """Every mode of both models, interleaved: each round does each thing once. Raises StartError or HalError."""
+    """Measure every mode of both models once in each round. Raises StartError or HalError."""
     with single_device(driver, "nnhal-bench") as device:
         tiny = _measure(device, "tiny: RELU of 64 floats", relu(_TINY_ELEMENTS), rounds, advance)
         return tiny + _measure(device, "MobileNet V2 float32", mobilenet_v2(), large_rounds, advance)

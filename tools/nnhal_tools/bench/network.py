@@ -22,22 +22,26 @@ _WARM_UP = 3
 
 @dataclass(frozen=True, slots=True)
 class NetworkReport:
-    """Medians over paired runs, nanoseconds; ratios are medians of the ratios of the pairs.
-
-    ``hal_ns`` is from ringing the device to its answer, ``client_ns`` from the client's call to its return.
-    """
+    """Medians over paired runs; ratios are medians of the ratios of the pairs."""
 
     name: str
+    """Name of the network."""
     alone_ns: float
+    """ONNX Runtime alone."""
     hal_ns: float
+    """From ringing the device to its answer."""
     hal_ratio: float
+    """``hal_ns`` to ``alone_ns``."""
     client_ns: float
+    """From the client's call to its return."""
     client_ratio: float
+    """``client_ns`` to ``alone_ns``."""
     largest_difference: float
+    """Between an output and that of ONNX Runtime alone."""
 
 
 def measure_networks(device: str, threads: int, rounds: int, advance: Callable[[], None]) -> list[NetworkReport]:
-    """Both versions of the network on ``device``, with as many threads on both sides. Raises StartError or HalError."""
+    """Measure both versions of the network, with equal threads on both sides. Raises StartError or HalError."""
     floating = mobilenet_v2()
     models = {"MobileNet V2 float32": floating, "MobileNet V2 int8 QDQ": quantized(floating)}
     topology = Topology(device=(DeviceEntry(driver=device, threads=threads),))

@@ -1,4 +1,4 @@
-"""Durations, and what they say."""
+"""Measured durations."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 
 
 class Action(Protocol):
-    """What is measured."""
+    """An action that is measured."""
 
     def __call__(self) -> object:
-        """Do it once."""
+        """Do the action once."""
         ...
 
 
@@ -24,7 +24,7 @@ class Samples:
     values: list[int] = field(default_factory=list)
 
     def measure(self, action: Action) -> None:
-        """Do it once and note how long it took."""
+        """Do the action once and note how long it took."""
         started = perf_counter_ns()
         action()
         self.values.append(perf_counter_ns() - started)

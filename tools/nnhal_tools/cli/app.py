@@ -1,4 +1,4 @@
-"""The commands and what they have in common: help, and errors of one line with a hint.
+"""The commands, with what they share: help, and errors of one line with a hint.
 
 A command's module is imported when the command runs, since the list of commands needs none of them.
 """
@@ -123,11 +123,11 @@ def _options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and end.")
     ] = False,
 ) -> None:
-    """What all commands share."""
+    """Options before the command."""
 
 
 def main() -> None:
-    """Run the command; what goes wrong is one line on standard error."""
+    """Run the command. An error is one line on standard error."""
     try:
         app()
     except Exception as error:

@@ -17,6 +17,7 @@ from nnhal_tools.bench.hop import HopReport, measure_hop
 from nnhal_tools.bench.modes import measure_modes
 from nnhal_tools.bench.network import measure_networks
 from nnhal_tools.cli.bench_serve import serve
+from nnhal_tools.terminal import output_console, show_table
 
 app = typer.Typer(help="Measure, against a named floor, in one run.", no_args_is_help=True, add_completion=False)
 app.command("serve")(serve)
@@ -74,7 +75,7 @@ def modes(
         for report in own:
             times = (f"{value / 1e3:.0f} µs" for value in (report.p50_ns, report.p99_ns, report.compute_ns))
             table.add_row(report.mode, *times, f"{report.overhead:.1%}")
-        Console().print(table)
+        show_table(table, output_console())
 
 
 @app.command("network")
@@ -115,7 +116,7 @@ def network(
             f"{report.client_ratio:.3f}",
             f"{report.largest_difference:.1e}",
         )
-    Console().print(table)
+    show_table(table, output_console())
 
 
 @app.command("fallback")
@@ -128,8 +129,8 @@ def fallback(
 ) -> None:
     """What it costs to pass a value between two devices: imported by both, against copied for one of them.
 
-    Every pair of GPU, NPU and CPU, each size, one cheap operation on either side. And what the common alignment of
-    values takes in bytes, on a small network that is cut over all three.
+    Measures every pair of GPU, NPU and CPU at each size, with one cheap operation on either side. Also prints the bytes
+    that the common alignment of values takes in a small network that is cut over all three.
     """
     console = Console(stderr=True)
     in_bytes = _sizes(sizes)
@@ -144,7 +145,7 @@ def fallback(
 
 
 def _sizes(text: str) -> list[int]:
-    """Bytes. Raises ValueError for what is no list of powers of two that an NPU's image can have."""
+    """Sizes in bytes. Raises ValueError unless they are powers of two that an image of the NPU can have."""
     sizes = [int(word) * KIB if word.strip().isdigit() else 0 for word in text.split(",")]
     if not all(0 < size <= SIZES[-1] and size & (size - 1) == 0 for size in sizes):
         raise ValueError(f"--sizes {text!r}: expected powers of two from 1 to {SIZES[-1] // KIB}, with commas between")
@@ -152,7 +153,7 @@ def _sizes(text: str) -> list[int]:
 
 
 def _show_fallback(report: FallbackReport, alignment: AlignmentReport) -> None:
-    console = Console()
+    console = output_console()
     table = Table(
         "edge",
         "value",
@@ -173,7 +174,7 @@ def _show_fallback(report: FallbackReport, alignment: AlignmentReport) -> None:
             f"{edge.imported.staged_bytes:,} / {edge.copied.staged_bytes:,}",
             *(f"{value / 1e3:,.0f} µs" for value in (edge.imported.wall_ns, edge.copy_over_import_ns)),
         )
-    console.print(table)
+    show_table(table, console)
     least, largest = (bound(edge.bytes for edge in report.edges) // KIB for bound in (min, max))
     growth = Table(
         "edge",
@@ -185,24 +186,23 @@ def _show_fallback(report: FallbackReport, alignment: AlignmentReport) -> None:
     for pair in report.pairs:
         factors = (f"x {factor:.1f}" for factor in (pair.import_growth, pair.copy_growth))
         growth.add_row(f"{pair.source} to {pair.destination}", *factors, f"{pair.fixed_ns / 1e3:.0f} µs")
-    console.print(growth)
+    show_table(growth, console)
     console.print(
         f"alignment: {alignment.values} values between {' - '.join(alignment.steps)} take {alignment.aligned_bytes:,} "
         f"bytes, {alignment.unaligned_bytes:,} without alignment",
-        highlight=False,
     )
 
 
 def _show(report: HopReport) -> None:
-    console = Console()
+    console = output_console()
     table = Table("what", "p50", "p90", "p99", title=f"A hop, {report.rounds} interleaved rounds")
     for name, sample in report.samples.items():
         table.add_row(name, *(f"{sample.percentile(p) / 1e3:.1f} µs" for p in (50, 90, 99)))
-    console.print(table)
-    console.print(f"burst / (ping-pong + in process), p50: {report.ratio:.2f}  (aim: at most 1.5)", highlight=False)
+    show_table(table, console)
+    console.print(f"burst / (ping-pong + in process), p50: {report.ratio:.2f}  (aim: at most 1.5)")
     sizes = Table(
         "tensors", "computation", "a burst over it", title="What a burst takes over the computation itself, medians"
     )
     for name, overhead in report.overheads.items():
         sizes.add_row(name, f"{overhead.compute_ns / 1e3:.0f} µs", f"{overhead.over_compute_ns / 1e3:.0f} µs")
-    console.print(sizes)
+    show_table(sizes, console)

@@ -1,4 +1,4 @@
-"""``nnhal bench serve``: what a served model gives over each transport, in perf_analyzer's form."""
+"""``nnhal bench serve``: latency and throughput of a served model over each transport, in perf_analyzer's form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 from nnhal_tools.bench.serve import Measurement, Settings, Target, Transport, measure
 from nnhal_tools.bench.serve.report import as_json, measurement_lines, settings_lines, summary_lines, write_csv
-from nnhal_tools.bench.serve.server import SMALL, Server, serving, small_model
+from nnhal_tools.bench.serve.server import SMALL, BenchServer, serving, small_model
 
 _SHARED = {"none": (False,), "system": (True,), "both": (False, True)}
 T = TypeVar("T")
@@ -24,13 +24,15 @@ def serve(
         str, typer.Option("-u", "--url", help="HOST:PORT, or the framework's directory with -i native.")
     ] = "",
     model: Annotated[str, typer.Option("-m", "--model", help="The model's name; a file with -i native.")] = "",
-    version: Annotated[str, typer.Option("-x", "--model-version", help="The newest one without it.")] = "",
+    version: Annotated[str, typer.Option("-x", "--model-version", help="The newest by default.")] = "",
     transport: Annotated[
         str, typer.Option("-i", "--protocol", help="grpc, http, native or in_process; several with commas.")
     ] = "",
     concurrency: Annotated[str, typer.Option("--concurrency-range", help="First, last and step, as 1:8:1.")] = "1",
     batch: Annotated[int, typer.Option("-b", "--batch-size", min=1)] = 1,
-    shape: Annotated[list[str] | None, typer.Option(help="INPUT:1,3,224,224 for an input with open axes.")] = None,
+    shape: Annotated[
+        list[str] | None, typer.Option(help="INPUT:1,3,224,224 for unknown dimensions of an input.")
+    ] = None,
     input_data: Annotated[str, typer.Option(help="zero, random, or a JSON file.")] = "random",
     shared_memory: Annotated[
         str, typer.Option(help="none, system or both; with -i native: copy tensors, leave them in place, both.")
@@ -41,18 +43,17 @@ def serve(
     header: Annotated[list[str] | None, typer.Option("-H", help="NAME:VALUE to send with every request.")] = None,
     interval: Annotated[int, typer.Option("-p", "--measurement-interval", help="Milliseconds.", min=10)] = 5000,
     percentile: Annotated[
-        int | None, typer.Option(help="What has to be stable; the mean without it.", min=1, max=99)
+        int | None, typer.Option(help="The percentile that must be stable; the mean by default.", min=1, max=99)
     ] = None,
     stability: Annotated[float, typer.Option("-s", "--stability-percentage", min=0.0)] = 10.0,
     max_trials: Annotated[int, typer.Option("-r", "--max-trials", min=1)] = 10,
-    csv_file: Annotated[Path | None, typer.Option("-f", "--latency-report-file", help="Write CSV to it.")] = None,
+    csv_file: Annotated[Path | None, typer.Option("-f", "--latency-report-file", help="Write CSV to FILE.")] = None,
     as_json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Latency and throughput of a served model at given concurrencies.
 
     Without -u, a server with a small model is started and measured over every transport, with and without shared
-    memory.
-    Each request under way is a process of its own.
+    memory. Each concurrent request has a process of its own.
     """
     levels = concurrencies(concurrency)
     shared = _choice("--shared-memory", shared_memory or ("none" if url else "both"), _SHARED)
@@ -82,7 +83,7 @@ def serve(
 
 
 def concurrencies(text: str) -> list[int]:
-    """Of START, START:END or START:END:STEP, the end included. Raises ValueError."""
+    """The levels of START, START:END or START:END:STEP, including the end. Raises ValueError."""
     words = text.split(":")
     if not 1 <= len(words) <= 3 or not all(word.isdigit() and int(word) > 0 for word in words):
         raise ValueError(f"--concurrency-range {text!r}: expected START:END:STEP, numbers from 1 on")
@@ -109,7 +110,7 @@ def _measured(target: Target, levels: list[int], settings: Settings, quiet: bool
 def _server(
     url: str, transports: tuple[Transport, ...], model: str, instances: int
 ) -> Iterator[tuple[Mapping[Transport, str], Mapping[Transport, str]]]:
-    """Where to connect for each transport, and what the model is called there."""
+    """The address of each transport, and the name of the model there."""
     if url or transports == (Transport.IN_PROCESS,):
         yield dict.fromkeys(Transport, url), dict.fromkeys(Transport, model)
         return
@@ -120,7 +121,7 @@ def _server(
         yield _urls(server), {**dict.fromkeys(Transport, SMALL), Transport.IN_PROCESS: file}
 
 
-def _urls(server: Server) -> Mapping[Transport, str]:
+def _urls(server: BenchServer) -> Mapping[Transport, str]:
     return {**server.urls, Transport.IN_PROCESS: ""}
 
 

@@ -20,8 +20,9 @@ from rich.table import Table
 from nnhal.endpoint import Endpoint
 from nnhal.remote import RemoteDevice
 from nnhal_tools.conformance.memory import MemoryChoice
-from nnhal_tools.conformance.runner import Mode, Runner, TestResult, Verdict
+from nnhal_tools.conformance.runner import ExecutionMode, TestResult, VectorRunner, Verdict
 from nnhal_tools.conformance.vectors import Vector, read_vectors
+from nnhal_tools.terminal import output_console, show_table
 from nnhal_tools.up import single_device
 
 _SHOWN = 20
@@ -31,7 +32,9 @@ _SHOWN = 20
 def conformance(
     paths: Annotated[list[Path], typer.Argument(help="Files of vectors (.jsonl, .jsonl.gz), or folders of them.")],
     device: Annotated[str, typer.Option(help="A driver, which gets a process of its own, or a running device's DIR.")],
-    mode: Annotated[list[Mode] | None, typer.Option(help="How each test is executed: 'sync' unless given.")] = None,
+    mode: Annotated[
+        list[ExecutionMode] | None, typer.Option(help="How each test is executed: 'sync' unless given.")
+    ] = None,
     memory: Annotated[
         list[MemoryChoice] | None, typer.Option(help="The kind of the pools: 'ashmem' unless given.")
     ] = None,
@@ -40,8 +43,8 @@ def conformance(
 ) -> None:
     """Run conformance vectors against a device process, over its socket and link.
 
-    A test passes if every output is within tolerance, or, if it must fail, if the device refuses it. 'Declined' means
-    that the device said before that it does not support an operation. Exit status 1 on any failure.
+    A test passes if every output is within tolerance; a test that must fail passes if the device refuses it. 'Declined'
+    means that the device does not support an operation. Exit status 1 on any failure.
 
     Modes and memories may be given several times: each test is then executed in every mode over every memory.
     """
@@ -51,12 +54,12 @@ def conformance(
         vectors = [vector for path in _files(paths) for vector in read_vectors(path) if pattern.search(vector.name)]
     if not vectors:
         raise ValueError(f"no test in {', '.join(map(str, paths))} matches {filter_!r}")
-    ways = list(product(dict.fromkeys(mode or [Mode.SYNC]), dict.fromkeys(memory or [MemoryChoice.ASHMEM])))
+    ways = list(product(dict.fromkeys(mode or [ExecutionMode.SYNC]), dict.fromkeys(memory or [MemoryChoice.ASHMEM])))
     with _open(device) as remote:
-        results = _run(Runner(remote, ways), vectors, console)
+        results = _run(VectorRunner(remote, ways), vectors, console)
     if json_file:
         json_file.write_text(json.dumps([asdict(result) for result in results], indent=1))
-    _show(Console(), results)
+    _show(output_console(), results)
     if any(result.verdict == Verdict.FAILED for result in results):
         raise typer.Exit(1)
 
@@ -71,7 +74,7 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
 
 @contextmanager
 def _open(device: str) -> Iterator[RemoteDevice]:
-    """A session with a running device, or with a process of its own."""
+    """Open a session with a running device, or with a device process that is started for it."""
     if Endpoint(Path(device)).link.exists():
         with RemoteDevice(Endpoint(Path(device).resolve()), "nnhal-conformance") as remote:
             yield remote
@@ -80,7 +83,7 @@ def _open(device: str) -> Iterator[RemoteDevice]:
         yield remote
 
 
-def _run(runner: Runner, vectors: Sequence[Vector], console: Console) -> list[TestResult]:
+def _run(runner: VectorRunner, vectors: Sequence[Vector], console: Console) -> list[TestResult]:
     results = []
     with Progress(console=console) as progress:
         task = progress.add_task("tests", total=len(vectors))
@@ -97,13 +100,13 @@ def _show(console: Console, results: Sequence[TestResult]) -> None:
     table = Table("operation", "type", *(verdict.value for verdict in Verdict))
     for (operation, code), counted in sorted(counts.items()):
         table.add_row(operation, code, *(str(counted[verdict] or "") for verdict in Verdict))
-    console.print(table)
+    show_table(table, console)
     failures = [result for result in results if result.verdict == Verdict.FAILED]
     for failure in failures[:_SHOWN]:
         way = f"{failure.mode} over {failure.memory}"
-        console.print(f"{failure.name}, {way}: {failure.reason}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"{failure.name}, {way}: {failure.reason}", markup=False, soft_wrap=True)
     if len(failures) > _SHOWN:
         console.print(f"… and {len(failures) - _SHOWN} more failures")
     total = Counter(result.verdict for result in results)
     summary = ", ".join(f"{total[verdict]} {verdict.value}" for verdict in Verdict)
-    console.print(f"{len(results)} tests: {summary}", highlight=False)
+    console.print(f"{len(results)} tests: {summary}")

@@ -12,15 +12,18 @@ from rich.columns import Columns
 from rich.console import Console
 from rich.panel import Panel
 from rich.progress import Progress
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from nnhal.arrays import Array
 from nnhal_tools.cli.ephemeral import ephemeral_framework
 from nnhal_tools.demo.digits import HEAD_PINS, MODELS, Classification, Digits, classify, classify_alone, held_out
+from nnhal_tools.terminal import Name, output_console, show_table
 from nnhal_tools.up import DEFAULT_TOPOLOGY
 
 _SHADES = " ░▒▓█"
+_DIGITS_WIDTH = 120
+"""Columns that the digits fill if there is no terminal."""
 
 
 def demo(
@@ -42,7 +45,7 @@ def demo(
     if as_json:
         print(json.dumps({kind: _as_dict(results[kind], alone[kind], digits) for kind in MODELS}))
         return
-    out = Console()
+    out = output_console()
     _show_digits(out, digits, results["float32"], show)
     _show_placement(out, results)
     _show_summary(out, results, alone, digits)
@@ -86,15 +89,18 @@ def _show_digits(console: Console, digits: Digits, result: Classification, count
                 expand=False,
             )
         )
-    console.print(Columns(panels))
+    console.print(Columns(panels), width=min(console.width, _DIGITS_WIDTH))
 
 
 def _show_placement(console: Console, results: dict[str, Classification]) -> None:
-    table = Table("model", "step", "device", "operation", "nodes", title="Where each operation ran")
+    columns = [Column(header, no_wrap=True) for header in ("model", "step", "device", "operation")]
+    table = Table(*columns, "nodes", title="Where each operation ran")
     for kind, result in results.items():
         for placement in result.placements:
-            table.add_row(kind, str(placement.step), placement.device, placement.operation, " + ".join(placement.nodes))
-    console.print(table)
+            table.add_row(
+                kind, str(placement.step), placement.device, placement.operation, Name(" + ".join(placement.nodes))
+            )
+    show_table(table, console)
 
 
 def _show_summary(
@@ -121,4 +127,4 @@ def _show_summary(
     row("tensor bytes in shared memory, a run", [f"{r.tensor_bytes:,}" for r in results.values()])
     row("tensor bytes copied, all runs", [f"{r.copied_bytes:,}" for r in results.values()])
     row("bytes over sockets, a run", [f"{r.socket_bytes:,} (control only)" for r in results.values()])
-    console.print(table)
+    show_table(table, console)

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
-from nnhal_tools.doctor import Finding, Status, examine
+from nnhal_tools.doctor import DoctorFinding, Status, examine
 from nnhal_tools.settings import ClientSettings
+from nnhal_tools.terminal import output_console
 
 _STYLES = {Status.OK: "green", Status.WARN: "yellow", Status.FAIL: "bold red"}
 
@@ -25,24 +25,24 @@ def doctor(
 ) -> None:
     """Check sockets, limits, namespaces, memory, versions and devices, and say what to do.
 
-    The status is 1 where something fails.
+    Exit status 1 if a check fails.
     """
     findings = examine((directory or ClientSettings().directory).absolute())
     if as_json:
         print(json.dumps({"findings": [asdict(finding) for finding in findings], "failed": _failed(findings)}))
     else:
-        console = Console(soft_wrap=True, highlight=False)
+        console = output_console()
         for finding in findings:
-            console.print(_line(finding))
+            console.print(_line(finding), soft_wrap=True)
     if _failed(findings):
         raise typer.Exit(1)
 
 
-def _failed(findings: list[Finding]) -> int:
+def _failed(findings: list[DoctorFinding]) -> int:
     return sum(finding.status is Status.FAIL for finding in findings)
 
 
-def _line(finding: Finding) -> Text:
+def _line(finding: DoctorFinding) -> Text:
     line = Text(f"{finding.status:<5}", _STYLES[finding.status])
     line.append(f"{finding.check}: {finding.message}", "default")
     if finding.todo:

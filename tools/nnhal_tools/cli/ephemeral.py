@@ -15,7 +15,7 @@ from nnhal_tools.up import Testbed, Topology
 
 @contextmanager
 def ephemeral_framework(topology: Topology, console: Console) -> Iterator[Framework]:
-    """A session with the framework of a new testbed, which ends with the context. Raises StartError."""
+    """Open a session with the framework of a new testbed, which ends with the context. Raises StartError."""
     with tempfile.TemporaryDirectory(prefix="nnhal-") as directory:
         names = ", ".join(entry.title for entry in topology.device)
         with console.status(f"starting {names} and the framework"):

@@ -1,4 +1,4 @@
-"""``nnhal explain``: why a model lies on its devices as it does, and what that costs."""
+"""``nnhal explain``: why each operation runs on its device, and what the plan costs."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from nnhal_hosting.trace import Trace
 from nnhal_tools.cli.ephemeral import ephemeral_framework
 from nnhal_tools.cli.run import pins_from
 from nnhal_tools.explain import Measured, page, show
+from nnhal_tools.terminal import output_console
 from nnhal_tools.trace import add_run
 from nnhal_tools.up import DEFAULT_TOPOLOGY, DeviceEntry, Topology, read_topology
 
@@ -51,7 +52,7 @@ def explain(
         Path | None, typer.Option("--trace", help="Write the timeline of the measured runs to FILE, for Perfetto.")
     ] = None,
 ) -> None:
-    """Say of each operation where it runs and what every other device said, and of each edge what it costs and why."""
+    """Explain where each operation runs and why the other devices refuse it, and what each edge costs and why."""
     if trace and not runs:
         raise ValueError("--trace needs runs: got --runs 0")
     console = Console(stderr=True, soft_wrap=True)
@@ -72,7 +73,7 @@ def explain(
     if as_json:
         print(json.dumps(asdict(explanation)))
     else:
-        show(explanation, Console())
+        show(explanation, output_console())
 
 
 def _topology(devices: str, path: Path | None) -> Topology:
@@ -89,7 +90,7 @@ def _run(model: Model, runs: int) -> list[RunReport]:
 
 
 def _measured(reports: Sequence[RunReport], steps: int) -> Measured:
-    """Medians; those of a step over all the times that it was run."""
+    """Medians over the runs. A step in a loop counts each time that it was run."""
     of_step = [[step for report in reports for step in report.steps if step.step == number] for number in range(steps)]
     return Measured(
         len(reports),
@@ -103,8 +104,8 @@ def _measured(reports: Sequence[RunReport], steps: int) -> Measured:
 
 
 def _some_value(tensor: Tensor) -> Array:
-    """Numbers between 0 and 1; open axes are 1. Raises ValueError for what is no tensor of numbers."""
+    """Random numbers from 0 to 1, of extent 1 in unknown dimensions. Raises ValueError if the input is not numeric."""
     if tensor.element_type is None:
-        raise ValueError(f"input {tensor.name!r} is no tensor of numbers: say --runs 0")
+        raise ValueError(f"input {tensor.name!r} is not a numeric tensor: use --runs 0")
     shape = () if tensor.scalar else [axis or 1 for axis in tensor.dimensions]
     return np.random.default_rng(0).random(shape).astype(tensor.element_type)

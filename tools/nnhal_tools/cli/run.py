@@ -21,6 +21,7 @@ from nnhal_client.reports import RunReport
 from nnhal_hosting.trace import Trace
 from nnhal_tools.cli.ephemeral import ephemeral_framework
 from nnhal_tools.explain import show_ledger
+from nnhal_tools.terminal import output_console, show_table
 from nnhal_tools.trace import add_run
 from nnhal_tools.up import DEFAULT_TOPOLOGY, read_topology
 
@@ -66,11 +67,11 @@ def run(
         else:
             _show(loaded, outputs, report, output)
             if ledger:
-                show_ledger(report.ledger, Console())
+                show_ledger(report.ledger, output_console())
 
 
 def pins_from(texts: Sequence[str]) -> dict[str, str]:
-    """Pins by what they match. Raises ValueError."""
+    """Pins by pattern. Raises ValueError if a text is not PATTERN=DEVICE."""
     pins = {}
     for text in texts:
         match, separator, device = text.rpartition("=")
@@ -81,7 +82,7 @@ def pins_from(texts: Sequence[str]) -> dict[str, str]:
 
 
 def _read_inputs(texts: Sequence[str], tensors: Sequence[Tensor]) -> dict[str, Array]:
-    """The arrays of the input files. Raises OSError or ValueError."""
+    """The arrays of the input files, by input. Raises OSError, or ValueError if an array needs a name."""
     arrays: dict[str, Array] = {}
     for text in texts:
         name, separator, path = text.partition("=")
@@ -125,7 +126,7 @@ def _as_dict(model: Model, outputs: Mapping[str, Value], report: RunReport) -> d
 
 
 def _show(model: Model, outputs: Mapping[str, Value], report: RunReport, output: Path | None) -> None:
-    console = Console()
+    console = output_console()
     table = Table("step", "device", "operations", "on device", "copied")
     for step in report.steps:
         operations = sum(p.step == step.step for p in model.placements)
@@ -136,14 +137,14 @@ def _show(model: Model, outputs: Mapping[str, Value], report: RunReport, output:
             f"{step.time_on_device_ns / 1e3:.0f} µs",
             f"{step.copied_bytes} B",
         )
-    console.print(table)
+    show_table(table, console)
     for name, value in outputs.items():
         if not isinstance(value, np.ndarray):
-            console.print(f"{name}: {value}", markup=False, highlight=False)
+            console.print(f"{name}: {value}", markup=False)
             continue
         view: Array = value
-        values = np.array2string(view.reshape(-1)[:_SHOWN], precision=4, separator=" ")
+        values = np.array2string(view.reshape(-1)[:_SHOWN], precision=4, separator=" ", max_line_width=console.width)
         more = f" … {view.size - _SHOWN} more" if view.size > _SHOWN else ""
-        console.print(f"{name} {view.dtype} {list(view.shape)}: {values}{more}", markup=False, highlight=False)
+        console.print(f"{name} {view.dtype} {list(view.shape)}: {values}{more}", markup=False)
     if output:
-        console.print(f"saved to {output}", markup=False, highlight=False)
+        console.print(f"saved to {output}", markup=False)

@@ -1,4 +1,4 @@
-"""``nnhal stress``: does a driver keep to the contract when everything happens at once?"""
+"""``nnhal stress``: whether a driver keeps the contract under concurrent and faulty use."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from rich.table import Column, Table
 from nnhal.endpoint import Endpoint
 from nnhal.remote import RemoteDevice
 from nnhal_tools.stress import StressReport, run_stress
+from nnhal_tools.terminal import output_console, show_table
 from nnhal_tools.up import single_device
 
 _NAME = "nnhal-stress"
@@ -48,23 +49,24 @@ def stress(
     seed: Annotated[int, typer.Option(help="The same seed makes the same choices.")] = 1,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the whole report to FILE.")] = None,
 ) -> None:
-    """Use every method of the HAL at random, valid and not, from sessions that are killed in the middle of it.
+    """Call every method of the HAL at random, with valid and invalid arguments, from sessions of which some are killed.
 
-    Each answer is compared with what the contract allows, each result with the right one. In the end nothing may be
-    left in the device. Nobody else may use the device meanwhile. Exit status 1 on any violation or leftover.
+    Each status is compared with those that the contract allows, each output with the right one. Afterwards the device
+    must hold nothing of the sessions. No other client may use the device meanwhile. Exit status 1 on any violation or
+    leftover.
     """
     with _open(device) as remote, _progress(seconds) as show:
         report = run_stress(remote, device, seconds, sessions, seed, show)
     if json_file:
         json_file.write_text(json.dumps(report.as_dict(), indent=1))
-    _show(Console(), report)
+    _show(output_console(), report)
     if not report.passed:
         raise typer.Exit(1)
 
 
 @contextmanager
 def _open(device: str) -> Iterator[RemoteDevice]:
-    """A session with a running device, or with a process of its own."""
+    """Open a session with a running device, or with a device process that is started for it."""
     endpoint = Endpoint(Path(device).resolve())
     if endpoint.link.exists():
         with RemoteDevice(endpoint, _NAME) as remote:
@@ -99,18 +101,17 @@ def _show(console: Console, report: StressReport) -> None:
     for action, counter in sorted(report.outcomes.items()):
         counts = (sum(counter[outcome] for outcome in outcomes) for outcomes in _COLUMNS.values())
         table.add_row(action, *(str(count or "") for count in counts))
-    console.print(table)
+    show_table(table, console)
     endings = ", ".join(f"{count} {ending}" for ending, count in sorted(report.endings.items()))
     console.print(
         f"{report.actions} actions in {report.seconds:.0f} s, {report.succeeded:.0%} of them succeeded; "
         f"{report.endings.total()} sessions: {endings}; {report.resident_growth_bytes >> 20} MiB growth in RAM",
-        highlight=False,
         soft_wrap=True,
     )
     for finding in report.findings[:_SHOWN]:
-        console.print(f"violation: {finding}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"violation: {finding}", markup=False, soft_wrap=True)
     if len(report.findings) > _SHOWN:
         console.print(f"… and {len(report.findings) - _SHOWN} more violations")
     for leftover in report.leftovers:
-        console.print(f"left: {leftover}", markup=False, highlight=False, soft_wrap=True)
-    console.print(f"{len(report.findings)} violations, {len(report.leftovers)} leftovers", highlight=False)
+        console.print(f"left: {leftover}", markup=False, soft_wrap=True)
+    console.print(f"{len(report.findings)} violations, {len(report.leftovers)} leftovers")

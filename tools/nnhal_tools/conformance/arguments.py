@@ -1,4 +1,4 @@
-"""The arguments of a test: its inputs put into memory, its outputs laid out, and what is found in them afterwards."""
+"""The arguments of a test: inputs written to memory, outputs laid out, and outputs read afterwards."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from nnhal_tools.conformance.vectors import Vector
 
 _ALIGNMENT = 64
 _FILLER = 0xA5
-"""What output memory holds before a test, so that an output that is not written shows."""
+"""The content of output memory before a test, which shows whether an output was written."""
 
 
 class Arguments(Protocol):
-    """The memory of one test after the other."""
+    """Memory for the arguments of one test at a time."""
 
     def request(self, vector: Vector, prepared: RemotePreparedModel) -> Request:
-        """A request with the inputs written and the outputs laid out. Raises HalError."""
+        """Write the inputs, lay out the outputs, and return the request. Raises HalError."""
         ...
 
     def output(self, number: int, dimensions: Dimensions, size: int) -> Bytes:
-        """The first ``size`` bytes of an output that has these dimensions. Raises HalError."""
+        """Read the first ``size`` bytes of an output that has these dimensions. Raises HalError."""
         ...
 
     def release(self) -> None:
-        """The test is over."""
+        """Release what the test used."""
         ...
 
 
@@ -47,7 +47,6 @@ class InPools:
         self._locations: list[DataLocation] = []
 
     def request(self, vector: Vector, prepared: RemotePreparedModel) -> Request:
-        """See Arguments."""
         main = vector.model.main
         sizes = [0 if array is None else max(1, array.nbytes) for array in vector.inputs]
         self._inputs.reserve(sum(round_up(size, _ALIGNMENT) for size in sizes) or 1)
@@ -71,15 +70,14 @@ class InPools:
         return Request(tuple(inputs), outputs, (self._inputs.memory, self._outputs.memory))
 
     def output(self, number: int, dimensions: Dimensions, size: int) -> Bytes:
-        """See Arguments."""
         return self._outputs.pool.read(self._locations[number].offset, size)
 
     def release(self) -> None:
-        """See Arguments."""
+        pass  # the next test uses the same memory
 
 
 class InBuffers:
-    """Every input and output in a device buffer of its own; in ordinary memory where the device allocates none."""
+    """Every input and output in a device buffer of its own, or in ordinary memory if the device allocates none."""
 
     def __init__(self, device: RemoteDevice) -> None:
         self._device = device
@@ -88,7 +86,6 @@ class InBuffers:
         self._buffers: list[RemoteBuffer] = []
 
     def request(self, vector: Vector, prepared: RemotePreparedModel) -> Request:
-        """See Arguments."""
         try:
             return self._request(vector, prepared)
         except HalError as error:
@@ -98,7 +95,6 @@ class InBuffers:
             return self._pools.request(vector, prepared)
 
     def output(self, number: int, dimensions: Dimensions, size: int) -> Bytes:
-        """See Arguments."""
         if not self._outputs:
             return self._pools.output(number, dimensions, size)
         buffer, operand = self._outputs[number]
@@ -108,7 +104,6 @@ class InBuffers:
         return open_pool(memory, writable=False).read(0, size)
 
     def release(self) -> None:
-        """See Arguments."""
         for buffer in self._buffers:
             buffer.release()
         self._buffers, self._outputs = [], []
@@ -145,5 +140,5 @@ def bytes_of(array: Array) -> Bytes:
 
 
 def given(operand: Operand, shape: Dimensions) -> Dimensions:
-    """The dimensions that a request must give: none where the model says them all."""
+    """The dimensions that a request must give: none if the model has them all."""
     return () if is_scalar(operand.type) or fully_specified(operand.type, operand.dimensions) else shape

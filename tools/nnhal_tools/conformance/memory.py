@@ -1,4 +1,4 @@
-"""Memory of each kind for tests: a pool for inputs and one for outputs, used again by every test that fits."""
+"""Memory of each kind for tests: a pool for inputs and one for outputs, which later tests reuse if they fit."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class MemoryChoice(StrEnum):
 
 
 class TestMemory:
-    """A pool that grows: ``reserve`` replaces it where it is too small."""
+    """A pool that grows: ``reserve`` replaces it if it is too small."""
 
-    __test__ = False  # the name is no test's, whatever pytest thinks
+    __test__ = False  # not a test class, though pytest takes the name for one
 
     def __init__(self, kind: MemoryChoice) -> None:
         self._kind = kind
@@ -46,5 +46,5 @@ class TestMemory:
 
 
 def _map_own_file(file: MappableFile) -> Pool:
-    """A file of this process's own, which nobody else truncates, may be mapped."""
+    """Map a file of this process's own, which no other process truncates."""
     return MappedPool(Region(file.descriptor, file.length, file.offset))

@@ -22,7 +22,7 @@ from nnhal_tools.conformance.memory import MemoryChoice
 from nnhal_tools.conformance.vectors import Vector
 
 
-class Mode(StrEnum):
+class ExecutionMode(StrEnum):
     """How a test is executed."""
 
     SYNC = "sync"
@@ -32,7 +32,7 @@ class Mode(StrEnum):
 
 
 class Verdict(StrEnum):
-    """How a test ended. Declined: the device said beforehand that it does not support an operation."""
+    """How a test ended. Declined: the device does not support an operation of the model."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -46,23 +46,28 @@ class TestResult:
     __test__ = False  # pytest takes the name for that of a test class
 
     name: str
+    """Name of the test."""
     group: str
+    """The specification that the test comes from."""
     operation: str
     """The operation that the test is about."""
     type: str
     """The operand type that the test is about."""
-    mode: Mode
+    mode: ExecutionMode
+    """How it was executed."""
     memory: MemoryChoice
+    """The kind of its pools."""
     verdict: Verdict
+    """How it ended."""
     reason: str = ""
     """Why the test did not pass."""
 
 
-Way = tuple[Mode, MemoryChoice]
+Way = tuple[ExecutionMode, MemoryChoice]
 """A way of executing a test."""
 
 
-class Runner:
+class VectorRunner:
     """Runs vectors in one session with a device: each model is prepared once and executed in several ways."""
 
     def __init__(self, device: RemoteDevice, ways: Sequence[Way]) -> None:
@@ -105,7 +110,7 @@ class Runner:
         (mode, _), arguments = way, self._arguments[way]
         try:
             request = arguments.request(vector, prepared)
-            if mode == Mode.FENCED and _has_open_outputs(vector.model):
+            if mode == ExecutionMode.FENCED and _has_open_outputs(vector.model):
                 return _unless_refused(lambda: prepared.execute_fenced(request))
             return _compare(vector, _run(prepared, request, mode), arguments)
         finally:
@@ -133,21 +138,21 @@ class _ModelOnDevice:
         return self._device.prepare_model(self._model)
 
     def release(self) -> None:
-        """Release the prepared model, if there is one."""
+        """Release the prepared model if it was prepared."""
         if "prepared" in self.__dict__:
             self.prepared.release()
 
 
-def _run(prepared: RemotePreparedModel, request: Request, mode: Mode) -> ExecutionResult:
-    if mode == Mode.SYNC:
+def _run(prepared: RemotePreparedModel, request: Request, mode: ExecutionMode) -> ExecutionResult:
+    if mode == ExecutionMode.SYNC:
         return prepared.execute(request)
-    if mode == Mode.BURST:
+    if mode == ExecutionMode.BURST:
         burst = prepared.configure_execution_burst()
         try:
             return burst.execute(request, range(len(request.pools))).result
         finally:
             burst.close()
-    if mode == Mode.FENCED:
+    if mode == ExecutionMode.FENCED:
         return _await(prepared.execute_fenced(request))
     execution = prepared.create_reusable_execution(request)
     try:
@@ -183,7 +188,7 @@ def _has_open_outputs(model: Model) -> bool:
 
 
 def _unless_refused(launch: Callable[[], RemoteFencedExecution]) -> str:
-    """What is wrong with a launch that must be refused."""
+    """What is wrong with a launch that must be refused; empty if nothing is."""
     try:
         launch().release()
     except HalError as error:
@@ -192,7 +197,7 @@ def _unless_refused(launch: Callable[[], RemoteFencedExecution]) -> str:
 
 
 def _await(launched: RemoteFencedExecution) -> ExecutionResult:
-    """How a fenced execution ended. Raises HalError where that is an error."""
+    """The result of a fenced execution. Raises HalError if it failed."""
     try:
         if launched.fence is not None:
             with contextlib.suppress(FenceError):
@@ -206,7 +211,7 @@ def _await(launched: RemoteFencedExecution) -> ExecutionResult:
 
 
 def subject(vector: Vector) -> tuple[str, str]:
-    """The operation and the type that a vector is about; an ADD beside others only carries values in and out."""
+    """The operation and the type that a vector tests. An ADD beside other operations only carries values in and out."""
     operations = vector.model.main.operations
     chosen = next((o for o in operations if o.type != OperationType.ADD), operations[0])
     operands = [vector.model.main.operands[index] for index in chosen.inputs]
@@ -215,7 +220,7 @@ def subject(vector: Vector) -> tuple[str, str]:
 
 
 def _flat(operand: Operand, reported: Dimensions, expected: Array) -> Dimensions:
-    """Reported dimensions; where the vector has only flat values, dimensions of as many elements count as right."""
+    """Reported dimensions. If the vector has only flat values, any dimensions with as many elements are right."""
     if expected.ndim == 1 and operand.dimensions != expected.shape and prod(reported) == expected.size:
         return expected.shape
     return reported

@@ -1,6 +1,6 @@
 """Reading conformance vectors: JSON lines, one test a line, gzipped or plain.
 
-A test is a model, the values to feed, and the values that must come back. ``data`` of an operand is flat and row-major,
+A test is a model, its input values, and the expected output values. ``data`` of an operand is flat and row-major,
 in the operand's own element type; 'nan', 'inf' and '-inf' are strings.
 """
 
@@ -35,7 +35,7 @@ _FLOAT_TOLERANCE = (1e-5, 5 * 2.0**-23)
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """An output: its array, or what dimensions it has where its value is not compared."""
+    """An output: its array, or its dimensions if its value is not compared."""
 
     values: Array
     compared: bool
@@ -45,20 +45,28 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """One test. ``inputs`` hold None for inputs without data, which are omitted."""
+    """One test."""
 
     name: str
+    """Name of the test."""
     group: str
+    """The specification that it comes from."""
     model: Model
+    """The model."""
     inputs: tuple[Array | None, ...]
+    """Values of the inputs; None for an input without data, which is omitted."""
     outputs: tuple[Expectation, ...]
+    """Expected outputs."""
     expect_failure: bool
+    """Whether the device must refuse it."""
     multinomial_tolerance: float
+    """Allowed deviation of frequencies from probabilities; 0 if outputs are no samples."""
     operations: tuple[str, ...]
+    """Names of the model's operations."""
 
 
 def read_vectors(path: Path) -> Iterator[Vector]:
-    """The tests of a file. Raises OSError, or ValueError with the line that is wrong."""
+    """Read the tests of a file. Raises OSError, or ValueError with the number of the invalid line."""
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8") as lines:
         number = 0

@@ -1,4 +1,4 @@
-"""Classifying held-out handwritten digits through the framework, and what that took."""
+"""Classifying held-out handwritten digits through the framework, with times and bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HEAD_PINS = {
     "float32": {"name:dense": "cpu_ref", "name:softmax": "cpu_ref"},
     "int8": {"name:dense*": "cpu_ref", "name:softmax": "cpu_ref", "name:probabilities_*": "cpu_ref"},
 }
-"""The head of each network goes to the second device, so that values pass between processes."""
+"""Pins of each network's head to the second device, so that values pass between processes."""
 
 
 def data(name: str) -> Traversable:
@@ -33,21 +33,21 @@ def data(name: str) -> Traversable:
 
 @dataclass(frozen=True, slots=True)
 class Digits:
-    """Held-out images, [n, 1, 8, 8] float32, with what they show."""
+    """Held-out images, [n, 1, 8, 8] float32, and their labels."""
 
     images: NDArray[np.float32]
     labels: NDArray[np.int64]
 
 
 def held_out() -> Digits:
-    """Digits that neither training nor calibration has seen."""
+    """Digits that were used neither in training nor in calibration."""
     with as_file(data("digits_heldout.npz")) as path, np.load(path) as arrays:
         return Digits(arrays["images"], arrays["labels"].astype(np.int64))
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Where the median run spent its time, nanoseconds: on devices, copying, and between processes."""
+    """How the time of the median run is divided, nanoseconds: on devices, copying, and between processes."""
 
     total_ns: int
     compute_ns: int
@@ -55,22 +55,30 @@ class Latency:
 
     @property
     def control_ns(self) -> int:
-        """What is neither compute nor copy."""
+        """The time that is neither compute nor copy."""
         return self.total_ns - self.compute_ns - self.copy_ns
 
 
 @dataclass(frozen=True, slots=True)
 class Classification:
-    """What came out. Bytes are those of one run: over sockets, copied, and in shared tensors."""
+    """Results over all digits."""
 
     predictions: NDArray[np.int64]
+    """The digit read from each image."""
     probabilities: NDArray[np.float32]
+    """[n, 10], of each digit."""
     placements: tuple[OperationPlacement, ...]
+    """Where each operation ran."""
     steps: tuple[str, ...]
+    """The device of each step."""
     latency: Latency
+    """Of the median run."""
     socket_bytes: int
+    """Bytes over sockets in one run."""
     copied_bytes: int
+    """Bytes of tensors that were copied in all runs."""
     tensor_bytes: int
+    """Bytes of tensors in shared memory."""
 
 
 def classify(
@@ -113,6 +121,6 @@ def classify(
 
 
 def classify_alone(kind: str, digits: Digits) -> Array:
-    """The probabilities that ONNX Runtime gives in this process: what the demo compares itself with."""
+    """The probabilities from ONNX Runtime in this process, with which the demo compares its own."""
     session = onnxruntime.InferenceSession(data(MODELS[kind]).read_bytes(), providers=["CPUExecutionProvider"])
     return np.concatenate([session.run(None, {INPUT: image[np.newaxis]})[0] for image in digits.images])

@@ -1,4 +1,4 @@
-"""``nnhal doctor``: what may keep nnhal from working here, and what to do about it."""
+"""``nnhal doctor``: what may keep nnhal from working on this host, and what to do about it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nnhal_tools.doctor.control_group import ControlGroup
 from nnhal_tools.doctor.devices import check_devices
-from nnhal_tools.doctor.finding import Finding, Status
+from nnhal_tools.doctor.finding import DoctorFinding, Status
 from nnhal_tools.doctor.limits import check_limits
 from nnhal_tools.doctor.memory import check_memory
 from nnhal_tools.doctor.namespaces import check_namespaces
@@ -16,8 +16,8 @@ from nnhal_tools.doctor.versions import check_versions
 _PROC, _SHARED, _GROUPS = Path("/proc"), Path("/dev/shm"), Path("/sys/fs/cgroup")
 
 
-def examine(directory: Path) -> list[Finding]:
-    """Every check. ``directory`` is that of ``nnhal up``."""
+def examine(directory: Path) -> list[DoctorFinding]:
+    """Run every check. ``directory`` is the directory of ``nnhal up``."""
     group = ControlGroup(_PROC, _GROUPS)
     sockets, listeners = check_sockets(directory)
     return [
@@ -31,4 +31,4 @@ def examine(directory: Path) -> list[Finding]:
     ]
 
 
-__all__ = ["Finding", "Status", "examine"]
+__all__ = ["DoctorFinding", "Status", "examine"]

@@ -1,4 +1,4 @@
-"""What this process's control group says, of version 2 or 1 (cgroups(7))."""
+"""The limits of this process's control group, version 1 or 2 (cgroups(7))."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from pathlib import Path
 
 _OF_VERSION_1 = {"memory.max": "memory.limit_in_bytes", "memory.current": "memory.usage_in_bytes"}
 _NO_LIMIT = 1 << 60
-"""Version 1 writes no limit as a number beyond this."""
+"""Version 1 expresses "no limit" as a number above this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControlGroup:
-    """``proc`` is /proc, ``root`` where control groups are mounted."""
+    """The group of this process. ``proc`` is /proc, ``root`` is where control groups are mounted."""
 
     proc: Path
     root: Path
 
     def number(self, name: str) -> int | None:
-        """A number by version 2's name; None where there is none, or no limit."""
+        """A value by its name in version 2; None if it is missing or has no limit."""
         for folder, file in self._places(name):
             try:
                 text = (folder / file).read_text().strip()
@@ -30,7 +30,7 @@ class ControlGroup:
         return None
 
     def _places(self, name: str) -> list[tuple[Path, str]]:
-        """Where it may be: in the group's own folder, or in the root, which a container sees as its own."""
+        """The files that may have it: in the group's folder, or in the root, which is a container's own group."""
         controller = name.partition(".")[0]
         old = _OF_VERSION_1.get(name, name)
         places = []

@@ -1,4 +1,4 @@
-"""Which drivers can be loaded here, and why others cannot."""
+"""Which drivers can be loaded on this host, and why others cannot."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from nnhal_tools.doctor.finding import Finding, fail, ok, warn
+from nnhal_tools.doctor.finding import DoctorFinding, fail, ok, warn
 
 _SECONDS = 60.0
 _ESSENTIAL = "cpu_ref"
-"""Without it nothing runs that other devices refuse."""
+"""The device that runs what all others refuse."""
 
 
-def check_devices() -> Iterator[Finding]:
-    """Asks a process like those of devices: loading a backend runs its code."""
+def check_devices() -> Iterator[DoctorFinding]:
+    """Check all drivers in another process, since loading a backend runs its code."""
     command = [sys.executable, "-m", "nnhal_devices.inventory"]
     todo = "run it by hand: python -m nnhal_devices.inventory"
     try:
@@ -30,8 +30,8 @@ def check_devices() -> Iterator[Finding]:
         yield from findings(found)
 
 
-def findings(inventory: dict[str, Any]) -> Iterator[Finding]:
-    """What an inventory says (see nnhal_devices.inventory)."""
+def findings(inventory: dict[str, Any]) -> Iterator[DoctorFinding]:
+    """The findings of an inventory (see nnhal_devices.inventory)."""
     for driver in inventory["drivers"]:
         check, name = f"driver {driver['name']}", driver["name"]
         if driver["problem"] is None:

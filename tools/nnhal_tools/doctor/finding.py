@@ -1,4 +1,4 @@
-"""What a check finds."""
+"""The result of a check."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
-    """``FAIL`` is what nnhal cannot work with, ``WARN`` what may surprise."""
+    """``FAIL`` means that nnhal cannot work, ``WARN`` that something may be surprising."""
 
     OK = "ok"
     WARN = "warn"
@@ -15,8 +15,8 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One line. ``todo`` says what to do, empty where there is nothing to be done."""
+class DoctorFinding:
+    """One line. ``todo`` says what to do; it is empty if nothing needs to be done."""
 
     check: str
     status: Status
@@ -24,16 +24,16 @@ class Finding:
     todo: str = ""
 
 
-def ok(check: str, message: str) -> Finding:
-    """All is well."""
-    return Finding(check, Status.OK, message)
+def ok(check: str, message: str) -> DoctorFinding:
+    """A finding of status OK."""
+    return DoctorFinding(check, Status.OK, message)
 
 
-def warn(check: str, message: str, todo: str) -> Finding:
-    """It works, with a surprise."""
-    return Finding(check, Status.WARN, message, todo)
+def warn(check: str, message: str, todo: str) -> DoctorFinding:
+    """A finding of status WARN."""
+    return DoctorFinding(check, Status.WARN, message, todo)
 
 
-def fail(check: str, message: str, todo: str) -> Finding:
-    """It does not work."""
-    return Finding(check, Status.FAIL, message, todo)
+def fail(check: str, message: str, todo: str) -> DoctorFinding:
+    """A finding of status FAIL."""
+    return DoctorFinding(check, Status.FAIL, message, todo)

@@ -1,4 +1,4 @@
-"""Memory: what is free, and whether what nnhal passes between processes works."""
+"""Free memory, and whether memory can be passed between processes."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nnhal_tools.doctor.control_group import ControlGroup
-from nnhal_tools.doctor.finding import Finding, fail, ok, warn
+from nnhal_tools.doctor.finding import DoctorFinding, fail, ok, warn
 
 _MIB, _GIB = 1 << 20, 1 << 30
 _LITTLE, _ENOUGH = 256 * _MIB, _GIB
 _ENOUGH_SHARED = 64 * _MIB
 
 
-def check_memory(proc: Path, shared: Path, group: ControlGroup) -> Iterator[Finding]:
-    """All of it."""
+def check_memory(proc: Path, shared: Path, group: ControlGroup) -> Iterator[DoctorFinding]:
+    """Check free memory, the control group, /dev/shm and memfds."""
     yield check_available(proc)
     yield check_control_group(group)
     yield check_shared(shared)
     yield check_sealing()
 
 
-def check_available(proc: Path) -> Finding:
-    """MemAvailable of /proc/meminfo."""
+def check_available(proc: Path) -> DoctorFinding:
+    """Check MemAvailable of /proc/meminfo."""
     try:
         lines = (proc / "meminfo").read_text().splitlines()
     except OSError as error:
@@ -35,16 +35,16 @@ def check_available(proc: Path) -> Finding:
     return _judge("memory", int(known["MemAvailable"]) * 1024, "available", "end what is not needed")
 
 
-def check_control_group(group: ControlGroup) -> Finding:
-    """memory.max less memory.current."""
+def check_control_group(group: ControlGroup) -> DoctorFinding:
+    """Check the control group: memory.max less memory.current."""
     most, used = group.number("memory.max"), group.number("memory.current")
     if most is None:
         return ok("memory limit", "none by the control group")
     return _judge("memory limit", most - (used or 0), f"left of {_size(most)}", "raise the container's memory limit")
 
 
-def check_shared(directory: Path) -> Finding:
-    """/dev/shm, where clients of V2 put shared memory. nnhal's own pools need none."""
+def check_shared(directory: Path) -> DoctorFinding:
+    """Check /dev/shm, where clients of V2 put shared memory. nnhal's own pools do not need it."""
     try:
         found = os.statvfs(directory)
     except OSError as error:
@@ -60,8 +60,8 @@ def check_shared(directory: Path) -> Finding:
     return ok("shared memory", message)
 
 
-def check_sealing() -> Finding:
-    """memfd_create, and seals against shrinking: what pools are made of."""
+def check_sealing() -> DoctorFinding:
+    """Check memfd_create and seals against shrinking, which pools are made with."""
     try:
         descriptor = os.memfd_create("nnhal-doctor", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     except OSError as error:
@@ -80,7 +80,7 @@ def check_sealing() -> Finding:
         os.close(descriptor)
 
 
-def _judge(check: str, free: int, words: str, todo: str) -> Finding:
+def _judge(check: str, free: int, words: str, todo: str) -> DoctorFinding:
     message = f"{_size(free)} {words}"
     if free < _LITTLE:
         return fail(check, message, todo)

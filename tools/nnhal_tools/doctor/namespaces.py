@@ -1,4 +1,4 @@
-"""Whether this process and those of nnhal share what they have to."""
+"""Whether this process and those of nnhal share the namespaces that they need to share."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from nnhal_tools.doctor.finding import Finding, ok, warn
-from nnhal_tools.doctor.sockets import Listener
+from nnhal_tools.doctor.finding import DoctorFinding, ok, warn
+from nnhal_tools.doctor.sockets import ListeningSocket
 
 _NEEDS = {
     "ipc": "system shared memory in /dev/shm may be another's",
@@ -21,15 +21,15 @@ _TODO = {
 }
 
 
-def check_namespaces(listeners: Sequence[Listener], proc: Path) -> Iterator[Finding]:
-    """Compares those of each process that listens with this process's."""
+def check_namespaces(listeners: Sequence[ListeningSocket], proc: Path) -> Iterator[DoctorFinding]:
+    """Compare the namespaces of each listening process with those of this process."""
     processes = {listener.pid: listener.path.parent.name for listener in listeners}
     for pid, name in processes.items():
         yield check_process(name, pid, proc)
 
 
-def check_process(name: str, pid: int, proc: Path) -> Finding:
-    """One process. Number 0 is one that this process's namespace does not see."""
+def check_process(name: str, pid: int, proc: Path) -> DoctorFinding:
+    """Check one process. Its number is 0 if this process's PID namespace does not see it."""
     check = f"namespaces of {name}"
     if pid == 0:
         return warn(check, f"another pid namespace: {_NEEDS['pid']}", _TODO["pid"])
@@ -50,6 +50,6 @@ def check_process(name: str, pid: int, proc: Path) -> Finding:
 
 def _link(path: Path) -> str | None:
     try:
-        return os.readlink(path)  # noqa: PTH115 - what the link says is no path
+        return os.readlink(path)  # noqa: PTH115 - the link's target is no path
     except OSError:
         return None

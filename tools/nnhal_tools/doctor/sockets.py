@@ -1,4 +1,4 @@
-"""The processes' directories, their sockets, and whether something answers there."""
+"""The directories of the processes, their sockets, and whether a process answers on them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pathlib import Path
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from nnhal_tools.doctor.finding import Finding, fail, ok, warn
+from nnhal_tools.doctor.finding import DoctorFinding, fail, ok, warn
 
 MAX_PATH_BYTES = 107
-"""What sockaddr_un has room for, without the terminating zero (unix(7))."""
+"""Bytes of a path in sockaddr_un, without the terminating zero (unix(7))."""
 _LONGEST = "framework/inference.sock"
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _SECONDS = 2.0
@@ -26,15 +26,15 @@ _LINK = "link.sock"
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
-    """A socket that somebody listens on, and the process that does."""
+class ListeningSocket:
+    """A socket on which a process listens, and that process."""
 
     path: Path
     pid: int
 
 
-def check_directory(directory: Path) -> Iterator[Finding]:
-    """Whether it is there, for this user and nobody else, and short enough for sockets."""
+def check_directory(directory: Path) -> Iterator[DoctorFinding]:
+    """Check that it exists, that only this user has access, and that its path is short enough for sockets."""
     size = len(os.fsencode(directory / _LONGEST))
     if size > MAX_PATH_BYTES:
         message = f"{directory}: a socket's path there has {size} bytes, {MAX_PATH_BYTES} are allowed"
@@ -63,15 +63,15 @@ def check_directory(directory: Path) -> Iterator[Finding]:
 
 
 def sockets_in(directory: Path) -> list[Path]:
-    """The sockets of all processes under a directory."""
+    """Check the sockets of all processes under a directory."""
     try:
         return sorted(path for path in directory.glob("*/*.sock") if path.is_socket())
     except OSError:
         return []
 
 
-def listener_of(path: Path) -> Listener | OSError:
-    """Who listens on a socket, or what is wrong with it."""
+def listener_of(path: Path) -> ListeningSocket | OSError:
+    """The listener on a socket, or what is wrong with it."""
     with socket.socket(socket.AF_UNIX, _kind(path)) as probe:
         probe.settimeout(_SECONDS)
         try:
@@ -79,14 +79,14 @@ def listener_of(path: Path) -> Listener | OSError:
             credentials = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(_CREDENTIALS))
         except OSError as error:
             return error
-    return Listener(path, struct.unpack(_CREDENTIALS, credentials)[0])
+    return ListeningSocket(path, struct.unpack(_CREDENTIALS, credentials)[0])
 
 
-def check_socket(path: Path, found: Listener | OSError) -> Finding:
-    """Whether a socket is alive, and of its user only."""
+def check_socket(path: Path, found: ListeningSocket | OSError) -> DoctorFinding:
+    """Check that a process answers on a socket, and that only its user has access."""
     check = f"socket {path.parent.name}/{path.name}"
     if isinstance(found, ConnectionRefusedError):
-        return warn(check, "stale: nobody listens, its process is gone", f"start the process again, or rm {path}")
+        return warn(check, "stale: no process listens", f"start the process again, or rm {path}")
     if isinstance(found, OSError):
         return fail(check, f"cannot be connected to: {found.strerror or found}", "run as the user that started nnhal")
     try:
@@ -98,8 +98,8 @@ def check_socket(path: Path, found: Listener | OSError) -> Finding:
     return ok(check, f"process {found.pid} listens")
 
 
-def check_health(path: Path) -> Finding:
-    """What a process says over grpc.health.v1."""
+def check_health(path: Path) -> DoctorFinding:
+    """Check the status of a process over grpc.health.v1."""
     check = f"health {path.parent.name}/{path.name}"
     with grpc.insecure_channel(f"unix:{path}") as channel:
         try:
@@ -114,13 +114,13 @@ def check_health(path: Path) -> Finding:
     return fail(check, name, "see the process's log: it starts, ends, or a model has failed")
 
 
-def check_sockets(directory: Path) -> tuple[list[Finding], list[Listener]]:
-    """All sockets under a directory, and who listens on them."""
+def check_sockets(directory: Path) -> tuple[list[DoctorFinding], list[ListeningSocket]]:
+    """All sockets under a directory, with their listeners."""
     findings, listeners = [], []
     for path in sockets_in(directory):
         found = listener_of(path)
         findings.append(check_socket(path, found))
-        if isinstance(found, Listener):
+        if isinstance(found, ListeningSocket):
             listeners.append(found)
             if path.name != _LINK:
                 findings.append(check_health(path))

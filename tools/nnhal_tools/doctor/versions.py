@@ -1,4 +1,4 @@
-"""Versions that go together, and those that do not."""
+"""Whether the versions of interpreter and packages work together."""
 
 from __future__ import annotations
 
@@ -7,44 +7,44 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 
-from nnhal_tools.doctor.finding import Finding, fail, ok, warn
+from nnhal_tools.doctor.finding import DoctorFinding, fail, ok, warn
 
 _PYTHON = (3, 11)
 _OLDEST_GRPC = (1, 81, 1)
 _NEEDS_PROTOBUF_7 = (1, 82)
-"""From here on grpcio-health-checking and grpcio-reflection want protobuf 7."""
+"""From this version on, grpcio-health-checking and grpcio-reflection require protobuf 7."""
 _FAMILY = ("grpcio-health-checking", "grpcio-reflection")
 _CURRENT_TRITONCLIENT = (2, 60)
 Installed = Callable[[str], str | None]
-"""The version of a distribution, None where it is not installed."""
+"""The version of a distribution; None if it is not installed."""
 
 
 def installed(name: str) -> str | None:
-    """As the environment of this process has it."""
+    """The version in the environment of this process."""
     try:
         return version(name)
     except PackageNotFoundError:
         return None
 
 
-def check_versions(of: Installed = installed) -> Iterator[Finding]:
-    """All of them."""
+def check_versions(of: Installed = installed) -> Iterator[DoctorFinding]:
+    """Check all versions."""
     yield check_python(sys.version_info[:2])
     yield check_grpc(of)
     yield from check_tritonclient(of)
     yield check_onnxruntime(of)
 
 
-def check_python(found: tuple[int, ...]) -> Finding:
-    """The interpreter."""
+def check_python(found: tuple[int, ...]) -> DoctorFinding:
+    """Check the interpreter."""
     words = f"{platform.python_implementation()} {platform.python_version()}"
     if found < _PYTHON:
         return fail("Python", words, f"use Python {'.'.join(map(str, _PYTHON))} or newer")
     return ok("Python", words)
 
 
-def check_grpc(of: Installed) -> Finding:
-    """grpcio, the packages of its family, and protobuf."""
+def check_grpc(of: Installed) -> DoctorFinding:
+    """Check grpcio, the packages of its family, and protobuf."""
     names = ("grpcio", *_FAMILY, "protobuf")
     found = {name: of(name) for name in names}
     words = ", ".join(f"{name} {number or 'missing'}" for name, number in found.items())
@@ -57,8 +57,8 @@ def check_grpc(of: Installed) -> Finding:
     return ok("gRPC", words)
 
 
-def check_tritonclient(of: Installed) -> Iterator[Finding]:
-    """Asked for protobuf 7 too, pip takes a tritonclient of 2023 without a word, which has no such bound."""
+def check_tritonclient(of: Installed) -> Iterator[DoctorFinding]:
+    """Check tritonclient: with protobuf 7, pip silently installs one of 2023, which has no upper bound on protobuf."""
     found, protobuf = of("tritonclient"), of("protobuf")
     if found is None:
         return
@@ -71,8 +71,8 @@ def check_tritonclient(of: Installed) -> Iterator[Finding]:
         yield ok("tritonclient", words)
 
 
-def check_onnxruntime(of: Installed) -> Finding:
-    """What devices compute with."""
+def check_onnxruntime(of: Installed) -> DoctorFinding:
+    """Check the packages that devices compute with."""
     found = of("onnxruntime")
     if found is None:
         return fail("ONNX Runtime", "missing", "pip install onnxruntime")
@@ -87,7 +87,7 @@ def check_onnxruntime(of: Installed) -> Finding:
 
 
 def parsed(text: str | None) -> tuple[int, ...]:
-    """The leading numbers of a version; nothing of nothing."""
+    """The leading numbers of a version; empty if there is no version."""
     numbers = []
     for part in (text or "").split("."):
         digits = part[: len(part) - len(part.lstrip("0123456789"))]

@@ -1,4 +1,4 @@
-"""The story of a plan: where each operation runs and why nowhere else, what each edge costs, and what else was open."""
+"""Explanations of plans: where operations run and why not elsewhere, what edges cost, and the alternatives."""
 
 from nnhal_client.explanation import (
     Counterfactual,
@@ -10,6 +10,7 @@ from nnhal_client.explanation import (
     StepStory,
     explanation_from_wire,
 )
+from nnhal_tools.explain.fragment import fragment, style
 from nnhal_tools.explain.page import page
 from nnhal_tools.explain.tables import show, show_ledger
 
@@ -22,7 +23,9 @@ __all__ = [
     "OperationStory",
     "StepStory",
     "explanation_from_wire",
+    "fragment",
     "page",
     "show",
     "show_ledger",
+    "style",
 ]

@@ -5,121 +5,127 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from nnhal.reports import LedgerEntry
-from nnhal_client.explanation import Explanation
+from nnhal_client.explanation import EdgeStory, Explanation
+from nnhal_tools.explain.units import duration, median_of, place
+from nnhal_tools.terminal import Footnotes, Name, show_table
 
 
 def show(explanation: Explanation, console: Console) -> None:
-    """Print it: operations, edges, steps, sums."""
-    console.print(_operations(explanation))
-    console.print(_edges(explanation))
-    console.print(_steps(explanation))
+    """Print operations, edges, steps, and sums."""
+    _show_operations(explanation, console)
+    _show_edges(explanation.edges, console)
+    _show_steps(explanation, console)
     measured = explanation.measured
     if measured is not None:
         show_ledger(measured.ledger, console)
     for device in explanation.devices:
         times = "modelled" if device.modelled_timing else "measured"
-        console.print(f"{device.name}: {device.realisation or 'no word of what it is'}; its times are {times}")
+        console.print(f"{device.name}: {device.realisation or 'not described'}; its times are {times}", markup=False)
     console.print(
         f"memory: {explanation.fallback_bytes:,} bytes between steps ({explanation.fallback_bytes_unaligned:,} without "
         f"alignment), {explanation.constant_bytes:,} of constants, "
         f"{explanation.client_bytes:,} of the client's; copied in a run, by plan: {explanation.copied_bytes:,} bytes",
-        highlight=False,
     )
     if measured is not None:
         console.print(
-            f"modelled {_time(explanation.modelled_ns)}; measured {_time(measured.duration_ns)} (median of "
-            f"{measured.runs} runs), {measured.copied_bytes:,} bytes copied in a run",
-            highlight=False,
+            f"modelled {duration(explanation.modelled_ns)}; measured {duration(measured.duration_ns)} "
+            f"({median_of(measured)}), {measured.copied_bytes:,} bytes copied in a run",
         )
     else:
-        console.print(f"modelled {_time(explanation.modelled_ns)}", highlight=False)
+        console.print(f"modelled {duration(explanation.modelled_ns)}")
     for other in explanation.counterfactuals:
-        told = f"would be {_time(other.modelled_ns)}" if other.modelled_ns else f"is not possible: {other.reason}"
-        console.print(f"all on {other.device} {told}", highlight=False, markup=False)
+        told = f"would be {duration(other.modelled_ns)}" if other.modelled_ns else f"is not possible: {other.reason}"
+        console.print(f"all on {other.device} {told}", markup=False)
 
 
 def show_ledger(ledger: Sequence[LedgerEntry], console: Console) -> None:
-    """Print what became of each use of a value in one run, and how many bytes were copied in all."""
-    table = Table(title="Copy ledger of a run")
-    for column in ("value", "from", "to", "how, and why", "bytes", "copied"):
-        table.add_column(column, overflow="fold")
+    """Print how each value was passed in one run, and how many bytes were copied in all."""
+    table = Table("value", "edge", *_words("how"), *_numbers("why", "bytes", "copied"), title="Copy ledger of a run")
+    reasons = Footnotes()
     for entry in ledger:
         table.add_row(
-            entry.value or "-",
-            _place(entry.source or "client", entry.source_step),
-            _place(entry.destination or "client", entry.destination_step),
-            f"{entry.strategy}: {entry.reason}",
+            Name(entry.value or "-"),
+            _edge(entry.source, entry.source_step, entry.destination, entry.destination_step),
+            entry.strategy,
+            reasons.number(entry.reason),
             f"{entry.bytes:,}",
             f"{entry.copied_bytes:,}",
         )
-    console.print(table)
-    console.print(f"copied in all: {sum(entry.copied_bytes for entry in ledger):,} bytes", highlight=False)
+    show_table(table, console)
+    reasons.show(console)
+    console.print(f"copied in all: {sum(entry.copied_bytes for entry in ledger):,} bytes")
 
 
-def _operations(explanation: Explanation) -> Table:
-    table = Table("node", "operation", "device", "step", "modelled", "what the others said", title="Operations")
+def _show_operations(explanation: Explanation, console: Console) -> None:
+    table = Table(
+        "node",
+        *_words("operation", "device"),
+        *_numbers("step", "modelled"),
+        "refusals",
+        title="Operations",
+    )
+    refusals = Footnotes()
     for story in explanation.operations:
-        others = "\n".join(f"{device}: {reason}" for device, reason in story.refusals.items())
+        numbers = [refusals.number(f"{device}: {reason}") for device, reason in story.refusals.items()]
         table.add_row(
-            ", ".join(story.nodes) or "-",
+            Name(", ".join(story.nodes) or "-"),
             story.operation,
             story.device,
             str(story.step),
-            _time(story.modelled_ns),
-            others or "they could as well",
+            duration(story.modelled_ns),
+            ", ".join(numbers) or "none",
         )
-    return table
+    show_table(table, console)
+    refusals.show(console)
 
 
-def _edges(explanation: Explanation) -> Table:
-    table = Table("value", "edge", "how, and why", "bytes", "copied", title="Edges")
-    for edge in explanation.edges:
+def _show_edges(edges: Sequence[EdgeStory], console: Console) -> None:
+    table = Table("value", "edge", "how", *_numbers("why", "bytes", "copied"), title="Edges")
+    reasons = Footnotes()
+    for edge in edges:
         layers = [edge.strategy, edge.layer, "sync" if edge.sync else ""]
         table.add_row(
-            edge.value,
-            f"{_place(edge.source, edge.source_step)} to {_place(edge.destination, edge.destination_step)}",
-            f"{', '.join(filter(None, layers))}: {edge.reason}",
+            Name(edge.value),
+            _edge(edge.source, edge.source_step, edge.destination, edge.destination_step),
+            ", ".join(filter(None, layers)),
+            reasons.number(edge.reason),
             f"{edge.bytes:,}",
             f"{edge.copied_bytes:,}",
         )
-    return table
+    show_table(table, console)
+    reasons.show(console)
 
 
-def _steps(explanation: Explanation) -> Table:
-    table = Table(
-        "step",
-        "device",
-        "operations",
-        "modelled",
-        "on device",
-        "in driver",
-        "of that copying",
-        "what it makes of them",
-        title="Steps",
-    )
+def _show_steps(explanation: Explanation, console: Console) -> None:
+    columns = _numbers("operations", "modelled", "on device", "in driver", "copying")
+    table = Table(*_words("step", "device"), *columns, title="Steps")
     measured = explanation.measured
     for number, step in enumerate(explanation.steps):
         table.add_row(
             str(number),
             step.device,
             str(step.operations),
-            _time(step.modelled_ns),
-            _time(measured.step_device_ns[number]) if measured else "",
-            _time(measured.step_driver_ns[number]) if measured else "",
-            _time(measured.step_copy_ns[number]) if measured else "",
-            "\n".join(step.optimizations) or "as they are",
+            duration(step.modelled_ns),
+            duration(measured.step_device_ns[number]) if measured else "",
+            duration(measured.step_driver_ns[number]) if measured else "",
+            duration(measured.step_copy_ns[number]) if measured else "",
         )
-    return table
+    show_table(table, console)
+    for number, step in enumerate(explanation.steps):
+        for optimization in step.optimizations:
+            console.print(f"step {number}: {optimization}", markup=False)
 
 
-def _place(name: str, step: int) -> str:
-    return name if step < 0 else f"{name} ({step})"
+def _words(*headers: str) -> list[Column]:
+    return [Column(header, no_wrap=True) for header in headers]
 
 
-def _time(nanoseconds: float) -> str:
-    if nanoseconds < 0:
-        return "-"
-    return f"{nanoseconds / 1e6:.2f} ms" if nanoseconds >= 1e6 else f"{nanoseconds / 1e3:.1f} µs"
+def _numbers(*headers: str) -> list[Column]:
+    return [Column(header, no_wrap=True, justify="right") for header in headers]
+
+
+def _edge(source: str, source_step: int, destination: str, destination_step: int) -> str:
+    return f"{place(source, source_step)} to {place(destination, destination_step)}"

@@ -1,4 +1,4 @@
-"""Allocating device buffers with roles that agree."""
+"""Allocating device buffers with compatible roles."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from nnhal.types import BufferRole
 from nnhal.types.layout import combine
 from nnhal_tools.stress.actor import MOST, Actor
-from nnhal_tools.stress.buffers import Buffer, Prepared
+from nnhal_tools.stress.buffers import HeldBuffer, PreparedSpecimen
 from nnhal_tools.stress.outcomes import ask
 
 _ROLE = 0.7
-"""How often a buffer gets a role that it may have."""
+"""Probability that a buffer gets a role that it may have."""
 
 
-def new_buffer(actor: Actor, needed: Prepared | None = None, positions: Sequence[int] = ()) -> Buffer:
-    """A new device buffer, with any roles, or with those that are needed besides. Raises Unavailable."""
+def new_buffer(actor: Actor, needed: PreparedSpecimen | None = None, positions: Sequence[int] = ()) -> HeldBuffer:
+    """Allocate a device buffer with the given roles, or a random one, and others. Raises Unavailable."""
     prepared = needed or actor.some_prepared()
     wanted = positions or [actor.random.randrange(len(prepared.specimen.inputs) + 1)]
     operand = prepared.specimen.operand(wanted[0])
@@ -36,11 +36,11 @@ def new_buffer(actor: Actor, needed: Prepared | None = None, positions: Sequence
     actor.note(f"{[held.specimen.name for held in models]}, inputs {inputs}, outputs {outputs}, {said}")
     remotes = [held.remote for held in models]
     remote = actor.get(ask(lambda: actor.device.allocate(remotes, inputs, outputs, said)))
-    buffer = Buffer(remote, operand.type, dimensions, roles)
+    buffer = HeldBuffer(remote, operand.type, dimensions, roles)
     actor.keep(actor.buffers, buffer, MOST["buffers"])
     return buffer
 
 
-def some_buffer(actor: Actor) -> Buffer:
-    """A device buffer. Raises Unavailable."""
+def some_buffer(actor: Actor) -> HeldBuffer:
+    """Choose a device buffer, or allocate one. Raises Unavailable."""
     return actor.some(actor.buffers, lambda: new_buffer(actor))

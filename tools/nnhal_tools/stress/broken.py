@@ -1,4 +1,4 @@
-"""Models that no device may take."""
+"""Invalid models, which every device must refuse."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _output_twice(model: Model) -> Model:
 
 
 def _constant_beyond_its_memory(model: Model) -> Model:
-    """The first input becomes a constant whose bytes are not there."""
+    """Make the first input a constant beyond the end of its memory."""
     first = model.main.input_indexes[0]
     operand = model.main.operands[first]
     location = replace(operand.location, offset=len(model.operand_values), length=1 << 20)
@@ -109,6 +109,6 @@ _BREAKS: list[Callable[[Model], Model]] = [
 
 
 def break_model(model: Model, random: Random) -> tuple[str, Model]:
-    """What is wrong with it, and the model."""
+    """Break a model in a random way. Returns what is wrong with it, and the invalid model."""
     break_ = random.choice(_BREAKS)
     return break_.__name__.lstrip("_").replace("_", " "), break_(model)

@@ -1,4 +1,4 @@
-"""Device buffers and what must be in them."""
+"""Prepared models, and device buffers with their expected content."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nnhal_tools.stress.specimens import Specimen
 
 
 @dataclass(eq=False)
-class Prepared:
+class PreparedSpecimen:
     """A prepared model, and what it computes."""
 
     specimen: Specimen
@@ -24,31 +24,36 @@ class Prepared:
 
 
 @dataclass(eq=False)
-class Buffer:
-    """A device buffer with roles: prepared models, and the position of one of their inputs, or their output.
-
-    ``content`` is what it holds, None while it is uninitialised. In ``doubt`` it may be uninitialised as well:
-    something that was to write it has been refused. It is ``wild`` when nothing can be said of it. ``users`` are
-    launches that have not been settled; ``raced`` says that it was written by something else meanwhile.
-    """
+class HeldBuffer:
+    """A device buffer, with what is known of its content."""
 
     remote: RemoteBuffer
+    """The buffer on the device."""
     code: int
+    """Its operand type."""
     dimensions: Dimensions
-    roles: Mapping[tuple[Prepared, int], None]
+    """Its dimensions; 0 is unknown."""
+    roles: Mapping[tuple[PreparedSpecimen, int], None]
+    """Prepared models, each with the position of an input, or of the output."""
     content: Array | None = None
+    """What it holds; None if it is uninitialised."""
     doubt: bool = False
+    """Whether it may be uninitialised instead, since a call that would write it was refused."""
     wild: bool = False
+    """Whether nothing is known of its content."""
     users: int = 0
+    """Launches that use it and have not been settled."""
     raced: bool = False
+    """Whether it was written while a launch used it."""
     released: bool = False
+    """Whether it was released."""
 
-    def has_role(self, prepared: Prepared, position: int) -> bool:
-        """Whether it was allocated for an input or the output of a prepared model."""
+    def has_role(self, prepared: PreparedSpecimen, position: int) -> bool:
+        """Whether it was allocated for this input or output of a prepared model."""
         return (prepared, position) in self.roles
 
     def readable(self) -> Statuses:
-        """How a use as an input may end, as far as this buffer is concerned."""
+        """The statuses that this buffer allows for an execution that reads it."""
         if self.wild or self.users:
             return ANY
         if self.content is None:
@@ -56,28 +61,28 @@ class Buffer:
         return OK | FAILURE if self.doubt else OK
 
     def became(self, content: Array) -> None:
-        """It was written."""
+        """Note that it was written."""
         self.content, self.doubt, self.wild = content, False, False
 
     def refused(self) -> None:
-        """What was to write it was refused: it may be as it was, or uninitialised."""
+        """Note that a call that would write it was refused: it is unchanged or uninitialised."""
         self.doubt = True
 
     def spoiled(self) -> None:
-        """What was to write it has failed."""
+        """Note that a call that would write it has failed."""
         self.content, self.doubt, self.wild = None, False, False
 
     def shape(self, size: int) -> Dimensions:
-        """Its dimensions, where open axes have a size."""
+        """Its dimensions, with ``size`` in place of unknown ones."""
         return tuple(axis or size for axis in self.dimensions)
 
     @property
     def is_open(self) -> bool:
-        """Whether its dimensions are not known beforehand."""
+        """Whether it has unknown dimensions."""
         return 0 in self.dimensions
 
     def array(self, data: bytes | Array, dimensions: Dimensions) -> Array:
-        """Bytes as one of its values."""
+        """Bytes as an array of its type."""
         return np.frombuffer(bytes(data), ELEMENT_TYPES[self.code]).reshape(dimensions)
 
 
@@ -85,15 +90,15 @@ class Buffer:
 class Users:
     """The buffers that a launch uses, until it is settled."""
 
-    buffers: tuple[Buffer, ...] = ()
+    buffers: tuple[HeldBuffer, ...] = ()
 
     def begin(self) -> None:
-        """The launch has been accepted."""
+        """Note that the launch was accepted."""
         for buffer in self.buffers:
             buffer.users += 1
 
     def end(self) -> None:
-        """The launch has ended, and what it has done has been noted. What was used meanwhile may hold anything."""
+        """Note that the launch has ended. A buffer that was written meanwhile has unknown content."""
         for buffer in self.buffers:
             buffer.users -= 1
             if buffer.raced and not buffer.users:

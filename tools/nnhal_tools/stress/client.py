@@ -1,4 +1,4 @@
-"""A session's process, as its supervisor sees it."""
+"""The supervisor's side of a session's process."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from dataclasses import dataclass, field
 from random import Random
 
 from nnhal.endpoint import Endpoint
-from nnhal_tools.stress.messages import Ending, Event, Message, decode
-from nnhal_tools.stress.report import Finding, StressReport
+from nnhal_tools.stress.messages import Message, ProgressEvent, SessionEnding, decode
+from nnhal_tools.stress.report import StressFinding, StressReport
 
 _THREADS = (2, 3)
 _KILLED = 0.5
-"""How many of the sessions are killed."""
+"""The share of sessions that are killed."""
 _LIFE_SECONDS = (0.02, 5.0)
-"""How long after it is ready a session is killed."""
+"""Range of the time from a session's readiness to its kill."""
 _STEPS = (20, 400)
 _CUT_OFF = "CUT OFF"
 
 
 @dataclass
 class _Doing:
-    """What a thread does at the moment."""
+    """The present action of a thread."""
 
     action: str = ""
     step: int = 0
@@ -33,17 +33,19 @@ class _Doing:
     heard_at: float = field(default_factory=time.monotonic)
 
 
-class Client:
-    """One process. Everything about it follows from its seed."""
+class StressClient:
+    """One session's process. All its choices follow from its seed."""
 
     def __init__(self, endpoint: Endpoint, seed: int, report: StressReport) -> None:
-        """Start it. Raises OSError."""
+        """Start the process. Raises OSError."""
         random = Random(seed)
         self.seed = seed
         self.killed = False
         self._report = report
         self._life = random.uniform(*_LIFE_SECONDS) if random.random() < _KILLED else None
-        self._ending = random.choice((Ending.RELEASE, Ending.RELEASE, Ending.CLOSE, Ending.EXIT))
+        self._ending = random.choice(
+            (SessionEnding.RELEASE, SessionEnding.RELEASE, SessionEnding.CLOSE, SessionEnding.EXIT)
+        )
         self._kill_at: float | None = None
         self._doing: dict[int, _Doing] = {}
         self._ready = self._over = False
@@ -71,7 +73,7 @@ class Client:
         self.heard_at = time.monotonic()
 
     def read(self) -> bool:
-        """Take in what it has to tell; False once it is gone."""
+        """Read its messages. Returns False once the process has ended."""
         chunk = os.read(self.reader, 1 << 16)
         self.heard_at = time.monotonic()
         *lines, self._partial = (self._partial + chunk).split(b"\n")
@@ -80,7 +82,7 @@ class Client:
         return bool(chunk)
 
     def mind(self, hang_seconds: float) -> None:
-        """Kill it where its time has come, or where it makes no progress, which is a violation."""
+        """Kill the process if its time has come, or if it makes no progress, which is a violation."""
         now = time.monotonic()
         if self._kill_at is not None and now >= self._kill_at:
             self.kill()
@@ -90,7 +92,7 @@ class Client:
             self.kill()
 
     def stop(self) -> None:
-        """Ask it to end. One that does not listen yet is killed."""
+        """Ask the process to end. One that is not ready yet is killed."""
         self._kill_at = None
         if self._ready:
             self._process.send_signal(signal.SIGTERM)
@@ -98,19 +100,19 @@ class Client:
             self.kill()
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the process."""
         self.killed = True
         self._kill_at = None
         self._process.kill()
 
     def end(self) -> None:
-        """Note how it ended, once it is gone."""
+        """Note how the process ended."""
         os.close(self.reader)
         status = self._process.wait()
         for doing in self._doing.values():
             if doing.action:
                 self._report.count(doing.action, _CUT_OFF)
-        asked_too_late = self._over and status == -signal.SIGTERM  # Python no longer listened
+        asked_too_late = self._over and status == -signal.SIGTERM  # its signal handlers were gone already
         if not self.killed and not (self._over and status == 0) and not asked_too_late:
             self._find_all(f"the session's process ended with status {status}")
         self._report.endings["killed" if self.killed else self._ending.value] += 1
@@ -118,27 +120,27 @@ class Client:
     def _take(self, message: Message) -> None:
         doing = self._doing.setdefault(message.thread, _Doing())
         doing.heard_at = time.monotonic()
-        if message.event is Event.READY:
+        if message.event is ProgressEvent.READY:
             self._ready = True
             if self._life is not None:
                 self._kill_at = time.monotonic() + self._life
-        elif message.event is Event.BEGIN:
+        elif message.event is ProgressEvent.BEGIN:
             self._doing[message.thread] = _Doing(message.text, message.step)
-        elif message.event is Event.NOTE:
+        elif message.event is ProgressEvent.NOTE:
             doing.note = message.text
-        elif message.event is Event.END:
+        elif message.event is ProgressEvent.END:
             self._report.count(doing.action, message.text)
             doing.action = ""
-        elif message.event is Event.VIOLATION:
+        elif message.event is ProgressEvent.VIOLATION:
             self._find(message.thread, doing, message.text)
-        elif message.event is Event.OVER:
+        elif message.event is ProgressEvent.OVER:
             self._over = True
 
     def _find_all(self, text: str) -> None:
-        """A violation of which nobody knows which thread it is of."""
+        """Note a violation that cannot be attributed to one thread."""
         threads = {number: doing for number, doing in self._doing.items() if doing.action} or {0: _Doing()}
         for number, doing in threads.items():
             self._find(number, doing, text)
 
     def _find(self, thread: int, doing: _Doing, text: str) -> None:
-        self._report.findings.append(Finding(self.seed, thread, doing.step, doing.action, doing.note, text))
+        self._report.findings.append(StressFinding(self.seed, thread, doing.step, doing.action, doing.note, text))

@@ -1,4 +1,4 @@
-"""What can be wrong with a call: each way, and what must come of it."""
+"""Faults of calls, with the statuses that they must or may lead to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nnhal.types import (
 )
 from nnhal_tools.stress.memory import new_file
 from nnhal_tools.stress.outcomes import INVALID, MISSED, REFUSED, Statuses
-from nnhal_tools.stress.plan import Plan, open_files
+from nnhal_tools.stress.plan import RequestPlan, open_files
 
 _UNKNOWN_TOKEN = 1 << 40
 _FAR_NS = 60_000_000_000
@@ -29,7 +29,7 @@ _FAR_NS = 60_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """A deadline, or a duration. It allows more than may be anyhow; where it is invalid, nothing else may be."""
+    """A deadline or a duration, and the statuses that it adds. An invalid one must be refused."""
 
     ns: int = NO_DEADLINE
     allowed: Statuses = frozenset()
@@ -44,7 +44,7 @@ class Instant:
         return f"{self.ns} ns{' (may pass)' if self.allowed else ''}"
 
     def after(self, allowed: Statuses) -> Statuses:
-        """How a call may end, which without it may end in certain ways."""
+        """How a call with it may end, given how a call without it may end."""
         return INVALID if self.invalid else allowed | self.allowed
 
 
@@ -52,7 +52,7 @@ NO_INSTANT = Instant()
 
 
 def draw_deadline(random: Random) -> Instant:
-    """Mostly none; now and then far away, near, past or no deadline at all."""
+    """Draw a deadline: mostly none, sometimes distant, near, past or invalid."""
     choice = random.random()
     if choice < 0.75:
         return NO_INSTANT
@@ -66,7 +66,7 @@ def draw_deadline(random: Random) -> Instant:
 
 
 def draw_duration(random: Random) -> Instant:
-    """How long an execution may take once its fences have signalled."""
+    """Draw a duration: how long an execution may take after its fences have signalled."""
     choice = random.random()
     if choice < 0.85:
         return NO_INSTANT
@@ -79,25 +79,25 @@ def draw_duration(random: Random) -> Instant:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with a request, the request, and what must come of it."""
+    """A faulty request: its fault, the request, and how a call must end."""
 
     name: str
     request: Request
     allowed: Statuses
 
     def before(self, deadline: Instant) -> Statuses:
-        """How the call may end with a deadline: what is invalid is refused before anything else is looked at."""
+        """How the call may end with a deadline. Invalid arguments are refused before anything else is checked."""
         return self.allowed if self.allowed == INVALID else self.allowed | deadline.allowed
 
 
-def spoil_request(plan: Plan, random: Random) -> Fault:
-    """The request of a plan with one thing wrong with it."""
+def spoil_request(plan: RequestPlan, random: Random) -> Fault:
+    """The request of a plan with one fault."""
     name = random.choice(list(_FAULTS))
     return _FAULTS[name](plan, random) or Fault("an input is missing", _without_input(plan.request), INVALID)
 
 
 def spoil_config(config: ExecutionConfig, random: Random) -> ExecutionConfig:
-    """A config that is INVALID_ARGUMENT."""
+    """An invalid ExecutionConfig."""
     hint = TokenValuePair(7 << 16 | 1, b"?")
     return random.choice((replace(config, loop_timeout_duration_ns=-2), replace(config, execution_hints=(hint,))))
 
@@ -106,7 +106,7 @@ def _now_ns() -> int:
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
-_Spoil = Callable[[Plan, Random], Fault | None]
+_Spoil = Callable[[RequestPlan, Random], Fault | None]
 
 
 def _on_request(name: str, change: Callable[[Request], Request]) -> tuple[str, _Spoil]:
@@ -114,9 +114,9 @@ def _on_request(name: str, change: Callable[[Request], Request]) -> tuple[str, _
 
 
 def _on_argument(name: str, change: Callable[[RequestArgument], RequestArgument]) -> tuple[str, _Spoil]:
-    """A change of one argument that lies in a pool; None where none does."""
+    """A request with one argument changed; None if no argument lies in a pool."""
 
-    def spoil(plan: Plan, random: Random) -> Fault | None:
+    def spoil(plan: RequestPlan, random: Random) -> Fault | None:
         if not plan.slots:
             return None
         position = random.choice(list(plan.slots))
@@ -137,8 +137,8 @@ def _at(argument: RequestArgument, **changes: int) -> RequestArgument:
     return replace(argument, location=replace(argument.location, **changes))
 
 
-def _shorter(plan: Plan, random: Random) -> Fault | None:
-    """An input of a length that is not that of its value. An output of open size may have any."""
+def _shorter(plan: RequestPlan, random: Random) -> Fault | None:
+    """A wrong length for an argument. An output of unknown size may have any length, so it is not chosen."""
     inputs = [position for position in plan.slots if position < len(plan.request.inputs)]
     if not inputs:
         return None
@@ -148,13 +148,13 @@ def _shorter(plan: Plan, random: Random) -> Fault | None:
     return Fault("an input is too short", replace(plan.request, inputs=tuple(arguments)), INVALID)
 
 
-def _with_pool(name: str, plan: Plan, index: int, pool: RequestMemoryPool, allowed: Statuses) -> Fault:
+def _with_pool(name: str, plan: RequestPlan, index: int, pool: RequestMemoryPool, allowed: Statuses) -> Fault:
     pools = list(plan.request.pools)
     pools[index] = pool
     return Fault(name, replace(plan.request, pools=tuple(pools)), allowed)
 
 
-def _unsealed_ashmem(plan: Plan, random: Random) -> Fault | None:
+def _unsealed_ashmem(plan: RequestPlan, random: Random) -> Fault | None:
     if not plan.blocks:
         return None
     index = random.randrange(len(plan.blocks))
@@ -162,7 +162,7 @@ def _unsealed_ashmem(plan: Plan, random: Random) -> Fault | None:
     return _with_pool("ashmem that may shrink", plan, index, memory, INVALID)
 
 
-def _beyond_file(plan: Plan, random: Random) -> Fault | None:
+def _beyond_file(plan: RequestPlan, random: Random) -> Fault | None:
     files = open_files(plan)
     if not files:
         return None
@@ -172,7 +172,7 @@ def _beyond_file(plan: Plan, random: Random) -> Fault | None:
     return _with_pool("a file that is shorter than said", plan, plan.blocks.index(block), memory, INVALID)
 
 
-def _read_only_output(plan: Plan, _: Random) -> Fault | None:
+def _read_only_output(plan: RequestPlan, _: Random) -> Fault | None:
     slot = plan.slots.get(len(plan.specimen.inputs))
     if slot is None or plan.blocks[slot.block] not in open_files(plan):
         return None
@@ -180,20 +180,20 @@ def _read_only_output(plan: Plan, _: Random) -> Fault | None:
     return _with_pool("an output in a file that is read-only", plan, slot.block, memory, REFUSED)
 
 
-def _image(plan: Plan, random: Random) -> Fault | None:
+def _image(plan: RequestPlan, random: Random) -> Fault | None:
     if not plan.slots:
         return None
     image = create_hardware_buffer(BufferDescription(16, 16, 1, Format.R8G8B8A8_UNORM, Usage.CPU_READ_OFTEN, 16))
     return _with_pool("a range of an image", plan, random.choice(list(plan.slots.values())).block, image, REFUSED)
 
 
-def _omitted(plan: Plan, random: Random) -> Fault:
+def _omitted(plan: RequestPlan, random: Random) -> Fault:
     arguments = list(plan.request.inputs)
     arguments[random.randrange(len(arguments))] = RequestArgument(has_no_value=True)
     return Fault("an input is omitted", replace(plan.request, inputs=tuple(arguments)), REFUSED)
 
 
-def _unknown_token(plan: Plan, random: Random) -> Fault:
+def _unknown_token(plan: RequestPlan, random: Random) -> Fault:
     token = random.choice((0, -1, _UNKNOWN_TOKEN))
     inputs = (RequestArgument(replace(plan.request.inputs[0].location, pool_index=0)), *plan.request.inputs[1:])
     whole = tuple(_at(argument, pool_index=0, offset=0, length=0, padding=0) for argument in inputs)

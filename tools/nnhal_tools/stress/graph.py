@@ -1,4 +1,4 @@
-"""Small models in the making."""
+"""Builders of small models."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from nnhal.types.layout import ELEMENT_TYPES, Dimensions
 F32, I32 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32
 
 
-class Program:
-    """Subgraphs that share their constants' memory. The first to be begun is main."""
+class SpecimenBuilder:
+    """Builds a model of subgraphs that share the memory of constants. The first subgraph is main."""
 
     def __init__(self) -> None:
         self.values = bytearray()
-        self._graphs: list[Graph] = []
+        self._graphs: list[SubgraphBuilder] = []
 
-    def graph(self) -> Graph:
-        """A further subgraph."""
-        self._graphs.append(Graph(self, len(self._graphs)))
+    def graph(self) -> SubgraphBuilder:
+        """Begin a subgraph."""
+        self._graphs.append(SubgraphBuilder(self, len(self._graphs)))
         return self._graphs[-1]
 
     def model(self) -> Model:
-        """What was built."""
+        """Build the model."""
         main, *referenced = (graph.build() for graph in self._graphs)
         return Model(main, tuple(referenced), bytes(self.values))
 
 
-class Graph:
-    """One subgraph. Methods return the indexes of the operands that they add."""
+class SubgraphBuilder:
+    """Builds one subgraph. Methods return the indexes of the operands that they add."""
 
-    def __init__(self, program: Program, number: int) -> None:
+    def __init__(self, program: SpecimenBuilder, number: int) -> None:
         self._program = program
         self._number = number
         self._operands: list[Operand] = []
@@ -43,34 +43,34 @@ class Graph:
         self._outputs: tuple[int, ...] = ()
 
     def input(self, code: OperandType, dimensions: Dimensions) -> int:
-        """An input of the subgraph."""
+        """Add an input of the subgraph."""
         return self._add(Operand(code, dimensions, lifetime=OperandLifeTime.SUBGRAPH_INPUT))
 
     def constant(self, code: OperandType, values: Any) -> int:
-        """A constant; 0-d values make a scalar."""
+        """Add a constant; 0-d values make a scalar."""
         array = np.asarray(values).astype(ELEMENT_TYPES[code])
         memory = self._program.values
         location = DataLocation(0, len(memory), array.nbytes)
         memory.extend(array.tobytes())
         return self._add(Operand(code, array.shape, lifetime=OperandLifeTime.CONSTANT_COPY, location=location))
 
-    def reference(self, graph: Graph) -> int:
-        """A reference to another subgraph, which is not main."""
+    def reference(self, graph: SubgraphBuilder) -> int:
+        """Add a reference to another subgraph, which is not main."""
         location = DataLocation(offset=graph._number - 1)
         return self._add(Operand(OperandType.SUBGRAPH, lifetime=OperandLifeTime.SUBGRAPH, location=location))
 
     def operation(self, code: OperationType, inputs: Sequence[int], output: Operand) -> int:
-        """An operation of one output."""
+        """Add an operation of one output."""
         index = self._add(output)
         self._operations.append(Operation(code, tuple(inputs), (index,)))
         return index
 
     def returns(self, output: int) -> None:
-        """Say what the output is."""
+        """Set the output."""
         self._outputs = (output,)
 
     def build(self) -> Subgraph:
-        """The subgraph."""
+        """Build the subgraph."""
         operands = list(self._operands)
         for index in self._outputs:
             operands[index] = replace(operands[index], lifetime=OperandLifeTime.SUBGRAPH_OUTPUT)

@@ -1,4 +1,4 @@
-"""What a device process holds, as it says itself and as the kernel sees it."""
+"""What a device process holds: its own counts, and the kernel's view."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _PAUSE_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class Holdings:
-    """Counts of what it says that it has; its descriptors, by what they refer to; and its mappings of memfds."""
+    """The counts that it reports, its descriptors by target, and its mappings of memfds."""
 
     counts: dict[str, int]
     descriptors: dict[str, int]
     memfd_mappings: int
 
     def beyond(self, before: Holdings) -> list[str]:
-        """What there is more of than before."""
+        """What exceeds the earlier holdings."""
         more = {
             **{f"usage: {name}": (count, before.counts[name]) for name, count in self.counts.items()},
             **{f"fd: {kind}": (count, before.descriptors.get(kind, 0)) for kind, count in self.descriptors.items()},
@@ -45,7 +45,7 @@ class Holdings:
 
 
 def holdings_of(device: RemoteDevice) -> Holdings:
-    """What a device process holds at this moment. Raises OSError where that may not be seen."""
+    """What a device process holds now. Raises OSError if its /proc entries may not be read."""
     usage = device.usage()
     process = Path(f"/proc/{device.pid}")
     kinds: Counter[str] = Counter()
@@ -62,13 +62,13 @@ def holdings_of(device: RemoteDevice) -> Holdings:
 
 
 def resident_bytes(device: RemoteDevice) -> int:
-    """How much memory of a device process is in RAM."""
+    """Bytes of a device process in RAM."""
     _, resident, *_ = Path(f"/proc/{device.pid}/statm").read_text().split()
     return int(resident) * os.sysconf("SC_PAGE_SIZE")
 
 
 def leftovers(device: RemoteDevice, before: Holdings, seconds: float) -> list[str]:
-    """What a device still holds beyond what it held before, once ``seconds`` have passed or nothing is left."""
+    """What a device still holds beyond ``before``. Waits until nothing is left, at most for ``seconds``."""
     return _until_empty(lambda: holdings_of(device).beyond(before), seconds)
 
 

@@ -17,8 +17,8 @@ from nnhal.memory.ashmem import create_sealed
 from nnhal.types import MappableFile, Memory
 
 
-class Kind(Enum):
-    """The kinds. An open file is one that may still be truncated."""
+class BlockKind(Enum):
+    """The kinds of memory. An open file is one that may still be truncated."""
 
     ASHMEM = "ashmem"
     SEALED_FILE = "sealed file"
@@ -26,20 +26,20 @@ class Kind(Enum):
     BLOB = "blob"
 
 
-KINDS = list(Kind)
+KINDS = list(BlockKind)
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some memory, and how this process uses it."""
+    """Memory, and the pool through which this process uses it."""
 
-    kind: Kind
+    kind: BlockKind
     size: int
     memory: Memory
     pool: Pool
 
     def read(self) -> Bytes:
-        """All of it, copied."""
+        """A copy of its bytes."""
         return self.pool.read(0, self.size)
 
     def write(self, offset: int, data: Bytes) -> None:
@@ -47,7 +47,7 @@ class Block:
         self.pool.write(offset, data)
 
     def truncate(self) -> None:
-        """Take the file away from behind it. Only open files."""
+        """Truncate the file to nothing. Only for open files."""
         assert isinstance(self.memory, MappableFile)
         os.ftruncate(self.memory.descriptor.fileno(), 0)
 
@@ -57,33 +57,33 @@ class Block:
         return replace(self.memory, prot=1)
 
 
-def create_block(size: int, kind: Kind, random: Random) -> Block:
-    """New memory of ``size`` bytes."""
+def create_block(size: int, kind: BlockKind, random: Random) -> Block:
+    """Create memory of ``size`` bytes."""
     memory = _create(size, kind, random)
     return Block(kind, size, memory, open_pool(memory, writable=True))
 
 
-def block_of(content: bytes, kind: Kind, random: Random) -> Block:
-    """New memory that holds something."""
+def block_of(content: bytes, kind: BlockKind, random: Random) -> Block:
+    """Create memory with this content."""
     block = create_block(len(content), kind, random)
     block.write(0, np.frombuffer(content, np.uint8))
     return block
 
 
 def new_file(content: bytes = b"") -> Descriptor:
-    """A file without a name: it goes with its descriptors, however its process ends."""
+    """Create a file without a name, which ends with its descriptors, however the process ends."""
     with tempfile.TemporaryFile() as file:
         file.write(content)
         file.flush()
         return Descriptor(os.dup(file.fileno()))
 
 
-def _create(size: int, kind: Kind, random: Random) -> Memory:
-    if kind is Kind.ASHMEM:
+def _create(size: int, kind: BlockKind, random: Random) -> Memory:
+    if kind is BlockKind.ASHMEM:
         return create_ashmem(size)
-    if kind is Kind.BLOB:
+    if kind is BlockKind.BLOB:
         return create_blob(size)
     offset = random.choice((0, 0, 64, 4100))
-    if kind is Kind.SEALED_FILE:
+    if kind is BlockKind.SEALED_FILE:
         return map_file(create_sealed(offset + size, "nnhal-stress"), size, offset)
     return map_file(new_file(bytes(offset + size)), size, offset)

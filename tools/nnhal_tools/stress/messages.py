@@ -1,4 +1,4 @@
-"""What a supervisor asks of a session, and what that tells it.
+"""Messages from a session to its supervisor.
 
 Events are lines of JSON, each short enough to be written at once or not at all.
 """
@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 
 MAX_CHARACTERS = 1000
-"""Of any text: a line must be less than PIPE_BUF, even if every character takes several bytes."""
+"""Limit of any text: a line must be shorter than PIPE_BUF, even if every character takes several bytes."""
 
 
-class Ending(Enum):
-    """How a session ends that is not killed."""
+class SessionEnding(Enum):
+    """How a session ends if it is not killed."""
 
     RELEASE = "release"
     """Everything is waited for and released."""
@@ -26,8 +26,8 @@ class Ending(Enum):
     """The process ends without closing anything."""
 
 
-class Event(Enum):
-    """What has happened."""
+class ProgressEvent(Enum):
+    """Kinds of messages."""
 
     READY = "ready"
     BEGIN = "begin"
@@ -39,23 +39,23 @@ class Event(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One event of a thread: BEGIN tells an action, NOTE its arguments, END its outcome, VIOLATION what was found."""
+    """One event of a thread. The text of BEGIN is an action, of NOTE its arguments, of END its outcome."""
 
-    event: Event
+    event: ProgressEvent
     thread: int = 0
     step: int = 0
     text: str = ""
 
     def encode(self) -> bytes:
-        """As one line."""
+        """Encode it as one line."""
         fields = {**asdict(self), "event": self.event.value, "text": self.text[:MAX_CHARACTERS]}
         return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
 
 
 def decode(line: bytes) -> Message:
-    """The message in a line."""
+    """Decode a line."""
     fields = json.loads(line)
-    return Message(Event(fields["event"]), fields["thread"], fields["step"], fields["text"])
+    return Message(ProgressEvent(fields["event"]), fields["thread"], fields["step"], fields["text"])
 
 
 class Writer:
@@ -66,6 +66,6 @@ class Writer:
         self._lock = threading.Lock()
 
     def send(self, message: Message) -> None:
-        """Send a message. Raises OSError where nobody reads any more."""
+        """Send a message. Raises OSError if the reader is gone."""
         with self._lock:
             os.write(self._fd, message.encode())

@@ -7,48 +7,52 @@ from itertools import count
 
 from nnhal.remote import RemoteBurst, RemoteExecution
 from nnhal_tools.stress import wire
-from nnhal_tools.stress.buffers import Prepared
-from nnhal_tools.stress.launches import Launch
-from nnhal_tools.stress.plan import Plan
+from nnhal_tools.stress.buffers import PreparedSpecimen
+from nnhal_tools.stress.launches import HeldLaunch
+from nnhal_tools.stress.plan import RequestPlan
 
 
 @dataclass(eq=False)
-class Execution:
-    """A reusable execution, and its launch if it has one that was not settled."""
+class HeldExecution:
+    """A reusable execution, and its launch if that has not been settled."""
 
-    plan: Plan
+    plan: RequestPlan
     remote: RemoteExecution
-    launch: Launch | None = None
+    launch: HeldLaunch | None = None
     on_channel: bool = False
 
 
 @dataclass(eq=False)
-class Burst:
-    """A burst with its requests. Its memory has tokens of its own, or those that the remote burst gives."""
+class HeldBurst:
+    """A burst with its requests."""
 
-    prepared: Prepared
+    prepared: PreparedSpecimen
+    """The prepared model."""
     remote: RemoteBurst
+    """The burst on the device."""
     named: bool
-    plans: list[Plan] = field(default_factory=list)
+    """Whether memory has tokens of this object instead of the remote burst's."""
+    plans: list[RequestPlan] = field(default_factory=list)
+    """Requests that it executes again."""
     tokens: dict[int, int] = field(default_factory=dict)
-    """By the identity of blocks that it has."""
+    """Tokens by the identity of memory blocks."""
     _numbers: count[int] = field(default_factory=count)
 
     @property
     def wire(self) -> wire.WireBurst:
-        """It without its channel."""
+        """The same burst over gRPC instead of its channel."""
         return wire.WireBurst(self.prepared.remote.calls, self.remote.handle)
 
-    def tokens_of(self, plan: Plan) -> list[int]:
-        """One for each pool of a request."""
+    def tokens_of(self, plan: RequestPlan) -> list[int]:
+        """A token for each pool of a request."""
         for block in plan.blocks:
             if id(block) not in self.tokens:
                 self.tokens[id(block)] = next(self._numbers)
         known = [self.tokens[id(block)] for block in plan.blocks]
         return known + [-1] * (len(plan.request.pools) - len(known))
 
-    def drop(self, plan: Plan) -> None:
-        """Never use a request again, nor the tokens of its memory."""
+    def drop(self, plan: RequestPlan) -> None:
+        """Forget a request and the tokens of its memory."""
         self.plans.remove(plan)
         for block in plan.blocks:
             self.tokens.pop(id(block), None)

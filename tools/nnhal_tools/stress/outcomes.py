@@ -1,4 +1,4 @@
-"""What may come back from a call, and what is a violation of the contract."""
+"""Statuses that a call may return, and violations of the contract."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ FAILURE: Statuses = frozenset({ErrorStatus.GENERAL_FAILURE})
 MISSED: Statuses = frozenset({ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_DEADLINE_PERSISTENT})
 REFUSED = INVALID | FAILURE
 NOTHING: Statuses = frozenset()
-"""Where there cannot be room enough."""
+"""No status at all, for an output that cannot be large enough."""
 ANY = OK | REFUSED
-"""Where other threads use the same objects: whether they are busy, filled or released is not known."""
+"""For objects that other threads use too: whether they are busy, filled or released is unknown."""
 _EXHAUSTED: Statuses = frozenset({ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT})
 _DEFECTS = (defect().message, "the driver failed; its log says why")
 
 
-class Violation(Exception):  # noqa: N818 - what was found, not what went wrong here
-    """Something that the contract forbids. The message says what came and what was expected."""
+class Violation(Exception):  # noqa: N818 - a finding about the device, not an error of this program
+    """A violation of the contract. The message says what was got and what was expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T]):
-    """A status that is allowed, and with NONE what was returned."""
+    """An allowed status, and the returned value if it is NONE."""
 
     status: ErrorStatus
     _value: T | None = None
 
     @property
     def value(self) -> T:
-        """What was returned. Only after NONE."""
+        """The returned value. Only after NONE."""
         assert self
         return cast(T, self._value)
 
@@ -48,9 +48,9 @@ class Answer(Generic[T]):
 
 
 def ask(call: Callable[[], T], allowed: Collection[ErrorStatus] = OK, takes: bool = True) -> Answer[T]:
-    """Make a call. ``takes`` says whether it takes a resource, of which there may be no more.
+    """Make a call. ``takes`` says whether it may return RESOURCE_EXHAUSTED.
 
-    Raises Violation where the status is none of those that are allowed, or stands for a defect of the device.
+    Raises Violation if the status is not allowed, or if the message says that the device has a defect.
     """
     try:
         value = call()
@@ -66,7 +66,7 @@ def ask(call: Callable[[], T], allowed: Collection[ErrorStatus] = OK, takes: boo
 
 
 def require(condition: bool, what: str) -> None:
-    """Raise Violation where something does not hold."""
+    """Raise Violation if the condition is false."""
     if not condition:
         raise Violation(what)
 

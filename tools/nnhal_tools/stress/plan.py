@@ -21,8 +21,8 @@ from nnhal.types import (
     Timing,
 )
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, combine
-from nnhal_tools.stress.buffers import Buffer, Prepared, Users
-from nnhal_tools.stress.memory import KINDS, Block, Kind, create_block
+from nnhal_tools.stress.buffers import HeldBuffer, PreparedSpecimen, Users
+from nnhal_tools.stress.memory import KINDS, Block, BlockKind, create_block
 from nnhal_tools.stress.outcomes import ANY, INVALID, MISSED, OK, REFUSED, Statuses, require
 from nnhal_tools.stress.specimens import Sample, Specimen
 
@@ -34,8 +34,8 @@ _LOOP_TIMEOUTS_NS = (1_000_000, 5_000_000, 20_000_000)
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
-    """A range of a block, by the index of the block."""
+class ArgumentRange:
+    """The range of an argument in a memory block, which is given by its index."""
 
     block: int
     offset: int
@@ -44,27 +44,27 @@ class Slot:
 
     @property
     def whole(self) -> slice:
-        """With its padding."""
+        """The range with its padding."""
         return slice(self.offset, self.offset + self.length + self.padding)
 
     @property
     def value(self) -> slice:
-        """Without its padding."""
+        """The range without its padding."""
         return slice(self.offset, self.offset + self.length)
 
 
-class Plan:
+class RequestPlan:
     """One request to a prepared model, for any number of executions. Inputs and output may lie in device buffers."""
 
     def __init__(
         self,
-        prepared: Prepared,
+        prepared: PreparedSpecimen,
         random: Random,
-        buffers: Mapping[int, Buffer] | None = None,
+        buffers: Mapping[int, HeldBuffer] | None = None,
         tiny: bool = False,
         stated: bool = False,
     ) -> None:
-        """``buffers`` are by position. ``tiny`` makes an output of open size too small, ``stated`` gives its size."""
+        """``buffers`` are by position. ``tiny`` makes an output of unknown size too small, ``stated`` states it."""
         self.prepared = prepared
         self.specimen: Specimen = prepared.specimen
         self.buffers = dict(buffers or {})
@@ -87,8 +87,8 @@ class Plan:
         return len(self.specimen.inputs)
 
     @property
-    def output_buffer(self) -> Buffer | None:
-        """The buffer that is written."""
+    def output_buffer(self) -> HeldBuffer | None:
+        """The device buffer that is written; None if the output lies in a pool."""
         return self.buffers.get(self._output)
 
     def __str__(self) -> str:
@@ -102,7 +102,7 @@ class Plan:
         return f"{self.specimen.name} ({' + '.join(where[:-1])} -> {where[-1]}{extra})"
 
     def refill(self, random: Random) -> None:
-        """New values for the inputs, and anything but the result for the output."""
+        """Write new inputs, and a pattern that is not the result to the output."""
         drawn = list(self.specimen.draw(random, self.size))
         for block in self.blocks:
             block.write(0, np.full(block.size, _PATTERN, np.uint8))
@@ -116,9 +116,9 @@ class Plan:
         self.look()
 
     def truncate(self, random: Random) -> bool:
-        """Take away a file that an argument lies in, if one does. What is in it can no longer be checked."""
+        """Truncate an open file of an argument, which can no longer be checked. Returns False if there is none."""
         indexes = sorted({slot.block for slot in self.slots.values()})
-        files = [index for index in indexes if self.blocks[index].kind is Kind.OPEN_FILE]
+        files = [index for index in indexes if self.blocks[index].kind is BlockKind.OPEN_FILE]
         if files:
             gone = random.choice(files)
             self.blocks[gone].truncate()
@@ -126,7 +126,7 @@ class Plan:
         return bool(files)
 
     def look(self) -> None:
-        """See what is in the buffers, just before an execution."""
+        """Note the content of device buffers, just before an execution."""
         inputs = list(self._drawn)
         for position in range(self._output):
             buffer = self.buffers.get(position)
@@ -135,7 +135,7 @@ class Plan:
         self.sample = self.specimen.evaluate(tuple(inputs)) if self._shapes_agree() else Sample(tuple(inputs), None)
 
     def obstacles(self) -> Statuses:
-        """How every execution must be refused because of its buffers; empty where none need be."""
+        """The statuses with which the buffers oblige every execution to fail; empty if they do not."""
         found: Statuses = frozenset()
         for position, buffer in self.buffers.items():
             writes = position == self._output
@@ -153,11 +153,11 @@ class Plan:
 
     @property
     def states_output(self) -> bool:
-        """Whether model and request say together how large the output is."""
+        """Whether model and request together determine the size of the output."""
         return 0 not in (combine(self.specimen.output.dimensions, self.request.outputs[0].dimensions) or ())
 
     def doubts(self) -> Statuses:
-        """How an execution may be refused besides, because of what is not known of its buffers."""
+        """Further statuses that are allowed because the state of the buffers is uncertain."""
         found: Statuses = frozenset()
         for position, buffer in self.buffers.items():
             if position < self._output:
@@ -167,14 +167,14 @@ class Plan:
         return found
 
     def expected(self) -> Statuses:
-        """How an execution may end, if nothing is wrong with the request but its buffers."""
+        """How an execution may end if the request has no fault but its buffers."""
         end = self.sample.statuses
         if any(buffer.wild or buffer.users for buffer in self.buffers.values()):
             end |= ANY | (MISSED if self.specimen.loops else frozenset())
         return self.obstacles() or end | self.doubts()
 
     def verify(self, result: ExecutionResult | None) -> None:
-        """Check what an execution that ended with NONE has said and written. Raises Violation."""
+        """Check the result and the output of an execution that ended with NONE. Raises Violation."""
         if result is not None:
             self._verify_result(result)
         slot = self.slots.get(self._output)
@@ -183,7 +183,7 @@ class Plan:
         self.verify_untouched()
 
     def verify_untouched(self) -> None:
-        """Check that nothing has changed but outputs and padding. Raises Violation."""
+        """Check that only outputs and padding have changed. Raises Violation."""
         for index, (block, before) in enumerate(zip(self.blocks, self._snapshots, strict=True)):
             if index in self._gone:
                 continue
@@ -197,21 +197,21 @@ class Plan:
                 require(False, f"{self}: {len(where)} bytes from byte {where[0]} of block {index} were changed")
 
     def begin(self) -> None:
-        """A launch of it has been accepted."""
+        """Note that a launch was accepted."""
         self.uses.begin()
         self._own_uses = 1
 
     def end(self, status: ErrorStatus) -> None:
-        """The launch has ended."""
+        """Note that the launch has ended."""
         raced = [buffer.raced for buffer in self.uses.buffers]
         self.conclude(status, ran=True)
         for buffer, was in zip(self.uses.buffers, raced, strict=True):
-            buffer.raced = was  # what launches in a chain do to a buffer is no race
+            buffer.raced = was  # launches in a chain do not race for a buffer
         self._own_uses = 0
         self.uses.end()
 
     def conclude(self, status: ErrorStatus, ran: bool) -> None:
-        """Note what an execution has made of the output's buffer. ``ran`` is false where it may not have run."""
+        """Note what an execution did to the output's buffer. ``ran`` is false if it may not have run."""
         buffer = self.output_buffer
         if buffer is None or buffer.released or not buffer.has_role(self.prepared, self._output):
             return
@@ -233,7 +233,7 @@ class Plan:
                 return buffer.dimensions[0]
         return random.choice(_SIZES)
 
-    def _place(self, random: Random) -> tuple[dict[int, Slot], list[Block]]:
+    def _place(self, random: Random) -> tuple[dict[int, ArgumentRange], list[Block]]:
         positions = [position for position in range(self._output + 1) if position not in self.buffers]
         count = random.randint(1, len(positions)) if positions else 0
         ends = [0] * count
@@ -245,7 +245,7 @@ class Plan:
             if position == self._output and self.tiny:
                 length = random.randrange(1, length)
             offset = ends[index] + random.choice((0, _GUARD, 64 - ends[index] % 64))
-            slots[position] = Slot(index, offset, length, random.choice((0, 0, 64)))
+            slots[position] = ArgumentRange(index, offset, length, random.choice((0, 0, 64)))
             ends[index] = -(-(slots[position].whole.stop) // 4) * 4
         kinds = [random.choice(KINDS) for _ in range(count)]
         return slots, [create_block(end + _GUARD, kind, random) for end, kind in zip(ends, kinds, strict=True)]
@@ -279,7 +279,7 @@ class Plan:
         inputs = [buffer for position, buffer in self.buffers.items() if position < self._output]
         return any(b.wild or b.raced or b.content is None or b.users > self._own_uses for b in inputs)
 
-    def _padding(self, slot: Slot) -> slice:
+    def _padding(self, slot: ArgumentRange) -> slice:
         return slice(slot.offset + slot.length, slot.whole.stop)
 
     def _verify_output(self, data: Bytes) -> None:
@@ -297,20 +297,20 @@ class Plan:
         require(result.output_sufficient_size != self.tiny, f"{self}: {result} for an output of this size")
         argument = self.request.outputs[0].dimensions
         stated = combine(self.specimen.output.dimensions, argument) or ()
-        require(bool(shapes) or 0 not in stated, f"{self}: no output shapes, though the request leaves them open")
+        require(bool(shapes) or 0 not in stated, f"{self}: no output shapes, though the request leaves them unknown")
         for shape in shapes:
             expected = self.specimen.dimensions(self._output, self.size)
             exact = shape.dimensions == expected
             rough = self.tiny and combine(shape.dimensions, expected) is not None
             require(exact or rough or self._is_wild(), f"{self}: output shape {shape}, expected {expected}")
         if not self.config.measure_timing or self.tiny:
-            require(result.timing == Timing(), f"{self}: {result.timing}, though none is to be measured")
+            require(result.timing == Timing(), f"{self}: {result.timing}, though timing was not requested")
 
 
 def _brief(array: Array) -> str:
     return f"{array.shape}{array.reshape(-1)[:4].tolist()}…"
 
 
-def open_files(plan: Plan) -> list[Block]:
-    """Its blocks that may still be truncated."""
-    return [block for block in plan.blocks if block.kind is Kind.OPEN_FILE]
+def open_files(plan: RequestPlan) -> list[Block]:
+    """The blocks that may still be truncated."""
+    return [block for block in plan.blocks if block.kind is BlockKind.OPEN_FILE]

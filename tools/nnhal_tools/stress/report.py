@@ -1,4 +1,4 @@
-"""What came of a run."""
+"""The report of a stress run."""
 
 from __future__ import annotations
 
@@ -7,15 +7,21 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Finding:
-    """A violation, and everything that is needed to look at it again."""
+class StressFinding:
+    """A violation, with what is needed to reproduce it."""
 
     seed: int
+    """Seed of the session."""
     thread: int
+    """Number of the thread."""
     step: int
+    """Number of the step."""
     action: str
+    """Name of the action."""
     arguments: str
+    """What the action was about."""
     text: str
+    """What was got and what was expected."""
 
     def __str__(self) -> str:
         where = f"session seed {self.seed}, thread {self.thread}, step {self.step}"
@@ -24,38 +30,46 @@ class Finding:
 
 @dataclass
 class StressReport:
-    """Counts of actions by outcome, how sessions ended, and what must not have been."""
+    """What a stress run did and found."""
 
     device: str
+    """Name of the device."""
     seed: int
+    """Seed of the run."""
     seconds: float = 0.0
+    """Length of the run."""
     outcomes: dict[str, Counter[str]] = field(default_factory=dict)
+    """Counts by action and outcome."""
     endings: Counter[str] = field(default_factory=Counter)
-    findings: list[Finding] = field(default_factory=list)
+    """Counts of sessions by how they ended."""
+    findings: list[StressFinding] = field(default_factory=list)
+    """The violations."""
     leftovers: list[str] = field(default_factory=list)
+    """What the device still held afterwards."""
     resident_growth_bytes: int = 0
+    """Growth of its memory in RAM after the warm-up."""
 
     @property
     def actions(self) -> int:
-        """How many ended or were cut off."""
+        """The number of actions that ended or were cut off."""
         return sum(counter.total() for counter in self.outcomes.values())
 
     @property
     def succeeded(self) -> float:
-        """The part of the actions that succeeded."""
+        """The share of actions that succeeded."""
         return sum(counter["NONE"] for counter in self.outcomes.values()) / max(1, self.actions)
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was found."""
+        """Whether there are neither violations nor leftovers."""
         return not self.findings and not self.leftovers
 
     def count(self, action: str, outcome: str) -> None:
-        """An action has ended."""
+        """Count an action that has ended."""
         self.outcomes.setdefault(action, Counter())[outcome] += 1
 
     def as_dict(self) -> dict[str, object]:
-        """All of it for JSON."""
+        """The report for JSON."""
         return {
             "device": self.device,
             "seed": self.seed,

@@ -1,6 +1,6 @@
-"""``python -m nnhal_tools.stress.session …``: one session with a device, whose threads do whatever the HAL has.
+"""``python -m nnhal_tools.stress.session …``: one session with a device, whose threads make all calls of the HAL.
 
-The same seed makes the same choices; what differs from run to run is who comes first.
+The same seed makes the same choices; only the order of the threads differs from run to run.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from nnhal.errors import HalError, NnhalError
 from nnhal.remote import RemoteDevice
 from nnhal_tools.stress.actions import ACTIONS, SHARED_ACTIONS
 from nnhal_tools.stress.actor import Actor, Unavailable
-from nnhal_tools.stress.messages import MAX_CHARACTERS, Ending, Event, Message, Writer
+from nnhal_tools.stress.messages import MAX_CHARACTERS, Message, ProgressEvent, SessionEnding, Writer
 from nnhal_tools.stress.outcomes import Violation
-from nnhal_tools.stress.shared import Shared, share
+from nnhal_tools.stress.shared import SharedObjects, share
 from nnhal_tools.stress.specimens import Specimen, create_specimens
 
 _OWN = 0.85
-"""How often a thread uses objects of its own."""
+"""Probability that a thread uses objects of its own."""
 
 
-class Session:
+class StressSession:
     """A device, and the threads that share it."""
 
     def __init__(self, device: RemoteDevice, writer: Writer, steps: int) -> None:
@@ -40,7 +40,7 @@ class Session:
         self.closing = threading.Event()
 
     def start(self, seed: int, threads: int) -> list[threading.Thread]:
-        """Have threads begin. Raises HalError."""
+        """Start the threads. Raises HalError."""
         random = Random(seed)
         specimens = create_specimens(random)
         shared = share(self.device, specimens[0], random)
@@ -52,7 +52,7 @@ class Session:
             thread.start()
         return started
 
-    def _work(self, number: int, random: Random, specimens: Sequence[Specimen], shared: Shared) -> None:
+    def _work(self, number: int, random: Random, specimens: Sequence[Specimen], shared: SharedObjects) -> None:
         actor = Actor(self.device, specimens, random, lambda text: worker.note(text), shared.synchronous)
         worker = _Worker(self, number, actor, shared)
         step = 0
@@ -64,9 +64,9 @@ class Session:
 
 
 class _Worker:
-    """One thread at work."""
+    """One thread of a session."""
 
-    def __init__(self, session: Session, number: int, actor: Actor, shared: Shared) -> None:
+    def __init__(self, session: StressSession, number: int, actor: Actor, shared: SharedObjects) -> None:
         self._session = session
         self._number = number
         self._actor = actor
@@ -74,11 +74,11 @@ class _Worker:
         self._step = 0
 
     def note(self, text: str) -> None:
-        """Tell the arguments of the action that goes on."""
-        self._send(Event.NOTE, text)
+        """Report the arguments of the present action."""
+        self._send(ProgressEvent.NOTE, text)
 
     def step(self, number: int) -> bool:
-        """Do something; False where the session has ended meanwhile."""
+        """Do one random action. Returns False if the session has ended meanwhile."""
         self._step = number
         actor = self._actor
         if actor.random.random() < _OWN:
@@ -88,7 +88,7 @@ class _Worker:
         return self._do(name, lambda: SHARED_ACTIONS[name][1](actor, self._shared).name)
 
     def finish(self, number: int) -> None:
-        """Wait for everything and release it."""
+        """Wait for all launches and release all objects."""
         self._step = number
         self._do("end", self._release_all)
 
@@ -101,22 +101,22 @@ class _Worker:
         return "NONE"
 
     def _do(self, name: str, act: Callable[[], str]) -> bool:
-        self._send(Event.BEGIN, name)
+        self._send(ProgressEvent.BEGIN, name)
         try:
             outcome = act()
         except Unavailable as unavailable:
             outcome = unavailable.status.name
         except Exception as error:
             if self._session.closing.is_set() and isinstance(error, (Violation, NnhalError)):
-                self._send(Event.END, "CLOSED")
+                self._send(ProgressEvent.END, "CLOSED")
                 return False
             self._report(error)
             self._actor.forget()
             outcome = "VIOLATION"
             if self._session.device.gone:
-                self._send(Event.END, outcome)
+                self._send(ProgressEvent.END, outcome)
                 return False
-        self._send(Event.END, outcome)
+        self._send(ProgressEvent.END, outcome)
         return True
 
     def _report(self, error: Exception) -> None:
@@ -126,44 +126,44 @@ class _Worker:
             text = f"a call that must not fail: {error}"
         else:
             text = "".join(traceback.format_exception(error))
-        self._send(Event.VIOLATION, text[-MAX_CHARACTERS:])
+        self._send(ProgressEvent.VIOLATION, text[-MAX_CHARACTERS:])
 
-    def _send(self, event: Event, text: str) -> None:
+    def _send(self, event: ProgressEvent, text: str) -> None:
         self._session.writer.send(Message(event, self._number, self._step, text))
 
 
 def main() -> None:
-    """Run a session until its steps are done, or SIGTERM asks it to end."""
+    """Run a session until its steps are done or SIGTERM arrives."""
     parser = argparse.ArgumentParser()
     parser.add_argument("endpoint", type=Path)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--pipe", type=int, required=True)
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--threads", type=int, default=3)
-    parser.add_argument("--ending", type=Ending, default=Ending.RELEASE)
+    parser.add_argument("--ending", type=SessionEnding, default=SessionEnding.RELEASE)
     arguments = parser.parse_args()
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # without a supervisor there is nothing to do
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end if the supervisor is gone
     writer = Writer(arguments.pipe)
     with RemoteDevice(Endpoint(arguments.endpoint), f"nnhal-stress-{arguments.seed}") as device:
-        session = Session(device, writer, arguments.steps)
+        session = StressSession(device, writer, arguments.steps)
         signal.signal(signal.SIGTERM, lambda *_: session.stopping.set())
         try:
             threads = session.start(arguments.seed, arguments.threads)
         except NnhalError as error:
-            writer.send(Message(Event.VIOLATION, text=f"the session's objects cannot be had: {error}"))
+            writer.send(Message(ProgressEvent.VIOLATION, text=f"the shared objects cannot be created: {error}"))
             threads = []
-        writer.send(Message(Event.READY))
-        if threads and arguments.ending is not Ending.RELEASE:
+        writer.send(Message(ProgressEvent.READY))
+        if threads and arguments.ending is not SessionEnding.RELEASE:
             threads[0].join()
-            if arguments.ending is Ending.EXIT:
-                writer.send(Message(Event.OVER))
+            if arguments.ending is SessionEnding.EXIT:
+                writer.send(Message(ProgressEvent.OVER))
                 sys.stdout.flush()
                 os._exit(0)
             session.closing.set()
             device.close()
         for thread in threads:
             thread.join()
-    writer.send(Message(Event.OVER))
+    writer.send(Message(ProgressEvent.OVER))
 
 
 if __name__ == "__main__":

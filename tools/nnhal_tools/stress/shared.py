@@ -1,4 +1,4 @@
-"""What the threads of a session share: any of them may use, replace or release it at any moment."""
+"""Objects that the threads of a session share: each thread may use, replace or release them at any time."""
 
 from __future__ import annotations
 
@@ -7,46 +7,52 @@ from random import Random
 
 from nnhal.remote import CompilationCache, RemoteBuffer, RemoteBurst, RemoteDevice, RemoteExecution, RemoteLauncher
 from nnhal.types import BufferRole
-from nnhal_tools.stress.buffers import Prepared
+from nnhal_tools.stress.buffers import PreparedSpecimen
 from nnhal_tools.stress.memory import new_file
-from nnhal_tools.stress.plan import Plan
+from nnhal_tools.stress.plan import RequestPlan
 from nnhal_tools.stress.specimens import Specimen
 
 
 @dataclass
-class Shared:
-    """One object of each kind, for a model that every device has. The request's inputs never change."""
+class SharedObjects:
+    """One object of each kind, for a model that every device supports. The inputs of the request never change."""
 
-    plan: Plan
+    plan: RequestPlan
+    """The request."""
     execution: RemoteExecution
+    """A reusable execution of the request."""
     burst: RemoteBurst
+    """A burst of the prepared model."""
     launcher: RemoteLauncher
+    """A launch channel."""
     buffer: RemoteBuffer
+    """A device buffer with roles of the prepared model."""
     cache: CompilationCache
+    """Files of a compilation cache."""
     synchronous: bool
     """Whether the device returns no fences."""
 
     @property
-    def prepared(self) -> Prepared:
+    def prepared(self) -> PreparedSpecimen:
         """The prepared model."""
         return self.plan.prepared
 
 
-def share(device: RemoteDevice, specimen: Specimen, random: Random) -> Shared:
-    """New objects of every kind. Raises HalError."""
+def share(device: RemoteDevice, specimen: Specimen, random: Random) -> SharedObjects:
+    """Create an object of every kind. Raises HalError."""
     files = device.number_of_cache_files_needed()
     cache = CompilationCache(
         tuple(new_file() for _ in range(files.num_model_cache)),
         tuple(new_file() for _ in range(files.num_data_cache)),
         random.randbytes(32),
     )
-    prepared = Prepared(specimen, device.prepare_model(specimen.model, cache=cache))
-    plan = Plan(prepared, random)
+    prepared = PreparedSpecimen(specimen, device.prepare_model(specimen.model, cache=cache))
+    plan = RequestPlan(prepared, random)
     execution = prepared.remote.create_reusable_execution(plan.request, plan.config)
     started = execution.execute_fenced()
     if started.fence is not None:
         started.fence.wait()
-    return Shared(
+    return SharedObjects(
         plan,
         execution,
         prepared.remote.configure_execution_burst(),

@@ -1,4 +1,4 @@
-"""The models that are prepared, and what they compute. Values are small whole numbers: every result is exact."""
+"""The models that are prepared, and what they compute. Values are small integers, so every result is exact."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import numpy as np
 from nnhal.arrays import Array
 from nnhal.types import DataLocation, Model, Operand, OperandLifeTime, OperandType, OperationType
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
-from nnhal_tools.stress.graph import F32, I32, Program
-from nnhal_tools.stress.memory import KINDS, Kind, block_of
+from nnhal_tools.stress.graph import F32, I32, SpecimenBuilder
+from nnhal_tools.stress.memory import KINDS, BlockKind, block_of
 from nnhal_tools.stress.outcomes import FAILURE, MISSED, OK, Statuses
 
 _WIDTH = 8
 _ROWS = 5
 _VALID = 1
 _ENDLESS = 0.2
-"""How often a loop never ends."""
+"""Probability that a loop never ends."""
 _BEYOND = 0.25
-"""How often a lookup goes beyond its table."""
+"""Probability that a lookup exceeds its table."""
 _FILTERS = np.arange(6, dtype=np.float32).reshape(3, 1, 1, 2)
 _BIAS = np.array([1, 2, 3], np.float32)
 
@@ -37,16 +37,18 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Specimen:
-    """A model with inputs of these dimensions, in which 0 is an axis of any size, and one output.
-
-    ``compute`` gives the output, or how the execution must fail. ``draw`` gives inputs, of a size where that is open.
-    """
+    """A model with one output, and how to compute it."""
 
     name: str
+    """Name in reports."""
     model: Model
+    """The model; 0 in its dimensions stands for any size."""
     compute: Callable[[Sequence[Array]], Array | Statuses]
+    """Computes the output from inputs, or the statuses with which the execution must fail."""
     draw: Callable[[Random, int], tuple[Array, ...]]
+    """Draws inputs, of a given size if that is unknown."""
     loops: bool = False
+    """Whether it has a loop."""
 
     @property
     def inputs(self) -> tuple[Operand, ...]:
@@ -62,19 +64,19 @@ class Specimen:
 
     @property
     def is_open(self) -> bool:
-        """Whether the sizes of inputs and output are known to the request only."""
+        """Whether only the request determines the dimensions of inputs and output."""
         return 0 in self.output.dimensions
 
     def operand(self, position: int) -> Operand:
-        """An input, or, after the last of them, the output."""
+        """An input, or the output if ``position`` is the number of inputs."""
         return self.inputs[position] if position < len(self.inputs) else self.output
 
     def dimensions(self, position: int, size: int) -> Dimensions:
-        """Those of an input or the output, where open axes have a size."""
+        """Dimensions of an input or the output, with ``size`` in place of unknown ones."""
         return tuple(axis or size for axis in self.operand(position).dimensions)
 
     def sample(self, random: Random, size: int) -> Sample:
-        """New values."""
+        """Draw inputs and compute the output."""
         return self.evaluate(self.draw(random, size))
 
     def evaluate(self, inputs: tuple[Array, ...]) -> Sample:
@@ -84,7 +86,7 @@ class Specimen:
 
 
 def create_specimens(random: Random) -> list[Specimen]:
-    """All of them. Their constants lie in new memory of each kind."""
+    """Create all models. Their constants lie in new memory of each kind."""
     return [
         _addition("add", 4),
         _addition("add of open size", 0),
@@ -102,7 +104,7 @@ def whole_numbers(random: Random, code: int, dimensions: Dimensions) -> Array:
 
 
 def _addition(name: str, rows: int) -> Specimen:
-    program = Program()
+    program = SpecimenBuilder()
     main = program.graph()
     dimensions = (rows, _WIDTH)
     terms = [main.input(F32, dimensions) for _ in range(2)]
@@ -116,7 +118,7 @@ def _addition(name: str, rows: int) -> Specimen:
 
 
 def _rectifier() -> Specimen:
-    program = Program()
+    program = SpecimenBuilder()
     main = program.graph()
     value = main.input(F32, (4, _WIDTH))
     main.returns(main.operation(OperationType.RELU, [value], Operand(F32, (4, _WIDTH))))
@@ -129,8 +131,8 @@ def _rectifier() -> Specimen:
 
 
 def _lookup() -> Specimen:
-    """Fails where a row is asked for that is not there."""
-    program = Program()
+    """A lookup that fails if an index exceeds the table."""
+    program = SpecimenBuilder()
     main = program.graph()
     table = np.arange(_ROWS * _WIDTH).reshape(_ROWS, _WIDTH)
     rows = main.input(I32, (4,))
@@ -151,8 +153,8 @@ def _lookup() -> Specimen:
 
 
 def _loop() -> Specimen:
-    """While the first number is less than the second, go on with the same numbers."""
-    program = Program()
+    """A loop that repeats without changing its values while the first one is less than the second."""
+    program = SpecimenBuilder()
     main, condition, body = program.graph(), program.graph(), program.graph()
     one, truth = Operand(I32, (1,)), Operand(OperandType.TENSOR_BOOL8, (1,))
     numbers = [main.input(I32, (1,)) for _ in range(2)]
@@ -175,9 +177,9 @@ def _loop() -> Specimen:
     return Specimen("loop", program.model(), compute, draw, loops=True)
 
 
-def _convolution(kind: Kind, random: Random) -> Specimen:
-    """Filters of one pixel, which lie with their bias in a pool."""
-    program = Program()
+def _convolution(kind: BlockKind, random: Random) -> Specimen:
+    """A convolution with filters of one pixel, whose filters and bias lie in a pool."""
+    program = SpecimenBuilder()
     main = program.graph()
     image = main.input(F32, (1, 4, 4, 2))
     filters, bias = main.constant(F32, _FILTERS), main.constant(F32, _BIAS)
@@ -191,8 +193,8 @@ def _convolution(kind: Kind, random: Random) -> Specimen:
     )
 
 
-def _in_pool(model: Model, kind: Kind, random: Random) -> Model:
-    """The model with its constants in a pool; those after some bytes of something else."""
+def _in_pool(model: Model, kind: BlockKind, random: Random) -> Model:
+    """The model with its constants in a pool, after some other bytes."""
     lead = 4 * random.randrange(20)
     block = block_of(bytes(lead) + model.operand_values, kind, random)
 

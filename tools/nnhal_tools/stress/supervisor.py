@@ -1,4 +1,4 @@
-"""Running sessions against a device, killing some of them, and seeing what is left."""
+"""Running sessions against a device, killing some, and checking what is left in the device."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from random import Random
 
 from nnhal.errors import NnhalError
 from nnhal.remote import RemoteDevice
-from nnhal_tools.stress.buffers import Prepared
-from nnhal_tools.stress.client import Client
+from nnhal_tools.stress.buffers import PreparedSpecimen
+from nnhal_tools.stress.client import StressClient
 from nnhal_tools.stress.holdings import holdings_of, leftovers, resident_bytes
 from nnhal_tools.stress.outcomes import Violation
-from nnhal_tools.stress.plan import Plan
-from nnhal_tools.stress.report import Finding, StressReport
+from nnhal_tools.stress.plan import RequestPlan
+from nnhal_tools.stress.report import StressFinding, StressReport
 from nnhal_tools.stress.specimens import create_specimens
 
 HANG_SECONDS = 60.0
 _CLEAN_SECONDS = 20.0
-"""What a device may take until it has released what the last session had."""
+"""Time that a device has to release what the last session held."""
 _WARM_UP = 0.3
-"""The part of the time after which the device's memory should grow no more."""
+"""The share of the time after which the device's memory should not grow."""
 RESIDENT_GROWTH_BYTES = 48 << 20
-"""Threads that stay and free memory that allocators keep; not what any object leaves behind each time."""
+"""Tolerated growth, for threads that stay and free memory that allocators keep. A leak per object exceeds it."""
 _TICK_SECONDS = 0.02
 
 
@@ -36,10 +36,10 @@ def run_stress(
     seed: int,
     progress: Callable[[StressReport, float], None] = lambda *_: None,
 ) -> StressReport:
-    """Run ``sessions`` at a time for ``seconds``, some killed and others in their place.
+    """Run ``sessions`` at a time for ``seconds``. Some are killed; each is replaced when it ends.
 
-    ``device`` is a session of the caller's own; nobody else may use the device meanwhile. Raises OSError where the
-    device's process may not be looked at.
+    ``device`` is a session of the caller's; no other client may use the device meanwhile. Raises OSError if the /proc
+    entries of the device's process may not be read.
     """
     report = StressReport(name, seed)
     started = time.monotonic()
@@ -50,7 +50,7 @@ def run_stress(
     seeds = _seeds(seed)
 
     def phase(until: float) -> bool:
-        """Run and clean up; False where there is no use in going on."""
+        """Run and clean up. Returns False if the device no longer answers or holds leftovers."""
         _Phase(device, sessions, seeds, report).run(until, lambda: progress(report, time.monotonic() - started))
         if _answers(device, report):
             report.leftovers = leftovers(device, before, _CLEAN_SECONDS)
@@ -69,7 +69,7 @@ def run_stress(
 
 
 class _Phase:
-    """Sessions until some moment, and then their ends."""
+    """Runs sessions until a given time, and then ends them."""
 
     def __init__(self, device: RemoteDevice, sessions: int, seeds: Iterator[int], report: StressReport) -> None:
         self._device = device
@@ -77,10 +77,10 @@ class _Phase:
         self._seeds = seeds
         self._report = report
         self._selector = selectors.DefaultSelector()
-        self._clients: set[Client] = set()
+        self._clients: set[StressClient] = set()
 
     def run(self, until: float, tick: Callable[[], None]) -> None:
-        """Run to the end. Ends at once where the device dies."""
+        """Run to the end, or until the device dies."""
         with self._selector:
             try:
                 while time.monotonic() < until and not self._device.gone:
@@ -95,13 +95,13 @@ class _Phase:
                     client.end()
 
     def _start(self) -> None:
-        client = Client(self._device.endpoint, next(self._seeds), self._report)
+        client = StressClient(self._device.endpoint, next(self._seeds), self._report)
         self._clients.add(client)
         self._selector.register(client.reader, selectors.EVENT_READ, client)
 
     def _listen(self) -> None:
         for key, _ in self._selector.select(_TICK_SECONDS):
-            client: Client = key.data
+            client: StressClient = key.data
             if not client.read():
                 self._selector.unregister(client.reader)
                 self._clients.remove(client)
@@ -110,7 +110,7 @@ class _Phase:
             client.mind(HANG_SECONDS)
 
     def _end(self, tick: Callable[[], None]) -> None:
-        """Ask the sessions to end, and wait until they have. One that hangs is found and killed."""
+        """Ask the sessions to end, and wait for them. One that hangs is reported and killed."""
         for client in self._clients:
             client.stop()
         while self._clients:
@@ -124,23 +124,23 @@ def _seeds(seed: int) -> Iterator[int]:
 
 
 def _answers(device: RemoteDevice, report: StressReport) -> bool:
-    """Whether the device is alive and answers; it is a violation where it does not."""
+    """Whether the device answers. If it does not, that is a violation."""
     try:
         device.identity(_CLEAN_SECONDS)
     except NnhalError as error:
-        report.findings.append(Finding(report.seed, 0, 0, "when the sessions were over", "", str(error)))
+        report.findings.append(StressFinding(report.seed, 0, 0, "after the last session", "", str(error)))
         return False
     return True
 
 
 def _execute_once(device: RemoteDevice, report: StressReport, what: str) -> None:
-    """A plain execution, which must work."""
+    """Execute a valid request, which must succeed."""
     random = Random(0)
     specimen = create_specimens(random)[0]
     try:
-        prepared = Prepared(specimen, device.prepare_model(specimen.model))
-        plan = Plan(prepared, random)
+        prepared = PreparedSpecimen(specimen, device.prepare_model(specimen.model))
+        plan = RequestPlan(prepared, random)
         plan.verify(prepared.remote.execute(plan.request, plan.config))
         prepared.remote.release()
     except (NnhalError, Violation) as error:
-        report.findings.append(Finding(report.seed, 0, 0, what, specimen.name, str(error)))
+        report.findings.append(StressFinding(report.seed, 0, 0, what, specimen.name, str(error)))

@@ -1,4 +1,4 @@
-"""Calls that the remote objects do not make: the older forms, and a burst without its channel."""
+"""Calls that the remote objects do not make: older methods, and a burst without its channel."""
 
 from __future__ import annotations
 
@@ -109,5 +109,5 @@ class WireBurst:
         return self._calls.call(self._stub.ReleaseMemoryResource, message)
 
     def release(self) -> object:
-        """Give it up; its channel still works."""
+        """Release the burst; its channel still works."""
         return self._calls.call(self._stub.Release, burst_wire.BurstServiceReleaseRequest(burst=self._handle))

@@ -16,7 +16,7 @@ CLIENT, FRAMEWORK = "client", "framework"
 def add_run(trace: Trace, report: RunReport, placements: Sequence[OperationPlacement], name: str) -> None:
     """Add a measured run of a model.
 
-    Raises ValueError for a run that was not measured.
+    Raises ValueError if the run was not measured.
     """
     if report.called_ns < 0:
         raise ValueError("the run was not measured: expected one of a binding that measures")

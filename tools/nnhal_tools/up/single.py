@@ -1,4 +1,4 @@
-"""One device process for as long as something needs it."""
+"""One device process for the length of a context."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nnhal_hosting.supervision import Child
 
 @contextmanager
 def single_device(driver: str, client_name: str) -> Iterator[RemoteDevice]:
-    """A session with a process of a driver, which ends with the context. Raises StartError."""
+    """Start a device process and open a session with it; both end with the context. Raises StartError."""
     with tempfile.TemporaryDirectory(prefix="nnhal-") as directory:
         endpoint = Endpoint(Path(directory) / "device")
         child = Child("nnhal_devices", [driver, "--endpoint", str(endpoint.directory)])

@@ -1,4 +1,4 @@
-"""Running a topology: start, watch, start again what died, and end it all."""
+"""Running a topology: starting its processes, restarting those that die, and ending them all."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from nnhal_tools.up.topology import FRAMEWORK, DeviceEntry, Topology
 _FIRST_RESTART_SECONDS = 0.2
 _LONGEST_RESTART_SECONDS = 10.0
 _LOADING_SECONDS = 600.0
-"""What the framework may take to load its models."""
+"""Time that the framework has to load its models."""
 
 
 class Testbed:
     """The processes of a topology under one directory. Use as a context.
 
-    ``tell`` is called with a line whenever a process starts, dies or is started again. However the process that holds a
-    testbed ends, the processes of the testbed end with it.
+    ``tell`` is called with a line whenever a process starts, dies or is restarted. The processes of a testbed end with
+    the process that holds it, however that ends.
     """
 
-    __test__ = False  # the name is no test's, whatever pytest thinks
+    __test__ = False  # not a test class, though pytest takes the name for one
 
     def __init__(self, topology: Topology, directory: Path, tell: Callable[[str], None] = lambda _: None) -> None:
         self._topology = topology
@@ -44,7 +44,7 @@ class Testbed:
         return self._directory / FRAMEWORK
 
     def endpoint(self, device: str) -> Endpoint:
-        """Where a device is reached."""
+        """The endpoint of a device."""
         return Endpoint(self._directory / device)
 
     def pid(self, name: str) -> int:
@@ -93,7 +93,7 @@ class Testbed:
             self._children[name] = child
 
     def _watch(self, name: str, entry: DeviceEntry | None) -> None:
-        """Start a process again whenever it has died, waiting longer each time that it dies young."""
+        """Restart a process whenever it has died, with a longer delay each time that it dies soon after its start."""
         delay = _FIRST_RESTART_SECONDS
         while True:
             child, started = self._children[name], time.monotonic()
@@ -115,7 +115,7 @@ class Testbed:
                 self._tell(str(error))
 
     def _await_death(self, pid: int) -> bool:
-        """Wait until a process has died; False where the testbed stops first."""
+        """Wait until a process has died. Returns False if the testbed stops first."""
         try:
             handle = os.pidfd_open(pid)
         except ProcessLookupError:

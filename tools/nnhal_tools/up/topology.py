@@ -1,7 +1,7 @@
-"""The topology file: which devices there are, in order of preference.
+"""The topology file: the devices, in order of preference.
 
 [[device]]
-name = "npu0"        # by which name plans speak of it; its driver's name by default
+name = "npu0"        # its name in plans; the driver's name by default
 driver = "cpu_acc"
 workers = 1          # executions that run at a time
 threads = 1          # threads that one execution may use
@@ -25,14 +25,14 @@ from nnhal.errors import NnhalError
 FRAMEWORK = "framework"
 """The name of the framework's own directory."""
 _NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$"
-"""What may name a device, and so its directory."""
+"""Names of devices, which are names of directories too."""
 _OPTION = r"^[a-z][a-z0-9_]*$"
 _NOT_OPTIONS = {"endpoint", "device", "supervisor"}
-"""What the testbed says itself."""
+"""Options that the testbed sets itself."""
 
 
 class TopologyError(NnhalError):
-    """A topology file that cannot be read, or says what it may not say."""
+    """A topology file that cannot be read or is invalid."""
 
 
 class DeviceEntry(BaseModel):
@@ -47,7 +47,7 @@ class DeviceEntry(BaseModel):
 
     @property
     def title(self) -> str:
-        """By which name plans speak of it."""
+        """The name in plans."""
         return self.name or self.driver
 
 
@@ -64,7 +64,7 @@ class Topology(BaseModel):
 
     @property
     def framework_options(self) -> list[str]:
-        """As they stand on a command line."""
+        """The options as words of a command line."""
         return [
             f"--{name.replace('_', '-')}={str(value).lower() if isinstance(value, bool) else value}"
             for name, given in self.framework.items()
@@ -72,7 +72,7 @@ class Topology(BaseModel):
         ]
 
     def serving(self, repository: Path) -> Topology:
-        """The same with one more model repository."""
+        """A copy with one more model repository."""
         given = self.framework.get("model_repository", ())
         repositories = (*(given if isinstance(given, tuple) else (given,)), str(repository))
         return self.model_copy(update={"framework": {**self.framework, "model_repository": repositories}})
@@ -94,7 +94,7 @@ DEFAULT_TOPOLOGY = Topology(device=(DeviceEntry(driver="cpu_acc"), DeviceEntry(d
 
 
 def read_topology(path: Path) -> Topology:
-    """The topology of a file. Raises TopologyError with what is wrong and where."""
+    """Read a file. Raises TopologyError with what is wrong and where."""
     try:
         return Topology.model_validate(tomllib.loads(path.read_text()))
     except OSError as error:

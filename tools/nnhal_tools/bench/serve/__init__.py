@@ -1,7 +1,17 @@
 """``nnhal bench serve``: latency and throughput of a served model, over each transport."""
 
-from nnhal_tools.bench.serve.load import Load, Window, joined
+from nnhal_tools.bench.serve.load import Load, MeasurementWindow, joined
 from nnhal_tools.bench.serve.measurement import Measurement, Settings, measure
 from nnhal_tools.bench.serve.target import BenchError, Target, Transport
 
-__all__ = ["BenchError", "Load", "Measurement", "Settings", "Target", "Transport", "Window", "joined", "measure"]
+__all__ = [
+    "BenchError",
+    "Load",
+    "Measurement",
+    "MeasurementWindow",
+    "Settings",
+    "Target",
+    "Transport",
+    "joined",
+    "measure",
+]

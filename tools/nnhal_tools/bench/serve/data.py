@@ -1,4 +1,4 @@
-"""What is sent: zeros, random values, or those of a file."""
+"""The values that are sent: zeros, random values, or those of a file."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.inference.datatypes import BYTES, datatype
-from nnhal_tools.bench.serve.signature import Signature, TensorSpec
+from nnhal_tools.bench.serve.signature import ServedSignature, TensorSpec
 from nnhal_tools.bench.serve.target import BenchError
 
 _SEED = 0
 _LETTERS = 8
 
 
-def input_data(signature: Signature, source: str) -> dict[str, Array]:
+def input_data(signature: ServedSignature, source: str) -> dict[str, Array]:
     """An array for each input.
 
     A file is perf_analyzer's: ``{"data": [{"INPUT": [values…] or {"content": [values…], "shape": […]}}]}``, with one

@@ -1,4 +1,4 @@
-"""Load on a server from processes of their own, each with one request under way."""
+"""Load on a server from several processes, each with one request under way."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from nnhal_tools.bench.serve.target import BenchError, Target
 
 _HEAD_START_NS = 20_000_000
-"""What all processes have to read when a window begins."""
+"""Time that all processes have to read a window before it begins."""
 _STOP_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """What one window saw, of all processes. ``latencies`` in nanoseconds; ``rate`` in requests per second."""
+class MeasurementWindow:
+    """Measurements of one window over all processes. ``latencies`` in nanoseconds; ``rate`` in requests per second."""
 
     latencies: NDArray[np.int64]
     rate: float
@@ -32,9 +32,9 @@ class Window:
     receive_ns: float
 
 
-def joined(windows: list[Window]) -> Window:
-    """Several windows as one; the rate is their mean."""
-    return Window(
+def joined(windows: list[MeasurementWindow]) -> MeasurementWindow:
+    """Join windows into one; its rate is their mean."""
+    return MeasurementWindow(
         np.concatenate([window.latencies for window in windows]),
         float(np.mean([window.rate for window in windows])),
         sum(window.send_ns for window in windows),
@@ -43,10 +43,10 @@ def joined(windows: list[Window]) -> Window:
 
 
 class Load:
-    """So many load generators for one target. Use as a context; they stay connected between windows."""
+    """Several load generators for one target, which stay connected between windows. Use as a context."""
 
     def __init__(self, target: Target, concurrency: int) -> None:
-        """Start them, each with a warm connection. Raises BenchError where one cannot."""
+        """Start them, each with a warm connection. Raises BenchError if one cannot connect."""
         self.target = target
         self._workers = [_Worker(target) for _ in range(concurrency)]
         try:
@@ -56,8 +56,8 @@ class Load:
             self.close()
             raise
 
-    def measure(self, seconds: float) -> Window:
-        """Requests for so long. Raises BenchError where one fails."""
+    def measure(self, seconds: float) -> MeasurementWindow:
+        """Send requests for a time. Raises BenchError if one fails."""
         start = time.monotonic_ns() + _HEAD_START_NS
         end = start + round(seconds * 1e9)
         for worker in self._workers:
@@ -69,7 +69,7 @@ class Load:
             for own, answer in zip(latencies, answers, strict=True)
             if answer["elapsed_ns"]
         )
-        return Window(
+        return MeasurementWindow(
             np.concatenate(latencies),
             sum(rates),
             sum(answer["send_ns"] for answer in answers),
@@ -93,7 +93,7 @@ class Load:
 
 
 class _Worker:
-    """One process. Spawned, never forked: gRPC does not survive a fork."""
+    """A load generator's process, which is spawned: gRPC does not survive a fork."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -103,16 +103,16 @@ class _Worker:
             stdout=subprocess.PIPE,
             text=True,
         )
-        with suppress(BrokenPipeError):  # its answer says why, or that there is none
+        with suppress(BrokenPipeError):  # the missing answer, or its error, is reported when it is read
             self._write(target.to_json())
 
     def tell(self, window: dict[str, int]) -> None:
-        """Ask for a window."""
+        """Request a window."""
         with suppress(BrokenPipeError):
             self._write(json.dumps(window))
 
     def answer(self) -> dict[str, Any]:
-        """Its next answer. Raises BenchError."""
+        """Read its next answer. Raises BenchError."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -129,7 +129,7 @@ class _Worker:
             self._process.stdin.close()
 
     def wait(self) -> None:
-        """Until it has ended; by force where that takes too long."""
+        """Wait until it has ended; kill it if that takes too long."""
         assert self._process.stdout is not None
         self._process.stdout.close()
         try:

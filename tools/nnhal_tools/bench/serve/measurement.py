@@ -1,4 +1,4 @@
-"""Measuring until it is stable, as perf_analyzer does, and what came of it."""
+"""Measuring until the results are stable, as perf_analyzer does."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from nnhal_tools.bench.serve.load import Load, Window, joined
+from nnhal_tools.bench.serve.load import Load, MeasurementWindow, joined
 from nnhal_tools.bench.serve.statistics import Read, Statistics, statistics_of
 from nnhal_tools.bench.serve.target import Target
 
 PERCENTILES = (50, 90, 95, 99)
 _STABLE_WINDOWS = 3
-"""So many windows in a row have to agree (perf_analyzer, "Measurement modes")."""
+"""This many windows in a row must agree (perf_analyzer, "Measurement modes")."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to measure. ``percentile`` is what has to be stable, None for the mean; ``stability`` is in per cent."""
+    """How to measure. ``percentile`` must be stable, or the mean if it is None; ``stability`` is in per cent."""
 
     interval_ms: int = 5000
     percentile: int | None = None
@@ -28,23 +28,30 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One target at one concurrency. Times are microseconds, ``throughput`` is inferences per second.
-
-    ``send_us`` and ``receive_us`` are what the client did itself for a request. ``server`` covers the same time, None
-    for a server that has no statistics.
-    """
+    """One target at one concurrency."""
 
     target: Target
+    """What was measured."""
     concurrency: int
+    """Requests under way at a time."""
     requests: int
+    """Number of requests."""
     throughput: float
+    """Inferences per second."""
     mean_us: float
+    """Mean latency."""
     deviation_us: float
+    """Standard deviation of the latency."""
     percentiles_us: dict[int, float]
+    """Latency by percentile."""
     send_us: float
+    """The client's own work of sending a request."""
     receive_us: float
+    """The client's own work of receiving an answer."""
     stable: bool
+    """Whether the last windows agreed."""
     server: Statistics | None
+    """The server's counts over the same time; None if it has no statistics."""
 
     def latency_us(self, percentile: int | None) -> float:
         """A percentile, or the mean."""
@@ -52,14 +59,14 @@ class Measurement:
 
     @property
     def network_us(self) -> float:
-        """What of a request is neither the client's own work nor queue or computation on the server."""
+        """The time of a request that is neither the client's own work nor queue or computation on the server."""
         known = self.send_us + self.receive_us
         if self.server is not None:
             known += self.server.mean_us(self.server.request_ns - self.server.overhead_ns)
         return max(0.0, self.mean_us - known)
 
     def as_dict(self) -> dict[str, object]:
-        """What is printed as JSON."""
+        """The measurement for JSON."""
         values = asdict(self)
         values["target"]["transport"] = str(self.target.transport)
         values["percentiles_us"] = {f"p{percent}": value for percent, value in self.percentiles_us.items()}
@@ -69,10 +76,10 @@ class Measurement:
 def measure(
     target: Target, concurrency: int, settings: Settings, advance: Callable[[], None] = lambda: None
 ) -> Measurement:
-    """Window after window until three in a row agree, or there were as many as may be. Raises BenchError or OSError."""
+    """Measure windows until three in a row agree, or until the limit. Raises BenchError or OSError."""
     with Load(target, concurrency) as load, statistics_of(target) as read:
         load.measure(min(1.0, settings.interval_ms / 1e3))
-        windows: list[tuple[Window, Statistics | None]] = []
+        windows: list[tuple[MeasurementWindow, Statistics | None]] = []
         while len(windows) < max(_STABLE_WINDOWS, settings.max_trials):
             windows.append(_window(load, read, settings))
             advance()
@@ -82,8 +89,8 @@ def measure(
     return _summary(target, concurrency, settings, [window for window, _ in last], [server for _, server in last])
 
 
-def is_stable(windows: list[Window], settings: Settings) -> bool:
-    """Whether the rates and latencies of the last three windows are within so many per cent of their means."""
+def is_stable(windows: list[MeasurementWindow], settings: Settings) -> bool:
+    """Whether rates and latencies of the last three windows are within ``stability`` per cent of their means."""
     last = windows[-_STABLE_WINDOWS:]
     if len(last) < _STABLE_WINDOWS or any(not len(window.latencies) for window in last):
         return False
@@ -92,7 +99,7 @@ def is_stable(windows: list[Window], settings: Settings) -> bool:
     return all(_agree(values, settings.stability) for values in (latencies, [window.rate for window in last]))
 
 
-def _latency(window: Window, percent: int | None) -> float:
+def _latency(window: MeasurementWindow, percent: int | None) -> float:
     return float(np.mean(window.latencies) if percent is None else np.percentile(window.latencies, percent))
 
 
@@ -101,7 +108,7 @@ def _agree(values: list[float], percent: float) -> bool:
     return all(abs(value - mean) <= mean * percent / 100 for value in values)
 
 
-def _window(load: Load, read: Read, settings: Settings) -> tuple[Window, Statistics | None]:
+def _window(load: Load, read: Read, settings: Settings) -> tuple[MeasurementWindow, Statistics | None]:
     before = read()
     window = load.measure(settings.interval_ms / 1e3)
     after = read()
@@ -112,7 +119,7 @@ def _summary(
     target: Target,
     concurrency: int,
     settings: Settings,
-    windows: list[Window],
+    windows: list[MeasurementWindow],
     server: list[Statistics | None],
 ) -> Measurement:
     whole = joined(windows)

@@ -1,6 +1,6 @@
 """Measurements as perf_analyzer reports them, and as JSON.
 
-The order of blocks and the CSV's header are its own, so that what reads those reads these.
+The order of blocks and the CSV's header are those of perf_analyzer, so that the same programs can read them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _WORK = {Transport.GRPC: "(un)marshal request/response", Transport.NATIVE: "copi
 
 
 def settings_lines(settings: Settings, batch: int) -> Iterator[str]:
-    """What is said before anything is measured."""
+    """The lines before the first measurement."""
     yield "*** Measurement Settings ***"
     yield f"  Batch size: {batch}"
     yield "  Service Kind: Triton"
@@ -47,7 +47,7 @@ def settings_lines(settings: Settings, batch: int) -> Iterator[str]:
 
 
 def measurement_lines(measurement: Measurement) -> Iterator[str]:
-    """The blocks of one concurrency."""
+    """The lines of one concurrency."""
     target = measurement.target
     yield f"Request concurrency: {measurement.concurrency}"
     yield "  Client: "
@@ -82,7 +82,7 @@ def measurement_lines(measurement: Measurement) -> Iterator[str]:
 
 
 def summary_lines(measurements: Sequence[Measurement], percentile: int | None) -> Iterator[str]:
-    """One line for each concurrency."""
+    """A line for each concurrency."""
     yield f"Inferences/Second vs. Client {_figure(percentile, 'Average')} Batch Latency"
     for measurement in measurements:
         yield (
@@ -93,7 +93,7 @@ def summary_lines(measurements: Sequence[Measurement], percentile: int | None) -
 
 
 def write_csv(file: TextIO, measurements: Sequence[Measurement]) -> None:
-    """A line for each concurrency, microseconds; a percentile of one's own is one more column."""
+    """A line for each concurrency, microseconds. A percentile that was asked for is one more column."""
     more = sorted({percent for m in measurements for percent in m.percentiles_us} - set(PERCENTILES))
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow([*CSV_HEADER, *(f"p{percent} latency" for percent in more)])
@@ -105,7 +105,7 @@ def write_csv(file: TextIO, measurements: Sequence[Measurement]) -> None:
 
 
 def as_json(measurements: Sequence[Measurement], settings: Settings) -> dict[str, Any]:
-    """One object. Times are microseconds but for those whose names end in ``_ns``."""
+    """One object for JSON. Times are microseconds unless their names end in ``_ns``."""
     return {
         "version": JSON_VERSION,
         "settings": {

@@ -1,4 +1,4 @@
-"""A server with a small model, for a measurement without one of the user's own."""
+"""A server with a small model, for measurements without a server of the user's."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ _ANNOUNCED_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
-    """Where each transport finds it; ``models`` are the files, by the models' names."""
+class BenchServer:
+    """Its address by transport; ``models`` are the files, by the models' names."""
 
     urls: Mapping[Transport, str]
     models: Mapping[str, Path]
 
 
 def small_model() -> onnx.ModelProto:
-    """y = relu(x) of 1 KiB: what is measured is the way there and back."""
+    """y = relu(x) of 1 KiB: nearly all of the time is that of the transport."""
     tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, _FLOATS]) for name in ("x", "y")]
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], SMALL, tensors[:1], tensors[1:])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
 @contextmanager
-def serving(models: Mapping[str, onnx.ModelProto], instances: int = 1) -> Iterator[Server]:
-    """Models on cpu_acc, over every transport, until the context ends; each may run so many times at once.
+def serving(models: Mapping[str, onnx.ModelProto], instances: int = 1) -> Iterator[BenchServer]:
+    """Serve models on cpu_acc over every transport until the context ends. Raises StartError.
 
-    Raises StartError.
+    ``instances`` is how many runs of a model may go on at once.
     """
     with tempfile.TemporaryDirectory(prefix="nnhal-") as name, ExitStack() as stack:
         root = Path(name)
@@ -66,7 +66,7 @@ def serving(models: Mapping[str, onnx.ModelProto], instances: int = 1) -> Iterat
         stack.callback(service.stop)
         service.wait_until_ready()
         urls = {transport: _announced(service, str(transport)) for transport in (Transport.GRPC, Transport.HTTP)}
-        yield Server({Transport.NATIVE: str(framework.directory), **urls}, files)
+        yield BenchServer({Transport.NATIVE: str(framework.directory), **urls}, files)
 
 
 def _write(folder: Path, model: onnx.ModelProto, instances: int) -> Path:
@@ -78,11 +78,11 @@ def _write(folder: Path, model: onnx.ModelProto, instances: int) -> Path:
 
 
 def _announced(service: Child, protocol: str) -> str:
-    """The address that it has printed. Raises StartError where there is none."""
+    """The address that the server has printed. Raises StartError if it printed none."""
     deadline = time.monotonic() + _ANNOUNCED_SECONDS
     while time.monotonic() < deadline:
         found = re.search(rf"^{protocol}: (\S+)$", service.said(), re.MULTILINE)
         if found:
             return found[1]
-        time.sleep(0.01)  # it has been written, and is still to be read
-    raise StartError(f"the framework did not say where it serves {protocol}")
+        time.sleep(0.01)  # the output was written, but may not have been read yet
+    raise StartError(f"the framework printed no address of {protocol}")

@@ -16,12 +16,12 @@ _PREFIX = "nnhal-bench-"
 class SharedFile:
     """Mapped memory under a name of its own.
 
-    A server needs the name only while it registers the file: unlink it then, so that nothing is left however this
+    A server needs the name only to register the file. Unlink it afterwards, so that nothing is left however this
     process ends.
     """
 
     def __init__(self, size: int) -> None:
-        """Raises OSError, or BenchError where /dev/shm has no room for it."""
+        """Raises OSError, or BenchError if /dev/shm has no room for it."""
         self.key = f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
         self.size = size
         descriptor = os.open(_DIRECTORY / self.key, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -35,9 +35,9 @@ class SharedFile:
             os.close(descriptor)
 
     def write(self, offset: int, contents: bytes | bytearray | memoryview) -> None:
-        """Put bytes there."""
+        """Write bytes at an offset."""
         self.memory[offset : offset + len(contents)] = bytes(contents)
 
     def unlink(self) -> None:
-        """Take the name away; the memory stays. Once is enough."""
+        """Remove the name; the memory stays. Further calls do nothing."""
         (_DIRECTORY / self.key).unlink(missing_ok=True)

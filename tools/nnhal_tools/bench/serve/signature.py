@@ -1,4 +1,4 @@
-"""The tensors of a model, and the shapes that they have in a measurement."""
+"""The tensors of a model, and their shapes in a measurement."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """An input or output as a server describes it: axes of any size are -1."""
+    """An input or output as a server describes it; -1 is an unknown dimension."""
 
     name: str
     datatype: str
     shape: Shape
 
     def byte_size(self, unknown: int) -> int:
-        """Its bytes, ``unknown`` where they are not known before."""
+        """Its size in bytes; ``unknown`` if that is not known beforehand."""
         size = datatype(self.datatype).item_size
         return prod(self.shape) * size if size and min(self.shape, default=0) >= 0 else unknown
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class ServedSignature:
     """The inputs and outputs of a model."""
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
 
-    def of_batch(self, batch: int, shapes: Mapping[str, Shape]) -> Signature:
-        """With a batch for the first axis where that is open, and given shapes, which may leave the batch out.
+    def of_batch(self, batch: int, shapes: Mapping[str, Shape]) -> ServedSignature:
+        """A copy with shapes for unknown dimensions, and the batch for an unknown first one. Shapes may omit the batch.
 
-        Raises BenchError where a shape does not fit, is missing, or is of no input.
+        Raises BenchError if a shape does not fit, is missing, or belongs to no input.
         """
         unknown = sorted(shapes.keys() - {tensor.name for tensor in self.inputs})
         if unknown:
@@ -44,7 +44,7 @@ class Signature:
             raise BenchError(f"got a shape for {', '.join(unknown)}, expected one of the model's inputs: {names}")
         inputs = tuple(TensorSpec(t.name, t.datatype, _input_shape(t, batch, shapes.get(t.name))) for t in self.inputs)
         outputs = tuple(TensorSpec(t.name, t.datatype, _batched(t.shape, batch)) for t in self.outputs)
-        return Signature(inputs, outputs)
+        return ServedSignature(inputs, outputs)
 
 
 def _input_shape(tensor: TensorSpec, batch: int, given: Shape | None) -> Shape:

@@ -1,4 +1,4 @@
-"""What the server says of a model's requests: ModelStatistics, over gRPC or HTTP."""
+"""The server's statistics of a model's requests: ModelStatistics, over gRPC or HTTP."""
 
 from __future__ import annotations
 
@@ -15,44 +15,52 @@ from nnhal_tools.bench.serve.transports.http_connection import HttpConnection
 from nnhal_tools.bench.serve.transports.http_v2 import model_path
 
 _SOCKET = "inference.sock"
-"""Where the framework serves the protocol in its own directory."""
+"""The socket on which the framework serves the protocol, in its own directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Counts since the model was loaded, and the nanoseconds that its successful requests took in all."""
+    """The server's counts and times since the model was loaded."""
 
     inferences: int
+    """Inferences, of which a batch has several."""
     executions: int
+    """Executions of the model."""
     requests: int
+    """Successful requests."""
     request_ns: int
+    """Time of requests, in all."""
     queue_ns: int
+    """Time in the queue."""
     compute_input_ns: int
+    """Time of preparing inputs."""
     compute_infer_ns: int
+    """Time of computing."""
     compute_output_ns: int
+    """Time of preparing outputs."""
 
     def since(self, before: Statistics) -> Statistics:
-        """What was added."""
+        """The difference to earlier statistics."""
         values = (getattr(self, field.name) - getattr(before, field.name) for field in fields(self))
         return Statistics(*values)
 
     def mean_us(self, total_ns: int) -> float:
-        """Microseconds of one request."""
+        """Microseconds of a request, on average."""
         return total_ns / max(1, self.requests) / 1e3
 
     @property
     def overhead_ns(self) -> int:
-        """What is in no other part."""
+        """The time of a request that is in no other part."""
         parts = self.queue_ns + self.compute_input_ns + self.compute_infer_ns + self.compute_output_ns
         return max(0, self.request_ns - parts)
 
 
 Read = Callable[[], Statistics | None]
-"""The statistics of now; None of a server that has none."""
+"""The present statistics; None if the server has none."""
 
 
 def statistics_of(target: Target) -> AbstractContextManager[Read]:
-    """A reader of the model's statistics, connected as long as the context lasts."""
+    """A reader of the model's statistics, connected during the context."""
     if target.transport is Transport.GRPC:
         return _over_grpc(target, target.url)
     if target.transport is Transport.HTTP:

@@ -15,7 +15,7 @@ class BenchError(NnhalError):
 
 
 class Transport(StrEnum):
-    """How requests reach the model. ``IN_PROCESS`` is the floor: ONNX Runtime in the load generator itself."""
+    """How requests reach the model. ``IN_PROCESS`` is the floor: ONNX Runtime in the load generator."""
 
     NATIVE = "native"
     GRPC = "grpc"
@@ -25,26 +25,28 @@ class Transport(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A model and what is sent to it.
-
-    ``url`` is HOST:PORT, ``unix:PATH`` for gRPC, or the framework's directory for the native client. ``model`` is a
-    name in the server's repository; for the native client it may be a model's file, in process it has to be one.
-    ``shared_memory`` puts tensors in files of /dev/shm; for the native client, whose tensors lie in shared memory
-    anyway, it means that they are used where they are, and not copied in and out. ``data`` is ``zero``, ``random`` or
-    a file. ``output_bytes`` is the room for an output whose size is not known before. ``headers`` go with
-    every request over gRPC (as metadata) and HTTP.
-    """
+    """A model and what is sent to it."""
 
     transport: Transport
+    """How requests are sent."""
     url: str
+    """HOST:PORT, ``unix:PATH`` for gRPC, or the framework's directory for the native client."""
     model: str
+    """Name in the server's repository; a file in process, and a file or a name for the native client."""
     version: str = ""
+    """Version of the model; empty for the newest."""
     batch: int = 1
+    """Batch size of a request."""
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Shapes of inputs with unknown dimensions."""
     data: str = "random"
+    """``zero``, ``random`` or a JSON file."""
     shared_memory: bool = False
+    """Put tensors in files of /dev/shm. For the native client: use its tensors in place instead of copying."""
     output_bytes: int = 102_400
+    """Room for an output of unknown size."""
     headers: Mapping[str, str] = field(default_factory=dict)
+    """Sent with every request over HTTP, and over gRPC as metadata."""
 
     @property
     def title(self) -> str:
@@ -52,12 +54,12 @@ class Target:
         return f"{self.transport}, shared memory" if self.shared_memory else str(self.transport)
 
     def to_json(self) -> str:
-        """One line."""
+        """The target as one line of JSON."""
         return json.dumps(asdict(self))
 
     @staticmethod
     def from_json(line: str) -> Target:
-        """Of ``to_json``."""
+        """Decode the line of ``to_json``."""
         values = json.loads(line)
         values["transport"] = Transport(values["transport"])
         values["shapes"] = {name: tuple(shape) for name, shape in values["shapes"].items()}

@@ -1,7 +1,7 @@
 """``python -m nnhal_tools.bench.serve.worker``: a load generator, one request at a time.
 
-Standard input has a target, then windows; standard output answers each with one line of JSON. Times are of
-CLOCK_MONOTONIC, which all processes share. It ends with its standard input, however its parent ends.
+Reads a target and then windows from standard input, and answers each with one line of JSON on standard output. Times
+are of CLOCK_MONOTONIC, which all processes share. The end of its input ends it, however its parent ends.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _WARM_UP_SECONDS = 1.0
 
 
 def main() -> int:
-    """Serve windows until the input ends; 1 where a request fails."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent ends its workers itself
+    """Serve windows until the input ends. Returns 1 if a request fails."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal interrupts every process, but the parent ends its workers
     answers = sys.stdout
-    sys.stdout = sys.stderr  # what libraries print is no answer
+    sys.stdout = sys.stderr  # output of libraries must not be taken for an answer
     try:
         requests = open_requests(Target.from_json(sys.stdin.readline()))
         try:
@@ -44,7 +44,7 @@ def main() -> int:
 
 
 def _warm_up(requests: Requests) -> None:
-    """A few requests, one where that takes long."""
+    """Send a few requests, or one if it takes long."""
     enough = time.monotonic() + _WARM_UP_SECONDS
     for _ in range(_WARM_UP):
         requests.infer()
@@ -53,7 +53,7 @@ def _warm_up(requests: Requests) -> None:
 
 
 def _measure(requests: Requests, start_ns: int, end_ns: int) -> dict[str, object]:
-    """Request after request from one instant to another, one at least; the last one that begins in time counts."""
+    """Send request after request between two instants, at least one. The last one must begin in time."""
     latencies = array("q")
     requests.send_ns = requests.receive_ns = 0
     clock, infer, note = time.monotonic_ns, requests.infer, latencies.append

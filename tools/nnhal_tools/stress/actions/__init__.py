@@ -1,4 +1,4 @@
-"""What a thread may do next: every method of the HAL, in forms that are valid and in forms that are not."""
+"""The actions of a thread: every method of the HAL, with valid and with invalid arguments."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from nnhal_tools.stress.actions import (
     shared,
 )
 from nnhal_tools.stress.actor import Actor
-from nnhal_tools.stress.shared import Shared
+from nnhal_tools.stress.shared import SharedObjects
 
 Action = Callable[[Actor], ErrorStatus]
-SharedAction = Callable[[Actor, Shared], ErrorStatus]
+SharedAction = Callable[[Actor, SharedObjects], ErrorStatus]
 
 ACTIONS: dict[str, tuple[int, Action]] = {
     "getters": (3, device.getters),
@@ -64,7 +64,7 @@ ACTIONS: dict[str, tuple[int, Action]] = {
     "release": (2, releases.release),
     "use after release": (3, releases.use_after_release),
 }
-"""What a thread does with objects of its own, with how often it does it."""
+"""Actions on objects of the thread's own, with their weights."""
 
 SHARED_ACTIONS: dict[str, tuple[int, SharedAction]] = {
     "shared: execute": (6, shared.execute),
@@ -74,7 +74,7 @@ SHARED_ACTIONS: dict[str, tuple[int, SharedAction]] = {
     "shared: cache": (2, shared.use_cache),
     "shared: replace": (1, shared.replace_some),
 }
-"""What it does with those that others use as well."""
+"""Actions on objects that all threads share, with their weights."""
 
 
 def _made(thing: object) -> ErrorStatus:

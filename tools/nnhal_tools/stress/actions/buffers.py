@@ -12,7 +12,7 @@ from nnhal.types.layout import ELEMENT_TYPES
 from nnhal_tools.stress.actor import Actor
 from nnhal_tools.stress.allocation import new_buffer, some_buffer
 from nnhal_tools.stress.graph import I32
-from nnhal_tools.stress.memory import KINDS, Kind, create_block
+from nnhal_tools.stress.memory import KINDS, BlockKind, create_block
 from nnhal_tools.stress.outcomes import FAILURE, INVALID, OK, REFUSED, Statuses, ask, require
 from nnhal_tools.stress.specimens import whole_numbers
 
@@ -20,13 +20,13 @@ _SIZES = (1, 2, 4, 4, 5)
 
 
 def allocate(actor: Actor) -> ErrorStatus:
-    """A buffer with roles of one prepared model or of several."""
-    require(new_buffer(actor).remote.token > 0, "a token that is not above 0")
+    """Allocate a buffer with roles of one or several prepared models."""
+    require(new_buffer(actor).remote.token > 0, "a token of 0 or less")
     return ErrorStatus.NONE
 
 
 def allocate_invalid(actor: Actor) -> ErrorStatus:
-    """Roles and dimensions that cannot be."""
+    """Allocate a buffer with invalid roles or dimensions."""
     prepared = actor.some_prepared()
     remote, inputs = prepared.remote, len(prepared.specimen.inputs)
     role = BufferRole(0, 0)
@@ -54,16 +54,16 @@ def allocate_invalid(actor: Actor) -> ErrorStatus:
 
 
 def copy_in(actor: Actor) -> ErrorStatus:
-    """Right values from memory of any kind, whole."""
+    """Fill a buffer with valid values from memory of any kind."""
     buffer = some_buffer(actor)
     shape = buffer.shape(actor.random.choice(_SIZES))
     values = whole_numbers(actor.random, buffer.code, shape)
     if buffer.code == I32:
-        values %= 6  # mostly rows that a lookup finds
+        values %= 6  # mostly within the table of a lookup
     said = shape if buffer.is_open or actor.perhaps(0.5) else ()
     block = create_block(values.nbytes, actor.random.choice(KINDS), actor.random)
     block.write(0, values.reshape(-1).view(np.uint8))
-    memory = block.read_only() if block.kind is Kind.OPEN_FILE and actor.perhaps(0.5) else block.memory
+    memory = block.read_only() if block.kind is BlockKind.OPEN_FILE and actor.perhaps(0.5) else block.memory
     actor.note(f"buffer {buffer.remote.token}, {block.kind.value}, {shape} said as {said}")
     answer = ask(lambda: buffer.remote.copy_from(memory, said))
     if answer:
@@ -75,7 +75,7 @@ def copy_in(actor: Actor) -> ErrorStatus:
 
 
 def copy_in_invalid(actor: Actor) -> ErrorStatus:
-    """A wrong size, wrong dimensions, or a file that is not there any more. Whatever was in the buffer is lost."""
+    """Copy in with a wrong size, wrong dimensions or a truncated file. The buffer's content is lost."""
     buffer = some_buffer(actor)
     shape = buffer.shape(4)
     size = ELEMENT_TYPES[buffer.code].itemsize * prod(shape)
@@ -91,7 +91,9 @@ def copy_in_invalid(actor: Actor) -> ErrorStatus:
         wrong["no dimensions"] = (size, (), INVALID)
     name = actor.random.choice(list(wrong))
     length, said, allowed = wrong[name]
-    block = create_block(length, Kind.OPEN_FILE if name == "truncated" else actor.random.choice(KINDS), actor.random)
+    block = create_block(
+        length, BlockKind.OPEN_FILE if name == "truncated" else actor.random.choice(KINDS), actor.random
+    )
     if name == "truncated":
         block.truncate()
     actor.note(f"buffer {buffer.remote.token}, {name}")
@@ -105,7 +107,7 @@ def copy_in_invalid(actor: Actor) -> ErrorStatus:
 
 
 def copy_out(actor: Actor) -> ErrorStatus:
-    """What is in a buffer, which must be what was last written to it."""
+    """Copy a buffer out and check that it has what was last written to it."""
     filled = [buffer for buffer in actor.buffers if buffer.content is not None]
     buffer = actor.random.choice(filled) if filled and actor.perhaps(0.6) else some_buffer(actor)
     shape = buffer.content.shape if buffer.content is not None else buffer.shape(4)
@@ -115,14 +117,14 @@ def copy_out(actor: Actor) -> ErrorStatus:
     block = create_block(size, kind, actor.random)
     block.write(0, np.full(size, 0xA5, np.uint8))
     allowed = buffer.readable()
-    # The size of a buffer of open dimensions is not known while it holds nothing.
+    # The size of a buffer of unknown dimensions is unknown while it is uninitialised.
     if wrong:
         allowed = INVALID if not buffer.is_open or allowed == OK else REFUSED
     elif buffer.is_open and allowed != OK:
         allowed = allowed | INVALID
     if buffer.wild or buffer.users:
         allowed = allowed | REFUSED if wrong else allowed | OK | REFUSED
-    read_only = kind is Kind.OPEN_FILE and actor.perhaps(0.2)
+    read_only = kind is BlockKind.OPEN_FILE and actor.perhaps(0.2)
     actor.note(f"buffer {buffer.remote.token}, {kind.value}, {size} bytes {'read-only' if read_only else ''}")
     if read_only:
         memory, allowed = block.read_only(), (allowed - OK) | FAILURE

@@ -1,4 +1,4 @@
-"""Bursts: over their channel and without it, with memory that has tokens."""
+"""Bursts, over their channel and over gRPC, with tokens for memory."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Callable
 from nnhal.types import NO_DEADLINE, ErrorStatus, ExecutionResult, Request
 from nnhal_tools.stress.actor import Actor
 from nnhal_tools.stress.faults import NO_INSTANT, Fault, draw_deadline, spoil_request
-from nnhal_tools.stress.objects import Burst
+from nnhal_tools.stress.objects import HeldBurst
 from nnhal_tools.stress.outcomes import INVALID, REFUSED, ask, require
-from nnhal_tools.stress.plan import Plan
+from nnhal_tools.stress.plan import RequestPlan
 
 _PLANS = 2
 
 
 def execute(actor: Actor) -> ErrorStatus:
-    """A request, mostly one that the burst has seen before, with new inputs."""
+    """Execute a request with new inputs, mostly one that the burst has seen before."""
     burst, deadline = actor.some(actor.bursts, actor.burst), draw_deadline(actor.random)
     plan = _plan(actor, burst)
     plan.refill(actor.random)
@@ -23,7 +23,7 @@ def execute(actor: Actor) -> ErrorStatus:
 
 
 def execute_invalid(actor: Actor) -> ErrorStatus:
-    """Something wrong with the request, or with the tokens."""
+    """Execute a faulty request, or one with faulty tokens."""
     burst, deadline = actor.some(actor.bursts, actor.burst), draw_deadline(actor.random)
     plan = actor.plan(burst.prepared)
     pools = len(plan.request.pools)
@@ -40,7 +40,7 @@ def execute_invalid(actor: Actor) -> ErrorStatus:
 
 
 def execute_in_truncated_file(actor: Actor) -> ErrorStatus:
-    """A request, one of whose files has been truncated, perhaps after the burst has seen it."""
+    """Execute a request after one of its files was truncated, perhaps after the burst has seen it."""
     burst = actor.some(actor.bursts, actor.burst)
     plan = _plan(actor, burst)
     if not plan.truncate(actor.random):
@@ -51,7 +51,7 @@ def execute_in_truncated_file(actor: Actor) -> ErrorStatus:
 
 
 def run_foreign(actor: Actor) -> ErrorStatus:
-    """A reusable execution of another prepared model than the burst."""
+    """Execute a reusable execution of another prepared model than the burst's."""
     burst = actor.some(actor.bursts, actor.burst)
     execution = actor.some_execution()
     if execution.plan.prepared is burst.prepared:
@@ -61,7 +61,7 @@ def run_foreign(actor: Actor) -> ErrorStatus:
 
 
 def release_memory(actor: Actor) -> ErrorStatus:
-    """Memory that the burst has seen, or that it has not."""
+    """Release a token that the burst knows, or one that it does not know."""
     burst = actor.some(actor.bursts, actor.burst)
     token = actor.random.choice((*burst.tokens.values(), -1, 12345, 1 << 62))
     if not burst.named and token >= 0:
@@ -73,21 +73,21 @@ def release_memory(actor: Actor) -> ErrorStatus:
 
 
 def release_invalid_memory(actor: Actor) -> ErrorStatus:
-    """Tokens below -1."""
+    """Release a token below -1."""
     burst = actor.some(actor.bursts, actor.burst)
     call = burst.wire.release_memory_resource if actor.perhaps(0.3) else burst.remote.release_memory_resource
     return ask(lambda: call(actor.random.choice((-2, -(1 << 63)))), INVALID).status
 
 
 def open_burst(actor: Actor) -> ErrorStatus:
-    """A new burst."""
+    """Open a burst."""
     burst = actor.burst()
     require(burst.remote.handle > 0, f"burst {burst.remote.handle}")
     return ErrorStatus.NONE
 
 
-def _plan(actor: Actor, burst: Burst) -> Plan:
-    """A request of a burst: one of the few that it keeps, unless a launch uses the same buffers."""
+def _plan(actor: Actor, burst: HeldBurst) -> RequestPlan:
+    """A request of a burst: one of those that it keeps, unless a launch uses the same buffers."""
     usable = [
         plan for plan in burst.plans if not any(buffer.users or buffer.released for buffer in plan.buffers.values())
     ]
@@ -100,7 +100,9 @@ def _plan(actor: Actor, burst: Burst) -> Plan:
     return plan
 
 
-def _execution(actor: Actor, burst: Burst, plan: Plan, deadline_ns: int) -> Callable[[Request], ExecutionResult]:
+def _execution(
+    actor: Actor, burst: HeldBurst, plan: RequestPlan, deadline_ns: int
+) -> Callable[[Request], ExecutionResult]:
     """One of the ways to execute a request with a burst."""
     if not burst.named:
         return lambda request: burst.remote.execute(request, None, plan.config, deadline_ns).result

@@ -10,7 +10,7 @@ from nnhal.descriptor import Descriptor
 from nnhal.remote import CompilationCache
 from nnhal.types import ErrorStatus
 from nnhal_tools.stress.actor import MOST, Actor
-from nnhal_tools.stress.buffers import Prepared
+from nnhal_tools.stress.buffers import PreparedSpecimen
 from nnhal_tools.stress.faults import draw_deadline
 from nnhal_tools.stress.memory import new_file
 from nnhal_tools.stress.outcomes import FAILURE, OK, REFUSED, ask
@@ -19,7 +19,7 @@ _KEEP = 2
 
 
 def save(actor: Actor) -> ErrorStatus:
-    """Prepare with files to save to: no problem of theirs may show."""
+    """Prepare with cache files, even unusable ones: preparation must succeed all the same."""
     specimen = actor.random.choice([s for s in actor.specimens if actor.supports(s)])
     needed = ask(actor.device.number_of_cache_files_needed).value
     junk = b"junk" * actor.random.randrange(3000)
@@ -38,7 +38,7 @@ def save(actor: Actor) -> ErrorStatus:
         del reader
     answer = ask(lambda: actor.device.prepare_model(specimen.model, cache=cache))
     if answer:
-        actor.keep(actor.prepared, Prepared(specimen, answer.value), MOST["prepared"])
+        actor.keep(actor.prepared, PreparedSpecimen(specimen, answer.value), MOST["prepared"])
         if not problem and (model or data):
             actor.caches.append((specimen, cache))
             del actor.caches[:-_KEEP]
@@ -46,7 +46,7 @@ def save(actor: Actor) -> ErrorStatus:
 
 
 def load(actor: Actor) -> ErrorStatus:
-    """Prepare from files that hold what was saved."""
+    """Prepare from the files of a saved compilation."""
     if not actor.caches:
         return save(actor)
     specimen, cache = actor.random.choice(actor.caches)
@@ -54,12 +54,12 @@ def load(actor: Actor) -> ErrorStatus:
     actor.note(f"{specimen.name}, {deadline}")
     answer = ask(lambda: actor.device.prepare_model_from_cache(cache, deadline.ns), deadline.after(OK))
     if answer:
-        actor.keep(actor.prepared, Prepared(specimen, answer.value), MOST["prepared"])
+        actor.keep(actor.prepared, PreparedSpecimen(specimen, answer.value), MOST["prepared"])
     return answer.status
 
 
 def load_damaged(actor: Actor) -> ErrorStatus:
-    """Prepare from files that do not hold what was saved, or not all of it. The entry is as it was afterwards."""
+    """Prepare from wrong or incomplete files. Afterwards the cache entry is as it was."""
     if not actor.caches:
         return save(actor)
     _, cache = actor.random.choice(actor.caches)
@@ -81,7 +81,7 @@ def load_damaged(actor: Actor) -> ErrorStatus:
     damaged = damages[name]()
     allowed = REFUSED if name in ("no files", "one too many") else FAILURE
     if name == "flipped data":
-        # A prepared model that computes anything would be allowed; none of it is looked at.
+        # The contract allows a prepared model that computes anything, so it is not executed.
         allowed = allowed | OK
     return ask(lambda: actor.device.prepare_model_from_cache(damaged), allowed).status
 

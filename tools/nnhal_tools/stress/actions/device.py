@@ -1,4 +1,4 @@
-"""What a device says of itself and of models."""
+"""What a device reports of itself and of models."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nnhal_tools.stress.outcomes import INVALID, ask, require
 
 
 def getters(actor: Actor) -> ErrorStatus:
-    """Everything that is static."""
+    """Ask for a static property, which must never change."""
     device = actor.device
     getter = actor.random.choice(
         (
@@ -27,7 +27,7 @@ def getters(actor: Actor) -> ErrorStatus:
 
 
 def usage(actor: Actor) -> ErrorStatus:
-    """What the process holds."""
+    """Ask what the device process holds."""
     answer = ask(actor.device.usage, takes=False).value
     counts = {field.name: value for field, value in answer.ListFields()}
     require(min(counts.values()) >= 0 and answer.sessions > 0, f"usage {counts}")
@@ -35,7 +35,7 @@ def usage(actor: Actor) -> ErrorStatus:
 
 
 def support(actor: Actor) -> ErrorStatus:
-    """Which operations of a model the device can do, and why not the others."""
+    """Ask which operations of a model the device supports, and why not the others."""
     specimen = actor.random.choice(actor.specimens)
     actor.note(specimen.name)
     answers = ask(lambda: actor.device.supported_operations(specimen.model))
@@ -49,7 +49,7 @@ def support(actor: Actor) -> ErrorStatus:
 
 
 def support_of_invalid(actor: Actor) -> ErrorStatus:
-    """The same of a model that is not valid."""
+    """Ask for the support of an invalid model."""
     what, model = break_model(actor.random.choice(actor.specimens).model, actor.random)
     actor.note(what)
     return ask(lambda: actor.device.supported_operations(model), INVALID).status

@@ -10,22 +10,22 @@ from nnhal.types import NO_DEADLINE, ErrorStatus, ExecutionResult, Request
 from nnhal_tools.stress import wire
 from nnhal_tools.stress.actor import Actor
 from nnhal_tools.stress.faults import NO_INSTANT, Fault, draw_deadline, spoil_config, spoil_request
-from nnhal_tools.stress.launches import Launch
-from nnhal_tools.stress.objects import Execution
+from nnhal_tools.stress.launches import HeldLaunch
+from nnhal_tools.stress.objects import HeldExecution
 from nnhal_tools.stress.outcomes import FAILURE, INVALID, NOTHING, REFUSED, ask
-from nnhal_tools.stress.plan import Plan
+from nnhal_tools.stress.plan import RequestPlan
 
 _TOO_MANY = 300
 
 
 def execute(actor: Actor) -> ErrorStatus:
-    """A valid request, perhaps with an output that is too small."""
+    """Execute a valid request, perhaps with an output that is too small."""
     plan, deadline = actor.plan(actor.some_prepared(), tiny=actor.perhaps(0.3)), draw_deadline(actor.random)
     return actor.perform(plan, _execution(actor, plan, deadline.ns), deadline)
 
 
 def execute_invalid(actor: Actor) -> ErrorStatus:
-    """A request with something wrong with it."""
+    """Execute a faulty request."""
     plan, deadline = actor.plan(actor.some_prepared()), draw_deadline(actor.random)
     if actor.perhaps(0.1):
         config = spoil_config(plan.config, actor.random)
@@ -36,7 +36,7 @@ def execute_invalid(actor: Actor) -> ErrorStatus:
 
 
 def execute_in_truncated_file(actor: Actor) -> ErrorStatus:
-    """A request, one of whose files has been truncated."""
+    """Execute a request after one of its files was truncated."""
     plan = actor.plan(actor.some_prepared())
     if not plan.truncate(actor.random):
         return execute(actor)
@@ -46,7 +46,7 @@ def execute_in_truncated_file(actor: Actor) -> ErrorStatus:
 
 
 def execute_with_too_many_pools(actor: Actor) -> ErrorStatus:
-    """More descriptors than a session may have: it is refused, and others of the session may be until it has been."""
+    """Send more descriptors than a session may own: refused, as other calls of the session may be meanwhile."""
     plan = actor.plan(actor.some_prepared())
     pools = (*plan.request.pools, *(create_ashmem(4) for _ in range(_TOO_MANY)))
     actor.note(plan)
@@ -56,7 +56,7 @@ def execute_with_too_many_pools(actor: Actor) -> ErrorStatus:
 
 
 def execute_again(actor: Actor) -> ErrorStatus:
-    """A reusable execution, with new inputs each time, over gRPC or a burst of its prepared model."""
+    """Execute a reusable execution with new inputs, over gRPC or a burst of its prepared model."""
     execution, deadline = actor.some_execution(), draw_deadline(actor.random)
     plan, remote = execution.plan, execution.remote
     if execution.launch is not None and not execution.launch.settled:
@@ -70,7 +70,7 @@ def execute_again(actor: Actor) -> ErrorStatus:
 
 
 def create_invalid_execution(actor: Actor) -> ErrorStatus:
-    """A reusable execution of a request with something wrong with it: that may be said when it is executed, too."""
+    """Create a reusable execution of a faulty request. The fault may be reported by its execution instead."""
     plan = actor.plan(actor.some_prepared())
     fault = spoil_request(plan, actor.random)
     actor.note(f"{plan}, {fault.name}")
@@ -87,7 +87,7 @@ def create_invalid_execution(actor: Actor) -> ErrorStatus:
     return refused.status
 
 
-def _execution(actor: Actor, plan: Plan, deadline_ns: int) -> Callable[[Request], ExecutionResult]:
+def _execution(actor: Actor, plan: RequestPlan, deadline_ns: int) -> Callable[[Request], ExecutionResult]:
     """One of the ways to execute a request with a prepared model."""
     prepared = plan.prepared.remote
     if actor.perhaps(0.3):
@@ -95,8 +95,8 @@ def _execution(actor: Actor, plan: Plan, deadline_ns: int) -> Callable[[Request]
     return lambda request: prepared.execute(request, plan.config, deadline_ns)
 
 
-def _execute_busy(actor: Actor, execution: Execution, launch: Launch) -> ErrorStatus:
-    """A second execution at the same time as a launch."""
+def _execute_busy(actor: Actor, execution: HeldExecution, launch: HeldLaunch) -> ErrorStatus:
+    """Execute a reusable execution while a launch of it is under way."""
     plan = execution.plan
     certain = launch.is_held
     actor.note(f"{plan}, {'busy' if certain else 'perhaps busy'}")

@@ -1,4 +1,4 @@
-"""Fenced executions: chains of launches, fences of this side that hold them up, and what is said of their ends."""
+"""Fenced executions: chains of launches, the client's fences for which they wait, and their results."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from nnhal_tools.stress import wire
 from nnhal_tools.stress.actor import MOST, Actor
 from nnhal_tools.stress.allocation import new_buffer
 from nnhal_tools.stress.faults import Instant, draw_deadline, draw_duration, spoil_request
-from nnhal_tools.stress.launches import Gate, Launch
+from nnhal_tools.stress.launches import FenceGate, HeldLaunch
 from nnhal_tools.stress.memory import new_file
-from nnhal_tools.stress.objects import Execution
+from nnhal_tools.stress.objects import HeldExecution
 from nnhal_tools.stress.outcomes import FAILURE, INVALID, OK, Statuses, ask, require
-from nnhal_tools.stress.plan import Plan, open_files
+from nnhal_tools.stress.plan import RequestPlan, open_files
 
 _GATES = 3
 
 
 class Started(NamedTuple):
-    """What a call that launches has returned."""
+    """The result of a launching call."""
 
     fence: Fence | None
     info: Callable[[], FencedExecutionInfo]
@@ -33,7 +33,7 @@ _Launching = Callable[[Sequence[Fence], int, int], Started]
 
 
 def launch(actor: Actor) -> ErrorStatus:
-    """Any request, in any way, behind gates and earlier launches."""
+    """Launch a valid request in any way, behind gates and earlier launches."""
     if actor.perhaps(0.5):
         plan = actor.plan(actor.some_prepared(), stated=True)
         return _launch(actor, plan, _once(actor, plan)).status
@@ -49,11 +49,11 @@ def launch(actor: Actor) -> ErrorStatus:
 
 
 def launch_invalid(actor: Actor) -> ErrorStatus:
-    """Something wrong with the request, the numbers or the fences."""
+    """Launch a faulty request, or with faulty deadlines or fences."""
     plan = actor.plan(actor.some_prepared(), stated=True)
     remote, request, config = plan.prepared.remote, plan.request, plan.config
     fault = spoil_request(plan, actor.random)
-    while fault.allowed != INVALID:  # what is seen when it runs only is no matter of launching
+    while fault.allowed != INVALID:  # such a fault is reported by the execution, not by the launch
         fault = spoil_request(plan, actor.random)
     no_fence = Fence.__new__(Fence)
     no_fence.descriptor = new_file()
@@ -72,19 +72,19 @@ def launch_invalid(actor: Actor) -> ErrorStatus:
 
 
 def launch_of_open_size(actor: Actor) -> ErrorStatus:
-    """A request that leaves the output's size open."""
+    """Launch a request that leaves the size of the output unknown."""
     (specimen, *_) = (specimen for specimen in actor.specimens if specimen.is_open)
     of_open = [held for held in actor.prepared if held.specimen is specimen]
     prepared = actor.some(of_open, lambda: actor.prepare(specimen))
     if prepared.specimen is not specimen:
         return launch(actor)
-    plan = Plan(prepared, actor.random, tiny=True)
+    plan = RequestPlan(prepared, actor.random, tiny=True)
     actor.note(plan)
     return ask(lambda: prepared.remote.execute_fenced(plan.request, (), plan.config), INVALID).status
 
 
 def launch_in_truncated_file(actor: Actor) -> ErrorStatus:
-    """A request, one of whose files is truncated before it may begin."""
+    """Launch a request, one of whose files is truncated before the execution can begin."""
     plan = actor.plan(actor.some_prepared(), stated=True)
     if actor.synchronous or plan.obstacles() or not open_files(plan):
         return launch(actor)
@@ -92,7 +92,7 @@ def launch_in_truncated_file(actor: Actor) -> ErrorStatus:
     started = _accept(actor, plan, _once(actor, plan), [gate], [], Instant(), Instant(), OK | plan.doubts())
     if started.launch is None:
         return started.status
-    # Keeping it may have settled an older launch behind the same gate; then it has begun.
+    # Holding the launch may have settled an older one behind the same gate; then it has begun.
     if gate.is_open and plan.truncate(actor.random):
         actor.note(f"{plan}, truncated")
         started.launch.allowed = FAILURE | (plan.sample.statuses - OK)
@@ -100,7 +100,7 @@ def launch_in_truncated_file(actor: Actor) -> ErrorStatus:
 
 
 def chain(actor: Actor) -> ErrorStatus:
-    """Two executions launched at once, of which the second one reads the device buffer that the first one writes."""
+    """Launch two executions at once; the second one reads the device buffer that the first one writes."""
     addition = actor.specimens[0]
     prepared = actor.some(
         [held for held in actor.prepared if held.specimen is addition], lambda: actor.prepare(addition)
@@ -115,12 +115,12 @@ def chain(actor: Actor) -> ErrorStatus:
     ]
     buffer = actor.random.choice(between) if between else new_buffer(actor, prepared, (0, 2))
     gate = _gate(actor)
-    first = Plan(prepared, actor.random, {2: buffer})
+    first = RequestPlan(prepared, actor.random, {2: buffer})
     actor.note(f"{first}, then again")
     started = _accept(actor, first, _once(actor, first), [gate], [], Instant(), Instant(), OK)
     if started.launch is None:
         return started.status
-    second = Plan(prepared, actor.random, {0: buffer})
+    second = RequestPlan(prepared, actor.random, {0: buffer})
     assert first.sample.expected is not None
     second.sample = second.specimen.evaluate((first.sample.expected, second.sample.inputs[1]))
     then = _accept(actor, second, _once(actor, second), [], [started.launch], Instant(), Instant(), OK, OK)
@@ -133,7 +133,7 @@ def chain(actor: Actor) -> ErrorStatus:
 
 
 def inquire(actor: Actor) -> ErrorStatus:
-    """The end of a launch, before it may be known."""
+    """Ask for the result of a launch, perhaps before it is known."""
     if not actor.launches:
         return launch(actor)
     chosen = actor.random.choice(actor.launches)
@@ -142,7 +142,7 @@ def inquire(actor: Actor) -> ErrorStatus:
 
 
 def end_gate(actor: Actor) -> ErrorStatus:
-    """Signal a fence, or fail it."""
+    """Signal a gate, or fail it."""
     gates = [gate for gate in actor.gates if gate.is_open]
     if not gates:
         return launch(actor)
@@ -153,16 +153,16 @@ def end_gate(actor: Actor) -> ErrorStatus:
 
 
 def settle(actor: Actor) -> ErrorStatus:
-    """Wait for a launch."""
+    """Settle a launch."""
     if not actor.launches:
         return launch(actor)
     return actor.settle(actor.random.choice(actor.launches))
 
 
 def reopen_launcher(actor: Actor) -> ErrorStatus:
-    """Close the launch channel, while what was launched goes on, and open another one."""
+    """Close the launch channel during launches, and open another one."""
     on_channel = [held.launch for held in actor.executions if held.on_channel and held.launch]
-    for pending in on_channel:  # what is said of their ends is said on the channel
+    for pending in on_channel:  # their results are read from the channel
         if not pending.settled:
             actor.settle(pending)
     actor.close_launcher()
@@ -172,11 +172,11 @@ def reopen_launcher(actor: Actor) -> ErrorStatus:
 
 class _Launched(NamedTuple):
     status: ErrorStatus
-    launch: Launch | None
+    launch: HeldLaunch | None
 
 
-def _launch(actor: Actor, plan: Plan, call: _Launching) -> _Launched:
-    """Launch behind some gates and some earlier launches, with some deadlines."""
+def _launch(actor: Actor, plan: RequestPlan, call: _Launching) -> _Launched:
+    """Launch behind random gates and earlier launches, with random deadlines."""
     plan.look()
     deadline, duration = draw_deadline(actor.random), draw_duration(actor.random)
     gates = [] if actor.synchronous else [_gate(actor) for _ in range(actor.random.choice((0, 0, 1, 2)))]
@@ -185,7 +185,7 @@ def _launch(actor: Actor, plan: Plan, call: _Launching) -> _Launched:
     states = [gate.fence.state for gate in gates] + [other.fence.state for other in earlier if other.fence]
     obstacles = plan.obstacles()
     if not plan.states_output and plan.output_buffer is not None:
-        obstacles |= INVALID | OK  # the buffer may be taken for a statement
+        obstacles |= INVALID | OK  # the device may take the dimensions from the buffer
     if deadline.invalid or duration.invalid or (not plan.states_output and plan.output_buffer is None):
         at_once = INVALID
     elif FenceState.ERROR in states:
@@ -202,10 +202,10 @@ def _launch(actor: Actor, plan: Plan, call: _Launching) -> _Launched:
 
 def _accept(
     actor: Actor,
-    plan: Plan,
+    plan: RequestPlan,
     call: _Launching,
-    gates: Sequence[Gate],
-    earlier: Sequence[Launch],
+    gates: Sequence[FenceGate],
+    earlier: Sequence[HeldLaunch],
     deadline: Instant,
     duration: Instant,
     at_once: Statuses,
@@ -218,17 +218,17 @@ def _accept(
         return _Launched(answer.status, None)
     later = plan.expected() if later is None else later
     begun = answer.value
-    started = Launch(plan, begun.fence, begun.info, begun.finish, gates, earlier, deadline, duration, later)
+    started = HeldLaunch(plan, begun.fence, begun.info, begun.finish, gates, earlier, deadline, duration, later)
     plan.begin()
     actor.keep(actor.launches, started, MOST["launches"])
     return _Launched(answer.status, started)
 
 
-def _gate(actor: Actor) -> Gate:
+def _gate(actor: Actor) -> FenceGate:
     open_gates = [gate for gate in actor.gates if gate.is_open]
     if len(open_gates) >= _GATES:
         return actor.random.choice(open_gates)
-    gate = Gate(*create_fence())
+    gate = FenceGate(*create_fence())
     actor.gates.append(gate)
     return gate
 
@@ -236,11 +236,11 @@ def _gate(actor: Actor) -> Gate:
 def _failed_fence() -> Fence:
     signal, fence = create_fence()
     signal.fail()
-    require(fence.state is FenceState.ERROR, "a fence of this side does not fail")
+    require(fence.state is FenceState.ERROR, "a fence of this process does not fail")
     return fence
 
 
-def _once(actor: Actor, plan: Plan) -> _Launching:
+def _once(actor: Actor, plan: RequestPlan) -> _Launching:
     """One of the ways to launch a request with a prepared model."""
     prepared = plan.prepared.remote
     older = actor.perhaps(0.3)
@@ -253,7 +253,7 @@ def _once(actor: Actor, plan: Plan) -> _Launching:
     return call
 
 
-def _reused(actor: Actor, execution: Execution) -> _Launching:
+def _reused(actor: Actor, execution: HeldExecution) -> _Launching:
     """One of the ways to launch a reusable execution."""
     execution.on_channel = actor.perhaps(0.6)
     if not execution.on_channel:

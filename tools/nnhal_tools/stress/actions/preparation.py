@@ -11,14 +11,14 @@ from nnhal.types import ErrorStatus, ExecutionPreference, Priority, TokenValuePa
 from nnhal_tools.stress import wire
 from nnhal_tools.stress.actor import MOST, Actor
 from nnhal_tools.stress.broken import break_model
-from nnhal_tools.stress.buffers import Prepared
+from nnhal_tools.stress.buffers import PreparedSpecimen
 from nnhal_tools.stress.faults import draw_deadline
-from nnhal_tools.stress.memory import Kind, block_of
+from nnhal_tools.stress.memory import BlockKind, block_of
 from nnhal_tools.stress.outcomes import INVALID, OK, REFUSED, ask
 
 
 def prepare(actor: Actor) -> ErrorStatus:
-    """A valid model, in the older and the newer form, with any preference, priority and deadline."""
+    """Prepare a valid model with either method, and any preference, priority and deadline."""
     specimen = actor.random.choice(actor.specimens)
     deadline = draw_deadline(actor.random)
     preference, priority = actor.random.choice(list(ExecutionPreference)), actor.random.choice(list(Priority))
@@ -33,12 +33,12 @@ def prepare(actor: Actor) -> ErrorStatus:
 
     answer = ask(call, allowed)
     if answer:
-        actor.keep(actor.prepared, Prepared(specimen, answer.value), MOST["prepared"])
+        actor.keep(actor.prepared, PreparedSpecimen(specimen, answer.value), MOST["prepared"])
     return answer.status
 
 
 def prepare_invalid(actor: Actor) -> ErrorStatus:
-    """A model that is not valid, or another argument that is not."""
+    """Prepare an invalid model, or a valid one with another invalid argument."""
     device, model = actor.device, actor.random.choice(actor.specimens).model
     what, broken = break_model(model, actor.random)
     hints = [TokenValuePair(3 << 16, b"")]
@@ -59,9 +59,9 @@ def prepare_invalid(actor: Actor) -> ErrorStatus:
 
 
 def prepare_without_constants(actor: Actor) -> ErrorStatus:
-    """A model whose constants lie in a file that was truncated."""
+    """Prepare a model whose constants lie in a truncated file."""
     specimen = actor.random.choice([s for s in actor.specimens if s.model.pools])
-    block = block_of(bytes(4096), Kind.OPEN_FILE, actor.random)
+    block = block_of(bytes(4096), BlockKind.OPEN_FILE, actor.random)
     model = replace(specimen.model, pools=(block.memory,))
     actor.note(specimen.name)
     block.truncate()

@@ -1,4 +1,4 @@
-"""Giving things up, in any order, and using them all the same."""
+"""Releasing objects in any order, and using them afterwards."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nnhal_tools.stress.outcomes import INVALID, ask
 
 
 def release(actor: Actor) -> ErrorStatus:
-    """Anything: what was made from a prepared model works without it."""
+    """Release any object: what was made from a prepared model works without it."""
     things = [*actor.prepared, *actor.buffers, *actor.executions, *actor.bursts]
     if things:
         thing = actor.random.choice(things)
@@ -18,7 +18,7 @@ def release(actor: Actor) -> ErrorStatus:
 
 
 def use_after_release(actor: Actor) -> ErrorStatus:
-    """What was given up is unknown."""
+    """Use a released object, which the device must not know."""
     if not actor.released:
         return release(actor)
     call = actor.random.choice(actor.released)

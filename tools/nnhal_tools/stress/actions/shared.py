@@ -1,4 +1,4 @@
-"""Using what other threads use at the same time: all that is known is which answers are possible at all."""
+"""Actions on objects that other threads use at the same time: any status that could occur is allowed."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from nnhal.fence import Fence, FenceError
 from nnhal.memory import create_ashmem
 from nnhal.types import BufferRole, DataLocation, ErrorStatus, ExecutionResult, Request, RequestArgument
 from nnhal_tools.stress.actor import Actor
-from nnhal_tools.stress.buffers import Prepared
+from nnhal_tools.stress.buffers import PreparedSpecimen
 from nnhal_tools.stress.outcomes import ANY, FAILURE, OK, Violation, ask
-from nnhal_tools.stress.shared import Shared
+from nnhal_tools.stress.shared import SharedObjects
 
 _SECONDS = 50.0
 
 
-def execute(actor: Actor, shared: Shared) -> ErrorStatus:
-    """The same request, in every way. Whoever may run it gets the right result."""
+def execute(actor: Actor, shared: SharedObjects) -> ErrorStatus:
+    """Execute the same request in every way. If it succeeds, the output must be right."""
     plan = shared.plan
     ways: dict[str, Callable[[], ExecutionResult]] = {
         "synchronously": lambda: shared.prepared.remote.execute(plan.request, plan.config),
@@ -34,8 +34,8 @@ def execute(actor: Actor, shared: Shared) -> ErrorStatus:
     return answer.status
 
 
-def launch(actor: Actor, shared: Shared) -> ErrorStatus:
-    """The same reusable execution, with and without a channel."""
+def launch(actor: Actor, shared: SharedObjects) -> ErrorStatus:
+    """Launch the same reusable execution, with and without a channel."""
     on_channel = actor.perhaps(0.5)
     actor.note("on the channel" if on_channel else "over gRPC")
 
@@ -43,7 +43,7 @@ def launch(actor: Actor, shared: Shared) -> ErrorStatus:
         if on_channel:
             return [shared.launcher.launch(shared.execution)]
         started = shared.execution.execute_fenced()
-        started.release()  # its fence goes on without it
+        started.release()  # its fence works without it
         return [started.fence]
 
     answer = ask(call, ANY)
@@ -58,13 +58,13 @@ def launch(actor: Actor, shared: Shared) -> ErrorStatus:
     return answer.status
 
 
-def inquire(_: Actor, shared: Shared) -> ErrorStatus:
-    """How the last launch ended, whoever launched it."""
+def inquire(_: Actor, shared: SharedObjects) -> ErrorStatus:
+    """Ask how the last launch of any thread ended."""
     return ask(lambda: shared.launcher.info(shared.execution), ANY, takes=False).status
 
 
-def use_buffer(actor: Actor, shared: Shared) -> ErrorStatus:
-    """Reads and writes at the same time: the data is undefined, and nothing else is."""
+def use_buffer(actor: Actor, shared: SharedObjects) -> ErrorStatus:
+    """Read and write a buffer concurrently: only its content is undefined."""
     plan, token = shared.plan, shared.buffer.token
     size = 4 * 8 * 4
     memory = create_ashmem(size)
@@ -83,8 +83,8 @@ def use_buffer(actor: Actor, shared: Shared) -> ErrorStatus:
     return ask(ways[name], ANY).status
 
 
-def use_cache(actor: Actor, shared: Shared) -> ErrorStatus:
-    """Saving to the same files and loading from them at the same time: what can be loaded is right."""
+def use_cache(actor: Actor, shared: SharedObjects) -> ErrorStatus:
+    """Save to the same files and load from them concurrently: what can be loaded must be right."""
     if actor.perhaps(0.4):
         actor.note("saves")
         remote = ask(lambda: actor.device.prepare_model(shared.plan.specimen.model, cache=shared.cache))
@@ -95,7 +95,7 @@ def use_cache(actor: Actor, shared: Shared) -> ErrorStatus:
     loaded = ask(lambda: actor.device.prepare_model_from_cache(shared.cache), OK | FAILURE)
     if not loaded:
         return loaded.status
-    plan = actor.plan(Prepared(shared.plan.specimen, loaded.value))
+    plan = actor.plan(PreparedSpecimen(shared.plan.specimen, loaded.value))
     answer = ask(lambda: loaded.value.execute(plan.request, plan.config), plan.expected())
     if answer:
         plan.verify(answer.value)
@@ -103,8 +103,8 @@ def use_cache(actor: Actor, shared: Shared) -> ErrorStatus:
     return answer.status
 
 
-def replace_some(actor: Actor, shared: Shared) -> ErrorStatus:
-    """A new object in the place of one that others may be using, which is released."""
+def replace_some(actor: Actor, shared: SharedObjects) -> ErrorStatus:
+    """Replace an object that other threads may be using, and release it."""
     device, plan = actor.device, shared.plan
     kind = actor.random.choice(("prepared", "execution", "burst", "launcher", "buffer"))
     actor.note(kind)
@@ -133,7 +133,7 @@ def replace_some(actor: Actor, shared: Shared) -> ErrorStatus:
 
 
 def _check(error: HalError) -> None:
-    """Raise Violation for what is not allowed even so."""
+    """Raise Violation if the status is not allowed."""
 
     def again() -> None:
         raise error

@@ -13,7 +13,7 @@ _CLASSES = {
     Transport.HTTP: ("http_v2", "HttpRequests"),
     Transport.IN_PROCESS: ("in_process", "InProcessRequests"),
 }
-"""Imported when used: a load generator has but one, and there may be many of them."""
+"""Imported on use: each of many load generators needs only one of them."""
 
 
 def open_requests(target: Target) -> Requests:

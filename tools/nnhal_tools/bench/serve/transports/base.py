@@ -1,4 +1,4 @@
-"""What every transport does."""
+"""The interface of transports."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from nnhal_tools.bench.serve.target import Target
 
 
 class Requests(ABC):
-    """A connection and a request. ``send_ns`` and ``receive_ns`` add up what this process did itself: writing requests
-    and reading answers, not waiting."""
+    """A connection and a request. ``send_ns`` and ``receive_ns`` sum the process's own work: writing requests and
+    reading answers, without waiting."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -18,8 +18,8 @@ class Requests(ABC):
 
     @abstractmethod
     def infer(self) -> None:
-        """One request and its answer. Raises BenchError, NnhalError or OSError."""
+        """Send a request and wait for its answer. Raises BenchError, NnhalError or OSError."""
 
     @abstractmethod
     def close(self) -> None:
-        """End the connection, and what was registered over it."""
+        """Undo registrations and close the connection."""

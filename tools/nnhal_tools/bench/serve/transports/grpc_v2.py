@@ -14,8 +14,8 @@ from google.protobuf.message import Message
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal.inference.datatypes import raw_from_array
 from nnhal_tools.bench.serve.data import input_data
-from nnhal_tools.bench.serve.layout import Part, shared_tensors
-from nnhal_tools.bench.serve.signature import Signature, TensorSpec
+from nnhal_tools.bench.serve.layout import SharedRange, shared_tensors
+from nnhal_tools.bench.serve.signature import ServedSignature, TensorSpec
 from nnhal_tools.bench.serve.target import BenchError, Target
 from nnhal_tools.bench.serve.transports.base import Requests
 
@@ -34,7 +34,7 @@ class GrpcConnection:
         self._channel = grpc.insecure_channel(url, options=_OPTIONS)
 
     def call(self, method: str, request: Message, answer: type[M]) -> M:
-        """One call. Raises BenchError with what the server says."""
+        """Make a call. Raises BenchError with the server's message."""
         invoke = self._channel.unary_unary(_SERVICE + method, lambda message: message.SerializeToString(), bytes)
         try:
             return answer.FromString(invoke(request, timeout=_SECONDS, metadata=self._metadata))
@@ -42,7 +42,7 @@ class GrpcConnection:
             raise BenchError(f"{self._url}: {method}: {_words(error)}") from error
 
     def inference(self) -> Callable[[bytes], bytes]:
-        """ModelInfer, of a message's bytes. What it gives raises BenchError."""
+        """A function that calls ModelInfer with an encoded message. It raises BenchError."""
         invoke = self._channel.unary_unary(_SERVICE + "ModelInfer", bytes, bytes)
         metadata = self._metadata or None
 
@@ -55,22 +55,22 @@ class GrpcConnection:
 
         return infer
 
-    def signature(self, model: str, version: str) -> Signature:
-        """Of ModelMetadata. Raises BenchError."""
+    def signature(self, model: str, version: str) -> ServedSignature:
+        """The tensors that ModelMetadata reports. Raises BenchError."""
         request = wire.ModelMetadataRequest(name=model, version=version)
         found = self.call("ModelMetadata", request, wire.ModelMetadataResponse)
-        return Signature(
+        return ServedSignature(
             tuple(TensorSpec(t.name, t.datatype, tuple(t.shape)) for t in found.inputs),
             tuple(TensorSpec(t.name, t.datatype, tuple(t.shape)) for t in found.outputs),
         )
 
     def close(self) -> None:
-        """End it."""
+        """Close the channel."""
         self._channel.close()
 
 
 class GrpcRequests(Requests):
-    """ModelInfer with raw contents, or with tensors in a region of shared memory."""
+    """Calls ModelInfer with raw contents, or with tensors in a region of shared memory."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
@@ -105,7 +105,7 @@ class GrpcRequests(Requests):
         finally:
             self._connection.close()
 
-    def _build(self, signature: Signature) -> wire.ModelInferRequest:
+    def _build(self, signature: ServedSignature) -> wire.ModelInferRequest:
         target = self.target
         raw = {name: raw_from_array(array) for name, array in input_data(signature, target.data).items()}
         request = wire.ModelInferRequest(model_name=target.model, model_version=target.version)
@@ -132,7 +132,7 @@ class GrpcRequests(Requests):
         return request
 
 
-def _place(parameters: MessageMap[str, wire.InferParameter], region: str, part: Part) -> None:
+def _place(parameters: MessageMap[str, wire.InferParameter], region: str, part: SharedRange) -> None:
     parameters["shared_memory_region"].string_param = region
     parameters["shared_memory_byte_size"].int64_param = part.byte_size
     parameters["shared_memory_offset"].int64_param = part.offset

@@ -14,28 +14,28 @@ from nnhal_tools.bench.serve.target import BenchError
 
 _SECONDS = 60.0
 _JOINED = 1 << 16
-"""Bodies up to so many bytes are sent with their head, in one packet."""
+"""Bodies up to this size in bytes are sent with their head, in one packet."""
 Raw = bytes | bytearray | memoryview
 
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """``body`` is valid until the next request. ``json_bytes`` is where binary tensors begin, or its length."""
+    """An answer. ``body`` is valid until the next request; its first ``json_bytes`` bytes are JSON."""
 
     status: int
     body: memoryview
     json_bytes: int
 
     def json(self) -> Any:
-        """The part that is JSON; None where there is none. Raises BenchError."""
+        """The JSON of the answer; None if it has none. Raises BenchError."""
         try:
             return json.loads(bytes(self.body[: self.json_bytes])) if self.json_bytes else None
         except ValueError as error:
-            raise BenchError(f"the answer is no JSON: {error}") from error
+            raise BenchError(f"the answer is not JSON: {error}") from error
 
 
 class HttpConnection:
-    """One request at a time."""
+    """A connection for one request at a time."""
 
     def __init__(self, url: str, headers: Mapping[str, str] = MappingProxyType({})) -> None:
         """``url`` is HOST:PORT, with or without ``http://``. Raises BenchError or OSError."""
@@ -50,7 +50,7 @@ class HttpConnection:
         self._buffer = bytearray(1 << 16)
 
     def head(self, method: str, path: str, size: int, json_bytes: int | None = None) -> bytes:
-        """The lines before a body of so many bytes, of which ``json_bytes`` are JSON where not all are."""
+        """The head of a request with a body. ``json_bytes`` is the length of its JSON if binary tensors follow."""
         lines = [f"{method} {path} HTTP/1.1", f"Host: {self._host}", f"Content-Length: {size}"]
         lines.append(f"Content-Type: {'application/json' if json_bytes is None else 'application/octet-stream'}")
         if json_bytes is not None:
@@ -58,7 +58,7 @@ class HttpConnection:
         return "\r\n".join((*lines, *self._headers, "", "")).encode()
 
     def send(self, parts: Sequence[Raw]) -> None:
-        """Head and body, over a new connection where the server has closed an idle one. Raises OSError."""
+        """Send head and body, over a new connection if the server has closed an idle one. Raises OSError."""
         if self._is_closed():
             self._socket.close()
             self._socket = self._connected()
@@ -69,7 +69,7 @@ class HttpConnection:
                 self._socket.sendall(part)
 
     def receive(self) -> HttpAnswer:
-        """The answer. Raises BenchError or OSError."""
+        """Receive the answer. Raises BenchError or OSError."""
         begun, end = b"", -1
         while end < 0:
             piece = self._socket.recv(1 << 16)
@@ -86,13 +86,13 @@ class HttpConnection:
         return HttpAnswer(int(first.split()[1]), body, int(headers.get("inference-header-content-length", size)))
 
     def request(self, method: str, path: str, body: object = None) -> Any:
-        """A request with JSON, and the JSON of its answer. Raises BenchError or OSError."""
+        """Send a request with JSON, and return the JSON of its answer. Raises BenchError or OSError."""
         content = b"" if body is None else json.dumps(body).encode()
         self.send([self.head(method, path, len(content)), content])
         return require_ok(self.receive(), f"{self._url}: {method} {path}")
 
     def close(self) -> None:
-        """End it."""
+        """Close the connection."""
         self._socket.close()
 
     def _connected(self) -> socket.socket:
@@ -101,7 +101,7 @@ class HttpConnection:
         return connected
 
     def _is_closed(self) -> bool:
-        """Between requests there is nothing to be read but the end."""
+        """Between requests, an idle connection is readable only once the server has closed it."""
         return bool(select.select([self._socket], [], [], 0)[0])
 
     def _body(self, begun: bytes, size: int) -> memoryview:
@@ -118,7 +118,7 @@ class HttpConnection:
 
 
 def require_ok(answer: HttpAnswer, what: str) -> Any:
-    """The JSON of an answer. Raises BenchError with what the server says where it is an error."""
+    """The JSON of an answer. Raises BenchError with the server's message if it is an error."""
     if answer.status != 200:
         raise BenchError(f"{what}: status {answer.status}: {bytes(answer.body[:500]).decode(errors='replace')}")
     return answer.json()

@@ -8,20 +8,20 @@ from typing import Any
 
 from nnhal.inference.datatypes import raw_from_array
 from nnhal_tools.bench.serve.data import input_data
-from nnhal_tools.bench.serve.layout import Part, Raw, shared_tensors
-from nnhal_tools.bench.serve.signature import Signature, TensorSpec
+from nnhal_tools.bench.serve.layout import Raw, SharedRange, shared_tensors
+from nnhal_tools.bench.serve.signature import ServedSignature, TensorSpec
 from nnhal_tools.bench.serve.target import Target
 from nnhal_tools.bench.serve.transports.base import Requests
 from nnhal_tools.bench.serve.transports.http_connection import HttpConnection, require_ok
 
 
 def model_path(model: str, version: str) -> str:
-    """Where a model is reached."""
+    """The path of a model."""
     return f"/v2/models/{model}/versions/{version}" if version else f"/v2/models/{model}"
 
 
 class HttpRequests(Requests):
-    """Binary tensors both ways, or tensors in a region of shared memory."""
+    """Sends and receives binary tensors, or tensors in a region of shared memory."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
@@ -55,14 +55,14 @@ class HttpRequests(Requests):
         finally:
             self._connection.close()
 
-    def _signature(self) -> Signature:
+    def _signature(self) -> ServedSignature:
         found = self._connection.request("GET", self._path)
-        return Signature(
+        return ServedSignature(
             tuple(TensorSpec(t["name"], t["datatype"], tuple(map(int, t["shape"]))) for t in found["inputs"]),
             tuple(TensorSpec(t["name"], t["datatype"], tuple(map(int, t["shape"]))) for t in found["outputs"]),
         )
 
-    def _build(self, signature: Signature) -> tuple[dict[str, Any], list[Raw]]:
+    def _build(self, signature: ServedSignature) -> tuple[dict[str, Any], list[Raw]]:
         target = self.target
         raw = {name: raw_from_array(array) for name, array in input_data(signature, target.data).items()}
         inputs: list[dict[str, Any]] = [
@@ -89,7 +89,7 @@ class HttpRequests(Requests):
         return header, []
 
 
-def _placed(region: str, part: Part) -> dict[str, Any]:
+def _placed(region: str, part: SharedRange) -> dict[str, Any]:
     return {
         "shared_memory_region": region,
         "shared_memory_byte_size": part.byte_size,

@@ -7,7 +7,7 @@ import onnxruntime
 
 from nnhal.inference.datatypes import DATATYPES
 from nnhal_tools.bench.serve.data import input_data
-from nnhal_tools.bench.serve.signature import Signature, TensorSpec
+from nnhal_tools.bench.serve.signature import ServedSignature, TensorSpec
 from nnhal_tools.bench.serve.target import BenchError, Target
 from nnhal_tools.bench.serve.transports.base import Requests
 
@@ -19,7 +19,7 @@ class InProcessRequests(Requests):
     """Runs a session with its inputs and outputs bound to arrays of this process."""
 
     def __init__(self, target: Target) -> None:
-        """Raises BenchError for a model that is no file or has other tensors than numbers of known shapes."""
+        """Raises BenchError if the model is no file, or has tensors that are not numeric or of unknown shape."""
         super().__init__(target)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -28,7 +28,7 @@ class InProcessRequests(Requests):
             self._session = onnxruntime.InferenceSession(target.model, options, providers=["CPUExecutionProvider"])
         except (RuntimeError, ValueError) as error:
             raise BenchError(f"{target.model}: expected the file of an ONNX model: {error}") from error
-        signature = Signature(
+        signature = ServedSignature(
             tuple(map(_spec, self._session.get_inputs())), tuple(map(_spec, self._session.get_outputs()))
         ).of_batch(target.batch, target.shapes)
         self._arrays = input_data(signature, target.data)

@@ -1,4 +1,4 @@
-"""The native client: tensors in memory that client and devices share, and only names of them over the link."""
+"""The native client: tensors lie in memory that client and devices share, and no tensor goes over the link."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nnhal_client.binding import Binding
 from nnhal_client.framework import connect
 from nnhal_client.model import Model
 from nnhal_tools.bench.serve.data import input_data
-from nnhal_tools.bench.serve.signature import Signature, TensorSpec
+from nnhal_tools.bench.serve.signature import ServedSignature, TensorSpec
 from nnhal_tools.bench.serve.target import BenchError, Target
 from nnhal_tools.bench.serve.transports.base import Requests
 
@@ -20,14 +20,14 @@ _NAMES = {kind.dtype: kind.name for kind in DATATYPES.values() if kind.item_size
 
 
 class NativeRequests(Requests):
-    """Runs a binding; ``shared_memory`` leaves the tensors where they are, else they are copied in and out."""
+    """Runs a binding. With ``shared_memory`` tensors are used in place, otherwise they are copied in and out."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
         self._framework = connect(target.url)
         try:
             self._model = self._open()
-            signature = Signature(tuple(map(_spec, self._model.inputs)), tuple(map(_spec, self._model.outputs)))
+            signature = ServedSignature(tuple(map(_spec, self._model.inputs)), tuple(map(_spec, self._model.outputs)))
             signature = signature.of_batch(target.batch, target.shapes)
             arrays = input_data(signature, target.data)
             self._inputs = {tensor.name: tensor.array(arrays[tensor.name]) for tensor in self._model.inputs}
@@ -73,5 +73,5 @@ def _copies(binding: Binding) -> dict[str, Array]:
 def _spec(tensor: Tensor) -> TensorSpec:
     name = _NAMES.get(tensor.element_type) if tensor.element_type is not None else None
     if name is None:
-        raise BenchError(f"tensor {tensor.name!r} is none of numbers; measure it over gRPC or HTTP")
+        raise BenchError(f"tensor {tensor.name!r} is not numeric; measure it over gRPC or HTTP")
     return TensorSpec(tensor.name, name, (1,) if tensor.scalar else tuple(axis or -1 for axis in tensor.dimensions))
