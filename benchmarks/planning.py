@@ -1,7 +1,7 @@
-"""``python -m benchmarks.planning``: how long planning takes, and what it comes to.
+"""``python -m benchmarks.planning``: how long planning takes, and how good the plans are.
 
-The figures of devices are made up, of the same order for operations, launches and edges, so that the best plan changes
-devices often: harder than most of what users bring.
+The devices' figures are made up, of the same order for operations, launches and edges, so that the best plan changes
+devices often. That is harder than planning most real models.
 """
 
 from __future__ import annotations

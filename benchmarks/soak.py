@@ -1,8 +1,9 @@
-"""``python -m benchmarks.soak [SECONDS]``: what clients that misbehave cost those that behave.
+"""``python -m benchmarks.soak [SECONDS]``: how much clients that misbehave slow down those that behave.
 
-A framework over cpu_acc and cpu_ref, and four clients: gRPC, gRPC with shared memory, HTTP and native. Their capacity
-together, then 80 % of it alone, then the same beside clients that die, send garbage, shorten their shared memory, give
-up, and load and unload models, then alone again. 1 where a p99 is more than twice its quiet value.
+A framework over cpu_acc and cpu_ref serves four clients: gRPC, gRPC with shared memory, HTTP and native. They run as fast
+as they can, then at 80 % of that rate, then at the same rate beside clients that die, send garbage, truncate their
+shared memory, cancel, and load and unload models, then alone again. Exits with 1 if a p99 is more than twice its quiet
+value.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ _LIMIT = 2.0
 _QUIET_SECONDS = 120.0
 """At most."""
 _PAUSE = 1.0
-"""Seconds: most of what bad clients do is to start processes, of which this host has the cost too."""
+"""Seconds. Bad clients mostly start processes, which costs this host time too."""
 
 
 def main() -> int:
-    """Print one line for each client in each part, and what the processes have grown by."""
+    """Print one line for each client in each phase, and how much the processes have grown."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 20.0
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as folder,
@@ -34,7 +35,7 @@ def main() -> int:
         front_door(over, write_models(Path(folder)), "--allow-client-shm") as served,
     ):
         print(f"{'':26}{'client':16}{'requests/s':>11}{'p50 ms':>9}{'p99 ms':>9}", flush=True)
-        soak.run(served, min(seconds, 5.0))  # what is made once is there
+        soak.run(served, min(seconds, 5.0))  # warm-up: makes what is made only once
         capacity = soak.run(served, min(seconds, 20.0))
         _show("as fast as they can", capacity)
         rates = {kind: _LOAD * figures.rate for kind, figures in capacity.items()}
@@ -44,7 +45,7 @@ def main() -> int:
         before = {name: _held(pid) for name, pid in pids.items()}
         with soak.misbehaving(served, _PAUSE):
             loud = soak.run(served, seconds, rates)
-        _show("the same beside bad ones", loud)
+        _show("beside bad clients", loud)
         _show("alone again", soak.run(served, min(seconds, _QUIET_SECONDS), rates))
         for name, pid in pids.items():
             then, now = before[name], _held(pid)
@@ -55,7 +56,7 @@ def main() -> int:
 
 
 def _held(pid: int) -> tuple[int, int]:
-    """Bytes in memory, and descriptors."""
+    """Return how many bytes and descriptors a process holds."""
     return resident_bytes(pid), sum(resources_of(pid).descriptors.values())
 
 

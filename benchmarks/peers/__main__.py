@@ -1,4 +1,4 @@
-"""``python -m benchmarks.peers``: nnhal, Triton, MLServer and KServe in turn on the same models."""
+"""``python -m benchmarks.peers``: nnhal, Triton, MLServer and KServe measured on the same models."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from benchmarks.peers.tables import ratio_table, result_table
 from nnhal_tools.bench.serve.server import serving
 
 _SIZES = tuple(4 << 10 << 2 * step for step in range(7))
-"""Bytes, of V2 with shared memory against V2 with bytes: 4 KiB to 16 MiB."""
+"""Tensor sizes in bytes at which V2 with shared memory is compared with V2 with bytes: 4 KiB to 16 MiB."""
 _MODELS = (TINY, CNN, LARGE)
 _ATTEMPTS = 2
-"""On a busy machine pytriton's processes may miss one another when they start."""
+"""More than one, since pytriton's processes may fail to connect to one another on a busy machine."""
 
 
 def main() -> int:
-    """Measure and print; 1 where an aim is missed."""
+    """Measure and print. Exit with 1 if an aim is missed."""
     arguments = _parser().parse_args()
     console = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
 
@@ -66,7 +66,7 @@ def main() -> int:
 
 
 def _measured(arguments: argparse.Namespace, say: Say) -> Iterator[list[Result]]:
-    """The results of one model at one concurrency after the other."""
+    """Yield the results of each model at each concurrency."""
     files = {TINY: rectifier(1 << 10), CNN: cnn(), LARGE: rectifier(16 << 20)}
     passing = {pass_through(size): rectifier(size) for size in arguments.sizes}
     seconds, rounds = arguments.seconds, arguments.rounds
@@ -110,7 +110,7 @@ def _peers(
     directory: Path,
     say: Say,
 ) -> dict[str, Addresses]:
-    """Those that can be installed and started; of the others it is said why not."""
+    """Start the peers that can be installed and started; ``say`` gets the reasons of the others."""
     paths = {}
     for name in arguments.models:
         paths[name] = directory / f"{name}.onnx"

@@ -1,4 +1,4 @@
-"""Who is measured on a model."""
+"""The servers that are measured on a model."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ MLSERVER, KSERVE = "MLServer gRPC", "KServe gRPC"
 
 
 def pass_through(size: int) -> str:
-    """What the model is called that passes so many bytes through."""
     return f"pass-{size >> 10}-KiB"
 
 
 def nnhal_contenders(server: Server, model: str) -> Mapping[str, Target]:
-    """nnhal over each transport, and the floor."""
+    """Return nnhal over each transport, and ONNX Runtime alone as the lower bound."""
     file = str(server.models[model])
     native, grpc, http = (server.urls[kind] for kind in (Transport.NATIVE, Transport.GRPC, Transport.HTTP))
     return {
@@ -39,7 +38,7 @@ def nnhal_contenders(server: Server, model: str) -> Mapping[str, Target]:
 
 
 def peer_contenders(peer: str, addresses: Addresses, model: str) -> Mapping[str, Target]:
-    """A peer: Triton over each of its transports, the others over gRPC, which is the faster one of theirs."""
+    """Return a peer's contenders: Triton over each of its transports, the others over gRPC, their faster transport."""
     if peer == "pytriton":
         return {
             f"{TRITON} {_NAMES[kind]}, {'shared memory' if shared else 'bytes'}": Target(

@@ -1,4 +1,4 @@
-"""A virtual environment for each peer: their pins cannot be kept in one, nor beside nnhal's."""
+"""A virtual environment for each peer, since their pins conflict with one another and with nnhal's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REQUIREMENTS = {
     "mlserver": ("mlserver==1.7.1", "onnxruntime>=1.31,<2"),
     "kserve": ("kserve==0.21.0", "onnxruntime>=1.31,<2"),
 }
-"""What each needs, by the name of its module."""
+"""Each peer's requirements, by the name of its module."""
 _VARIABLE = "NNHAL_PEERS"
 
 
@@ -31,12 +31,12 @@ class Peer:
 
 
 def environments_directory() -> Path:
-    """Where the environments are kept: NNHAL_PEERS, else in the user's cache."""
+    """Return the directory of the environments: NNHAL_PEERS, else in the user's cache."""
     return Path(os.environ.get(_VARIABLE) or Path.home() / ".cache" / "nnhal" / "peers")
 
 
 def installed(name: str, directory: Path) -> Peer:
-    """A peer's environment, made where there is none. Raises PeerError."""
+    """Return a peer, whose environment is created if it does not exist. Raises PeerError if it cannot be installed."""
     python = directory / name / "bin" / "python"
     if not _can_import(python, name):
         try:
@@ -51,7 +51,7 @@ def installed(name: str, directory: Path) -> Peer:
 
 
 def _can_import(python: Path, name: str) -> bool:
-    """Whether the module and ONNX Runtime are there."""
+    """Return whether the environment has the module and ONNX Runtime."""
     if not python.exists():
         return False
     words = f"import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, ({name!r}, 'onnxruntime'))))"

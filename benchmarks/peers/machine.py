@@ -1,4 +1,4 @@
-"""On what the figures were made."""
+"""The machine on which the figures were measured."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def machine() -> dict[str, object]:
-    """Processor, cores, memory in GiB, and the load before anything of ours runs."""
+    """Return processor, cores, memory in GiB, and the load before the benchmark."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)

@@ -1,4 +1,4 @@
-"""The models that every server gets: tiny, a CNN, and one that passes bytes through."""
+"""The models that every server gets: a tiny one, a CNN, and one that passes bytes through."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _OPSET, _IR_VERSION = 17, 8
 _IMAGE = (1, 3, 224, 224)
 _WIDTHS = (3, 32, 64, 64, 64, 128, 128, 128, 256, 256, 256)
 _HALVED = {0, 1, 4, 7}
-"""Which convolutions have stride 2."""
+"""The indexes of the convolutions with stride 2."""
 _CLASSES = 1000
 
 
 def rectifier(size: int) -> onnx.ModelProto:
-    """y = relu(x) of so many bytes: nothing but moving them, and ONNX Runtime cannot leave it out."""
+    """Return y = relu(x) for tensors of ``size`` bytes: hardly any arithmetic, but ONNX Runtime cannot eliminate it."""
     return _model([helper.make_node("Relu", ["x"], ["y"])], (1, size // 4), (1, size // 4), [])
 
 
 def cnn() -> onnx.ModelProto:
-    """Ten 3x3 convolutions with bias and ReLU, and a classifier: 1.76 billion floating-point operations."""
+    """Return ten 3x3 convolutions with bias and ReLU, and a classifier: 1.76 billion floating-point operations."""
     generator = np.random.default_rng(0)
     nodes, weights, value = [], [], "x"
     for number, (into, out) in enumerate(pairwise(_WIDTHS)):

@@ -1,4 +1,4 @@
-"""What the results say of one another, and of the aims."""
+"""The ratios between results, and whether they reach the aims."""
 
 from __future__ import annotations
 
@@ -26,26 +26,29 @@ _KIB_256 = 256 << 10
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Requests per second of one over those of another. ``aim`` is the least that is wanted, None where nothing is.
-
-    ``p50`` is the same of the median latencies, the other's over the one's: a busy machine disturbs it less.
-    """
+    """How much faster one contender is than another."""
 
     model: str
+    """The model's name."""
     concurrency: int
+    """Clients that send requests at the same time."""
     what: str
+    """What is compared."""
     ratio: float
+    """The one's requests per second over the other's."""
     p50: float
+    """The other's median latency over the one's, which a busy machine disturbs less."""
     aim: float | None
+    """The least ratio that is wanted, if any."""
 
     @property
     def is_met(self) -> bool | None:
-        """None where there is no aim."""
+        """Whether the ratio reaches its aim; None without an aim."""
         return None if self.aim is None else self.ratio >= self.aim
 
 
 def ratios(results: Sequence[Result], sizes: Sequence[int]) -> list[Ratio]:
-    """All that the results allow."""
+    """Return every ratio that the results allow."""
     found = []
     for model, concurrency in dict.fromkeys((result.model, result.concurrency) for result in results):
         own = {r.contender: r for r in results if (r.model, r.concurrency) == (model, concurrency)}

@@ -1,4 +1,4 @@
-"""Short windows in turn, again and again, so that whatever else the machine does meets all alike."""
+"""Rounds of short windows, one for each contender, so that other load on the machine affects all alike."""
 
 from __future__ import annotations
 
@@ -15,26 +15,33 @@ from nnhal_tools.bench.serve import BenchError, Load, Target, Window
 
 Say = Callable[[str], None]
 _STEP = 5
-"""Each round begins so many contenders later: what comes after a busy one is not always the same."""
+"""How many contenders later each round begins, so that a busy one does not always precede the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Medians over the rounds: inferences per second, and microseconds. ``spread`` is (highest - lowest) / median."""
+    """A contender's figures on one model, as medians over the rounds."""
 
     model: str
+    """The model's name."""
     concurrency: int
+    """Clients that send requests at the same time."""
     contender: str
+    """The contender's name."""
     rate: float
+    """Inferences per second."""
     p50_us: float
+    """Median latency in microseconds."""
     p99_us: float
+    """99th percentile of the latency in microseconds."""
     spread: float
+    """(highest - lowest) / median of the rounds' rates."""
 
 
 def run_rounds(
     model: str, contenders: Mapping[str, Target], concurrency: int, seconds: float, rounds: int, say: Say
 ) -> list[Result]:
-    """Measure all contenders in turn. One that fails is left out, and why is said."""
+    """Measure all contenders. One that fails is left out, and ``say`` gets the reason."""
     windows: dict[str, list[Window]] = {}
     with ExitStack() as stack:
         loads: dict[str, Load] = {}

@@ -1,4 +1,4 @@
-"""Starting a peer's server, and knowing when it serves."""
+"""Starting a peer's server, and waiting until it serves."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MESSAGE_BYTES = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where a peer serves."""
+    """The addresses at which a peer serves."""
 
     grpc: str
     http: str
@@ -37,7 +37,10 @@ class Addresses:
 
 @contextmanager
 def peer_server(peer: Peer, models: Mapping[str, Path], instances: int, directory: Path) -> Iterator[Addresses]:
-    """A peer that serves models until the context ends. Raises PeerError; what it says is in DIRECTORY/NAME.log."""
+    """Run a peer's server until the context ends, with its output in DIRECTORY/NAME.log.
+
+    Raises PeerError if it does not serve the models in time.
+    """
     grpc_port, http_port, metrics_port = _free_ports(3)
     folder = directory / peer.name
     folder.mkdir(parents=True)
@@ -56,7 +59,7 @@ def peer_server(peer: Peer, models: Mapping[str, Path], instances: int, director
 
 
 def _environment(peer: Peer) -> dict[str, str]:
-    """Triton's Python backend has to find the libpython of the environment's own interpreter, and no older one."""
+    """Return an environment in which Triton's Python backend finds the libpython of the peer's own interpreter."""
     libraries = [str(sysconfig.get_config_var("LIBDIR")), os.environ.get("LD_LIBRARY_PATH", "")]
     return {
         **os.environ,
@@ -133,7 +136,7 @@ def _is_ready(connection: GrpcConnection, model: str) -> bool:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """The process, politely, so that it ends its own; then by force what is left of them, and what they leave."""
+    """Ask the server to end, kill what is left of its process group, and remove its shared memory."""
     process.terminate()
     with suppress(subprocess.TimeoutExpired):
         process.wait(_STOP_SECONDS)

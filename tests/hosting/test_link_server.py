@@ -264,7 +264,7 @@ def test_one_link_too_many_is_refused_with_the_reason(served: Served) -> None:
 @pytest.mark.parametrize(
     ("first", "reason"),
     [
-        (b"\xff" * 10, "10 bytes that are no LinkRequest"),
+        (b"\xff" * 10, "10 bytes that are not a LinkRequest"),
         (wire.LinkRequest(put=wire.Put(count=0)).SerializeToString(), "the first message of a link must be Hello"),
         (
             wire.LinkRequest(hello=wire.Hello(protocol_version=2)).SerializeToString(),
@@ -290,9 +290,9 @@ def test_who_does_not_greet_properly_is_told_why_and_gets_no_session(served: Ser
 @pytest.mark.parametrize(
     ("request_", "sent", "reason"),
     [
-        (wire.LinkRequest(put=wire.Put(count=2)), 1, "1 descriptors came with a message that speaks of 2"),
-        (wire.LinkRequest(put=wire.Put(count=1)), 3, "3 descriptors came with a message that speaks of 1"),
-        (wire.LinkRequest(take=wire.Take(descriptor_id=1)), 1, "1 descriptors came with a message that speaks of 0"),
+        (wire.LinkRequest(put=wire.Put(count=2)), 1, "1 descriptors came with a message that announces 2"),
+        (wire.LinkRequest(put=wire.Put(count=1)), 3, "3 descriptors came with a message that announces 1"),
+        (wire.LinkRequest(take=wire.Take(descriptor_id=1)), 1, "1 descriptors came with a message that announces 0"),
         (wire.LinkRequest(hello=wire.Hello(protocol_version=1)), 0, "an unexpected message: hello"),
         (wire.LinkRequest(drop=wire.Drop(), hello=wire.Hello()), 0, "an unexpected message: hello"),
     ],
