@@ -1,7 +1,7 @@
 """``python -m benchmarks.soak [SECONDS]``: how much clients that misbehave slow down those that behave.
 
-A framework over cpu_acc and cpu_ref serves four clients: gRPC, gRPC with shared memory, HTTP and native. They run as fast
-as they can, then at 80 % of that rate, then at the same rate beside clients that die, send garbage, truncate their
+A framework over cpu_acc and cpu_ref serves four clients: gRPC, gRPC with shared memory, HTTP and native. They run as
+fast as they can, then at 80 % of that rate, then at the same rate beside clients that die, send garbage, truncate their
 shared memory, cancel, and load and unload models, then alone again. Exits with 1 if a p99 is more than twice its quiet
 value.
 """

@@ -1,7 +1,7 @@
 """A run's steps in a trace, with arrows for the values that passed between them.
 
-All instants are of CLOCK_BOOTTIME. A device's rows show when it really worked; the details have the time that it reports,
-which is modelled if it has a model.
+All instants are of CLOCK_BOOTTIME. A device's rows show when it really worked; the details have the time that it
+reports, which is modelled if it has a model.
 """
 
 from __future__ import annotations

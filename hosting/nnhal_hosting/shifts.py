@@ -25,7 +25,7 @@ class Work(Protocol):
 
 
 class Shifts:
-    """Repeats an exchange, one at a time, until it raises. The thread of an exchange also does the work that results."""
+    """Repeats an exchange, one at a time, until it raises. An exchange's thread also does the work that results."""
 
     def __init__(self, name: str, exchange: Callable[[], Work | None], ended: Callable[[BaseException], None]) -> None:
         """``exchange`` is called by one thread at a time. ``ended`` is called once, with what it raised."""

@@ -19,7 +19,6 @@ class Job:
     ended: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
-        """See Work."""
         self.begun.set()
         self.end.wait()
         self.ended.set()

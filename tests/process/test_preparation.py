@@ -22,7 +22,7 @@ from nnhal.types import (
     TokenValuePair,
 )
 from nnhal.v1 import device_pb2
-from tests.support.additions import addition_in_ashmem, addition_model, addition_of_constant, additions_in_a_circle
+from tests.support.additions import addition_in_ashmem, addition_model, addition_of_constant, additions_in_a_cycle
 from tests.support.entry_points import PLAIN, Target, synchronously
 from tests.support.preparations import (
     Arguments,
@@ -135,7 +135,7 @@ def test_an_invalid_model_is_notified_and_thrown(
 
 @pytest.mark.contract("BA-03")
 def test_a_model_with_a_cycle_is_invalid(wire: WireDevice, prepare: Prepare) -> None:
-    model = additions_in_a_circle()
+    model = additions_in_a_cycle()
     message = device_pb2.GetSupportedOperationsRequest(model=wire.model(model))
     refusal(lambda: wire.call(wire.device.GetSupportedOperations, message), INVALID, "no earlier operation writes")
     assert_notified_and_thrown(prepare(wire, model, Arguments()), INVALID, "no earlier operation writes")

@@ -1,4 +1,4 @@
-"""The same test in TENSOR_QUANT8_ASYMM and in TENSOR_QUANT8_ASYMM_SIGNED: values and zero points 128 lower."""
+"""Turning a test of TENSOR_QUANT8_ASYMM into one of TENSOR_QUANT8_ASYMM_SIGNED: values and zero points are 128 lower."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SIGN = 0x80
 
 
 def has_signed_twin(vector: Vector) -> bool:
-    """Whether a test is about unsigned values, and all its operations take signed ones too."""
+    """Return whether a test has unsigned values, and all its operations also take signed ones."""
     graphs = (vector.model.main, *vector.model.referenced)
     codes = {operation.type for graph in graphs for operation in graph.operations}
     types = {operand.type for graph in graphs for operand in graph.operands}
@@ -32,7 +32,7 @@ def has_signed_twin(vector: Vector) -> bool:
 
 
 def signed_twin(vector: Vector) -> Vector:
-    """The test with signed values."""
+    """Return the test with signed values."""
     main = vector.model.main
     return replace(
         vector,

@@ -75,7 +75,6 @@ class Picky:
         self.backend = Backend(lambda model: [0.0] * len(model.model.main.operations), realisation="a test")
 
     def supported_operations(self, model: ResolvedModel) -> Sequence[Support]:
-        """See Driver."""
         answers = self._cpu.supported_operations(model)
         return [
             answer if operation.type in self._takes else Unsupported("OP", "this one", "others")
@@ -83,7 +82,6 @@ class Picky:
         ]
 
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> Workload:
-        """See Driver."""
         return _Workload(self, self._cpu.prepare(model, options))
 
 
@@ -93,7 +91,6 @@ class _Workload:
         self._inner = inner
 
     def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> _Bound:
-        """See Workload."""
         return _Bound(self._driver, self._inner.bind(inputs, outputs))
 
 
@@ -103,7 +100,6 @@ class _Bound:
         self._inner = inner
 
     def run(self, control: Control) -> Outcome:
-        """See BoundWorkload."""
         self._driver.runs += 1
         status = self._driver.fails()
         if status != ErrorStatus.NONE:

@@ -71,7 +71,6 @@ class StubOpener:
         self.while_opening: Callable[[], None] = lambda: None
 
     def open(self, name: str, version: int, config: wire.ModelConfig, source: ModelSource) -> Opened[StubModel]:
-        """See Open."""
         content = source.read(f"{version}/model.onnx")
         self.while_opening()
         if content == b"hold":

@@ -13,7 +13,6 @@ from tests.support.three_steps import one_device_each
 
 @pytest.fixture
 def devices() -> list[Picky]:
-    """See ``one_device_each``."""
     return one_device_each()
 
 

@@ -79,7 +79,6 @@ class Mortal(Picky):
         self._process = ExitStack()
 
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> Workload:
-        """See Driver."""
         self.prepares.set()
         assert self.may_prepare.wait(30)
         return super().prepare(model, options)
