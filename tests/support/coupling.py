@@ -1,4 +1,7 @@
-"""Turning a test of TENSOR_QUANT8_ASYMM into one of TENSOR_QUANT8_ASYMM_SIGNED: values and zero points are 128 lower."""
+"""Turning a test of TENSOR_QUANT8_ASYMM into one of TENSOR_QUANT8_ASYMM_SIGNED.
+
+Values and zero points become 128 lower.
+"""
 
 from __future__ import annotations
 

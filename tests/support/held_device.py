@@ -87,7 +87,7 @@ class HeldDevice:
         return HeldExecution(self._listener.accept()[0])
 
     def hold_no_more(self) -> None:
-        """Release this and all later executions."""
+        """Run all later executions without holding them."""
         self._listener.close()
 
 

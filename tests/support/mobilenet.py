@@ -49,7 +49,7 @@ class MobileNet:
     def _block(
         self, value: int, shape: tuple[int, int], expansion: int, channels: int, stride: int
     ) -> tuple[int, tuple[int, int]]:
-        """Add an inverted residual block: expand, filter each channel, project; and add the input if the shape is kept."""
+        """Add an inverted residual block: expand, filter each channel, project; add the input if the shape is kept."""
         _, given = shape
         wide, widened = self._convolution(value, shape, given * expansion) if expansion > 1 else (value, shape)
         filtered, smaller = self._depthwise(wide, widened, stride)

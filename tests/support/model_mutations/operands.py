@@ -1,4 +1,4 @@
-"""Operands that are wrong in themselves: VM-02 to VM-05."""
+"""Operands that are invalid by themselves: VM-02 to VM-05."""
 
 from __future__ import annotations
 
