@@ -1,4 +1,4 @@
-"""Conformance vectors in unsigned 8-bit values, and the same in signed ones. They are read from NNHAL_CONFORMANCE."""
+"""Conformance vectors of unsigned 8-bit values, and their signed counterparts. NNHAL_CONFORMANCE has the vectors."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ pytestmark = NEEDS_VECTORS
 
 @pytest.fixture(scope="module")
 def vectors() -> list[Vector]:
-    """The smallest for each form of each operation that takes signed values, too."""
+    """Return the smallest vector for each form of each operation that also takes signed values."""
     return list(smallest_by_form(has_signed_twin).values())
 
 
 @pytest.fixture(params=["cpu_ref", "cpu_acc"])
 def runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
-    """A session with each device."""
+    """Open a session with each device."""
     endpoint: Endpoint = request.getfixturevalue(request.param)
     with RemoteDevice(endpoint, "test") as device:
         yield Runner(device, [(Mode.SYNC, MemoryChoice.ASHMEM)])
 
 
 @pytest.mark.contract("EX-16")
-def test_both_are_right_or_both_are_declined(runner: Runner, vectors: list[Vector]) -> None:
+def test_signed_and_unsigned_tests_both_pass_or_are_both_declined(runner: Runner, vectors: list[Vector]) -> None:
     passed = 0
     for vector in vectors:
         (unsigned,), (signed,) = runner.run(vector), runner.run(signed_twin(vector))

@@ -1,4 +1,4 @@
-"""Conformance vectors on an NPU that takes few of them. They are read from NNHAL_CONFORMANCE."""
+"""Conformance vectors on an NPU, which supports few of them. NNHAL_CONFORMANCE has the vectors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def is_taken_in_both(vector: Vector) -> bool:
 
 @pytest.fixture(scope="module")
 def npu() -> Iterator[RemoteDevice]:
-    """A session with a process."""
+    """Open a session with a process."""
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
         device_process("ethos_n", Path(directory)) as (_, endpoint),
@@ -49,7 +49,7 @@ def test_unsigned_and_signed_values_are_both_right_or_both_declined(npu: RemoteD
     assert passed > 10
 
 
-def test_what_is_taken_is_right(npu: RemoteDevice) -> None:
+def test_supported_vectors_pass(npu: RemoteDevice) -> None:
     ways = [
         (Mode.SYNC, MemoryChoice.ASHMEM),
         (Mode.BURST, MemoryChoice.HARDWARE_BUFFER_BLOB),
