@@ -1,4 +1,4 @@
-"""One story, told three times: what is planned, what the ledger says was copied, and the timeline of the run."""
+"""The plan, the ledger of copies and the timeline of one run must agree."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MODELS = os.environ.get("NNHAL_MODELS", "")
 
 @pytest.fixture(scope="module")
 def framework() -> Iterator[Framework]:
-    """A framework over the NPU, the GPU, the CPU and the reference."""
+    """Run a framework over the NPU, the GPU, the CPU and the reference driver."""
     topology = Topology(device=tuple(DeviceEntry(driver=name) for name in (*DEVICES, "cpu_ref")))
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
@@ -44,7 +44,7 @@ def framework() -> Iterator[Framework]:
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The network's file."""
+    """Write the network's file."""
     path = tmp_path_factory.mktemp("story") / "mobilenet.tflite"
     path.write_bytes(MobileNet().content)
     return path
@@ -52,7 +52,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass(frozen=True)
 class Story:
-    """A model, what is said of it beforehand, and one run."""
+    """A model, its plan, and one run."""
 
     model: Model
     plan: Explanation
@@ -61,7 +61,7 @@ class Story:
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """The run's timeline."""
+        """The events of the run's timeline."""
         trace = Trace()
         add_run(trace, self.report, self.model.placements, "story")
         events: list[dict[str, Any]] = json.loads(json.dumps(trace.as_dict()))["traceEvents"]
@@ -69,7 +69,7 @@ class Story:
 
 
 def told(framework: Framework, path: Path, inputs: dict[str, Array], **how: Any) -> Story:
-    """Load and run once warm."""
+    """Load a model, run it once to warm up, and run it again with a report."""
     model = framework.load(path, **how)
     model.run_with_report(inputs)
     return Story(model, model.explain(), *model.run_with_report(inputs))
@@ -77,13 +77,13 @@ def told(framework: Framework, path: Path, inputs: dict[str, Array], **how: Any)
 
 @pytest.fixture(scope="module")
 def story(framework: Framework, network: Path) -> Iterator[Story]:
-    """The network with its body on the NPU, its head on the GPU and its label on the CPU."""
+    """Run the network with its body on the NPU, its head on the GPU and its label on the CPU."""
     found = told(framework, network, {"image": image()}, devices=DEVICES, pins=PINS, fallback="deny")
     yield found
     found.model.unload()
 
 
-def test_every_device_has_its_part(story: Story) -> None:
+def test_every_device_runs_its_part(story: Story) -> None:
     assert story.model.steps == DEVICES
     types = {device: [p.operation for p in story.model.placements if p.device == device] for device in DEVICES}
     assert set(types["ethos_n"]) == {"CONV_2D", "DEPTHWISE_CONV_2D", "ADD"}
@@ -91,15 +91,15 @@ def test_every_device_has_its_part(story: Story) -> None:
     assert types["cpu_acc"] == ["ARGMAX", "ADD"]
     refusals = {operation.nodes: operation.refusals for operation in story.plan.operations}
     (last,) = [refused for nodes, refused in refusals.items() if any(f"{LABELS}/label" in node for node in nodes)]
-    assert set(last) == {"ethos_n", "gpu_acc"}  # whole numbers are for the CPU alone
+    assert set(last) == {"ethos_n", "gpu_acc"}  # only the CPU takes integers
 
 
-def test_results_are_those_of_one_device(framework: Framework, network: Path, story: Story) -> None:
+def test_results_equal_those_of_a_single_device(framework: Framework, network: Path, story: Story) -> None:
     reference = framework.load(network, devices=["cpu_ref"])
     expected = reference.run({"image": image()})
     reference.unload()
     probabilities = np.asarray(expected[f"{HEAD}/probabilities"])
-    assert probabilities.max() - np.sort(probabilities.ravel())[-2] > 0.2  # the label is no matter of rounding
+    assert probabilities.max() - np.sort(probabilities.ravel())[-2] > 0.2  # the label does not depend on rounding
     np.testing.assert_allclose(np.asarray(story.outputs[f"{HEAD}/probabilities"]), probabilities, atol=0.05)
     np.testing.assert_array_equal(np.asarray(story.outputs[f"{LABELS}/label"]), np.asarray(expected[f"{LABELS}/label"]))
 
@@ -115,7 +115,7 @@ def test_plan_ledger_and_timeline_agree(story: Story) -> None:
         ("cpu_acc", ""),
     }
     copied = {ends: entry.copied_bytes for ends, entry in uses.items() if entry.copied_bytes}
-    assert copied == {("", "ethos_n"): SIDE * SIDE * 3}  # the image lies where the NPU cannot use it
+    assert copied == {("", "ethos_n"): SIDE * SIDE * 3}  # the NPU cannot use the image's memory in place
 
 
 def test_the_best_plan_leaves_the_gpu_out_and_says_what_it_would_cost(
@@ -131,8 +131,8 @@ def test_the_best_plan_leaves_the_gpu_out_and_says_what_it_would_cost(
     best.model.unload()
 
 
-def test_each_step_on_its_own_says_when_it_was(framework: Framework, network: Path) -> None:
-    """One step goes over a burst, not over fences."""
+def test_a_single_step_reports_when_it_ran(framework: Framework, network: Path) -> None:
+    """A plan of one step runs over a burst, not over fences."""
     alone = told(framework, network, {"image": image()}, devices=["cpu_acc"])
     assert alone.model.steps == ("cpu_acc",)
     agree(alone)
@@ -140,7 +140,7 @@ def test_each_step_on_its_own_says_when_it_was(framework: Framework, network: Pa
 
 
 @pytest.mark.skipif(not _MODELS, reason="NNHAL_MODELS names no folder of TFLite networks")
-def test_the_real_network_tells_the_same_story(framework: Framework) -> None:
+def test_plan_ledger_and_timeline_of_a_real_network_agree(framework: Framework) -> None:
     path = Path(_MODELS) / "mobilenet_v2_1.0_224.tflite"
     (given,) = framework.load(path).inputs
     values = np.random.default_rng(1).integers(-128, 128, given.dimensions).astype(np.int8)
@@ -157,10 +157,8 @@ def test_an_unmeasured_run_has_neither_ledger_nor_timeline(story: Story) -> None
         add_run(Trace(), report, story.model.placements, "story")
 
 
-def test_what_the_client_places_where_a_device_cannot_use_it_is_in_the_ledger(
-    framework: Framework, tmp_path: Path
-) -> None:
-    """The second input begins 64 bytes after the first one, and the GPU imports at multiples of 128."""
+def test_the_ledger_has_inputs_that_the_device_cannot_use_in_place(framework: Framework, tmp_path: Path) -> None:
+    """The second input begins 64 bytes after the first one, but the GPU imports at multiples of 128."""
     path = tmp_path / "sum.onnx"
     onnx.save(onnx_model([helper.make_node("Add", ["a", "b"], ["y"])], {"a": [16], "b": [16]}, ["y"]), path)
     model = framework.load(path, devices=["gpu_acc"])
@@ -178,7 +176,7 @@ def test_what_the_client_places_where_a_device_cannot_use_it_is_in_the_ledger(
 
 
 def agree(story: Story) -> None:
-    """What was planned is what was copied, and what the timeline shows."""
+    """Check that the planned copies are those of the ledger and of the timeline."""
     ledger, events = story.report.ledger, story.events
     planned = [
         (e.value, e.source_step, e.destination_step, e.strategy, e.bytes, e.copied_bytes) for e in story.plan.edges
@@ -202,7 +200,7 @@ def agree(story: Story) -> None:
 
 
 def check_times(story: Story, events: list[dict[str, Any]]) -> None:
-    """Everything lies within the run, which takes at least as long as what must follow one another."""
+    """Check that all steps lie within the run, which takes at least as long as the steps that follow one another."""
     rows = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
     spans = [(rows[event["pid"]], event) for event in events if event["ph"] == "X"]
     lengths: dict[str, float] = {}
@@ -216,7 +214,7 @@ def check_times(story: Story, events: list[dict[str, Any]]) -> None:
     assert lengths["framework"] <= lengths["client"]
     steps = {event["args"]["step"]: event for _, event in spans if event["name"].startswith("step")}
     assert [rows[steps[number]["pid"]] for number in sorted(steps)] == list(story.model.steps)
-    # These plans are chains: each step begins when the one before has ended.
+    # The plans are chains: each step begins when the one before has ended.
     for earlier, later in zip(sorted(steps), sorted(steps)[1:], strict=False):
         assert steps[earlier]["ts"] + steps[earlier]["dur"] <= steps[later]["ts"] + 0.001
     assert sum(event["dur"] for event in steps.values()) <= lengths["framework"]
