@@ -72,8 +72,8 @@ UNKNOWN_FIELD = bytes([0xF8, 0x07, 0x01])
 @pytest.mark.parametrize(
     ("message", "descriptors", "reason"),
     [
-        pytest.param(b"\xff" * 100, 0, "no LinkRequest", id="garbage"),
-        pytest.param(b"\xff" * 100, 3, "no LinkRequest", id="garbage with descriptors"),
+        pytest.param(b"\xff" * 100, 0, "not a LinkRequest", id="garbage"),
+        pytest.param(b"\xff" * 100, 3, "not a LinkRequest", id="garbage with descriptors"),
         pytest.param(UNKNOWN_FIELD, 0, "empty", id="a message of no kind"),
         pytest.param(HELLO, 0, "hello", id="a second hello"),
         pytest.param(bytes(LIMITS.message_bytes + 1), 0, "more than 65536 bytes", id="one byte too many"),
@@ -116,7 +116,7 @@ def test_an_empty_datagram_ends_the_link(cpu_ref: Endpoint) -> None:
     [
         pytest.param(put(1), "must be Hello", id="a put"),
         pytest.param(UNKNOWN_FIELD, "must be Hello", id="a message of no kind"),
-        pytest.param(b"GET / HTTP/1.1\r\n\r\n", "no LinkRequest", id="another protocol"),
+        pytest.param(b"GET / HTTP/1.1\r\n\r\n", "not a LinkRequest", id="another protocol"),
         pytest.param(
             wire.LinkRequest(hello=wire.Hello(protocol_version=2)).SerializeToString(),
             "protocol version 2, expected 1",
