@@ -11,7 +11,7 @@ from nnhal.remote import RemoteDevice
 from nnhal_tools.conformance.memory import MemoryChoice
 from nnhal_tools.conformance.runner import Mode, Runner, Verdict
 from nnhal_tools.conformance.vectors import Vector
-from tests.support.coupling import has_signed_twin, signed_twin
+from tests.support.coupling import has_signed_counterpart, signed_counterpart
 from tests.support.vectors import NEEDS_VECTORS, smallest_by_form
 
 pytestmark = NEEDS_VECTORS
@@ -20,7 +20,7 @@ pytestmark = NEEDS_VECTORS
 @pytest.fixture(scope="module")
 def vectors() -> list[Vector]:
     """Return the smallest vector for each form of each operation that also takes signed values."""
-    return list(smallest_by_form(has_signed_twin).values())
+    return list(smallest_by_form(has_signed_counterpart).values())
 
 
 @pytest.fixture(params=["cpu_ref", "cpu_acc"])
@@ -35,7 +35,7 @@ def runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
 def test_signed_and_unsigned_tests_both_pass_or_are_both_declined(runner: Runner, vectors: list[Vector]) -> None:
     passed = 0
     for vector in vectors:
-        (unsigned,), (signed,) = runner.run(vector), runner.run(signed_twin(vector))
+        (unsigned,), (signed,) = runner.run(vector), runner.run(signed_counterpart(vector))
         both = f"{vector.name}: {unsigned.verdict} {unsigned.reason}; signed: {signed.verdict} {signed.reason}"
         assert unsigned.verdict == signed.verdict != Verdict.FAILED, both
         passed += unsigned.verdict == Verdict.PASSED

@@ -14,7 +14,7 @@ from nnhal.resolved import ResolvedModel, inline_constants
 from nnhal_tools.conformance.memory import MemoryChoice
 from nnhal_tools.conformance.runner import Mode, Runner, Verdict
 from nnhal_tools.conformance.vectors import Vector
-from tests.support.coupling import has_signed_twin, signed_twin
+from tests.support.coupling import has_signed_counterpart, signed_counterpart
 from tests.support.npu import is_taken
 from tests.support.processes import device_process
 from tests.support.vectors import NEEDS_VECTORS, smallest_by_form
@@ -23,7 +23,7 @@ pytestmark = NEEDS_VECTORS
 
 
 def is_taken_in_both(vector: Vector) -> bool:
-    return has_signed_twin(vector) and is_taken(ResolvedModel(vector.model, inline_constants(vector.model)))
+    return has_signed_counterpart(vector) and is_taken(ResolvedModel(vector.model, inline_constants(vector.model)))
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +40,9 @@ def npu() -> Iterator[RemoteDevice]:
 @pytest.mark.contract("EX-16")
 def test_unsigned_and_signed_values_are_both_right_or_both_declined(npu: RemoteDevice) -> None:
     runner, passed = Runner(npu, [(Mode.SYNC, MemoryChoice.HARDWARE_BUFFER_BLOB)]), 0
-    taken, any_ = smallest_by_form(is_taken_in_both), smallest_by_form(has_signed_twin)
+    taken, any_ = smallest_by_form(is_taken_in_both), smallest_by_form(has_signed_counterpart)
     for vector in (*taken.values(), *any_.values()):
-        (unsigned,), (signed,) = runner.run(vector), runner.run(signed_twin(vector))
+        (unsigned,), (signed,) = runner.run(vector), runner.run(signed_counterpart(vector))
         both = f"{vector.name}: {unsigned.verdict} {unsigned.reason}; signed: {signed.verdict} {signed.reason}"
         assert unsigned.verdict == signed.verdict != Verdict.FAILED, both
         passed += unsigned.verdict == Verdict.PASSED

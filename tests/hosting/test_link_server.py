@@ -26,7 +26,7 @@ from nnhal_hosting.link_server import LinkServer, Session, remove_stale_socket
 LIMITS = SessionLimits(descriptors_per_session=40, sessions=3)
 SECONDS = 30
 HELLO = wire.LinkRequest(hello=wire.Hello(protocol_version=1)).SerializeToString()
-SOMEBODY = 65534
+OTHER_USER = 65534
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of others")
 
 
@@ -240,15 +240,15 @@ def test_a_server_that_was_not_started_can_be_closed(short_path: Path) -> None:
 
 @needs_root
 def test_a_link_of_another_user_is_refused_unless_the_user_is_allowed(served: Served, short_path: Path) -> None:
-    refusal = greeting_by(SOMEBODY, served.path).refusal
-    assert refusal.message == f"user {SOMEBODY} may not open links here"
+    refusal = greeting_by(OTHER_USER, served.path).refusal
+    assert refusal.message == f"user {OTHER_USER} may not open links here"
     assert not served.sessions
     opened: queue.Queue[Session] = queue.Queue()
-    server = LinkServer(short_path / "open.sock", opened.put, LIMITS, allowed_uids=[SOMEBODY])
+    server = LinkServer(short_path / "open.sock", opened.put, LIMITS, allowed_uids=[OTHER_USER])
     server.start()
     try:
-        assert greeting_by(SOMEBODY, short_path / "open.sock").welcome.session_token
-        assert opened.get(timeout=SECONDS).uid == SOMEBODY
+        assert greeting_by(OTHER_USER, short_path / "open.sock").welcome.session_token
+        assert opened.get(timeout=SECONDS).uid == OTHER_USER
     finally:
         server.close()
 

@@ -414,7 +414,7 @@ def test_the_memory_of_a_session_that_has_ended_is_free_again(small_device: Remo
             assert small_device.usage().buffer_bytes == 4 * FLOAT32.size
             refusal(partial(allocate, session, prepared, [0]), FAILURE, "do not fit")
             assert small_device.usage().buffers == len(buffers)
-        wait_until(lambda: small_device.usage().buffer_bytes == 0, "the memory is given back")
+        wait_until(lambda: small_device.usage().buffer_bytes == 0, "the memory is released")
         assert small_device.usage().buffers == 0
 
 

@@ -49,7 +49,7 @@ def others_are_unharmed(cpu_ref: Endpoint) -> Iterator[None]:
         device = other.device
         before, resources = holdings(device), resources_of(device.pid)
         yield
-        wait_until(lambda: holdings(device) == before, "what the test's sessions had is released")
+        wait_until(lambda: holdings(device) == before, "the objects of the test's sessions are released")
         wait_until(lambda: resources_of(device.pid).within(resources), "descriptors and mappings are released")
 
 

@@ -67,7 +67,7 @@ def fixed(device: RemoteDevice, kind: Kind) -> RemoteBuffer:
 
 
 @pytest.fixture
-def open_buffer(device: RemoteDevice, kind: Kind) -> RemoteBuffer:
+def flexible_buffer(device: RemoteDevice, kind: Kind) -> RemoteBuffer:
     """Allocate a buffer for any number of images."""
     return allocate(device, device.prepare_model(doubling(kind, OPEN)), [0], [0])
 
@@ -86,16 +86,16 @@ def test_memory_to_copy_from_must_have_the_size_of_the_buffer(
 
 @pytest.mark.contract("MD-22", "MD-23", "MD-24")
 def test_given_dimensions_determine_the_size_of_a_buffer_with_unknown_ones(
-    open_buffer: RemoteBuffer, kind: Kind
+    flexible_buffer: RemoteBuffer, kind: Kind
 ) -> None:
     for images in (1, 2, 1):
         dimensions, size = (images, *SHAPE[1:]), images * kind.size
         for other in (size // 2, 2 * size):
             words = f"a source of {other} bytes, expected {size} for a buffer of dimensions .{images}, 32"
-            refusal(partial(open_buffer.copy_from, create_ashmem(other), dimensions), INVALID, words)
+            refusal(partial(flexible_buffer.copy_from, create_ashmem(other), dimensions), INVALID, words)
         values = kind.values(images, images * COUNT)
-        open_buffer.copy_from(memory_with(values), dimensions)
-        assert contents(open_buffer, kind, len(values)).tolist() == values.tolist()
+        flexible_buffer.copy_from(memory_with(values), dimensions)
+        assert contents(flexible_buffer, kind, len(values)).tolist() == values.tolist()
 
 
 @pytest.mark.contract("MD-25", "MD-26", "MD-27", "MD-40")
@@ -122,10 +122,10 @@ def test_dimensions_that_contradict_the_buffers_are_invalid(
     ],
 )
 def test_all_dimensions_of_a_buffer_with_unknown_ones_must_be_given(
-    open_buffer: RemoteBuffer, kind: Kind, dimensions: Dimensions, words: str
+    flexible_buffer: RemoteBuffer, kind: Kind, dimensions: Dimensions, words: str
 ) -> None:
     for size in (kind.size // 2, kind.size):
-        refusal(partial(open_buffer.copy_from, create_ashmem(size), dimensions), INVALID, words)
+        refusal(partial(flexible_buffer.copy_from, create_ashmem(size), dimensions), INVALID, words)
 
 
 @pytest.mark.contract("MD-34", "MD-39")
@@ -137,9 +137,9 @@ def test_a_new_buffer_cannot_be_copied_and_its_size_is_checked_first(fixed: Remo
 
 
 @pytest.mark.contract("MD-34")
-def test_a_new_buffer_with_unknown_dimensions_has_no_size_to_check(open_buffer: RemoteBuffer, kind: Kind) -> None:
+def test_a_new_buffer_with_unknown_dimensions_has_no_size_to_check(flexible_buffer: RemoteBuffer, kind: Kind) -> None:
     for size in (1, kind.size, 2 * kind.size):
-        require_nothing_in(open_buffer, size)
+        require_nothing_in(flexible_buffer, size)
 
 
 @pytest.mark.contract("MD-35", "MD-38")
@@ -155,15 +155,15 @@ def test_memory_to_copy_to_must_have_the_size_of_the_buffer(fixed: RemoteBuffer,
 
 @pytest.mark.contract("MD-36")
 def test_memory_to_copy_to_must_have_the_current_size_of_a_buffer_with_unknown_dimensions(
-    open_buffer: RemoteBuffer, kind: Kind
+    flexible_buffer: RemoteBuffer, kind: Kind
 ) -> None:
     for images in (2, 1):
         size = images * kind.size
-        open_buffer.copy_from(memory_with(kind.values(images, images * COUNT)), (images, *SHAPE[1:]))
+        flexible_buffer.copy_from(memory_with(kind.values(images, images * COUNT)), (images, *SHAPE[1:]))
         for other in (size // 2, 2 * size):
             words = f"a destination of {other} bytes, expected {size}"
-            refusal(partial(open_buffer.copy_to, create_ashmem(other)), INVALID, words)
-        assert contents(open_buffer, kind, images * COUNT).tolist() == kind.values(images, images * COUNT).tolist()
+            refusal(partial(flexible_buffer.copy_to, create_ashmem(other)), INVALID, words)
+        assert contents(flexible_buffer, kind, images * COUNT).tolist() == kind.values(images, images * COUNT).tolist()
 
 
 def unreadable() -> Memory:

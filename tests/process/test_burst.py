@@ -258,9 +258,9 @@ def test_an_execution_of_another_prepared_model_is_invalid(target: Target) -> No
     "message",
     [
         pytest.param(b"\xff" * 64, id="garbage"),
-        pytest.param(b"\xf8\x07\x01", id="a call of no kind"),
+        pytest.param(b"\xf8\x07\x01", id="a call of an unknown kind"),
         pytest.param(bytes((1 << 16) + 1), id="too many bytes"),
-        pytest.param(b"", id="nothing"),
+        pytest.param(b"", id="an empty datagram"),
     ],
 )
 def test_garbage_on_a_channel_ends_the_channel_but_not_the_session(

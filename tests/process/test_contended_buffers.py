@@ -53,7 +53,7 @@ def others_are_unharmed(endpoint: Endpoint) -> Iterator[None]:
         device = other.device
         before, resources = accounts(device.usage()), resources_of(device.pid)
         yield
-        wait_until(lambda: accounts(device.usage()) == before, "everything is given back")
+        wait_until(lambda: accounts(device.usage()) == before, "everything is released")
         wait_until(lambda: resources_of(device.pid).within(resources), "descriptors and mappings are released")
 
 
@@ -211,4 +211,4 @@ def test_the_memory_of_a_client_that_dies_is_released(endpoint: Endpoint) -> Non
         before = accounts(observer.usage())
         for _ in range(2):
             hoard_and_die(endpoint)
-            wait_until(lambda: accounts(observer.usage()) == before, "what it had is released")
+            wait_until(lambda: accounts(observer.usage()) == before, "the objects of the client are released")

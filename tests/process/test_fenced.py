@@ -32,7 +32,7 @@ from tests.support.additions import (
     Addition,
     addition_in_ashmem,
     addition_model,
-    addition_of_open_size,
+    addition_of_unknown_size,
     argument,
 )
 from tests.support.bystanders import bystander
@@ -528,7 +528,7 @@ def test_an_execution_goes_on_after_its_callback_is_released(device: RemoteDevic
 def test_a_reusable_execution_with_unknown_dimensions_runs_but_cannot_be_launched(
     session: WireDevice, relaunch: Relaunch
 ) -> None:
-    target = Target(session, session.prepare(addition_of_open_size()))
+    target = Target(session, session.prepare(addition_of_unknown_size()))
     addition = addition_in_ashmem()
     execution = bind(target, addition.request)
     refusal(lambda: relaunch(target, execution), INVALID, "a fenced execution needs all of them")

@@ -235,7 +235,7 @@ def test_a_session_that_ends_leaves_nothing_in_the_queue(gpu_acc: Endpoint, gpu:
             addition.fill(1, 2)
             enqueue(launcher, execution)
     wait_until(lambda: gpu.usage() == before, "nothing is held for it")
-    wait_until(lambda: resources_of(gpu.pid).within(resources), "its memory is let go")
+    wait_until(lambda: resources_of(gpu.pid).within(resources), "its memory is released")
 
 
 def positive_sum() -> Model:

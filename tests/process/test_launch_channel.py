@@ -189,7 +189,7 @@ def test_a_descriptor_that_is_no_socket_is_refused_and_closed(device: RemoteDevi
         refusal(lambda s=strange: relaunch_on_channel(target, execution, [held, s]), INVALID, "not a socket")  # type: ignore[misc]
         ask = execution_pb2.LaunchCall(info=execution_pb2.LaunchInfo(execution=execution))
         target.launches.exchange(ask, [strange.descriptor])
-    wait_until(lambda: resources_of(device.pid).within(resources), "what was sent is closed")
+    wait_until(lambda: resources_of(device.pid).within(resources), "the descriptors that were sent are closed")
     addition.check(lambda: relaunch_on_channel(target, execution).end(), 1, 2)
 
 
@@ -197,9 +197,9 @@ def test_a_descriptor_that_is_no_socket_is_refused_and_closed(device: RemoteDevi
     "message",
     [
         pytest.param(b"\xff" * 64, id="garbage"),
-        pytest.param(b"\xf8\x07\x01", id="a call of no kind"),
+        pytest.param(b"\xf8\x07\x01", id="a call of an unknown kind"),
         pytest.param(bytes((1 << 16) + 1), id="too many bytes"),
-        pytest.param(b"", id="nothing"),
+        pytest.param(b"", id="an empty datagram"),
     ],
 )
 def test_garbage_on_a_channel_ends_it_but_not_what_was_launched(
@@ -232,7 +232,7 @@ def test_too_many_descriptors_on_a_channel_end_it(device: RemoteDevice, target: 
     resources = resources_of(device.pid)
     memory = Descriptor(os.memfd_create("many"))
     end(target.launches, launch_message(execution), [memory.fileno()] * (MAX_FENCES + 1))
-    wait_until(lambda: resources_of(device.pid).within(resources), "what was sent is closed")
+    wait_until(lambda: resources_of(device.pid).within(resources), "the descriptors that were sent are closed")
     assert device.usage().launched == 0
     assert np.isnan(addition.total()).all()
     target.launches = WireLaunches(target.wire)

@@ -250,7 +250,7 @@ def test_buffers_that_are_released_while_a_launched_execution_uses_them_still_se
         execution.fence.wait(30)
         assert execution.info().status == ErrorStatus.NONE
     assert result_in(result) == twice(1)
-    wait_until(lambda: any_device.usage().buffer_bytes == before, "their memory is given back")
+    wait_until(lambda: any_device.usage().buffer_bytes == before, "their memory is released")
 
 
 @pytest.mark.contract("MD-54")

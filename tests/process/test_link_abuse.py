@@ -74,7 +74,7 @@ UNKNOWN_FIELD = bytes([0xF8, 0x07, 0x01])
     [
         pytest.param(b"\xff" * 100, 0, "not a LinkRequest", id="garbage"),
         pytest.param(b"\xff" * 100, 3, "not a LinkRequest", id="garbage with descriptors"),
-        pytest.param(UNKNOWN_FIELD, 0, "empty", id="a message of no kind"),
+        pytest.param(UNKNOWN_FIELD, 0, "empty", id="a message of an unknown kind"),
         pytest.param(HELLO, 0, "hello", id="a second hello"),
         pytest.param(bytes(LIMITS.message_bytes + 1), 0, "more than 65536 bytes", id="one byte too many"),
         pytest.param(bytes(2 * LIMITS.message_bytes), 2, "more than 65536 bytes", id="far too many bytes"),
@@ -82,7 +82,7 @@ UNKNOWN_FIELD = bytes([0xF8, 0x07, 0x01])
         pytest.param(put(1), 2, "2 descriptors came with", id="one descriptor too many"),
         pytest.param(put(1), 0, "0 descriptors came with", id="no descriptors"),
         pytest.param(put(0), 1, "1 descriptors came with", id="a descriptor that is not announced"),
-        pytest.param(put(2**32 - 1), 1, "1 descriptors came with", id="a count out of all proportion"),
+        pytest.param(put(2**32 - 1), 1, "1 descriptors came with", id="a huge count"),
         pytest.param(TAKE, 1, "1 descriptors came with", id="a descriptor with a take"),
         pytest.param(DROP, 1, "1 descriptors came with", id="a descriptor with a drop"),
         pytest.param(put(17), 17, "more than 16 descriptors", id="more descriptors than a message may have"),
@@ -115,7 +115,7 @@ def test_an_empty_datagram_ends_the_link(cpu_ref: Endpoint) -> None:
     ("message", "reason"),
     [
         pytest.param(put(1), "must be Hello", id="a put"),
-        pytest.param(UNKNOWN_FIELD, "must be Hello", id="a message of no kind"),
+        pytest.param(UNKNOWN_FIELD, "must be Hello", id="a message of an unknown kind"),
         pytest.param(b"GET / HTTP/1.1\r\n\r\n", "not a LinkRequest", id="another protocol"),
         pytest.param(
             wire.LinkRequest(hello=wire.Hello(protocol_version=2)).SerializeToString(),

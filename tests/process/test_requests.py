@@ -30,7 +30,7 @@ from nnhal.types import (
     TokenValuePair,
 )
 from nnhal.types.layout import Dimensions
-from tests.support.additions import addition_in_ashmem, addition_of_any_size, addition_of_open_size
+from tests.support.additions import addition_in_ashmem, addition_of_any_size, addition_of_unknown_size
 from tests.support.entry_points import (
     ALL_ENTRY_POINTS,
     ENTRY_POINTS,
@@ -113,7 +113,7 @@ def target(session: WireDevice) -> Target:
 @pytest.fixture(scope="module")
 def open_target(session: WireDevice) -> Target:
     """Prepare an addition with an output of unknown size."""
-    return Target(session, session.prepare(addition_of_open_size()))
+    return Target(session, session.prepare(addition_of_unknown_size()))
 
 
 def output_at(request: Request, position: int) -> Array:

@@ -17,7 +17,7 @@ from nnhal.types import Operand, OperandType, OperationType
 from nnhal_tools.conformance.memory import MemoryChoice
 from nnhal_tools.conformance.runner import Mode, Runner, TestResult, Verdict
 from nnhal_tools.conformance.vectors import Expectation, Vector
-from tests.support.coupling import signed_twin
+from tests.support.coupling import signed_counterpart
 from tests.support.models import Recipe
 
 TIGHT, HALF = (1e-5, 5 * 2.0**-23), (5 * 2.0**-10, 5 * 2.0**-10)
@@ -144,7 +144,7 @@ def quantized_product() -> Vector:
 def test_results_of_signed_and_unsigned_values_are_equally_accurate(runner: Runner, make: Callable[[], Vector]) -> None:
     test = make()
     passes(*runner.run(test))
-    passes(*runner.run(signed_twin(test)))
+    passes(*runner.run(signed_counterpart(test)))
 
 
 def passes(result: TestResult) -> None:

@@ -53,7 +53,7 @@ def addition_model(elements: int = ELEMENTS, operations: int = 1) -> Model:
     return recipe.build(total).model
 
 
-def addition_of_open_size(elements: int = ELEMENTS) -> Model:
+def addition_of_unknown_size(elements: int = ELEMENTS) -> Model:
     """Return the addition with an output whose dimensions are unknown before it runs."""
     model = addition_model(elements)
     operands = list(model.main.operands)

@@ -26,7 +26,7 @@ _WITHOUT_TWIN = frozenset(
 _SIGN = 0x80
 
 
-def has_signed_twin(vector: Vector) -> bool:
+def has_signed_counterpart(vector: Vector) -> bool:
     """Return whether a test has unsigned values, and all its operations also take signed ones."""
     graphs = (vector.model.main, *vector.model.referenced)
     codes = {operation.type for graph in graphs for operation in graph.operations}
@@ -34,7 +34,7 @@ def has_signed_twin(vector: Vector) -> bool:
     return Q8A in types and not codes & _WITHOUT_TWIN
 
 
-def signed_twin(vector: Vector) -> Vector:
+def signed_counterpart(vector: Vector) -> Vector:
     """Return the test with signed values."""
     main = vector.model.main
     return replace(

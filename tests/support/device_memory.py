@@ -254,7 +254,7 @@ def everything_given_back(endpoint: Endpoint) -> Iterator[None]:
     with RemoteDevice(endpoint, "observer") as observer:
         before = accounts(observer.usage())
         yield
-        wait_until(lambda: accounts(observer.usage()) == before, "everything is given back")
+        wait_until(lambda: accounts(observer.usage()) == before, "everything is released")
 
 
 Way = Callable[[RemoteDevice, RemotePreparedModel, Request], object]

@@ -136,7 +136,7 @@ class Floors:
             result = request_pb2.ExecutionResult(output_sufficient_size=False, output_shapes=[shape], timing=timing)
             return burst_pb2.BurstAnswer(result=result)
         if self.status:
-            return burst_pb2.BurstAnswer(status=types_pb2.ErrorStatus.ValueType(self.status), message="as told")
+            return burst_pb2.BurstAnswer(status=types_pb2.ErrorStatus.ValueType(self.status), message="on demand")
         self._compute(call.run.execution)
         return burst_pb2.BurstAnswer(result=request_pb2.ExecutionResult(output_sufficient_size=True, timing=timing))
 
@@ -167,7 +167,7 @@ class Floors:
         self.accepts -= 1
         if self.refuses and self.accepts < 0:
             status = types_pb2.ErrorStatus.ValueType(self.refuses)
-            refusal = execution_pb2.LaunchRefused(status=status, message="as told")
+            refusal = execution_pb2.LaunchRefused(status=status, message="on demand")
             return execution_pb2.LaunchAnswer(refused=refusal).SerializeToString(), [], None
         self.deadlines.append(call.launch.deadline_ns)
         signal, fence = create_fence()
@@ -198,7 +198,7 @@ class Floors:
             error_status=types_pb2.ErrorStatus.ValueType(status),
             timing_launched=_timing_to_wire(launched),
             timing_fenced=_timing_to_wire(fenced),
-            message="as told" if status else "",
+            message="on demand" if status else "",
         )
 
     def _compute(self, execution: int) -> None:

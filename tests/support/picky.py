@@ -103,7 +103,7 @@ class _Bound:
         self._driver.runs += 1
         status = self._driver.fails()
         if status != ErrorStatus.NONE:
-            raise HalError(status, f"{self._driver.name} was told to")
+            raise HalError(status, f"{self._driver.name} fails on demand")
         return self._inner.run(control)
 
 

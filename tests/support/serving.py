@@ -66,7 +66,7 @@ class Rig:
         before, running = self.batcher.pending, len(self._all)
         future = self._threads.submit(self.batcher.submit, ticket, cancellation or Cancellation())
         wait_until(
-            lambda: self.batcher.pending != before or len(self._all) != running or future.done(), "a ticket goes in"
+            lambda: self.batcher.pending != before or len(self._all) != running or future.done(), "the ticket is queued"
         )
         return future
 

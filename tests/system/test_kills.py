@@ -73,7 +73,8 @@ def get_on(relay: Relay, clients: list[Client]) -> None:
     """Wait until every client has had right answers again."""
     before = [client.runs for client in clients]
     wait_until(
-        lambda: all(c.runs > count + 2 or c.wrong for c, count in zip(clients, before, strict=True)), "clients get on"
+        lambda: all(c.runs > count + 2 or c.wrong for c, count in zip(clients, before, strict=True)),
+        "every client gets right answers",
     )
 
 
@@ -98,7 +99,7 @@ def test_without_fallback_every_error_names_the_device_that_was_killed(relay: Re
     with relay.clients(CLIENTS, "deny", order_for(victim)) as clients:
         with STAGES[stage](relay, victim):
             relay.nursery.kill(victim)
-        wait_until(lambda: all(client.errors or client.wrong for client in clients), "every client is told")
+        wait_until(lambda: all(client.errors or client.wrong for client in clients), "every client gets an error")
         relay.nursery.start(victim)
         get_on(relay, clients)
     for error in (error for client in clients for error in client.errors):

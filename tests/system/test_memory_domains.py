@@ -152,9 +152,9 @@ def test_memory_of_another_session_is_unknown(testbed: Testbed, framework: Frame
 
 @pytest.mark.contract("MR-14")
 def test_memory_can_only_be_bound_whole_and_in_its_roles(framework: Framework, path: Path) -> None:
-    model, twin = (framework.load(path, devices=["cpu_ref"]) for _ in range(2))
+    model, duplicate = (framework.load(path, devices=["cpu_ref"]) for _ in range(2))
     memory = framework.allocate([model.input_role("x")])
-    for bound, name in ((model, "z"), (model, "y"), (twin, "x")):
+    for bound, name in ((model, "z"), (model, "y"), (duplicate, "x")):
         with refused(ErrorStatus.INVALID_ARGUMENT, "the memory was not allocated for"):
             bound.bind(memories={name: memory})
     with pytest.raises(ValueError, match=r"got memory for \['w'\], expected some of"):
@@ -190,8 +190,8 @@ def test_a_client_that_is_killed_leaves_no_memory(
         assert device.usage().buffers == before.buffers + 3
         client.kill()
         wait_until(lambda: device.usage().buffers == before.buffers, "buffers are released")
-        wait_until(lambda: device.usage().buffer_bytes == before.buffer_bytes, "their memory is given back")
-        wait_until(lambda: resources_of(pid).within(resources), "the framework has let go of everything")
+        wait_until(lambda: device.usage().buffer_bytes == before.buffer_bytes, "their memory is released")
+        wait_until(lambda: resources_of(pid).within(resources), "the framework has released everything")
 
 
 @pytest.mark.slow

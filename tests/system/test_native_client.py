@@ -200,7 +200,7 @@ def test_a_killed_client_leaves_nothing_behind(tmp_path: Path) -> None:
             # gRPC opens and closes a few descriptors; each of the four bindings has at least one.
             return executions == 0 and mappings <= before[1] and descriptors < before[2] + 4
 
-        wait_until(is_free, "all is free")
+        wait_until(is_free, "everything is released")
 
 
 def test_bindings_beyond_the_limit_of_run_channels_still_run(framework: Framework) -> None:
@@ -246,7 +246,7 @@ def test_a_framework_that_is_killed_ends_bursts_too(short_path: Path, tmp_path: 
                 return True
             return False
 
-        wait_until(over, "the device has taken the burst back")
+        wait_until(over, "the device has released the burst")
 
 
 class TestTransport:

@@ -115,7 +115,7 @@ def test_runs_on_a_device_that_does_not_answer_are_counted_later(tmp_path: Path)
             counts = [scrape.of("nv_inference_count", {"model": name, "version": "1"}) for name in ("tanh", "other")]
             return counts == [3, 1] and scrape.of("nnhal_device_direct_runs_counted", {}, device="cpu_acc") == 1
 
-        wait_until(all_are_counted, "the device says what has been run")
+        wait_until(all_are_counted, "the device reports its runs")
 
 
 def test_a_batch_is_one_run_of_many_items(framework: Framework, grown: Callable[..., float]) -> None:

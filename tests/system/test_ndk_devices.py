@@ -327,9 +327,9 @@ def vendor_model() -> Model:
 def test_a_vendor_operation_that_cannot_be_prepared_is_an_error(
     over: Over, scripted: dict[str, ScriptedDevice], status: ErrorStatus
 ) -> None:
-    framework = over(npu={"Device.PrepareModelWithConfig": preparing(LAUNCHED, notified(status, message="as told"))})
+    framework = over(npu={"Device.PrepareModelWithConfig": preparing(LAUNCHED, notified(status, message="on demand"))})
     with Compilation(framework, vendor_model()) as compilation:
-        refused(ResultCode.from_status(status), compilation.finish, "as told")
+        refused(ResultCode.from_status(status), compilation.finish, "on demand")
         refused(ResultCode.BAD_STATE, lambda: Execution(compilation))
     assert scripted["npu"].count("Device.PrepareModelWithConfig") == 1
 

@@ -22,8 +22,8 @@ from tests.support.models import Recipe
 from tests.support.ndk import framework_over, named, refused
 
 SCALES = {F32: 0.0, F16: 0.0, Q8A: 0.5}
-FULL, OPEN_AXIS, OPEN_RANK = (2, 3), (0, 3), ()
-SHAPES: dict[str, Dimensions] = {"known": FULL, "open axis": OPEN_AXIS, "open rank": OPEN_RANK}
+FULL, UNKNOWN_AXIS, UNKNOWN_RANK = (2, 3), (0, 3), ()
+SHAPES: dict[str, Dimensions] = {"known": FULL, "unknown axis": UNKNOWN_AXIS, "unknown rank": UNKNOWN_RANK}
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +139,7 @@ def test_dimensions_that_contradict_the_model_or_are_less_specific_are_bad_data(
 
 @pytest.mark.contract("UD-03")
 def test_a_rank_that_contradicts_the_model_is_bad_data(compiled: Compile) -> None:
-    with Execution(compiled(addition(OPEN_AXIS, FULL, OPEN_AXIS))) as execution:
+    with Execution(compiled(addition(UNKNOWN_AXIS, FULL, UNKNOWN_AXIS))) as execution:
         for given in ((2,), (2, 4), (2, 3, 1)):
             refused(ResultCode.BAD_DATA, partial(execution.set_input, 0, ones(FULL), of(given)))
             refused(ResultCode.BAD_DATA, partial(execution.set_output, 0, ones(FULL), of(given)))
@@ -147,7 +147,7 @@ def test_a_rank_that_contradicts_the_model_is_bad_data(compiled: Compile) -> Non
 
 
 @pytest.mark.contract("UD-04", "UD-05")
-@pytest.mark.parametrize("shape", ["open axis", "open rank"])
+@pytest.mark.parametrize("shape", ["unknown axis", "unknown rank"])
 def test_dimensions_must_be_known_for_an_input_that_is_set_but_not_for_an_output(compiled: Compile, shape: str) -> None:
     compilation = compiled(addition(SHAPES[shape], FULL, SHAPES[shape]))
     total = np.zeros(FULL, np.float32)
@@ -184,7 +184,7 @@ def test_with_padding_buffers_may_be_longer_but_not_shorter(compiled: Compile) -
 
 
 @pytest.mark.contract("UD-07", "UD-09", "UD-10")
-@pytest.mark.parametrize("shape", ["open axis", "open rank"])
+@pytest.mark.parametrize("shape", ["unknown axis", "unknown rank"])
 def test_a_buffer_for_an_output_of_unknown_dimensions_must_be_large_enough(compiled: Compile, shape: str) -> None:
     compilation = compiled(addition(FULL, FULL, SHAPES[shape]))
     # The application has not given the unknown dimensions; the framework may derive them.
@@ -209,7 +209,7 @@ def test_a_buffer_for_an_output_of_unknown_dimensions_must_be_large_enough(compi
 
 
 @pytest.mark.contract("UD-11")
-@pytest.mark.parametrize("first", [(0, 3), ()], ids=["open axis", "open rank"])
+@pytest.mark.parametrize("first", [(0, 3), ()], ids=["unknown axis", "unknown rank"])
 @pytest.mark.parametrize("wrong", ["output of the model", "output when executed"])
 def test_a_wrong_axis_that_only_the_computation_reveals_fails(compiled: Compile, first: Dimensions, wrong: str) -> None:
     in_model = wrong == "output of the model"
@@ -238,10 +238,10 @@ def test_a_temporary_value_with_a_wrong_axis_fails(compiled: Compile) -> None:
 @pytest.mark.parametrize("between", [(0, 3), (0, 0), ()], ids=str)
 def test_dimensions_of_temporary_values_are_derived(compiled: Compile, between: Dimensions) -> None:
     recipe = Recipe()
-    values = recipe.input(F32, OPEN_AXIS)
+    values = recipe.input(F32, UNKNOWN_AXIS)
     (none,) = recipe.integers(0)
     total = recipe.operation(OperationType.ADD, [values, values, none], Operand(F32, between))
-    square = recipe.operation(OperationType.MUL, [total, total, none], Operand(F32, OPEN_AXIS))
+    square = recipe.operation(OperationType.MUL, [total, total, none], Operand(F32, UNKNOWN_AXIS))
     result = np.zeros(FULL, np.float32)
     with Execution(compiled(recipe.build(square).model)) as execution:
         execution.set_input(0, ones(FULL), of(FULL))
@@ -299,7 +299,7 @@ def test_an_omitted_constant_may_have_unknown_dimensions(compiled: Compile) -> N
 
 @pytest.mark.contract("UD-14")
 def test_inputs_that_cannot_be_broadcast_fail(compiled: Compile) -> None:
-    with Execution(compiled(addition(OPEN_RANK, OPEN_RANK, OPEN_RANK))) as execution:
+    with Execution(compiled(addition(UNKNOWN_RANK, UNKNOWN_RANK, UNKNOWN_RANK))) as execution:
         execution.set_reusable(True)
         execution.set_input(0, ones((2, 3)), of((2, 3)))
         execution.set_input(1, ones((2, 4)), of((2, 4)))

@@ -161,7 +161,7 @@ def test_a_launch_that_fails_gives_no_event(bench: Bench, status: ErrorStatus, r
     bench.floors.refuses = status
     with bench.execution(reusable) as (execution, _):
         for _ in range(2 if reusable else 1):
-            refused(FORCED[status], execution.start_compute_with_dependencies, "as told")
+            refused(FORCED[status], execution.start_compute_with_dependencies, "on demand")
             refused(ResultCode.UNEXPECTED_NULL, lambda: wait(None))
             refused(ResultCode.BAD_STATE, lambda: execution.output_operand_dimensions(0))
 

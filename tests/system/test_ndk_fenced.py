@@ -151,7 +151,7 @@ def test_a_launch_that_fails_on_a_named_device_is_an_error(
 ) -> None:
     floors.refuses, floors.accepts = ErrorStatus.GENERAL_FAILURE, accepted
     with execution_of(framework, operations, explicit=True) as (execution, result):
-        refused(ResultCode.OP_FAILED, execution.start_compute_with_dependencies, "as told")
+        refused(ResultCode.OP_FAILED, execution.start_compute_with_dependencies, "on demand")
         refused(ResultCode.BAD_STATE, lambda: execution.output_operand_dimensions(0))
         assert result == 0
 
@@ -165,7 +165,7 @@ def test_a_failure_after_the_launch_does_not_fall_back(
     floors.status = ErrorStatus.GENERAL_FAILURE
     with execution_of(framework, operations, explicit) as (execution, result):
         event = execution.start_compute_with_dependencies()
-        refused(ResultCode.OP_FAILED, event.wait, "as told")
+        refused(ResultCode.OP_FAILED, event.wait, "on demand")
         refused(ResultCode.BAD_STATE, lambda: execution.output_operand_dimensions(0))
         assert event.sync_fence.state is FenceState.ERROR
         assert result == 0

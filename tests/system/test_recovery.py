@@ -184,7 +184,9 @@ def kill_and_go_on(testbed: Testbed, victim: str, progress: Callable[[], int], f
     """Kill a device, and wait until every client gets right answers and the device is started again."""
     before, pid = progress(), testbed.pid(victim)
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: failed() or (progress() > before + 5 and testbed.pid(victim) != pid), "life goes on")
+    wait_until(
+        lambda: failed() or (progress() > before + 5 and testbed.pid(victim) != pid), "every client gets right answers"
+    )
 
 
 def holds_nothing(testbed: Testbed, name: str) -> bool:

@@ -32,7 +32,7 @@ def writes(start: int, end: int, pool: int = 0) -> Access:
         pytest.param(
             [[writes(0, 4)], [reads(0, 4), writes(4, 8)], [reads(0, 8)]],
             [(), (0,), (1,)],
-            id="what follows is left out",
+            id="implied dependencies are omitted",
         ),
     ],
 )

@@ -83,7 +83,9 @@ def test_if_every_fallback_fails_the_error_lists_what_was_tried(load: Loader, de
     bound = Bound(load(add_mul_tanh()), [X], [2])
     devices[1].fails = always(ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT)
     devices[3].fails = always()
-    with pytest.raises(HalError, match=r"mul was told to; and without the device: .*cpu_ref was told to") as caught:
+    with pytest.raises(
+        HalError, match=r"mul fails on demand; and without the device: .*cpu_ref fails on demand"
+    ) as caught:
         bound.run()
     assert caught.value.status == GENERAL_FAILURE
     assert runs(devices) == [1, 1, 0, 2]

@@ -223,7 +223,7 @@ def test_a_model_that_is_unloaded_during_re_planning_leaves_nothing_behind(site:
         bound.run()
     site.acc.may_prepare.set()
     wait_until(lambda: site.acc.prepared_models() == 0, "acc has nothing left")
-    wait_until(lambda: len(set(site.acc.told.events.values())) == 1, "acc was told of each event as often")
+    wait_until(lambda: len(set(site.acc.told.events.values())) == 1, "acc was notified of each event equally often")
 
 
 @pytest.mark.contract("FB-10")

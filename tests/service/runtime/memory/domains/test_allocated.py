@@ -151,11 +151,11 @@ def test_memory_of_a_device_that_is_gone_reports_it(start: Start) -> None:
 @pytest.mark.contract("MR-14")
 def test_memory_can_only_be_used_in_its_roles(start: Start) -> None:
     bench = start({})
-    prepared, twin = bench.load(TOGETHER), bench.load(TOGETHER)
+    prepared, duplicate = bench.load(TOGETHER), bench.load(TOGETHER)
     description = allocate([ModelRole(prepared, False, 1)]).description
     description.require_role(prepared, False, 1)
     description.require_role(prepared, False, 1, (0, 8))
-    for model, is_output, index in ((prepared, False, 0), (prepared, True, 1), (twin, False, 1)):
+    for model, is_output, index in ((prepared, False, 0), (prepared, True, 1), (duplicate, False, 1)):
         refused(
             ErrorStatus.INVALID_ARGUMENT,
             f"not allocated for {'output' if is_output else 'input'} {index}",
