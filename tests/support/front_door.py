@@ -20,7 +20,7 @@ _ADDRESS = re.compile(r"^(grpc|http|metrics): (\S+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Devices:
-    """Device processes: their endpoints and their numbers, by driver."""
+    """Device processes: their endpoints and process ids, by driver."""
 
     endpoints: Mapping[str, Endpoint]
     pids: Mapping[str, int]

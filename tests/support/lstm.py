@@ -13,7 +13,7 @@ from tests.support.operations import Given, absent, tensor
 
 BATCH, INPUT, UNITS = 3, 5, 4
 Four = list[Any]
-"""Arrays by name; None for an operand that the form lacks."""
+"""Arrays of the four gates; None for one that the form lacks."""
 
 
 @dataclass(frozen=True)
@@ -21,13 +21,21 @@ class Form:
     """Which optional parts a cell has."""
 
     coupled: bool = False
+    """Whether the input gate is coupled to the forget gate."""
     peephole: bool = False
+    """Whether the gates read the memory."""
     projection: int = 0
+    """The number of projected units; 0 without a projection."""
     projection_bias: bool = False
+    """Whether the projection has a bias."""
     layer_norm: bool = False
+    """Whether the gates are normalised."""
     aux: int = 0
+    """The size of the auxiliary input; 0 without one."""
     cell_clip: float = 0.0
+    """The limit of the memory; 0 for none."""
     projection_clip: float = 0.0
+    """The limit of the projection; 0 for none."""
 
     @property
     def output_size(self) -> int:
@@ -54,14 +62,23 @@ class Weights:
     """The weights of one cell; groups of four are in the order input, forget, update, output."""
 
     form: Form
+    """The parts that the cell has."""
     weights: Four
+    """Of shape [units, input]."""
     recurrent: Four
+    """Of shape [units, output]."""
     peephole: Four
+    """Of shape [units]; never for the update."""
     bias: Four
+    """Of shape [units]."""
     layer_norm: Four
+    """Of shape [units]."""
     aux: Four
+    """Of shape [units, auxiliary input]."""
     projection: Array | None
+    """Of shape [projected units, units]."""
     projection_bias: Array | None
+    """Of shape [projected units]."""
 
     def givens(self, code: OperandType) -> list[Given]:
         """Return the 17 operands from the input weights to the projection bias, in the order of the operations."""

@@ -18,12 +18,19 @@ class Arguments:
     """The arguments of a preparation besides its model."""
 
     preference: int = 1
+    """An ExecutionPreference, or an invalid number."""
     priority: int = 1
+    """A Priority, or an invalid number."""
     deadline_ns: int = NO_DEADLINE
+    """An instant of CLOCK_BOOTTIME."""
     token: bytes = NO_TOKEN
+    """The token of the cache entry."""
     cache: Sequence[int] = ()
+    """Ids of descriptors, which are both the model-cache and the data-cache files."""
     hints: Sequence[TokenValuePair] = ()
+    """Compilation hints, for prepareModelWithConfig only."""
     extension_names: Sequence[ExtensionNameAndPrefix] = ()
+    """Extensions and their prefixes, for prepareModelWithConfig only."""
 
 
 Outcome = tuple[list[device_pb2.Preparation], NnhalError | None]

@@ -30,12 +30,19 @@ class Spec:
     """The declaration of a tensor; ``scale`` is one number, or one for each index along ``axis``."""
 
     shape: Sequence[int]
+    """The dimensions."""
     element_type: Any = np.float32
+    """The numpy type of an element."""
     scale: float | Sequence[float] = ()
+    """The scale or scales of a quantised tensor."""
     zero_point: int = 0
+    """The zero point of a quantised tensor."""
     axis: int = 0
+    """The quantised axis if there are several scales."""
     signature: Sequence[int] = ()
+    """The shape signature, in which -1 is unknown."""
     code: int | None = None
+    """The type's code in the schema, if the element type does not determine it."""
 
 
 @dataclass(frozen=True, slots=True)

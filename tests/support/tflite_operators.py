@@ -76,13 +76,21 @@ class OneOperator:
     """A file of one operator with inputs ``x0``, ``x1`` and so on, by position, and outputs ``y0``, ``y1``."""
 
     code: str
+    """The operator's name in the schema."""
     inputs: Sequence[Given | Variable]
+    """Its inputs."""
     outputs: Sequence[Spec]
+    """The declarations of its outputs."""
     options: Options | None = None
+    """Its options."""
     values: Mapping[int, Any] = field(default_factory=dict)
+    """Values of inputs of the model by position; others are random."""
     low: float = -2.0
+    """The least random float."""
     high: float = 2.0
+    """The largest random float."""
     version: int = 1
+    """The operator's version."""
 
     def file(self) -> bytes:
         """Return the file."""

@@ -11,7 +11,7 @@ from tests.support.mutations import subgraphs, with_graph, with_operation, witho
 
 
 def no_operations(model: Model) -> Iterator[Mutation]:
-    """VM-10: no operation has this code."""
+    """VM-10: a code that is not an operation's."""
     for number, index, _ in _operations(model):
         for code in (-1, max(OperationType) + 1):
             yield _mutation(with_operation(model, index, number, type=code), number, index, f"has code {code}")
