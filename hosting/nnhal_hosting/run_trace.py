@@ -15,7 +15,7 @@ from nnhal_hosting.trace import Row, Trace
 Moment = tuple[Row, int]
 """A row, and an instant in it, in nanoseconds."""
 _Ends = tuple[Moment, Moment]
-"""Where arrows to something end, and where those from it begin."""
+"""The moment at which arrows to something end, and that at which arrows from it begin."""
 _TIMES = ("copied_bytes", "time_on_device_ns", "time_in_driver_ns")
 _PASSED = ("strategy", "bytes", "copied_bytes", "source_step", "destination_step", "reason")
 
