@@ -1,10 +1,10 @@
-# The verbs of the project, the same by hand and in CI. Each makes the environment that it needs.
+# The project's targets, the same by hand and in CI. Each creates the environment that it needs.
 PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
 
 .PHONY: help install demo run check test quick contract coverage peers bench proto demo-models clean
-help:  ## List the verbs
+help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 $(BIN)/python:
@@ -18,11 +18,11 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[all,dev]'
 	@touch $@ $(VENV)/.run
 
-install: $(VENV)/.run  ## Make .venv with nnhal in it
+install: $(VENV)/.run  ## Create .venv with nnhal installed
 demo: $(VENV)/.run  ## Classify handwritten digits across two device processes
 	$(BIN)/nnhal demo
 
-check: $(VENV)/.dev  ## Lint, type-check, and see that the generated code is what proto/ says
+check: $(VENV)/.dev  ## Lint, type-check, and compare the generated code with proto/
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -38,10 +38,10 @@ test: $(VENV)/.dev  ## Run the tests, and say which were the slowest
 quick: $(VENV)/.dev  ## Run the tests that start no process, for the way between two edits
 	$(PYTEST) --quick tests/hal tests/hosting tests/devices tests/service tests/client tests/tools tests/test_layers.py
 
-contract: $(VENV)/.dev  ## Say for each row of the HAL's contract which test shows it
+contract: $(VENV)/.dev  ## Show which test shows which row of the HAL's contract
 	$(BIN)/python -m tests.contract
 
-coverage: $(VENV)/.dev  ## Run the tests and report what they do not reach
+coverage: $(VENV)/.dev  ## Run the tests and report the code that they do not cover
 	$(BIN)/python -m pip install --quiet coverage
 	$(BIN)/python -m coverage run --source hal,hosting,devices,service,client,tools -m pytest
 	$(BIN)/python -m coverage report --skip-covered --omit '*/v1/*,*_pb2.py'
@@ -52,14 +52,14 @@ $(PEERS)/kserve/.made:
 	$(PEERS)/kserve/bin/python -m pip install --quiet 'kserve==0.21.0'
 	@touch $@
 
-peers: $(VENV)/.dev $(PEERS)/kserve/.made  ## Run KServe's client, which takes 450 MB, against a live server
+peers: $(VENV)/.dev $(PEERS)/kserve/.made  ## Test a live server with KServe's client, which takes 450 MB of disk
 	NNHAL_KSERVE=$(abspath $(PEERS))/kserve/bin/python $(BIN)/python -m pytest tests/system/v2/test_kserve.py
 
-bench: $(VENV)/.run  ## What a hop between processes costs
+bench: $(VENV)/.run  ## Measure the cost of a hop between processes
 	$(BIN)/nnhal bench hop
 
 OUT ?= hal
-proto: $(VENV)/.dev  ## Make hal/nnhal/v1 and hal/nnhal/inference/*_pb2 from proto/
+proto: $(VENV)/.dev  ## Generate hal/nnhal/v1 and hal/nnhal/inference/*_pb2 from proto/
 	@mkdir -p $(OUT)/nnhal
 	$(BIN)/python -m grpc_tools.protoc -I proto --python_out=$(OUT) --grpc_python_out=$(OUT) \
 	  --plugin=protoc-gen-mypy=$(BIN)/protoc-gen-mypy --plugin=protoc-gen-mypy_grpc=$(BIN)/protoc-gen-mypy_grpc \
@@ -72,5 +72,5 @@ demo-models: $(VENV)/.dev  ## Train the networks that the demo ships
 	$(BIN)/python -m pip install --quiet --editable '.[train]'
 	$(BIN)/python examples/digits/train.py
 
-clean:  ## Remove what the other verbs made
+clean:  ## Remove what the other targets created
 	rm -rf $(VENV) $(PEERS) .mypy_cache .ruff_cache .pytest_cache

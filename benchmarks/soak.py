@@ -45,7 +45,7 @@ def main() -> int:
         before = {name: _held(pid) for name, pid in pids.items()}
         with soak.misbehaving(served, _PAUSE):
             loud = soak.run(served, seconds, rates)
-        _show("the same beside bad ones", loud)
+        _show("beside bad clients", loud)
         _show("alone again", soak.run(served, min(seconds, _QUIET_SECONDS), rates))
         for name, pid in pids.items():
             then, now = before[name], _held(pid)

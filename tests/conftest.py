@@ -1,4 +1,4 @@
-"""Fixtures that tests of several folders use."""
+"""Fixtures for tests in several folders."""
 
 from __future__ import annotations
 
@@ -41,26 +41,26 @@ def _no_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture(autouse=True, scope="module")
 def _no_garbage() -> None:
-    """Collect what earlier modules left in reference cycles, since some tests count objects and descriptors."""
+    """Collect reference cycles that earlier modules left, since some tests count objects and descriptors."""
     gc.collect()
 
 
 @pytest.fixture
 def short_path() -> Iterator[Path]:
-    """A directory with a short name: the path of a unix socket has room for 107 bytes."""
+    """Return a directory with a short name, since the path of a unix socket has at most 107 bytes."""
     with tempfile.TemporaryDirectory(prefix="nnhal-") as directory:
         yield Path(directory)
 
 
 @pytest.fixture(scope="session")
 def cpu_ref() -> Iterator[Endpoint]:
-    """The endpoint of a cpu_ref process that all tests share; a test that harms its device starts one of its own."""
+    """Return the endpoint of a shared cpu_ref process. A test that disturbs its device starts its own."""
     yield from _shared("cpu_ref")
 
 
 @pytest.fixture(scope="session")
 def cpu_acc() -> Iterator[Endpoint]:
-    """The endpoint of a cpu_acc process that all tests share; a test that harms its device starts one of its own."""
+    """Return the endpoint of a shared cpu_acc process. A test that disturbs its device starts its own."""
     yield from _shared("cpu_acc")
 
 
@@ -74,6 +74,6 @@ def _shared(driver: str) -> Iterator[Endpoint]:
 
 @pytest.fixture
 def device(cpu_ref: Endpoint) -> Iterator[RemoteDevice]:
-    """A session with the shared cpu_ref process."""
+    """Open a session with the shared cpu_ref process."""
     with RemoteDevice(cpu_ref, "test") as remote:
         yield remote

@@ -56,7 +56,7 @@ def folder_of_rows(folder: Path, **files: str) -> Path:
 
 
 def command(folder: Path, tests: Sequence[str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    """``python -m tests.contract`` on the made-up rows and on these test modules."""
+    """Run ``python -m tests.contract`` on made-up rows and on these test modules."""
     (folder / "tests").mkdir()
     for number, content in enumerate(tests):
         (folder / "tests" / f"test_{number}.py").write_text(content)
@@ -73,8 +73,8 @@ def test_the_contract_has_413_rows_in_24_families() -> None:
     assert sum(len(family.rows) for family in families) == 413
 
 
-def test_whatever_a_test_names_is_a_row_that_applies(request: pytest.FixtureRequest) -> None:
-    # These are the tests of the present run, collected already: all of them in a run of the whole suite.
+def test_every_row_that_a_test_names_exists_and_applies(request: pytest.FixtureRequest) -> None:
+    # The session has the tests that this run has collected: all of them if the whole suite runs.
     join(read_table(), marks_of(request.session.items))
 
 
@@ -91,8 +91,8 @@ def test_a_row_has_its_family_its_behaviour_and_the_reason_why_it_cannot_apply(t
     [
         ('title = "T"\n[rows]\nAA-1 = "x"', "'AA-1' is no id"),
         ('title = "T"\n[rows]\nAA-01x = "x"', "'AA-01x' is no id"),
-        ('title = "T"\n[rows]\nBB-01 = "x"', "BB-01 where AA-01 should be"),
-        ('title = "T"\n[rows]\nAA-01 = "x"\nAA-03 = "y"', "AA-03 where AA-02 should be"),
+        ('title = "T"\n[rows]\nBB-01 = "x"', "BB-01, expected AA-01"),
+        ('title = "T"\n[rows]\nAA-01 = "x"\nAA-03 = "y"', "AA-03, expected AA-02"),
         ('title = "T"\n[rows]\nAA-01 = "x"\nAA-01 = "y"', "overwrite"),
         ('title = "T"\n[rows]\nAA-01 = " "', "AA-01 in rows says nothing"),
         ('title = "T"\n[rows]\nAA-01 = "x"\n[not_applicable]\nAA-02 = "y"', "AA-02 cannot apply but is no row"),
@@ -108,7 +108,7 @@ def test_a_wrong_file_of_rows_is_refused_by_name(tmp_path: Path, content: str, w
     assert "aa.toml" in str(error.value)
 
 
-def test_the_command_succeeds_when_all_that_applies_is_shown(tmp_path: Path) -> None:
+def test_the_command_succeeds_if_every_row_that_applies_is_shown(tmp_path: Path) -> None:
     done = command(tmp_path, [SHOWS_AA_01, SHOWS_THE_OTHERS])
     assert done.returncode == 0, done.stderr
     assert "shown by 2 tests: " in done.stdout
@@ -118,7 +118,7 @@ def test_the_command_succeeds_when_all_that_applies_is_shown(tmp_path: Path) -> 
     assert done.stdout.splitlines()[-1] == "4 rows: 3 shown by a test, 1 do not apply, 0 shown by nothing"
 
 
-def test_the_command_fails_and_lists_what_nothing_shows(tmp_path: Path) -> None:
+def test_the_command_fails_and_lists_rows_that_no_test_shows(tmp_path: Path) -> None:
     expected_to_fail = SHOWS_THE_OTHERS + "\npytestmark = [pytestmark, pytest.mark.xfail]\n"
     done = command(tmp_path, [SHOWS_AA_01, expected_to_fail], "--missing")
     assert done.returncode == 1, done.stderr
@@ -126,7 +126,7 @@ def test_the_command_fails_and_lists_what_nothing_shows(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1] == "4 rows: 1 shown by a test, 1 do not apply, 2 shown by nothing"
 
 
-def test_the_command_prints_one_json_object_of_the_families_that_it_was_given(tmp_path: Path) -> None:
+def test_the_command_prints_the_given_families_as_one_json_object(tmp_path: Path) -> None:
     done = command(tmp_path, [SHOWS_AA_01], "aa", "--json")
     assert done.returncode == 1, done.stderr
     report = json.loads(done.stdout)
@@ -146,7 +146,7 @@ def test_the_command_prints_one_json_object_of_the_families_that_it_was_given(tm
         ("", "expected ids of rows"),
     ],
 )
-def test_the_command_refuses_a_test_that_names_what_it_cannot_show(tmp_path: Path, arguments: str, words: str) -> None:
+def test_the_command_refuses_a_test_that_names_an_invalid_row(tmp_path: Path, arguments: str, words: str) -> None:
     done = command(tmp_path, [NAMES.format(arguments)])
     assert done.returncode == 2
     assert "test_0.py::test_names_it" in done.stderr

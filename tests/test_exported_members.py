@@ -11,7 +11,7 @@ SOURCES = ("hal", "hosting", "devices", "service", "client", "tools")
 
 
 def packages() -> list[str]:
-    """The packages that say what they export."""
+    """Yield the packages that declare what they export."""
     return [
         ".".join(path.parent.relative_to(ROOT / source).parts)
         for source in SOURCES
@@ -21,7 +21,7 @@ def packages() -> list[str]:
 
 
 def order(name: str) -> tuple[int, list[tuple[bool, int, str]]]:
-    """Constants, then classes, then the rest; numbers in names by their value."""
+    """Return a sort key: constants, then classes, then the rest; numbers in names are compared by value."""
     kind = 0 if name.isupper() else 1 if name[0].isupper() else 2
     return kind, [
         (part.isdigit(), int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", name) if part
@@ -29,7 +29,7 @@ def order(name: str) -> tuple[int, list[tuple[bool, int, str]]]:
 
 
 @pytest.mark.parametrize("package", packages())
-def test_what_a_package_exports_is_there_and_in_order(package: str) -> None:
+def test_exported_members_exist_and_are_sorted(package: str) -> None:
     module = importlib.import_module(package)
     names = list(module.__all__)
     assert names == sorted(set(names), key=order)

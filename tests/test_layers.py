@@ -1,4 +1,4 @@
-"""The layers of the house: who may import whom. Arrows point down only."""
+"""The layers of the sources: which package may import which. Imports point down only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAY_USE = {
     "nnhal_client": {"nnhal"},
     "nnhal_tools": {"nnhal", "nnhal_hosting", "nnhal_client"},
 }
-"""Devices, framework and clients meet over sockets; the tools start the other processes by the name of their module."""
+"""Devices, framework and clients meet over sockets; the tools start other processes by module name."""
 SERVICE_LAYERS = [
     {"native", "v2"},
     {"repository", "access", "observability"},
@@ -34,29 +34,29 @@ SERVICE_LAYERS = [
     {"fallback", "partition"},
     {"frontends"},
 ]
-"""From the top down. A layer may use those below it; what stands side by side does not use one another."""
+"""The layers of the service, from the top down. A layer may use those below; packages of one layer are independent."""
 RUNTIME_ROOMS = ["run", "memory", "plan", "devices"]
 """The rooms of the runtime, from the top down. A room may use those below it."""
 MAX_FLOORS = 6
-"""Of a room: the longest chain of its modules that import one another; a package within it counts as one."""
+"""The longest chain of imports between modules of one room; a package within a room counts as one module."""
 NOT_DRIVERS = {"dynamic", "host"}
 NO_DRIVERS_BUSINESS = {"grpc", "socket", "nnhal_hosting", "nnhal_devices.host", "nnhal.link", "nnhal.v1"}
 
 
 def modules_of(folder: Path) -> list[Path]:
-    """The modules in a folder, at any depth, but those that the proto compiler made."""
+    """Return all modules below a folder except generated ones."""
     return [path for path in sorted(folder.rglob("*.py")) if "v1" not in path.relative_to(folder).parts]
 
 
 def dotted(path: Path) -> str:
-    """A module's name, without the last part of a package's own module."""
+    """Return a module's name, or the package's name for its ``__init__``."""
     package, folder = next((name, root) for name, root in PACKAGES.items() if path.is_relative_to(root))
     parts = path.relative_to(folder).with_suffix("").parts
     return ".".join((package, *(parts[:-1] if parts[-1] == "__init__" else parts)))
 
 
 def imports_of(path: Path) -> Iterator[str]:
-    """Everything that a module imports, wherever in it: modules, and the names taken from them."""
+    """Yield everything that a module imports, at any place: modules, and names from them."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -66,7 +66,7 @@ def imports_of(path: Path) -> Iterator[str]:
 
 
 def belongs(name: str, to: str) -> bool:
-    """Whether a module is one of a package, or the package itself."""
+    """Return whether a module belongs to a package, or is the package."""
     return name == to or name.startswith(to + ".")
 
 
@@ -88,14 +88,14 @@ def drivers() -> list[Path]:
 
 
 def layer_of(module: str) -> int | None:
-    """How far down a module of the service lies; None for what starts the process, above all layers."""
+    """Return the number of a module's layer from the top; None for modules that start the process, above all layers."""
     parts = module.split(".")
     part = parts[1] if len(parts) > 1 else ""
     return next((number for number, layer in enumerate(SERVICE_LAYERS) if part in layer), None)
 
 
 def floors(folder: Path) -> int:
-    """How many floors a package has: the longest chain of its modules of which each imports the next."""
+    """Return the length of the longest chain of a package's modules in which each imports the next."""
     package = dotted(folder / "__init__.py")
     uses: dict[str, set[str]] = {}
     for path in modules_of(folder):

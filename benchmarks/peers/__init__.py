@@ -1,1 +1,1 @@
-"""nnhal beside other inference servers, in one run. See docs/benchmarks.md."""
+"""nnhal compared with other inference servers in one run; docs/benchmarks.md describes it."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.peers``: nnhal, Triton, MLServer and KServe in turn on the same models."""
+"""``python -m benchmarks.peers``: nnhal, Triton, MLServer and KServe measured on the same models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The models that every server gets: tiny, a CNN, and one that passes bytes through."""
+"""The models that every server gets: a tiny one, a CNN, and one that passes bytes through."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def rectifier(size: int) -> onnx.ModelProto:
 
 
 def cnn() -> onnx.ModelProto:
-    """Ten 3x3 convolutions with bias and ReLU, and a classifier: 1.76 billion floating-point operations."""
+    """Return ten 3x3 convolutions with bias and ReLU, and a classifier: 1.76 billion floating-point operations."""
     generator = np.random.default_rng(0)
     nodes, weights, value = [], [], "x"
     for number, (into, out) in enumerate(pairwise(_WIDTHS)):

@@ -56,7 +56,7 @@ def peer_server(peer: Peer, models: Mapping[str, Path], instances: int, director
 
 
 def _environment(peer: Peer) -> dict[str, str]:
-    """Triton's Python backend has to find the libpython of the environment's own interpreter, and no older one."""
+    """Return an environment in which Triton's Python backend finds the libpython of the peer's own interpreter."""
     libraries = [str(sysconfig.get_config_var("LIBDIR")), os.environ.get("LD_LIBRARY_PATH", "")]
     return {
         **os.environ,

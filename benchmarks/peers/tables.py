@@ -13,7 +13,7 @@ _WORDS = {True: "met", False: "missed", None: ""}
 
 
 def result_table(results: Sequence[Result]) -> Table:
-    """A row for each contender, the fastest of a model first."""
+    """Return a table with a row for each contender, the fastest of each model first."""
     table = Table(
         "model", "concurrency", "contender", "inferences/s", "p50", "p99", "spread", title="Medians of rounds"
     )
@@ -28,7 +28,7 @@ def result_table(results: Sequence[Result]) -> Table:
 
 
 def ratio_table(ratios: Sequence[Ratio]) -> Table:
-    """A row for each ratio, with its aim."""
+    """Return a table with a row for each ratio and its aim."""
     table = Table("model", "concurrency", "what", "ratio", "by p50", "aim", "", title="Inferences per second")
     for ratio in ratios:
         aim = "" if ratio.aim is None else f">= {ratio.aim:.2f}"

@@ -1,1 +1,1 @@
-"""What every serving process of nnhal shares: its servers and sessions, settings, logs, traces and supervision."""
+"""What all serving processes of nnhal share: servers, sessions, settings, logs, traces and supervision."""

@@ -1,4 +1,4 @@
-"""Descriptors by id: what a session's client has put, and what waits for it to be taken."""
+"""Descriptors by id: those that a session's client has put, and those that it may take."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nnhal.types import ErrorStatus
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
-    """What one session, and all of them together, may take."""
+    """Limits of one session, and on the number of sessions."""
 
     message_bytes: int = MAX_MESSAGE_BYTES
     descriptors_per_message: int = MAX_DESCRIPTORS_PER_MESSAGE
@@ -35,13 +35,13 @@ class DescriptorTable:
         return len(self._put) + len(self._offered)
 
     def put(self, descriptors: list[Descriptor]) -> list[int]:
-        """Take in descriptors from the client and return their ids. Raises RESOURCE_EXHAUSTED_TRANSIENT."""
+        """Keep the client's descriptors and return their ids. Raises RESOURCE_EXHAUSTED_TRANSIENT beyond the limit."""
         with self._lock:
             self._require_room(len(descriptors))
             return [self._add(self._put, descriptor) for descriptor in descriptors]
 
     def get(self, number: int) -> Descriptor:
-        """A descriptor that the client has put. Raises INVALID_ARGUMENT."""
+        """Return a descriptor that the client has put. Raises INVALID_ARGUMENT if the id is unknown."""
         with self._lock:
             descriptor = self._put.get(number)
         if descriptor is None:
@@ -49,19 +49,19 @@ class DescriptorTable:
         return descriptor
 
     def drop(self, numbers: list[int]) -> None:
-        """Forget descriptors that the client has put; unknown ids do no harm."""
+        """Forget descriptors that the client has put; unknown ids are ignored."""
         with self._lock:
             for number in numbers:
                 self._put.pop(number, None)
 
     def offer(self, descriptor: Descriptor) -> int:
-        """Keep a descriptor until the client takes it, and return its id. Raises RESOURCE_EXHAUSTED_TRANSIENT."""
+        """Keep a descriptor until the client takes it; return its id. Raises RESOURCE_EXHAUSTED_TRANSIENT."""
         with self._lock:
             self._require_room(1)
             return self._add(self._offered, descriptor)
 
     def take(self, number: int) -> Descriptor:
-        """Hand out a descriptor that was offered; it can be taken once. Raises INVALID_ARGUMENT."""
+        """Return a descriptor that was offered, and forget it. Raises INVALID_ARGUMENT if the id is not offered."""
         with self._lock:
             descriptor = self._offered.pop(number, None)
         if descriptor is None:
@@ -69,7 +69,7 @@ class DescriptorTable:
         return descriptor
 
     def close(self) -> None:
-        """Forget everything."""
+        """Forget every descriptor."""
         with self._lock:
             self._put.clear()
             self._offered.clear()

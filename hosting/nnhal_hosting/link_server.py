@@ -1,4 +1,4 @@
-"""The serving end of links: one thread for each, and a session that ends with it."""
+"""The server's end of links: each link has a thread, and a session that ends with it."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _log = get_logger(__name__)
 _SEND_SECONDS = 5.0
 _HELLO_SECONDS = 10.0
 _ACCEPT_PAUSE_SECONDS = 0.1
-"""How long to leave clients waiting when the process is out of descriptors."""
+"""How long clients wait if the process has run out of descriptors."""
 
 
 class Session:
-    """What one client owns. ``on_close`` callbacks run once, when the link closes, however it closes."""
+    """What one link owns. ``on_close`` callbacks run once, when the link closes, however it closes."""
 
     def __init__(self, limits: SessionLimits, pid: int, uid: int) -> None:
         self.token = secrets.token_hex(32)
@@ -43,11 +43,11 @@ class Session:
 
     @property
     def closed(self) -> bool:
-        """Whether the link is gone."""
+        """Whether the link has closed."""
         return self._callbacks is None
 
     def on_close(self, callback: Callable[[], None]) -> None:
-        """Have something run when the session ends; at once where it has ended already."""
+        """Run ``callback`` when the session ends, or now if it has ended."""
         with self._lock:
             if self._callbacks is not None:
                 self._callbacks.append(callback)
@@ -55,7 +55,7 @@ class Session:
         callback()
 
     def close(self) -> None:
-        """Run the callbacks, last first, and release the descriptors; harmless when repeated."""
+        """Run the callbacks, last first, and release the descriptors. Closing again does nothing."""
         with self._lock:
             callbacks, self._callbacks = self._callbacks or [], None
         for callback in reversed(callbacks):
@@ -67,9 +67,9 @@ class Session:
 
 
 class LinkServer:
-    """Listens on ``path`` and opens a session for each client that may have one.
+    """Listens on ``path`` and opens a session for each permitted client; ``opened`` is called with each.
 
-    Only processes of this user, of root, or of ``allowed_uids`` may. ``opened`` is called with each new session.
+    Processes of this user, of root, and of ``allowed_uids`` are permitted.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class LinkServer:
         self._acceptor = threading.Thread(target=self._accept, name="link-acceptor", daemon=True)
 
     def start(self) -> None:
-        """Begin to accept links."""
+        """Start to accept links."""
         self._acceptor.start()
 
     def close(self) -> None:
@@ -153,7 +153,7 @@ class LinkServer:
         except ChannelClosedError:
             pass
         except ProtocolError as error:
-            _log.warning("link ended: garbage", pid=pid, reason=str(error))
+            _log.warning("link ended: protocol error", pid=pid, reason=str(error))
             with contextlib.suppress(ChannelClosedError):
                 channel.send(_refusal(str(error), fatal=True))
         finally:
@@ -187,7 +187,7 @@ class LinkServer:
         kind = request.WhichOneof("request")
         expected = request.put.count if kind == "put" else 0
         if len(descriptors) != expected:
-            raise ProtocolError(f"{len(descriptors)} descriptors came with a message that speaks of {expected}")
+            raise ProtocolError(f"{len(descriptors)} descriptors came with a message that announces {expected}")
         try:
             reply, outgoing = self._handle(request, descriptors, session)
         except HalError as error:
@@ -229,7 +229,7 @@ def _receive(channel: Channel) -> tuple[wire.LinkRequest, list[Descriptor]]:
     try:
         return wire.LinkRequest.FromString(message), descriptors
     except DecodeError as error:
-        raise ProtocolError(f"{len(message)} bytes that are no LinkRequest") from error
+        raise ProtocolError(f"{len(message)} bytes that are not a LinkRequest") from error
 
 
 def _refusal(message: str, fatal: bool, status: ErrorStatus = ErrorStatus.NONE) -> bytes:
@@ -247,7 +247,7 @@ def _refuse(connection: socket.socket, message: str) -> None:
 
 
 def remove_stale_socket(path: Path, kind: socket.SocketKind) -> None:
-    """Remove a socket file that nobody listens on any more. Raises FileExistsError where somebody does."""
+    """Remove a socket file on which no process listens. Raises FileExistsError if one does."""
     if not path.is_socket():
         return
     with socket.socket(socket.AF_UNIX, kind) as probe:

@@ -1,4 +1,4 @@
-"""How the errors of a servicer's method end its call."""
+"""Ending a gRPC call with the error that its servicer's method raised."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ O = TypeVar("O")  # noqa: E741 - output
 def answers(
     method: Callable[[S, I, grpc.ServicerContext], O],
 ) -> Callable[[S, I, grpc.ServicerContext], O]:
-    """A servicer's method whose HalErrors become statuses; any other error is logged and is GENERAL_FAILURE."""
+    """Wrap a servicer's method: HalErrors become statuses, any other error is logged and becomes GENERAL_FAILURE."""
 
     @functools.wraps(method)
     def call(self: S, request: I, context: grpc.ServicerContext) -> O:
@@ -38,11 +38,11 @@ def answers(
 
 
 def defect() -> HalError:
-    """What a client is told of an error that is no answer."""
-    return HalError(ErrorStatus.GENERAL_FAILURE, "the call failed; the log of the process says why")
+    """Return the error that a client gets for an unexpected exception."""
+    return HalError(ErrorStatus.GENERAL_FAILURE, "the call failed; the log of the process has the reason")
 
 
 def abort(context: grpc.ServicerContext, error: HalError) -> NoReturn:
-    """End a call with an error."""
+    """End a call with the status of an error."""
     context.abort_with_status(abort_status(error))
     raise error  # not reached: aborting raises

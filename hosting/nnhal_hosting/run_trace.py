@@ -1,7 +1,7 @@
 """A run's steps in a trace, with arrows for the values that passed between them.
 
-Everything is on one clock, CLOCK_BOOTTIME. A device's rows have when it really worked; what it says that it took, by a
-model where it has one, is among the details.
+All instants are of CLOCK_BOOTTIME. A device's rows show when it really worked; the details have the time that it
+reports, which is modelled if it has a model.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from nnhal.reports import CLIENT_STEP, LedgerEntry, StepReport
 from nnhal_hosting.trace import Row, Trace
 
 Moment = tuple[Row, int]
-"""A row, and an instant in it."""
+"""A row, and an instant in it, in nanoseconds."""
 _Ends = tuple[Moment, Moment]
-"""Where arrows to something end, and where those from it begin."""
+"""The moment at which arrows to something end, and that at which arrows from it begin."""
 _TIMES = ("copied_bytes", "time_on_device_ns", "time_in_driver_ns")
 _PASSED = ("strategy", "bytes", "copied_bytes", "source_step", "destination_step", "reason")
 
@@ -29,8 +29,9 @@ def add_steps(
     answered: Moment,
     details_of: Callable[[StepReport], Mapping[str, object]] = lambda _: {},
 ) -> None:
-    """Add what was measured of a run. ``called`` and ``answered`` are where arrows from and to the client begin and
-    end; ``details_of`` has more to say of a step.
+    """Add a run's measured steps and the entries of its ledger.
+
+    Arrows from the client begin at ``called``, those to it end at ``answered``. ``details_of`` adds details to a step.
     """
     ends: dict[int, _Ends] = {CLIENT_STEP: (answered, called)}
     for step in steps:
@@ -51,7 +52,7 @@ def _add_step(trace: Trace, row: Row, step: StepReport, more: Mapping[str, objec
 
 
 def _add_entry(trace: Trace, entry: LedgerEntry, ends: Mapping[int, _Ends]) -> None:
-    """An arrow for a use of a value; a mark for what was copied beyond the plan."""
+    """Add an arrow for a use of a value, or a mark for an unplanned copy."""
     source, destination = ends.get(entry.source_step), ends.get(entry.destination_step)
     if source is None or destination is None:
         return

@@ -1,4 +1,4 @@
-"""What every serving process of nnhal has: gRPC with health and reflection, a link, and an orderly end."""
+"""The servers of every nnhal process: gRPC with health and reflection, and the link; and their orderly shutdown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nnhal_hosting.link_server import LinkServer, Session, remove_stale_socket
 from nnhal_hosting.reflection import SERVICE_NAME, reflection_handler
 
 _RPC_OPTIONS = (
-    # The socket is local and its clients are this user's: a model with its constants inline may be of any size.
+    # The socket is local and its clients are trusted: a model with inline constants may have any size.
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
     ("grpc.so_reuseport", 0),
@@ -26,7 +26,7 @@ _GRACE_SECONDS = 2.0
 
 
 class ServerProcess:
-    """The two servers of one endpoint. Use as a context: entering serves, leaving ends everything."""
+    """The two servers of one endpoint. As a context manager, it serves on entry and shuts both down on exit."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class ServerProcess:
         rpc_threads: int,
         allowed_uids: Collection[int] = (),
     ) -> None:
-        """Raises OSError or ValueError where the endpoint cannot be used."""
+        """Create both servers. Raises OSError or ValueError if the endpoint cannot be used."""
         _use_all_descriptors()
         endpoint.create()
         remove_stale_socket(endpoint.rpc, socket.SOCK_STREAM)
@@ -53,7 +53,7 @@ class ServerProcess:
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self.rpc)
 
     def reflect(self, services: Collection[str]) -> None:
-        """Offer reflection of the named services, of health and of itself, and report them as serving."""
+        """Offer reflection of the named services, of health and of reflection itself, and report them as serving."""
         self.rpc.add_generic_rpc_handlers((reflection_handler((*services, health.SERVICE_NAME, SERVICE_NAME)),))
         for name in ("", *services):
             self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
@@ -75,6 +75,6 @@ class ServerProcess:
 
 
 def _use_all_descriptors() -> None:
-    """Raise the limit on open files as far as the system lets: each mapped pool holds a descriptor."""
+    """Raise the limit on open files to the system's maximum, since each mapped pool holds a descriptor."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,4 +1,4 @@
-"""What the session of a link owns in a serving process: objects by handle, and channels."""
+"""What a link's session owns in a serving process: objects by handle, and channels."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ MAX_OBJECTS = 4096
 
 
 class Ownership:
-    """The objects of one session. Handles are above 0, valid in this session only, never used twice in a process."""
+    """The objects and channels of one session.
+
+    A handle is greater than 0, is valid in this session only, and is never used twice in a process.
+    """
 
     def __init__(self, session: Session) -> None:
         self.descriptors = session.descriptors
@@ -36,7 +39,10 @@ class Ownership:
         session.on_close(self._close)
 
     def add(self, item: object) -> int:
-        """Own an object and return its handle. Raises DEVICE_UNAVAILABLE once the session is over."""
+        """Own an object and return its handle.
+
+        Raises DEVICE_UNAVAILABLE if the session has ended, RESOURCE_EXHAUSTED_TRANSIENT if it owns MAX_OBJECTS already.
+        """
         with self._lock:
             if self._objects is None:
                 raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the session is over")
@@ -50,24 +56,24 @@ class Ownership:
             return handle
 
     def get(self, handle: int, kind: type[T], name: str) -> T:
-        """An object of a kind, ``name`` in messages. Raises INVALID_ARGUMENT."""
+        """Return an object of a kind; messages call it ``name``. Raises INVALID_ARGUMENT if there is no such object."""
         item = (self._objects or {}).get(handle)
         if not isinstance(item, kind):
             invalid_argument(f"{name} {handle} does not exist in this session, or was released")
         return item
 
     def release(self, handle: int) -> object | None:
-        """Give up an object and return it; others that need it keep it alive. Unknown handles do no harm."""
+        """Disown an object and return it; whatever still uses it keeps it alive. An unknown handle is ignored."""
         with self._lock:
             return None if self._objects is None else self._objects.pop(handle, None)
 
     def all(self, kind: type[T]) -> list[T]:
-        """The objects of a kind."""
+        """Return all objects of a kind."""
         with self._lock:
             return [item for item in (self._objects or {}).values() if isinstance(item, kind)]
 
     def _watch(self, channel: Channel) -> None:
-        """Have a channel shut down when the session ends."""
+        """Shut a channel down when the session ends, or now if it has ended."""
         with self._lock:
             if self._objects is not None:
                 self._channels.add(channel)
@@ -75,7 +81,7 @@ class Ownership:
         channel.shutdown()
 
     def _forget(self, channel: Channel) -> None:
-        """The channel has ended."""
+        """Stop watching a channel that has ended."""
         with self._lock:
             self._channels.discard(channel)
 
@@ -86,9 +92,9 @@ class Ownership:
         answer: Callable[[bytes], bytes],
         ended: Callable[[], object] = lambda: None,
     ) -> None:
-        """Answer what comes on a channel, in a thread of its own, until either side closes it; then call ``ended``.
+        """Answer the messages of a channel in a separate thread until either side closes it; then call ``ended``.
 
-        ``answer`` raises ProtocolError for what ends the channel. ``name`` is for the thread and for logs.
+        The channel ends if ``answer`` raises ProtocolError. ``name`` is for the thread and for logs.
         """
 
         def exchange() -> None:
@@ -103,9 +109,9 @@ class Ownership:
         answer: Callable[[bytes, list[Descriptor]], tuple[bytes, list[Descriptor], Work | None]],
         ended: Callable[[], object] = lambda: None,
     ) -> None:
-        """Like ``serve``, with descriptors that travel with calls and answers, and with work that answers leave to do.
+        """Like ``serve``, but calls and answers carry descriptors, and an answer may leave work to do.
 
-        While work is done, other calls on the channel are answered.
+        Other calls on the channel are answered while the work is done.
         """
 
         def exchange() -> Work | None:
@@ -124,9 +130,9 @@ class Ownership:
     ) -> None:
         def end(error: BaseException) -> None:
             if isinstance(error, ProtocolError):
-                _log.warning(f"{name} ended: garbage", pid=self.pid, reason=str(error))
+                _log.warning(f"{name} ended: protocol error", pid=self.pid, reason=str(error))
             elif not isinstance(error, ChannelClosedError):
-                _log.error(f"{name} ended: a defect", pid=self.pid, exc_info=error)
+                _log.error(f"{name} ended: unexpected exception", pid=self.pid, exc_info=error)
             self._forget(channel)
             ended()
             channel.close()
@@ -135,7 +141,7 @@ class Ownership:
         Shifts(f"{name}-{self.pid}", exchange, end).start()
 
     def _close(self) -> None:
-        # Channels first: who waits on one must see it close, and not be told that an object is unknown.
+        # Channels first: a client that waits on one must see it close, not be told that an object is unknown.
         self._shut_channels()
         with self._lock:
             self._objects = None
@@ -152,7 +158,7 @@ O = TypeVar("O", bound=Ownership)  # noqa: E741 - an Ownership
 
 
 class Sessions(Generic[O]):
-    """The open sessions of a process, by token. ``opened`` is for the link server to call."""
+    """The open sessions of a process, by token. The link server calls ``opened``."""
 
     def __init__(self, factory: Callable[[Session], O]) -> None:
         self._factory = factory
@@ -160,13 +166,13 @@ class Sessions(Generic[O]):
         self._sessions: dict[str, O] = {}
 
     def opened(self, session: Session) -> None:
-        """Know a session until it closes."""
+        """Register a session until it closes."""
         with self._lock:
             self._sessions[session.token] = self._factory(session)
         session.on_close(lambda: self._closed(session.token))
 
     def of(self, context: grpc.ServicerContext) -> O:
-        """Whose call this is, by its metadata. Raises INVALID_ARGUMENT without an open session."""
+        """Return the session of a call, by the call's metadata. Raises INVALID_ARGUMENT if it names no open session."""
         metadata: dict[str, Any] = dict(context.invocation_metadata())
         with self._lock:
             owner = self._sessions.get(str(metadata.get(SESSION_METADATA, "")))
@@ -175,7 +181,7 @@ class Sessions(Generic[O]):
         return owner
 
     def all(self) -> list[O]:
-        """Every open session."""
+        """Return every open session."""
         with self._lock:
             return list(self._sessions.values())
 

@@ -1,6 +1,6 @@
-"""Threads that take turns at one channel: whoever has work to do leaves the channel to another, and does it at once.
+"""Threads that take turns at one channel: a thread that has work to do leaves the channel to another, and does it.
 
-Handing work to another thread would cost a wake-up on the way to it; here it is only the channel that is handed over.
+Handing the work to another thread would delay it by a wake-up; here only the channel is handed over.
 (Leader/followers: Schmidt et al., Pattern-Oriented Software Architecture, volume 2.)
 """
 
@@ -16,16 +16,16 @@ class Work(Protocol):
 
     @property
     def is_brief(self) -> bool:
-        """Whether it is done sooner than the channel is handed over."""
+        """Whether the work takes less time than handing over the channel."""
         ...
 
     def run(self) -> None:
-        """Do it. Raises nothing."""
+        """Do the work. Raises nothing."""
         ...
 
 
 class Shifts:
-    """Repeats an exchange, one at a time, until it raises; what it leaves to do is done by the thread that had it."""
+    """Repeats an exchange, one at a time, until it raises. An exchange's thread also does the work that results."""
 
     def __init__(self, name: str, exchange: Callable[[], Work | None], ended: Callable[[BaseException], None]) -> None:
         """``exchange`` is called by one thread at a time. ``ended`` is called once, with what it raised."""
@@ -38,7 +38,7 @@ class Shifts:
         self._free = 0
 
     def start(self) -> None:
-        """Begin. Raises RuntimeError where no thread is to be had."""
+        """Start a thread. Raises RuntimeError if no thread can be started."""
         with self._count:
             self._free += 1
         try:
@@ -53,7 +53,7 @@ class Shifts:
             pass
 
     def _take_turn(self) -> bool:
-        """One exchange and what it leaves to do; False at the end. A thread that waits for its turn holds no work."""
+        """Do one exchange and its work; return False at the end. A thread that waits for its turn holds no work."""
         with self._turn:
             if self._over:
                 return False
@@ -74,12 +74,12 @@ class Shifts:
         return True
 
     def _leave_turn(self) -> None:
-        """See that somebody is there for the next exchange."""
+        """Make sure that another thread is free for the next exchange."""
         with self._count:
             self._free -= 1
             alone = self._free == 0
         if alone:
             try:
                 self.start()
-            except RuntimeError:  # no thread to be had: the channel waits until the work is done
+            except RuntimeError:  # no thread can be started: the channel waits until the work is done
                 return

@@ -1,7 +1,7 @@
-"""Starting processes of nnhal, knowing when they serve, and ending them.
+"""Starting nnhal's processes, waiting until they serve, and ending them.
 
 A supervised process inherits one end of a socket pair. It writes a byte when it serves, and ends when the other end
-closes: however its supervisor dies, no process is left behind.
+closes, so that it never outlives its supervisor.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _STOP_SECONDS = 10.0
 
 
 class StartError(NnhalError):
-    """A process ended, or did not serve in time, when it was started. The message holds what it said last."""
+    """A process that was started ended, or did not serve in time. The message holds its last output."""
 
 
 class Supervision:
-    """The supervised side. Without a supervisor only signals end the process."""
+    """The supervised process's side. Without a supervisor, only signals end the process."""
 
     def __init__(self, fd: int | None) -> None:
         self._socket = socket.socket(fileno=fd) if fd is not None else None
@@ -41,11 +41,11 @@ class Supervision:
     def ready(self) -> None:
         """Tell the supervisor that the process serves."""
         if self._socket is not None:
-            with contextlib.suppress(OSError):  # the supervisor is gone; wait() will see it
+            with contextlib.suppress(OSError):  # the supervisor has ended; wait() will see it
                 self._socket.send(_READY)
 
     def wait(self) -> None:
-        """Sleep until SIGTERM, SIGINT, or the end of the supervisor."""
+        """Sleep until SIGTERM or SIGINT arrives, or the supervisor ends."""
         wakers: list[int] = [self._wake]
         if self._socket is not None:
             wakers.append(self._socket.fileno())
@@ -53,15 +53,15 @@ class Supervision:
 
 
 def add_supervision_argument(parser: argparse.ArgumentParser) -> None:
-    """The option by which a supervisor hands over its socket."""
+    """Add the option by which a supervisor hands over its socket."""
     parser.add_argument("--supervisor", type=int, metavar="FD", help=argparse.SUPPRESS)
 
 
 class Child:
-    """A supervised process: ``python -m MODULE ARGUMENTS…``. Ends when this object is closed or collected."""
+    """A supervised process: ``python -m MODULE ARGUMENTS…``. It ends when this object is stopped or collected."""
 
     def __init__(self, module: str, arguments: Sequence[str], stderr: int | None = None) -> None:
-        """Start it. Raises OSError."""
+        """Start the process. Raises OSError."""
         self._socket, theirs = socket.socketpair()
         with theirs:
             self.process = subprocess.Popen(
@@ -83,7 +83,7 @@ class Child:
         return self.process.pid
 
     def wait_until_ready(self, seconds: float = 60.0) -> None:
-        """Wait until it serves. Raises StartError where it ends instead, or takes too long."""
+        """Wait until the process serves. Raises StartError if it ends instead, or does not serve within ``seconds``."""
         self._socket.settimeout(seconds)
         try:
             said = self._socket.recv(1)
@@ -97,7 +97,7 @@ class Child:
             raise StartError(f"{self.name} ended with status {self.process.returncode}{self._last_words()}")
 
     def stop(self, seconds: float = _STOP_SECONDS) -> int:
-        """End it: politely, then by force. Returns its status."""
+        """Ask the process to end, kill it after ``seconds``, and return its exit status."""
         self._socket.close()
         try:
             status = self.process.wait(seconds)
@@ -109,7 +109,7 @@ class Child:
         return status
 
     def said(self) -> str:
-        """The last lines that it wrote to standard error."""
+        """Return the last lines that the process wrote to standard error."""
         return "".join(self._said[-20:])
 
     def _read(self) -> None:
@@ -129,7 +129,7 @@ class Child:
 
 
 def stop_all(children: Sequence[Child]) -> None:
-    """End several processes, last first, all at once rather than one after the other."""
+    """Ask all processes to end, last first, and then wait for each."""
     for child in reversed(children):
         child._socket.close()
     deadline = time.monotonic() + _STOP_SECONDS

@@ -1,7 +1,7 @@
-"""Timelines as files: what was where at which time, for chrome://tracing and Perfetto.
+"""Timelines as files, for chrome://tracing and Perfetto.
 
-The format is the JSON object of the Trace Event Format (Google, 2016): complete events, flow events, instant events and
-the metadata that names rows.
+The format is the JSON object of the Trace Event Format (Google, 2016), with complete, flow and instant events, and
+metadata events that name the rows.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 Details = Mapping[str, object]
-"""What a viewer shows of an event besides its name and its time; as JSON has it."""
+"""What a viewer shows of an event besides its name and time, as values of JSON."""
 _Event = dict[str, object]
 
 
 class Row(NamedTuple):
-    """Where events are shown: a process and a thread of it, by number."""
+    """A row in which events are shown: the numbers of a process and of one of its threads."""
 
     process: int
     thread: int
 
 
 class Trace:
-    """Events in the making. Instants are nanoseconds of CLOCK_BOOTTIME. For one thread at a time."""
+    """A trace that is being recorded. Instants are nanoseconds of CLOCK_BOOTTIME. Not thread-safe."""
 
     def __init__(self) -> None:
         self._rows: dict[tuple[str, str], Row] = {}
@@ -33,7 +33,7 @@ class Trace:
         self._flows = 0
 
     def row(self, process: str, thread: str = "main") -> Row:
-        """The row of that name, a new one the first time. Rows are shown in the order in which they were made."""
+        """Return the row of these names, and make it the first time. Rows are shown in the order of their making."""
         known = self._rows.get((process, thread))
         if known is not None:
             return known
@@ -47,26 +47,26 @@ class Trace:
         return row
 
     def span(self, row: Row, name: str, started_ns: int, ended_ns: int, details: Details | None = None) -> None:
-        """Something that took a time. Those of one row lie within one another or apart."""
+        """Add an event with a duration. Two spans of one row are nested or disjoint."""
         self._add(
             row, started_ns, {"ph": "X", "name": name, "cat": "span", "dur": (ended_ns - started_ns) / 1e3}, details
         )
 
     def instant(self, row: Row, at_ns: int, name: str, details: Details | None = None) -> None:
-        """Something that took no time."""
+        """Add an event without a duration."""
         self._add(row, at_ns, {"ph": "i", "name": name, "cat": "instant", "s": "t"}, details)
 
     def flow(
         self, name: str, source: tuple[Row, int], destination: tuple[Row, int], details: Details | None = None
     ) -> None:
-        """An arrow between two spans, each by its row and an instant within it."""
+        """Add an arrow between two spans, each given by its row and an instant within it."""
         self._flows += 1
         common: _Event = {"name": name, "cat": "value", "id": self._flows}
         self._add(*source, common | {"ph": "s"}, details)
         self._add(*destination, common | {"ph": "f", "bp": "e"}, details)
 
     def as_dict(self) -> dict[str, object]:
-        """What the file holds; times are microseconds from the first event on."""
+        """Return the file's JSON object; times are microseconds since the first event."""
         origin = min((at_ns for at_ns, _ in self._events), default=0)
         events = [
             event | {"ts": (at_ns - origin) / 1e3} for at_ns, event in sorted(self._events, key=lambda entry: entry[0])
@@ -78,7 +78,7 @@ class Trace:
         }
 
     def write(self, path: Path) -> None:
-        """Write the file. Raises OSError."""
+        """Write the trace to a file. Raises OSError."""
         path.write_text(json.dumps(self.as_dict()))
 
     def _add(self, row: Row, at_ns: int, event: _Event, details: Details | None) -> None:

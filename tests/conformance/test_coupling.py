@@ -1,4 +1,4 @@
-"""Conformance vectors in unsigned 8-bit values, and the same in signed ones. They are read from NNHAL_CONFORMANCE."""
+"""Conformance vectors of unsigned 8-bit values, and their signed counterparts. NNHAL_CONFORMANCE has the vectors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nnhal.remote import RemoteDevice
 from nnhal_tools.conformance.memory import MemoryChoice
 from nnhal_tools.conformance.runner import ExecutionMode, VectorRunner, Verdict
 from nnhal_tools.conformance.vectors import Vector
-from tests.support.coupling import has_signed_twin, signed_twin
+from tests.support.coupling import has_signed_counterpart, signed_counterpart
 from tests.support.vectors import NEEDS_VECTORS, smallest_by_form
 
 pytestmark = NEEDS_VECTORS
@@ -19,23 +19,23 @@ pytestmark = NEEDS_VECTORS
 
 @pytest.fixture(scope="module")
 def vectors() -> list[Vector]:
-    """The smallest for each form of each operation that takes signed values, too."""
-    return list(smallest_by_form(has_signed_twin).values())
+    """Return the smallest vector for each form of each operation that also takes signed values."""
+    return list(smallest_by_form(has_signed_counterpart).values())
 
 
 @pytest.fixture(params=["cpu_ref", "cpu_acc"])
 def runner(request: pytest.FixtureRequest) -> Iterator[VectorRunner]:
-    """A session with each device."""
+    """Open a session with each device."""
     endpoint: Endpoint = request.getfixturevalue(request.param)
     with RemoteDevice(endpoint, "test") as device:
         yield VectorRunner(device, [(ExecutionMode.SYNC, MemoryChoice.ASHMEM)])
 
 
 @pytest.mark.contract("EX-16")
-def test_both_are_right_or_both_are_declined(runner: VectorRunner, vectors: list[Vector]) -> None:
+def test_signed_and_unsigned_tests_both_pass_or_are_both_declined(runner: VectorRunner, vectors: list[Vector]) -> None:
     passed = 0
     for vector in vectors:
-        (unsigned,), (signed,) = runner.run(vector), runner.run(signed_twin(vector))
+        (unsigned,), (signed,) = runner.run(vector), runner.run(signed_counterpart(vector))
         both = f"{vector.name}: {unsigned.verdict} {unsigned.reason}; signed: {signed.verdict} {signed.reason}"
         assert unsigned.verdict == signed.verdict != Verdict.FAILED, both
         passed += unsigned.verdict == Verdict.PASSED

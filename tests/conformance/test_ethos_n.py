@@ -1,4 +1,4 @@
-"""Conformance vectors on an NPU that takes few of them. They are read from NNHAL_CONFORMANCE."""
+"""Conformance vectors on an NPU, which supports few of them. NNHAL_CONFORMANCE has the vectors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nnhal.resolved import ResolvedModel, inline_constants
 from nnhal_tools.conformance.memory import MemoryChoice
 from nnhal_tools.conformance.runner import ExecutionMode, VectorRunner, Verdict
 from nnhal_tools.conformance.vectors import Vector
-from tests.support.coupling import has_signed_twin, signed_twin
+from tests.support.coupling import has_signed_counterpart, signed_counterpart
 from tests.support.npu import is_taken
 from tests.support.processes import device_process
 from tests.support.vectors import NEEDS_VECTORS, smallest_by_form
@@ -23,12 +23,12 @@ pytestmark = NEEDS_VECTORS
 
 
 def is_taken_in_both(vector: Vector) -> bool:
-    return has_signed_twin(vector) and is_taken(ResolvedModel(vector.model, inline_constants(vector.model)))
+    return has_signed_counterpart(vector) and is_taken(ResolvedModel(vector.model, inline_constants(vector.model)))
 
 
 @pytest.fixture(scope="module")
 def npu() -> Iterator[RemoteDevice]:
-    """A session with a process."""
+    """Open a session with a process."""
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
         device_process("ethos_n", Path(directory)) as (_, endpoint),
@@ -40,16 +40,16 @@ def npu() -> Iterator[RemoteDevice]:
 @pytest.mark.contract("EX-16")
 def test_unsigned_and_signed_values_are_both_right_or_both_declined(npu: RemoteDevice) -> None:
     runner, passed = VectorRunner(npu, [(ExecutionMode.SYNC, MemoryChoice.HARDWARE_BUFFER_BLOB)]), 0
-    taken, any_ = smallest_by_form(is_taken_in_both), smallest_by_form(has_signed_twin)
+    taken, any_ = smallest_by_form(is_taken_in_both), smallest_by_form(has_signed_counterpart)
     for vector in (*taken.values(), *any_.values()):
-        (unsigned,), (signed,) = runner.run(vector), runner.run(signed_twin(vector))
+        (unsigned,), (signed,) = runner.run(vector), runner.run(signed_counterpart(vector))
         both = f"{vector.name}: {unsigned.verdict} {unsigned.reason}; signed: {signed.verdict} {signed.reason}"
         assert unsigned.verdict == signed.verdict != Verdict.FAILED, both
         passed += unsigned.verdict == Verdict.PASSED
     assert passed > 10
 
 
-def test_what_is_taken_is_right(npu: RemoteDevice) -> None:
+def test_supported_vectors_pass(npu: RemoteDevice) -> None:
     ways = [
         (ExecutionMode.SYNC, MemoryChoice.ASHMEM),
         (ExecutionMode.BURST, MemoryChoice.HARDWARE_BUFFER_BLOB),

@@ -1,6 +1,6 @@
-"""The families of invalid models: what the vectors have of each operation, with one thing wrong at every place.
+"""The families of invalid models: the vectors' models of each operation, with one mutation at every place.
 
-In this process: what is asked is whether validation knows every signature. They are read from NNHAL_CONFORMANCE.
+They test in this process whether validation knows every signature. NNHAL_CONFORMANCE has the vectors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ pytestmark = NEEDS_VECTORS
 
 @pytest.fixture(scope="module")
 def vectors() -> dict[Form, Vector]:
-    """The smallest for each form of each operation."""
+    """Return the smallest vector for each form of each operation."""
     return smallest_by_form()
 
 

@@ -1,4 +1,4 @@
-"""All conformance vectors against real device processes, by the command. They are read from NNHAL_CONFORMANCE."""
+"""``nnhal conformance`` with all vectors against real device processes. NNHAL_CONFORMANCE has the vectors."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ pytestmark = [
     pytest.mark.skipif(not _FOLDER, reason="NNHAL_CONFORMANCE names no folder of vectors"),
 ]
 _SOME = "^(conv_quant8|lstm|while|concat|roi_align|pad)"
-"""Tests of every way in which operands and outputs are given: per channel, omitted, dynamic, several outputs."""
+"""Vectors for every special kind of operands and outputs: per channel, omitted, dynamic, several outputs."""
 
 
 def verdicts(path: Path, *arguments: str) -> Counter[str]:
-    """How many tests ended how; a failure shows what failed."""
+    """Return how many tests had each verdict; a failure shows what failed."""
     result = path / "results.json"
     done = nnhal("conformance", _FOLDER, "--json", str(result), *arguments, timeout=280)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
@@ -34,7 +34,9 @@ def test_cpu_ref_passes_every_vector(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("driver", "least_share"), [("cpu_acc", 0.6), ("gpu_acc", 0.35), ("ethos_n", 0.03)])
-def test_a_device_fails_none_and_does_not_decline_too_much(tmp_path: Path, driver: str, least_share: float) -> None:
+def test_a_device_fails_no_vector_and_does_not_decline_too_many(
+    tmp_path: Path, driver: str, least_share: float
+) -> None:
     counts = verdicts(tmp_path, "--device", driver)
     assert counts["failed"] == 0
     assert counts["passed"] >= least_share * sum(counts.values())
@@ -42,7 +44,7 @@ def test_a_device_fails_none_and_does_not_decline_too_much(tmp_path: Path, drive
 
 @pytest.mark.contract("EX-01", "EX-05", "EX-10", "EX-12", "EX-14", "EX-17")
 @pytest.mark.parametrize("memory", ["ashmem", "mmap_fd", "hardware_buffer_blob", "token"])
-def test_every_mode_and_memory_kind_gives_the_same(tmp_path: Path, memory: str) -> None:
+def test_every_mode_and_memory_kind_gives_the_same_results(tmp_path: Path, memory: str) -> None:
     modes = ("sync", "burst", "reusable", "fenced")
     chosen = [argument for mode in modes for argument in ("--mode", mode)]
     counts = verdicts(tmp_path, "--device", "cpu_ref", *chosen, "--memory", memory, "--filter", _SOME)

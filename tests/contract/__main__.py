@@ -31,10 +31,10 @@ def contract(
     tests: Annotated[Path, typer.Option(help="The folder of the tests.")] = TESTS,
     rows: Annotated[Path, typer.Option(help="The folder of the rows.")] = ROWS,
 ) -> None:
-    """Say for each row of the contract which test shows it.
+    """Print for each row of the contract which tests show it.
 
-    Exit status 1 while a row that applies is shown by nothing, 2 where a test names a row that does not exist or does
-    not apply.
+    Exits with 1 if no test shows some row that applies, with 2 if a test names a row that does not exist or does not
+    apply.
     """
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     try:

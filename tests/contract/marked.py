@@ -1,4 +1,4 @@
-"""Which tests name which rows, as pytest itself collects them."""
+"""Collecting through pytest which tests name which rows."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _NEVER_PASSES = ("skip", "xfail")
 class Mark:
     """A test that names a row.
 
-    ``shows`` is False for a test that is always skipped or is expected to fail: it can be right about the row's id, but
-    shows nothing. A test that is skipped only where something is missing (skipif) does show its rows.
+    ``shows`` is False for a test that is always skipped or expected to fail, which names a row but does not show it. A
+    test that is skipped only if something is missing (skipif) shows its rows.
     """
 
     row: str
@@ -32,12 +32,12 @@ class Mark:
 
 
 def collect(tests: Path = TESTS) -> list[Mark]:
-    """The marks of all tests in a folder, wherever they stand: on functions, modules or parameters. Runs no test.
+    """Return the marks of all tests in a folder, on functions, modules and parameters, without running a test.
 
-    Raises ContractError where a file cannot be collected, or a mark does not name rows.
+    Raises ContractError if a file cannot be collected, or if a mark does not name rows.
     """
     collector = _Collector()
-    # The project's own settings hold for any folder: how modules are imported, and which marks there are.
+    # Use the project's settings for every folder: the import mode and the registered marks.
     options = ["--collect-only", "-qq", "-p", "no:cacheprovider"]
     options += ["-c", str(_PROJECT / "pyproject.toml"), "--rootdir", str(_PROJECT)]
     said = io.StringIO()
@@ -49,7 +49,7 @@ def collect(tests: Path = TESTS) -> list[Mark]:
 
 
 def marks_of(items: Iterable[pytest.Item]) -> list[Mark]:
-    """The marks of collected tests. Raises ContractError where one does not name rows."""
+    """Return the marks of collected tests. Raises ContractError if a mark does not name rows."""
     marks = []
     for item in items:
         shows = not any(item.get_closest_marker(name) for name in _NEVER_PASSES)
@@ -69,7 +69,7 @@ def _rows(item: pytest.Item) -> set[str]:
 
 
 class _Collector:
-    """A plugin that keeps what pytest has collected."""
+    """A plugin that keeps the tests which pytest has collected."""
 
     def __init__(self) -> None:
         self.items: list[pytest.Item] = []

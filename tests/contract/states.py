@@ -1,4 +1,4 @@
-"""Rows and marks put together: what is shown, and what by nothing."""
+"""Joining rows and marks: which rows are shown, and which are not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.contract.table import ContractError, Family, Row
 
 
 class State(StrEnum):
-    """What becomes of a row."""
+    """The state of a row."""
 
     SHOWN = "shown"
     NOT_APPLICABLE = "not applicable"
@@ -28,16 +28,16 @@ class RowState:
 
     @property
     def state(self) -> State:
-        """Which of the three it is."""
+        """The row's state."""
         if self.row.not_applicable is not None:
             return State.NOT_APPLICABLE
         return State.SHOWN if self.tests else State.MISSING
 
 
 def join(families: Iterable[Family], marks: Sequence[Mark]) -> list[RowState]:
-    """The state of every row. Raises ContractError for marks of rows that do not exist or cannot apply."""
+    """Return the state of every row. Raises ContractError if a mark names a row that does not exist or cannot apply."""
     rows = {row.id: row for family in families for row in family.rows}
-    # One test with many parameters would repeat the same mistake: the first is enough.
+    # A test with many parameters would repeat the same mistake, so only the first is reported.
     first = {mark.row: mark.test for mark in reversed(marks)}
     if wrong := [line for id_, test in sorted(first.items()) if (line := _mistake(rows.get(id_), id_, test))]:
         raise ContractError("\n".join(wrong))
@@ -57,7 +57,7 @@ def _mistake(row: Row | None, id_: str, test: str) -> str | None:
 
 
 def summary(states: Iterable[RowState]) -> str:
-    """How many rows are in which state."""
+    """Return how many rows are in each state."""
     count = Counter(state.state for state in states)
     return (
         f"{count.total()} rows: {count[State.SHOWN]} shown by a test, {count[State.NOT_APPLICABLE]} do not apply, "

@@ -13,12 +13,12 @@ _ID = re.compile(r"([A-Z]{2})-(\d{2})")
 
 
 class ContractError(Exception):
-    """The table, or a test that names a row of it, is wrong."""
+    """The table is wrong, or a test that names one of its rows."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One behaviour that the contract asks for, and why it cannot apply to nnhal, if it cannot."""
+    """A behaviour that the contract requires, and the reason if it cannot apply to nnhal."""
 
     id: str
     family: str
@@ -36,9 +36,9 @@ class Family:
 
 
 def read_table(folder: Path = ROWS) -> tuple[Family, ...]:
-    """The families of a folder, each from the file that has its code as name.
+    """Return the families of a folder, each from the file that is named after its code.
 
-    Raises ContractError where a file is not as docs/contract.md describes it.
+    Raises ContractError if a file does not have the form that docs/contract.md describes.
     """
     families = tuple(_read_family(path) for path in sorted(folder.glob("*.toml")))
     if not families:
@@ -85,4 +85,4 @@ def _check_ids(path: Path, code: str, ids: list[str]) -> None:
         if form is None:
             raise ContractError(f"{path}: {id_!r} is no id of a row: expected two capitals, a hyphen, two digits")
         if form[1] != code or int(form[2]) != number:
-            raise ContractError(f"{path} has {id_} where {code}-{number:02} should be")
+            raise ContractError(f"{path} has {id_}, expected {code}-{number:02}")

@@ -15,7 +15,7 @@ def memfds(count: int) -> list[Descriptor]:
     return [Descriptor(os.memfd_create("test")) for _ in range(count)]
 
 
-def test_a_descriptor_that_was_put_is_known_until_it_is_dropped() -> None:
+def test_a_descriptor_that_was_put_stays_until_it_is_dropped() -> None:
     table = DescriptorTable(8)
     first, second = memfds(2)
     numbers = table.put([first, second])
@@ -28,7 +28,7 @@ def test_a_descriptor_that_was_put_is_known_until_it_is_dropped() -> None:
     assert table.get(numbers[1]) is second
 
 
-def test_a_dropped_descriptor_is_closed_when_nobody_else_uses_it() -> None:
+def test_a_dropped_descriptor_is_closed_when_nothing_else_uses_it() -> None:
     table = DescriptorTable(8)
     (number,) = table.put(memfds(1))
     used = table.get(number)
@@ -49,7 +49,7 @@ def test_an_offered_descriptor_can_be_taken_once() -> None:
     assert refusal.value.status == ErrorStatus.INVALID_ARGUMENT
 
 
-def test_what_was_put_cannot_be_taken_nor_what_is_offered_be_used() -> None:
+def test_put_descriptors_cannot_be_taken_and_offered_ones_cannot_be_used() -> None:
     table = DescriptorTable(8)
     (put,) = table.put(memfds(1))
     offered = table.offer(*memfds(1))
@@ -75,7 +75,7 @@ def test_ids_are_never_used_twice() -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1, 2**64 - 1])
-def test_unknown_ids_are_refused_and_dropping_them_does_no_harm(number: int) -> None:
+def test_unknown_ids_are_refused_and_dropping_them_is_ignored(number: int) -> None:
     table = DescriptorTable(8)
     table.drop([number, number])
     with pytest.raises(HalError, match=f"descriptor {number} "):

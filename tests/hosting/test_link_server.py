@@ -26,12 +26,12 @@ from nnhal_hosting.link_server import LinkServer, Session, remove_stale_socket
 LIMITS = SessionLimits(descriptors_per_session=40, sessions=3)
 SECONDS = 30
 HELLO = wire.LinkRequest(hello=wire.Hello(protocol_version=1)).SerializeToString()
-SOMEBODY = 65534
+OTHER_USER = 65534
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of others")
 
 
 class Served:
-    """A link server with the sessions that it has opened, in order."""
+    """A link server, with the sessions that it has opened, in order."""
 
     def __init__(self, path: Path) -> None:
         self.sessions: list[Session] = []
@@ -39,7 +39,7 @@ class Served:
         self.server = LinkServer(path, self.sessions.append, LIMITS)
 
     def ended(self, session: Session) -> threading.Event:
-        """Set when a session and everything that it owns has been released."""
+        """Return an event that is set when a session and everything that it owns have been released."""
         event = threading.Event()
         session.on_close(event.set)
         return event
@@ -60,7 +60,7 @@ sys.stdout.buffer.write(link.recv(65536))
 
 
 def greeting_by(uid: int, path: Path) -> wire.LinkReply:
-    """What a process of a user is answered when it greets; the files themselves let everybody in."""
+    """Return the answer to a Hello of a process of another user; the permissions of the socket allow every user."""
     path.parent.chmod(0o755)
     path.chmod(0o666)
     command = [sys.executable, "-I", "-S", "-c", GREETER, str(path), HELLO.hex(), str(uid)]
@@ -78,7 +78,7 @@ def served(short_path: Path) -> Iterator[Served]:
 
 @contextmanager
 def raw_link(path: Path) -> Iterator[Channel]:
-    """A client that speaks no protocol of its own accord."""
+    """Connect a client that sends nothing of its own accord."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.connect(str(path))
     channel = Channel(connection)
@@ -103,7 +103,7 @@ def inode(descriptor: Descriptor) -> int:
     return os.fstat(descriptor.fileno()).st_ino
 
 
-def test_every_link_is_a_session_of_its_own_with_a_token_that_cannot_be_guessed(served: Served) -> None:
+def test_every_link_is_a_separate_session_with_an_unguessable_token(served: Served) -> None:
     with Link(served.path) as first, Link(served.path) as second:
         assert [session.token for session in served.sessions] == [first.session_token, second.session_token]
         assert first.metadata == (("nnhal-session", first.session_token),)
@@ -121,7 +121,7 @@ def test_descriptors_that_are_put_arrive_in_order(served: Served) -> None:
         assert [inode(table.get(number)) for number in numbers] == [inode(d) for d in descriptors]
 
 
-def test_a_dropped_descriptor_is_closed_over_there(served: Served) -> None:
+def test_a_dropped_descriptor_is_closed_in_the_server(served: Served) -> None:
     with Link(served.path) as link:
         kept, dropped = link.put([memfd(), memfd()])
         table = served.sessions[0].descriptors
@@ -133,7 +133,7 @@ def test_a_dropped_descriptor_is_closed_over_there(served: Served) -> None:
         table.get(kept)
 
 
-def test_a_descriptor_is_issued_once_and_dropped_when_it_is_gone_here(served: Served) -> None:
+def test_a_descriptor_is_issued_once_and_dropped_when_the_client_closes_it(served: Served) -> None:
     with Link(served.path) as link:
         descriptor = memfd()
         number = link.issue(descriptor)
@@ -146,7 +146,7 @@ def test_a_descriptor_is_issued_once_and_dropped_when_it_is_gone_here(served: Se
         assert len(table) == 1
 
 
-def test_what_is_offered_can_be_taken_once(served: Served) -> None:
+def test_an_offered_descriptor_can_be_taken_once_over_the_link(served: Served) -> None:
     with Link(served.path) as link:
         number = served.sessions[0].descriptors.offer(memfd(b"content"))
         taken = link.take(number)
@@ -156,7 +156,7 @@ def test_what_is_offered_can_be_taken_once(served: Served) -> None:
         assert refusal.value.status == ErrorStatus.INVALID_ARGUMENT
 
 
-def test_a_refused_request_leaves_the_link_as_it_was(served: Served) -> None:
+def test_a_link_still_works_after_a_refused_request(served: Served) -> None:
     with Link(served.path) as link:
         numbers = link.put([memfd() for _ in range(39)])
         with pytest.raises(HalError, match="holds 39 descriptors and would take 2 more") as refusal:
@@ -167,7 +167,7 @@ def test_a_refused_request_leaves_the_link_as_it_was(served: Served) -> None:
         assert len(served.sessions[0].descriptors) == 2
 
 
-def test_a_session_ends_with_its_link_and_no_other_does(served: Served) -> None:
+def test_the_end_of_a_link_ends_its_session_and_no_other(served: Served) -> None:
     first, second = Link(served.path), Link(served.path)
     first.put([memfd()])
     ended = served.ended(served.sessions[0])
@@ -198,7 +198,7 @@ def test_callbacks_run_once_and_last_first_even_when_one_fails() -> None:
     assert order[-1] == "late"
 
 
-def test_a_closing_session_lets_go_of_its_descriptors_after_its_callbacks() -> None:
+def test_a_closing_session_releases_its_descriptors_after_its_callbacks() -> None:
     session = Session(LIMITS, pid=1, uid=0)
     (number,) = session.descriptors.put([memfd()])
     alive = weakref.ref(session.descriptors.get(number))
@@ -221,38 +221,41 @@ def test_closing_the_server_ends_every_session_and_removes_the_socket(served: Se
         Link(served.path)
 
 
-def test_closing_the_server_waits_for_nobody_who_never_said_hello(
+def test_closing_the_server_does_not_wait_for_links_without_a_hello(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nnhal_hosting.link_server._HELLO_SECONDS", 1e6)
-    with raw_link(served.path) as silent, Link(served.path):  # once the second is open, the first has been accepted
+    with (
+        raw_link(served.path) as silent,
+        Link(served.path),
+    ):  # links are accepted in order: the first is accepted once the second is open
         served.server.close()
         assert silent.hung_up
 
 
-def test_a_server_that_was_never_started_can_be_closed(short_path: Path) -> None:
+def test_a_server_that_was_not_started_can_be_closed(short_path: Path) -> None:
     LinkServer(short_path / "link.sock", lambda _: None).close()
     assert not (short_path / "link.sock").exists()
 
 
 @needs_root
-def test_a_link_of_another_user_is_refused_unless_it_may(served: Served, short_path: Path) -> None:
-    refusal = greeting_by(SOMEBODY, served.path).refusal
-    assert refusal.message == f"user {SOMEBODY} may not open links here"
+def test_a_link_of_another_user_is_refused_unless_the_user_is_allowed(served: Served, short_path: Path) -> None:
+    refusal = greeting_by(OTHER_USER, served.path).refusal
+    assert refusal.message == f"user {OTHER_USER} may not open links here"
     assert not served.sessions
     opened: queue.Queue[Session] = queue.Queue()
-    server = LinkServer(short_path / "open.sock", opened.put, LIMITS, allowed_uids=[SOMEBODY])
+    server = LinkServer(short_path / "open.sock", opened.put, LIMITS, allowed_uids=[OTHER_USER])
     server.start()
     try:
-        assert greeting_by(SOMEBODY, short_path / "open.sock").welcome.session_token
-        assert opened.get(timeout=SECONDS).uid == SOMEBODY
+        assert greeting_by(OTHER_USER, short_path / "open.sock").welcome.session_token
+        assert opened.get(timeout=SECONDS).uid == OTHER_USER
     finally:
         server.close()
 
 
 def test_one_link_too_many_is_refused_with_the_reason(served: Served) -> None:
     links = [Link(served.path) for _ in range(3)]
-    for _ in range(20):  # the refusal and the greeting cross in either order
+    for _ in range(20):  # the refusal may come before or after the Hello is sent
         with pytest.raises(TransportError, match="3 links are open, which is the limit") as refusal:
             Link(served.path)
         assert not isinstance(refusal.value, DeadObjectError)
@@ -264,7 +267,7 @@ def test_one_link_too_many_is_refused_with_the_reason(served: Served) -> None:
 @pytest.mark.parametrize(
     ("first", "reason"),
     [
-        (b"\xff" * 10, "10 bytes that are no LinkRequest"),
+        (b"\xff" * 10, "10 bytes that are not a LinkRequest"),
         (wire.LinkRequest(put=wire.Put(count=0)).SerializeToString(), "the first message of a link must be Hello"),
         (
             wire.LinkRequest(hello=wire.Hello(protocol_version=2)).SerializeToString(),
@@ -273,7 +276,9 @@ def test_one_link_too_many_is_refused_with_the_reason(served: Served) -> None:
         (b"x" * (MAX_MESSAGE_BYTES + 1), "the message has more than 65536 bytes"),
     ],
 )
-def test_who_does_not_greet_properly_is_told_why_and_gets_no_session(served: Served, first: bytes, reason: str) -> None:
+def test_a_client_that_does_not_begin_with_hello_gets_the_reason_and_no_session(
+    served: Served, first: bytes, reason: str
+) -> None:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.connect(str(served.path))
     connection.send(first)
@@ -290,14 +295,14 @@ def test_who_does_not_greet_properly_is_told_why_and_gets_no_session(served: Ser
 @pytest.mark.parametrize(
     ("request_", "sent", "reason"),
     [
-        (wire.LinkRequest(put=wire.Put(count=2)), 1, "1 descriptors came with a message that speaks of 2"),
-        (wire.LinkRequest(put=wire.Put(count=1)), 3, "3 descriptors came with a message that speaks of 1"),
-        (wire.LinkRequest(take=wire.Take(descriptor_id=1)), 1, "1 descriptors came with a message that speaks of 0"),
+        (wire.LinkRequest(put=wire.Put(count=2)), 1, "1 descriptors came with a message that announces 2"),
+        (wire.LinkRequest(put=wire.Put(count=1)), 3, "3 descriptors came with a message that announces 1"),
+        (wire.LinkRequest(take=wire.Take(descriptor_id=1)), 1, "1 descriptors came with a message that announces 0"),
         (wire.LinkRequest(hello=wire.Hello(protocol_version=1)), 0, "an unexpected message: hello"),
         (wire.LinkRequest(drop=wire.Drop(), hello=wire.Hello()), 0, "an unexpected message: hello"),
     ],
 )
-def test_breaking_the_protocol_ends_the_session(
+def test_violating_the_protocol_ends_the_session(
     served: Served, request_: wire.LinkRequest, sent: int, reason: str
 ) -> None:
     with raw_link(served.path) as channel:
@@ -334,7 +339,7 @@ def test_a_callback_for_new_sessions_runs_before_the_client_is_welcomed(short_pa
     server.close()
 
 
-def test_a_socket_that_nobody_serves_is_replaced_and_one_in_use_is_not(served: Served, short_path: Path) -> None:
+def test_a_stale_socket_is_replaced_and_one_in_use_is_not(served: Served, short_path: Path) -> None:
     stale = short_path / "stale.sock"
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(str(stale))

@@ -1,4 +1,4 @@
-"""What one session may own."""
+"""The limits of what a session may own."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from nnhal_hosting.sessions import MAX_OBJECTS, Ownership
 
 @pytest.fixture
 def owner() -> Ownership:
-    """Of a session without anything."""
+    """Return the owner of an empty session."""
     return Ownership(Session(SessionLimits(descriptors_per_session=1, sessions=1), os.getpid(), os.getuid()))
 
 
-def test_a_session_owns_so_many_objects_and_no_more(owner: Ownership) -> None:
+def test_the_number_of_objects_per_session_is_limited(owner: Ownership) -> None:
     handles = [owner.add(number) for number in range(MAX_OBJECTS)]
     with pytest.raises(HalError) as caught:
         owner.add("one more")

@@ -1,4 +1,4 @@
-"""Taking turns at a channel."""
+"""Threads that take turns at a channel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nnhal_hosting.shifts import Shifts, Work
 
 @dataclass
 class Job:
-    """Work that ends when it is told to."""
+    """Work that ends when a test lets it."""
 
     is_brief: bool = False
     begun: threading.Event = field(default_factory=threading.Event)
@@ -19,14 +19,13 @@ class Job:
     ended: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
-        """See Work."""
         self.begun.set()
         self.end.wait()
         self.ended.set()
 
 
 class Calls:
-    """A made-up channel: jobs that come in, the number of those that were taken, and the end."""
+    """A fake channel: incoming jobs, the number of those that were taken, and the end."""
 
     def __init__(self) -> None:
         self.jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
@@ -66,7 +65,7 @@ def test_brief_work_is_done_before_the_next_call_is_taken() -> None:
     assert isinstance(calls.over.get(timeout=30), EOFError)
 
 
-def test_the_end_is_told_once_and_work_in_flight_is_finished() -> None:
+def test_the_end_is_reported_once_and_work_in_flight_is_finished() -> None:
     calls, job = Calls(), Job()
     calls.jobs.put(job)
     assert job.begun.wait(30)

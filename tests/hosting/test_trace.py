@@ -8,7 +8,7 @@ from nnhal_hosting.trace import Trace
 
 
 def events(trace: Trace, kind: str) -> list[dict[str, Any]]:
-    """The events of a kind, as a viewer reads them."""
+    """Return the events of a kind, as a viewer reads them."""
     read: list[dict[str, Any]] = json.loads(json.dumps(trace.as_dict()))["traceEvents"]
     return [event for event in read if event["ph"] == kind]
 
@@ -36,7 +36,7 @@ def test_times_are_microseconds_from_the_first_event_on() -> None:
     assert trace.as_dict()["otherData"] == {"clock": "CLOCK_BOOTTIME", "origin_ns": start}
 
 
-def test_an_arrow_is_two_events_of_one_number() -> None:
+def test_an_arrow_is_two_events_with_one_id() -> None:
     trace = Trace()
     here, there = trace.row("here"), trace.row("there")
     trace.flow("x", (here, 10), (there, 20))
@@ -45,11 +45,11 @@ def test_an_arrow_is_two_events_of_one_number() -> None:
     assert [event["name"] for event in begun] == ["x", "y"] == [event["name"] for event in ended]
     assert [event["id"] for event in begun] == [event["id"] for event in ended]
     assert begun[0]["id"] != begun[1]["id"]
-    assert all(event["bp"] == "e" for event in ended)  # it ends at the span around it
+    assert all(event["bp"] == "e" for event in ended)  # "e": the arrow ends at the enclosing span
     assert (begun[0]["pid"], ended[0]["pid"]) == (here.process, there.process)
 
 
-def test_an_instant_is_one_of_its_row() -> None:
+def test_an_instant_is_an_event_of_its_row() -> None:
     trace = Trace()
     trace.instant(trace.row("a"), 7, "now", {"why": "because"})
     (event,) = events(trace, "i")

@@ -47,7 +47,7 @@ from tests.support.wire import WireDevice
 
 ROLE = BufferRole(0, 0)
 Roles = tuple[Sequence[BufferRole], Sequence[BufferRole]]
-"""Of inputs, and of outputs."""
+"""The indexes of inputs and of outputs."""
 Make = Callable[[Kind, Dimensions], Model]
 MODELS: list[Make] = [doubling, adding]
 QUANTISED = ["unsigned", "signed"]
@@ -55,7 +55,7 @@ QUANTISED = ["unsigned", "signed"]
 
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> Kind:
-    """Each element type."""
+    """Return each element type."""
     return KINDS[request.param]
 
 
@@ -75,7 +75,7 @@ def prepared(device: RemoteDevice, kind: Kind) -> RemotePreparedModel:
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(cpu_ref: Endpoint) -> Iterator[None]:
-    """No test leaves a buffer, or any memory of one."""
+    """Check that no test leaves a buffer, or any memory of one."""
     with everything_given_back(cpu_ref):
         yield
 
@@ -105,7 +105,7 @@ def test_prepared_models_without_a_role_and_roles_without_a_prepared_model_are_i
 
 
 @pytest.mark.contract("MD-02", "MD-03")
-def test_what_is_no_prepared_model_of_this_session_is_invalid(wire: WireDevice, other: RemoteDevice) -> None:
+def test_a_prepared_model_that_is_not_of_this_session_is_invalid(wire: WireDevice, other: RemoteDevice) -> None:
     prepared = wire.prepare(doubling(FLOAT32))
     target = Target(wire, prepared)
     foreign = other.prepare_model(doubling(FLOAT32)).handle
@@ -126,7 +126,7 @@ def test_what_is_no_prepared_model_of_this_session_is_invalid(wire: WireDevice, 
 
 @pytest.mark.contract("MD-04")
 @EITHER
-def test_a_role_of_a_prepared_model_that_is_not_given_is_invalid(
+def test_a_role_of_a_prepared_model_that_is_not_listed_is_invalid(
     device: RemoteDevice, prepared: RemotePreparedModel, given: Callable[..., Roles]
 ) -> None:
     for index in (1, 2**31 - 1, -1):
@@ -234,7 +234,7 @@ def test_roles_of_different_dimensions_are_invalid(
 
 @pytest.mark.contract("MD-13", "MD-14", "MD-40")
 @EITHER
-def test_dimensions_that_the_role_cannot_have_are_invalid(
+def test_dimensions_that_contradict_the_role_are_invalid(
     device: RemoteDevice, prepared: RemotePreparedModel, given: Callable[..., Roles]
 ) -> None:
     allocate_with = partial(device.allocate, [prepared], *given(ROLE))
@@ -253,7 +253,7 @@ def with_scalar_input() -> Model:
 
 
 @pytest.mark.contract("MD-15")
-def test_a_scalar_takes_no_dimensions_and_has_a_buffer_without(device: RemoteDevice) -> None:
+def test_a_scalar_takes_no_dimensions_and_its_buffer_has_none(device: RemoteDevice) -> None:
     prepared, before = device.prepare_model(with_scalar_input()), device.usage().buffer_bytes
     for dimensions in ((1,), (0,), (1, 1)):
         refusal(partial(allocate, device, prepared, [2], dimensions=dimensions), INVALID, "for memory of a scalar")
@@ -284,7 +284,7 @@ def test_one_valid_role_is_enough(
 @pytest.mark.parametrize(
     ("dimensions", "images"), [((), 0), (OPEN, 0), ((0, 0, 0, 0), 0), (SHAPE, 1), (TWICE, 2), ((3, 0, 0, 8), 3)]
 )
-def test_an_axis_may_stay_open_and_takes_no_memory_before_it_is_known(
+def test_an_axis_may_be_unknown_and_the_buffer_then_takes_no_memory(
     any_device: RemoteDevice, given: Callable[..., Roles], dimensions: Dimensions, images: int
 ) -> None:
     prepared, before = any_device.prepare_model(doubling(FLOAT32, OPEN)), any_device.usage().buffer_bytes
@@ -296,7 +296,7 @@ def test_an_axis_may_stay_open_and_takes_no_memory_before_it_is_known(
 
 
 @pytest.mark.contract("MD-18")
-def test_a_role_without_rank_takes_any_dimensions(device: RemoteDevice) -> None:
+def test_a_role_of_unknown_rank_takes_any_dimensions(device: RemoteDevice) -> None:
     prepared, before = device.prepare_model(adding(FLOAT32, ())), device.usage().buffer_bytes
     for dimensions, size in (((), 0), ((2, 0), 0), ((2, 3), 24)):
         buffer = allocate(device, prepared, [0, 1], [0], dimensions)
@@ -304,8 +304,8 @@ def test_a_role_without_rank_takes_any_dimensions(device: RemoteDevice) -> None:
         buffer.release()
 
 
-def test_what_the_roles_know_is_put_together(device: RemoteDevice) -> None:
-    """One model knows the number of images, the other knows how large they are."""
+def test_the_known_dimensions_of_all_roles_are_combined(device: RemoteDevice) -> None:
+    """One model knows the number of images, the other knows their size."""
     sizes: list[Dimensions] = [(2, 0, 32, 0), (0, 32, 0, 8)]
     models = [device.prepare_model(adding(FLOAT32, dimensions)) for dimensions in sizes]
     before = device.usage().buffer_bytes
@@ -324,7 +324,7 @@ def with_input_of_an_extension() -> Model:
     return replace(model, main=main, extension_name_to_prefix=(ExtensionNameAndPrefix(NAME, PREFIX),))
 
 
-def test_there_is_no_device_memory_for_values_of_extensions(device: RemoteDevice) -> None:
+def test_values_of_extensions_cannot_be_in_device_memory(device: RemoteDevice) -> None:
     prepared = device.prepare_model(with_input_of_an_extension())
     refusal(lambda: allocate(device, prepared, [2]), FAILURE, "extension type 0x4f580007")
     refusal(lambda: allocate(device, prepared, [2], dimensions=(5,)), INVALID, "the memory would have")
@@ -332,7 +332,7 @@ def test_there_is_no_device_memory_for_values_of_extensions(device: RemoteDevice
 
 
 @pytest.mark.contract("MD-19")
-def test_no_two_buffers_that_live_have_the_same_token(device: RemoteDevice, other: RemoteDevice) -> None:
+def test_live_buffers_have_distinct_tokens(device: RemoteDevice, other: RemoteDevice) -> None:
     tokens = []
     for session in (device, other):
         prepared = session.prepare_model(adding(FLOAT32, (4,)))
@@ -342,14 +342,12 @@ def test_no_two_buffers_that_live_have_the_same_token(device: RemoteDevice, othe
 
 
 @pytest.mark.contract("MD-20")
-def test_another_buffer_can_be_allocated_when_one_was_released(
-    device: RemoteDevice, prepared: RemotePreparedModel
-) -> None:
+def test_a_released_buffer_makes_room_for_another(device: RemoteDevice, prepared: RemotePreparedModel) -> None:
     before = device.usage()
     for _ in range(3):
         buffer = allocate(device, prepared, [0], [0])
         buffer.release()
-        buffer.release()  # once more does no harm
+        buffer.release()  # releasing again is ignored
         usage = device.usage()
         assert (usage.buffers, usage.buffer_bytes) == (before.buffers, before.buffer_bytes)
 
@@ -362,7 +360,7 @@ def test_a_released_buffer_is_unknown(device: RemoteDevice) -> None:
     refusal(lambda: buffer.copy_to(create_ashmem(1)), INVALID, words)
 
 
-def test_buffers_of_one_session_do_not_exist_in_another(device: RemoteDevice, wire: WireDevice) -> None:
+def test_buffers_of_one_session_are_unknown_in_another(device: RemoteDevice, wire: WireDevice) -> None:
     buffer = allocate(device, device.prepare_model(adding(FLOAT32)), [0])
     values = FLOAT32.values(1)
     buffer.copy_from(memory_with(values))
@@ -386,7 +384,7 @@ def small_device(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         yield session
 
 
-def test_more_memory_than_the_device_has_is_a_failure_and_others_are_unharmed(small_device: RemoteDevice) -> None:
+def test_allocating_more_memory_than_the_device_has_fails_and_harms_no_other_buffer(small_device: RemoteDevice) -> None:
     prepared = small_device.prepare_model(adding(FLOAT32, OPEN))
     words = "bytes do not fit the device's memory: 98304 of 131072 are in use"
     with bystander(small_device.endpoint) as other:
@@ -408,7 +406,7 @@ def test_more_memory_than_the_device_has_is_a_failure_and_others_are_unharmed(sm
         assert small_device.usage().buffer_bytes == 3 * FLOAT32.size
 
 
-def test_the_memory_of_a_session_that_has_ended_is_there_for_others(small_device: RemoteDevice) -> None:
+def test_the_memory_of_a_session_that_has_ended_is_free_again(small_device: RemoteDevice) -> None:
     for _ in range(3):
         with RemoteDevice(small_device.endpoint, "test") as session:
             prepared = session.prepare_model(adding(FLOAT32))
@@ -416,11 +414,11 @@ def test_the_memory_of_a_session_that_has_ended_is_there_for_others(small_device
             assert small_device.usage().buffer_bytes == 4 * FLOAT32.size
             refusal(partial(allocate, session, prepared, [0]), FAILURE, "do not fit")
             assert small_device.usage().buffers == len(buffers)
-        wait_until(lambda: small_device.usage().buffer_bytes == 0, "the memory is given back")
+        wait_until(lambda: small_device.usage().buffer_bytes == 0, "the memory is released")
         assert small_device.usage().buffers == 0
 
 
-def test_the_memory_of_executions_that_have_failed_is_there_again(small_device: RemoteDevice) -> None:
+def test_the_memory_of_failed_executions_is_free_again(small_device: RemoteDevice) -> None:
     prepared = small_device.prepare_model(adding(FLOAT32, OPEN))
     missing = request_of([inside(2**40), inside(2**40)], [inside(2**40)])
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""Models that somebody damaged: a device names the place, and never crashes, hangs or leaks."""
+"""Damaged models: a device names the place of the damage, and never crashes, hangs or leaks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SCALES = st.sampled_from([0.0, -1.0, 1.0, 0.5, 1e30, float("inf"), float("nan")
 
 
 def convolution() -> Model:
-    """A quantised convolution with one scale for each channel, then SOFTMAX over what it gives."""
+    """Return a quantised convolution with one scale for each channel, and SOFTMAX of its result."""
     recipe = Recipe()
     image = recipe.input(OperandType.TENSOR_QUANT8_ASYMM, (1, 4, 4, 2), 0.5, 128)
     channels = ChannelQuant((0.25, 0.5, 0.125), 0)
@@ -46,7 +46,7 @@ def convolution() -> Model:
 
 
 def reshaped() -> Model:
-    """A CONCATENATION, a RESHAPE and a FULLY_CONNECTED."""
+    """Return a CONCATENATION, a RESHAPE and a FULLY_CONNECTED."""
     recipe = Recipe()
     values = recipe.input(OperandType.TENSOR_FLOAT32, (2, 3))
     joined = recipe.operation(
@@ -70,7 +70,7 @@ _MODELS = (convolution(), reshaped())
 
 
 def _damaged(value: Any, draw: st.DrawFn) -> Any:
-    """The same value, wrong somewhere inside."""
+    """Return strategies for a value with one part damaged."""
     match value:
         case bool():
             return not value
@@ -107,7 +107,7 @@ def _damaged_list(items: tuple[Any, ...], draw: st.DrawFn) -> tuple[Any, ...]:
 
 @st.composite
 def damaged_models(draw: st.DrawFn) -> Model:
-    """A valid model with one to three things wrong."""
+    """Return a valid model with one to three things damaged."""
     model = draw(st.sampled_from(_MODELS))
     for _ in range(draw(st.integers(1, 3))):
         model = _damaged(model, draw)
@@ -126,7 +126,7 @@ def device(request: pytest.FixtureRequest) -> Iterator[RemoteDevice]:
 
 
 @pytest.mark.parametrize("model", _MODELS)
-def test_the_models_are_fine_before_they_are_damaged(device: RemoteDevice, model: Model) -> None:
+def test_the_models_are_valid_before_they_are_damaged(device: RemoteDevice, model: Model) -> None:
     assert all(device.supported_operations(model))
     device.prepare_model(model).release()
 
@@ -135,7 +135,7 @@ def test_the_models_are_fine_before_they_are_damaged(device: RemoteDevice, model
     max_examples=250, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(model=damaged_models())
-def test_a_damaged_model_is_prepared_or_refused_with_a_reason(device: RemoteDevice, model: Model) -> None:
+def test_a_damaged_model_is_either_prepared_or_refused_with_a_reason(device: RemoteDevice, model: Model) -> None:
     before = device.usage()
     try:
         supported = device.supported_operations(model)
@@ -146,7 +146,7 @@ def test_a_damaged_model_is_prepared_or_refused_with_a_reason(device: RemoteDevi
         assert caught.value.status == error.status
         assert caught.value.message == error.message
     except (ValueError, TypeError, OverflowError):
-        return  # a number that the wire has no room for never leaves the client
+        return  # the client cannot encode a number that exceeds its field
     else:
         try:
             prepared = device.prepare_model(model)

@@ -1,4 +1,4 @@
-"""Memory that is not what its owner says, or does not stay what it was."""
+"""Memory that contradicts its description, or that changes after it was passed on."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ READ, WRITE = mmap.PROT_READ, mmap.PROT_WRITE
 
 @pytest.fixture(autouse=True)
 def others_are_unharmed(cpu_ref: Endpoint) -> Iterator[None]:
-    """Another session executes all through each test, and the process then holds no more than before."""
+    """Keep another session executing during each test, and check that the process then holds no more than before."""
     with bystander(cpu_ref) as other:
         device = other.device
         before, resources = holdings(device), resources_of(device.pid)
         yield
-        wait_until(lambda: holdings(device) == before, "what the test's sessions had is released")
+        wait_until(lambda: holdings(device) == before, "the objects of the test's sessions are released")
         wait_until(lambda: resources_of(device.pid).within(resources), "descriptors and mappings are released")
 
 
@@ -114,7 +114,7 @@ IMAGE = BufferDescription(8, 8, 1, Format.R8G8B8A8_UNORM, Usage.CPU_READ_OFTEN, 
 
 @dataclass(frozen=True)
 class Bad:
-    """A pool that no argument can lie in, and what is said of it."""
+    """A pool in which no argument can lie, and the error."""
 
     make: Callable[[Path], Memory]
     status: ErrorStatus
@@ -172,7 +172,7 @@ BAD_POOLS = {
 
 @pytest.mark.contract("RQ-14")
 @pytest.mark.parametrize("name", BAD_POOLS)
-def test_a_pool_that_is_not_what_it_is_said_to_be_is_refused(device: RemoteDevice, name: str, tmp_path: Path) -> None:
+def test_a_pool_that_contradicts_its_description_is_refused(device: RemoteDevice, name: str, tmp_path: Path) -> None:
     bad = BAD_POOLS[name]
     request = Request(
         (argument(0), argument(TENSOR_BYTES)), (argument(0, pool=1),), (bad.make(tmp_path), create_ashmem(TENSOR_BYTES))
@@ -202,9 +202,7 @@ READ_ONLY_POOLS: dict[str, Callable[[Path], Memory]] = {
 
 
 @pytest.mark.parametrize("name", READ_ONLY_POOLS)
-def test_an_output_in_memory_that_can_only_be_read_is_a_failure(
-    device: RemoteDevice, name: str, tmp_path: Path
-) -> None:
+def test_an_output_in_read_only_memory_is_a_failure(device: RemoteDevice, name: str, tmp_path: Path) -> None:
     addition = addition_in_ashmem()
     pools = (*addition.request.pools, READ_ONLY_POOLS[name](tmp_path))
     request = Request(addition.request.inputs, (argument(0, pool=1),), pools)
@@ -221,7 +219,7 @@ def test_an_output_in_memory_that_can_only_be_read_is_a_failure(
 
 
 @pytest.mark.contract("RQ-14")
-def test_an_image_buffer_is_a_failure_of_the_execution(device: RemoteDevice) -> None:
+def test_an_execution_on_an_image_buffer_fails(device: RemoteDevice) -> None:
     addition = addition_in_ashmem()
     pools = (*addition.request.pools, create_hardware_buffer(IMAGE))
     whole = argument(0, 0, pool=1)
@@ -238,9 +236,7 @@ def truncated(memory: MappableFile, size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [0, TENSOR_BYTES - 1, 2 * TENSOR_BYTES - 1, POOL_BYTES - 1])
-def test_truncating_a_file_between_executions_is_an_error_and_no_more(
-    device: RemoteDevice, size: int, tmp_path: Path
-) -> None:
+def test_truncating_a_file_between_executions_is_only_an_error(device: RemoteDevice, size: int, tmp_path: Path) -> None:
     memory = create_file(tmp_path / "pool", POOL_BYTES)
     addition = Addition(memory)
     prepared = device.prepare_model(addition_model())
@@ -261,7 +257,7 @@ def test_truncating_a_file_between_executions_is_an_error_and_no_more(
         addition.check(run, 3, 4)
 
 
-def test_truncating_a_file_during_executions_is_an_error_and_no_more(device: RemoteDevice, tmp_path: Path) -> None:
+def test_truncating_a_file_during_executions_is_only_an_error(device: RemoteDevice, tmp_path: Path) -> None:
     memory = create_file(tmp_path / "pool", POOL_BYTES)
     addition = Addition(memory)
     prepared = device.prepare_model(addition_model())

@@ -49,32 +49,32 @@ from tests.support.wire import WireDevice
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(cpu_ref: Endpoint) -> Iterator[None]:
-    """No test leaves a buffer, or any memory of one."""
+    """Check that no test leaves a buffer, or any memory of one."""
     with everything_given_back(cpu_ref):
         yield
 
 
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> Kind:
-    """Each element type."""
+    """Return each element type."""
     return KINDS[request.param]
 
 
 @pytest.fixture
 def fixed(device: RemoteDevice, kind: Kind) -> RemoteBuffer:
-    """A buffer of known dimensions, for the input and the output of a convolution."""
+    """Allocate a buffer of known dimensions, for the input and the output of a convolution."""
     return allocate(device, device.prepare_model(doubling(kind)), [0], [0])
 
 
 @pytest.fixture
-def open_buffer(device: RemoteDevice, kind: Kind) -> RemoteBuffer:
-    """A buffer for any number of images."""
+def flexible_buffer(device: RemoteDevice, kind: Kind) -> RemoteBuffer:
+    """Allocate a buffer for any number of images."""
     return allocate(device, device.prepare_model(doubling(kind, OPEN)), [0], [0])
 
 
 @pytest.mark.contract("MD-21", "MD-28", "MD-29")
 @pytest.mark.parametrize("dimensions", [(), SHAPE])
-def test_memory_that_is_copied_is_of_just_the_size_of_the_buffer(
+def test_memory_to_copy_from_must_have_the_size_of_the_buffer(
     fixed: RemoteBuffer, kind: Kind, dimensions: Dimensions
 ) -> None:
     for size in (kind.size // 2, 2 * kind.size, kind.size - 1, kind.size + 1):
@@ -85,22 +85,24 @@ def test_memory_that_is_copied_is_of_just_the_size_of_the_buffer(
 
 
 @pytest.mark.contract("MD-22", "MD-23", "MD-24")
-def test_dimensions_that_are_given_say_the_size_of_an_open_buffer(open_buffer: RemoteBuffer, kind: Kind) -> None:
+def test_given_dimensions_determine_the_size_of_a_buffer_with_unknown_ones(
+    flexible_buffer: RemoteBuffer, kind: Kind
+) -> None:
     for images in (1, 2, 1):
         dimensions, size = (images, *SHAPE[1:]), images * kind.size
         for other in (size // 2, 2 * size):
             words = f"a source of {other} bytes, expected {size} for a buffer of dimensions .{images}, 32"
-            refusal(partial(open_buffer.copy_from, create_ashmem(other), dimensions), INVALID, words)
+            refusal(partial(flexible_buffer.copy_from, create_ashmem(other), dimensions), INVALID, words)
         values = kind.values(images, images * COUNT)
-        open_buffer.copy_from(memory_with(values), dimensions)
-        assert contents(open_buffer, kind, len(values)).tolist() == values.tolist()
+        flexible_buffer.copy_from(memory_with(values), dimensions)
+        assert contents(flexible_buffer, kind, len(values)).tolist() == values.tolist()
 
 
 @pytest.mark.contract("MD-25", "MD-26", "MD-27", "MD-40")
 @pytest.mark.parametrize(
     "dimensions", [SHAPE[:-1], TWICE, OPEN, (1, 32, 32, 9), (*SHAPE, 1), (-1, 32, 32, 8), (-(2**31),)]
 )
-def test_other_dimensions_than_those_of_the_buffer_are_invalid(
+def test_dimensions_that_contradict_the_buffers_are_invalid(
     fixed: RemoteBuffer, kind: Kind, dimensions: Dimensions
 ) -> None:
     words = "expected none below 0" if min(dimensions) < 0 else "expected all known and like the buffer's .1, 32"
@@ -119,17 +121,15 @@ def test_other_dimensions_than_those_of_the_buffer_are_invalid(
         ((-1, 32, 32, 8), "expected none below 0"),
     ],
 )
-def test_all_dimensions_of_an_open_buffer_have_to_be_given(
-    open_buffer: RemoteBuffer, kind: Kind, dimensions: Dimensions, words: str
+def test_all_dimensions_of_a_buffer_with_unknown_ones_must_be_given(
+    flexible_buffer: RemoteBuffer, kind: Kind, dimensions: Dimensions, words: str
 ) -> None:
     for size in (kind.size // 2, kind.size):
-        refusal(partial(open_buffer.copy_from, create_ashmem(size), dimensions), INVALID, words)
+        refusal(partial(flexible_buffer.copy_from, create_ashmem(size), dimensions), INVALID, words)
 
 
 @pytest.mark.contract("MD-34", "MD-39")
-def test_there_is_nothing_to_copy_out_of_a_new_buffer_and_the_size_is_looked_at_first(
-    fixed: RemoteBuffer, kind: Kind
-) -> None:
+def test_a_new_buffer_cannot_be_copied_and_its_size_is_checked_first(fixed: RemoteBuffer, kind: Kind) -> None:
     for size in (kind.size // 2, 2 * kind.size):
         words = f"a destination of {size} bytes, expected {kind.size}"
         refusal(partial(fixed.copy_to, create_ashmem(size)), INVALID, words)
@@ -137,62 +137,64 @@ def test_there_is_nothing_to_copy_out_of_a_new_buffer_and_the_size_is_looked_at_
 
 
 @pytest.mark.contract("MD-34")
-def test_a_new_open_buffer_has_no_size_to_look_at(open_buffer: RemoteBuffer, kind: Kind) -> None:
+def test_a_new_buffer_with_unknown_dimensions_has_no_size_to_check(flexible_buffer: RemoteBuffer, kind: Kind) -> None:
     for size in (1, kind.size, 2 * kind.size):
-        require_nothing_in(open_buffer, size)
+        require_nothing_in(flexible_buffer, size)
 
 
 @pytest.mark.contract("MD-35", "MD-38")
-def test_memory_to_copy_to_is_of_just_the_size_of_the_buffer(fixed: RemoteBuffer, kind: Kind) -> None:
+def test_memory_to_copy_to_must_have_the_size_of_the_buffer(fixed: RemoteBuffer, kind: Kind) -> None:
     fixed.copy_from(memory_with(kind.values(1)))
     for size in (kind.size // 2, 2 * kind.size):
         memory = create_ashmem(size)
         refusal(partial(fixed.copy_to, memory), INVALID, f"a destination of {size} bytes, expected {kind.size}")
         assert not read(memory, kind).any()
-    for _ in range(2):  # it is still in there
+    for _ in range(2):  # the failed copies changed nothing
         assert contents(fixed, kind).tolist() == kind.values(1).tolist()
 
 
 @pytest.mark.contract("MD-36")
-def test_memory_to_copy_to_is_of_the_present_size_of_an_open_buffer(open_buffer: RemoteBuffer, kind: Kind) -> None:
+def test_memory_to_copy_to_must_have_the_current_size_of_a_buffer_with_unknown_dimensions(
+    flexible_buffer: RemoteBuffer, kind: Kind
+) -> None:
     for images in (2, 1):
         size = images * kind.size
-        open_buffer.copy_from(memory_with(kind.values(images, images * COUNT)), (images, *SHAPE[1:]))
+        flexible_buffer.copy_from(memory_with(kind.values(images, images * COUNT)), (images, *SHAPE[1:]))
         for other in (size // 2, 2 * size):
             words = f"a destination of {other} bytes, expected {size}"
-            refusal(partial(open_buffer.copy_to, create_ashmem(other)), INVALID, words)
-        assert contents(open_buffer, kind, images * COUNT).tolist() == kind.values(images, images * COUNT).tolist()
+            refusal(partial(flexible_buffer.copy_to, create_ashmem(other)), INVALID, words)
+        assert contents(flexible_buffer, kind, images * COUNT).tolist() == kind.values(images, images * COUNT).tolist()
 
 
 def unreadable() -> Memory:
-    """Ashmem that can only be written."""
+    """Return ashmem that can only be written."""
     sealed = create_sealed(FLOAT32.size, "test")
     return Ashmem(Descriptor(os.open(f"/proc/self/fd/{sealed.fileno()}", os.O_WRONLY | os.O_CLOEXEC)), FLOAT32.size)
 
 
 def unreadable_file(directory: Path) -> Memory:
-    """A file that can only be written."""
+    """Return a file that can only be written."""
     path = directory / "unreadable"
     path.write_bytes(bytes(FLOAT32.size))
     return map_file(Descriptor(os.open(path, os.O_WRONLY | os.O_CLOEXEC)), FLOAT32.size)
 
 
 def truncated_file(directory: Path) -> Memory:
-    """A file that has become one byte shorter."""
+    """Return a file that has become one byte shorter."""
     file = create_file(directory / "truncated", FLOAT32.size)
     os.ftruncate(file.descriptor.fileno(), FLOAT32.size - 1)
     return file
 
 
 def image(_: Path) -> Memory:
-    """A hardware buffer that is no BLOB, of the very size."""
+    """Return a hardware buffer of the right size that is not a BLOB."""
     usage = Usage.CPU_READ_OFTEN | Usage.CPU_WRITE_OFTEN
     return create_hardware_buffer(BufferDescription(128, 64, 1, Format.R8G8B8A8_UNORM, usage, 128))
 
 
 @dataclass(frozen=True)
 class Bad:
-    """A copy that fails, and what is said of it."""
+    """A copy that fails, and its error."""
 
     source: Callable[[Path], Memory]
     status: ErrorStatus
@@ -232,7 +234,7 @@ def test_a_copy_that_fails_leaves_the_buffer_uninitialised(
 
 @pytest.mark.contract("MD-38")
 @pytest.mark.parametrize("source", POOL_KINDS)
-def test_what_was_copied_in_comes_out(
+def test_values_that_were_copied_in_are_copied_out(
     device: RemoteDevice, fixed: RemoteBuffer, kind: Kind, tmp_path: Path, source: str
 ) -> None:
     (tmp_path / "source").mkdir()
@@ -251,7 +253,7 @@ def test_what_was_copied_in_comes_out(
         assert (after.staged_bytes, after.mappings) == (before.staged_bytes, before.mappings)
 
 
-def test_a_part_of_a_file_is_memory_as_well(device: RemoteDevice, tmp_path: Path) -> None:
+def test_copies_use_the_mapped_part_of_a_file(device: RemoteDevice, tmp_path: Path) -> None:
     buffer = allocate(device, device.prepare_model(doubling(FLOAT32)), [0], [0])
     size, offset = FLOAT32.size, 12345
     for descriptor in (create_file(tmp_path / "file", size + 20000).descriptor, create_sealed(size + 20000, "test")):
@@ -265,9 +267,7 @@ def test_a_part_of_a_file_is_memory_as_well(device: RemoteDevice, tmp_path: Path
 
 
 @pytest.mark.parametrize("sealed", [False, True])
-def test_a_file_that_may_only_be_read_is_a_source_and_no_destination(
-    device: RemoteDevice, tmp_path: Path, sealed: bool
-) -> None:
+def test_a_read_only_file_is_a_source_but_not_a_destination(device: RemoteDevice, tmp_path: Path, sealed: bool) -> None:
     buffer = allocate(device, device.prepare_model(doubling(FLOAT32)), [0], [0])
     path, size = tmp_path / "file", FLOAT32.size
     writable = map_file(create_sealed(size, "test"), size) if sealed else create_file(path, size)
@@ -288,7 +288,7 @@ def test_a_file_that_may_only_be_read_is_a_source_and_no_destination(
 
 
 @pytest.mark.parametrize("make", [truncated_file, image])
-def test_a_destination_that_is_too_small_or_no_bytes_is_invalid_and_changes_nothing(
+def test_a_destination_that_is_too_small_or_an_image_is_invalid_and_nothing_changes(
     device: RemoteDevice, tmp_path: Path, make: Callable[[Path], Memory]
 ) -> None:
     buffer = allocate(device, device.prepare_model(doubling(FLOAT32)), [0], [0])
@@ -312,10 +312,10 @@ def test_copies_without_memory_and_copies_of_unknown_buffers_are_invalid(wire: W
         refusal(partial(wire.call, wire.buffer.CopyTo, target), INVALID, words)
 
 
-def test_files_that_shrink_while_they_are_copied_are_errors_and_nothing_worse(
+def test_copying_a_file_that_shrinks_at_the_same_time_is_at_worst_an_error(
     cpu_ref: Endpoint, device: RemoteDevice, tmp_path: Path
 ) -> None:
-    """Copied whole, or refused because it is too short now (invalid) or has become so in the middle (a failure)."""
+    """A copy succeeds, is invalid if the file is too short, or fails if the file becomes too short during the copy."""
     prepared = device.prepare_model(doubling(FLOAT32))
     file = create_file(tmp_path / "file", FLOAT32.size)
     ended = threading.Event()
@@ -342,7 +342,7 @@ def test_files_that_shrink_while_they_are_copied_are_errors_and_nothing_worse(
 
 
 def refused(copy: Callable[[], object]) -> bool:
-    """Whether a copy was refused, in one of the two ways that there are."""
+    """Return whether a copy was refused, as invalid or as a failure."""
     try:
         copy()
     except HalError as error:

@@ -32,30 +32,30 @@ from tests.support.wire import WireDevice
 
 EXPIRED_NS = 1
 SLOW_ELEMENTS, SLOW_OPERATIONS = 1 << 20, 400
-"""An execution that takes a good part of a second."""
+"""The size of an execution that takes a good part of a second."""
 
 
 @pytest.fixture(params=BURST_ENTRY_POINTS)
 def entry(request: pytest.FixtureRequest) -> BurstEntryPoint:
-    """Each way to execute in a burst."""
+    """Return each way to execute in a burst."""
     return BURST_ENTRY_POINTS[request.param]
 
 
 @pytest.fixture
 def target(wire: WireDevice) -> Target:
-    """A burst of an addition."""
+    """Return a burst of an addition."""
     return Target(wire, wire.prepare(addition_model()))
 
 
 @pytest.fixture(scope="module")
 def slow(cpu_ref: Endpoint) -> Iterator[Target]:
-    """A burst of an addition that takes its time."""
+    """Return a burst of a slow addition."""
     with WireDevice(cpu_ref) as wire:
         yield Target(wire, wire.prepare(addition_model(SLOW_ELEMENTS, SLOW_OPERATIONS)))
 
 
 def in_three_pools() -> tuple[Request, Callable[[float, float], None], Callable[[], float]]:
-    """An addition with a pool for each tensor: the request, how to fill it, and how to read the sum."""
+    """Return a request of an addition with a pool for each tensor, and functions that fill it and read the sum."""
     pools = tuple(create_ashmem(TENSOR_BYTES) for _ in range(3))
     first, second, total = (open_pool(pool, writable=True) for pool in pools)
 
@@ -72,7 +72,7 @@ def in_three_pools() -> tuple[Request, Callable[[float, float], None], Callable[
 
 @pytest.mark.contract("BU-01", "BU-02")
 @pytest.mark.parametrize("tokens", [(-1, -1, -1), (0, 1, 2), (7, -1, 2**62), (-1, 0, -1)])
-def test_results_are_right_each_time_whatever_identity_pools_have(
+def test_results_are_right_in_each_execution_whatever_the_memory_tokens(
     target: Target, entry: BurstEntryPoint, tokens: Sequence[int]
 ) -> None:
     request, fill, total = in_three_pools()
@@ -92,16 +92,14 @@ def test_a_token_below_minus_one_is_invalid(target: Target, entry: BurstEntryPoi
 
 @pytest.mark.contract("BU-04", "BU-05")
 @pytest.mark.parametrize("tokens", [(), (0, 1), (0, 1, 2, 3), (-1,) * 4])
-def test_another_number_of_tokens_than_of_pools_is_invalid(
-    target: Target, entry: BurstEntryPoint, tokens: Sequence[int]
-) -> None:
+def test_as_many_tokens_as_pools_are_required(target: Target, entry: BurstEntryPoint, tokens: Sequence[int]) -> None:
     request, *_ = in_three_pools()
     words = f"{len(tokens)} memory identifier tokens for 3 pools"
     refusal(lambda: entry(target, request, tokens, PLAIN, NO_DEADLINE), INVALID, words)
 
 
 def releases(target: Target) -> list[Callable[[int], object]]:
-    """releaseMemoryResource over gRPC and over the channel."""
+    """Return releaseMemoryResource over gRPC and over the channel."""
 
     def message(token: int) -> burst_pb2.ReleaseMemoryResourceRequest:
         return burst_pb2.ReleaseMemoryResourceRequest(burst=target.burst.handle, memory_identifier_token=token)
@@ -119,7 +117,7 @@ def test_releasing_a_token_below_minus_one_is_invalid(target: Target) -> None:
 
 
 @pytest.mark.contract("BU-07")
-def test_releasing_unknown_memory_or_the_same_twice_does_no_harm(target: Target, entry: BurstEntryPoint) -> None:
+def test_releasing_unknown_memory_or_releasing_twice_is_ignored(target: Target, entry: BurstEntryPoint) -> None:
     request, fill, total = in_three_pools()
     for release in releases(target):
         for token in (-1, 0, 0, 12345, 0):
@@ -141,14 +139,14 @@ def test_released_memory_is_unmapped(target: Target, device: RemoteDevice) -> No
 
 
 @pytest.mark.contract("BU-08", "BU-09")
-def test_memory_that_is_released_and_a_second_execution_do_not_disturb_the_one_that_runs(slow: Target) -> None:
+def test_releasing_memory_and_a_second_execution_do_not_disturb_a_running_one(slow: Target) -> None:
     addition = addition_in_ashmem(SLOW_ELEMENTS)
     addition.fill(1, 2)
     bound, stub = bind(slow, addition.request), slow.wire.burst
     first = stub.ExecuteSynchronously.future(
         slow.burst_plain(addition.request, (0,), PLAIN, NO_DEADLINE), metadata=slow.wire.metadata
     )
-    nothing = Request((), (), ())  # were the burst free, this would be invalid
+    nothing = Request((), (), ())  # it would be INVALID_ARGUMENT if the burst were free
     calls: list[Callable[[], object]] = [
         partial(entry, slow, nothing, (), PLAIN, NO_DEADLINE) for entry in BURST_ENTRY_POINTS.values()
     ]
@@ -172,7 +170,7 @@ def status_of(call: Callable[[], object]) -> ErrorStatus:
 
 
 @pytest.mark.contract("RE-04")
-def test_of_two_runs_of_one_execution_at_a_time_one_fails(slow: Target) -> None:
+def test_one_of_two_simultaneous_runs_of_one_execution_fails(slow: Target) -> None:
     addition = addition_in_ashmem(SLOW_ELEMENTS)
     addition.fill(1, 2)
     message = execution_pb2.ExecutionServiceExecuteSynchronouslyRequest(
@@ -201,14 +199,14 @@ def test_two_bursts_of_one_prepared_model_run_at_the_same_time(slow: Target, cpu
 
 
 @pytest.mark.contract("BU-11")
-def test_a_deadline_that_has_passed_is_missed_for_good(target: Target, entry: BurstEntryPoint) -> None:
+def test_a_deadline_that_has_passed_is_missed_persistently(target: Target, entry: BurstEntryPoint) -> None:
     request, *_ = in_three_pools()
     missed = ErrorStatus.MISSED_DEADLINE_PERSISTENT
     refusal(lambda: entry(target, request, (0, 1, 2), PLAIN, EXPIRED_NS), missed, "had passed")
 
 
 @pytest.mark.contract("BU-12")
-def test_a_burst_works_when_its_prepared_model_is_released(target: Target, entry: BurstEntryPoint) -> None:
+def test_a_burst_still_works_after_its_prepared_model_is_released(target: Target, entry: BurstEntryPoint) -> None:
     target.wire.call(
         target.wire.prepared_model.Release,
         prepared_pb2.PreparedModelServiceReleaseRequest(prepared_model=target.prepared),
@@ -221,7 +219,7 @@ def test_a_burst_works_when_its_prepared_model_is_released(target: Target, entry
 
 @pytest.mark.contract("BU-13")
 @pytest.mark.parametrize("driver", ["cpu_ref", "cpu_acc"])
-def test_another_pool_under_a_known_token_never_reaches_beyond_memory(
+def test_another_pool_under_a_known_token_is_checked_against_its_own_size(
     request: pytest.FixtureRequest, driver: str, entry: BurstEntryPoint
 ) -> None:
     with WireDevice(request.getfixturevalue(driver)) as wire:
@@ -235,7 +233,9 @@ def test_another_pool_under_a_known_token_never_reaches_beyond_memory(
         small.check(lambda: entry(target, near, (0,), PLAIN, NO_DEADLINE), 3, 4)
 
 
-def test_memory_that_was_only_read_under_a_token_can_be_written_later(target: Target, entry: BurstEntryPoint) -> None:
+def test_a_token_of_memory_that_was_only_read_also_serves_a_later_output(
+    target: Target, entry: BurstEntryPoint
+) -> None:
     request, fill, total = in_three_pools()
     first, second, third = request.pools
     backwards = Request(request.inputs, request.outputs, (second, third, first))
@@ -258,12 +258,12 @@ def test_an_execution_of_another_prepared_model_is_invalid(target: Target) -> No
     "message",
     [
         pytest.param(b"\xff" * 64, id="garbage"),
-        pytest.param(b"\xf8\x07\x01", id="a call of no kind"),
+        pytest.param(b"\xf8\x07\x01", id="a call of an unknown kind"),
         pytest.param(bytes((1 << 16) + 1), id="too many bytes"),
-        pytest.param(b"", id="nothing"),
+        pytest.param(b"", id="an empty datagram"),
     ],
 )
-def test_a_channel_on_which_no_call_comes_ends_and_the_session_goes_on(
+def test_garbage_on_a_channel_ends_the_channel_but_not_the_session(
     target: Target, device: RemoteDevice, message: bytes
 ) -> None:
     before = device.usage().bursts
@@ -278,13 +278,13 @@ def test_a_channel_on_which_no_call_comes_ends_and_the_session_goes_on(
     assert total() == 3
 
 
-def test_a_burst_ends_with_its_session_though_its_channel_is_held(target: Target) -> None:
+def test_a_burst_ends_with_its_session_even_if_its_channel_is_held(target: Target) -> None:
     target.wire.link.close()
     with pytest.raises(ChannelClosedError):
         target.burst.channel.receive()
 
 
-def test_a_client_that_calls_and_never_reads_blocks_nobody(target: Target, cpu_ref: Endpoint) -> None:
+def test_a_client_that_calls_and_never_reads_blocks_no_other(target: Target, cpu_ref: Endpoint) -> None:
     call = burst_pb2.BurstCall(release_memory_resource=burst_pb2.ReleaseMemoryResourceRequest()).SerializeToString()
     with bystander(cpu_ref) as other:
         target.burst.channel.set_timeout(0.5)
@@ -300,7 +300,7 @@ def test_a_client_that_calls_and_never_reads_blocks_nobody(target: Target, cpu_r
         wait_until(lambda: other.device.usage().bursts == usage.bursts - 1, "its burst is released")
 
 
-def test_a_burst_of_a_dead_device_says_so(short_path: Path) -> None:
+def test_a_burst_of_a_dead_device_reports_its_death(short_path: Path) -> None:
     with device_process("cpu_ref", short_path) as (process, endpoint), RemoteDevice(endpoint, "test") as device:
         prepared = device.prepare_model(addition_model())
         burst, addition = prepared.configure_execution_burst(), addition_in_ashmem()

@@ -1,4 +1,4 @@
-"""How much crosses the sockets: handles of memory, and never what is in it."""
+"""How many bytes cross the sockets: handles of memory, and never its contents."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.proxies import CountingProxy, counting_proxy
 ELEMENTS = 1 << 24
 TENSOR_BYTES = 4 * ELEMENTS
 MAX_BYTES = 64 * 1024
-"""For everything: opening the session, preparing, and three executions."""
+"""The most bytes for a whole session: opening it, preparing a model, and three executions."""
 
 
 def relu() -> Model:
@@ -38,7 +38,7 @@ def relu() -> Model:
 
 
 class Traffic:
-    """All bytes between a client and a device."""
+    """Counts all bytes between a client and a device."""
 
     def __init__(self, rpc: CountingProxy, device: RemoteDevice) -> None:
         self._rpc = rpc
@@ -47,7 +47,7 @@ class Traffic:
 
     @property
     def bytes(self) -> int:
-        """Over the gRPC socket, the link and the bursts' channels, both ways."""
+        """The bytes over the gRPC socket, the link and the bursts' channels, in both directions."""
         return self._rpc.bytes + self._device.link_bytes + sum(burst.socket_bytes for burst in self.bursts)
 
 
@@ -86,7 +86,7 @@ def test_no_tensor_crosses_a_socket(cpu_acc: Endpoint, short_path: Path, make: C
         assert 1000 < traffic.bytes < MAX_BYTES
 
 
-def test_a_run_in_a_burst_costs_a_few_bytes_each_way(cpu_acc: Endpoint) -> None:
+def test_a_run_in_a_burst_takes_a_few_bytes_each_way(cpu_acc: Endpoint) -> None:
     small = create_ashmem(2 * TENSOR_BYTES)
     request = Request(
         (RequestArgument(DataLocation(0, 0, TENSOR_BYTES)),),

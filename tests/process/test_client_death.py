@@ -1,4 +1,4 @@
-"""Clients that are killed in the middle of what they do."""
+"""Clients that are killed in the middle of their work."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tests.support.waiting import settled, wait_until
 
 AT_A_TIME = 10
 MAX_GROWTH_BYTES = 12 << 20
-"""Allocators keep some memory that is free, and do not keep the same amount each time."""
+"""The tolerance in bytes, since allocators keep varying amounts of free memory."""
 MAX_MORE_THREADS = 20
-"""Those that serve gRPC come when they are needed; each victim has three or more."""
+"""The tolerance for threads of gRPC, which are started as needed; each victim has three or more threads."""
 
 
 def steps(number: int) -> list[int]:
-    """When the clients of a round die: anywhere from the opening of the session to many runs later."""
+    """Return after how many steps the clients of a round die: from the opening of the session to many runs later."""
     return [1 + (7 * number + 3 * client) % 40 for client in range(AT_A_TIME)]
 
 
 def holdings(device: RemoteDevice) -> tuple[int, ...]:
-    """What the device says that it holds."""
+    """Return what the device reports that it holds."""
     usage = device.usage()
     return (
         usage.sessions,
@@ -42,7 +42,7 @@ def holdings(device: RemoteDevice) -> tuple[int, ...]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("driver", "warm_up", "rounds"), [("cpu_ref", 3, 5), ("cpu_acc", 5, 15)])
-def test_nothing_is_left_of_killed_clients_and_others_work_on(
+def test_killed_clients_leave_nothing_behind_and_others_go_on(
     short_path: Path, driver: str, warm_up: int, rounds: int
 ) -> None:
     with (

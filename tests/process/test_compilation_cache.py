@@ -1,4 +1,4 @@
-"""The rows of the contract about compilation caching, over a device's sockets: any entry that a client may bring."""
+"""The rows of the contract about compilation caching, over a device's sockets, with valid and invalid entries."""
 
 from __future__ import annotations
 
@@ -52,58 +52,58 @@ NONE = ErrorStatus.NONE
 MISSED = (ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_DEADLINE_PERSISTENT)
 LATEST = 2**63 - 1
 ROUNDS = {"cpu_ref": 100, "cpu_acc": 50}
-"""How often files are overwritten: preparing takes longer on some devices."""
+"""How often files are overwritten by device, since preparing takes longer on some."""
 GIB = 1 << 30
 _MODELS = os.environ.get("NNHAL_MODELS", "")
 
 
 @pytest.fixture(params=["cpu_ref", "cpu_acc"])
 def endpoint(request: pytest.FixtureRequest) -> Endpoint:
-    """The process of each device that caches."""
+    """Run each device that caches."""
     found: Endpoint = request.getfixturevalue(request.param)
     return found
 
 
 @pytest.fixture
 def device(endpoint: Endpoint) -> Iterator[CachingDevice]:
-    """A session with each device that caches."""
+    """Open a session with each device that caches."""
     with WireDevice(endpoint) as wire:
         yield CachingDevice(wire)
 
 
 @pytest.fixture
 def entry(device: CachingDevice, tmp_path: Path) -> Entry:
-    """A cache entry whose files do not exist yet."""
+    """Return a cache entry whose files do not exist yet."""
     return device.entry(tmp_path / "entry")
 
 
 @pytest.fixture(params=[OperandType.TENSOR_FLOAT32, OperandType.TENSOR_QUANT8_ASYMM], ids=["float32", "quant8"])
 def code(request: pytest.FixtureRequest) -> OperandType:
-    """The type of a model's tensors."""
+    """Return each type of a model's tensors."""
     found: OperandType = request.param
     return found
 
 
 @pytest.fixture
 def sample(code: OperandType) -> Sample:
-    """A sum of each type."""
+    """Return a sum of each type."""
     return broadcast_sum(code)
 
 
 @pytest.fixture
 def saved(device: CachingDevice, entry: Entry, sample: Sample) -> Entry:
-    """An entry that holds the sum."""
+    """Return an entry that holds the sum."""
     assert device.prepare(sample.model, entry.create()).status == NONE
     return entry
 
 
 def assert_no_entry(found: Notification) -> None:
-    """Nothing was restored."""
+    """Check that nothing was restored."""
     assert (found.status, found.prepared_model) == (FAILURE, 0)
 
 
 @pytest.mark.contract("CC-01")
-def test_what_was_saved_is_restored_and_computes_the_same(device: CachingDevice, entry: Entry, sample: Sample) -> None:
+def test_a_saved_model_is_restored_and_computes_the_same(device: CachingDevice, entry: Entry, sample: Sample) -> None:
     device.check(device.prepare(sample.model, entry.create()), sample)
     for _ in range(2):
         restored = device.restore(entry.open())
@@ -112,7 +112,9 @@ def test_what_was_saved_is_restored_and_computes_the_same(device: CachingDevice,
 
 
 @pytest.mark.contract("CC-02")
-def test_junk_and_offsets_of_the_files_do_not_matter(device: CachingDevice, entry: Entry, sample: Sample) -> None:
+def test_old_contents_and_offsets_of_the_files_do_not_matter(
+    device: CachingDevice, entry: Entry, sample: Sample
+) -> None:
     cache = entry.create()
     for descriptor in cache.model + cache.data:
         os.write(descriptor.fileno(), b"xx")
@@ -168,7 +170,7 @@ def test_a_wrong_number_of_files_saves_nothing_and_restores_nothing(
 
 @pytest.mark.contract("CC-07")
 @pytest.mark.parametrize("group", ["model", "data"])
-def test_a_file_that_cannot_be_written_keeps_nothing_of_an_earlier_entry(
+def test_a_file_that_cannot_be_written_invalidates_the_earlier_entry(
     device: CachingDevice, entry: Entry, code: OperandType, group: str
 ) -> None:
     closed = (entry.model if group == "model" else entry.data)[-1]
@@ -192,7 +194,7 @@ def test_a_file_that_cannot_be_read_restores_nothing(
 
 @contextmanager
 def copying(source: Entry, target: Entry, random: Random, latest: int) -> Iterator[None]:
-    """Copy an entry over another one some times meanwhile, after it was read as often as ``latest`` at most."""
+    """Overwrite an entry with another one repeatedly during the context, each time after up to ``latest`` reads."""
     begun = threading.Event()
 
     def copy() -> None:
@@ -252,7 +254,7 @@ def test_files_that_are_overwritten_while_they_are_restored_never_give_another_m
 
 
 @pytest.mark.contract("CC-11")
-def test_another_models_files_restore_nothing(
+def test_files_of_another_model_restore_nothing(
     device: CachingDevice, saved: Entry, code: OperandType, tmp_path: Path
 ) -> None:
     other = device.entry(tmp_path / "other", OTHER_TOKEN)
@@ -308,7 +310,7 @@ def test_another_token_restores_nothing(device: CachingDevice, saved: Entry, sam
 
 @pytest.mark.contract("CC-17")
 @pytest.mark.parametrize("longer_first", [False, True])
-def test_of_two_that_are_saved_into_the_same_files_the_second_is_restored(
+def test_the_second_of_two_models_saved_into_the_same_files_is_restored(
     device: CachingDevice, entry: Entry, code: OperandType, tmp_path: Path, longer_first: bool
 ) -> None:
     first, second = broadcast_sum(code), chain(code, OperationType.ADD)
@@ -324,7 +326,7 @@ def test_of_two_that_are_saved_into_the_same_files_the_second_is_restored(
 
 
 @pytest.mark.contract("CC-18")
-def test_files_that_are_closed_after_the_notification_are_not_missed(
+def test_files_may_be_closed_after_the_notification(
     device: CachingDevice, entry: Entry, sample: Sample, endpoint: Endpoint
 ) -> None:
     link = device.wire.link
@@ -342,7 +344,7 @@ def test_files_that_are_closed_after_the_notification_are_not_missed(
         link.drop(numbers)
         device.check(prepared, sample)
         with RemoteDevice(endpoint, "observer") as observer:
-            observer.usage()  # collects garbage
+            observer.usage()  # makes the device collect garbage
             assert held_under(entry.files[0].parent, observer.pid) == []
         device.check(prepared, sample)
 
@@ -411,7 +413,7 @@ def event_counter(directory: Path) -> int:
     [fifo, directory_itself, one_end_of_a_socket, zeros_without_end, full_device, path_only, event_counter],
 )
 @pytest.mark.parametrize("group", ["model", "data"])
-def test_what_is_no_file_is_neither_read_nor_written(
+def test_descriptors_that_are_not_regular_files_are_neither_read_nor_written(
     device: CachingDevice,
     saved: Entry,
     sample: Sample,
@@ -429,7 +431,7 @@ def test_what_is_no_file_is_neither_read_nor_written(
 
 
 def most_resident_bytes(pid: int) -> int:
-    """The most memory that a process has had in RAM so far."""
+    """Return the peak of a process's memory in RAM."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     (line,) = [line for line in lines if line.startswith("VmHWM:")]
     return 1024 * int(line.split()[1])
@@ -453,10 +455,8 @@ def test_a_file_of_several_gib_is_not_read(
     device.check(device.restore(saved.open()), sample)
 
 
-def test_a_file_that_may_not_be_written_is_nothing_to_a_preparation(
-    device: CachingDevice, entry: Entry, sample: Sample
-) -> None:
-    """Sealed memory can be opened for writing, and refuses each write."""
+def test_a_preparation_succeeds_if_a_file_refuses_writes(device: CachingDevice, entry: Entry, sample: Sample) -> None:
+    """Sealed memory can be opened for writing, but refuses each write."""
     cache = entry.create()
     for seals in (fcntl.F_SEAL_WRITE, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW, fcntl.F_SEAL_GROW):
         sealed = Descriptor(os.memfd_create("cache", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
@@ -468,14 +468,14 @@ def test_a_file_that_may_not_be_written_is_nothing_to_a_preparation(
             assert_no_entry(device.restore(entry.open()))
 
 
-def test_files_in_memory_serve_as_well(device: CachingDevice, sample: Sample) -> None:
+def test_files_in_memory_can_be_cache_files(device: CachingDevice, sample: Sample) -> None:
     model, data = (tuple(memory_file() for _ in range(number)) for number in device.files_needed)
     cache = CompilationCache(model, data, TOKEN)
     device.check(device.prepare(sample.model, cache), sample)
     device.check(device.restore(cache), sample)
 
 
-def test_one_session_restores_what_another_one_saved(
+def test_a_session_restores_what_another_one_saved(
     device: CachingDevice, saved: Entry, sample: Sample, endpoint: Endpoint
 ) -> None:
     with WireDevice(endpoint) as wire:
@@ -483,7 +483,7 @@ def test_one_session_restores_what_another_one_saved(
         other.check(other.restore(saved.open()), sample)
 
 
-def test_one_devices_entry_is_nothing_to_another(
+def test_the_entry_of_one_device_restores_nothing_on_another(
     cpu_ref: Endpoint, cpu_acc: Endpoint, sample: Sample, tmp_path: Path
 ) -> None:
     with WireDevice(cpu_ref) as one, WireDevice(cpu_acc) as other:
@@ -493,7 +493,7 @@ def test_one_devices_entry_is_nothing_to_another(
         assert_no_entry(second.restore(entry.open()))
 
 
-def test_a_device_without_caching_says_so_and_leaves_the_files_alone(short_path: Path, sample: Sample) -> None:
+def test_a_device_without_caching_needs_no_files_and_leaves_given_ones_alone(short_path: Path, sample: Sample) -> None:
     with device_process("null", short_path) as (_, endpoint), WireDevice(endpoint) as wire:
         device = CachingDevice(wire)
         assert device.files_needed == (0, 0)
@@ -502,13 +502,13 @@ def test_a_device_without_caching_says_so_and_leaves_the_files_alone(short_path:
         for cache in (NO_CACHE, entry.open()):
             found = device.restore(cache)
             assert (found.status, found.launched) == (FAILURE, False)
-            refused = device.prepare(sample.model, cache)  # for its operation, as without a cache
+            refused = device.prepare(sample.model, cache)  # since null supports no operation, with or without a cache
             assert (refused.status, refused.launched) == (INVALID, True)
         assert entry.read() == [b"as it was"] * 2
 
 
 def branches() -> Sample:
-    """A loop that doubles until a limit, then one of two branches with constants of their own."""
+    """Return a loop that doubles up to a limit, and then one of two branches with constants of their own."""
     program = Program()
     main, condition, body, small, large = (program.graph() for _ in range(5))
     condition.returns(condition.less(condition.input(), condition.constant([100])))
@@ -526,7 +526,7 @@ def branches() -> Sample:
 
 
 def extended() -> Sample:
-    """An operation of the extension between two that the HAL has."""
+    """Return an extension operation between two operations of the HAL."""
     nodes = [
         helper.make_node("Add", ["x", "c"], ["r"]),
         helper.make_node("Erf", ["r"], ["e"]),
@@ -546,7 +546,7 @@ SAMPLES: dict[str, Callable[[], Sample]] = {
 
 
 INLINE = [name for name in SAMPLES if name != "extension"]
-"""Those whose constants do not lie in a pool already."""
+"""The samples whose constants are not in a pool already."""
 
 
 def relaxed(model: Model) -> Model:
@@ -554,7 +554,7 @@ def relaxed(model: Model) -> Model:
 
 
 def assert_survives(device: CachingDevice, sample: Sample, entry: Entry, spoil: Callable[[], object]) -> None:
-    """A model that is restored gives the same bytes as the one that was saved, with the model's own memory gone."""
+    """Check that a restored model gives the same bytes as the saved one, after the model's own memory is released."""
     prepared = device.prepare(sample.model, entry.create())
     expected = device.run(prepared, sample)
     spoil()
@@ -571,7 +571,7 @@ def supports(endpoint: Endpoint, model: Model) -> bool:
 
 @pytest.mark.contract("CC-01")
 @pytest.mark.parametrize(("name", "pool"), [*((name, "none") for name in SAMPLES), *product(INLINE, POOL_KINDS)])
-def test_whatever_a_model_is_made_of_survives(
+def test_models_of_every_kind_survive_the_cache(
     device: CachingDevice, endpoint: Endpoint, entry: Entry, tmp_path: Path, name: str, pool: str
 ) -> None:
     sample = SAMPLES[name]()
@@ -587,15 +587,17 @@ def test_whatever_a_model_is_made_of_survives(
 
 
 @pytest.mark.skipif(not _MODELS, reason="NNHAL_MODELS names no folder of TFLite networks")
-def test_a_network_survives(device: CachingDevice, entry: Entry) -> None:
+def test_a_network_survives_the_cache(device: CachingDevice, entry: Entry) -> None:
     model = import_tflite((Path(_MODELS) / "mobilenet_v1_0.25_96.tflite").read_bytes()).model
     (index,) = model.main.input_indexes
     image = np.random.default_rng(3).integers(-128, 128, model.main.operands[index].dimensions, np.int8)
     assert_survives(device, Sample(model, (image,)), entry, list)
 
 
-def test_many_threads_save_and_restore_at_once(device: CachingDevice, code: OperandType, tmp_path: Path) -> None:
-    """Each its own entry, and all of them one."""
+def test_many_threads_save_and_restore_at_the_same_time(
+    device: CachingDevice, code: OperandType, tmp_path: Path
+) -> None:
+    """Each thread has its own entry, and all share another one."""
     sums, shared = chain(code, OperationType.ADD), device.entry(tmp_path / "shared")
     shared.create()
     numbers, failures = count(), []

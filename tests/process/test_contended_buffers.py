@@ -1,4 +1,4 @@
-"""Device buffers that several threads use at once, or that others reach for: errors are allowed, and nothing worse."""
+"""Device buffers that several threads or sessions use at the same time: at worst they get errors."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ ROUNDS = 30
 
 @pytest.fixture(params=["cpu_ref", "cpu_acc"])
 def endpoint(request: pytest.FixtureRequest) -> Endpoint:
-    """Each of the devices."""
+    """Run each of the devices."""
     endpoint: Endpoint = request.getfixturevalue(request.param)
     return endpoint
 
 
 @pytest.fixture(autouse=True)
 def others_are_unharmed(endpoint: Endpoint) -> Iterator[None]:
-    """Another session executes all through each test, and the process then holds no more than before."""
+    """Keep another session executing during each test, and check that the process then holds no more than before."""
     with bystander(endpoint) as other:
         device = other.device
         before, resources = accounts(device.usage()), resources_of(device.pid)
         yield
-        wait_until(lambda: accounts(device.usage()) == before, "everything is given back")
+        wait_until(lambda: accounts(device.usage()) == before, "everything is released")
         wait_until(lambda: resources_of(device.pid).within(resources), "descriptors and mappings are released")
 
 
@@ -65,7 +65,7 @@ def session(endpoint: Endpoint) -> Iterator[RemoteDevice]:
 
 
 class Rush:
-    """What threads do with one buffer of open dimensions; each step answers how many bytes were copied for it."""
+    """The steps of threads that use one buffer of unknown dimensions. Each returns how many bytes it copied."""
 
     def __init__(self, session: RemoteDevice) -> None:
         self._session = session
@@ -74,30 +74,30 @@ class Rush:
         self.buffer = allocate(session, self._prepared, [0], [0])
 
     def copy_in(self, number: int) -> int:
-        """copyFrom."""
+        """Call copyFrom."""
         values = self._given(number)
         self.buffer.copy_from(values.pool, values.dimensions)
         return values.pool.size
 
     def copy_out(self, number: int) -> int:
-        """copyTo."""
+        """Call copyTo."""
         size = self._given(number).pool.size
         self.buffer.copy_to(create_ashmem(size))
         return size
 
     def read(self, number: int) -> int:
-        """An execution with it as the input, in one way after the other."""
+        """Execute with the buffer as the input, in one way after the other."""
         values = self._given(number)
         room = Place(create_ashmem(values.pool.size), values.dimensions)
         return self._execute(number, request_of([inside(self.buffer, values.dimensions)], [room]))
 
     def write(self, number: int) -> int:
-        """An execution with it as the output, in one way after the other."""
+        """Execute with the buffer as the output, in one way after the other."""
         values = self._given(number)
         return self._execute(number, request_of([values], [inside(self.buffer, values.dimensions)]))
 
     def come_and_go(self, number: int) -> int:
-        """A buffer of its own that is let go as soon as a launched execution needs it: that never fails."""
+        """Release another buffer as soon as an execution that needs it is launched, which never fails."""
         own, room = allocate(self._session, self._prepared, [0]), Place(create_ashmem(FLOAT32.size), SHAPE)
         own.copy_from(self._values[0], SHAPE)
         launched = self._prepared.execute_fenced(request_of([inside(own, SHAPE)], [room]))
@@ -109,7 +109,7 @@ class Rush:
         return FLOAT32.size
 
     def check(self) -> int:
-        """Whether everything still works."""
+        """Check that all steps still work."""
         copied = 0
         for number in range(3):
             self.write(number)
@@ -130,7 +130,7 @@ class Rush:
 
 
 def repeat(step: Callable[[int], int], allowed: tuple[ErrorStatus, ...]) -> int:
-    """Do something many times; the sum of what it answers. Raises where it fails otherwise than is allowed."""
+    """Repeat a step and return the sum of its results. Raises an error whose status is not allowed."""
     total = 0
     for number in range(ROUNDS):
         try:
@@ -141,7 +141,7 @@ def repeat(step: Callable[[int], int], allowed: tuple[ErrorStatus, ...]) -> int:
     return total
 
 
-def test_threads_that_use_one_buffer_at_once_get_errors_at_worst(session: RemoteDevice) -> None:
+def test_threads_that_use_one_buffer_at_the_same_time_get_errors_at_worst(session: RemoteDevice) -> None:
     rush = Rush(session)
     before = session.usage()
     steps = [(step, (INVALID, FAILURE)) for step in (rush.copy_in, rush.copy_out, rush.read, rush.write)]
@@ -156,7 +156,7 @@ def test_threads_that_use_one_buffer_at_once_get_errors_at_worst(session: Remote
     assert after.buffer_bytes == before.buffer_bytes + 3 * FLOAT32.size
 
 
-def test_sessions_that_fill_and_empty_their_buffers_at_once_do_not_meet(endpoint: Endpoint) -> None:
+def test_sessions_that_use_their_buffers_at_the_same_time_do_not_interfere(endpoint: Endpoint) -> None:
     def live(seed: int) -> None:
         with RemoteDevice(endpoint, "test") as session:
             prepared = session.prepare_model(adding(FLOAT32))
@@ -174,7 +174,7 @@ def test_sessions_that_fill_and_empty_their_buffers_at_once_do_not_meet(endpoint
             one.result()
 
 
-def test_a_buffer_that_goes_while_others_use_it_is_an_error_for_them(session: RemoteDevice) -> None:
+def test_using_a_buffer_that_is_being_released_is_an_error(session: RemoteDevice) -> None:
     rush = Rush(session)
     rush.copy_in(0)
     steps = [rush.copy_in, rush.copy_out, rush.read, rush.write]
@@ -206,9 +206,9 @@ def test_a_session_that_guesses_tokens_gets_nothing(session: RemoteDevice, endpo
         assert contents(buffer).tolist() == FLOAT32.values(seed).tolist()
 
 
-def test_the_memory_of_a_client_that_dies_is_given_back(endpoint: Endpoint) -> None:
+def test_the_memory_of_a_client_that_dies_is_released(endpoint: Endpoint) -> None:
     with RemoteDevice(endpoint, "observer") as observer:
         before = accounts(observer.usage())
         for _ in range(2):
             hoard_and_die(endpoint)
-            wait_until(lambda: accounts(observer.usage()) == before, "what it had is released")
+            wait_until(lambda: accounts(observer.usage()) == before, "the objects of the client are released")

@@ -1,4 +1,4 @@
-"""The rows of the contract about loops and branches that a device process shows."""
+"""The rows of the contract about loops and branches, as a device process shows them."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ from tests.support.wire import WireDevice
 
 MISSED = (ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_DEADLINE_PERSISTENT)
 ENDLESS = -1
-"""A number that a counter from 0 upwards does not come to in any time that a test has."""
+"""A number that a counter from 0 upwards never reaches within a test."""
 ROUNDS = 20
 
 
 @pytest.fixture(params=ENTRY_POINTS)
 def entry(request: pytest.FixtureRequest) -> EntryPoint:
-    """Each way to execute."""
+    """Return each way to execute."""
     return ENTRY_POINTS[request.param]
 
 
 @pytest.fixture(scope="module")
 def counter(cpu_ref: Endpoint) -> Iterator[Target]:
-    """The loop, prepared."""
+    """Prepare the loop."""
     with WireDevice(cpu_ref) as wire:
         yield Target(wire, wire.prepare(counting_loop()))
 
 
 def counting_loop() -> Model:
-    """while i != n: i = i + 1, from 0."""
+    """Return ``i = 0; while i != n: i = i + 1``."""
     program = Program()
     main, condition, body = (program.graph() for _ in range(3))
     compared = [condition.input(), condition.input()]
@@ -68,7 +68,7 @@ def counting_loop() -> Model:
 
 
 def count(target: Target, entry: EntryPoint, rounds: int, config: ExecutionConfig) -> int:
-    """What the loop comes to."""
+    """Run the loop and return its result."""
     memory = create_ashmem(8)
     pool = open_pool(memory, writable=True)
     pool.write(0, np.array([rounds], np.int32).view(np.uint8))
@@ -86,7 +86,7 @@ def test_a_loop_that_does_not_end_misses_its_deadline(counter: Target, entry: En
 
 
 @pytest.mark.contract("CF-13")
-def test_without_a_timeout_of_its_own_a_loop_has_time_but_not_for_ever(counter: Target, entry: EntryPoint) -> None:
+def test_a_loop_without_a_given_timeout_gets_the_default_one(counter: Target, entry: EntryPoint) -> None:
     hardly_any, default = (ExecutionConfig(loop_timeout_duration_ns=timeout) for timeout in (1, -1))
     with pytest.raises(HalError) as caught:
         count(counter, entry, ROUNDS, hardly_any)
@@ -103,7 +103,7 @@ def test_the_default_timeout_is_two_seconds(counter: Target) -> None:
 
 
 def branch_of_any_size(dimensions: Dimensions) -> Model:
-    """condition ? x joined with itself : relu(x); of what size, only the execution tells."""
+    """Return ``condition ? concatenation of x and x : relu(x)``, whose size is unknown before the execution."""
     program = Program()
     main, doubled, positive = (program.graph() for _ in range(3))
     x = doubled.input(dimensions, F32)
@@ -118,7 +118,7 @@ def branch_of_any_size(dimensions: Dimensions) -> Model:
 
 @pytest.mark.contract("CF-09")
 @pytest.mark.parametrize("dimensions", [(), (0,)])
-def test_control_flow_of_unknown_size_is_for_the_cpu_of_the_framework(
+def test_control_flow_of_unknown_size_goes_to_the_cpu_in_the_framework(
     cpu_acc: Endpoint, device: RemoteDevice, dimensions: Dimensions
 ) -> None:
     model = branch_of_any_size(dimensions)
@@ -141,7 +141,7 @@ def test_control_flow_of_unknown_size_is_for_the_cpu_of_the_framework(
 
 
 def candidate(device: RemoteDevice, model: Model) -> Candidate:
-    """A device as the framework sees it that has a model to place."""
+    """Return a device as a candidate for a model's operations."""
     refusals = {
         index: support.code
         for index, support in enumerate(device.assess_model(model).operations)

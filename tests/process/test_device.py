@@ -1,4 +1,4 @@
-"""What a device says of itself, and what it answers where it has nothing to offer."""
+"""What a device reports of itself, health checking and reflection."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SERVICES = {
 
 @pytest.fixture(scope="module", params=["null", "cpu_ref", "cpu_acc"])
 def endpoint(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
-    """A process of each driver."""
+    """Run a process of each driver."""
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
         device_process(request.param, Path(directory)) as (_, found),
@@ -41,14 +41,14 @@ def endpoint(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
 
 @pytest.fixture
 def each(endpoint: Endpoint) -> Iterator[RemoteDevice]:
-    """A session with each device."""
+    """Open a session with each device."""
     with RemoteDevice(endpoint, "test") as device:
         yield device
 
 
 @pytest.fixture(scope="module")
 def rpc(endpoint: Endpoint) -> Iterator[grpc.Channel]:
-    """A channel to each device, without a session."""
+    """Return a gRPC channel to each device, without a session."""
     with open_rpc(endpoint) as channel:
         yield channel
 
@@ -91,20 +91,20 @@ def test_every_performance_ratio_is_above_zero(each: RemoteDevice) -> None:
 
 
 @pytest.mark.contract("DV-03", "BA-02")
-def test_operand_performance_ascends_by_type_without_subgraph(each: RemoteDevice) -> None:
+def test_operand_performance_is_sorted_by_type_and_has_no_subgraph(each: RemoteDevice) -> None:
     types = [entry.type for entry in each.capabilities().operand_performance]
     assert types == sorted(set(types))
     assert OperandType.SUBGRAPH not in types
 
 
 @pytest.mark.contract("DV-04", "DV-05")
-def test_version_and_type_are_told(each: RemoteDevice) -> None:
+def test_a_device_reports_version_and_type(each: RemoteDevice) -> None:
     assert each.version()
     assert each.device_type() in DeviceType
 
 
 @pytest.mark.contract("DV-06")
-def test_extensions_are_named_as_they_must_be(each: RemoteDevice) -> None:
+def test_extensions_have_valid_names(each: RemoteDevice) -> None:
     extensions = each.supported_extensions()
     names = [extension.name for extension in extensions]
     assert len(set(names)) == len(names)
@@ -116,14 +116,14 @@ def test_extensions_are_named_as_they_must_be(each: RemoteDevice) -> None:
 
 
 @pytest.mark.contract("DV-07")
-def test_cache_files_are_as_many_as_there_may_be(each: RemoteDevice) -> None:
+def test_the_number_of_cache_files_is_within_the_limit(each: RemoteDevice) -> None:
     needed = each.number_of_cache_files_needed()
     assert 0 <= needed.num_model_cache <= 32
     assert 0 <= needed.num_data_cache <= 32
 
 
 @pytest.mark.contract("DV-12")
-def test_a_device_says_the_same_each_time(each: RemoteDevice) -> None:
+def test_getters_return_the_same_each_time(each: RemoteDevice) -> None:
     def everything() -> tuple[object, ...]:
         return (
             each.version(),

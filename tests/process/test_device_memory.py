@@ -68,7 +68,7 @@ ROLE = BufferRole(0, 0)
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(cpu_ref: Endpoint) -> Iterator[None]:
-    """No test leaves a buffer, or any memory of one."""
+    """Check that no test leaves a buffer, or any memory of one."""
     with everything_given_back(cpu_ref):
         yield
 
@@ -83,13 +83,13 @@ def any_device(request: pytest.FixtureRequest) -> Iterator[RemoteDevice]:
 
 @pytest.fixture(params=WAYS)
 def way(request: pytest.FixtureRequest) -> Way:
-    """Each way to execute."""
+    """Return each way to execute."""
     return WAYS[request.param]
 
 
 @pytest.fixture(params=NOT_FENCED)
 def unfenced(request: pytest.FixtureRequest) -> Way:
-    """Each way to execute that may leave dimensions of outputs open."""
+    """Return each way to execute with which dimensions of outputs may be unknown."""
     return NOT_FENCED[request.param]
 
 
@@ -144,7 +144,7 @@ def test_tokens_that_name_no_buffer_are_invalid(
 
 
 @pytest.mark.contract("MD-41")
-def test_a_token_of_another_session_is_invalid_and_its_data_is_safe(
+def test_a_token_of_another_session_is_invalid_and_that_sessions_data_is_safe(
     device: RemoteDevice, other: RemoteDevice, way: Way
 ) -> None:
     theirs = allocate(other, other.prepare_model(doubling(FLOAT32)), [0], [0])
@@ -170,7 +170,7 @@ def test_a_buffer_has_no_role_for_another_preparation_of_the_same_model(
 
 
 @pytest.mark.contract("MD-43", "MD-44")
-def test_a_buffer_is_used_in_no_other_role_than_it_was_allocated_for(any_device: RemoteDevice, way: Way) -> None:
+def test_a_buffer_can_only_be_used_in_the_roles_that_it_was_allocated_for(any_device: RemoteDevice, way: Way) -> None:
     prepared = any_device.prepare_model(adding_twice())
     first_input, first_output = allocate(any_device, prepared, [0]), allocate(any_device, prepared, (), [0])
     fill(first_input, 1)
@@ -188,7 +188,7 @@ def test_a_buffer_is_used_in_no_other_role_than_it_was_allocated_for(any_device:
 
 
 @pytest.mark.contract("MD-45", "MD-46", "MD-47")
-def test_a_buffer_can_be_read_once_it_was_written(
+def test_a_buffer_can_be_read_only_after_it_was_written(
     any_device: RemoteDevice, doubler: RemotePreparedModel, way: Way
 ) -> None:
     buffer, result = allocate(any_device, doubler, [0], [0]), room()
@@ -203,7 +203,7 @@ def test_a_buffer_can_be_read_once_it_was_written(
 
 
 @pytest.mark.contract("MD-45", "MD-46", "MD-47", "RE-06")
-def test_a_reusable_execution_sees_what_has_become_of_its_buffers(
+def test_a_reusable_execution_sees_the_current_state_of_its_buffers(
     any_device: RemoteDevice, doubler: RemotePreparedModel
 ) -> None:
     buffer, result = allocate(any_device, doubler, [0], [0]), room()
@@ -218,7 +218,7 @@ def test_a_reusable_execution_sees_what_has_become_of_its_buffers(
 
 
 @pytest.mark.contract("MD-48")
-def test_a_buffer_that_is_written_is_not_read_as_well(
+def test_a_buffer_cannot_be_input_and_output_of_one_request(
     any_device: RemoteDevice, doubler: RemotePreparedModel, way: Way
 ) -> None:
     buffer = allocate(any_device, doubler, [0], [0])
@@ -232,7 +232,7 @@ def test_a_buffer_that_is_written_is_not_read_as_well(
 
 
 @pytest.mark.contract("MD-49")
-def test_a_buffer_is_not_two_outputs(any_device: RemoteDevice, way: Way) -> None:
+def test_a_buffer_cannot_be_two_outputs(any_device: RemoteDevice, way: Way) -> None:
     prepared = any_device.prepare_model(adding_twice())
     buffer = allocate(any_device, prepared, (), [0, 1])
     request = request_of([given(1), given(2)], [inside(buffer), inside(buffer)])
@@ -248,7 +248,7 @@ def test_a_buffer_may_be_two_inputs(any_device: RemoteDevice, adder: RemotePrepa
 
 
 @pytest.mark.contract("MD-51", "MD-52")
-def test_other_dimensions_in_the_request_than_the_buffer_has_are_invalid(any_device: RemoteDevice, way: Way) -> None:
+def test_dimensions_in_the_request_that_contradict_the_buffers_are_invalid(any_device: RemoteDevice, way: Way) -> None:
     prepared = any_device.prepare_model(doubling(FLOAT32, OPEN))
     source = allocate(any_device, prepared, [0], dimensions=SHAPE)
     target = allocate(any_device, prepared, (), [0], SHAPE)
@@ -266,7 +266,9 @@ def test_other_dimensions_in_the_request_than_the_buffer_has_are_invalid(any_dev
 
 
 @pytest.mark.contract("MD-53", "MD-54", "MD-60")
-def test_a_result_that_a_fixed_buffer_cannot_be_is_a_failure(any_device: RemoteDevice, unfenced: Way) -> None:
+def test_a_result_that_contradicts_the_dimensions_of_its_buffer_is_a_failure(
+    any_device: RemoteDevice, unfenced: Way
+) -> None:
     prepared = any_device.prepare_model(doubling(FLOAT32, OPEN))
     buffer = allocate(any_device, prepared, (), [0], SHAPE)
     too_many = request_of([given(1, 2)], [inside(buffer)])
@@ -279,7 +281,7 @@ def test_a_result_that_a_fixed_buffer_cannot_be_is_a_failure(any_device: RemoteD
 
 
 def require_shapes(result: object, *dimensions: Dimensions) -> None:
-    """Check an answer: all outputs fit, and have these dimensions."""
+    """Check that all outputs of a result fit, and have these dimensions."""
     if isinstance(result, BurstOutcome):
         result = result.result
     assert isinstance(result, ExecutionResult)
@@ -288,7 +290,9 @@ def require_shapes(result: object, *dimensions: Dimensions) -> None:
 
 
 @pytest.mark.contract("MD-18", "MD-56")
-def test_an_open_buffer_takes_the_shape_and_the_memory_of_each_result(any_device: RemoteDevice, unfenced: Way) -> None:
+def test_a_buffer_with_unknown_dimensions_takes_the_shape_and_memory_of_each_result(
+    any_device: RemoteDevice, unfenced: Way
+) -> None:
     prepared, before = any_device.prepare_model(doubling(FLOAT32, OPEN)), any_device.usage().buffer_bytes
     buffer, result = allocate(any_device, prepared, [0], [0]), room(3)
     assert any_device.usage().buffer_bytes == before
@@ -312,7 +316,7 @@ def test_an_open_buffer_takes_the_shape_and_the_memory_of_each_result(any_device
 
 
 @pytest.mark.contract("MD-56")
-def test_an_execution_that_is_kept_follows_the_shape_of_its_buffers(any_device: RemoteDevice) -> None:
+def test_a_reusable_execution_follows_the_shape_of_its_buffers(any_device: RemoteDevice) -> None:
     prepared = any_device.prepare_model(doubling(FLOAT32, OPEN))
     first, second = (allocate(any_device, prepared, [0], [0]) for _ in range(2))
     write = {
@@ -331,7 +335,7 @@ def test_an_execution_that_is_kept_follows_the_shape_of_its_buffers(any_device: 
 
 
 def failing() -> Model:
-    """Gathers from 8192 numbers, and fails where an index is too large."""
+    """Return a model that gathers from 8192 numbers, and fails if an index is too large."""
     recipe = Recipe()
     numbers = FLOAT32.input(recipe, (COUNT,))
     (axis,) = recipe.integers(0)
@@ -341,7 +345,7 @@ def failing() -> Model:
 
 
 @pytest.mark.contract("MD-55")
-def test_an_execution_that_fails_leaves_what_it_was_to_write_uninitialised(device: RemoteDevice, way: Way) -> None:
+def test_a_failed_execution_leaves_its_output_buffers_uninitialised(device: RemoteDevice, way: Way) -> None:
     prepared = device.prepare_model(failing())
     source, target = allocate(device, prepared, [0], [0]), allocate(device, prepared, [0], [0])
     values, order = FLOAT32.values(1), np.arange(COUNT, dtype=np.int32)[::-1]
@@ -366,7 +370,7 @@ def test_a_request_that_is_refused_changes_no_buffer(any_device: RemoteDevice, w
     first, second = allocate(any_device, prepared, (), [0]), allocate(any_device, prepared, (), [1], SHAPE)
     fill(first, 1)
     fill(second, 2)
-    # There is room to be made in the first buffer; the second one cannot be that large.
+    # The first buffer could grow, but the second one cannot be that large.
     request = request_of([given(1, 2), given(2, 2)], [inside(first, TWICE), inside(second, TWICE)])
     refusal(lambda: way(any_device, prepared, request), INVALID, "output 1 has dimensions .2, 32")
     assert contents(first).tolist() == FLOAT32.values(1).tolist()
@@ -374,7 +378,9 @@ def test_a_request_that_is_refused_changes_no_buffer(any_device: RemoteDevice, w
 
 
 @pytest.mark.contract("MD-57")
-def test_a_device_buffer_is_used_whole(any_device: RemoteDevice, doubler: RemotePreparedModel, way: Way) -> None:
+def test_an_argument_must_use_a_whole_device_buffer(
+    any_device: RemoteDevice, doubler: RemotePreparedModel, way: Way
+) -> None:
     buffer = allocate(any_device, doubler, [0], [0])
     fill(buffer, 1)
     outer = RequestArgument(DataLocation(1, 0, FLOAT32.size))
@@ -388,7 +394,7 @@ def test_a_device_buffer_is_used_whole(any_device: RemoteDevice, doubler: Remote
 
 
 @pytest.mark.contract("MD-55", "MD-58")
-def test_buffers_that_are_let_go_while_an_execution_runs_still_serve_it(device: RemoteDevice) -> None:
+def test_buffers_that_are_released_while_an_execution_runs_still_serve_it(device: RemoteDevice) -> None:
     elements, times = 1 << 20, 400
     prepared, doubler = device.prepare_model(addition_model(elements, times)), device.prepare_model(doubling(FLOAT32))
     source, waiting = allocate(device, prepared, [0, 1]), allocate(device, doubler, [0], [0])
@@ -404,13 +410,13 @@ def test_buffers_that_are_let_go_while_an_execution_runs_still_serve_it(device: 
         wait_until(is_running, "the execution runs")
         source.release()
         assert not run.done()
-        require_nothing_in(waiting)  # what was to write it has failed
+        require_nothing_in(waiting)  # the execution that should have written it has failed
         assert run.result().output_sufficient_size
     assert set(result_in(result)) == {1.0 + times}
 
 
 @pytest.mark.contract("MD-59")
-def test_the_token_of_a_buffer_that_was_let_go_is_invalid(
+def test_the_token_of_a_released_buffer_is_invalid(
     any_device: RemoteDevice, doubler: RemotePreparedModel, way: Way
 ) -> None:
     buffer = allocate(any_device, doubler, [0], [0])
@@ -432,14 +438,14 @@ def test_the_token_of_a_buffer_that_was_let_go_is_invalid(
 def small_device(
     request: pytest.FixtureRequest, short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[RemoteDevice]:
-    """Each of the devices, with memory for three tensors."""
+    """Run each of the devices, with memory for three tensors."""
     monkeypatch.setenv("NNHAL_DEVICE_BUFFER_BYTES", str(3 * FLOAT32.size))
     with device_process(request.param, short_path) as (_, endpoint), RemoteDevice(endpoint, "test") as session:
         yield session
 
 
 @pytest.mark.contract("MD-60")
-def test_a_result_for_which_the_device_has_no_memory_is_a_failure(small_device: RemoteDevice) -> None:
+def test_a_result_that_exceeds_the_devices_memory_is_a_failure(small_device: RemoteDevice) -> None:
     prepared = small_device.prepare_model(doubling(FLOAT32, OPEN))
     buffer = allocate(small_device, prepared, (), [0])
     for name, way in WAYS.items():
@@ -458,7 +464,7 @@ def test_a_result_for_which_the_device_has_no_memory_is_a_failure(small_device: 
 
 
 @pytest.mark.contract("MD-60")
-def test_an_output_in_shared_memory_may_be_too_small_beside_one_in_device_memory(
+def test_a_too_small_output_in_shared_memory_is_reported_beside_one_in_device_memory(
     any_device: RemoteDevice, unfenced: Way
 ) -> None:
     prepared = any_device.prepare_model(adding_twice(FLOAT32, OPEN))
@@ -475,7 +481,7 @@ def test_an_output_in_shared_memory_may_be_too_small_beside_one_in_device_memory
 
 @pytest.mark.contract("MD-61")
 @pytest.mark.parametrize("tokens", [(-1, -1, -1), (0, 1, 2), (5, 5, 5), (7, 7, -1)])
-def test_identities_of_device_buffers_mean_nothing_to_a_burst(
+def test_a_burst_ignores_the_memory_tokens_of_device_buffers(
     any_device: RemoteDevice, adder: RemotePreparedModel, tokens: tuple[int, ...]
 ) -> None:
     inputs, output = [allocate(any_device, adder, [0, 1]) for _ in range(2)], allocate(any_device, adder, (), [0])
@@ -493,7 +499,7 @@ def test_identities_of_device_buffers_mean_nothing_to_a_burst(
 
 
 def detecting() -> Model:
-    """Boxes with a score above 0.5: how many there are, only the values say."""
+    """Return a model that selects boxes with a score above 0.5; their number depends on the values."""
     recipe = Recipe()
     whole = OperandType.TENSOR_INT32
     inputs = [FLOAT32.input(recipe, (3, 2)), FLOAT32.input(recipe, (3, 8)), recipe.input(whole, (3,))]
@@ -506,7 +512,7 @@ def detecting() -> Model:
 
 
 @pytest.mark.contract("MD-56")
-def test_a_result_without_elements_is_a_shape_too(device: RemoteDevice, unfenced: Way) -> None:
+def test_a_result_without_elements_sets_the_shape_of_its_buffer(device: RemoteDevice, unfenced: Way) -> None:
     detector, adder = device.prepare_model(detecting()), device.prepare_model(adding(FLOAT32, (0,)))
     scores = device.allocate([detector, adder], [BufferRole(1, 0)], [ROLE])
     one = device.allocate([detector], (), [ROLE], (1,))

@@ -17,7 +17,7 @@ from tests.support.processes import device_process
 
 @pytest.fixture
 def backends(short_path: Path) -> Path:
-    """A directory with the example of docs/backends.md."""
+    """Make a directory with the example of docs/backends.md."""
     directory = short_path / "backends"
     directory.mkdir()
     (directory / "Acme_Sample_backend.py").write_text(example())
@@ -25,7 +25,7 @@ def backends(short_path: Path) -> Path:
 
 
 def serve(driver: str, directory: Path, version: str, *options: str) -> Child:
-    """Have a device process serve a driver, and add with it. Returns the process, which has ended."""
+    """Run a device process, run an addition on it, end the process, and return it."""
     with device_process(driver, directory, *options) as (child, endpoint), RemoteDevice(endpoint, "test") as device:
         assert device.version() == version
         prepared, addition = device.prepare_model(addition_model()), addition_in_ashmem()
@@ -33,7 +33,7 @@ def serve(driver: str, directory: Path, version: str, *options: str) -> Child:
     return child
 
 
-def test_the_example_of_the_page_is_served(short_path: Path, backends: Path) -> None:
+def test_the_example_in_the_documentation_is_served(short_path: Path, backends: Path) -> None:
     child = serve("Sample", short_path, "acme-sample-1.0", "--backend-path", str(backends))
     assert "warning" not in child.said()
 
@@ -45,7 +45,7 @@ def test_an_extension_module_is_served(short_path: Path, backends: Path) -> None
     assert "warning" not in child.said()
 
 
-def test_the_environment_lists_directories_and_the_option_overrides_them_all(
+def test_the_environment_lists_directories_and_the_option_replaces_them(
     short_path: Path, backends: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     others = write_backend(short_path / "others/Acme_Other_backend.py", "Other").parent
@@ -57,7 +57,7 @@ def test_the_environment_lists_directories_and_the_option_overrides_them_all(
     assert refused.stderr == f"nnhal device: no driver is called 'Sample'; there are {known}\n"
 
 
-def test_nothing_of_no_use_keeps_a_device_from_serving(short_path: Path, backends: Path) -> None:
+def test_unusable_files_do_not_keep_a_device_from_serving(short_path: Path, backends: Path) -> None:
     (backends / "Acme_Raises_backend.py").write_text("import sys; sys.exit('no chip')")
     (backends / "Acme_Text_backend.so").write_text("text")
     (backends / "Acme_no_backend.so").symlink_to("nothing")

@@ -1,4 +1,4 @@
-"""ethos_n as a process: what it stages, and what it says of itself."""
+"""ethos_n as a process: what it stages, and what it reports of itself."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CLAMPED = single(OperationType.RELU, Q8A, [(1, BYTES)]).model
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[Endpoint]:
-    """A process that the tests share."""
+    """Run a process that the tests share."""
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
         device_process("ethos_n", Path(directory)) as (_, found),
@@ -43,13 +43,13 @@ def endpoint() -> Iterator[Endpoint]:
 
 @pytest.fixture
 def npu(endpoint: Endpoint) -> Iterator[RemoteDevice]:
-    """A session."""
+    """Open a session."""
     with RemoteDevice(endpoint, "test") as device:
         yield device
 
 
 def request_in(memory: Memory, output_at: int = BYTES) -> Request:
-    """The input at the beginning of a pool, the output after it."""
+    """Return a request with the input at the beginning of a pool, and the output after it."""
     arguments = [RequestArgument(location=DataLocation(0, offset, BYTES)) for offset in (0, output_at)]
     return Request((arguments[0],), (arguments[1],), (memory,))
 
@@ -60,7 +60,7 @@ def fill(memory: Memory) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
     return np.maximum(values, 117)
 
 
-def test_it_describes_itself(npu: RemoteDevice) -> None:
+def test_ethos_n_describes_itself(npu: RemoteDevice) -> None:
     assert npu.device_type() == DeviceType.ACCELERATOR
     description = npu.describe()
     assert description.imports == {"hardware_buffer_blob"}
@@ -91,7 +91,7 @@ def test_a_burst_says_what_was_staged(npu: RemoteDevice, tmp_path: Path) -> None
     assert staged == {kind: 0 if kind == "blob" else 2 * BYTES for kind in POOL_KINDS}
 
 
-def test_an_argument_in_between_two_multiples_of_64_is_staged(npu: RemoteDevice, tmp_path: Path) -> None:
+def test_an_argument_that_is_not_aligned_to_64_is_staged(npu: RemoteDevice, tmp_path: Path) -> None:
     memory = POOL_KINDS["blob"](4 * BYTES, tmp_path)
     expected = fill(memory)
     burst = npu.prepare_model(CLAMPED).configure_execution_burst()
@@ -99,14 +99,14 @@ def test_an_argument_in_between_two_multiples_of_64_is_staged(npu: RemoteDevice,
     np.testing.assert_array_equal(open_pool(memory, writable=False).read(BYTES + 16, BYTES), expected)
 
 
-def test_the_measured_time_is_the_modelled_one(npu: RemoteDevice, tmp_path: Path) -> None:
+def test_measured_times_are_modelled(npu: RemoteDevice, tmp_path: Path) -> None:
     request = request_in(POOL_KINDS["blob"](2 * BYTES, tmp_path))
     result = npu.prepare_model(CLAMPED).execute(request, ExecutionConfig(measure_timing=True))
     assert result.timing.time_on_device_ns == pytest.approx(npu.assess_model(CLAMPED).operation_ns[0], abs=1)
     assert result.timing.time_in_driver_ns >= result.timing.time_on_device_ns
 
 
-def test_a_refusal_comes_with_what_to_do(npu: RemoteDevice) -> None:
+def test_a_refusal_has_a_hint(npu: RemoteDevice) -> None:
     model: Model = single(OperationType.MAX_POOL_2D, Q8AS, [(1, 8, 8, 3)], [1, 2, 2, 4, 4, 0]).model
     assert npu.supported_operations(model) == [False]
     (answer,) = npu.assess_model(model).operations

@@ -1,4 +1,4 @@
-"""The rows of the contract about fenced executions, however they are launched."""
+"""The rows of the contract about fenced executions, for every way to launch them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.support.additions import (
     Addition,
     addition_in_ashmem,
     addition_model,
-    addition_of_open_size,
+    addition_of_unknown_size,
     argument,
 )
 from tests.support.bystanders import bystander
@@ -61,9 +61,9 @@ NONE = ErrorStatus.NONE
 MEASURED = ExecutionConfig(measure_timing=True)
 CONFIGS = [pytest.param(PLAIN, id="plain"), pytest.param(MEASURED, id="measured")]
 SLOW_ELEMENTS, SLOW_OPERATIONS = 1 << 20, 400
-"""An execution that takes a good part of a second."""
+"""The size of an execution that takes a good part of a second."""
 MOMENT_NS = 20_000_000
-"""Much less than that."""
+"""Much less than such an execution takes."""
 
 
 def now_ns() -> int:
@@ -72,51 +72,51 @@ def now_ns() -> int:
 
 @pytest.fixture(params=LAUNCH_POINTS)
 def launch(request: pytest.FixtureRequest) -> LaunchPoint:
-    """Each way to launch a request."""
+    """Return each way to launch a request."""
     return LAUNCH_POINTS[request.param]
 
 
 @pytest.fixture(params=RELAUNCHES)
 def relaunch(request: pytest.FixtureRequest) -> Relaunch:
-    """Each way to launch a reusable execution."""
+    """Return each way to launch a reusable execution."""
     return RELAUNCHES[request.param]
 
 
 @pytest.fixture(scope="module")
 def session(cpu_ref: Endpoint) -> Iterator[WireDevice]:
-    """A session that the module's tests share."""
+    """Open a session that the module's tests share."""
     with WireDevice(cpu_ref) as wire:
         yield wire
 
 
 @pytest.fixture(scope="module")
 def target(session: WireDevice) -> Target:
-    """An addition, prepared."""
+    """Prepare an addition."""
     return Target(session, session.prepare(addition_model()))
 
 
 @pytest.fixture(scope="module")
 def failing(session: WireDevice) -> Target:
-    """A model that fails when it runs."""
+    """Prepare a model that fails when it runs."""
     return Target(session, session.prepare(lookup_model()))
 
 
 @pytest.fixture(scope="module")
 def slow(session: WireDevice) -> Target:
-    """An addition that takes its time."""
+    """Prepare a slow addition."""
     return Target(session, session.prepare(addition_model(SLOW_ELEMENTS, SLOW_OPERATIONS)))
 
 
 @pytest.fixture(params=["cpu_ref", "cpu_acc"])
 def any_target(request: pytest.FixtureRequest) -> Iterator[Target]:
-    """The addition on each of the devices."""
+    """Prepare the addition on each of the devices."""
     with WireDevice(request.getfixturevalue(request.param)) as wire:
         yield Target(wire, wire.prepare(addition_model()))
 
 
 @pytest.fixture(scope="module")
 def synchronous() -> Iterator[Target]:
-    """The addition on a device that computes in the call that launches."""
+    """Prepare the addition on a device that computes in the call that launches."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nnhal-")))
         with pytest.MonkeyPatch.context() as environment:
@@ -137,12 +137,12 @@ def fence_of(launched: Launched) -> Fence:
 
 
 def untouched(addition: Addition) -> bool:
-    """Whether nothing has been computed since it was filled."""
+    """Return whether nothing has been computed since the addition was filled."""
     return bool(np.isnan(addition.total()).all())
 
 
 def relay(length: int) -> tuple[list[Request], Pool]:
-    """Additions in one pool, of which each one's sum is the first term of the next, and the pool, filled."""
+    """Return additions in one pool, in which each sum is the first term of the next, and the filled pool."""
     memory = create_ashmem((2 + length) * TENSOR_BYTES)
     tensors = [argument(index * TENSOR_BYTES) for index in range(2 + length)]
     pool = open_pool(memory, writable=True)
@@ -228,7 +228,7 @@ def test_a_call_may_name_any_number_of_fences(target: Target, launch: Callable[.
 
 @pytest.mark.contract("FC-03")
 @pytest.mark.parametrize("position", range(3))
-def test_a_fence_in_error_is_not_waited_for(
+def test_a_launch_refuses_a_fence_in_error(
     device: RemoteDevice, target: Target, launch: LaunchPoint, position: int
 ) -> None:
     signals, fences = zip(*[create_fence() for _ in range(3)], strict=True)
@@ -241,7 +241,7 @@ def test_a_fence_in_error_is_not_waited_for(
 
 
 @pytest.mark.contract("VR-05")
-def test_what_is_no_fence_is_not_waited_for(session: WireDevice, target: Target, launch: LaunchPoint) -> None:
+def test_a_launch_refuses_what_is_not_a_fence(session: WireDevice, target: Target, launch: LaunchPoint) -> None:
     request, made = addition_in_ashmem().request, prepared_pb2.PreparedModelServiceExecuteFencedRequest
     no_socket = Fence(create_fence()[1].descriptor)
     no_socket.descriptor = Descriptor(os.memfd_create("test"))
@@ -308,7 +308,7 @@ def test_a_duration_is_kept_or_missed(target: Target, launch: LaunchPoint, durat
 
 @pytest.mark.contract("FC-06", "FC-11")
 @pytest.mark.parametrize("bound", ["duration", "deadline", "both"])
-def test_time_that_runs_out_while_it_runs_is_missed_and_the_memory_left_alone(
+def test_a_deadline_that_passes_during_the_execution_is_missed_and_memory_is_left_alone(
     slow: Target, target: Target, launch: LaunchPoint, bound: str
 ) -> None:
     addition = addition_in_ashmem(SLOW_ELEMENTS)
@@ -320,7 +320,7 @@ def test_time_that_runs_out_while_it_runs_is_missed_and_the_memory_left_alone(
     assert launched.info().timing_launched == launched.info().timing_fenced == UNAVAILABLE_TIMING
     assert state_of(launched) is FenceState.ERROR
     addition.fill(3, 4)
-    assert launch(target, addition_in_ashmem().request).end().status == NONE  # there is one worker: it was free
+    assert launch(target, addition_in_ashmem().request).end().status == NONE  # the only worker was free
     assert untouched(addition)
 
 
@@ -335,14 +335,14 @@ def test_a_deadline_that_passes_before_the_fences_signal_is_missed(target: Targe
     late.send()
 
 
-def test_a_deadline_that_has_passed_is_missed_for_good(target: Target, launch: LaunchPoint) -> None:
+def test_a_deadline_that_has_passed_is_missed_persistently(target: Target, launch: LaunchPoint) -> None:
     missed = ErrorStatus.MISSED_DEADLINE_PERSISTENT
     refusal(lambda: launch(target, addition_in_ashmem().request, deadline_ns=1), missed, "had passed")
 
 
 @pytest.mark.contract("FC-09")
 @pytest.mark.parametrize("config", CONFIGS)
-def test_nothing_is_said_of_an_execution_before_its_end_and_always_the_same_after_it(
+def test_an_execution_has_no_info_before_its_end_and_the_same_each_time_after_it(
     target: Target, launch: LaunchPoint, config: ExecutionConfig
 ) -> None:
     first, held = create_fence()
@@ -358,7 +358,7 @@ def test_nothing_is_said_of_an_execution_before_its_end_and_always_the_same_afte
 
 @pytest.mark.contract("FC-10")
 @pytest.mark.parametrize("config", CONFIGS)
-def test_what_fails_when_it_runs_puts_its_fence_into_error(
+def test_an_execution_that_fails_puts_its_fence_into_error(
     failing: Target, launch: LaunchPoint, config: ExecutionConfig
 ) -> None:
     launched = launch(failing, lookup_beyond_the_table(), (), config)
@@ -410,7 +410,7 @@ def refused_synchronously(target: Target) -> ErrorStatus:
 @pytest.mark.contract("FC-11")
 @pytest.mark.parametrize("driver", ["cpu_ref", "cpu_acc"])
 @pytest.mark.parametrize("kind", POOL_KINDS)
-def test_memory_belongs_to_the_client_again_when_the_fence_has_signalled(
+def test_a_device_leaves_memory_alone_once_the_fence_has_signalled(
     request: pytest.FixtureRequest, driver: str, kind: str, launch: LaunchPoint, tmp_path: Path
 ) -> None:
     with WireDevice(request.getfixturevalue(driver)) as wire:
@@ -424,7 +424,7 @@ def test_memory_belongs_to_the_client_again_when_the_fence_has_signalled(
 
 
 @pytest.mark.contract("EX-13", "EX-02", "EX-03")
-def test_times_since_the_launch_contain_those_since_the_fences(any_target: Target, launch: LaunchPoint) -> None:
+def test_times_since_the_launch_include_those_since_the_fences(any_target: Target, launch: LaunchPoint) -> None:
     first, held = create_fence()
     request = addition_in_ashmem().request
     measured = launch(any_target, request, [held], MEASURED)
@@ -459,7 +459,7 @@ def test_a_reusable_execution_is_launched_again_and_again(
 
 
 @pytest.mark.contract("RE-04")
-def test_an_execution_in_flight_is_not_run_again_and_not_disturbed(target: Target, relaunch: Relaunch) -> None:
+def test_an_execution_in_flight_cannot_be_run_again_and_is_not_disturbed(target: Target, relaunch: Relaunch) -> None:
     first, held = create_fence()
     addition = addition_in_ashmem()
     execution = bind(target, addition.request)
@@ -489,7 +489,7 @@ def end_of(result: object) -> None:
 
 
 @pytest.mark.contract("RE-08")
-def test_what_the_client_lets_go_of_serves_the_execution_that_is_launched(
+def test_objects_that_the_client_releases_still_serve_a_launched_execution(
     cpu_ref: Endpoint, relaunch: Relaunch
 ) -> None:
     with WireDevice(cpu_ref) as wire:
@@ -511,7 +511,7 @@ def test_what_the_client_lets_go_of_serves_the_execution_that_is_launched(
         refusal(lambda: relaunch(target, execution), INVALID, "was released")
 
 
-def test_an_execution_goes_on_without_its_callback(device: RemoteDevice) -> None:
+def test_an_execution_goes_on_after_its_callback_is_released(device: RemoteDevice) -> None:
     first, held = create_fence()
     addition = addition_in_ashmem()
     launched = device.prepare_model(addition_model()).execute_fenced(addition.request, [held])
@@ -525,10 +525,10 @@ def test_an_execution_goes_on_without_its_callback(device: RemoteDevice) -> None
 
 
 @pytest.mark.contract("FC-07", "FC-08", "RQ-08")
-def test_a_reusable_execution_with_open_outputs_runs_but_is_not_launched(
+def test_a_reusable_execution_with_unknown_dimensions_runs_but_cannot_be_launched(
     session: WireDevice, relaunch: Relaunch
 ) -> None:
-    target = Target(session, session.prepare(addition_of_open_size()))
+    target = Target(session, session.prepare(addition_of_unknown_size()))
     addition = addition_in_ashmem()
     execution = bind(target, addition.request)
     refusal(lambda: relaunch(target, execution), INVALID, "a fenced execution needs all of them")
@@ -537,7 +537,7 @@ def test_a_reusable_execution_with_open_outputs_runs_but_is_not_launched(
 
 
 @pytest.mark.parametrize("name", ["fenced", "reusable, launch channel"])
-def test_so_many_executions_of_a_session_may_be_in_flight_and_no_more(
+def test_the_number_of_executions_in_flight_is_limited_per_session(
     cpu_ref: Endpoint, device: RemoteDevice, target: Target, name: str
 ) -> None:
     launch = LAUNCH_POINTS[name]
@@ -575,7 +575,7 @@ def holdings(device: RemoteDevice) -> tuple[int, ...]:
     )
 
 
-def test_a_session_that_ends_gives_up_what_it_has_launched(
+def test_the_end_of_a_session_cancels_what_it_has_launched(
     cpu_ref: Endpoint, cpu_acc: Endpoint, device: RemoteDevice, launch: LaunchPoint
 ) -> None:
     with bystander(cpu_ref), WireDevice(cpu_acc) as elsewhere:
@@ -618,7 +618,9 @@ def test_a_session_that_ends_while_its_execution_runs_leaves_nothing(
     wait_until(lambda: resources_of(device.pid).within(resources), "its descriptors are closed")
 
 
-def test_a_fence_that_does_not_behave_like_one_fails_who_waits_for_it(target: Target, launch: LaunchPoint) -> None:
+def test_a_socket_that_is_not_a_proper_fence_fails_the_execution_that_waits_for_it(
+    target: Target, launch: LaunchPoint
+) -> None:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     connection.shutdown(socket.SHUT_RDWR)
     launched = launch(target, addition_in_ashmem().request, [Fence(Descriptor(connection.detach()))])
@@ -626,7 +628,7 @@ def test_a_fence_that_does_not_behave_like_one_fails_who_waits_for_it(target: Ta
 
 
 @pytest.mark.parametrize("launch", [fenced, fenced_with_config, LAUNCH_POINTS["reusable, fenced"]])
-def test_a_launch_whose_fence_cannot_be_handed_over_does_not_happen(
+def test_a_launch_whose_fence_cannot_be_handed_over_is_not_executed(
     cpu_ref: Endpoint, device: RemoteDevice, target: Target, launch: LaunchPoint
 ) -> None:
     with WireDevice(cpu_ref) as wire:
@@ -641,7 +643,7 @@ def test_a_launch_whose_fence_cannot_be_handed_over_does_not_happen(
         exhausted = ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
         refusal(lambda: launch(full, addition.request), exhausted, "descriptors and would take 1 more")
         assert device.usage().launched == 0
-        launch(target, addition_in_ashmem().request).end()  # there is one worker: it has run when this has
+        launch(target, addition_in_ashmem().request).end()  # the only worker takes them in order
         assert untouched(addition)
 
 
@@ -663,7 +665,7 @@ def test_a_device_that_dies_fails_the_fences_that_it_owes(short_path: Path, any_
             assert info.message == "fence 0 is in error"
 
 
-def test_a_device_that_is_ended_gives_up_what_waits(short_path: Path) -> None:
+def test_a_device_that_is_stopped_cancels_waiting_executions(short_path: Path) -> None:
     _, held = create_fence()
     with device_process("cpu_ref", short_path) as (process, endpoint), WireDevice(endpoint) as wire:
         target = Target(wire, wire.prepare(addition_model()))

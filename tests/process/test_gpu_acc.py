@@ -1,4 +1,4 @@
-"""gpu_acc as a process: what is enqueued is visible after a sync, and everything else when it ends."""
+"""gpu_acc as a process: results of enqueued executions are visible after a sync, all others when the execution ends."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from tests.support.waiting import settled, wait_until
 from tests.support.wire import WireDevice
 
 ELEMENTS = 32
-"""A vector of them is of 128 bytes: each argument lies where the device can import it."""
+"""A vector of so many floats has 128 bytes, so that the device can import each argument."""
 MEASURED = ExecutionConfig(measure_timing=True)
 NONE = ErrorStatus.NONE
 
 
 @pytest.fixture(scope="module")
 def gpu_acc() -> Iterator[Endpoint]:
-    """The endpoint of a process that the module's tests share."""
+    """Run a process that the module's tests share."""
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
         device_process("gpu_acc", Path(directory)) as (
@@ -47,21 +47,21 @@ def gpu_acc() -> Iterator[Endpoint]:
 
 @pytest.fixture
 def gpu(gpu_acc: Endpoint) -> Iterator[RemoteDevice]:
-    """A session."""
+    """Open a session."""
     with RemoteDevice(gpu_acc, "test") as device:
         yield device
 
 
 @pytest.fixture
 def launcher(gpu: RemoteDevice) -> Iterator[RemoteLauncher]:
-    """A launch channel of the session."""
+    """Open a launch channel of the session."""
     opened = gpu.open_launcher()
     yield opened
     opened.close()
 
 
 def bound(device: RemoteDevice, memory: Memory | None = None) -> tuple[RemoteExecution, Addition]:
-    """A reusable execution, and the addition that it is."""
+    """Return a reusable execution of an addition, and the addition."""
     addition = Addition(memory or create_ashmem(3 * 4 * ELEMENTS), ELEMENTS)
     prepared = device.prepare_model(addition_model(ELEMENTS))
     return prepared.create_reusable_execution(addition.request), addition
@@ -73,7 +73,7 @@ def wait(fence: Fence | None) -> None:
 
 
 def enqueue(launcher: RemoteLauncher, execution: RemoteExecution, duration_ns: int = -1) -> None:
-    """Put it into the queue, and see that it is there."""
+    """Enqueue an execution, and wait until it is in the queue."""
     wait(launcher.launch(execution, duration_ns=duration_ns, enqueue=True))
 
 
@@ -85,7 +85,7 @@ def sums_to(addition: Addition, value: float) -> bool:
     return bool((addition.total() == np.float32(value)).all())
 
 
-def test_it_says_what_it_is(gpu: RemoteDevice) -> None:
+def test_gpu_acc_describes_itself(gpu: RemoteDevice) -> None:
     assert gpu.identity().type == DeviceType.GPU
     description = gpu.describe()
     assert description.asynchronous
@@ -96,7 +96,7 @@ def test_it_says_what_it_is(gpu: RemoteDevice) -> None:
 
 
 @pytest.mark.parametrize("kind", POOL_KINDS)
-def test_what_is_enqueued_is_visible_after_a_sync_and_not_before(
+def test_results_of_enqueued_executions_are_visible_after_a_sync_and_not_before(
     gpu: RemoteDevice, launcher: RemoteLauncher, kind: str, tmp_path: Path
 ) -> None:
     execution, addition = bound(gpu, POOL_KINDS[kind](3 * 4 * ELEMENTS, tmp_path))
@@ -125,10 +125,10 @@ def test_a_chain_is_enqueued_and_synced_once(gpu: RemoteDevice, launcher: Remote
 
 
 @pytest.mark.parametrize("config", [PLAIN, MEASURED])
-def test_what_is_copied_into_an_execution_may_be_a_result_of_what_is_in_the_queue(
+def test_a_staged_input_may_be_the_result_of_an_enqueued_execution(
     gpu: RemoteDevice, launcher: RemoteLauncher, config: ExecutionConfig
 ) -> None:
-    """The result of the first one does not begin at a multiple of 128: the host copies it out, and into the second."""
+    """The first result does not begin at a multiple of 128: the host copies it out, and into the second execution."""
     size = 4 * ELEMENTS
     memory = create_ashmem(5 * size)
     pool = open_pool(memory, writable=True)
@@ -152,7 +152,7 @@ def test_what_is_copied_into_an_execution_may_be_a_result_of_what_is_in_the_queu
     assert (launcher.info(first).staged_bytes, launcher.info(second).staged_bytes) == (size, size)
 
 
-def test_a_sync_tells_of_what_failed_before_it_was_flushed(gpu: RemoteDevice, launcher: RemoteLauncher) -> None:
+def test_a_sync_reports_an_execution_that_failed_before_the_flush(gpu: RemoteDevice, launcher: RemoteLauncher) -> None:
     failing, _ = bound(gpu)
     duration_ns = 400_000_000
     enqueue(launcher, failing, duration_ns)
@@ -169,7 +169,9 @@ def test_a_sync_tells_of_what_failed_before_it_was_flushed(gpu: RemoteDevice, la
 
 @pytest.mark.parametrize("config", [PLAIN, MEASURED])
 @pytest.mark.parametrize("entry", ALL_ENTRY_POINTS)
-def test_whatever_ends_an_execution_makes_it_visible(gpu_acc: Endpoint, entry: str, config: ExecutionConfig) -> None:
+def test_every_way_to_end_an_execution_makes_its_results_visible(
+    gpu_acc: Endpoint, entry: str, config: ExecutionConfig
+) -> None:
     with WireDevice(gpu_acc) as wire:
         target = Target(wire, wire.prepare(addition_model(ELEMENTS)))
         addition = addition_in_ashmem(ELEMENTS)
@@ -177,7 +179,7 @@ def test_whatever_ends_an_execution_makes_it_visible(gpu_acc: Endpoint, entry: s
             addition.check(lambda: ALL_ENTRY_POINTS[entry](target, addition.request, config, -1), number, 10)
 
 
-def test_an_execution_that_ends_has_done_what_others_have_enqueued(gpu_acc: Endpoint, gpu: RemoteDevice) -> None:
+def test_ending_an_execution_also_completes_those_enqueued_before(gpu_acc: Endpoint, gpu: RemoteDevice) -> None:
     with RemoteDevice(gpu_acc, "other") as other:
         execution, addition = bound(gpu)
         addition.fill(1, 2)
@@ -233,18 +235,18 @@ def test_a_session_that_ends_leaves_nothing_in_the_queue(gpu_acc: Endpoint, gpu:
             addition.fill(1, 2)
             enqueue(launcher, execution)
     wait_until(lambda: gpu.usage() == before, "nothing is held for it")
-    wait_until(lambda: resources_of(gpu.pid).within(resources), "its memory is let go")
+    wait_until(lambda: resources_of(gpu.pid).within(resources), "its memory is released")
 
 
 def positive_sum() -> Model:
-    """An addition with RELU behind it."""
+    """Return an addition followed by RELU."""
     recipe = Recipe()
     terms = [recipe.input(F32, (ELEMENTS,)) for _ in range(2)]
     total = recipe.operation(OperationType.ADD, [*terms, *recipe.integers(0)], like(F32, (ELEMENTS,)))
     return recipe.build(recipe.operation(OperationType.RELU, [total], like(F32, (ELEMENTS,)))).model
 
 
-def test_what_it_fuses_is_one_kernel_in_views_costs_and_time(gpu: RemoteDevice) -> None:
+def test_fused_operations_are_one_kernel_in_views_costs_and_time(gpu: RemoteDevice) -> None:
     model = positive_sum()
     views = gpu.optimize_subgraph(model)
     assert views.substitutions == (((0, 1), "ADD + RELU fused"),)
@@ -261,7 +263,7 @@ def test_what_it_fuses_is_one_kernel_in_views_costs_and_time(gpu: RemoteDevice) 
     assert timing.time_in_driver_ns >= timing.time_on_device_ns
 
 
-def test_networks_come_and_go(gpu: RemoteDevice) -> None:
+def test_networks_can_be_loaded_and_unloaded_repeatedly(gpu: RemoteDevice) -> None:
     for network in (1, 2):
         for event in NetworkEvent:
             gpu.notify_network(network, event)

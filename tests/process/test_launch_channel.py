@@ -40,13 +40,13 @@ MAX_FENCES = 16
 
 @pytest.fixture
 def target(wire: WireDevice) -> Target:
-    """An addition, prepared in a session of its own."""
+    """Prepare an addition in a separate session."""
     return Target(wire, wire.prepare(addition_model()))
 
 
 @pytest.fixture
 def launcher(device: RemoteDevice) -> Iterator[RemoteLauncher]:
-    """A launch channel."""
+    """Open a launch channel."""
     opened = device.open_launcher()
     yield opened
     opened.close()
@@ -54,13 +54,13 @@ def launcher(device: RemoteDevice) -> Iterator[RemoteLauncher]:
 
 @pytest.fixture
 def bound(device: RemoteDevice) -> tuple[RemoteExecution, Addition]:
-    """A reusable execution, and the addition that it is."""
+    """Return a reusable execution of an addition, and the addition."""
     addition = addition_in_ashmem()
     return device.prepare_model(addition_model()).create_reusable_execution(addition.request), addition
 
 
 def run(launcher: RemoteLauncher, execution: RemoteExecution) -> None:
-    """Launch it, wait until it has ended, and see that it ended well."""
+    """Launch an execution, wait for its end, and check that it succeeded."""
     fence = launcher.launch(execution)
     assert fence is not None
     fence.wait()
@@ -68,7 +68,7 @@ def run(launcher: RemoteLauncher, execution: RemoteExecution) -> None:
 
 
 def end(channel: WireLaunches, message: bytes, descriptors: list[int] | None = None) -> None:
-    """Send what ends a channel, and see that it does."""
+    """Send a message that ends a channel, and check that the channel ends."""
     with socket.socket(fileno=os.dup(channel.channel.fileno())) as connection:
         if descriptors:
             socket.send_fds(connection, [message], descriptors)
@@ -84,7 +84,7 @@ def launch_message(execution: int) -> bytes:
 
 
 @pytest.mark.contract("RE-02", "RE-05")
-def test_a_launch_is_a_few_bytes_each_way(
+def test_a_launch_takes_a_few_bytes_each_way(
     launcher: RemoteLauncher, device: RemoteDevice, bound: tuple[RemoteExecution, Addition]
 ) -> None:
     execution, addition = bound
@@ -138,7 +138,7 @@ def test_channels_of_a_session_see_the_same_executions(
     assert other.info(execution) == launcher.info(execution)
 
 
-def test_only_what_was_launched_on_a_channel_is_told_on_one(target: Target) -> None:
+def test_a_channel_has_the_info_of_executions_launched_on_channels_only(target: Target) -> None:
     addition = addition_in_ashmem()
     execution = bind(target, addition.request)
     ask = execution_pb2.LaunchCall(info=execution_pb2.LaunchInfo(execution=execution))
@@ -149,7 +149,7 @@ def test_only_what_was_launched_on_a_channel_is_told_on_one(target: Target) -> N
     assert relaunch_on_channel(target, execution).end().status == ErrorStatus.NONE
 
 
-def test_executions_of_no_one_and_of_other_sessions_are_unknown(
+def test_executions_that_do_not_exist_or_are_of_other_sessions_are_unknown(
     target: Target, bound: tuple[RemoteExecution, Addition]
 ) -> None:
     for unknown in (0, -1, 2**63 - 1, bound[0].handle, target.prepared):
@@ -159,7 +159,7 @@ def test_executions_of_no_one_and_of_other_sessions_are_unknown(
         refusal(lambda a=ask: target.launches.exchange(a), INVALID, words)  # type: ignore[misc]
 
 
-def test_a_launch_waits_for_as_many_fences_as_a_datagram_carries(
+def test_a_launch_waits_for_as_many_fences_as_fit_into_a_datagram(
     launcher: RemoteLauncher, bound: tuple[RemoteExecution, Addition]
 ) -> None:
     execution, addition = bound
@@ -189,7 +189,7 @@ def test_a_descriptor_that_is_no_socket_is_refused_and_closed(device: RemoteDevi
         refusal(lambda s=strange: relaunch_on_channel(target, execution, [held, s]), INVALID, "not a socket")  # type: ignore[misc]
         ask = execution_pb2.LaunchCall(info=execution_pb2.LaunchInfo(execution=execution))
         target.launches.exchange(ask, [strange.descriptor])
-    wait_until(lambda: resources_of(device.pid).within(resources), "what was sent is closed")
+    wait_until(lambda: resources_of(device.pid).within(resources), "the descriptors that were sent are closed")
     addition.check(lambda: relaunch_on_channel(target, execution).end(), 1, 2)
 
 
@@ -197,12 +197,12 @@ def test_a_descriptor_that_is_no_socket_is_refused_and_closed(device: RemoteDevi
     "message",
     [
         pytest.param(b"\xff" * 64, id="garbage"),
-        pytest.param(b"\xf8\x07\x01", id="a call of no kind"),
+        pytest.param(b"\xf8\x07\x01", id="a call of an unknown kind"),
         pytest.param(bytes((1 << 16) + 1), id="too many bytes"),
-        pytest.param(b"", id="nothing"),
+        pytest.param(b"", id="an empty datagram"),
     ],
 )
-def test_a_channel_on_which_no_call_comes_ends_and_what_was_launched_goes_on(
+def test_garbage_on_a_channel_ends_it_but_not_what_was_launched(
     device: RemoteDevice, target: Target, message: bytes
 ) -> None:
     resources = resources_of(device.pid)
@@ -225,21 +225,21 @@ def test_a_channel_on_which_no_call_comes_ends_and_what_was_launched_goes_on(
     wait_until(lambda: resources_of(device.pid).descriptors["socket"] <= resources.descriptors["socket"], "closed")
 
 
-def test_a_channel_on_which_too_many_descriptors_come_ends(device: RemoteDevice, target: Target) -> None:
+def test_too_many_descriptors_on_a_channel_end_it(device: RemoteDevice, target: Target) -> None:
     addition = addition_in_ashmem()
     execution = bind(target, addition.request)
     addition.fill(1, 2)
     resources = resources_of(device.pid)
     memory = Descriptor(os.memfd_create("many"))
     end(target.launches, launch_message(execution), [memory.fileno()] * (MAX_FENCES + 1))
-    wait_until(lambda: resources_of(device.pid).within(resources), "what was sent is closed")
+    wait_until(lambda: resources_of(device.pid).within(resources), "the descriptors that were sent are closed")
     assert device.usage().launched == 0
     assert np.isnan(addition.total()).all()
     target.launches = WireLaunches(target.wire)
     addition.check(lambda: relaunch_on_channel(target, execution).end(), 1, 2)
 
 
-def test_what_waits_goes_on_when_the_channel_is_closed(
+def test_waiting_executions_go_on_after_the_channel_is_closed(
     device: RemoteDevice, launcher: RemoteLauncher, bound: tuple[RemoteExecution, Addition]
 ) -> None:
     execution, addition = bound
@@ -258,7 +258,7 @@ def test_what_waits_goes_on_when_the_channel_is_closed(
     np.testing.assert_array_equal(addition.total(), np.float32(3))
 
 
-def test_a_channel_ends_with_its_session_though_it_is_held(target: Target) -> None:
+def test_a_channel_ends_with_its_session_even_if_it_is_held(target: Target) -> None:
     execution, (_, held) = bind(target, addition_in_ashmem().request), create_fence()
     launched = relaunch_on_channel(target, execution, [held])
     target.wire.link.close()
@@ -269,7 +269,7 @@ def test_a_channel_ends_with_its_session_though_it_is_held(target: Target) -> No
         launched.fence.wait()
 
 
-def test_channels_that_nobody_takes_are_limited(wire: WireDevice) -> None:
+def test_the_number_of_channels_that_are_not_taken_is_limited(wire: WireDevice) -> None:
     exhausted = ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
 
     def open_many() -> None:
@@ -279,7 +279,7 @@ def test_channels_that_nobody_takes_are_limited(wire: WireDevice) -> None:
     refusal(open_many, exhausted, "descriptors")
 
 
-def test_a_client_that_calls_and_never_reads_blocks_nobody(target: Target, cpu_ref: Endpoint) -> None:
+def test_a_client_that_calls_and_never_reads_blocks_no_other(target: Target, cpu_ref: Endpoint) -> None:
     ask = execution_pb2.LaunchCall(info=execution_pb2.LaunchInfo(execution=1)).SerializeToString()
     with bystander(cpu_ref) as other:
         usage = other.device.usage()
@@ -293,7 +293,7 @@ def test_a_client_that_calls_and_never_reads_blocks_nobody(target: Target, cpu_r
         wait_until(lambda: other.device.usage().sessions == usage.sessions - 1, "the session can be ended")
 
 
-def test_a_channel_of_a_dead_device_says_so(short_path: Path) -> None:
+def test_a_channel_of_a_dead_device_reports_its_death(short_path: Path) -> None:
     with device_process("cpu_ref", short_path) as (process, endpoint), RemoteDevice(endpoint, "test") as device:
         addition, launcher = addition_in_ashmem(), device.open_launcher()
         execution = device.prepare_model(addition_model()).create_reusable_execution(addition.request)

@@ -1,4 +1,4 @@
-"""The rows of the contract about device buffers in fenced executions: between the launch and the signal."""
+"""The rows of the contract about device buffers in fenced executions, between the launch and the signal."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from tests.support.waiting import wait_until
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(cpu_ref: Endpoint) -> Iterator[None]:
-    """No test leaves a buffer, or any memory of one."""
+    """Check that no test leaves a buffer, or any memory of one."""
     with everything_given_back(cpu_ref):
         yield
 
@@ -63,7 +63,7 @@ def doubler(any_device: RemoteDevice) -> RemotePreparedModel:
 
 
 @pytest.mark.contract("MD-62")
-def test_a_launch_is_refused_at_once_for_what_is_wrong_with_its_buffers(
+def test_a_launch_with_invalid_buffers_is_refused_at_once(
     any_device: RemoteDevice, doubler: RemotePreparedModel
 ) -> None:
     _, fence = create_fence()
@@ -87,7 +87,7 @@ def test_a_launch_is_refused_at_once_for_what_is_wrong_with_its_buffers(
 
 
 @pytest.mark.contract("MD-62", "FC-12")
-def test_what_a_launched_execution_writes_is_there_when_its_fence_signals(
+def test_the_output_of_a_launched_execution_is_in_the_buffer_when_its_fence_signals(
     any_device: RemoteDevice, doubler: RemotePreparedModel
 ) -> None:
     buffer = allocate(any_device, doubler, [0], [0])
@@ -100,7 +100,7 @@ def test_what_a_launched_execution_writes_is_there_when_its_fence_signals(
 
 
 def wait(launched: RemoteFencedExecution) -> None:
-    """Wait for an execution that must succeed."""
+    """Wait for an execution, and check that it succeeded."""
     if launched.fence is not None:
         launched.fence.wait(30)
     info = launched.info()
@@ -108,7 +108,7 @@ def wait(launched: RemoteFencedExecution) -> None:
 
 
 @pytest.mark.contract("MD-62")
-def test_executions_hand_buffers_on_though_nothing_is_in_them_at_the_launch(
+def test_launches_can_be_chained_over_buffers_that_are_still_empty(
     any_device: RemoteDevice, doubler: RemotePreparedModel
 ) -> None:
     first, second = (allocate(any_device, doubler, [0], [0]) for _ in range(2))
@@ -126,8 +126,8 @@ def test_executions_hand_buffers_on_though_nothing_is_in_them_at_the_launch(
 
 
 @pytest.mark.contract("MD-62")
-def test_an_open_buffer_takes_one_shape_after_the_other_in_a_chain_of_launches(any_device: RemoteDevice) -> None:
-    """What is launched later needs more memory; what comes before it must not notice."""
+def test_a_buffer_with_unknown_dimensions_changes_shape_along_a_chain_of_launches(any_device: RemoteDevice) -> None:
+    """A later launch needs more memory, which must not affect earlier ones."""
     prepared = any_device.prepare_model(doubling(FLOAT32, OPEN))
     buffer = allocate(any_device, prepared, [0], [0])
     signal, fence = create_fence()
@@ -150,7 +150,7 @@ def test_an_open_buffer_takes_one_shape_after_the_other_in_a_chain_of_launches(a
 
 
 def adding_often() -> Model:
-    """Adds the second vector of any length 400 times to the first one: that takes a good part of a second."""
+    """Return a model that adds the second vector 400 times to the first, which takes a good part of a second."""
     recipe = Recipe()
     total, other = (FLOAT32.input(recipe, (0,)) for _ in range(2))
     (none,) = recipe.integers(0)
@@ -160,7 +160,7 @@ def adding_often() -> Model:
 
 
 @pytest.mark.contract("MD-62")
-def test_a_launch_that_will_need_more_memory_does_not_disturb_what_is_being_written(device: RemoteDevice) -> None:
+def test_a_launch_that_needs_more_memory_does_not_disturb_a_buffer_that_is_being_written(device: RemoteDevice) -> None:
     slow, quick = device.prepare_model(adding_often()), device.prepare_model(adding(FLOAT32, (0,)))
     buffer = device.allocate([slow, quick], [BufferRole(1, 0)], [BufferRole(0, 0), BufferRole(1, 0)])
     count = 1 << 20
@@ -180,7 +180,7 @@ def test_a_launch_that_will_need_more_memory_does_not_disturb_what_is_being_writ
 
 
 @pytest.mark.contract("MD-62", "MD-55", "FC-12")
-def test_a_launched_execution_that_never_runs_leaves_what_it_was_to_write_uninitialised(
+def test_a_launched_execution_that_never_runs_leaves_its_output_buffer_uninitialised(
     any_device: RemoteDevice, doubler: RemotePreparedModel
 ) -> None:
     first, second = (allocate(any_device, doubler, [0], [0]) for _ in range(2))
@@ -204,7 +204,7 @@ def test_a_launched_execution_that_never_runs_leaves_what_it_was_to_write_uninit
 
 
 @pytest.mark.contract("MD-62")
-def test_a_launch_may_read_what_another_one_writes_and_fails_where_that_has_not_ended(
+def test_a_launch_that_reads_a_buffer_before_the_launch_that_writes_it_has_ended_fails(
     any_device: RemoteDevice, doubler: RemotePreparedModel
 ) -> None:
     buffer = allocate(any_device, doubler, [0], [0])
@@ -222,7 +222,7 @@ def test_a_launch_may_read_what_another_one_writes_and_fails_where_that_has_not_
 
 @pytest.mark.contract("MD-58")
 @pytest.mark.parametrize("reusable", [False, True])
-def test_buffers_that_are_let_go_while_a_launched_execution_uses_them_still_serve_it(
+def test_buffers_that_are_released_while_a_launched_execution_uses_them_still_serve_it(
     any_device: RemoteDevice, doubler: RemotePreparedModel, reusable: bool
 ) -> None:
     before = any_device.usage().buffer_bytes
@@ -250,12 +250,12 @@ def test_buffers_that_are_let_go_while_a_launched_execution_uses_them_still_serv
         execution.fence.wait(30)
         assert execution.info().status == ErrorStatus.NONE
     assert result_in(result) == twice(1)
-    wait_until(lambda: any_device.usage().buffer_bytes == before, "their memory is given back")
+    wait_until(lambda: any_device.usage().buffer_bytes == before, "their memory is released")
 
 
 @pytest.mark.contract("MD-54")
 @pytest.mark.parametrize("name", FENCED)
-def test_a_fenced_execution_needs_the_dimensions_of_its_outputs_though_the_buffer_has_them(
+def test_a_fenced_execution_needs_the_dimensions_of_its_outputs_even_if_the_buffer_has_them(
     any_device: RemoteDevice, name: str
 ) -> None:
     prepared = any_device.prepare_model(doubling(FLOAT32, OPEN))

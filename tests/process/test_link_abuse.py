@@ -1,4 +1,4 @@
-"""Clients that misuse the link: they lose it, and nobody else loses anything."""
+"""Clients that misuse the link: they lose their link, and no other client is affected."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FULL = ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
 
 @pytest.fixture(autouse=True)
 def unharmed(cpu_ref: Endpoint) -> Iterator[Bystander]:
-    """Another session executes all through each test, and the process then holds no more than before."""
+    """Keep another session executing during each test, and check that the process then holds no more than before."""
     with bystander(cpu_ref) as other:
         device = other.device
         before, resources = (device.usage().sessions, device.usage().descriptors), resources_of(device.pid)
@@ -46,7 +46,7 @@ def unharmed(cpu_ref: Endpoint) -> Iterator[Bystander]:
 
 
 class Pipe:
-    """A pipe of which the writing end is given away: its end tells that nobody holds that one any more."""
+    """A pipe whose writing end is given away; end of file on the other end shows that it is closed everywhere."""
 
     def __init__(self) -> None:
         reader, writer = os.pipe()
@@ -72,9 +72,9 @@ UNKNOWN_FIELD = bytes([0xF8, 0x07, 0x01])
 @pytest.mark.parametrize(
     ("message", "descriptors", "reason"),
     [
-        pytest.param(b"\xff" * 100, 0, "no LinkRequest", id="garbage"),
-        pytest.param(b"\xff" * 100, 3, "no LinkRequest", id="garbage with descriptors"),
-        pytest.param(UNKNOWN_FIELD, 0, "empty", id="a message of no kind"),
+        pytest.param(b"\xff" * 100, 0, "not a LinkRequest", id="garbage"),
+        pytest.param(b"\xff" * 100, 3, "not a LinkRequest", id="garbage with descriptors"),
+        pytest.param(UNKNOWN_FIELD, 0, "empty", id="a message of an unknown kind"),
         pytest.param(HELLO, 0, "hello", id="a second hello"),
         pytest.param(bytes(LIMITS.message_bytes + 1), 0, "more than 65536 bytes", id="one byte too many"),
         pytest.param(bytes(2 * LIMITS.message_bytes), 2, "more than 65536 bytes", id="far too many bytes"),
@@ -82,14 +82,14 @@ UNKNOWN_FIELD = bytes([0xF8, 0x07, 0x01])
         pytest.param(put(1), 2, "2 descriptors came with", id="one descriptor too many"),
         pytest.param(put(1), 0, "0 descriptors came with", id="no descriptors"),
         pytest.param(put(0), 1, "1 descriptors came with", id="a descriptor that is not announced"),
-        pytest.param(put(2**32 - 1), 1, "1 descriptors came with", id="a count out of all proportion"),
+        pytest.param(put(2**32 - 1), 1, "1 descriptors came with", id="a huge count"),
         pytest.param(TAKE, 1, "1 descriptors came with", id="a descriptor with a take"),
         pytest.param(DROP, 1, "1 descriptors came with", id="a descriptor with a drop"),
         pytest.param(put(17), 17, "more than 16 descriptors", id="more descriptors than a message may have"),
         pytest.param(put(200), 200, "more than 16 descriptors", id="far more descriptors"),
     ],
 )
-def test_a_link_that_does_not_keep_to_the_protocol_ends(
+def test_a_link_that_violates_the_protocol_ends(
     cpu_ref: Endpoint, message: bytes, descriptors: int, reason: str
 ) -> None:
     pipe = Pipe()
@@ -104,7 +104,7 @@ def test_a_link_that_does_not_keep_to_the_protocol_ends(
         pipe.wait_until_released()
 
 
-def test_a_link_on_which_an_empty_datagram_comes_ends(cpu_ref: Endpoint) -> None:
+def test_an_empty_datagram_ends_the_link(cpu_ref: Endpoint) -> None:
     with RawLink(cpu_ref.link) as link:
         link.hello()
         link.send(b"")
@@ -115,8 +115,8 @@ def test_a_link_on_which_an_empty_datagram_comes_ends(cpu_ref: Endpoint) -> None
     ("message", "reason"),
     [
         pytest.param(put(1), "must be Hello", id="a put"),
-        pytest.param(UNKNOWN_FIELD, "must be Hello", id="a message of no kind"),
-        pytest.param(b"GET / HTTP/1.1\r\n\r\n", "no LinkRequest", id="another protocol"),
+        pytest.param(UNKNOWN_FIELD, "must be Hello", id="a message of an unknown kind"),
+        pytest.param(b"GET / HTTP/1.1\r\n\r\n", "not a LinkRequest", id="another protocol"),
         pytest.param(
             wire.LinkRequest(hello=wire.Hello(protocol_version=2)).SerializeToString(),
             "protocol version 2, expected 1",
@@ -137,7 +137,7 @@ def test_a_link_that_does_not_begin_with_hello_ends(cpu_ref: Endpoint, message: 
 
 
 @pytest.mark.slow
-def test_a_link_that_is_silent_and_one_that_never_reads_end(cpu_ref: Endpoint, unharmed: Bystander) -> None:
+def test_silent_links_and_links_that_never_read_end(cpu_ref: Endpoint, unharmed: Bystander) -> None:
     pipe, runs = Pipe(), unharmed.runs
     with RawLink(cpu_ref.link) as silent, RawLink(cpu_ref.link) as flooding, RemoteDevice(cpu_ref, "test") as device:
         flooding.hello()
@@ -149,7 +149,7 @@ def test_a_link_that_is_silent_and_one_that_never_reads_end(cpu_ref: Endpoint, u
         assert silent.wait_for_end() is None
 
 
-def test_descriptors_up_to_the_limit_of_a_session_and_no_more(cpu_ref: Endpoint) -> None:
+def test_the_number_of_descriptors_per_session_is_limited(cpu_ref: Endpoint) -> None:
     pipe = Pipe()
     per_message, limit = LIMITS.descriptors_per_message, LIMITS.descriptors_per_session
     with RawLink(cpu_ref.link) as link:
@@ -172,7 +172,7 @@ def test_descriptors_up_to_the_limit_of_a_session_and_no_more(cpu_ref: Endpoint)
     pipe.wait_until_released()
 
 
-def test_a_session_that_is_full_of_descriptors_works_on(cpu_ref: Endpoint) -> None:
+def test_a_session_with_all_its_descriptors_taken_still_works(cpu_ref: Endpoint) -> None:
     with Link(cpu_ref.link) as link, RemoteDevice(cpu_ref, "test") as device:
         pipe = Pipe()
         link.put([pipe.writer] * LIMITS.descriptors_per_session)
@@ -182,7 +182,7 @@ def test_a_session_that_is_full_of_descriptors_works_on(cpu_ref: Endpoint) -> No
         Bystander(device).run()
 
 
-def test_bursts_that_nobody_takes_are_limited_too(cpu_ref: Endpoint) -> None:
+def test_the_number_of_bursts_that_are_not_taken_is_limited(cpu_ref: Endpoint) -> None:
     with WireDevice(cpu_ref) as wire_device:
         message = prepared_pb2.ConfigureExecutionBurstRequest(prepared_model=wire_device.prepare(addition_model()))
         configure = wire_device.prepared_model.ConfigureExecutionBurst
@@ -232,7 +232,7 @@ def can_open(endpoint: Endpoint) -> bool:
     return True
 
 
-def test_a_process_without_free_descriptors_serves_on_and_welcomes_links_later(short_path: Path) -> None:
+def test_a_process_without_free_descriptors_goes_on_and_accepts_links_again_later(short_path: Path) -> None:
     with (
         device_process("cpu_ref", short_path) as (process, endpoint),
         bystander(endpoint) as other,
@@ -255,5 +255,5 @@ def test_a_process_without_free_descriptors_serves_on_and_welcomes_links_later(s
 
 
 def free_descriptors(pid: int, limit: int) -> list[int]:
-    """The numbers below a limit that a process does not use."""
+    """Return the descriptor numbers below a limit that a process does not use."""
     return sorted(set(range(limit)) - {int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir()})

@@ -1,4 +1,4 @@
-"""The families of invalid models: small models of every kind, with one thing wrong at every place."""
+"""The families of invalid models: small models of every kind, with one mutation at every place."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ WAYS_TO_PREPARE = (prepare_model, prepare_model_with_config)
 
 @pytest.fixture(scope="module")
 def session(cpu_ref: Endpoint) -> Iterator[WireDevice]:
-    """A session that the module's tests share."""
+    """Open a session that the module's tests share."""
     with WireDevice(cpu_ref) as wire:
         yield wire
 
 
 @pytest.fixture(params=SAMPLES)
 def model(request: pytest.FixtureRequest) -> Model:
-    """Each sample."""
+    """Return each sample."""
     return sample(request.param)
 
 
@@ -58,7 +58,7 @@ def supported(wire: WireDevice, model: Model) -> list[bool]:
         pytest.param(Arguments(priority=3), id="priority 3", marks=pytest.mark.contract("VM-21")),
     ],
 )
-def test_a_model_is_prepared_with_arguments_that_there_are_and_refused_with_others(
+def test_a_model_is_prepared_with_valid_arguments_and_refused_with_invalid_ones(
     session: WireDevice, model: Model, arguments: Arguments
 ) -> None:
     assert all(supported(session, model))
@@ -70,7 +70,7 @@ def test_a_model_is_prepared_with_arguments_that_there_are_and_refused_with_othe
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_a_mutated_model_is_invalid_wherever_it_is_given(session: WireDevice, model: Model, row: str) -> None:
+def test_a_mutated_model_is_invalid_in_every_call(session: WireDevice, model: Model, row: str) -> None:
     for mutation in FAMILIES[row](model):
         try:
             with pytest.raises(HalError) as refusal:

@@ -1,4 +1,4 @@
-"""The rows of the contract about preparing models, as messages: what is notified, and what the call ends with."""
+"""The rows of the contract about preparing models: the notification, and the end of the call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from nnhal.types import (
     TokenValuePair,
 )
 from nnhal.v1 import device_pb2
-from tests.support.additions import addition_in_ashmem, addition_model, addition_of_constant, additions_in_a_circle
+from tests.support.additions import addition_in_ashmem, addition_model, addition_of_constant, additions_in_a_cycle
 from tests.support.entry_points import PLAIN, Target, synchronously
 from tests.support.preparations import (
     Arguments,
@@ -43,14 +43,14 @@ EXPIRED_NS = 1
 
 @pytest.fixture(params=[prepare_model, prepare_model_with_config])
 def prepare(request: pytest.FixtureRequest) -> Prepare:
-    """Each call that prepares a model."""
+    """Return each call that prepares a model."""
     chosen: Prepare = request.param
     return chosen
 
 
 @pytest.fixture(scope="module")
 def null() -> Iterator[WireDevice]:
-    """A session with a device that supports nothing."""
+    """Open a session with a device that supports nothing."""
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
         device_process("null", Path(directory)) as (_, endpoint),
@@ -60,7 +60,7 @@ def null() -> Iterator[WireDevice]:
 
 
 def assert_prepared(wire: WireDevice, outcome: Outcome) -> None:
-    """The call succeeds, and the callback gets a prepared model that works."""
+    """Check that the call succeeds, and that the callback gets a prepared model that works."""
     events, error = outcome
     assert error is None, str(error)
     assert kinds(events) == ["launched", "notified"]
@@ -135,7 +135,7 @@ def test_an_invalid_model_is_notified_and_thrown(
 
 @pytest.mark.contract("BA-03")
 def test_a_model_with_a_cycle_is_invalid(wire: WireDevice, prepare: Prepare) -> None:
-    model = additions_in_a_circle()
+    model = additions_in_a_cycle()
     message = device_pb2.GetSupportedOperationsRequest(model=wire.model(model))
     refusal(lambda: wire.call(wire.device.GetSupportedOperations, message), INVALID, "no earlier operation writes")
     assert_notified_and_thrown(prepare(wire, model, Arguments()), INVALID, "no earlier operation writes")
@@ -149,7 +149,7 @@ def test_a_model_whose_pool_is_not_what_it_says_is_invalid(wire: WireDevice, pre
 
 
 @pytest.mark.contract("PM-03")
-def test_the_status_of_a_refused_preparation_is_that_of_grpc_too(wire: WireDevice) -> None:
+def test_a_refused_preparation_ends_with_the_matching_grpc_status(wire: WireDevice) -> None:
     message = device_pb2.PrepareModelRequest(model=wire.model(without_outputs(addition_model())), token=NO_TOKEN)
     with pytest.raises(grpc.RpcError) as caught:
         list(wire.device.PrepareModel(message, metadata=wire.metadata))
@@ -177,7 +177,7 @@ def test_an_invalid_argument_is_notified_and_thrown(
     assert_notified_and_thrown(prepare(wire, addition_model(), arguments), INVALID, words)
 
 
-def test_a_deadline_that_has_passed_is_notified_and_not_thrown(wire: WireDevice, prepare: Prepare) -> None:
+def test_a_deadline_that_has_passed_is_notified_but_not_thrown(wire: WireDevice, prepare: Prepare) -> None:
     outcome = prepare(wire, addition_model(), Arguments(deadline_ns=EXPIRED_NS))
     assert_only_notified(outcome, ErrorStatus.MISSED_DEADLINE_PERSISTENT, "had passed")
 
@@ -203,7 +203,7 @@ def test_hints_are_checked_and_otherwise_ignored(wire: WireDevice) -> None:
 
 @pytest.mark.contract("PM-16")
 @pytest.mark.parametrize("operations", [1, 2, 7])
-def test_there_is_an_answer_for_each_operation(device: RemoteDevice, null: WireDevice, operations: int) -> None:
+def test_support_is_answered_for_each_operation(device: RemoteDevice, null: WireDevice, operations: int) -> None:
     model = addition_model(operations=operations)
     assert device.supported_operations(model) == [True] * operations
     assert all(answer.supported and not answer.code for answer in device.assess_model(model).operations)
@@ -236,7 +236,7 @@ def test_the_same_model_can_be_prepared_twice(wire: WireDevice, prepare: Prepare
         (device_pb2.PrepareModelFromCacheRequest(deadline_ns=-2, token=NO_TOKEN), INVALID, "deadline -2"),
     ],
 )
-def test_bad_arguments_of_a_preparation_from_cache_are_told_to_the_callback_and_the_caller(
+def test_a_preparation_from_cache_with_bad_arguments_is_notified_and_thrown(
     wire: WireDevice, message: device_pb2.PrepareModelFromCacheRequest, status: ErrorStatus, words: str
 ) -> None:
     assert_notified_and_thrown(wire.events(wire.device.PrepareModelFromCache, message), status, words)

@@ -37,7 +37,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def assert_refused(ended: subprocess.CompletedProcess[str], words: str) -> None:
-    """It ends with status 2 and says why in one line."""
+    """Check that the process ended with status 2 and one line that says why."""
     assert ended.returncode == 2, ended.stderr
     assert ended.stdout == ""
     lines = [line for line in ended.stderr.splitlines() if not is_grpc_log(line)]
@@ -47,13 +47,13 @@ def assert_refused(ended: subprocess.CompletedProcess[str], words: str) -> None:
 
 
 def is_grpc_log(line: str) -> bool:
-    """Whether a line is gRPC's own, which nobody here can silence."""
+    """Return whether a line is from gRPC's own logging, which cannot be silenced."""
     return line.startswith("E") and ".cc:" in line
 
 
 @contextmanager
 def unsupervised(endpoint: Endpoint) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that serves and that only signals end."""
+    """Run a process that only signals end."""
     process = subprocess.Popen(command("null", "--endpoint", str(endpoint.directory)))
     try:
         wait_until(lambda: serves(endpoint), "the process serves")
@@ -92,7 +92,7 @@ def test_an_endpoint_that_is_a_file_is_refused(short_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["device.sock", "link.sock"])
 @pytest.mark.parametrize("kind", ["file", "directory"])
-def test_something_else_in_the_place_of_a_socket_is_left_alone(short_path: Path, name: str, kind: str) -> None:
+def test_a_file_in_place_of_a_socket_is_left_alone(short_path: Path, name: str, kind: str) -> None:
     place = short_path / name
     place.mkdir() if kind == "directory" else place.touch()
     assert_refused(run("null", "--endpoint", str(short_path)), f"cannot listen at {place}")
@@ -120,7 +120,7 @@ def test_a_setting_out_of_range_is_refused(short_path: Path, arguments: tuple[st
     assert_refused(run("null", "--endpoint", str(short_path), *arguments), words)
 
 
-def test_an_endpoint_that_is_in_use_is_refused_and_its_process_serves_on(short_path: Path) -> None:
+def test_an_endpoint_in_use_is_refused_and_its_process_goes_on(short_path: Path) -> None:
     with device_process("cpu_ref", short_path) as (_, endpoint), RemoteDevice(endpoint, "test") as device:
         assert device.version()
         resources = resources_of(device.pid)
@@ -152,7 +152,7 @@ def test_the_sockets_of_a_killed_process_are_replaced(short_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_a_process_cleanly_whatever_is_open(short_path: Path, number: signal.Signals) -> None:
+def test_a_signal_ends_a_process_cleanly_with_sessions_open(short_path: Path, number: signal.Signals) -> None:
     endpoint = Endpoint(short_path / "null")
     with unsupervised(endpoint) as process, RawLink(endpoint.link) as silent, RemoteDevice(endpoint, "test") as device:
         assert device.version()
@@ -163,7 +163,7 @@ def test_a_signal_ends_a_process_cleanly_whatever_is_open(short_path: Path, numb
         assert silent.wait_for_end() is None
 
 
-def test_executions_end_with_a_dead_object_when_their_device_is_ended(short_path: Path) -> None:
+def test_executions_end_with_dead_object_when_their_device_is_stopped(short_path: Path) -> None:
     with device_process("cpu_ref", short_path) as (child, endpoint), RemoteDevice(endpoint, "test") as device:
         prepared, addition = device.prepare_model(addition_model()), addition_in_ashmem()
         execution, burst = prepared.create_reusable_execution(addition.request), prepared.configure_execution_burst()
@@ -212,8 +212,8 @@ def test_stopping_a_supervised_process_ends_it_cleanly(short_path: Path) -> None
 
 
 @pytest.mark.parametrize("driver", ["cpu_acc", "gpu_acc", "cpu_ref"])
-def test_no_file_is_opened_outside_of_the_endpoint(driver: str, short_path: Path) -> None:
-    """Libraries of devices report to nobody, and so keep nothing for that."""
+def test_a_device_opens_no_file_outside_its_endpoint(driver: str, short_path: Path) -> None:
+    """Libraries in a device process send no telemetry, and so store nothing for it."""
     with device_process(driver, short_path) as (child, endpoint), RemoteDevice(endpoint, "test") as device:
         prepared, addition = device.prepare_model(addition_model()), addition_in_ashmem()
         addition.check(lambda: prepared.execute(addition.request), 1, 2)

@@ -47,34 +47,34 @@ SHORTLY_NS = 5_000_000
 SECONDS = 30
 MEASURED = ExecutionConfig(measure_timing=True)
 SLOW_ELEMENTS, SLOW_OPERATIONS = 1 << 18, 100
-"""An execution that takes longer than 5 ms."""
+"""The size of an execution that takes longer than 5 ms."""
 WITH_CONFIG = [name for name in ALL_ENTRY_POINTS if "config" in name or "reusable" in name]
 """The ways to execute that take hints."""
 
 
 @pytest.fixture(params=["cpu_ref", "cpu_acc"])
 def endpoint(request: pytest.FixtureRequest) -> Endpoint:
-    """The process of each device that computes."""
+    """Run each device that computes."""
     found: Endpoint = request.getfixturevalue(request.param)
     return found
 
 
 @pytest.fixture
 def session(endpoint: Endpoint) -> Iterator[WireDevice]:
-    """A session with each of them."""
+    """Open a session with each of them."""
     with WireDevice(endpoint) as wire:
         yield wire
 
 
 @pytest.fixture
 def preparing(session: WireDevice) -> CachingDevice:
-    """Preparations on each of them."""
+    """Open a session for preparations with each of them."""
     return CachingDevice(session)
 
 
 @pytest.fixture(params=ENTRY_POINTS)
 def entry(request: pytest.FixtureRequest) -> EntryPoint:
-    """Each way to execute."""
+    """Return each way to execute."""
     return ENTRY_POINTS[request.param]
 
 
@@ -90,7 +90,9 @@ def test_a_model_is_prepared_at_any_priority(preparing: CachingDevice, priority:
 
 @pytest.mark.contract("QS-02", "QS-03")
 @pytest.mark.parametrize("ahead_ns", [0, SHORTLY_NS])
-def test_a_preparation_with_little_time_is_launched_and_done_or_missed(preparing: CachingDevice, ahead_ns: int) -> None:
+def test_a_preparation_with_little_time_is_launched_and_succeeds_or_misses_its_deadline(
+    preparing: CachingDevice, ahead_ns: int
+) -> None:
     for sample in (broadcast_sum(OperandType.TENSOR_FLOAT32), chain(OperandType.TENSOR_FLOAT32, OperationType.ADD)):
         prepared = preparing.prepare(sample.model, deadline_ns=now_ns() + ahead_ns)
         assert prepared.launched
@@ -101,7 +103,7 @@ def test_a_preparation_with_little_time_is_launched_and_done_or_missed(preparing
 
 
 @pytest.mark.contract("QS-02", "QS-09")
-def test_a_preparation_whose_deadline_is_over_is_launched_and_missed_for_good(preparing: CachingDevice) -> None:
+def test_a_preparation_whose_deadline_has_passed_is_launched_and_missed_persistently(preparing: CachingDevice) -> None:
     sample = broadcast_sum(OperandType.TENSOR_FLOAT32)
     for deadline in (0, now_ns() - 1):
         prepared = preparing.prepare(sample.model, deadline_ns=deadline)
@@ -109,13 +111,13 @@ def test_a_preparation_whose_deadline_is_over_is_launched_and_missed_for_good(pr
 
 
 @pytest.mark.contract("QS-04")
-def test_a_preparation_may_have_all_the_time_there_is(preparing: CachingDevice) -> None:
+def test_a_preparation_may_have_the_latest_possible_deadline(preparing: CachingDevice) -> None:
     sample = broadcast_sum(OperandType.TENSOR_FLOAT32)
     preparing.check(preparing.prepare(sample.model, deadline_ns=LATEST), sample)
 
 
 def status_of(target: Target, entry: EntryPoint, elements: int, operations: int, deadline_ns: int) -> ErrorStatus:
-    """How an addition ends under a deadline. Its values are right where it ends with NONE."""
+    """Run an addition with a deadline and return its status; check the sum if it is NONE."""
     addition = addition_in_ashmem(elements)
     try:
         addition.check(lambda: entry(target, addition.request, MEASURED, deadline_ns), 1, 2, operations)
@@ -126,7 +128,7 @@ def status_of(target: Target, entry: EntryPoint, elements: int, operations: int,
 
 @pytest.mark.contract("QS-05", "QS-06", "QS-08", "QS-10")
 @pytest.mark.parametrize(("elements", "operations"), [(16, 1), (SLOW_ELEMENTS, SLOW_OPERATIONS)])
-def test_an_execution_with_little_time_is_done_or_missed_and_the_model_goes_on(
+def test_an_execution_with_little_time_succeeds_or_misses_its_deadline_and_the_model_goes_on(
     session: WireDevice, entry: EntryPoint, elements: int, operations: int
 ) -> None:
     target = Target(session, session.prepare(addition_model(elements, operations)))
@@ -138,7 +140,7 @@ def test_an_execution_with_little_time_is_done_or_missed_and_the_model_goes_on(
 
 
 @pytest.mark.contract("QS-07")
-def test_a_missed_deadline_brings_no_result_on_a_burst_channel(wire: WireDevice) -> None:
+def test_a_missed_deadline_gives_no_result_on_a_burst_channel(wire: WireDevice) -> None:
     target = Target(wire, wire.prepare(addition_model()))
     message = target.burst_plain(addition_in_ashmem().request, (-1,), MEASURED, 0)
     target.burst.channel.send(burst_pb2.BurstCall(execute=message).SerializeToString())
@@ -149,7 +151,7 @@ def test_a_missed_deadline_brings_no_result_on_a_burst_channel(wire: WireDevice)
 
 
 @pytest.mark.contract("QS-07")
-def test_a_missed_deadline_brings_no_timing_of_a_fenced_execution(device: RemoteDevice) -> None:
+def test_a_missed_deadline_gives_no_timing_of_a_fenced_execution(device: RemoteDevice) -> None:
     prepared, gate = device.prepare_model(gate_model()), Gate()
     config = replace(PATIENT, measure_timing=True)
     launched = prepared.execute_fenced(gate.request, config=config, duration_ns=SHORTLY_NS)
@@ -162,7 +164,7 @@ def test_a_missed_deadline_brings_no_timing_of_a_fenced_execution(device: Remote
 
 
 class Occupied:
-    """The only worker of a device, held by an execution of one client until ``end``."""
+    """A device's only worker, which an execution of one client occupies until ``end``."""
 
     def __init__(self, target: Target, threads: ThreadPoolExecutor) -> None:
         self._gate = Gate()
@@ -176,14 +178,14 @@ class Occupied:
 
 
 class Observer:
-    """A client that tries to execute, and is told how many others wait."""
+    """A client that tries to execute, and learns how many other executions wait."""
 
     def __init__(self, wire: WireDevice) -> None:
         self.target = Target(wire, wire.prepare(addition_model()))
         self._addition = addition_in_ashmem()
 
     def error(self) -> HalError | None:
-        """What an execution gets that has no more than a moment, None where it is done."""
+        """Try an execution with a very short deadline; return its error, or None if it succeeds."""
         try:
             synchronously(self.target, self._addition.request, PLAIN, now_ns() + 10 * SHORTLY_NS)
         except HalError as error:
@@ -191,7 +193,7 @@ class Observer:
         return None
 
     def waiting(self) -> int | None:
-        """How many executions wait for the worker; None where it is free, or that was not found out."""
+        """Return how many executions wait for the worker, or None if it is free or the number is unknown."""
         error = self.error()
         found = re.search(r"(\d+) other executions wait", error.message) if error else None
         return int(found.group(1)) if found else None
@@ -199,20 +201,20 @@ class Observer:
 
 @pytest.fixture
 def observer(cpu_ref: Endpoint) -> Iterator[Observer]:
-    """A second client of the shared cpu_ref process."""
+    """Open a second session with the shared cpu_ref process."""
     with WireDevice(cpu_ref) as wire:
         yield Observer(wire)
 
 
 @pytest.fixture
 def threads() -> Iterator[ThreadPoolExecutor]:
-    """For calls that last."""
+    """Return threads for calls that block."""
     with ThreadPoolExecutor(4) as pool:
         yield pool
 
 
 @pytest.mark.contract("QS-09", "QS-10")
-def test_a_deadline_that_passes_while_others_run_may_be_kept_next_time(
+def test_a_deadline_that_is_missed_because_others_run_is_transient(
     wire: WireDevice, observer: Observer, threads: ThreadPoolExecutor
 ) -> None:
     held = Occupied(Target(wire, wire.prepare(gate_model())), threads)
@@ -229,10 +231,10 @@ def test_a_deadline_that_passes_while_others_run_may_be_kept_next_time(
 
 
 @pytest.mark.contract("QS-09")
-def test_a_loop_that_takes_too_long_may_be_kept_next_time(wire: WireDevice) -> None:
+def test_a_loop_that_takes_too_long_is_missed_transiently(wire: WireDevice) -> None:
     target, gate = Target(wire, wire.prepare(gate_model())), Gate()
     ahead = SHORTLY_NS
-    while True:  # until the call arrives in time
+    while True:  # until the call arrives before its deadline
         with pytest.raises(HalError) as caught:
             synchronously(target, gate.request, PATIENT, now_ns() + ahead)
         if caught.value.status == TRANSIENT or ahead > MAX_LOOP_TIMEOUT_NS:
@@ -245,7 +247,7 @@ def test_a_loop_that_takes_too_long_may_be_kept_next_time(wire: WireDevice) -> N
 
 
 def prepared_at(wire: WireDevice, priority: Priority) -> Target:
-    """The gate's model, and a burst of it."""
+    """Prepare the gate's model at a priority, with a burst."""
     return Target(wire, CachingDevice(wire).prepare(gate_model(), priority=priority).prepared_model)
 
 
@@ -261,21 +263,21 @@ def test_a_higher_priority_of_the_same_client_goes_first(
     second = threads.submit(synchronously, high, gates[1].request, PATIENT, NO_DEADLINE)
     wait_until(lambda: observer.waiting() == 2, "the one of high priority waits")
     held.end()
-    second.result(SECONDS)  # were the other one running, nothing would end before its gate opens
+    second.result(SECONDS)  # if the other one ran first, neither would end before its gate opens
     assert not first.done()
     gates[0].open()
     first.result(SECONDS)
 
 
 def hinted(priority: Priority | None) -> ExecutionConfig:
-    """Of an execution of the gate's model with a priority of its own, or that of the model."""
+    """Create an execution of the gate's model with its own priority, or with that of the model."""
     hints = NO_HINTS if priority is None else priority_hints(priority)
     return replace(PATIENT, execution_hints=hints.values, extension_name_to_prefix=hints.extension_names)
 
 
 @pytest.mark.parametrize(("earlier", "later"), [(None, Priority.HIGH), (Priority.LOW, None)])
 @pytest.mark.parametrize("entry", WITH_CONFIG)
-def test_an_execution_may_have_a_priority_other_than_its_models(
+def test_an_execution_may_have_another_priority_than_its_model(
     wire: WireDevice,
     observer: Observer,
     threads: ThreadPoolExecutor,
@@ -292,14 +294,14 @@ def test_an_execution_may_have_a_priority_other_than_its_models(
     second = threads.submit(run, Target(wire, prepared), gates[1].request, hinted(later), NO_DEADLINE)
     wait_until(lambda: observer.waiting() == 2, "the more urgent one waits")
     held.end()
-    second.result(SECONDS)  # were the other one running, nothing would end before its gate opens
+    second.result(SECONDS)  # if the other one ran first, neither would end before its gate opens
     assert not first.done()
     gates[0].open()
     first.result(SECONDS)
 
 
 @pytest.mark.parametrize("entry", WITH_CONFIG)
-def test_a_hint_that_is_no_priority_is_refused_and_that_of_another_extension_ignored(
+def test_a_hint_that_is_not_a_priority_is_refused_and_one_of_another_extension_is_ignored(
     wire: WireDevice, entry: str
 ) -> None:
     target, addition, run = Target(wire, wire.prepare(addition_model())), addition_in_ashmem(), ALL_ENTRY_POINTS[entry]
@@ -313,7 +315,7 @@ def test_a_hint_that_is_no_priority_is_refused_and_that_of_another_extension_ign
 CANCELLED_OPERATIONS = 1500
 
 
-def test_nothing_is_left_of_a_preparation_that_its_client_cancels(endpoint: Endpoint, tmp_path: Path) -> None:
+def test_a_cancelled_preparation_leaves_nothing_behind(endpoint: Endpoint, tmp_path: Path) -> None:
     model = addition_model(operations=CANCELLED_OPERATIONS)
     with WireDevice(endpoint) as wire, RemoteDevice(endpoint, "observer") as observer:
         device = CachingDevice(wire)

@@ -1,4 +1,4 @@
-"""The rows of the contract about requests, through every way in which a request gets to a device."""
+"""The rows of the contract about requests, for every way to send a request to a device."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from nnhal.types import (
     TokenValuePair,
 )
 from nnhal.types.layout import Dimensions
-from tests.support.additions import addition_in_ashmem, addition_of_any_size, addition_of_open_size
+from tests.support.additions import addition_in_ashmem, addition_of_any_size, addition_of_unknown_size
 from tests.support.entry_points import (
     ALL_ENTRY_POINTS,
     ENTRY_POINTS,
@@ -56,7 +56,7 @@ Change = Callable[[Request], Request]
 
 
 def two_sums() -> Model:
-    """a, b, c -> a + b, b + c; and a scalar that nothing reads."""
+    """Return the model ``a, b, c -> a + b, b + c``, with a scalar input that nothing reads."""
     recipe = Recipe()
     a, b, c = (recipe.input(F32, SHAPE) for _ in range(3))
     recipe.input(OperandType.INT32)
@@ -66,7 +66,7 @@ def two_sums() -> Model:
 
 
 def request_for_two_sums() -> Request:
-    """Everything in one pool, the scalar in another."""
+    """Return a request with the tensors in one pool, and the scalar in another."""
 
     def tensor(position: int) -> RequestArgument:
         return RequestArgument(DataLocation(0, position * SIZE, SIZE))
@@ -81,39 +81,39 @@ def request_for_two_sums() -> Request:
 
 @pytest.fixture(params=ALL_ENTRY_POINTS)
 def entry(request: pytest.FixtureRequest) -> EntryPoint:
-    """Each way to execute."""
+    """Return each way to execute."""
     return ALL_ENTRY_POINTS[request.param]
 
 
 @pytest.fixture(params=ENTRY_POINTS)
 def unfenced(request: pytest.FixtureRequest) -> EntryPoint:
-    """Each way to execute without fences, where outputs may stay open."""
+    """Return each way to execute without fences, with which dimensions of outputs may be unknown."""
     return ENTRY_POINTS[request.param]
 
 
 @pytest.fixture(params=FENCED_ENTRY_POINTS)
 def fenced(request: pytest.FixtureRequest) -> EntryPoint:
-    """Each way to execute with fences."""
+    """Return each way to execute with fences."""
     return FENCED_ENTRY_POINTS[request.param]
 
 
 @pytest.fixture(scope="module")
 def session(cpu_ref: Endpoint) -> Iterator[WireDevice]:
-    """A session that the module's tests share."""
+    """Open a session that the module's tests share."""
     with WireDevice(cpu_ref) as wire:
         yield wire
 
 
 @pytest.fixture(scope="module")
 def target(session: WireDevice) -> Target:
-    """The two sums, prepared."""
+    """Prepare the two sums."""
     return Target(session, session.prepare(two_sums()))
 
 
 @pytest.fixture(scope="module")
 def open_target(session: WireDevice) -> Target:
-    """An addition with an output of open size."""
-    return Target(session, session.prepare(addition_of_open_size()))
+    """Prepare an addition with an output of unknown size."""
+    return Target(session, session.prepare(addition_of_unknown_size()))
 
 
 def output_at(request: Request, position: int) -> Array:
@@ -181,7 +181,7 @@ def scalar(change: Callable[[RequestArgument], RequestArgument]) -> Change:
 
 
 def in_pool(pool: RequestMemoryPool, offset: int = 0, length: int = 0, padding: int = 0) -> Change:
-    """The first input lies in a further pool; as it stands, in the whole of it."""
+    """Move the first input to another pool; by default it takes the whole pool."""
 
     def change(request: Request) -> Request:
         moved = RequestArgument(DataLocation(len(request.pools), offset, length, padding))
@@ -313,7 +313,7 @@ def test_a_deadline_below_minus_one_is_invalid(target: Target, entry: EntryPoint
 
 @pytest.mark.contract("RQ-13", "RE-07")
 @pytest.mark.parametrize("timeout_ns", [-2, 15_000_000_001])
-def test_a_loop_timeout_that_nobody_may_ask_for_is_invalid(target: Target, entry: EntryPoint, timeout_ns: int) -> None:
+def test_a_loop_timeout_out_of_range_is_invalid(target: Target, entry: EntryPoint, timeout_ns: int) -> None:
     config = ExecutionConfig(loop_timeout_duration_ns=timeout_ns)
     refusal(
         lambda: entry(target, request_for_two_sums(), config, NO_DEADLINE), INVALID, f"loop timeout {timeout_ns} ns"
@@ -355,7 +355,9 @@ def test_inputs_must_be_fully_specified_by_model_and_request(session: WireDevice
 
 @pytest.mark.contract("RQ-08", "EX-04")
 @pytest.mark.parametrize("length", [64, 100])
-def test_outputs_may_stay_open_until_they_are_there(open_target: Target, unfenced: EntryPoint, length: int) -> None:
+def test_dimensions_of_outputs_may_be_unknown_before_the_execution(
+    open_target: Target, unfenced: EntryPoint, length: int
+) -> None:
     addition = addition_in_ashmem(elements=64)
     request = replace(
         addition.request,
@@ -371,7 +373,7 @@ def test_outputs_may_stay_open_until_they_are_there(open_target: Target, unfence
 
 @pytest.mark.contract("EX-06")
 @pytest.mark.parametrize("config", CONFIGS)
-def test_an_open_output_that_does_not_fit_is_reported_with_its_size(
+def test_an_output_of_unknown_size_that_does_not_fit_is_reported_with_its_size(
     open_target: Target, unfenced: EntryPoint, config: ExecutionConfig
 ) -> None:
     addition = addition_in_ashmem()
@@ -386,7 +388,7 @@ def test_an_open_output_that_does_not_fit_is_reported_with_its_size(
 @pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize("dimensions", [(), (0,)])
 @pytest.mark.parametrize("missing", [0, 1])
-def test_outputs_of_open_size_cannot_be_fenced_whatever_room_they_have(
+def test_outputs_of_unknown_size_cannot_be_fenced_even_if_they_have_room(
     open_target: Target, fenced: EntryPoint, missing: int, dimensions: Dimensions, config: ExecutionConfig
 ) -> None:
     addition = addition_in_ashmem()
@@ -406,7 +408,7 @@ def test_outputs_of_open_size_cannot_be_fenced_whatever_room_they_have(
 
 
 @pytest.mark.contract("VR-06")
-def test_what_fails_only_when_it_runs_is_an_error(session: WireDevice, entry: EntryPoint) -> None:
+def test_a_failure_during_the_execution_is_an_error(session: WireDevice, entry: EntryPoint) -> None:
     target = Target(session, session.prepare(lookup_model()))
     with pytest.raises(HalError):
         entry(target, lookup_beyond_the_table(), PLAIN, NO_DEADLINE)
@@ -422,7 +424,7 @@ def test_a_loop_without_end_ends_with_its_timeout(session: WireDevice, entry: En
 
 @pytest.mark.contract("EX-08")
 @pytest.mark.parametrize("length", [1, 7, 64])
-def test_an_output_that_turns_out_empty_fits_anywhere(session: WireDevice, unfenced: EntryPoint, length: int) -> None:
+def test_an_empty_output_fits_into_any_memory(session: WireDevice, unfenced: EntryPoint, length: int) -> None:
     recipe = Recipe()
     scores = recipe.input(F32, (2, 2))
     boxes = recipe.constant(F32, np.zeros((2, 8)))
@@ -449,7 +451,7 @@ def test_an_output_that_turns_out_empty_fits_anywhere(session: WireDevice, unfen
 
 
 @pytest.mark.contract("EX-09")
-def test_an_optional_input_without_value_has_its_default(session: WireDevice, entry: EntryPoint) -> None:
+def test_an_optional_input_without_a_value_has_its_default(session: WireDevice, entry: EntryPoint) -> None:
     recipe = Recipe()
     seeds = recipe.constant(F32, np.linspace(-3, 3, 64).reshape(2, 32))
     items, weights = recipe.input(OperandType.TENSOR_INT32, (3,)), recipe.input(F32, (3,))

@@ -1,4 +1,4 @@
-"""Results of devices compared with what they must be, as near as the contract asks for."""
+"""The accuracy of devices' results, within the tolerances of the contract."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from nnhal.types import Operand, OperandType, OperationType
 from nnhal_tools.conformance.memory import MemoryChoice
 from nnhal_tools.conformance.runner import ExecutionMode, TestResult, VectorRunner, Verdict
 from nnhal_tools.conformance.vectors import Expectation, Vector
-from tests.support.coupling import signed_twin
+from tests.support.coupling import signed_counterpart
 from tests.support.models import Recipe
 
 TIGHT, HALF = (1e-5, 5 * 2.0**-23), (5 * 2.0**-10, 5 * 2.0**-10)
-"""Absolute and relative tolerance of float32, and of half precision."""
+"""Absolute and relative tolerances, of float32 and of half precision."""
 ONE_STEP = (1.0, 0.0)
 
 
 @pytest.fixture(params=["cpu_ref", "cpu_acc"])
 def runner(request: pytest.FixtureRequest) -> Iterator[VectorRunner]:
-    """A session with each device."""
+    """Open a session with each device."""
     endpoint: Endpoint = request.getfixturevalue(request.param)
     with RemoteDevice(endpoint, "test") as device:
         yield VectorRunner(device, [(ExecutionMode.SYNC, MemoryChoice.ASHMEM)])
@@ -40,14 +40,14 @@ def vector(
     tolerance: tuple[float, float],
     multinomial_tolerance: float = 0.0,
 ) -> Vector:
-    """A test of one output."""
+    """Return a test vector with one output."""
     operations = tuple(OperationType(operation.type).name for operation in model.model.main.operations)
     expected = Expectation(output, True, *tolerance)
     return Vector("test", "test", model.model, tuple(inputs), (expected,), False, multinomial_tolerance, operations)
 
 
 def dense(code: OperandType, relaxed: bool) -> tuple[ResolvedModel, list[Array], Array]:
-    """SOFTMAX of TANH of FULLY_CONNECTED: the model, its inputs, and the result in double precision."""
+    """Return SOFTMAX of TANH of FULLY_CONNECTED: the model, its inputs, and the result in double precision."""
     recipe = Recipe()
     random = np.random.default_rng(3)
     element = np.float16 if code == F16 else np.float32
@@ -71,7 +71,7 @@ def dense(code: OperandType, relaxed: bool) -> tuple[ResolvedModel, list[Array],
         pytest.param(F16, False, HALF, id="float16"),
     ],
 )
-def test_floats_are_as_near_as_the_model_asks(
+def test_floats_are_as_accurate_as_the_model_requires(
     runner: VectorRunner, code: OperandType, relaxed: bool, tolerance: tuple[float, float]
 ) -> None:
     model, inputs, expected = dense(code, relaxed)
@@ -79,7 +79,7 @@ def test_floats_are_as_near_as_the_model_asks(
 
 
 @pytest.mark.contract("EX-19")
-def test_samples_are_judged_by_how_often_each_class_comes(device: RemoteDevice) -> None:
+def test_random_samples_are_judged_by_the_frequencies_of_the_classes(device: RemoteDevice) -> None:
     recipe = Recipe()
     count = 20_000
     logits = recipe.input(F32, (2, 3))
@@ -96,7 +96,7 @@ def test_samples_are_judged_by_how_often_each_class_comes(device: RemoteDevice) 
 
 
 def quantized_sum() -> Vector:
-    """ADD of two scales."""
+    """Return an ADD of two scales."""
     recipe = Recipe()
     first, second = recipe.input(Q8A, (2, 2), 0.5, 100), recipe.constant(Q8A, [[0, 90], [128, 255]], 0.25, 128)
     total = recipe.operation(OperationType.ADD, [first, second, *recipe.integers(0)], Operand(Q8A, (2, 2), 1.0, 50))
@@ -105,7 +105,7 @@ def quantized_sum() -> Vector:
 
 
 def quantized_maximum() -> Vector:
-    """MAX_POOL_2D of the whole image."""
+    """Return a MAX_POOL_2D of the whole image."""
     recipe = Recipe()
     image = recipe.input(Q8A, (1, 2, 2, 2), 0.5, 7)
     most = recipe.operation(
@@ -116,7 +116,7 @@ def quantized_maximum() -> Vector:
 
 
 def quantized_probabilities() -> Vector:
-    """SOFTMAX, whose output has a zero point of its own."""
+    """Return a SOFTMAX, whose output has its own zero point."""
     recipe = Recipe()
     logits, beta = recipe.input(Q8A, (1, 4), 0.5, 128), recipe.constant(FLOAT32, 1)
     top = recipe.operation(OperationType.SOFTMAX, [logits, beta], Operand(Q8A, (1, 4), 1 / 256))
@@ -127,7 +127,7 @@ def quantized_probabilities() -> Vector:
 
 
 def quantized_product() -> Vector:
-    """FULLY_CONNECTED, with weights and a bias."""
+    """Return a FULLY_CONNECTED with weights and a bias."""
     recipe = Recipe()
     values = recipe.input(Q8A, (1, 3), 0.5, 128)
     weights = recipe.constant(Q8A, [[130, 128, 128], [128, 120, 129]], 0.25, 128)
@@ -141,10 +141,12 @@ def quantized_product() -> Vector:
 
 @pytest.mark.contract("EX-16")
 @pytest.mark.parametrize("make", [quantized_sum, quantized_maximum, quantized_probabilities, quantized_product])
-def test_signed_values_are_as_good_as_unsigned_ones(runner: VectorRunner, make: Callable[[], Vector]) -> None:
+def test_results_of_signed_and_unsigned_values_are_equally_accurate(
+    runner: VectorRunner, make: Callable[[], Vector]
+) -> None:
     test = make()
     passes(*runner.run(test))
-    passes(*runner.run(signed_twin(test)))
+    passes(*runner.run(signed_counterpart(test)))
 
 
 def passes(result: TestResult) -> None:

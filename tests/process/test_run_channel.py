@@ -1,4 +1,4 @@
-"""The run channel: one execution, for the process that holds the other end."""
+"""The run channel: a socket on which a process runs one execution."""
 
 from __future__ import annotations
 
@@ -26,69 +26,69 @@ from tests.support.waiting import settled, wait_until
 EXPIRED_NS = 1
 
 
-class Direct:
-    """An execution of an addition, and the other end of its run channel."""
+class OpenChannel:
+    """An execution of an addition, and the client's end of its run channel."""
 
     def __init__(self, device: RemoteDevice) -> None:
         self.addition: Addition = addition_in_ashmem()
         self.execution: RemoteExecution = device.prepare_model(addition_model()).create_reusable_execution(
             self.addition.request
         )
-        self.channel: Channel = channel_from(self.execution.open_run_channel())
+        self.client_end: Channel = channel_from(self.execution.open_run_channel())
 
     def exchange(self, message: bytes) -> wire.BurstAnswer:
-        """Send a message, and return the answer."""
-        self.channel.send(message)
-        return wire.BurstAnswer.FromString(self.channel.receive())
+        """Send a message and return the answer."""
+        self.client_end.send(message)
+        return wire.BurstAnswer.FromString(self.client_end.receive())
 
     def run(self, deadline_ns: int = NO_DEADLINE) -> wire.BurstAnswer:
-        """Run it."""
+        """Run the execution."""
         return self.exchange(burst_run(self.execution.handle, deadline_ns))
 
 
 @pytest.fixture
-def direct(device: RemoteDevice) -> Direct:
-    """An execution with a run channel."""
-    return Direct(device)
+def channel(device: RemoteDevice) -> OpenChannel:
+    """An open run channel."""
+    return OpenChannel(device)
 
 
-def good(direct: Direct) -> None:
-    """See that a run ends well."""
-    assert ErrorStatus(direct.run().status) == ErrorStatus.NONE
+def good(channel: OpenChannel) -> None:
+    """Check that a run succeeds."""
+    assert ErrorStatus(channel.run().status) == ErrorStatus.NONE
 
 
-def test_it_runs_the_execution_each_time_on_what_its_memory_holds(direct: Direct) -> None:
+def test_each_run_uses_the_current_contents_of_memory(channel: OpenChannel) -> None:
     for number in range(20):
-        direct.addition.check(lambda: good(direct), number, 10)
+        channel.addition.check(lambda: good(channel), number, 10)
 
 
-def test_runs_are_counted_and_failures_apart(direct: Direct) -> None:
+def test_runs_and_failures_are_counted_separately(channel: OpenChannel) -> None:
     for _ in range(3):
-        good(direct)
-    assert ErrorStatus(direct.run(EXPIRED_NS).status) == ErrorStatus.MISSED_DEADLINE_PERSISTENT
-    usage = direct.execution.run_channel_usage()
+        good(channel)
+    assert ErrorStatus(channel.run(EXPIRED_NS).status) == ErrorStatus.MISSED_DEADLINE_PERSISTENT
+    usage = channel.execution.run_channel_usage()
     assert (usage.runs, usage.failed_runs) == (3, 1)
     assert usage.duration_ns > 0
 
 
-def test_an_execution_without_a_run_channel_has_run_nothing_on_it(device: RemoteDevice) -> None:
+def test_an_execution_without_a_run_channel_has_no_runs(device: RemoteDevice) -> None:
     execution = device.prepare_model(addition_model()).create_reusable_execution(addition_in_ashmem().request)
     assert execution.run_channel_usage() == RunUsage()
 
 
-def test_nothing_else_of_the_session_can_be_named(device: RemoteDevice, direct: Direct) -> None:
-    other = Direct(device)
-    answer = direct.exchange(burst_run(other.execution.handle, NO_DEADLINE))
+def test_no_other_execution_of_the_session_can_be_run(device: RemoteDevice, channel: OpenChannel) -> None:
+    other = OpenChannel(device)
+    answer = channel.exchange(burst_run(other.execution.handle, NO_DEADLINE))
     assert ErrorStatus(answer.status) == ErrorStatus.INVALID_ARGUMENT
-    assert f"expected {direct.execution.handle}" in answer.message
+    assert f"expected {channel.execution.handle}" in answer.message
     assert other.execution.run_channel_usage() == RunUsage()
-    good(direct)
+    good(channel)
 
 
 @pytest.mark.parametrize("name", ["execute", "execute_with_config", "release_memory_resource"])
-def test_no_other_call_of_a_burst_is_taken(device: RemoteDevice, direct: Direct, name: str) -> None:
-    request = request_to_wire(direct.addition.request, lambda _: 1)
-    tokens = [-1] * len(direct.addition.request.pools)
+def test_other_calls_of_a_burst_are_refused(device: RemoteDevice, channel: OpenChannel, name: str) -> None:
+    request = request_to_wire(channel.addition.request, lambda _: 1)
+    tokens = [-1] * len(channel.addition.request.pools)
     calls = {
         "execute": wire.BurstCall(
             execute=wire.BurstServiceExecuteSynchronouslyRequest(request=request, memory_identifier_tokens=tokens)
@@ -102,85 +102,85 @@ def test_no_other_call_of_a_burst_is_taken(device: RemoteDevice, direct: Direct,
             release_memory_resource=wire.ReleaseMemoryResourceRequest(memory_identifier_token=0)
         ),
     }
-    answer = direct.exchange(calls[name].SerializeToString())
+    answer = channel.exchange(calls[name].SerializeToString())
     assert ErrorStatus(answer.status) == ErrorStatus.INVALID_ARGUMENT
     assert f"got {name} on a run channel" in answer.message
-    good(direct)
+    good(channel)
 
 
 @pytest.mark.parametrize("message", [b"\xff" * 40, b"\x78\x01"], ids=["no message", "an empty call"])
-def test_garbage_ends_the_channel_and_nothing_else(device: RemoteDevice, direct: Direct, message: bytes) -> None:
-    bystander = Direct(device)
-    direct.channel.send(message)
+def test_garbage_ends_only_the_channel(device: RemoteDevice, channel: OpenChannel, message: bytes) -> None:
+    bystander = OpenChannel(device)
+    channel.client_end.send(message)
     with pytest.raises(ChannelClosedError):
-        direct.channel.receive()
-    direct.execution.execute()
+        channel.client_end.receive()
+    channel.execution.execute()
     good(bystander)
 
 
-def test_descriptors_that_come_along_are_not_kept(device: RemoteDevice, direct: Direct) -> None:
-    good(direct)
+def test_descriptors_that_come_with_a_run_are_closed(device: RemoteDevice, channel: OpenChannel) -> None:
+    good(channel)
     before = settled(lambda: resources_of(device.pid))
-    with socket.socket(fileno=os.dup(direct.channel.fileno())) as connection:
+    with socket.socket(fileno=os.dup(channel.client_end.fileno())) as connection:
         for _ in range(20):
-            socket.send_fds(connection, [burst_run(direct.execution.handle, NO_DEADLINE)], [0, 1, 2])
-            assert direct.channel.receive()
+            socket.send_fds(connection, [burst_run(channel.execution.handle, NO_DEADLINE)], [0, 1, 2])
+            assert channel.client_end.receive()
     wait_until(lambda: resources_of(device.pid).within(before), "they are closed")
 
 
 @pytest.mark.parametrize(
     "end",
     [
-        lambda direct: direct.execution.release(),
-        lambda direct: direct.execution.run_channel_usage(close=True),
-        lambda direct: direct.execution.open_run_channel(),
+        lambda channel: channel.execution.release(),
+        lambda channel: channel.execution.run_channel_usage(close=True),
+        lambda channel: channel.execution.open_run_channel(),
     ],
     ids=["released", "closed", "opened again"],
 )
-def test_the_session_that_opened_it_can_close_it(direct: Direct, end: Callable[[Direct], object]) -> None:
-    good(direct)
-    kept = end(direct)
+def test_the_session_can_close_the_channel(channel: OpenChannel, end: Callable[[OpenChannel], object]) -> None:
+    good(channel)
+    kept = end(channel)
     with pytest.raises(ChannelClosedError):
-        direct.run()
-        direct.run()  # the first one may have been sent before the end
+        channel.run()
+        channel.run()  # the first one may have been sent before the end
     del kept
 
 
-def test_it_ends_with_the_session(other: RemoteDevice) -> None:
-    direct = Direct(other)
-    good(direct)
+def test_the_channel_ends_with_the_session(other: RemoteDevice) -> None:
+    channel = OpenChannel(other)
+    good(channel)
     other.close()
     with pytest.raises(ChannelClosedError):
-        direct.run()
-        direct.run()
+        channel.run()
+        channel.run()
 
 
-def test_it_cannot_run_beside_itself(device: RemoteDevice) -> None:
-    """One run at a time, wherever it is asked for: the second one is refused, and harms nothing."""
-    direct = Direct(device)
+def test_the_execution_cannot_run_twice_at_a_time(device: RemoteDevice) -> None:
+    """A second run at the same time is refused, over the channel and over gRPC, and harms nothing."""
+    channel = OpenChannel(device)
     statuses: set[int] = set()
     over = threading.Event()
 
     def run() -> None:
         while not over.is_set():
-            statuses.add(direct.run().status)
+            statuses.add(channel.run().status)
 
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(run)
         for _ in range(200):
             with suppress(HalError):
-                direct.execution.execute()
+                channel.execution.execute()
         over.set()
         running.result()
     assert statuses <= {ErrorStatus.NONE, ErrorStatus.GENERAL_FAILURE}
-    good(direct)
+    good(channel)
 
 
-def test_opening_it_again_leaves_nothing_behind(device: RemoteDevice) -> None:
-    direct = Direct(device)
-    good(direct)
+def test_run_channels_leave_nothing_behind(device: RemoteDevice) -> None:
+    channel = OpenChannel(device)
+    good(channel)
     before = settled(lambda: resources_of(device.pid))
     for _ in range(30):
-        good(direct)
-        direct.channel = channel_from(direct.execution.open_run_channel())
+        good(channel)
+        channel.client_end = channel_from(channel.execution.open_run_channel())
     wait_until(lambda: resources_of(device.pid).within(before), "every channel is closed")

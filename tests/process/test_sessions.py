@@ -1,4 +1,4 @@
-"""What a session owns: memory of every kind, prepared models, executions and bursts, and when they go."""
+"""What a session owns (memory, prepared models, executions and bursts), and when it is released."""
 
 from __future__ import annotations
 
@@ -81,7 +81,9 @@ def any_device(request: pytest.FixtureRequest) -> Iterator[RemoteDevice]:
 @pytest.mark.contract("RE-01", "RE-05", "BU-02")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", POOL_KINDS)
-def test_any_pool_serves_any_way_of_executing(any_device: RemoteDevice, kind: str, way: Way, tmp_path: Path) -> None:
+def test_every_kind_of_pool_works_with_every_way_to_execute(
+    any_device: RemoteDevice, kind: str, way: Way, tmp_path: Path
+) -> None:
     addition = Addition(POOL_KINDS[kind](POOL_BYTES, tmp_path))
     run = way(any_device, addition.request)
     staged_before = any_device.usage().staged_bytes
@@ -91,7 +93,7 @@ def test_any_pool_serves_any_way_of_executing(any_device: RemoteDevice, kind: st
     assert staged == (2 * POOL_BYTES if kind == "unsealed file" else 0)
 
 
-def test_a_burst_says_what_was_staged_for_each_execution(any_device: RemoteDevice, tmp_path: Path) -> None:
+def test_a_burst_reports_what_was_staged_for_each_execution(any_device: RemoteDevice, tmp_path: Path) -> None:
     prepared = any_device.prepare_model(addition_model())
     burst = prepared.configure_execution_burst()
     for kind, make in POOL_KINDS.items():
@@ -102,9 +104,7 @@ def test_a_burst_says_what_was_staged_for_each_execution(any_device: RemoteDevic
         assert all((outcome.staging_ns > 0) == (staged > 0) for outcome in outcomes)
 
 
-def test_an_execution_that_measures_says_when_it_was_and_when_it_copied(
-    any_device: RemoteDevice, tmp_path: Path
-) -> None:
+def test_a_measured_execution_reports_when_it_ran_and_when_it_copied(any_device: RemoteDevice, tmp_path: Path) -> None:
     prepared = any_device.prepare_model(addition_model())
     burst, launcher = prepared.configure_execution_burst(), any_device.open_launcher()
     for kind, make in POOL_KINDS.items():
@@ -130,7 +130,7 @@ def test_an_execution_that_measures_says_when_it_was_and_when_it_copied(
     launcher.close()
 
 
-def test_an_execution_that_does_not_measure_says_nothing_of_when(any_device: RemoteDevice, tmp_path: Path) -> None:
+def test_an_unmeasured_execution_reports_no_times(any_device: RemoteDevice, tmp_path: Path) -> None:
     prepared = any_device.prepare_model(addition_model())
     burst = prepared.configure_execution_burst()
     for make in POOL_KINDS.values():
@@ -142,13 +142,13 @@ def test_an_execution_that_does_not_measure_says_nothing_of_when(any_device: Rem
         assert (launched.info().span, launched.info().copies) == (NO_SPAN, ())
 
 
-def test_an_argument_that_a_device_cannot_use_where_it_lies_is_staged(cpu_acc: Endpoint) -> None:
+def test_an_argument_that_a_device_cannot_use_in_place_is_staged(cpu_acc: Endpoint) -> None:
     addition, elsewhere = addition_in_ashmem(), create_ashmem(2 * TENSOR_BYTES)
     request = Request(addition.request.inputs, (argument(4, pool=1),), (*addition.request.pools, elsewhere))
     addition.fill(1, 2)
     with RemoteDevice(cpu_acc, "test") as device:
         burst = device.prepare_model(addition_model()).configure_execution_burst()
-        assert burst.execute(request, [-1, -1]).staged_bytes == TENSOR_BYTES  # cpu_acc wants multiples of 64
+        assert burst.execute(request, [-1, -1]).staged_bytes == TENSOR_BYTES  # cpu_acc imports at multiples of 64
     np.testing.assert_array_equal(tensor_in(elsewhere, 4), np.float32(3))
 
 
@@ -177,7 +177,7 @@ def sealed_file_with_read_protection(memory: Ashmem, _: Path) -> Memory:
 @pytest.mark.parametrize(
     "restrict", [ashmem_opened_for_reading, sealed_file_opened_for_reading, sealed_file_with_read_protection]
 )
-def test_inputs_may_lie_in_memory_that_can_only_be_read(
+def test_inputs_may_lie_in_read_only_memory(
     any_device: RemoteDevice, way: Way, restrict: Callable[[Ashmem, Path], Memory], tmp_path: Path
 ) -> None:
     inputs, outputs = create_ashmem(2 * TENSOR_BYTES), create_ashmem(TENSOR_BYTES)
@@ -201,7 +201,7 @@ def test_inputs_may_lie_in_a_file_opened_for_reading(any_device: RemoteDevice, w
 
 @pytest.mark.contract("RQ-15", "RQ-17")
 @pytest.mark.parametrize("way", WAYS)
-def test_one_range_serves_several_inputs_and_a_pool_may_be_of_no_use(any_device: RemoteDevice, way: Way) -> None:
+def test_inputs_may_share_a_range_and_a_pool_may_be_unused(any_device: RemoteDevice, way: Way) -> None:
     addition = addition_in_ashmem()
     pools = (*addition.request.pools, create_ashmem(1))
     run = way(any_device, Request((argument(0), argument(0)), addition.request.outputs, pools))
@@ -231,7 +231,7 @@ def test_a_model_prepared_twice_is_two_prepared_models(any_device: RemoteDevice)
     addition.check(lambda: second.execute(addition.request), 2, 2)
 
 
-def test_an_output_that_is_longer_than_what_is_written_shows_nothing_of_the_process(
+def test_an_output_that_is_longer_than_the_result_does_not_leak_memory_of_the_process(
     device: RemoteDevice, tmp_path: Path
 ) -> None:
     elements = 1 << 14
@@ -245,7 +245,7 @@ def test_an_output_that_is_longer_than_what_is_written_shows_nothing_of_the_proc
         )
         return replace(addition.request, inputs=inputs)
 
-    for _ in range(5):  # memory of the process is used again, sooner or later
+    for _ in range(5):  # sooner or later, an output would show memory that the process used before
         addition.check(lambda: burst.execute(sized(elements), [-1]), 7, 7)
         addition.fill(7, 7)
         burst.execute(sized(ELEMENTS), [-1])
@@ -270,7 +270,7 @@ def test_handles_and_descriptors_of_another_session_are_unknown(wire: WireDevice
 def calls_that_use_objects(
     wire: WireDevice, prepared: int, execution: int, burst: int
 ) -> list[tuple[Callable[..., Any], Message]]:
-    """Each of them, with nothing but the handle."""
+    """Return each call that uses an object, with nothing but the handle."""
     model, run, stream = wire.prepared_model, wire.execution, wire.burst
     return [
         (
@@ -332,7 +332,7 @@ def test_a_call_without_the_token_of_an_open_link_is_refused(
         assert [event.notified.status for event in events] == [INVALID.value]
 
 
-def test_the_token_of_a_closed_link_is_worth_nothing(cpu_ref: Endpoint, wire: WireDevice) -> None:
+def test_the_token_of_a_closed_link_is_refused(cpu_ref: Endpoint, wire: WireDevice) -> None:
     with Link(cpu_ref.link, "short-lived") as link:
         wire.metadata = link.metadata
         refusal(lambda: wire.call(wire.device.Allocate, device_pb2.AllocateRequest()), INVALID, "0 prepared models")
@@ -346,7 +346,7 @@ def refusal_text(wire: WireDevice) -> str:
     return caught.value.message
 
 
-def test_released_objects_are_gone_and_releasing_them_again_does_no_harm(device: RemoteDevice) -> None:
+def test_released_objects_are_unknown_and_releasing_them_again_is_ignored(device: RemoteDevice) -> None:
     addition = addition_in_ashmem()
     before = holdings(device)
     prepared = device.prepare_model(addition_model())
@@ -383,7 +383,7 @@ def test_a_burst_and_an_execution_outlive_the_release_of_their_prepared_model(an
     addition.check(lambda: burst.run(execution), 5, 6)
 
 
-def test_memory_that_the_client_closes_stays_with_the_objects_that_use_it(any_device: RemoteDevice) -> None:
+def test_objects_keep_memory_that_the_client_closes(any_device: RemoteDevice) -> None:
     addition = addition_in_ashmem()
     execution = any_device.prepare_model(addition_model()).create_reusable_execution(addition.request)
     (memory,) = addition.request.pools

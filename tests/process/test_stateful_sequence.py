@@ -1,4 +1,4 @@
-"""A recurrent model whose states stay on the device from step to step."""
+"""A recurrent model whose states stay in device memory from time step to time step."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TANH = 4
 
 
 def one_operation(weights: Weights) -> Model:
-    """LSTM: from input, output state and cell state to the states and the output."""
+    """Return an LSTM from input, output state and cell state to both states and the output."""
     recipe = Recipe()
     inputs = [recipe.input(CODE, (BATCH, INPUT))]
     inputs += [
@@ -41,7 +41,7 @@ def one_operation(weights: Weights) -> Model:
 
 
 def many_operations(weights: Weights) -> Model:
-    """The same from simpler operations, for devices without LSTM."""
+    """Return an equivalent model of simpler operations, for devices without LSTM."""
     recipe = Recipe()
     values, output, memory = (recipe.input(CODE, (BATCH, size)) for size in (INPUT, UNITS, UNITS))
     (none,) = recipe.integers(0)
@@ -71,14 +71,14 @@ MODELS: dict[str, Callable[[Weights], Model]] = {"LSTM": one_operation, "simpler
 
 @pytest.fixture
 def device(request: pytest.FixtureRequest, driver: str) -> Iterator[RemoteDevice]:
-    """A session with a device."""
+    """Open a session with a device."""
     endpoint: Endpoint = request.getfixturevalue(driver)
     with RemoteDevice(endpoint, "test") as session:
         yield session
 
 
 def state_buffer(device: RemoteDevice, prepared: RemotePreparedModel, index: int, start: Array) -> list[RemoteBuffer]:
-    """Two buffers for a state that is the model's input and output with the given indexes; the first one is filled."""
+    """Allocate two buffers for a state that is the model's given input and output, and fill the first one."""
     pair = [allocate(device, prepared, [index + 1], [index]) for _ in range(2)]
     pair[0].copy_from(memory_with(start))
     return pair
@@ -89,9 +89,7 @@ def state_buffer(device: RemoteDevice, prepared: RemotePreparedModel, index: int
     ("driver", "name"),
     [("cpu_ref", "LSTM"), ("cpu_ref", "simpler operations"), ("cpu_acc", "simpler operations")],
 )
-def test_states_that_change_places_on_the_device_give_what_the_unrolled_sequence_gives(
-    device: RemoteDevice, name: str
-) -> None:
+def test_a_sequence_with_swapped_state_buffers_equals_the_unrolled_one(device: RemoteDevice, name: str) -> None:
     weights = random_weights(Form(), seed=5)
     rng = np.random.default_rng(7)
     values = rng.normal(0, 1, (STEPS, BATCH, INPUT)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""The simplest thing that a device can be asked: the sum of two tensors, in memory of any kind."""
+"""The simplest model, the sum of two tensors, and requests of it in any kind of memory."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ POOL_KINDS: dict[str, Callable[[int, Path], Memory]] = {
     "unsealed file": lambda size, directory: create_file(directory / "pool", size),
     "blob": lambda size, _: create_blob(size),
 }
-"""A pool of so many bytes, by the name of its kind; the directory is for those that need a file."""
+"""Make a pool from its size in bytes and a directory for its file, by the name of its kind."""
 
 
 @cache
 def addition_model(elements: int = ELEMENTS, operations: int = 1) -> Model:
-    """Adds two vectors of floats, and then the second one again for each further operation."""
+    """Return a model that adds two vectors of floats, and adds the second again with each further operation."""
     recipe = Recipe()
     code = OperandType.TENSOR_FLOAT32
     total, other = recipe.input(code, (elements,)), recipe.input(code, (elements,))
@@ -53,8 +53,8 @@ def addition_model(elements: int = ELEMENTS, operations: int = 1) -> Model:
     return recipe.build(total).model
 
 
-def addition_of_open_size(elements: int = ELEMENTS) -> Model:
-    """The model, of which the output's dimensions are known to no one before it runs."""
+def addition_of_unknown_size(elements: int = ELEMENTS) -> Model:
+    """Return the addition with an output whose dimensions are unknown before it runs."""
     model = addition_model(elements)
     operands = list(model.main.operands)
     operands[-1] = replace(operands[-1], dimensions=(0,))
@@ -62,15 +62,15 @@ def addition_of_open_size(elements: int = ELEMENTS) -> Model:
 
 
 def addition_of_any_size() -> Model:
-    """The model, of which no dimensions are known."""
+    """Return the addition with all dimensions unknown."""
     recipe = Recipe()
     code = OperandType.TENSOR_FLOAT32
     terms = [recipe.input(code, (0,)) for _ in range(2)]
     return recipe.build(recipe.operation(OperationType.ADD, [*terms, *recipe.integers(0)], Operand(code, (0,)))).model
 
 
-def additions_in_a_circle() -> Model:
-    """Two additions that each read the other's sum, and a third that reads one of them: not a valid model."""
+def additions_in_a_cycle() -> Model:
+    """Return an invalid model: two additions that each read the other's sum, and a third that reads one of them."""
     code = OperandType.TENSOR_FLOAT32
     given, written = (
         Operand(code, (ELEMENTS,), lifetime=lifetime)
@@ -91,7 +91,7 @@ def additions_in_a_circle() -> Model:
 
 
 def addition_of_constant(pool: Memory, offset: int = 0) -> Model:
-    """Adds a constant that lies in a pool."""
+    """Return the addition of a constant that lies in a pool."""
     model = addition_model()
     operands = list(model.main.operands)
     location = DataLocation(0, offset, TENSOR_BYTES)
@@ -100,12 +100,12 @@ def addition_of_constant(pool: Memory, offset: int = 0) -> Model:
 
 
 def argument(offset: int, length: int = TENSOR_BYTES, pool: int = 0) -> RequestArgument:
-    """A range of a pool."""
+    """Return an argument that is a range of a pool."""
     return RequestArgument(DataLocation(pool, offset, length))
 
 
 class Addition:
-    """Two terms and their sum, one after the other in one pool."""
+    """A request of an addition: two terms and their sum, one after the other in one pool."""
 
     def __init__(self, memory: Memory, elements: int = ELEMENTS) -> None:
         size = 4 * elements
@@ -115,11 +115,11 @@ class Addition:
 
     @property
     def of_one_term(self) -> Request:
-        """The request with its first term only."""
+        """The request without its second term."""
         return replace(self.request, inputs=self.request.inputs[:1])
 
     def fill(self, first: float, second: float) -> None:
-        """Write the terms, each the same number everywhere, and forget the sum."""
+        """Fill each term with one number, and the sum with NaN."""
         for index, value in enumerate((first, second, np.nan)):
             self._pool.write(index * self._size, np.full(self._size // 4, value, np.float32).view(np.uint8))
 
@@ -128,12 +128,12 @@ class Addition:
         return self._pool.read(2 * self._size, self._size).view(np.float32)
 
     def check(self, run: Callable[[], object], first: float, second: float, times: int = 1) -> None:
-        """Run with new terms, ``times`` being how often the model adds the second."""
+        """Run with new terms and check the sum; the model adds the second term ``times`` times."""
         self.fill(first, second)
         run()
         np.testing.assert_array_equal(self.total(), np.float32(first + times * second))
 
 
 def addition_in_ashmem(elements: int = ELEMENTS) -> Addition:
-    """In the plainest kind of memory."""
+    """Return an addition whose pool is ashmem."""
     return Addition(create_ashmem(3 * 4 * elements), elements)

@@ -1,4 +1,4 @@
-"""What cpu_acc computes, compared with the reference driver."""
+"""Comparing what cpu_acc computes with the reference driver."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from nnhal_devices.driver import SUPPORTED, DriverOptions
 from tests.support.models import Recipe, run_on
 
 QUANTIZATION = {Q8A: (0.05, 117), Q8AS: (0.05, -11), Q8S: (0.05, 0)}
-"""Scale and zero point of the operands made here."""
+"""Scale and zero point of the operands of these models."""
 _HALF = 5 * 2.0**-10
 _TOLERANCES = {F32: (5e-5, 1e-6), F16: (_HALF, _HALF), Q8A: (1.0, 0.0), Q8AS: (1.0, 0.0)}
-"""Absolute and relative; other types have to be equal."""
+"""Absolute and relative tolerance; values of other types must be equal."""
 
 
 def random(code: OperandType, dimensions: Dimensions, seed: int = 0) -> Array:
-    """Values of a type: floats around 0, all bytes, small integers."""
+    """Return random values of a type: floats around 0, all bytes, small integers."""
     generator = np.random.default_rng(seed)
     if code in (F32, F16):
         return generator.standard_normal(dimensions).astype(ELEMENT_TYPES[code]) * 3
@@ -37,7 +37,7 @@ def random(code: OperandType, dimensions: Dimensions, seed: int = 0) -> Array:
 
 
 def like(code: OperandType, dimensions: Dimensions = (), scale: float | None = None) -> Operand:
-    """An operand of a type, quantised as everywhere here but perhaps for its scale."""
+    """Return an operand of a type with the quantisation of this module, or with another scale."""
     usual, zero_point = QUANTIZATION.get(code, (0.0, 0))
     return Operand(code, dimensions, usual if scale is None else scale, zero_point)
 
@@ -49,7 +49,7 @@ def single(
     parameters: Sequence[Any] = (),
     *outputs: Operand,
 ) -> ResolvedModel:
-    """A model of one operation: tensors of one type, then constants, each of the type that its Python type says.
+    """Return a model of one operation: input tensors of one type, then constants whose types follow their Python types.
 
     Floats become FLOAT16 for TENSOR_FLOAT16; sequences of integers become TENSOR_INT32.
     """
@@ -62,7 +62,7 @@ def single(
 
 
 def assert_agrees(model: ResolvedModel, *inputs: Array) -> list[Array]:
-    """cpu_acc takes the model whole, and gives what cpu_ref gives: exact integers, bytes within one step."""
+    """Check that cpu_acc supports the whole model and agrees with cpu_ref: integers exactly, bytes within one step."""
     accelerated = CpuAcc(DriverOptions())
     answers = accelerated.supported_operations(model)
     assert answers == [SUPPORTED] * len(answers)
@@ -82,7 +82,7 @@ def assert_single_agrees(
     parameters: Sequence[Any] = (),
     *outputs: Operand,
 ) -> list[Array]:
-    """The same for a model of one operation, fed with random values."""
+    """Check a model of one operation with random inputs, as ``assert_agrees`` does."""
     values = [random(code, each, seed) for seed, each in enumerate(dimensions)]
     return assert_agrees(single(operation, code, dimensions, parameters, *outputs), *values)
 

@@ -1,4 +1,4 @@
-"""Backend files for tests: the page's example, sources with members left to choose, and a real extension module."""
+"""Backend files for tests: the example of docs/backends.md, generated sources, and a compiled extension module."""
 
 from __future__ import annotations
 
@@ -53,20 +53,20 @@ PyMODINIT_FUNC PyInit_Acme_Native_backend(void)
 
 
 class Warned(NamedTuple):
-    """One warning: what it is about, by its last part, and why."""
+    """A logged warning: the name of the file or directory, and the reason."""
 
     name: str
     reason: str
 
 
 def example() -> str:
-    """The backend that docs/backends.md shows."""
+    """Return the source of the example in docs/backends.md."""
     (source,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     return str(source)
 
 
 def write_backend(path: Path, name: object, version: object = (1, 0), factory: str = "CpuRef") -> Path:
-    """A backend file in Python; ``factory`` is an expression."""
+    """Write a backend file in Python; ``factory`` is an expression."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(
         "from nnhal_devices.cpu_ref.driver import CpuRef\n"
@@ -76,7 +76,7 @@ def write_backend(path: Path, name: object, version: object = (1, 0), factory: s
 
 
 def build_extension(path: Path) -> Path:
-    """A backend file in machine code, called Acme_Native_backend. Skips the test where it cannot be built."""
+    """Compile an extension module called Acme_Native_backend. Skips the test if it cannot be built."""
     compiler, include = shutil.which("cc"), Path(sysconfig.get_path("include"))
     if compiler is None:
         pytest.skip("there is no C compiler called cc")
@@ -89,7 +89,7 @@ def build_extension(path: Path) -> Path:
 
 @contextmanager
 def warnings_logged() -> Iterator[list[Warned]]:
-    """The warnings about files and directories, there when the context has ended."""
+    """Collect warnings about files and directories; the list is filled when the context ends."""
     warned: list[Warned] = []
     with capture_logs() as events:
         yield warned

@@ -1,4 +1,4 @@
-"""Device memory of which a test sees only what the framework copies."""
+"""A fake device buffer that records what the framework does with it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TOKEN = 12345
 
 
 class Buffer:
-    """A buffer of a device's. The first ``unreadable`` copies of it fail. ``notes`` are what it was told of runs."""
+    """A device buffer. Its first ``unreadable`` copies fail. ``notes`` has each call of ``written``."""
 
     def __init__(self, device: str, values: Array) -> None:
         self.device = device
@@ -25,28 +25,25 @@ class Buffer:
         open_pool(self._content, writable=True).write(0, values.reshape(-1).view("u1"))
 
     def values(self, element: type) -> Array:
-        """What it holds."""
+        """Return the values that the buffer holds."""
         return open_pool(self._content, writable=False).read(0, self._bytes).view(element)
 
     def to_host(self) -> Memory:
-        """See BoundMemory."""
         if self.unreadable:
             self.unreadable -= 1
             raise HalError(ErrorStatus.GENERAL_FAILURE, "the buffer cannot be read")
         return self._content
 
     def from_host(self, memory: Memory, dimensions: Dimensions) -> None:
-        """See BoundMemory."""
         values = open_pool(memory, writable=False).read(0, self._bytes)
         open_pool(self._content, writable=True).write(0, values)
         self.dimensions = dimensions
 
     def written(self, dimensions: Dimensions, succeeded: bool) -> None:
-        """See BoundMemory."""
         self.notes.append((dimensions, succeeded))
 
     def require_readable(self, operand_dimensions: Dimensions) -> None:
-        """See BoundMemory."""
+        """Accept any dimensions."""
 
     def require_alive(self) -> None:
-        """See BoundMemory."""
+        """Return, since the buffer is always alive."""

@@ -1,4 +1,4 @@
-"""A session that others must not harm."""
+"""A session that the misuse of other sessions must not affect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.additions import addition_in_ashmem, addition_model
 
 
 class Bystander:
-    """Executes again and again and checks each result. ``runs`` counts."""
+    """Executes repeatedly and checks each result. ``runs`` counts the rounds."""
 
     def __init__(self, device: RemoteDevice) -> None:
         self.runs = 0
@@ -25,24 +25,24 @@ class Bystander:
         self._burst = self._prepared.configure_execution_burst()
 
     def run(self) -> None:
-        """Execute once each way."""
+        """Execute over a burst, and without one."""
         self._addition.check(lambda: self._burst.run(self._execution), self.runs % 1000, 1)
         self._addition.check(self._execution.execute, self.runs % 1000, 2)
         self.runs += 1
 
     def run_on(self) -> None:
-        """Execute until told to end."""
+        """Execute until ``end`` is called."""
         while not self._ending.is_set():
             self.run()
 
     def end(self) -> None:
-        """Tell ``run_on`` to end."""
+        """Make ``run_on`` return."""
         self._ending.set()
 
 
 @contextmanager
 def bystander(endpoint: Endpoint) -> Iterator[Bystander]:
-    """One that executes in a thread all the while; what goes wrong for it is raised in the end."""
+    """Keep a bystander executing in a thread; its errors are raised when the context ends."""
     with RemoteDevice(endpoint, "bystander") as device, ThreadPoolExecutor(1) as pool:
         session = Bystander(device)
         work = pool.submit(session.run_on)

@@ -1,4 +1,4 @@
-"""Compilation caching: files, models worth caching, and a device that is told of both, message by message."""
+"""Compilation caching: cache files, models to cache, and a device that gets both at the level of messages."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class Entry:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """All of them, those for the model first."""
+        """The model-cache files, then the data-cache files."""
         return self.model + self.data
 
     def open(self, flags: int = os.O_RDWR, but: Path | None = None, but_flags: int = 0) -> CompilationCache:
-        """Open them, all in the same way except for one."""
+        """Open all files with ``flags``, except ``but`` with ``but_flags``."""
 
         def descriptor(path: Path) -> Descriptor:
             return Descriptor(os.open(path, (but_flags if path == but else flags) | os.O_CLOEXEC, 0o600))
@@ -63,28 +63,28 @@ class Entry:
         return CompilationCache(tuple(map(descriptor, self.model)), tuple(map(descriptor, self.data)), self.token)
 
     def create(self) -> CompilationCache:
-        """Open them, new and empty."""
+        """Create all files, or truncate them, and open them."""
         return self.open(os.O_RDWR | os.O_CREAT | os.O_TRUNC)
 
     def read(self) -> list[bytes]:
-        """The contents of its files."""
+        """Return the contents of all files."""
         return [path.read_bytes() for path in self.files]
 
     def write(self, contents: Sequence[bytes]) -> None:
-        """Give its files other contents."""
+        """Overwrite the contents of all files."""
         for path, content in zip(self.files, contents, strict=True):
             path.write_bytes(content)
 
 
 def entry_in(directory: Path, model_files: int = 1, data_files: int = 1, token: bytes = TOKEN) -> Entry:
-    """So many files of each kind in a directory, which is made where it is missing."""
+    """Return an entry with the given number of files of each kind, and make the directory if it is missing."""
     directory.mkdir(exist_ok=True)
     model = tuple(directory / f"model{number}" for number in range(model_files))
     return Entry(model, tuple(directory / f"data{number}" for number in range(data_files)), token)
 
 
 def held_under(directory: Path, pid: int) -> list[str]:
-    """The files in a directory that a process has open."""
+    """Return the files of a directory that a process has open."""
     found = []
     for link in Path(f"/proc/{pid}/fd").iterdir():
         try:
@@ -98,7 +98,7 @@ def held_under(directory: Path, pid: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Sample:
-    """A model, and what to feed it; what comes out of it where that is known."""
+    """A model, its inputs, and the expected outputs if they are known."""
 
     model: Model
     inputs: tuple[Array, ...]
@@ -107,7 +107,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Notification:
-    """What a preparation ended with: a prepared model if and only if the status is NONE."""
+    """The end of a preparation, with a prepared model if and only if the status is NONE."""
 
     status: ErrorStatus
     prepared_model: int
@@ -115,20 +115,20 @@ class Notification:
 
 
 class CachingDevice:
-    """A session with a device. Every preparation must keep to the protocol of notifications."""
+    """A session with a device. It checks the protocol of notifications in every preparation."""
 
     def __init__(self, wire: WireDevice) -> None:
         self.wire = wire
 
     @property
     def files_needed(self) -> tuple[int, int]:
-        """getNumberOfCacheFilesNeeded."""
+        """What getNumberOfCacheFilesNeeded returns: files for the model, and for data."""
         message = device_pb2.GetNumberOfCacheFilesNeededRequest()
         needed = self.wire.call(self.wire.device.GetNumberOfCacheFilesNeeded, message).number_of_cache_files
         return needed.num_model_cache, needed.num_data_cache
 
     def entry(self, directory: Path, token: bytes = TOKEN) -> Entry:
-        """As many files as it needs."""
+        """Return an entry with as many files as the device needs."""
         return entry_in(directory, *self.files_needed, token)
 
     def prepare(
@@ -138,7 +138,7 @@ class CachingDevice:
         deadline_ns: int = NO_DEADLINE,
         priority: Priority = Priority.MEDIUM,
     ) -> Notification:
-        """prepareModel."""
+        """Call prepareModel."""
         message = device_pb2.PrepareModelRequest(
             model=self.wire.model(model),
             preference=types_pb2.EXECUTION_PREFERENCE_FAST_SINGLE_ANSWER,
@@ -151,7 +151,7 @@ class CachingDevice:
         return _notification(*self.wire.events(self.wire.device.PrepareModel, message))
 
     def restore(self, cache: CompilationCache, deadline_ns: int = NO_DEADLINE) -> Notification:
-        """prepareModelFromCache."""
+        """Call prepareModelFromCache."""
         message = device_pb2.PrepareModelFromCacheRequest(
             deadline_ns=deadline_ns,
             model_cache=self._files(cache.model),
@@ -161,7 +161,7 @@ class CachingDevice:
         return _notification(*self.wire.events(self.wire.device.PrepareModelFromCache, message))
 
     def run(self, prepared: Notification, sample: Sample) -> list[Array]:
-        """The outputs of a prepared model, as bytes."""
+        """Execute a prepared model and return its outputs as bytes."""
         assert prepared.status == ErrorStatus.NONE
         arrays = [array.reshape(-1).view(np.uint8) for array in sample.inputs]
         main = sample.model.main
@@ -185,7 +185,7 @@ class CachingDevice:
         return [pool.read(each.location.offset, each.location.length) for each in request.outputs]
 
     def check(self, prepared: Notification, sample: Sample) -> None:
-        """See that a prepared model computes what it should."""
+        """Check that a prepared model computes the sample's outputs."""
         for got, expected in zip(self.run(prepared, sample), sample.expected, strict=True):
             np.testing.assert_array_equal(got.view(expected.dtype), expected.reshape(-1))
 
@@ -209,7 +209,7 @@ def _notification(events: Sequence[device_pb2.Preparation], error: NnhalError | 
 
 
 def broadcast_sum(code: OperandType) -> Sample:
-    """A matrix and a constant row, of floats or of bytes."""
+    """Return the sum of a matrix and a constant row, of floats or of bytes."""
     scale, element = 1.0 if code == _Q8A else 0.0, ELEMENT_TYPES[code]
     recipe = Recipe()
     given, row = recipe.input(code, (4, 8), scale), recipe.constant(code, np.arange(8), scale)
@@ -225,7 +225,7 @@ CHAIN = 100
 
 
 def chain(code: OperandType, operation: OperationType) -> Sample:
-    """A hundred operations, each of which multiplies by one, or adds one."""
+    """Return a chain of CHAIN operations, each of which multiplies by one, or adds one."""
     scale, unit = (0.5, 2) if code == _Q8A else (0.0, 1)
     element = ELEMENT_TYPES[code]
     recipe = Recipe()
@@ -239,7 +239,7 @@ def chain(code: OperandType, operation: OperationType) -> Sample:
 
 
 def convolutional_network() -> Sample:
-    """Floats: a convolution, a depthwise one, a mean, a layer that is fully connected, and a softmax."""
+    """Return a network of floats: convolution, depthwise convolution, mean, fully connected layer, softmax."""
     random = np.random.default_rng(7)
 
     def weights(*shape: int) -> int:
@@ -271,7 +271,7 @@ def convolutional_network() -> Sample:
 
 
 def per_channel_convolution() -> Sample:
-    """Signed bytes, and filters with a scale for each channel."""
+    """Return a convolution of signed bytes, whose filters have a scale for each channel."""
     random = np.random.default_rng(8)
     scales = (0.01, 0.02, 0.03, 0.04)
     exact = tuple(float(np.float32(scale)) for scale in scales)
@@ -289,7 +289,7 @@ def per_channel_convolution() -> Sample:
 
 
 def moved_to_pool(model: Model, pool: Memory) -> Model:
-    """The model with its constants in a pool, which is at least as large as they are."""
+    """Return the model with its inline constants moved to a pool, which must be large enough."""
     open_pool(pool, writable=True).write(0, np.frombuffer(model.operand_values, np.uint8))
     main, *referenced = (
         replace(

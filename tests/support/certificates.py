@@ -18,14 +18,14 @@ class Pair:
 
 
 def authority(folder: Path, name: str) -> Pair:
-    """One that signs others."""
+    """Make a certificate authority."""
     made = _pair(folder, name)
     _openssl("req", "-x509", *_new(made), "-subj", f"/CN={name}", "-days", _DAYS, "-out", str(made.certificate))
     return made
 
 
 def signed(folder: Path, name: str, by: Pair) -> Pair:
-    """One for ``localhost`` and 127.0.0.1."""
+    """Make a certificate for ``localhost`` and 127.0.0.1, signed by an authority."""
     made = _pair(folder, name)
     request, extensions = folder / f"{name}.csr", folder / f"{name}.ext"
     extensions.write_text("subjectAltName = DNS:localhost, IP:127.0.0.1\n")

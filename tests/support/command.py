@@ -16,7 +16,7 @@ _STYLES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def nnhal(*arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-    """Run the command to its end."""
+    """Run the command and wait until it ends."""
     return subprocess.run(command(arguments), capture_output=True, text=True, timeout=timeout, check=False)
 
 
@@ -42,5 +42,5 @@ def _chunks(screen: int) -> Iterator[bytes]:
 
 
 def command(arguments: Sequence[str]) -> list[str]:
-    """The words that run the command with this very interpreter."""
+    """Return the argument list that runs the command with this interpreter."""
     return [sys.executable, "-c", "from nnhal_tools.cli import main; main()", *arguments]

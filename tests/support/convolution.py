@@ -1,4 +1,4 @@
-"""Convolutions written out as sums, for tests to compare with."""
+"""Convolutions written as explicit sums, as references for tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Pair = tuple[int, int]
 def convolution(
     images: Array, filters: Array, strides: Pair, paddings: tuple[Pair, Pair], dilations: Pair = (1, 1), groups: int = 1
 ) -> Array:
-    """Images [b, h, w, c] and filters [out, h, w, c / groups], everything in the order height, width."""
+    """Convolve images [b, h, w, c] with filters [out, h, w, c / groups]; pairs are (height, width)."""
     padded = np.pad(images.astype(np.float64), ((0, 0), *paddings, (0, 0)))
     channels, rows, columns, depth = filters.shape
     reach = [(size - 1) * dilation + 1 for size, dilation in zip((rows, columns), dilations, strict=True)]
@@ -29,7 +29,7 @@ def convolution(
 
 
 def transposed_convolution(images: Array, filters: Array, strides: Pair, paddings: tuple[Pair, Pair]) -> Array:
-    """Images [b, h, w, c] and filters [out, h, w, c]: every element adds its filter."""
+    """Convolve images [b, h, w, c] transposed with filters [out, h, w, c]: every element adds its filter."""
     batch, height, width, _ = images.shape
     channels, rows, columns, _ = filters.shape
     canvas = np.zeros((batch, (height - 1) * strides[0] + rows, (width - 1) * strides[1] + columns, channels))

@@ -1,4 +1,7 @@
-"""The same test in TENSOR_QUANT8_ASYMM and in TENSOR_QUANT8_ASYMM_SIGNED: values and zero points 128 lower."""
+"""Turning a test of TENSOR_QUANT8_ASYMM into one of TENSOR_QUANT8_ASYMM_SIGNED.
+
+Values and zero points become 128 lower.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +26,16 @@ _WITHOUT_TWIN = frozenset(
 _SIGN = 0x80
 
 
-def has_signed_twin(vector: Vector) -> bool:
-    """Whether a test is about unsigned values, and all its operations take signed ones too."""
+def has_signed_counterpart(vector: Vector) -> bool:
+    """Return whether a test has unsigned values, and all its operations also take signed ones."""
     graphs = (vector.model.main, *vector.model.referenced)
     codes = {operation.type for graph in graphs for operation in graph.operations}
     types = {operand.type for graph in graphs for operand in graph.operands}
     return Q8A in types and not codes & _WITHOUT_TWIN
 
 
-def signed_twin(vector: Vector) -> Vector:
-    """The test with signed values."""
+def signed_counterpart(vector: Vector) -> Vector:
+    """Return the test with signed values."""
     main = vector.model.main
     return replace(
         vector,

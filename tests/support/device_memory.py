@@ -1,4 +1,4 @@
-"""Memory domains: models over tensors of one size, their buffers, and every way to execute with them."""
+"""Memory domains: models over tensors of one shape, their buffers, and every way to execute with them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SHAPE = (1, 32, 32, 8)
 OPEN = (0, 32, 32, 8)
 TWICE = (2, 32, 32, 8)
 COUNT = 32 * 32 * 8
-"""Elements of SHAPE."""
+"""The number of elements of SHAPE."""
 _SAME = 1
 _CHANNELS = SHAPE[-1]
 
@@ -56,24 +56,24 @@ class Kind:
 
     @property
     def element(self) -> np.dtype[Any]:
-        """Of memory."""
+        """The numpy type of an element."""
         return ELEMENT_TYPES[self.code]
 
     @property
     def size(self) -> int:
-        """Bytes of a tensor of SHAPE."""
+        """The bytes of a tensor of SHAPE."""
         return COUNT * self.element.itemsize
 
     def operand(self, dimensions: Dimensions) -> Operand:
-        """A result of this kind."""
+        """Return an output operand of this kind."""
         return Operand(self.code, dimensions, self.scale, self.zero_point)
 
     def input(self, recipe: Recipe, dimensions: Dimensions) -> int:
-        """An input of this kind."""
+        """Add an input of this kind, and return its index."""
         return recipe.input(self.code, dimensions, self.scale, self.zero_point)
 
     def values(self, seed: int, count: int = COUNT) -> Array:
-        """Whole numbers from 0 to 30 as they lie in memory: what the models make of them is exact in every type."""
+        """Return stored integers from 0 to 30, for which the models' results are exact in every type."""
         return np.random.default_rng(seed).integers(0, 31, count).astype(self.element)
 
 
@@ -88,7 +88,7 @@ FLOAT32 = KINDS["float32"]
 
 @cache
 def doubling(kind: Kind, dimensions: Dimensions = SHAPE) -> Model:
-    """CONV_2D 3 x 3 SAME whose filters see the middle only: twice the input."""
+    """Return a 3 x 3 CONV_2D that doubles its input: its filters are zero except in the middle."""
     recipe = Recipe()
     quantised = kind.scale > 0
     middle = np.zeros((_CHANNELS, 3, 3, _CHANNELS))
@@ -105,7 +105,7 @@ def doubling(kind: Kind, dimensions: Dimensions = SHAPE) -> Model:
 
 @cache
 def adding(kind: Kind, dimensions: Dimensions = SHAPE) -> Model:
-    """ADD of two inputs."""
+    """Return an ADD of two inputs."""
     recipe = Recipe()
     terms = [kind.input(recipe, dimensions) for _ in range(2)]
     inputs = [*terms, *recipe.integers(0)]
@@ -114,7 +114,7 @@ def adding(kind: Kind, dimensions: Dimensions = SHAPE) -> Model:
 
 @cache
 def adding_twice(kind: Kind = FLOAT32, dimensions: Dimensions = SHAPE) -> Model:
-    """Two outputs: the sum of the inputs, and the sum with the second one added again."""
+    """Return a model with two outputs: the sum of the inputs, and that sum plus the second input."""
     recipe = Recipe()
     first, second = (kind.input(recipe, dimensions) for _ in range(2))
     (none,) = recipe.integers(0)
@@ -128,19 +128,19 @@ P = TypeVar("P", bound=RequestMemoryPool)
 
 @dataclass(frozen=True)
 class Place(Generic[P]):
-    """Where an argument lies: all of a pool."""
+    """An argument that takes a whole pool."""
 
     pool: P
     dimensions: Dimensions = ()
 
 
 def inside(buffer: RemoteBuffer | int, dimensions: Dimensions = ()) -> Place[int]:
-    """A device buffer, or what has this token."""
+    """Return an argument in a device buffer, given by the buffer or by its token."""
     return Place(buffer if isinstance(buffer, int) else buffer.token, dimensions)
 
 
 def request_of(inputs: Sequence[Place[Any]], outputs: Sequence[Place[Any]]) -> Request:
-    """A request with a pool for each argument."""
+    """Return a request with a pool for each argument."""
     places = [*inputs, *outputs]
     arguments = [
         RequestArgument(DataLocation(index, 0, _length(place.pool)), place.dimensions)
@@ -156,7 +156,7 @@ def _length(pool: RequestMemoryPool) -> int:
 
 
 def memory_with(values: Array) -> Ashmem:
-    """Shared memory that holds values."""
+    """Return shared memory that holds values."""
     memory = create_ashmem(values.nbytes)
     write(memory, values)
     return memory
@@ -168,7 +168,7 @@ def write(memory: Memory, values: Array) -> None:
 
 
 def read(memory: Memory, kind: Kind = FLOAT32) -> Array:
-    """The values in shared memory."""
+    """Return the values in shared memory."""
     pool = open_pool(memory, writable=False)
     return pool.read(0, pool.size).view(kind.element)
 
@@ -180,21 +180,21 @@ def allocate(
     outputs: Sequence[int] = (),
     dimensions: Dimensions = (),
 ) -> RemoteBuffer:
-    """A buffer for some inputs and outputs of one model."""
+    """Allocate a buffer for some inputs and outputs of one model."""
     return device.allocate(
         [prepared], [BufferRole(0, index) for index in inputs], [BufferRole(0, index) for index in outputs], dimensions
     )
 
 
 def contents(buffer: RemoteBuffer, kind: Kind = FLOAT32, count: int = COUNT) -> Array:
-    """What a buffer holds; it must be of so many elements."""
+    """Return the values of a buffer, which must have ``count`` elements."""
     memory = create_ashmem(count * kind.element.itemsize)
     buffer.copy_to(memory)
     return read(memory, kind)
 
 
 def accounts(usage: backend_pb2.GetUsageResponse) -> tuple[int, ...]:
-    """What a device process holds for its clients."""
+    """Return what a device process holds for its clients."""
     return (
         usage.descriptors,
         usage.mappings,
@@ -208,38 +208,38 @@ def accounts(usage: backend_pb2.GetUsageResponse) -> tuple[int, ...]:
 
 
 def given(seed: int, images: int = 1) -> Place[Ashmem]:
-    """The values of a seed in shared memory, as so many float images."""
+    """Return shared memory with random float images, reproducible by their seed."""
     return Place(memory_with(FLOAT32.values(seed, images * COUNT)), (images, *SHAPE[1:]))
 
 
 def room(images: int = 1) -> Place[Ashmem]:
-    """Shared memory for a result of so many float images."""
+    """Return shared memory for a result of ``images`` float images."""
     return Place(create_ashmem(images * FLOAT32.size), (images, *SHAPE[1:]))
 
 
 def result_in(place: Place[Ashmem]) -> list[float]:
-    """The floats in shared memory."""
+    """Return the floats in shared memory."""
     return [float(value) for value in read(place.pool)]
 
 
 def twice(seed: int, images: int = 1) -> list[float]:
-    """What a doubling makes of ``given``."""
+    """Return what ``doubling`` computes from ``given``."""
     return [2 * float(value) for value in FLOAT32.values(seed, images * COUNT)]
 
 
 def fill(buffer: RemoteBuffer, seed: int, images: int = 1) -> None:
-    """Copy what ``given`` has into a buffer."""
+    """Copy the values of ``given`` into a buffer."""
     place = given(seed, images)
     buffer.copy_from(place.pool, place.dimensions)
 
 
 def require_nothing_in(buffer: RemoteBuffer, size: int = FLOAT32.size) -> None:
-    """Check that a buffer of so many bytes is uninitialised."""
+    """Check that a buffer of ``size`` bytes is uninitialised."""
     refusal(lambda: buffer.copy_to(create_ashmem(size)), FAILURE, "the buffer is uninitialised")
 
 
 def is_busy(prepared: RemotePreparedModel, request: Request) -> bool:
-    """Whether an execution finds no free worker, with a deadline that comes soon."""
+    """Return whether an execution with a short deadline finds no free worker."""
     soon = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + 5_000_000
     try:
         prepared.execute(request, deadline_ns=soon)
@@ -250,23 +250,23 @@ def is_busy(prepared: RemotePreparedModel, request: Request) -> bool:
 
 @contextmanager
 def everything_given_back(endpoint: Endpoint) -> Iterator[None]:
-    """What is done here leaves the device process with just what it held for its clients before."""
+    """Check that the device process holds the same for its clients after the context as before."""
     with RemoteDevice(endpoint, "observer") as observer:
         before = accounts(observer.usage())
         yield
-        wait_until(lambda: accounts(observer.usage()) == before, "everything is given back")
+        wait_until(lambda: accounts(observer.usage()) == before, "everything is released")
 
 
 Way = Callable[[RemoteDevice, RemotePreparedModel, Request], object]
 
 
 def synchronously(device: RemoteDevice, prepared: RemotePreparedModel, request: Request) -> object:
-    """executeSynchronously."""
+    """Call executeSynchronously."""
     return prepared.execute(request)
 
 
 def in_a_burst(device: RemoteDevice, prepared: RemotePreparedModel, request: Request) -> object:
-    """A burst's executeSynchronously, every pool with an identity, the device's own included."""
+    """Call a burst's executeSynchronously with a token for every pool, including device buffers."""
     burst = prepared.configure_execution_burst()
     try:
         return burst.execute(request, range(len(request.pools)))
@@ -275,7 +275,7 @@ def in_a_burst(device: RemoteDevice, prepared: RemotePreparedModel, request: Req
 
 
 def fenced(device: RemoteDevice, prepared: RemotePreparedModel, request: Request) -> object:
-    """executeFenced, waited for."""
+    """Call executeFenced, and wait for the fence."""
     launched = prepared.execute_fenced(request)
     try:
         if launched.fence is not None:
@@ -288,7 +288,7 @@ def fenced(device: RemoteDevice, prepared: RemotePreparedModel, request: Request
 
 
 def reusably(device: RemoteDevice, prepared: RemotePreparedModel, request: Request) -> object:
-    """A reusable execution."""
+    """Execute a reusable execution."""
     execution = prepared.create_reusable_execution(request)
     try:
         return execution.execute()
@@ -297,7 +297,7 @@ def reusably(device: RemoteDevice, prepared: RemotePreparedModel, request: Reque
 
 
 def reusably_in_a_burst(device: RemoteDevice, prepared: RemotePreparedModel, request: Request) -> object:
-    """A reusable execution on the channel of a burst."""
+    """Run a reusable execution on a burst's channel."""
     execution, burst = prepared.create_reusable_execution(request), prepared.configure_execution_burst()
     try:
         return burst.run(execution)
@@ -307,7 +307,7 @@ def reusably_in_a_burst(device: RemoteDevice, prepared: RemotePreparedModel, req
 
 
 def reusably_launched(device: RemoteDevice, prepared: RemotePreparedModel, request: Request) -> object:
-    """A reusable execution on a launch channel, waited for."""
+    """Launch a reusable execution on a launch channel, and wait for its fence."""
     execution, launcher = prepared.create_reusable_execution(request), device.open_launcher()
     try:
         fence = launcher.launch(execution)

@@ -1,4 +1,4 @@
-"""Every way in which a request gets to a device, under one signature."""
+"""Every way to send a request to a device, under one signature."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class WireBurst:
         self.channel = wire.take_channel(answer.channel_descriptor_id)
 
     def exchange(self, call: burst_pb2.BurstCall) -> ExecutionResult:
-        """Send a call over the channel and decode what comes back. Raises HalError."""
+        """Send a call over the channel and decode the answer. Raises HalError."""
         self.channel.send(call.SerializeToString())
         answer = burst_pb2.BurstAnswer.FromString(self.channel.receive())
         if answer.status:
@@ -55,7 +55,7 @@ class WireLaunches:
     def exchange(
         self, call: execution_pb2.LaunchCall, descriptors: Sequence[Descriptor] = ()
     ) -> tuple[execution_pb2.LaunchAnswer, list[Descriptor]]:
-        """Send a call and decode what comes back. Raises HalError."""
+        """Send a call and decode the answer. Raises HalError."""
         self.channel.send(call.SerializeToString(), descriptors)
         message, received = self.channel.receive_with_descriptors()
         answer = execution_pb2.LaunchAnswer.FromString(message)
@@ -65,7 +65,7 @@ class WireLaunches:
 
 
 class Target:
-    """A prepared model with a burst, and the arguments that executions of it have besides their request."""
+    """A prepared model with a burst, and the arguments of its executions besides the request."""
 
     def __init__(self, wire: WireDevice, prepared: int) -> None:
         self.wire = wire
@@ -80,7 +80,7 @@ class Target:
     def plain(
         self, request: Request, config: ExecutionConfig, deadline_ns: int
     ) -> prepared_pb2.PreparedModelServiceExecuteSynchronouslyRequest:
-        """The message of executeSynchronously."""
+        """Return the message of executeSynchronously."""
         return prepared_pb2.PreparedModelServiceExecuteSynchronouslyRequest(
             prepared_model=self.prepared,
             request=self.wire.request(request),
@@ -92,7 +92,7 @@ class Target:
     def burst_plain(
         self, request: Request, tokens: Sequence[int], config: ExecutionConfig, deadline_ns: int
     ) -> burst_pb2.BurstServiceExecuteSynchronouslyRequest:
-        """The message of a burst's executeSynchronously."""
+        """Return the message of a burst's executeSynchronously."""
         return burst_pb2.BurstServiceExecuteSynchronouslyRequest(
             burst=self.burst.handle,
             request=self.wire.request(request),
@@ -105,7 +105,7 @@ class Target:
     def burst_with_config(
         self, request: Request, tokens: Sequence[int], config: ExecutionConfig, deadline_ns: int
     ) -> burst_pb2.BurstServiceExecuteSynchronouslyWithConfigRequest:
-        """The message of a burst's executeSynchronouslyWithConfig."""
+        """Return the message of a burst's executeSynchronouslyWithConfig."""
         return burst_pb2.BurstServiceExecuteSynchronouslyWithConfigRequest(
             burst=self.burst.handle,
             request=self.wire.request(request),
@@ -120,14 +120,14 @@ BurstEntryPoint = Callable[[Target, Request, Sequence[int], ExecutionConfig, int
 
 
 def synchronously(target: Target, request: Request, config: ExecutionConfig, deadline_ns: int) -> ExecutionResult:
-    """executeSynchronously."""
+    """Call executeSynchronously."""
     wire = target.wire
     message = target.plain(request, config, deadline_ns)
     return result_from_wire(wire.call(wire.prepared_model.ExecuteSynchronously, message).result)
 
 
 def with_config(target: Target, request: Request, config: ExecutionConfig, deadline_ns: int) -> ExecutionResult:
-    """executeSynchronouslyWithConfig."""
+    """Call executeSynchronouslyWithConfig."""
     wire = target.wire
     message = prepared_pb2.PreparedModelServiceExecuteSynchronouslyWithConfigRequest(
         prepared_model=target.prepared,
@@ -139,7 +139,7 @@ def with_config(target: Target, request: Request, config: ExecutionConfig, deadl
 
 
 def bind(target: Target, request: Request, config: ExecutionConfig = PLAIN) -> int:
-    """The handle of a reusable execution."""
+    """Create a reusable execution and return its handle."""
     wire = target.wire
     message = prepared_pb2.CreateReusableExecutionRequest(
         prepared_model=target.prepared, request=wire.request(request), config=config_to_wire(config)
@@ -148,7 +148,7 @@ def bind(target: Target, request: Request, config: ExecutionConfig = PLAIN) -> i
 
 
 def reusably(target: Target, request: Request, config: ExecutionConfig, deadline_ns: int) -> ExecutionResult:
-    """createReusableExecution and its executeSynchronously."""
+    """Call createReusableExecution, and executeSynchronously of the execution."""
     wire = target.wire
     message = execution_pb2.ExecutionServiceExecuteSynchronouslyRequest(
         execution=bind(target, request, config), deadline_ns=deadline_ns
@@ -157,7 +157,7 @@ def reusably(target: Target, request: Request, config: ExecutionConfig, deadline
 
 
 def reusably_in_a_burst(target: Target, request: Request, config: ExecutionConfig, deadline_ns: int) -> ExecutionResult:
-    """createReusableExecution, run on the channel of a burst."""
+    """Call createReusableExecution, and run the execution on a burst's channel."""
     run = burst_pb2.BurstRun(execution=bind(target, request, config), deadline_ns=deadline_ns)
     return target.burst.exchange(burst_pb2.BurstCall(run=run))
 
@@ -165,7 +165,7 @@ def reusably_in_a_burst(target: Target, request: Request, config: ExecutionConfi
 def burst_call(
     target: Target, request: Request, tokens: Sequence[int], config: ExecutionConfig, deadline_ns: int
 ) -> ExecutionResult:
-    """A burst's executeSynchronously over gRPC."""
+    """Call a burst's executeSynchronously over gRPC."""
     wire = target.wire
     message = target.burst_plain(request, tokens, config, deadline_ns)
     return result_from_wire(wire.call(wire.burst.ExecuteSynchronously, message).result)
@@ -174,7 +174,7 @@ def burst_call(
 def burst_call_with_config(
     target: Target, request: Request, tokens: Sequence[int], config: ExecutionConfig, deadline_ns: int
 ) -> ExecutionResult:
-    """A burst's executeSynchronouslyWithConfig over gRPC."""
+    """Call a burst's executeSynchronouslyWithConfig over gRPC."""
     wire = target.wire
     message = target.burst_with_config(request, tokens, config, deadline_ns)
     return result_from_wire(wire.call(wire.burst.ExecuteSynchronouslyWithConfig, message).result)
@@ -183,7 +183,7 @@ def burst_call_with_config(
 def burst_channel(
     target: Target, request: Request, tokens: Sequence[int], config: ExecutionConfig, deadline_ns: int
 ) -> ExecutionResult:
-    """A burst's executeSynchronously over its channel."""
+    """Call a burst's executeSynchronously over its channel."""
     message = target.burst_plain(request, tokens, config, deadline_ns)
     return target.burst.exchange(burst_pb2.BurstCall(execute=message))
 
@@ -191,19 +191,19 @@ def burst_channel(
 def burst_channel_with_config(
     target: Target, request: Request, tokens: Sequence[int], config: ExecutionConfig, deadline_ns: int
 ) -> ExecutionResult:
-    """A burst's executeSynchronouslyWithConfig over its channel."""
+    """Call a burst's executeSynchronouslyWithConfig over its channel."""
     message = target.burst_with_config(request, tokens, config, deadline_ns)
     return target.burst.exchange(burst_pb2.BurstCall(execute_with_config=message))
 
 
 class Launched(NamedTuple):
-    """A launched execution: its fence, None where it has ended, and getExecutionInfo."""
+    """A launched execution: its fence, None if it has ended already, and its getExecutionInfo."""
 
     fence: Fence | None
     info: Callable[[], FencedExecutionInfo]
 
     def end(self) -> FencedExecutionInfo:
-        """Wait until it has ended, well or not, and return its info."""
+        """Wait until the execution ends, successfully or not, and return its info."""
         if self.fence is not None:
             with suppress(FenceError):
                 self.fence.wait()
@@ -222,7 +222,7 @@ class LaunchPoint(Protocol):
         deadline_ns: int = NO_DEADLINE,
         duration_ns: int = NO_DEADLINE,
     ) -> Launched:
-        """Launch it. Raises HalError."""
+        """Launch. Raises HalError if the launch is refused."""
         ...
 
 
@@ -237,17 +237,17 @@ class Relaunch(Protocol):
         deadline_ns: int = NO_DEADLINE,
         duration_ns: int = NO_DEADLINE,
     ) -> Launched:
-        """Launch it. Raises HalError."""
+        """Launch. Raises HalError if the launch is refused."""
         ...
 
 
 def fence_ids(wire: WireDevice, fences: Sequence[Fence]) -> list[int]:
-    """The ids of fences on the link."""
+    """Put fences on the link and return their ids."""
     return [wire.link.issue(fence.descriptor) for fence in fences]
 
 
 def launched(wire: WireDevice, result: prepared_pb2.FencedExecutionResult) -> Launched:
-    """What a call that launches has answered."""
+    """Decode the answer of a call that launches."""
     number = result.sync_fence_descriptor_id
 
     def info() -> FencedExecutionInfo:
@@ -265,7 +265,7 @@ def fenced(
     deadline_ns: int = NO_DEADLINE,
     duration_ns: int = NO_DEADLINE,
 ) -> Launched:
-    """executeFenced."""
+    """Call executeFenced."""
     wire = target.wire
     message = prepared_pb2.PreparedModelServiceExecuteFencedRequest(
         prepared_model=target.prepared,
@@ -287,7 +287,7 @@ def fenced_with_config(
     deadline_ns: int = NO_DEADLINE,
     duration_ns: int = NO_DEADLINE,
 ) -> Launched:
-    """executeFencedWithConfig."""
+    """Call executeFencedWithConfig."""
     wire = target.wire
     message = prepared_pb2.PreparedModelServiceExecuteFencedWithConfigRequest(
         prepared_model=target.prepared,
@@ -307,7 +307,7 @@ def relaunch_call(
     deadline_ns: int = NO_DEADLINE,
     duration_ns: int = NO_DEADLINE,
 ) -> Launched:
-    """A reusable execution's executeFenced over gRPC."""
+    """Call a reusable execution's executeFenced over gRPC."""
     wire = target.wire
     message = execution_pb2.ExecutionServiceExecuteFencedRequest(
         execution=execution,
@@ -325,7 +325,7 @@ def relaunch_on_channel(
     deadline_ns: int = NO_DEADLINE,
     duration_ns: int = NO_DEADLINE,
 ) -> Launched:
-    """A reusable execution's executeFenced over a launch channel."""
+    """Call a reusable execution's executeFenced over a launch channel."""
     launch = execution_pb2.Launch(execution=execution, deadline_ns=deadline_ns, duration_ns=duration_ns)
     _, descriptors = target.launches.exchange(
         execution_pb2.LaunchCall(launch=launch), [fence.descriptor for fence in wait_for]
@@ -353,7 +353,7 @@ def _bound(relaunch: Relaunch) -> LaunchPoint:
 
 
 def _to_the_end(launch: LaunchPoint) -> EntryPoint:
-    """An entry point that launches, waits, and asks how it ended; the timing is that since the launch."""
+    """Return an entry point that launches, waits and gets the execution's info; its timing is that since the launch."""
 
     def run(target: Target, request: Request, config: ExecutionConfig, deadline_ns: int) -> ExecutionResult:
         info = launch(target, request, (), config, deadline_ns).end()

@@ -1,7 +1,7 @@
-"""The modelled time of every assignment of operations to devices, each in its best order of steps: by exhaustion.
+"""The modelled time of every assignment of operations to devices, each in its best order of steps, by exhaustion.
 
-All assignments are looked at at once: what a prefix of steps takes is an array with an axis for each operation, by its
-device. No search, no bounds, nothing in common with the partitioner but the figures.
+All assignments are computed at once: the time of a prefix of steps is an array with an axis for each operation, indexed
+by its device. There is no search and no bound, and only the figures are shared with the partitioner.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ Times = npt.NDArray[np.float64]
 
 
 def all_assignments_ns(problem: Problem) -> Times:
-    """The least time of each assignment over all ways to cut it into steps: an axis for each operation, by device.
+    """Return the least time of each assignment over all ways to cut it into steps: an axis per operation, by device.
 
-    Infinite where an operation is not for its device. Takes as much memory as there are assignments, some times over.
+    It is infinite if a device does not support its operation. The memory needed is a multiple of the number of
+    assignments.
     """
     count, devices = len(problem.reads), len(problem.devices)
     done = sorted(_prefixes(problem), key=len)
@@ -41,7 +42,7 @@ def all_assignments_ns(problem: Problem) -> Times:
 
 
 def _prefixes(problem: Problem) -> Iterator[frozenset[int]]:
-    """The sets of operations that can have been done at some time."""
+    """Yield every set of operations that is closed under dependencies."""
     count = len(problem.reads)
     for size in range(count + 1):
         for numbers in combinations(range(count), size):
@@ -51,7 +52,7 @@ def _prefixes(problem: Problem) -> Iterator[frozenset[int]]:
 
 
 def _step_ns(problem: Problem, before: frozenset[int], step: frozenset[int], device: int) -> Times:
-    """What a step takes after others, by the devices of those."""
+    """Return the time of a step after the operations of ``before``, by the devices of those."""
     count = len(problem.reads)
     writers = {operand: number for number, written in enumerate(problem.writes) for operand in written}
     fixed = problem.step_ns[device] + sum(problem.operation_ns[number][device] for number in step)

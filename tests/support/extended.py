@@ -1,4 +1,4 @@
-"""ONNX models with operations of the extension nnhal.onnx, on drivers in this process."""
+"""ONNX models with operations of the extension nnhal.onnx, run on drivers in this process."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from nnhal_service.frontends.imported import ImportedModel
 from tests.support.onnx_models import resolved
 
 _ROOM = 4096
-"""Bytes for an output."""
+"""Bytes reserved for an output."""
 
 
 def run_extended(driver: Driver, imported: ImportedModel, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The outputs of an imported model."""
+    """Import a model, run it, and return its outputs."""
     main = imported.model.main
     given = [_argument(inputs[tensor.name], tensor.element_type.kind == "O") for tensor in imported.inputs]
     results = [
@@ -44,7 +44,7 @@ def run_extended(driver: Driver, imported: ImportedModel, inputs: Mapping[str, A
 
 
 def messages(imported: ImportedModel) -> list[onnx.ModelProto]:
-    """What a model's operations of the extension say, in their order."""
+    """Return the messages of a model's extension operations, in order."""
     constants = resolved(imported.model).constants[0]
     return [
         onnx.ModelProto.FromString(constants[operation.inputs[0]].tobytes())

@@ -1,4 +1,4 @@
-"""Models that are valid, and fail or never end when they run."""
+"""Valid models that fail, or never end, when they run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ROWS, _COLUMNS = 3, 4
 
 @cache
 def lookup_model() -> Model:
-    """Looks up four rows in a table of three."""
+    """Return a model that looks up four rows in a table of three."""
     recipe = Recipe()
     lookups = recipe.input(OperandType.TENSOR_INT32, (4,))
     table = recipe.constant(OperandType.TENSOR_FLOAT32, np.zeros((_ROWS, _COLUMNS)))
@@ -25,7 +25,7 @@ def lookup_model() -> Model:
 
 
 def lookup_beyond_the_table() -> Request:
-    """A request to the lookup whose last row is not there."""
+    """Return a request to the lookup whose last row is beyond the table."""
     pool = create_ashmem(128)
     open_pool(pool, writable=True).write(0, np.arange(_ROWS + 1, dtype=np.int32).view(np.uint8))
     return Request((RequestArgument(DataLocation(0, 0, 16)),), (RequestArgument(DataLocation(0, 64, 64)),), (pool,))
@@ -33,7 +33,7 @@ def lookup_beyond_the_table() -> Request:
 
 @cache
 def endless_loop() -> Model:
-    """while true: x = x + 1."""
+    """Return ``while true: x = x + 1``."""
     program = Program()
     main, condition, body = program.graph(), program.graph(), program.graph()
     count = condition.input()
@@ -45,7 +45,7 @@ def endless_loop() -> Model:
 
 
 def request_for_one_number() -> Request:
-    """A request to the loop."""
+    """Return a request to the loop."""
     return Request(
         (RequestArgument(DataLocation(0, 0, 4)),), (RequestArgument(DataLocation(0, 4, 4)),), (create_ashmem(8),)
     )

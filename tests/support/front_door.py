@@ -20,7 +20,7 @@ _ADDRESS = re.compile(r"^(grpc|http|metrics): (\S+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Devices:
-    """Device processes: their endpoints and their numbers, by driver."""
+    """Device processes: their endpoints and process ids, by driver."""
 
     endpoints: Mapping[str, Endpoint]
     pids: Mapping[str, int]
@@ -28,7 +28,7 @@ class Devices:
 
 @dataclass(frozen=True)
 class Served:
-    """A framework process: where it is reached, and its repository."""
+    """A framework process: its addresses, and its repository."""
 
     child: Child
     grpc: str
@@ -38,18 +38,18 @@ class Served:
 
     @property
     def pid(self) -> int:
-        """The framework's process."""
+        """The id of the framework's process."""
         return self.child.pid
 
     @property
     def port(self) -> int:
-        """That of HTTP."""
+        """The port of HTTP."""
         return int(self.http.rpartition(":")[2])
 
 
 @contextmanager
 def devices() -> Iterator[Devices]:
-    """cpu_acc and cpu_ref."""
+    """Run processes of cpu_acc and cpu_ref."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nnhal-")))
         started = {name: stack.enter_context(device_process(name, directory)) for name in DRIVERS}
@@ -60,7 +60,7 @@ def devices() -> Iterator[Devices]:
 
 
 def arguments(directory: Path, repository: Path, over: Devices, *options: str) -> list[str]:
-    """The command line of a framework that loads everything, at ports that are free."""
+    """Return the command line of a framework that loads all models and listens on free ports."""
     given = ["--endpoint", str(directory)]
     for name, endpoint in over.endpoints.items():
         given += ["--device", f"{name}={endpoint.directory}"]
@@ -70,7 +70,7 @@ def arguments(directory: Path, repository: Path, over: Devices, *options: str) -
 
 @contextmanager
 def front_door(over: Devices, repository: Path, *options: str) -> Iterator[Served]:
-    """A framework that is ready, ended with the context."""
+    """Run a framework until the context ends; it is ready when the context begins."""
     with tempfile.TemporaryDirectory(prefix="nnhal-") as directory:
         endpoint = Endpoint(Path(directory) / "framework", "framework")
         child = Child("nnhal_service", arguments(endpoint.directory, repository, over, *options))
@@ -84,5 +84,5 @@ def front_door(over: Devices, repository: Path, *options: str) -> Iterator[Serve
 
 
 def addresses(child: Child) -> dict[str, str]:
-    """Where a framework says that it serves."""
+    """Return the addresses that a framework has announced."""
     return dict(_ADDRESS.findall(child.said()))

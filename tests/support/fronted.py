@@ -1,4 +1,4 @@
-"""Real served models behind the protocols' fronts."""
+"""Real served models behind the fronts of the protocols."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.v2 import FakeModel
 
 
 def in_front_of(served: ServedModel) -> FakeModel:
-    """What a front serves: ``x`` in and out, run by a model that has ``x`` of shape [1, n] and ``y``."""
+    """Adapt a served model from ``x`` of shape [1, n] to ``y``, for fronts whose model's input and output are ``x``."""
 
     def run(request: InferenceRequest) -> dict[str, Array]:
         with served.infer(replace(request, inputs={"x": request.inputs["x"].reshape(1, -1)})) as response:

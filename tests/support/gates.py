@@ -12,12 +12,12 @@ from tests.support.additions import argument
 from tests.support.subgraphs import I32, Program
 
 PATIENT = ExecutionConfig(loop_timeout_duration_ns=MAX_LOOP_TIMEOUT_NS)
-"""For executions of the model: it lasts as long as a loop may."""
+"""The loop timeout of the model's executions: the longest that is allowed."""
 
 
 @cache
 def gate_model() -> Model:
-    """Counts rounds for as long as its second input is 0. Only for devices that use memory where it lies."""
+    """Return a loop that runs while its second input is 0. It ends only on devices that use memory in place."""
     program = Program()
     main, condition, body = (program.graph() for _ in range(3))
     condition.input()
@@ -30,7 +30,7 @@ def gate_model() -> Model:
 
 
 class Gate:
-    """A request of the model: an execution of it ends once the gate has been opened."""
+    """A request of the model; its execution ends once the gate has been opened."""
 
     def __init__(self) -> None:
         memory = create_ashmem(12)
@@ -38,5 +38,5 @@ class Gate:
         self._pool = open_pool(memory, writable=True)
 
     def open(self) -> None:
-        """Let the execution end."""
+        """Let the execution end by setting the second input."""
         self._pool.write(4, np.ones(1, np.int32).view(np.uint8))

@@ -1,4 +1,4 @@
-"""A device process whose executions a test holds and lets go, one by one. It computes as cpu_ref does."""
+"""A device process whose executions a test holds and releases one by one. It computes as cpu_ref does."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Bound:
             try:
                 test.connect({path!r})
             except OSError:
-                pass  # nobody holds executions
+                pass  # executions are not held
             else:
                 test.send(bytes(self._inputs[0].data))
                 test.recv(1)
@@ -64,14 +64,14 @@ create_backend = Held
 
 
 class HeldExecution:
-    """An execution that has begun, and goes on when it is let go. ``value`` are the bytes of its first input."""
+    """An execution that has begun, and is held until ``let_go``. ``value`` has the bytes of its first input."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self.value = connection.recv(1 << 16)
 
     def let_go(self) -> None:
-        """Let it end."""
+        """Release the execution."""
         self._connection.close()
 
 
@@ -83,17 +83,17 @@ class HeldDevice:
         self._listener = listener
 
     def next(self) -> HeldExecution:
-        """The next execution, when it has begun."""
+        """Wait until the next execution begins, and return it."""
         return HeldExecution(self._listener.accept()[0])
 
     def hold_no_more(self) -> None:
-        """Let all that comes run."""
+        """Run all later executions without holding them."""
         self._listener.close()
 
 
 @contextmanager
 def held_device(directory: Path) -> Iterator[HeldDevice]:
-    """A process that serves under ``directory``, ended with the context."""
+    """Run a device process under ``directory`` until the context ends."""
     backends, path = directory / "backends", directory / "held.sock"
     backends.mkdir()
     (backends / "Test_Held_backend.py").write_text(_BACKEND.format(name=NAME, path=str(path)))

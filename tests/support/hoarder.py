@@ -1,6 +1,6 @@
 """A client that holds device memory until it is killed: ``python -m tests.support.hoarder ENDPOINT``.
 
-It fills buffers, ties executions to them, launches one that waits for ever, and says so with a line.
+It fills buffers, binds executions to them, launches one that waits for ever, and then prints a line.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ BUFFERS = 5
 
 
 def hoard_and_die(endpoint: Endpoint) -> None:
-    """Have such a client, and kill it when it has everything."""
+    """Start such a client, and kill it when it holds everything."""
     with holder(__name__, str(endpoint.directory)) as process:
         process.kill()
 
 
 def main() -> None:
-    """Take memory and keep it."""
+    """Take memory and hold it."""
     device = RemoteDevice(Endpoint(Path(sys.argv[1])), "hoarder")
     prepared = device.prepare_model(adding(FLOAT32))
     buffers = [allocate(device, prepared, [0, 1], [0]) for _ in range(BUFFERS)]

@@ -1,4 +1,4 @@
-"""Clients that say that they hold something, and wait to be killed."""
+"""Clients that take objects, report that they hold them, and wait to be killed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SAID = b"holding\n"
 
 @contextmanager
 def holder(module: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A client, ``python -m MODULE ARGUMENTS``, that holds everything; killed with the context, if not before."""
+    """Run a client, ``python -m MODULE ARGUMENTS``, and wait until it holds everything; the context's end kills it."""
     with subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
         stdin=subprocess.PIPE,
@@ -29,6 +29,6 @@ def holder(module: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def hold() -> None:
-    """In the client: say that it has everything, and keep it until standard input ends."""
+    """Report that this client holds everything, and hold it until standard input ends."""
     print(_SAID.decode(), end="", flush=True)
     sys.stdin.read()

@@ -1,4 +1,4 @@
-"""One operation computed by cpu_ref's kernel, for tests of kernels."""
+"""Running one kernel of cpu_ref."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.operations import Given, context, level_of
 
 
 def compute(code: OperationType, inputs: Sequence[Given], *outputs: Operand) -> tuple[Array, ...]:
-    """Validate, prepare and compute; the results have the dimensions and types that were promised."""
+    """Validate, prepare and compute an operation; check that the results have the prepared dimensions and types."""
     level_of(code, inputs, *outputs)
     op = context(code, inputs, outputs, executing=True)
     shapes = DEFINITIONS[code].prepare(op)

@@ -1,4 +1,4 @@
-"""LSTM cells with random weights, and what they compute, written down once more in float64."""
+"""LSTM cells with random weights, and a reference implementation in float64."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.operations import Given, absent, tensor
 
 BATCH, INPUT, UNITS = 3, 5, 4
 Four = list[Any]
-"""Arrays; None for what a form does not have."""
+"""Arrays of the four gates; None for one that the form lacks."""
 
 
 @dataclass(frozen=True)
@@ -21,17 +21,25 @@ class Form:
     """Which optional parts a cell has."""
 
     coupled: bool = False
+    """Whether the input gate is coupled to the forget gate."""
     peephole: bool = False
+    """Whether the gates read the memory."""
     projection: int = 0
+    """The number of projected units; 0 without a projection."""
     projection_bias: bool = False
+    """Whether the projection has a bias."""
     layer_norm: bool = False
+    """Whether the gates are normalised."""
     aux: int = 0
+    """The size of the auxiliary input; 0 without one."""
     cell_clip: float = 0.0
+    """The limit of the memory; 0 for none."""
     projection_clip: float = 0.0
+    """The limit of the projection; 0 for none."""
 
     @property
     def output_size(self) -> int:
-        """Units, or what they are projected to."""
+        """The number of units, or of projected units."""
         return self.projection or UNITS
 
 
@@ -51,20 +59,29 @@ FORMS = {
 
 @dataclass(frozen=True)
 class Weights:
-    """One cell's weights; groups of four in the order input, forget, update, output."""
+    """The weights of one cell; groups of four are in the order input, forget, update, output."""
 
     form: Form
+    """The parts that the cell has."""
     weights: Four
+    """Of shape [units, input]."""
     recurrent: Four
+    """Of shape [units, output]."""
     peephole: Four
+    """Of shape [units]; never for the update."""
     bias: Four
+    """Of shape [units]."""
     layer_norm: Four
+    """Of shape [units]."""
     aux: Four
+    """Of shape [units, auxiliary input]."""
     projection: Array | None
+    """Of shape [projected units, units]."""
     projection_bias: Array | None
+    """Of shape [projected units]."""
 
     def givens(self, code: OperandType) -> list[Given]:
-        """The 17 operands from the input weights to the projection bias, as the operations order them."""
+        """Return the 17 operands from the input weights to the projection bias, in the order of the operations."""
         gates = (0, 1, 3)
         return [
             *as_givens(code, self.weights),
@@ -76,12 +93,12 @@ class Weights:
 
 
 def as_givens(code: OperandType, values: Four) -> list[Given]:
-    """Operands, of which some are omitted."""
+    """Return operands, with None as an omitted one."""
     return [absent(code) if value is None else tensor(code, value) for value in values]
 
 
 def random_weights(form: Form, seed: int = 0, inputs: int = INPUT) -> Weights:
-    """Weights of moderate size; float16 holds them exactly."""
+    """Return random weights of moderate size, which float16 represents exactly."""
     rng = np.random.default_rng(seed)
 
     def values(*shape: int) -> Array:
@@ -106,20 +123,20 @@ def random_weights(form: Form, seed: int = 0, inputs: int = INPUT) -> Weights:
 
 
 def without_aux(weights: Weights) -> Weights:
-    """The cell that reads input and auxiliary input as one input: side by side."""
+    """Return an equivalent cell whose input is the input and the auxiliary input, concatenated."""
     pairs = zip(weights.weights, weights.aux, strict=True)
     joined = [None if w is None or a is None else np.hstack([w, a]) for w, a in pairs]
     return replace(weights, weights=joined, aux=[None] * 4, form=replace(weights.form, aux=0))
 
 
 def sigmoid(x: Array) -> Array:
-    """1 / (1 + exp(-x))."""
+    """Return 1 / (1 + exp(-x))."""
     result: Array = 1 / (1 + np.exp(-x))
     return result
 
 
 def expected_step(cell: Weights, values: Array, output: Array, memory: Array) -> tuple[Array, Array]:
-    """Output and memory after one step, with tanh as activation, from the documentation's formulas."""
+    """Return output and memory after one step, by the formulas of the NNAPI documentation, with tanh as activation."""
     form = cell.form
 
     def gate(number: int, seen: Array) -> Array:
@@ -145,7 +162,7 @@ def expected_step(cell: Weights, values: Array, output: Array, memory: Array) ->
 
 
 def expected_sequence(cell: Weights, values: Array, output: Array, memory: Array) -> tuple[Array, Array, Array]:
-    """Outputs [time, batch, size], last output and last memory for values [time, batch, input]."""
+    """Return outputs [time, batch, size], last output and last memory for values [time, batch, input]."""
     outputs = []
     for step in values:
         output, memory = expected_step(cell, step, output, memory)

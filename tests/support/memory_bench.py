@@ -1,4 +1,4 @@
-"""Scripted devices of which models are made to use the memory."""
+"""Scripted devices for tests of device memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def supports_all(request: Any, call: Call) -> backend_pb2.AssessModelResponse:
 
 
 def three_steps(dimensions: list[int | str | None] | None = None) -> bytes:
-    """t = p + q; u = t - r; y = u * s. t is an output too."""
+    """Return ``t = p + q; u = t - r; y = u * s``, with outputs t and y."""
     shape = [1, 8] if dimensions is None else dimensions
     values = {name: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "pqrsty"}
     nodes = [
@@ -41,7 +41,7 @@ def three_steps(dimensions: list[int | str | None] | None = None) -> bytes:
 
 
 class Bench:
-    """Scripted devices a, b and c, which follow one script, and cpu_ref."""
+    """Scripted devices a, b and c, which share a script, and cpu_ref."""
 
     def __init__(
         self, directory: Path, cpu_ref: Endpoint, stack: ExitStack, script: Script, on_burst: OnBurst | None = None
@@ -61,20 +61,20 @@ class Bench:
         dimensions: list[int | str | None] | None = None,
         imported: ImportedModel | None = None,
     ) -> PreparedPlan:
-        """The three steps, or another model, where they are pinned to."""
+        """Load the three steps, or another model, with operations pinned to devices."""
         options = Options(Strategy.NNAPI, tuple(Pin(match, to) for match, to in pins.items()), fallback=fallback)
         prepared = prepare(imported or import_model(three_steps(dimensions)), self._fleet, (), options)
         self._stack.callback(prepared.release)
         return prepared
 
     def allocations(self) -> dict[str, int]:
-        """How often each device was asked for memory."""
+        """Return how often each device was asked for memory."""
         return {name: count for name, d in self.devices.items() if (count := d.count("Device.Allocate"))}
 
 
 class Start(Protocol):
-    """Starts the devices with a script, and what answers on their bursts."""
+    """Starts the devices with a script and an answer to calls on their bursts."""
 
     def __call__(self, script: Script, on_burst: OnBurst | None = None) -> Bench:
-        """The devices, which serve as long as the test runs."""
+        """Start the devices, which serve until the test ends."""
         ...

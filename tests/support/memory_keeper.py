@@ -1,6 +1,6 @@
 """A client of the framework that holds memory of devices: ``python -m tests.support.memory_keeper FRAMEWORK MODEL``.
 
-It fills a buffer for every input of the model and binds them, says so with a line, and waits to be killed.
+It fills a buffer for every input of the model and binds them, prints a line, and waits to be killed.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tests.support.holding import hold, holder
 
 
 def memory_keeper(framework: Path, model: Path) -> AbstractContextManager[subprocess.Popen[bytes]]:
-    """Such a client, which has everything; killed with the context, if not before."""
+    """Run such a client, and wait until it holds everything; the context's end kills it."""
     return holder(__name__, str(framework), str(model))
 
 
 def main() -> None:
-    """Hold memory until standard input ends."""
+    """Take memory and hold it until standard input ends."""
     with connect(Path(sys.argv[1])) as session:
         model = session.load(sys.argv[2], devices=["cpu_ref"])
         memories = {tensor.name: session.allocate([model.input_role(tensor.name)]) for tensor in model.inputs}

@@ -1,7 +1,7 @@
 """A small network after MobileNet V2 (Sandler et al., 2018), as TFLite: a body in int8, and a head in floats.
 
-Weights are random, so that what it says of an image means nothing; types, shapes and the order of operators are real.
-``python -m tests.support.mobilenet NETWORK.tflite IMAGE.npy`` writes it, and something to look at.
+The weights are random, so its classification means nothing; types, shapes and the order of operators are real.
+``python -m tests.support.mobilenet NETWORK.tflite IMAGE.npy`` writes the network and an image for it.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from tests.support.tflite_operators import integers, random
 
 SIDE, CLASSES, FIRST_LABEL = 128, 10, 100
 BODY, HEAD, LABELS = "body", "head", "labels"
-"""What the names of operators begin with: in int8, in floats, and in whole numbers."""
+"""Prefixes of the names of operators: those in int8, in floats, and in integers."""
 _SCALE = 0.05
 _GAIN = 2.5 / 127
-"""Of a filter with one value, so that values neither vanish nor saturate from one layer to the next."""
+"""The gain of a filter with one value, so that values neither vanish nor saturate from layer to layer."""
 _SAME, _NONE, _RELU6 = 0, 0, 3
 _BLOCKS = ((1, 8, 1, 1), (4, 16, 2, 2), (4, 24, 2, 2))
-"""Runs of inverted residual blocks: expansion, channels, repetitions, stride of the first."""
+"""Groups of inverted residual blocks: expansion, channels, repetitions, stride of the first."""
 
 
 def image(seed: int = 11) -> Array:
-    """Something to look at."""
+    """Return a random image."""
     return integers(1, SIDE, SIDE, 3, seed=seed).astype(np.int8)
 
 
@@ -49,7 +49,7 @@ class MobileNet:
     def _block(
         self, value: int, shape: tuple[int, int], expansion: int, channels: int, stride: int
     ) -> tuple[int, tuple[int, int]]:
-        """Widen, filter each channel alone, narrow; with a sum around it where the shape stays."""
+        """Add an inverted residual block: expand, filter each channel, project; add the input if the shape is kept."""
         _, given = shape
         wide, widened = self._convolution(value, shape, given * expansion) if expansion > 1 else (value, shape)
         filtered, smaller = self._depthwise(wide, widened, stride)

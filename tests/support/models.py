@@ -1,4 +1,4 @@
-"""Small models built by hand, and runs of them on a driver in this process."""
+"""Building small models, and running them on a driver in this process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from nnhal_devices.driver import Argument, Control, Driver, Outcome, PrepareOpti
 
 
 class Recipe:
-    """A main subgraph in the making. Methods return the indexes of the operands that they add."""
+    """A builder of a main subgraph. Methods return the indexes of the operands that they add."""
 
     def __init__(self) -> None:
         self._operands: list[Operand] = []
@@ -36,7 +36,7 @@ class Recipe:
         self._values = bytearray()
 
     def input(self, code: OperandType, dimensions: Dimensions = (), scale: float = 0.0, zero_point: int = 0) -> int:
-        """An input of the model."""
+        """Add an input of the model."""
         return self._add(Operand(code, dimensions, scale, zero_point, OperandLifeTime.SUBGRAPH_INPUT))
 
     def constant(
@@ -47,7 +47,7 @@ class Recipe:
         zero_point: int = 0,
         channels: ChannelQuant | None = None,
     ) -> int:
-        """A constant; 0-d values make a scalar."""
+        """Add a constant; 0-d values make a scalar."""
         array = np.asarray(values).astype(ELEMENT_TYPES[code])
         self._values.extend(bytes(-len(self._values) % 4))
         location = DataLocation(0, len(self._values), array.nbytes)
@@ -57,21 +57,21 @@ class Recipe:
         )
 
     def omitted(self, code: OperandType) -> int:
-        """An optional operand that is left out."""
+        """Add an optional operand that is omitted."""
         return self._add(Operand(code, lifetime=OperandLifeTime.NO_VALUE))
 
     def integers(self, *values: int) -> list[int]:
-        """INT32 scalars."""
+        """Add constant INT32 scalars."""
         return [self.constant(OperandType.INT32, value) for value in values]
 
     def operation(self, code: OperationType, inputs: Sequence[int], *outputs: Operand) -> int:
-        """An operation; the index of its first output, the others follow."""
+        """Add an operation and return the index of its first output; the others follow."""
         indexes = [self._add(output) for output in outputs]
         self._operations.append(Operation(code, tuple(inputs), tuple(indexes)))
         return indexes[0]
 
     def build(self, *outputs: int, relaxed: bool = False) -> ResolvedModel:
-        """The validated model, with its constants."""
+        """Return the validated model, with its constants."""
         operands = list(self._operands)
         for index in outputs:
             operands[index] = replace(operands[index], lifetime=OperandLifeTime.SUBGRAPH_OUTPUT)
@@ -87,12 +87,12 @@ class Recipe:
 
 
 def memory_of(values: Array) -> Argument:
-    """A copy of an array, as an input of a run."""
+    """Return a copy of an array, as an input of a run."""
     return Argument(values.reshape(-1).view(np.uint8).copy(), values.shape)
 
 
 def run_on(driver: Driver, model: ResolvedModel, *inputs: Array) -> list[Array]:
-    """Prepare and run a model of which the driver supports everything. Outputs may be as long as 2 MiB each."""
+    """Prepare and run a model that the driver supports entirely. Each output may have up to 2 MiB."""
     main = model.model.main
     codes = [main.operands[index].type for index in main.output_indexes]
     memories = [np.zeros(2 << 20, np.uint8) for _ in codes]

@@ -1,4 +1,4 @@
-"""Models that differ in one thing from a valid one."""
+"""Copies of models with one thing changed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ T = TypeVar("T")
 
 
 def subgraphs(model: Model) -> tuple[Subgraph, ...]:
-    """All subgraphs of a model. Main is number 0."""
+    """Return all subgraphs of a model; number 0 is main."""
     return (model.main, *model.referenced)
 
 
 def with_graph(model: Model, graph: int, **changes: Any) -> Model:
-    """Other fields of one subgraph."""
+    """Return the model with fields of one subgraph replaced."""
     changed = replace(subgraphs(model)[graph], **changes)
     if graph == 0:
         return replace(model, main=changed)
@@ -24,24 +24,24 @@ def with_graph(model: Model, graph: int, **changes: Any) -> Model:
 
 
 def with_main(model: Model, **changes: Any) -> Model:
-    """Other fields of the main subgraph."""
+    """Return the model with fields of the main subgraph replaced."""
     return with_graph(model, 0, **changes)
 
 
 def with_operand(model: Model, index: int, graph: int = 0, **changes: Any) -> Model:
-    """Other fields of one operand."""
+    """Return the model with fields of one operand replaced."""
     operands = subgraphs(model)[graph].operands
     return with_graph(model, graph, operands=without(operands, index, replace(operands[index], **changes)))
 
 
 def with_operation(model: Model, index: int, graph: int = 0, **changes: Any) -> Model:
-    """Other fields of one operation."""
+    """Return the model with fields of one operation replaced."""
     operations = subgraphs(model)[graph].operations
     return with_graph(model, graph, operations=without(operations, index, replace(operations[index], **changes)))
 
 
 def with_unread(model: Model, operand: Operand) -> Model:
-    """One operand of main more, which no operation reads. One of lifetime SUBGRAPH_INPUT is listed as input."""
+    """Return the model with an additional operand that nothing reads. A SUBGRAPH_INPUT is listed among the inputs."""
     inputs = model.main.input_indexes
     if operand.lifetime == OperandLifeTime.SUBGRAPH_INPUT:
         inputs = (*inputs, len(model.main.operands))
@@ -49,5 +49,5 @@ def with_unread(model: Model, operand: Operand) -> Model:
 
 
 def without(items: tuple[T, ...], index: int, *instead: T) -> tuple[T, ...]:
-    """A tuple with other items, or none, in place of one."""
+    """Return the tuple with one item removed, or replaced by others."""
     return (*items[:index], *instead, *items[index + 1 :])

@@ -1,6 +1,6 @@
 """A client that holds models of a server: ``python -m tests.support.native_holder FRAMEWORK MODEL``.
 
-It opens the model, binds it four times, runs each binding, says so with a line, and waits to be killed.
+It opens the model, binds it four times, runs each binding, prints a line, and waits to be killed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.support.holding import hold, holder
 
 
 def native_holder(framework: Path, model: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
-    """Such a client, which has everything; killed with the context, if not before."""
+    """Run such a client, and wait until it holds everything; the context's end kills it."""
     return holder(__name__, str(framework), model)
 
 

@@ -1,4 +1,4 @@
-"""Applications of the NDK's API in tests: a framework over given devices, ways to compute, and a device that floors."""
+"""Helpers for tests of the NDK's API: a framework over given devices, ways to compute, and a device that floors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.support.scripted import Call, Script
 
 @contextmanager
 def framework_over(directory: Path, endpoints: Mapping[str, Endpoint]) -> Iterator[Framework]:
-    """A session with a framework process of its own over devices that serve already."""
+    """Start a framework over devices that serve already, and open a session with it."""
     named = [word for name, e in endpoints.items() for word in ("--device", f"{name}={e.directory}")]
     child = Child("nnhal_service", ["--endpoint", str(directory / "framework"), *named])
     try:
@@ -43,13 +43,13 @@ def framework_over(directory: Path, endpoints: Mapping[str, Endpoint]) -> Iterat
 
 
 def named(framework: Framework, *names: str) -> list[Device]:
-    """Devices by name."""
+    """Return devices by name."""
     known = {device.name: device for device in devices(framework)}
     return [known[name] for name in names]
 
 
 def refused(code: ResultCode, call: Callable[[], object], words: str = "") -> NeuralNetworksError:
-    """The error of a call that must fail with a code."""
+    """Check that a call fails with a code, and return its error."""
     with pytest.raises(NeuralNetworksError, match=words or None) as caught:
         call()
     assert caught.value.code == code, str(caught.value)
@@ -81,11 +81,11 @@ WAYS: Mapping[str, Way] = {
     "burst": _burst,
     "fenced": _fenced,
 }
-"""The four ways to compute, waited for."""
+"""The four ways to compute; each waits for the end."""
 
 
 def floor_model(operations: int = 1) -> Model:
-    """FLOOR of one element, so many times."""
+    """Return a chain of FLOOR operations on one element."""
     recipe = Recipe()
     value = recipe.input(F32, (1,))
     for _ in range(operations):
@@ -94,11 +94,11 @@ def floor_model(operations: int = 1) -> Model:
 
 
 class Floors:
-    """What a scripted device does that floors one element, or ends as it is told.
+    """The script of a device that floors one element, or fails on demand.
 
-    Executions end with ``status`` once ``gate`` is open, as it is at first; launches are refused with ``refuses`` after
-    ``accepts`` that are not. ``timings`` are those of a plain execution, of a launched one, and of it from its last
-    fence.
+    Executions wait for ``gate``, which is open at first, and end with ``status``. After ``accepts`` launches, further
+    ones are refused with ``refuses``. ``timings`` are those of an unfenced execution, of a fenced one since its launch,
+    and of a fenced one since its fences.
     """
 
     def __init__(
@@ -120,14 +120,14 @@ class Floors:
 
     @property
     def script(self) -> Script:
-        """The answers of the device."""
+        """The script of the device."""
         return {
             "PreparedModel.CreateReusableExecution": self._create,
             "Execution.OpenLaunchChannel": self._open,
         }
 
     def on_burst(self, call: burst_pb2.BurstCall) -> burst_pb2.BurstAnswer:
-        """Run over a burst."""
+        """Answer a call on a burst."""
         self.gate.wait()
         self.deadlines.append(call.run.deadline_ns)
         timing = _timing_to_wire(self.timings[0])
@@ -136,7 +136,7 @@ class Floors:
             result = request_pb2.ExecutionResult(output_sufficient_size=False, output_shapes=[shape], timing=timing)
             return burst_pb2.BurstAnswer(result=result)
         if self.status:
-            return burst_pb2.BurstAnswer(status=types_pb2.ErrorStatus.ValueType(self.status), message="as told")
+            return burst_pb2.BurstAnswer(status=types_pb2.ErrorStatus.ValueType(self.status), message="on demand")
         self._compute(call.run.execution)
         return burst_pb2.BurstAnswer(result=request_pb2.ExecutionResult(output_sufficient_size=True, timing=timing))
 
@@ -167,7 +167,7 @@ class Floors:
         self.accepts -= 1
         if self.refuses and self.accepts < 0:
             status = types_pb2.ErrorStatus.ValueType(self.refuses)
-            refusal = execution_pb2.LaunchRefused(status=status, message="as told")
+            refusal = execution_pb2.LaunchRefused(status=status, message="on demand")
             return execution_pb2.LaunchAnswer(refused=refusal).SerializeToString(), [], None
         self.deadlines.append(call.launch.deadline_ns)
         signal, fence = create_fence()
@@ -198,7 +198,7 @@ class Floors:
             error_status=types_pb2.ErrorStatus.ValueType(status),
             timing_launched=_timing_to_wire(launched),
             timing_fenced=_timing_to_wire(fenced),
-            message="as told" if status else "",
+            message="on demand" if status else "",
         )
 
     def _compute(self, execution: int) -> None:

@@ -1,4 +1,4 @@
-"""Models of one 8-bit operation, and what ethos_n says of them."""
+"""Models of one 8-bit operation, and whether ethos_n supports them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SAME = 1
 VALID = 2
 TYPES = (Q8A, Q8AS)
 SCALES = (0.5, 0.25, 1.0)
-"""Of a convolution's input, filter and output."""
+"""The scales of a convolution's input, filter and output."""
 
 
 def convolution(
@@ -32,7 +32,7 @@ def convolution(
     scales: tuple[float, float, float] = SCALES,
     channel_scales: Sequence[float] = (),
 ) -> ResolvedModel:
-    """A convolution of any kind with random weights; per channel where ``channel_scales`` has a scale for each."""
+    """Return a convolution of any kind with random weights, quantised per channel if ``channel_scales`` are given."""
     recipe = Recipe()
     given, weight, made = scales
     zero_point = QUANTIZATION[code][1]
@@ -55,7 +55,7 @@ def convolution(
 
 
 def convolution_at_run_time(code: OperandType, index: int = FILTER) -> ResolvedModel:
-    """A convolution of which one of the constants is fed."""
+    """Return a convolution that takes one of its constants as an input of the model."""
     recipe = Recipe()
     zero_point = QUANTIZATION[code][1]
     inputs = [recipe.input(code, (1, 8, 8, 2), 0.5, zero_point)]
@@ -73,12 +73,12 @@ def convolution_at_run_time(code: OperandType, index: int = FILTER) -> ResolvedM
 
 
 def is_taken(model: ResolvedModel) -> bool:
-    """Whether every operation is supported."""
+    """Return whether every operation is supported."""
     return all(answer == SUPPORTED for answer in supported_operations(model))
 
 
 def refusal(model: ResolvedModel) -> Unsupported:
-    """Why the only operation is not; with everything that an engineer needs."""
+    """Return why the only operation is unsupported, and check that the reason is complete."""
     (answer,) = supported_operations(model)
     assert isinstance(answer, Unsupported), "the operation is supported"
     assert answer.got
@@ -88,7 +88,7 @@ def refusal(model: ResolvedModel) -> Unsupported:
 
 
 def assert_limit(inside: ResolvedModel, outside: ResolvedModel, code: str, got: str, allowed: str) -> None:
-    """One is taken, and the other is refused for the reason given."""
+    """Check that ``inside`` is supported, and that ``outside`` is refused for the given reason."""
     assert is_taken(inside), supported_operations(inside)
     reason = refusal(outside)
     assert (reason.code, reason.got, reason.allowed) == (code, got, allowed)

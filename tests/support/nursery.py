@@ -1,11 +1,11 @@
-"""Device processes that start at once and can be caught in the act: ``python -m tests.support.nursery``.
+"""Device processes that start fast and can be held in the middle of their work: ``python -m tests.support.nursery``.
 
-Everything is imported once, and each device is a fork that serves as ``python -m nnhal_devices`` does. A line with a
-driver and a directory on standard input asks for one; a line with its process comes back when it serves. All of them
-end with standard input.
+The process imports all drivers once, and each device is a fork that serves as ``python -m nnhal_devices`` does. A line
+with a driver and a directory on standard input starts one; its process id is printed when it serves. All of them end
+with standard input.
 
-A file ``hold-execute`` or ``hold-prepare`` in a device's directory holds it at its next operation or preparation for as
-long as the file is there; ``at-execute`` or ``at-prepare`` says that it is held.
+A file ``hold-execute`` or ``hold-prepare`` in a device's directory holds it at its next operation or preparation while
+the file exists; the device creates ``at-execute`` or ``at-prepare`` when it is held.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PAUSE = Event()
 
 
 class Nursery:
-    """Devices under one directory, each called as its driver. ``pids`` are those that were started last."""
+    """Devices under one directory, each named after its driver. ``pids`` has the latest process of each."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -49,7 +49,7 @@ class Nursery:
         )
 
     def endpoint(self, name: str) -> Endpoint:
-        """Where a device is reached."""
+        """Return a device's endpoint."""
         return Endpoint(self._directory / name)
 
     def start(self, name: str) -> None:
@@ -60,13 +60,13 @@ class Nursery:
         self.pids[name] = int(self._process.stdout.readline())
 
     def kill(self, name: str) -> None:
-        """End a device at once, and wait until it is gone."""
+        """Send a device SIGKILL, and wait until it has ended."""
         os.kill(self.pids[name], signal.SIGKILL)
         wait_for_death(self.pids[name])
 
     @contextmanager
     def stopped(self, name: str) -> Iterator[None]:
-        """Keep a device from doing anything, with its sockets open, until the context ends."""
+        """Stop a device, with its sockets open, until the context ends."""
         stop(self.pids[name])
         try:
             yield
@@ -75,7 +75,7 @@ class Nursery:
 
     @contextmanager
     def holding(self, name: str, stage: Stage) -> Iterator[Callable[[], None]]:
-        """Hold a device at a stage until the context ends; what comes back waits until it is held."""
+        """Hold a device at a stage until the context ends. Yields a function that waits until it is held."""
         directory = self._directory / name
         held, order = directory / f"at-{stage}", directory / f"hold-{stage}"
         held.unlink(missing_ok=True)
@@ -99,7 +99,7 @@ class Nursery:
 
 
 def main() -> None:
-    """Make devices until standard input ends."""
+    """Start devices until standard input ends."""
     for name in ("cpu_acc", "cpu_ref", "ethos_n", "gpu_acc"):
         import_module(f"nnhal_devices.{name}.driver")
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

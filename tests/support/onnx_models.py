@@ -1,4 +1,4 @@
-"""Small ONNX models, what ONNX Runtime makes of them, and what the importer and cpu_ref do."""
+"""Small ONNX models, run by ONNX Runtime, and by the importer and cpu_ref."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def onnx_model(
     element_type: type[np.generic] = np.float32,
     element_types: Mapping[str, type[np.generic]] | None = None,
 ) -> onnx.ModelProto:
-    """A model of nodes. Names stand for open axes of inputs; the shapes of outputs are inferred.
+    """Return a model of nodes. An axis of an input that is a name is unknown; the shapes of outputs are inferred.
 
-    ``element_types`` are those of inputs that have another than ``element_type``.
+    ``element_types`` has the inputs with a type other than ``element_type``.
     """
     kinds = {name: np.dtype((element_types or {}).get(name, element_type)) for name in inputs}
     graph = helper.make_graph(
@@ -54,12 +54,12 @@ def onnx_model(
 
 
 def random(*shape: int, seed: int = 0, low: float = -2.0, high: float = 2.0) -> Array:
-    """Reproducible float32 values."""
+    """Return reproducible random float32 values."""
     return np.random.default_rng(seed).uniform(low, high, shape).astype(np.float32)
 
 
 def by_onnxruntime(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Array]:
-    """The outputs that ONNX Runtime computes, node by node as the model has them."""
+    """Return the outputs that ONNX Runtime computes, with the model's nodes as they are."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
@@ -67,7 +67,7 @@ def by_onnxruntime(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[
 
 
 def by_cpu_ref(imported: ImportedModel, inputs: Mapping[str, Array]) -> list[Array]:
-    """The outputs of an imported model."""
+    """Return the outputs that cpu_ref computes for an imported model."""
     main = imported.model.main
     arrays = [
         np.atleast_1d(inputs[tensor.name]).astype(ELEMENT_TYPES[main.operands[tensor.operand].type])
@@ -77,7 +77,7 @@ def by_cpu_ref(imported: ImportedModel, inputs: Mapping[str, Array]) -> list[Arr
 
 
 def resolved(model: Model) -> ResolvedModel:
-    """A validated model with its constants, of which the large ones lie in pools."""
+    """Return a validated model with its constants, including those in pools."""
     validate_model(model)
     pools = {}
     for index, memory in enumerate(model.pools):
@@ -93,9 +93,9 @@ def check(
     tolerance: float = 1e-5,
     shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> ImportedModel:
-    """Import a model and see that cpu_ref computes what ONNX Runtime does.
+    """Import a model and check that cpu_ref computes what ONNX Runtime does.
 
-    ``tolerance`` is relative and absolute for floats; 8-bit integers may be one off, which is a quantised value's step.
+    ``tolerance`` is relative and absolute for floats; 8-bit integers may be off by one, a quantised value's step.
     """
     imported = import_onnx(model, shapes, extension=False)
     for got, expected in zip(by_cpu_ref(imported, inputs), by_onnxruntime(model, inputs), strict=True):
@@ -109,18 +109,18 @@ def check(
 
 
 def operations(imported: ImportedModel) -> list[str]:
-    """The names of a model's operations."""
+    """Return the names of a model's operations."""
     return [OperationType(operation.type).name for operation in imported.model.main.operations]
 
 
 def input_types(imported: ImportedModel, operation: int) -> list[OperandType]:
-    """The types of an operation's inputs."""
+    """Return the types of an operation's inputs."""
     main = imported.model.main
     return [OperandType(main.operands[index].type) for index in main.operations[operation].inputs]
 
 
 def values(imported: ImportedModel, operation: int, position: int) -> list[int]:
-    """The elements of a constant input."""
+    """Return the elements of a constant input."""
     index = imported.model.main.operations[operation].inputs[position]
     elements: list[int] = resolved(imported.model).constants[0][index].reshape(-1).tolist()
     return elements

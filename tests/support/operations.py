@@ -1,4 +1,4 @@
-"""One operation on its own, for tests of definitions: its operands with what is known of their values."""
+"""A single operation for tests of definitions: its operands, and the values of those that are known."""
 
 from __future__ import annotations
 
@@ -16,51 +16,51 @@ from nnhal.types.layout import ELEMENT_TYPES, Dimensions
 
 @dataclass(frozen=True)
 class Given:
-    """An input: its operand, and its value where that is known."""
+    """An input: its operand, and its value if that is known."""
 
     operand: Operand
     value: Array | None = None
 
 
 def tensor(code: OperandType, values: Any, scale: float = 0.0, zero_point: int = 0) -> Given:
-    """A tensor whose value is known."""
+    """Return a tensor whose value is known."""
     array = np.asarray(values).astype(ELEMENT_TYPES[code])
     return Given(Operand(code, array.shape, scale, zero_point), array)
 
 
 def per_channel(values: Any, scales: Sequence[float], channel_dim: int) -> Given:
-    """A TENSOR_QUANT8_SYMM_PER_CHANNEL whose value is known."""
+    """Return a TENSOR_QUANT8_SYMM_PER_CHANNEL whose value is known."""
     known = tensor(OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL, values)
     return Given(replace(known.operand, extra_params=ChannelQuant(tuple(scales), channel_dim)), known.value)
 
 
 def open_tensor(code: OperandType, dimensions: Dimensions, scale: float = 0.0, zero_point: int = 0) -> Given:
-    """A tensor of which only the dimensions are known, and perhaps not all of them."""
+    """Return a tensor whose value is unknown, and some of whose dimensions may be unknown."""
     return Given(Operand(code, dimensions, scale, zero_point))
 
 
 def scalar(code: OperandType, value: float) -> Given:
-    """A scalar whose value is known."""
+    """Return a scalar whose value is known."""
     return Given(Operand(code), np.asarray(value, ELEMENT_TYPES[code]))
 
 
 def integers(*values: int) -> list[Given]:
-    """INT32 scalars."""
+    """Return INT32 scalars whose values are known."""
     return [scalar(OperandType.INT32, value) for value in values]
 
 
 def boolean(value: bool) -> Given:
-    """A BOOL scalar."""
+    """Return a BOOL scalar whose value is known."""
     return scalar(OperandType.BOOL, value)
 
 
 def absent(code: OperandType) -> Given:
-    """An omitted input."""
+    """Return an omitted input."""
     return Given(Operand(code, lifetime=OperandLifeTime.NO_VALUE))
 
 
 def output(code: OperandType, dimensions: Dimensions = (), scale: float = 0.0, zero_point: int = 0) -> Operand:
-    """An output; one of unknown rank makes an operation need feature level 3."""
+    """Return an output; one of unknown rank makes an operation need feature level 3."""
     return Operand(code, dimensions, scale, zero_point)
 
 
@@ -73,14 +73,14 @@ def level_of(code: OperationType, inputs: Sequence[Given], *outputs: Operand) ->
 
 
 def dimensions_of(code: OperationType, inputs: Sequence[Given], *outputs: Operand) -> tuple[Dimensions, ...]:
-    """What is known of the outputs' dimensions before execution. Raises HalError, and UnknownYet."""
+    """Return what is known of the outputs' dimensions before execution. Raises HalError or UnknownYet."""
     return DEFINITIONS[code].prepare(context(code, inputs, outputs))
 
 
 def context(
     code: OperationType, inputs: Sequence[Given], outputs: Sequence[Operand], executing: bool = False
 ) -> OperationContext:
-    """An operation as validation sees it, or as an execution does, in which every value is known."""
+    """Return an operation as validation sees it, or as an execution does, in which every value is known."""
     return OperationContext(
         code,
         f"operation 0 ({code.name})",

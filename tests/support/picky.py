@@ -1,6 +1,6 @@
-"""Devices that compute as cpu_ref does, take some operations only, have a price of their own, and fail when told to.
+"""Devices that compute as cpu_ref does, but support some operations only, and fail on demand.
 
-They are served in the test's own process, over real sockets.
+The test's own process serves them, over real sockets. Each has its own performance.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ EVERYTHING = tuple(OperationType)
 
 
 class Picky:
-    """A driver. ``fails`` is asked before each run, and has it fail with what it returns."""
+    """A driver. It calls ``fails`` before each run, and fails with the status that it returns, unless that is NONE."""
 
     type = DeviceType.ACCELERATOR
     memory = MemoryRules()
@@ -75,7 +75,6 @@ class Picky:
         self.backend = Backend(lambda model: [0.0] * len(model.model.main.operations), realisation="a test")
 
     def supported_operations(self, model: ResolvedModel) -> Sequence[Support]:
-        """See Driver."""
         answers = self._cpu.supported_operations(model)
         return [
             answer if operation.type in self._takes else Unsupported("OP", "this one", "others")
@@ -83,7 +82,6 @@ class Picky:
         ]
 
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> Workload:
-        """See Driver."""
         return _Workload(self, self._cpu.prepare(model, options))
 
 
@@ -93,7 +91,6 @@ class _Workload:
         self._inner = inner
 
     def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> _Bound:
-        """See Workload."""
         return _Bound(self._driver, self._inner.bind(inputs, outputs))
 
 
@@ -103,21 +100,20 @@ class _Bound:
         self._inner = inner
 
     def run(self, control: Control) -> Outcome:
-        """See BoundWorkload."""
         self._driver.runs += 1
         status = self._driver.fails()
         if status != ErrorStatus.NONE:
-            raise HalError(status, f"{self._driver.name} was told to")
+            raise HalError(status, f"{self._driver.name} fails on demand")
         return self._inner.run(control)
 
 
 def always(status: ErrorStatus = ErrorStatus.GENERAL_FAILURE) -> Callable[[], ErrorStatus]:
-    """Fail every time."""
+    """Return a function that makes every run fail."""
     return lambda: status
 
 
 class Loader:
-    """Loads models on devices of one fleet, and releases them with it."""
+    """Loads models on a fleet's devices, and releases them before the fleet is closed."""
 
     def __init__(self, fleet: Fleet, stack: ExitStack) -> None:
         self._fleet = fleet
@@ -126,7 +122,7 @@ class Loader:
     def __call__(
         self, model: Model, fallback: Fallback = Fallback.ALLOW, strategy: Strategy = Strategy.NNAPI
     ) -> PreparedPlan:
-        """Prepare a model of the HAL by NNAPI's rule, unless another is asked for."""
+        """Prepare a model of the HAL, by NNAPI's strategy unless another is given."""
         prepared = prepare(imported(model), self._fleet, (), Options(strategy, fallback=fallback))
         self._stack.callback(prepared.release)
         return prepared
@@ -134,7 +130,7 @@ class Loader:
 
 @contextmanager
 def serving(directory: Path, *drivers: Picky) -> Iterator[Loader]:
-    """Serve devices in this order, and load models on them."""
+    """Serve devices, in this order, and return what loads models on them."""
     with ExitStack() as stack:
         endpoints = {driver.name: Endpoint(directory / driver.name) for driver in drivers}
         for driver in drivers:
@@ -145,7 +141,7 @@ def serving(directory: Path, *drivers: Picky) -> Iterator[Loader]:
 
 
 def imported(model: Model) -> ImportedModel:
-    """A model of the HAL, whose inputs are in0 and so on, its outputs out0 and so on."""
+    """Wrap a model of the HAL as an imported one, with inputs in0, in1, … and outputs out0, out1, …"""
     graph = model.main
 
     def tensor(name: str, operand: int) -> ImportedTensor:
@@ -163,7 +159,7 @@ def imported(model: Model) -> ImportedModel:
 
 
 class Bound:
-    """A model tied to memory of its own for each tensor: inputs as they are, outputs of so many elements."""
+    """A model bound to memory of its own for each tensor: the given inputs, and outputs of the given sizes."""
 
     def __init__(
         self,
@@ -196,16 +192,16 @@ class Bound:
         self.give(*inputs)
 
     def give(self, *inputs: Array) -> None:
-        """Put other values into the inputs."""
+        """Overwrite the inputs."""
         for pool, array in zip(self._pools, inputs, strict=False):
             pool.write(0, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
 
     def run(self, cancellation: Cancellation | None = None) -> RunReport:
-        """Run it."""
+        """Run the model."""
         return self._context.run(cancellation=cancellation)
 
     def outputs(self) -> list[list[float]]:
-        """The values of the outputs."""
+        """Return the values of the outputs."""
         numbers = range(self._inputs, len(self._pools))
         return [self._pools[n].read(0, self._sizes[n]).view(self._types[n]).tolist() for n in numbers]
 

@@ -1,4 +1,4 @@
-"""Models and devices for the partitioner: the shape of a graph and made-up figures, no kernels and no processes."""
+"""Models and devices for tests of the partitioner: graphs and made-up figures, without kernels or processes."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ F32 = OperandType.TENSOR_FLOAT32
 
 
 def graph_of(reads: Sequence[Sequence[int]], outputs: Sequence[int] = (), inputs: int = 1) -> Model:
-    """One operation for each entry, which reads values by number: first the inputs, then each operation's result.
+    """Return a model with an operation for each entry of ``reads``: the numbers of the values that it reads.
 
-    The outputs are the results of ``outputs``, by operation, and all that nothing reads. What operations do makes no
-    sense; the model is for those who look at its shape.
+    Values are numbered: first the inputs, then each operation's result. The outputs are the results of the operations
+    ``outputs``, and every result that nothing reads. The model cannot be executed; only its graph is meaningful.
     """
     unread = set(range(len(reads))) - {value - inputs for read in reads for value in read}
     written = {inputs + number for number in unread.union(outputs)}
@@ -54,12 +54,12 @@ def graph_of(reads: Sequence[Sequence[int]], outputs: Sequence[int] = (), inputs
 
 
 def chain_of(operations: int) -> Model:
-    """Each operation reads the result of the one before."""
+    """Return a model in which each operation reads the result of the one before."""
     return graph_of([[number] for number in range(operations)])
 
 
 def random_graph(random: Random, operations: int) -> Model:
-    """Each operation reads one or two of the last few values; some results are outputs of the model too."""
+    """Return a model in which each operation reads one or two recent values, and some read results are outputs too."""
     inputs = random.randint(1, 2)
     reads = []
     for number in range(inputs, inputs + operations):
@@ -69,7 +69,7 @@ def random_graph(random: Random, operations: int) -> Model:
 
 
 def repeated_block(blocks: int) -> Model:
-    """Blocks of ten operations: branches of one, two, three and two, which are joined, and a sum with what came in."""
+    """Return blocks of ten operations: branches of one, two, three and two, a join, and a sum with the input."""
     reads: list[list[int]] = []
     source = 0
     for _ in range(blocks):
@@ -81,7 +81,7 @@ def repeated_block(blocks: int) -> Model:
 
 
 def split(model: Model, devices: Sequence[str], dimensions: Sequence[Dimensions], order: Sequence[str] = ()) -> Plan:
-    """The plan of an assignment. ``order`` is the order of all devices, by default that of their first operations."""
+    """Return the plan of an assignment. ``order`` lists all devices; the default is the order of first operations."""
     ordered = order or tuple(dict.fromkeys(devices))
     groups = grow(dependencies(model.main), [ordered.index(device) for device in devices])
     return plan_of(model, [(ordered[queue], operations) for queue, operations in groups], dimensions)
@@ -95,7 +95,7 @@ def device(
     refusals: Mapping[int, str] | None = None,
     ratio: float = 1.0,
 ) -> Candidate:
-    """A device with a cost model; ``ratio`` is its figure in NNAPI's terms, whatever the type."""
+    """Return a device with a cost model; ``ratio`` is its performance in NNAPI's terms, for every type."""
     info = PerformanceInfo(ratio, ratio)
     types = (code for code in OperandType if code != OperandType.SUBGRAPH)
     capabilities = Capabilities(info, info, tuple(OperandPerformance(code, info) for code in types), info, info)
@@ -103,9 +103,9 @@ def device(
 
 
 def made_up(random: Random, model: Model, devices: int, hop_ns: float = 20.0) -> tuple[Task, list[Candidate]]:
-    """Devices ``d0``, ``d1``, …, with figures of the same order for operations, launches and edges.
+    """Return devices ``d0``, ``d1``, …, with random figures of the same order for operations, launches and edges.
 
-    Every device but the first one lacks one operation in six.
+    Every device but the first lacks about one operation in six.
     """
     count = len(model.main.operations)
     names = [f"d{number}" for number in range(devices)]
@@ -128,17 +128,17 @@ def made_up(random: Random, model: Model, devices: int, hop_ns: float = 20.0) ->
 
 
 def task_of(model: Model, edge_ns: EdgeNs) -> Task:
-    """A model whose operations stand for nodes called op0, op1, …"""
+    """Return the task of a model whose operations come from nodes called op0, op1, …"""
     names = [(f"op{number}",) for number in range(len(model.main.operations))]
     return Task(model, names, [operand.dimensions for operand in model.main.operands], edge_ns)
 
 
 def free(source: str | None, destination: str | None, size: int) -> float:
-    """Edges that cost nothing."""
+    """Return the cost of an edge that is free."""
     return 0.0
 
 
 def figures_of(task: Task, candidates: Sequence[Candidate]) -> Problem:
-    """The problem, in which every device may take what it has figures for."""
+    """Return the problem in which every device may take the operations that it has figures for."""
     able = [[c for c in candidates if c.operation_ns[number]] for number in range(len(task.names))]
     return problem_of(task.model, candidates, able, task.dimensions, task.edge_ns, {})

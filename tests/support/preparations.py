@@ -1,4 +1,4 @@
-"""Preparations of models as messages: what is sent, notified and thrown."""
+"""Preparations of models at the level of messages: arguments, notifications and errors."""
 
 from __future__ import annotations
 
@@ -15,15 +15,22 @@ from tests.support.wire import NO_TOKEN, WireDevice
 
 @dataclass(frozen=True)
 class Arguments:
-    """What a preparation is given besides its model."""
+    """The arguments of a preparation besides its model."""
 
     preference: int = 1
+    """An ExecutionPreference, or an invalid number."""
     priority: int = 1
+    """A Priority, or an invalid number."""
     deadline_ns: int = NO_DEADLINE
+    """An instant of CLOCK_BOOTTIME."""
     token: bytes = NO_TOKEN
+    """The token of the cache entry."""
     cache: Sequence[int] = ()
+    """Ids of descriptors, which are both the model-cache and the data-cache files."""
     hints: Sequence[TokenValuePair] = ()
+    """Compilation hints, for prepareModelWithConfig only."""
     extension_names: Sequence[ExtensionNameAndPrefix] = ()
+    """Extensions and their prefixes, for prepareModelWithConfig only."""
 
 
 Outcome = tuple[list[device_pb2.Preparation], NnhalError | None]
@@ -31,7 +38,7 @@ Prepare = Callable[[WireDevice, Model, Arguments], Outcome]
 
 
 def prepare_model(wire: WireDevice, model: Model, arguments: Arguments) -> Outcome:
-    """prepareModel."""
+    """Call prepareModel."""
     cache = [device_pb2.CacheFile(descriptor_id=number) for number in arguments.cache]
     message = device_pb2.PrepareModelRequest(
         model=wire.model(model),
@@ -46,7 +53,7 @@ def prepare_model(wire: WireDevice, model: Model, arguments: Arguments) -> Outco
 
 
 def prepare_model_with_config(wire: WireDevice, model: Model, arguments: Arguments) -> Outcome:
-    """prepareModelWithConfig."""
+    """Call prepareModelWithConfig."""
     cache = [device_pb2.CacheFile(descriptor_id=number) for number in arguments.cache]
     config = device_pb2.PrepareModelConfig(
         preference=types_pb2.ExecutionPreference.ValueType(arguments.preference),
@@ -63,12 +70,12 @@ def prepare_model_with_config(wire: WireDevice, model: Model, arguments: Argumen
 
 
 def kinds(events: Sequence[device_pb2.Preparation]) -> list[str | None]:
-    """What events of a preparation are."""
+    """Return the kinds of a preparation's events."""
     return [event.WhichOneof("event") for event in events]
 
 
 def assert_notified_and_thrown(outcome: Outcome, status: ErrorStatus, words: str) -> None:
-    """The callback hears of the error, and the call ends with the very same one."""
+    """Check that the callback is notified of an error, and that the call ends with the same error."""
     events, error = outcome
     assert kinds(events) == ["notified"]
     notified = events[0].notified
@@ -80,7 +87,7 @@ def assert_notified_and_thrown(outcome: Outcome, status: ErrorStatus, words: str
 
 
 def assert_only_notified(outcome: Outcome, status: ErrorStatus, words: str) -> None:
-    """The call succeeds, and the callback hears of an error."""
+    """Check that the call succeeds, and that the callback is notified of an error."""
     events, error = outcome
     assert error is None
     assert kinds(events) == ["launched", "notified"]

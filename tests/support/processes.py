@@ -12,7 +12,7 @@ from nnhal_hosting.supervision import Child
 
 @contextmanager
 def device_process(driver: str, directory: Path, *options: str) -> Iterator[tuple[Child, Endpoint]]:
-    """A device process that serves under ``directory``, ended with the context."""
+    """Run a device process under ``directory`` until the context ends."""
     endpoint = Endpoint(directory / driver)
     child = Child("nnhal_devices", [driver, "--endpoint", str(endpoint.directory), *options])
     try:

@@ -1,4 +1,4 @@
-"""A relay in front of a stream socket that counts what goes through it."""
+"""A proxy in front of a stream socket that counts the bytes which go through it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CHUNK_BYTES = 1 << 16
 
 
 class CountingProxy:
-    """Relays connections to ``path`` on to ``target``; ``bytes`` counts both directions."""
+    """Forwards connections to ``path`` to ``target``; ``bytes`` counts both directions."""
 
     def __init__(self, path: Path, target: Path) -> None:
         self.bytes = 0
@@ -27,7 +27,7 @@ class CountingProxy:
         self._threads[0].start()
 
     def close(self) -> None:
-        """End everything."""
+        """Close the listener and all connections."""
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._threads[0].join()
@@ -66,7 +66,7 @@ class CountingProxy:
 
 @contextmanager
 def counting_proxy(path: Path, target: Path) -> Iterator[CountingProxy]:
-    """A proxy that ends with the context."""
+    """Run a proxy until the context ends."""
     proxy = CountingProxy(path, target)
     try:
         yield proxy

@@ -1,4 +1,4 @@
-"""Random messages, made from their descriptors."""
+"""Random protobuf messages, made from their descriptors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_DEPTH = 5
 
 
 def fill(message: Message, source: random.Random, words: list[str], depth: int = 0) -> None:
-    """Set some fields. Strings are mostly from ``words``, numbers mostly small or at the end of their range."""
+    """Set some fields. Strings are mostly from ``words``; numbers are mostly small or at a limit of their range."""
     left_out = {field.name for choice in message.DESCRIPTOR.oneofs for field in choice.fields}
     for choice in message.DESCRIPTOR.oneofs:
         left_out -= {source.choice([field.name for field in choice.fields])}

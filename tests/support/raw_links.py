@@ -1,4 +1,4 @@
-"""A link without a client's manners: any bytes, any descriptors."""
+"""A link that can send any bytes and any descriptors."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ class RawLink:
             self._socket.send(message)
 
     def receive(self) -> wire.LinkReply | None:
-        """The next reply; None at the end of the link. Descriptors that come with it are dropped."""
+        """Return the next reply, or None at the end of the link. Descriptors that come with it are dropped."""
         try:
             message = self._socket.recv(1 << 16)
-        except ConnectionResetError:  # told once, before what is still to be received
+        except ConnectionResetError:  # the kernel reports this once, before the datagrams that are still queued
             message = self._socket.recv(1 << 16)
         return wire.LinkReply.FromString(message) if message else None
 
     def ask(self, request: wire.LinkRequest, descriptors: Sequence[int] = ()) -> wire.LinkReply:
-        """Send a request and return what is answered."""
+        """Send a request and return the reply."""
         self.send(request.SerializeToString(), descriptors)
         reply = self.receive()
         assert reply is not None, "the link has ended"
         return reply
 
     def hello(self, version: int = PROTOCOL_VERSION) -> wire.LinkReply:
-        """Say hello."""
+        """Send Hello."""
         return self.ask(wire.LinkRequest(hello=wire.Hello(protocol_version=version, client_name="raw")))
 
     def flood(self, message: bytes) -> None:
-        """Send a datagram again and again, and read nothing, until the link ends."""
+        """Send a datagram repeatedly, without reading, until the link ends."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             while True:
                 self._socket.send(message)
@@ -62,7 +62,7 @@ class RawLink:
         return last
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
         self._socket.close()
 
     def __enter__(self) -> RawLink:

@@ -1,4 +1,4 @@
-"""What a device answers when it refuses."""
+"""Checking that a call is refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MISSED = (ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_DEADLINE_PER
 
 
 def refusal(call: Callable[[], object], status: ErrorStatus, words: str = "") -> HalError:
-    """The error of a call that must fail with a status, and with a message that matches ``words``."""
+    """Check that a call fails with a status and a message that matches ``words``, and return the error."""
     with pytest.raises(HalError, match=words or None) as caught:
         call()
     assert caught.value.status == status, str(caught.value)

@@ -1,4 +1,4 @@
-"""A model whose steps run one after the other on four devices, and a framework over them in a process of its own."""
+"""A model whose four steps run on four devices, one after the other, and a framework process over the devices."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from tests.support.waiting import wait_until
 Fallback = Literal["allow", "deny"]
 DEVICES = ("gpu_acc", "ethos_n", "cpu_acc", "cpu_ref")
 Order = tuple[str, ...]
-"""The device of each operation. Every device has its operations in one step, which waits for the one before."""
+"""The device of each operation. Each device runs its operations as one step, which waits for the step before."""
 CPU_FIRST: Order = ("cpu_ref", "gpu_acc", "ethos_n", "cpu_acc", "cpu_acc")
 CPU_LAST: Order = ("gpu_acc", "gpu_acc", "ethos_n", "cpu_acc", "cpu_ref")
 _SCALE, _SHAPE = 0.05, (1, 8, 8, 4)
 TOLERANCE = 2 * _SCALE
-"""Between devices: they may round to neighbouring integers."""
+"""The tolerance between devices, which may round to neighbouring integers."""
 
 
 def relay() -> bytes:
-    """tanh, quantised, a convolution of 8-bit integers, dequantised, and tanh once more."""
+    """Return tanh, quantisation, a convolution of 8-bit integers, dequantisation, and tanh."""
     file = TfliteFile()
     real, integer = floats(*_SHAPE), int8(*_SHAPE, scale=_SCALE)
     x = file.input("x", real)
@@ -48,12 +48,12 @@ def relay() -> bytes:
 
 
 def feed(number: int) -> Array:
-    """Values for the input, others for each number."""
+    """Return values for the input, different for each number."""
     return np.random.default_rng(number).uniform(-1, 1, _SHAPE).astype(np.float32)
 
 
 class Relay:
-    """Four devices, a framework, and the model. ``answers`` are the right ones for ``feed``, by number."""
+    """Four devices, a framework, and the model. ``answers`` has the right output for ``feed`` of each number."""
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / "relay.tflite"
@@ -70,19 +70,19 @@ class Relay:
             self.answers = [result(reference.run({"x": feed(number)})) for number in range(8)]
 
     def load(self, session: Framework, fallback: Fallback, order: Order = CPU_LAST) -> Model:
-        """The model on all four devices."""
+        """Load the model on all four devices."""
         pins = {f"name:*step{number}": device for number, device in enumerate(order)}
         model = session.load(self.path, pins=pins, fallback=fallback)
         assert model.steps == tuple(dict.fromkeys(order))
         return model
 
     def check(self, model: Model, number: int) -> None:
-        """Run the model, and see that the answer is right."""
+        """Run the model, and check its output."""
         np.testing.assert_allclose(result(model.run({"x": feed(number)})), self.answers[number], rtol=0, atol=TOLERANCE)
 
     @contextmanager
     def clients(self, count: int, fallback: Fallback, order: Order = CPU_LAST) -> Iterator[list[Client]]:
-        """Clients that run without pause; what was wrong for one of them is raised in the end."""
+        """Start clients that run without pause; the first error of one of them is raised when the context ends."""
         clients = [Client(self, number, fallback, order) for number in range(count)]
         try:
             wait_until(lambda: all(client.runs > 1 or client.wrong for client in clients), "every client runs")
@@ -98,7 +98,7 @@ class Relay:
             assert not client.thread.is_alive()
 
     def close(self) -> None:
-        """End everything."""
+        """End all processes."""
         self.process.stop()
         self.nursery.__exit__(None, None, None)
 
@@ -112,7 +112,7 @@ class Relay:
 
 
 class Client:
-    """Runs the model again and again. ``runs`` have been right, ``errors`` are what it was told instead."""
+    """Runs the model repeatedly. ``runs`` counts right outputs, ``errors`` has the errors of other runs."""
 
     def __init__(self, relay_: Relay, number: int, fallback: Fallback, order: Order) -> None:
         self.runs = 0
@@ -138,6 +138,6 @@ class Client:
 
 
 def result(outputs: dict[str, Array]) -> Array:
-    """The only output."""
+    """Return the only output."""
     (array,) = outputs.values()
     return array

@@ -1,4 +1,4 @@
-"""Model repositories on disk, and what loads models without devices."""
+"""Model repositories on disk, and a fake that loads their models without devices."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from tests.support.tflite_files import Spec, TfliteFile
 
 
 def onnx_file(operation: str = "Tanh", shape: tuple[str | int, ...] = ("n", 8)) -> bytes:
-    """y = operation(x), in float32."""
+    """Return the model ``y = operation(x)`` in float32."""
     return onnx_model([helper.make_node(operation, ["x"], ["y"], name="node")], {"x": shape}, ["y"]).SerializeToString()
 
 
 def tflite_file() -> bytes:
-    """y = relu(x), in float32 of shape [1, 8]."""
+    """Return the model ``y = relu(x)`` in float32 of shape [1, 8]."""
     file = TfliteFile()
     (output,) = file.operator("RELU", [file.input("x", Spec([1, 8]))], {"y": Spec([1, 8])})
     return file.build(output)
 
 
 def write(repository: Path, name: str, files: Mapping[str, bytes | str]) -> Path:
-    """Write files of a model, by their names in its folder, which is returned."""
+    """Write files of a model, by their names in its folder, and return the folder."""
     folder = repository / name
     for file, content in files.items():
         path = folder / file
@@ -42,27 +42,27 @@ def write(repository: Path, name: str, files: Mapping[str, bytes | str]) -> Path
 
 
 def numbers() -> Array:
-    """An input for the models."""
+    """Return an input for the models."""
     return np.linspace(-1, 1, 8, dtype=np.float32).reshape(1, 8)
 
 
 class StubModel:
-    """Runs nothing; says when it has been closed."""
+    """A model that cannot run. ``closed`` is set when it has been closed."""
 
     def __init__(self, content: bytes) -> None:
         self.content = content
         self.closed = threading.Event()
 
     def warm_up(self, requests: Iterable[InferenceRequest]) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Say so."""
+        """Set ``closed``."""
         self.closed.set()
 
 
 class StubOpener:
-    """Opens versions of which the file holds a word: ``broken`` fails, ``crash`` is a bug, ``hold`` waits."""
+    """Opens versions according to the word in their file: ``broken`` fails, ``crash`` is a defect, ``hold`` waits."""
 
     def __init__(self) -> None:
         self.opened: list[StubModel] = []
@@ -71,7 +71,6 @@ class StubOpener:
         self.while_opening: Callable[[], None] = lambda: None
 
     def open(self, name: str, version: int, config: wire.ModelConfig, source: ModelSource) -> Opened[StubModel]:
-        """See Open."""
         content = source.read(f"{version}/model.onnx")
         self.while_opening()
         if content == b"hold":

@@ -1,4 +1,4 @@
-"""What a process holds, as the kernel sees it."""
+"""The resources of a process, as the kernel reports them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Resources:
-    """Descriptors by what they refer to, and mappings of memfds."""
+    """The numbers of descriptors, by what they refer to, and of mappings of memfds."""
 
     descriptors: dict[str, int]
     memfd_mappings: int
 
     def within(self, other: Resources, spare: int = 0) -> bool:
-        """Whether there is no more of anything than in another, or no more than so many ``spare`` ones.
+        """Return whether no number exceeds the other's by more than ``spare``.
 
-        A thread that waits for its next call may still hold what its last one was about.
+        A thread that waits for its next call may still hold the descriptor of its last one.
         """
         return self.memfd_mappings <= other.memfd_mappings + spare and all(
             count <= other.descriptors.get(kind, 0) + spare for kind, count in self.descriptors.items()
@@ -26,7 +26,7 @@ class Resources:
 
 
 def resources_of(pid: int) -> Resources:
-    """What a process holds at this moment."""
+    """Return what a process holds now."""
     process = Path("/proc") / str(pid)
     targets: Counter[str] = Counter()
     for entry in (process / "fd").iterdir():
@@ -39,11 +39,11 @@ def resources_of(pid: int) -> Resources:
 
 
 def threads_of(pid: int) -> int:
-    """How many threads a process has."""
+    """Return how many threads a process has."""
     return len(list(Path(f"/proc/{pid}/task").iterdir()))
 
 
 def resident_bytes(pid: int) -> int:
-    """How much memory of a process is in RAM."""
+    """Return how many bytes of a process are in RAM."""
     _, resident, *_ = Path(f"/proc/{pid}/statm").read_text().split()
     return int(resident) * os.sysconf("SC_PAGE_SIZE")

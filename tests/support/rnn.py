@@ -1,4 +1,4 @@
-"""Basic recurrent cells with random weights, and what they compute, written down once more in float64."""
+"""Basic recurrent cells with random weights, and a reference implementation in float64."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _RNG = np.random.default_rng(4)
 
 
 def values(*shape: int) -> Array:
-    """Random values that float16 holds exactly."""
+    """Return random values that float16 represents exactly."""
     return np.round(_RNG.normal(0, 0.5, shape) * 64) / 64
 
 
 def random_cell(units: int = UNITS, inputs: int = INPUT) -> list[Array]:
-    """Weights, recurrent weights, bias and state."""
+    """Return weights, recurrent weights, bias and state."""
     return [values(units, inputs), values(units, units), values(units), values(BATCH, units)]
 
 
 def expected_sequence(cell: list[Array], sequence: Array) -> tuple[Array, Array]:
-    """Outputs [time, batch, units] with RELU, and the last state."""
+    """Return outputs [time, batch, units] with RELU as activation, and the last state."""
     weights, recurrent, bias, state = cell
     outputs = []
     for step in sequence:

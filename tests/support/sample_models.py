@@ -1,4 +1,4 @@
-"""Small valid models of many kinds: known and open dimensions, constants copied and in a pool, subgraphs."""
+"""Small valid models of many kinds: known and unknown dimensions, constants inline and in a pool, subgraphs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.subgraphs import B8, Program
 
 
 def in_pool(model: Model) -> Model:
-    """The model with its constants in a pool."""
+    """Return the model with its constants in a pool."""
     memory = create_ashmem(len(model.operand_values))
     open_pool(memory, writable=True).write(0, np.frombuffer(model.operand_values, np.uint8))
     operands = tuple(
@@ -26,7 +26,7 @@ def in_pool(model: Model) -> Model:
 
 
 def arithmetic() -> Model:
-    """ADD of open axes, and MUL of its sum with itself: two outputs."""
+    """ADD of unknown axes, and MUL of its sum with itself: two outputs."""
     recipe = Recipe()
     first, second = recipe.input(F32, (0, 4)), recipe.input(F32, (4,))
     (none,) = recipe.integers(0)
@@ -76,7 +76,7 @@ def depthwise() -> Model:
 
 
 def joined() -> Model:
-    """CONCATENATION, SPLIT of it, and PACK of the parts; all axes open."""
+    """CONCATENATION, SPLIT of it, and PACK of the parts; all axes are unknown."""
     recipe = Recipe()
     first, second = recipe.input(F32, (2, 0)), recipe.input(F32, (2, 0))
     whole = recipe.operation(
@@ -101,7 +101,7 @@ def converted() -> Model:
 
 
 def resized() -> Model:
-    """RESIZE_BILINEAR with every option, and RESIZE_NEAREST_NEIGHBOR of that by factors; of images of open size."""
+    """RESIZE_BILINEAR with every option, and RESIZE_NEAREST_NEIGHBOR of that by factors; the image size is unknown."""
     recipe = Recipe()
     images = recipe.input(F32, (1, 0, 0, 3))
     no, yes = recipe.constant(BOOL, 0), recipe.constant(BOOL, 1)

@@ -1,4 +1,4 @@
-"""What a scrape of metrics has found."""
+"""Reading a scrape of metrics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ M = {"model": "m", "version": "1"}
 
 
 class Scrape:
-    """What a scrape has found, by the names that are in the text."""
+    """The samples of a scrape, by their names in the text."""
 
     def __init__(self, text: bytes) -> None:
         self.text = text.decode()
@@ -21,14 +21,14 @@ class Scrape:
         }
 
     def of(self, name: str, labels: Mapping[str, str] = M, **more: str) -> float:
-        """One value. Of a counter without the ending, the parser makes one with it."""
+        """Return one value. The parser appends ``_total`` to the names of counters; ``name`` may omit it."""
         key = tuple(sorted({**labels, **more}.items()))
         found = self._samples.get((name, key), self._samples.get((name + "_total", key)))
         assert found is not None, f"no {name} with {key} in\n{self.text}"
         return found
 
     def total(self, name: str, labels: Mapping[str, str]) -> float:
-        """Of all that have these labels, whatever others they have."""
+        """Return the sum of all samples with these labels, whatever their other labels."""
         found = [value for (known, of), value in self._samples.items() if known == name and labels.items() <= set(of)]
         assert found, f"no {name} with {labels} in\n{self.text}"
         return sum(found)
@@ -37,7 +37,7 @@ class Scrape:
         return any(found == name for found, _ in self._samples)
 
     def sum(self, name: str, labels: Mapping[str, str]) -> float:
-        """As ``total``; 0 where there is none. Of a counter without the ending, the parser makes one with it."""
+        """Return the same as ``total``, or 0 without a sample. ``name`` may omit ``_total``."""
         names = (name, name + "_total")
         return sum(
             value for (known, of), value in self._samples.items() if known in names and labels.items() <= set(of)

@@ -1,9 +1,9 @@
-"""Devices that say what a test has them say: ``python -m tests.support.scripted ENDPOINT DIES [STOPS]``.
+"""Devices that answer as a test's script says: ``python -m tests.support.scripted ENDPOINT DIES [STOPS]``.
 
-They are served by real servers over real sockets. A script gives the answer of a method, ``Device.GetType`` for
-instance: a message, a list of messages where the method streams, or a function of the request and the call. What a
-script leaves out is answered as a device in good health does. As a process, the device dies where it is asked the first
-method named, and stops, as SIGSTOP makes it, where it is asked the second one.
+Real servers serve them over real sockets. A script has the answers of methods such as ``Device.GetType``: a message, a
+list of messages if the method streams, or a function of the request and the call. Methods without a script are answered
+as a healthy device does. The process kills itself when the method DIES is called, and sends itself SIGSTOP when the
+method STOPS is called.
 """
 
 from __future__ import annotations
@@ -73,28 +73,28 @@ _FILES = (
 
 @dataclass(frozen=True)
 class Call:
-    """A call that is to be answered."""
+    """A call that a script answers."""
 
     device: ScriptedDevice
     context: grpc.ServicerContext
 
     @property
     def owner(self) -> Ownership:
-        """Whose it is. Raises INVALID_ARGUMENT where the session is not open."""
+        """The call's session. Raises INVALID_ARGUMENT if it is not open."""
         return self.device.sessions.of(self.context)
 
     def offer(self, descriptor: Descriptor) -> int:
-        """The id of a descriptor that the client may take."""
+        """Offer a descriptor to the client, and return its id."""
         return self.owner.descriptors.offer(descriptor)
 
     def channel(self, name: str, answer: Callable[[bytes], bytes]) -> int:
-        """The id of a channel on which datagrams are answered."""
+        """Serve a channel, offer its other end to the client, and return the descriptor's id."""
         ours, theirs = channel_pair()
         self.owner.serve(ours, name, answer)
         return self.offer(theirs)
 
     def wait_for_the_end(self) -> NoReturn:
-        """Hang until the client has given up the call."""
+        """Hang until the client cancels the call."""
         ended = threading.Event()
         if self.context.add_callback(ended.set):
             ended.wait()
@@ -104,13 +104,13 @@ class Call:
 
 Behaviour = Callable[[Any, Call], Any]
 Script = Mapping[str, Any]
-"""Answers by method; each a message, messages, or a Behaviour."""
+"""Answers by method: a message, a list of messages, or a Behaviour."""
 OnBurst = Callable[[burst_pb2.BurstCall], burst_pb2.BurstAnswer]
-"""The answer to what comes on the channel of a burst."""
+"""Answers a call on the channel of a burst."""
 
 
 def notified(status: int = 0, handle: int = 0, message: str = "") -> device_pb2.Preparation:
-    """The event that ends a preparation."""
+    """Return the event that ends a preparation."""
     return device_pb2.Preparation(
         notified=device_pb2.Notified(
             status=types_pb2.ErrorStatus.ValueType(status), message=message, prepared_model=handle
@@ -119,7 +119,7 @@ def notified(status: int = 0, handle: int = 0, message: str = "") -> device_pb2.
 
 
 def preparing(*events: device_pb2.Preparation) -> list[device_pb2.PrepareModelWithConfigResponse]:
-    """The stream of a preparation."""
+    """Return the stream of a preparation."""
     return [device_pb2.PrepareModelWithConfigResponse(preparation=event) for event in events]
 
 
@@ -129,7 +129,7 @@ def hang(request: Any, call: Call) -> NoReturn:
 
 
 def refuse(error: HalError) -> Behaviour:
-    """Answer with an error."""
+    """Return a behaviour that answers with an error."""
 
     def behaviour(request: Any, call: Call) -> NoReturn:
         raise error
@@ -138,7 +138,7 @@ def refuse(error: HalError) -> Behaviour:
 
 
 class ScriptedDevice:
-    """A device that serves while it is entered. ``calls`` are those so far, with their requests."""
+    """A device that serves while its context is entered. ``calls`` has all calls so far, with their requests."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class ScriptedDevice:
         script: Script | None = None,
         on_burst: OnBurst | None = None,
     ) -> None:
-        """``on_burst`` answers what comes on the channels of bursts, with success by default."""
+        """``on_burst`` answers calls on the channels of bursts, by default with success."""
         self.endpoint = endpoint
         self.calls: list[tuple[str, Any]] = []
         self.burst_calls: list[burst_pb2.BurstCall] = []
@@ -163,15 +163,15 @@ class ScriptedDevice:
             self._process.rpc.add_generic_rpc_handlers((generic,))
 
     def count(self, method: str) -> int:
-        """How often a method was called."""
+        """Return how often a method was called."""
         return sum(name == method for name, _ in self.calls)
 
     def requests(self, method: str) -> list[Any]:
-        """What a method was called with."""
+        """Return the requests with which a method was called."""
         return [request for name, request in self.calls if name == method]
 
     def answer_burst(self, message: bytes) -> bytes:
-        """What comes on the channel of a burst."""
+        """Answer a datagram on the channel of a burst."""
         call = burst_pb2.BurstCall.FromString(message)
         self.burst_calls.append(call)
         return self._on_burst(call).SerializeToString()
@@ -275,7 +275,7 @@ HEALTHY: Script = {
     "Buffer.CopyTo": buffer_pb2.CopyToResponse(),
     "Buffer.Release": buffer_pb2.BufferServiceReleaseResponse(),
 }
-"""A device that does what it is asked, and computes nothing."""
+"""A device that accepts everything, and computes nothing."""
 
 
 class Serve(Protocol):
@@ -284,7 +284,7 @@ class Serve(Protocol):
     def __call__(
         self, script: Script | None = None, on_burst: OnBurst | None = None
     ) -> tuple[RemoteDevice, ScriptedDevice]:
-        """The session, and the device."""
+        """Return the session and the device."""
         ...
 
 
@@ -292,7 +292,7 @@ class Serve(Protocol):
 def scripted_process(
     directory: Path, dies_at: str = "", stops_at: str = ""
 ) -> Iterator[tuple[subprocess.Popen[bytes], Endpoint]]:
-    """A device in good health as a process of its own, which dies where it is asked ``dies_at``, or stops."""
+    """Run a healthy device as a process, which dies when ``dies_at`` is called, or stops when ``stops_at`` is."""
     endpoint = Endpoint(directory)
     process = subprocess.Popen(
         [sys.executable, "-m", __name__, str(directory), dies_at, stops_at],
@@ -303,7 +303,7 @@ def scripted_process(
     with process:
         try:
             assert process.stdout is not None
-            # Whoever waited for it to come back may be let in before it says so, which is logged.
+            # Log lines may precede this one: a client that waited for the device may be served before it is printed.
             assert any(line == b"serving\n" for line in process.stdout)
             yield process, endpoint
         finally:
@@ -311,7 +311,7 @@ def scripted_process(
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """End a process at once, and wait until it is gone."""
+    """Send a process SIGKILL, and wait until it has ended."""
     process.send_signal(signal.SIGKILL)
     process.wait()
 

@@ -1,4 +1,4 @@
-"""The repository that clients of the protocol are tried with."""
+"""A model repository for tests of the protocol's clients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.repositories import onnx_file, write
 
 LABELS = ("cat", "dog", "bird", "fish")
 POWERS = 300
-"""How often ``powers`` multiplies its input with itself; it takes long with a large one."""
+"""How often ``powers`` multiplies its input with itself, which takes long if the input is large."""
 _ELEMENT_TYPES = {
     **{name: getattr(TensorProto, name) for name in DATATYPES if name.startswith(("BOOL", "INT", "UINT"))},
     "FP16": TensorProto.FLOAT16,
@@ -43,12 +43,12 @@ def write_models(repository: Path) -> Path:
 
 
 def echo(datatype: str) -> str:
-    """The model of a datatype."""
+    """Return the name of the model of a datatype."""
     return f"echo_{datatype.lower()}"
 
 
 def identity_file(datatype: str) -> bytes:
-    """y = x, of shape [n, 4]."""
+    """Return the model ``y = x`` of shape [n, 4]."""
     code = _ELEMENT_TYPES[datatype]
     value = helper.make_tensor_value_info
     return _file(
@@ -57,7 +57,7 @@ def identity_file(datatype: str) -> bytes:
 
 
 def sample(datatype: str, rows: int = 2) -> Array:
-    """Elements that only a faithful copy has: extremes, and what is no number."""
+    """Return values that only an exact copy preserves: extremes, and NaN."""
     kind = DATATYPES[datatype]
     if datatype == "BYTES":
         words = np.array([b"", b"a\0b", "käse".encode(), "\u2028".encode() * 99], object)

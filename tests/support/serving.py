@@ -1,4 +1,4 @@
-"""Runs of batches that a test holds and lets go, in place of instances."""
+"""Runs of batches that a test holds and releases, in place of instances."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.waiting import wait_until
 
 
 class Named(Ticket):
-    """A ticket that tests can tell apart."""
+    """A ticket with a name."""
 
     __slots__ = ("name",)
 
@@ -33,7 +33,7 @@ class Named(Ticket):
 
 
 class Held:
-    """A batch that runs until it is let go."""
+    """A batch whose run lasts until ``let_go``."""
 
     def __init__(self, batch: Sequence[Named]) -> None:
         self.names = [ticket.name for ticket in batch]
@@ -41,16 +41,16 @@ class Held:
         self._end = threading.Event()
 
     def let_go(self) -> None:
-        """Let it end."""
+        """Let the run end."""
         self._end.set()
 
     def wait(self) -> None:
-        """Run."""
+        """Wait until ``let_go``."""
         assert self._end.wait(60)
 
 
 class Rig:
-    """A batcher whose runs are held. Use as a context: it lets everything go."""
+    """A batcher whose runs are held. The end of its context releases all of them."""
 
     def __init__(self, config: ServingConfig, clock: Callable[[], int] | None = None) -> None:
         self._started: queue.Queue[Held] = queue.Queue()
@@ -62,16 +62,16 @@ class Rig:
         )
 
     def submit(self, ticket: Named, cancellation: Cancellation | None = None) -> Future[None]:
-        """Submit a ticket in a thread of its own, and return when it runs or waits, or has failed."""
+        """Submit a ticket in a separate thread, and return when it runs or waits, or has failed."""
         before, running = self.batcher.pending, len(self._all)
         future = self._threads.submit(self.batcher.submit, ticket, cancellation or Cancellation())
         wait_until(
-            lambda: self.batcher.pending != before or len(self._all) != running or future.done(), "a ticket goes in"
+            lambda: self.batcher.pending != before or len(self._all) != running or future.done(), "the ticket is queued"
         )
         return future
 
     def next(self) -> Held:
-        """The next batch that runs."""
+        """Wait for the next batch that runs, and return it."""
         return self._started.get(timeout=60)
 
     def _run(self, batch: Sequence[Named]) -> None:

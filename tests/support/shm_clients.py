@@ -1,6 +1,6 @@
 """Clients with shared memory that live until they are killed: ``python -m tests.support.shm_clients ADDRESS KEY``.
 
-One registers the file KEY in /dev/shm as ``mine`` over gRPC, says so, and then runs ``echo_fp32`` with it for ever.
+A client registers the file KEY in /dev/shm as ``mine`` over gRPC, prints a line, and then runs ``echo_fp32`` for ever.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import tritonclient.utils.shared_memory as shm
 
 ROWS = 4
 BYTES = 16 * ROWS
-"""Of its input; the region has as many again for the output."""
+"""The size of the input; the region has as many bytes again for the output."""
 
 
 class ShmClient:
-    """One such process. Use as a context."""
+    """A process of such a client, as a context manager."""
 
     def __init__(self, address: str, key: str) -> None:
         self._process = subprocess.Popen(
@@ -32,12 +32,12 @@ class ShmClient:
         )
 
     def wait_until_registered(self) -> None:
-        """Wait for what it says."""
+        """Wait until the client has registered its region."""
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == b"registered\n"
 
     def kill(self) -> None:
-        """With SIGKILL."""
+        """Send SIGKILL."""
         self._process.kill()
         self._process.wait()
 
@@ -53,7 +53,7 @@ class ShmClient:
 
 
 def use_for_ever(address: str, key: str, registered: Callable[[], None]) -> NoReturn:
-    """Register and use a region; ``registered`` is called when it is. Exits with the words for a wrong answer."""
+    """Register a region, call ``registered``, and use it for ever. Exits with a message after a wrong answer."""
     region = shm.create_shared_memory_region("mine", key, 2 * BYTES)
     given = np.arange(4 * ROWS, dtype=np.float32).reshape(ROWS, 4)
     shm.set_shared_memory_region(region, [given])
@@ -71,7 +71,7 @@ def use_for_ever(address: str, key: str, registered: Callable[[], None]) -> NoRe
 
 
 def main() -> None:
-    """Work until killed."""
+    """Use a region until killed."""
     address, key = sys.argv[1:]
     use_for_ever(address, key, lambda: print("registered", flush=True))
 

@@ -1,4 +1,4 @@
-"""Models with several subgraphs, built by hand."""
+"""Building models with several subgraphs."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ I32, B8, INT32 = OperandType.TENSOR_INT32, OperandType.TENSOR_BOOL8, OperandType
 
 @dataclass
 class Program:
-    """Subgraphs that share their constants' memory. The first to be built is main."""
+    """Subgraphs that share the memory of their constants. The first one is main."""
 
     graphs: list[Graph] = field(default_factory=list)
     values: bytearray = field(default_factory=bytearray)
 
     def graph(self) -> Graph:
-        """A further subgraph, empty so far."""
+        """Add an empty subgraph."""
         self.graphs.append(Graph(self, len(self.graphs)))
         return self.graphs[-1]
 
     def model(self) -> Model:
-        """What was built, not validated."""
+        """Return the model without validating it."""
         main, *referenced = (graph.build() for graph in self.graphs)
         return Model(main, tuple(referenced), bytes(self.values))
 
     def resolved(self) -> ResolvedModel:
-        """The validated model with its constants."""
+        """Return the validated model with its constants."""
         model = self.model()
         validate_model(model)
         return ResolvedModel(model, inline_constants(model))
 
 
 class Graph:
-    """A subgraph in the making. Methods return the indexes of the operands that they add."""
+    """A builder of a subgraph. Methods return the indexes of the operands that they add."""
 
     def __init__(self, program: Program, number: int) -> None:
         self.number = number
@@ -51,11 +51,11 @@ class Graph:
         self._outputs: tuple[int, ...] = ()
 
     def input(self, dimensions: Dimensions = (1,), code: OperandType = I32) -> int:
-        """An input of the subgraph."""
+        """Add an input of the subgraph."""
         return self._add(Operand(code, dimensions, lifetime=OperandLifeTime.SUBGRAPH_INPUT))
 
     def constant(self, values: Any, code: OperandType = I32) -> int:
-        """A constant."""
+        """Add a constant."""
         array = np.asarray(values).astype(ELEMENT_TYPES[code])
         values_ = self._program.values
         values_.extend(bytes(-len(values_) % 4))
@@ -64,31 +64,31 @@ class Graph:
         return self._add(Operand(code, array.shape, lifetime=OperandLifeTime.CONSTANT_COPY, location=location))
 
     def reference(self, graph: Graph) -> int:
-        """A reference to another subgraph, which is not main."""
+        """Add a reference to another subgraph, which must not be main."""
         location = DataLocation(offset=graph.number - 1)
         return self._add(Operand(OperandType.SUBGRAPH, lifetime=OperandLifeTime.SUBGRAPH, location=location))
 
     def operation(self, code: OperationType, inputs: Sequence[int], *outputs: Operand) -> int:
-        """An operation; the index of its first output, the others follow."""
+        """Add an operation and return the index of its first output; the others follow."""
         indexes = [self._add(output) for output in outputs]
         self._operations.append(Operation(code, tuple(inputs), tuple(indexes)))
         return indexes[0]
 
     def add(self, first: int, second: int, dimensions: Dimensions = (1,)) -> int:
-        """first + second, of integers."""
+        """Add ``first + second`` of integers."""
         return self.operation(OperationType.ADD, [first, second, self.constant(0, INT32)], Operand(I32, dimensions))
 
     def less(self, first: int, second: int) -> int:
-        """first < second, of integers."""
+        """Add ``first < second`` of integers."""
         return self.operation(OperationType.LESS, [first, second], Operand(B8, (1,)))
 
     def returns(self, *outputs: int) -> Graph:
-        """Say what the outputs are."""
+        """Set the outputs."""
         self._outputs = outputs
         return self
 
     def build(self) -> Subgraph:
-        """The subgraph."""
+        """Return the subgraph."""
         operands = list(self.operands)
         for index in self._outputs:
             operands[index] = replace(operands[index], lifetime=OperandLifeTime.SUBGRAPH_OUTPUT)
@@ -103,10 +103,10 @@ class Graph:
 def branches(
     then: Dimensions = (1,), otherwise: Dimensions = (1,), inner: Dimensions = (1,), result: Dimensions = (1,)
 ) -> Model:
-    """IF of one branch with one addition and another with two, of x and y.
+    """Return an IF of x and y whose branches have one addition and two; the model is not validated.
 
-    ``then`` and ``otherwise`` are the dimensions of the branches' inputs, ``inner`` of their results, ``result`` of
-    what IF writes. Not validated.
+    ``then`` and ``otherwise`` are the dimensions of the branches' inputs, ``inner`` those of their results, and
+    ``result`` those of the IF's output.
     """
     program = Program()
     main, single, double = (program.graph() for _ in range(3))
@@ -123,9 +123,9 @@ def branches(
 def counting_loop(
     start: Dimensions = (1,), condition_input: Dimensions = (1,), body_input: Dimensions = (1,), body: Dimensions = (1,)
 ) -> Model:
-    """WHILE i < n: i = i + n. The dimensions are those of i, in main and in both subgraphs, and of the body's result.
+    """Return ``while i < n: i = i + n``; the model is not validated.
 
-    Not validated.
+    The dimensions are those of i in main and in both subgraphs, and those of the body's result.
     """
     program = Program()
     main, compare, advance = (program.graph() for _ in range(3))

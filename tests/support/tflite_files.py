@@ -27,15 +27,22 @@ CODES: dict[np.dtype[Any], int] = {
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What a tensor is said to be; ``scale`` is one number, or one for each index along ``axis``."""
+    """The declaration of a tensor; ``scale`` is one number, or one for each index along ``axis``."""
 
     shape: Sequence[int]
+    """The dimensions."""
     element_type: Any = np.float32
+    """The numpy type of an element."""
     scale: float | Sequence[float] = ()
+    """The scale or scales of a quantised tensor."""
     zero_point: int = 0
+    """The zero point of a quantised tensor."""
     axis: int = 0
+    """The quantised axis if there are several scales."""
     signature: Sequence[int] = ()
+    """The shape signature, in which -1 is unknown."""
     code: int | None = None
+    """The type's code in the schema, if the element type does not determine it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +58,7 @@ Options = tuple[str, Mapping[str, Any]]
 
 @dataclass(slots=True)
 class TfliteFile:
-    """A file in the making. Methods return the indexes of the tensors that they add."""
+    """A builder of a file. Methods return the indexes of the tensors that they add."""
 
     version: int = 3
     versions: Mapping[str, int] = field(default_factory=dict)
@@ -64,19 +71,19 @@ class TfliteFile:
     _subgraphs: list[int] = field(default_factory=list)
 
     def input(self, name: str, spec: Spec) -> int:
-        """An input of the model."""
+        """Add an input of the model."""
         self.inputs.append(self._tensor(name, spec))
         return self.inputs[-1]
 
     def constant(self, values: Any, spec: Spec | None = None, name: str = "") -> int:
-        """A constant, of the type and shape of its values unless a spec says otherwise."""
+        """Add a constant, of the type and shape of its values unless a spec is given."""
         array = np.asarray(values)
         found = spec or Spec(array.shape, array.dtype)
         self._buffers.append(array.astype(found.element_type).tobytes())
         return self._tensor(name or f"constant_{len(self._tensors)}", found, len(self._buffers) - 1)
 
     def variable(self, name: str, spec: Spec) -> int:
-        """A variable."""
+        """Add a variable tensor."""
         return self._tensor(name, spec, variable=True)
 
     def operator(
@@ -86,7 +93,7 @@ class TfliteFile:
         outputs: Mapping[str, Spec],
         options: Options | None = None,
     ) -> list[int]:
-        """An operator and its outputs."""
+        """Add an operator and its outputs."""
         if code not in self._codes:
             self._codes.append(code)
         results = [self._tensor(name, spec) for name, spec in outputs.items()]
@@ -103,13 +110,13 @@ class TfliteFile:
         return results
 
     def subgraph(self, *outputs: int) -> int:
-        """Make what has been added so far a subgraph, and start anew; the number that operators refer to it by."""
+        """End a subgraph, which has all that was added since the last one, and return its number for operators."""
         self._subgraphs.append(self._graph(outputs))
         self._tensors, self._operators, self.inputs = [], [], []
         return len(self._subgraphs)
 
     def build(self, *outputs: int) -> bytes:
-        """The file; what has been added last is main."""
+        """Return the file; its main subgraph has all that was added since the last ``subgraph``."""
         b = self.builder
         subgraphs = self._vector([self._graph(outputs), *self._subgraphs])
         codes = self._vector([self._code(code) for code in self._codes])
@@ -199,25 +206,25 @@ class TfliteFile:
 
 
 def floats(*shape: int) -> Spec:
-    """A tensor of float32."""
+    """Declare a tensor of float32."""
     return Spec(shape)
 
 
 def int8(*shape: int, scale: Any = 0.05, zero_point: int = 3, axis: int = 0) -> Spec:
-    """A quantised tensor."""
+    """Declare a quantised tensor."""
     return Spec(shape, np.int8, scale, zero_point if np.ndim(scale) == 0 else 0, axis)
 
 
 def uint8(*shape: int, scale: float = 0.05, zero_point: int = 130) -> Spec:
-    """A quantised tensor."""
+    """Declare a quantised tensor."""
     return Spec(shape, np.uint8, scale, zero_point)
 
 
 def int32(*shape: int) -> Spec:
-    """A tensor of int32."""
+    """Declare a tensor of int32."""
     return Spec(shape, np.int32)
 
 
 def booleans(*shape: int) -> Spec:
-    """A tensor of booleans."""
+    """Declare a tensor of booleans."""
     return Spec(shape, np.bool_)

@@ -1,4 +1,4 @@
-"""TFLite files of one operator, what LiteRT's interpreter makes of them, and what the importer and cpu_ref do."""
+"""TFLite files of one operator, run by LiteRT's interpreter, and by the importer and cpu_ref."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OPTIMISED = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
 
 
 def by_litert(content: bytes, inputs: Mapping[str, Array], resolver: OpResolverType = _REFERENCE) -> list[Array]:
-    """The outputs that LiteRT computes."""
+    """Return the outputs that LiteRT computes."""
     interpreter = Interpreter(model_content=content, experimental_op_resolver_type=resolver)
     interpreter.allocate_tensors()
     for detail in interpreter.get_input_details():
@@ -32,7 +32,7 @@ def by_litert(content: bytes, inputs: Mapping[str, Array], resolver: OpResolverT
 
 
 def by_any_kernel(content: bytes, inputs: Mapping[str, Array]) -> list[Array]:
-    """As by_litert, with the reference kernels where there are some for the file's operators, else with the others."""
+    """Return LiteRT's outputs by its reference kernels if it has them for the file's operators, else by the others."""
     try:
         return by_litert(content, inputs)
     except ValueError:
@@ -46,7 +46,7 @@ def check(
     steps: int = 1,
     optimised: bool = False,
 ) -> ImportedModel:
-    """Import a file and see that cpu_ref's outputs are those of LiteRT's reference kernels, or optimised ones.
+    """Import a file and check that cpu_ref's outputs are those of LiteRT's reference kernels, or optimised ones.
 
     Floats may differ by ``tolerance``, relatively and absolutely, quantised values by ``steps``, others not at all.
     Variables are zero.
@@ -68,7 +68,7 @@ def check(
 
 
 Given = Spec | Array | tuple[Any, Spec] | None
-"""An input of an operator: of the model, a constant, a constant in another type or with a scale, or one left out."""
+"""An input of an operator: an input of the model, a constant, a constant with a spec, or an omitted one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +76,24 @@ class OneOperator:
     """A file of one operator with inputs ``x0``, ``x1`` and so on, by position, and outputs ``y0``, ``y1``."""
 
     code: str
+    """The operator's name in the schema."""
     inputs: Sequence[Given | Variable]
+    """Its inputs."""
     outputs: Sequence[Spec]
+    """The declarations of its outputs."""
     options: Options | None = None
+    """Its options."""
     values: Mapping[int, Any] = field(default_factory=dict)
+    """Values of inputs of the model by position; others are random."""
     low: float = -2.0
+    """The least random float."""
     high: float = 2.0
+    """The largest random float."""
     version: int = 1
+    """The operator's version."""
 
     def file(self) -> bytes:
-        """The file."""
+        """Return the file."""
         file = TfliteFile(versions={self.code: self.version})
         inputs = [self._input(file, index) for index in range(len(self.inputs))]
         outputs = {f"y{index}": spec for index, spec in enumerate(self.outputs)}
@@ -102,7 +110,7 @@ class OneOperator:
         return file.constant(*given) if isinstance(given, tuple) else file.constant(given)
 
     def arrays(self) -> dict[str, Array]:
-        """What the inputs of the model are: ``values`` by position, else reproducible random numbers."""
+        """Return the inputs of the model: ``values`` by position, else reproducible random numbers."""
         return {
             f"x{index}": np.asarray(self.values[index], given.element_type)
             if index in self.values
@@ -123,11 +131,11 @@ class OneOperator:
         return random.integers(limits.min, limits.max + 1, spec.shape).astype(element)
 
     def check(self, tolerance: float = 1e-5, steps: int = 1, optimised: bool = False) -> list[str]:
-        """See that cpu_ref's outputs are LiteRT's; the operations that the operator became."""
+        """Check that cpu_ref's outputs are LiteRT's, and return the operations that the operator became."""
         return operations(check(self.file(), self.arrays(), tolerance, steps, optimised))
 
     def refusal(self) -> str:
-        """Why the operator is unsupported, if it is."""
+        """Return why the operator is unsupported."""
         with pytest.raises(UnsupportedNode) as caught:
             import_tflite(self.file())
         assert caught.value.op_type == self.code
@@ -141,20 +149,20 @@ def one(
     options: Options | None = None,
     **more: Any,
 ) -> OneOperator:
-    """A file of one operator; ``more`` as for OneOperator."""
+    """Return a file of one operator; ``more`` are further fields of OneOperator."""
     return OneOperator(code, inputs, [outputs] if isinstance(outputs, Spec) else outputs, options, **more)
 
 
 def random(*shape: int, seed: int = 9, low: float = -2.0, high: float = 2.0) -> Array:
-    """Reproducible float32 values."""
+    """Return reproducible random float32 values."""
     return np.random.default_rng(seed).uniform(low, high, shape).astype(np.float32)
 
 
 def integers(*shape: int, seed: int = 9, low: int = -128, high: int = 128) -> Array:
-    """Reproducible whole numbers."""
+    """Return reproducible random integers."""
     return np.random.default_rng(seed).integers(low, high, shape)
 
 
 def numbers(values: Any, element_type: Any = np.int32) -> Array:
-    """Whole numbers, as shapes and axes are given."""
+    """Return integers of the type of shapes and axes."""
     return np.array(values, element_type)

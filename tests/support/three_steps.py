@@ -1,4 +1,4 @@
-"""A model of three steps, each for a device of its own, and those devices."""
+"""A model of three steps, and a device for each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXPECTED = pytest.approx([float(value) for value in np.tanh(2 * X * X)], abs=1e-
 
 
 def add_mul_tanh() -> Model:
-    """tanh(2 * x * x), in three steps where each operation has a device of its own."""
+    """Return tanh(2 * x * x), which has three steps if each operation has its own device."""
     program = Program()
     main = program.graph()
     x, none = main.input((2,), F32), main.constant(0, INT32)
@@ -29,10 +29,10 @@ def add_mul_tanh() -> Model:
 
 
 def one_device_each() -> list[Picky]:
-    """One for each of the operations, and the CPU."""
+    """Return a device for each of the operations, and the CPU."""
     return [Picky("add", (ADD,)), Picky("mul", (MUL,)), Picky("tanh", (TANH,)), Picky(CPU, ratio=1.0)]
 
 
 def runs(devices: Sequence[Picky]) -> list[int]:
-    """How often each has run a step."""
+    """Return how often each device has run a step."""
     return [device.runs for device in devices]

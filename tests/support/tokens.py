@@ -1,4 +1,4 @@
-"""Files of tokens."""
+"""Token files, and the headers of tokens."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def token_file(folder: Path, **roles: str) -> Path:
-    """A file of tokens that are called as their names say: ``ci`` has the token ``ci-token``."""
+    """Write a file of tokens: the name ``ci`` gets the token ``ci-token``, and so on."""
     entries = [
         f'[[token]]\nname = "{name}"\nrole = "{role}"\nsha256 = "{sha256(f"{name}-token".encode()).hexdigest()}"\n'
         for name, role in roles.items()
@@ -18,6 +18,6 @@ def token_file(folder: Path, **roles: str) -> Path:
 
 
 def bearer(name: str) -> dict[str, str]:
-    """The header of a token, or its metadata."""
+    """Return the header of a token, which is also its metadata."""
     key = "authorization"
     return {key: f"Bearer {name}-token"}

@@ -1,4 +1,4 @@
-"""tritonclient as it is, for both of its protocols."""
+"""The unmodified tritonclient, for both protocols."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nnhal.inference.datatypes import datatype_of
 
 @dataclass
 class Triton:
-    """A client; ``api`` is ``tritonclient.grpc`` or ``tritonclient.http``, and ``name`` the protocol's."""
+    """A client; ``name`` is ``grpc`` or ``http``, and ``api`` is ``tritonclient.grpc`` or ``tritonclient.http``."""
 
     name: str
     api: ModuleType
@@ -28,7 +28,7 @@ class Triton:
         return self.api.InferenceServerClient(self.address)
 
     def inputs(self, arrays: Mapping[str, Array], **how: Any) -> list[Any]:
-        """Inputs with contents. ``how`` is for set_data_from_numpy of HTTP."""
+        """Return inputs with contents. ``how`` is for set_data_from_numpy of HTTP."""
         return [input_of(self.api, name, array, **how) for name, array in arrays.items()]
 
     def infer(self, model: str, arrays: Mapping[str, Array], outputs: Sequence[str] = (), **options: Any) -> Any:
@@ -37,7 +37,7 @@ class Triton:
         return self.client.infer(model, self.inputs(arrays), outputs=wanted, **options)
 
     def shown(self, call: str, *arguments: Any, **options: Any) -> Any:
-        """What a call answers, as JSON."""
+        """Return the answer of a call, as JSON."""
         if self.name == "grpc":
             options["as_json"] = True
         return getattr(self.client, call)(*arguments, **options)
@@ -52,7 +52,7 @@ class Triton:
 
 
 def input_of(api: ModuleType, name: str, array: Array, **how: Any) -> Any:
-    """An input with contents."""
+    """Return an input with contents."""
     datatype = datatype_of(array).name
     tensor = api.InferInput(name, list(array.shape), datatype)
     tensor.set_data_from_numpy(array, **how)
@@ -60,5 +60,5 @@ def input_of(api: ModuleType, name: str, array: Array, **how: Any) -> Any:
 
 
 def status_of(error: InferenceServerException) -> str:
-    """Such as ``INVALID_ARGUMENT`` or ``400``."""
+    """Return an error's status, such as ``INVALID_ARGUMENT`` or ``400``."""
     return str(error.status()).removeprefix("StatusCode.")

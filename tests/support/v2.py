@@ -1,4 +1,4 @@
-"""A server of the protocol with models that are functions, and calls to it over a real socket."""
+"""Fakes behind the fronts of the protocol, with functions as models, and calls to them over a real socket."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ SERVICE = wire.DESCRIPTOR.services_by_name["GRPCInferenceService"]
 
 
 def echo(request: InferenceRequest) -> dict[str, Array]:
-    """Every input as an output of its name."""
+    """Return every input as an output of the same name."""
     return dict(request.inputs)
 
 
 @dataclass
 class FakeModel:
-    """Runs a function; keeps the requests that it was given and counts the responses that were released."""
+    """A model that runs a function. It keeps its requests, and counts the responses that were released."""
 
     run: Run = echo
     name: str = "echo"
@@ -162,7 +162,7 @@ class FakeMemory:
 
 
 class FakeTrace:
-    """Keeps what it is told."""
+    """Records the calls of ``update``."""
 
     def __init__(self) -> None:
         self.settings: dict[str, Sequence[str]] = {"trace_level": ("OFF",)}
@@ -174,7 +174,7 @@ class FakeTrace:
 
 
 class FakeLog:
-    """Keeps what it is told."""
+    """Keeps its settings."""
 
     def __init__(self) -> None:
         self.settings: dict[str, LogSetting] = {"log_info": True, "log_verbose_level": 0, "log_format": "default"}
@@ -195,12 +195,12 @@ def call(
 
 
 def in_bytes(channel: grpc.Channel, name: str) -> grpc.UnaryUnaryMultiCallable[bytes, bytes]:
-    """A call that takes and gives the bytes of messages, whatever they are."""
+    """Return a call that sends and receives the bytes of messages, which may be malformed."""
     return channel.unary_unary(f"/{SERVICE.full_name}/{name}", bytes, bytes)
 
 
 def streamed_in_bytes(channel: grpc.Channel) -> grpc.StreamStreamMultiCallable[bytes, bytes]:
-    """The call of streams that takes and gives the bytes of messages."""
+    """Return the stream call, which sends and receives the bytes of messages."""
     return channel.stream_stream(f"/{SERVICE.full_name}/ModelStreamInfer", bytes, bytes)
 
 
@@ -210,7 +210,7 @@ def infer(channel: grpc.Channel, request: wire.ModelInferRequest, timeout: float
 
 
 def raw_request(model: str = "echo", **inputs: Array) -> wire.ModelInferRequest:
-    """A request with raw contents."""
+    """Return a request with raw contents."""
     request = wire.ModelInferRequest(model_name=model)
     for name, array in inputs.items():
         request.inputs.add(name=name, datatype=datatype_of(array).name, shape=array.shape)

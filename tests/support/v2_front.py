@@ -19,7 +19,7 @@ _OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_len
 
 @dataclass
 class Served:
-    """A front, what is behind it, and a channel to it."""
+    """A front, the fakes behind it, and a channel to it."""
 
     front: GrpcFront
     repository: FakeRepository
@@ -42,7 +42,7 @@ def serving(
     memory: bool = True,
     budget: RequestMemoryBudget | None = None,
 ) -> Iterator[Served]:
-    """Serve one model."""
+    """Serve one model until the context ends."""
     with ExitStack() as stack:
         repository, regions, trace, log = FakeRepository(model), FakeMemory(), FakeTrace(), FakeLog()
         servicer = InferenceServicer(SERVER, repository, trace, log, regions if memory else None, _owner, budget=budget)

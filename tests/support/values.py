@@ -1,4 +1,4 @@
-"""Values as they may travel on the wire, and a stand-in for the link that numbers their descriptors."""
+"""Values as they may travel on the wire, and a fake link that numbers their descriptors."""
 
 from __future__ import annotations
 

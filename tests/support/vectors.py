@@ -1,4 +1,4 @@
-"""A selection of the conformance vectors, which are read from NNHAL_CONFORMANCE."""
+"""A selection of the conformance vectors in NNHAL_CONFORMANCE."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ NEEDS_VECTORS = [
     pytest.mark.slow,
     pytest.mark.skipif(not _FOLDER, reason="NNHAL_CONFORMANCE names no folder of vectors"),
 ]
-"""The marks of a module that reads them."""
+"""The marks of a module that reads conformance vectors."""
 Form = tuple[int, ...]
-"""An operation: its type, the types of its first two inputs and of its first output."""
+"""A form of an operation: its type, and the types of its first two inputs and of its first output."""
 
 
 def smallest_by_form(wanted: Callable[[Vector], bool] = lambda _: True) -> dict[Form, Vector]:
-    """For each form of each operation the smallest vector that has it and does not have to fail."""
+    """Return, for each form of each operation, the smallest vector that has it and must not fail."""
     smallest: dict[Form, Vector] = {}
     for path in sorted(Path(_FOLDER).glob("*.jsonl*")):
         for vector in read_vectors(path):

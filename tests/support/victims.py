@@ -1,8 +1,8 @@
 """Clients that are killed: ``python -m tests.support.victims ENDPOINT``.
 
-Everything is imported once, and each client is a fork that opens a session, fills it with objects, and then runs
-executions for ever. It is sent SIGKILL while it works. A line of numbers on standard input asks for as many clients at
-a time; each number says after how many steps its client dies. A line comes back when all of them are dead.
+The process imports everything once, and each client is a fork that opens a session, fills it with objects, and then
+runs executions for ever. It is sent SIGKILL while it works. A line of numbers on standard input starts a client for
+each number, which is killed after that many steps. A line is printed when all of them are dead.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.support.additions import POOL_BYTES, Addition, addition_model, additi
 
 
 class Victims:
-    """The process that makes them."""
+    """The process that starts the clients."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._process = subprocess.Popen(
@@ -38,7 +38,7 @@ class Victims:
         )
 
     def die(self, steps: Sequence[int]) -> None:
-        """Have a client for each number, killed after as many steps; return when the last one is dead."""
+        """Run a client for each number, kill it after that many steps, and return when all are dead."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(" ".join(map(str, steps)).encode() + b"\n")
@@ -58,7 +58,7 @@ class Victims:
 
 
 def live(endpoint: Endpoint) -> Iterator[None]:
-    """A client's life, step by step."""
+    """Do what a client does, and yield after each step."""
     device = RemoteDevice(endpoint, "victim")
     yield
     prepared = device.prepare_model(addition_model())
@@ -94,7 +94,7 @@ def live(endpoint: Endpoint) -> Iterator[None]:
 
 
 def main() -> None:
-    """Make clients until standard input ends."""
+    """Start clients until standard input ends."""
     endpoint = Endpoint(Path(sys.argv[1]))
     for line in sys.stdin:
         waiting = dict(start(endpoint, int(steps)) for steps in line.split())
@@ -114,14 +114,14 @@ def main() -> None:
 
 @dataclass
 class Client:
-    """One that lives, and how many steps it still has."""
+    """A client that runs, and how many steps it has left."""
 
     pid: int
     steps: int
 
 
 def start(endpoint: Endpoint, steps: int) -> tuple[int, Client]:
-    """A new client, and a pipe with a byte for each of its steps."""
+    """Start a client; return it, and a pipe that gets a byte for each of its steps."""
     progress, writer = os.pipe()
     pid = os.fork()
     if pid:

@@ -1,4 +1,4 @@
-"""Waiting for what another process does."""
+"""Waiting for other processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PAUSE = threading.Event()
 
 
 def wait_until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
-    """Ask again and again until something holds; fail after ``seconds``."""
+    """Poll until a condition holds; fail after ``seconds``."""
     for _ in range(int(seconds / 0.01)):
         if condition():
             return
@@ -24,7 +24,7 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float = 30.0) 
 
 
 def settled(look: Callable[[], T], seconds: float = 30.0) -> T:
-    """What is seen once it has been the same for a quarter of a second; fail after ``seconds``."""
+    """Return a value once it has been the same for a quarter of a second; fail after ``seconds``."""
     seen, same = look(), 0
     for _ in range(int(seconds / 0.01)):
         _PAUSE.wait(0.01)
@@ -36,7 +36,7 @@ def settled(look: Callable[[], T], seconds: float = 30.0) -> T:
 
 
 def wait_for_death(pid: int, seconds: float = 30.0) -> None:
-    """Wait until a process is gone; fail after ``seconds``."""
+    """Wait until a process has ended; fail after ``seconds``."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -49,7 +49,7 @@ def wait_for_death(pid: int, seconds: float = 30.0) -> None:
 
 
 def stop(pid: int) -> None:
-    """Keep a process from doing anything. One of its threads has the others stop, which takes as long as it is busy."""
+    """Send a process SIGSTOP, and wait until all of its threads have stopped, which may take as long as one is busy."""
     os.kill(pid, signal.SIGSTOP)
     threads = Path(f"/proc/{pid}/task")
     wait_until(lambda: all(_state(thread) == "T" for thread in threads.iterdir()), f"process {pid} has stopped")

@@ -1,4 +1,4 @@
-"""A device at the level of its messages, for what the remote objects never send."""
+"""A device at the level of messages, for requests that the remote objects never send."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ NO_TOKEN = bytes(32)
 
 
 class PreparationEvent(Protocol):
-    """One event of a stream of a preparation, whichever call it is of."""
+    """An event in the stream of any call that prepares a model."""
 
     @property
     def preparation(self) -> device_pb2.Preparation:
-        """The event."""
+        """The preparation's event."""
         ...
 
 
 class WireDevice:
-    """A link, a gRPC channel and the stubs. ``metadata`` goes with every call, and may be replaced."""
+    """A link, a gRPC channel and the stubs. Every call carries ``metadata``, which may be replaced."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._place = str(endpoint.directory)
@@ -59,7 +59,7 @@ class WireDevice:
         self.backend = backend_pb2_grpc.BackendServiceStub(self.rpc)
 
     def call(self, method: Callable[..., T], message: Any) -> T:
-        """A unary call. Raises HalError or TransportError."""
+        """Make a unary call. Raises HalError or TransportError."""
         try:
             return method(message, metadata=self.metadata)
         except grpc.RpcError as error:
@@ -68,7 +68,7 @@ class WireDevice:
     def events(
         self, method: Callable[..., Iterable[PreparationEvent]], message: Any
     ) -> tuple[list[device_pb2.Preparation], NnhalError | None]:
-        """The events of a preparation, and the error that ended its stream if one did."""
+        """Return the events of a preparation, and the error that ended its stream, if any."""
         events: list[device_pb2.Preparation] = []
         try:
             events.extend(event.preparation for event in method(message, metadata=self.metadata))
@@ -85,7 +85,7 @@ class WireDevice:
         return request_to_wire(request, self.link.issue)
 
     def prepare(self, model: Model) -> int:
-        """The handle of a prepared model."""
+        """Prepare a model and return its handle."""
         message = device_pb2.PrepareModelRequest(
             model=self.model(model),
             preference=types_pb2.EXECUTION_PREFERENCE_FAST_SINGLE_ANSWER,
@@ -98,7 +98,7 @@ class WireDevice:
         return events[-1].notified.prepared_model
 
     def take_channel(self, number: int) -> Channel:
-        """A channel that a call has named; closed with the session at the latest."""
+        """Take a channel that a call has named; it is closed with the session at the latest."""
         channel = self.link.take_channel(number)
         self._channels.append(channel)
         return channel

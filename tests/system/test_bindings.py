@@ -1,4 +1,4 @@
-"""Bindings: the same program runs natively and with bytes, blocking and in an event loop."""
+"""Bindings: the same program runs natively and with bytes, in threads and in an event loop."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ either = pytest.mark.parametrize("native", [True, False], ids=["native", "v2"])
 
 @pytest.fixture(scope="module")
 def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server with ``tanh`` of one size, ``open`` of any, and ``slow``, which takes its time."""
+    """Run a server with ``tanh`` of one size, ``open`` of any size, and ``slow``, whose runs take long."""
     repository = tmp_path_factory.mktemp("repository")
     write(repository, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
     write(repository, "open", {"1/model.onnx": onnx_file(), "config.pbtxt": "max_batch_size: 8"})
@@ -41,7 +41,7 @@ def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) 
 
 @contextmanager
 def opened(served: Served, name: str, native: bool) -> Iterator[Model | V2Model]:
-    """A model of the server, in a session of its own."""
+    """Open a model of the server in a separate session."""
     with connect(served.grpc, native=native) as session:
         model = session.open(name)
         assert model.transport == ("native" if native else "v2")
@@ -50,18 +50,18 @@ def opened(served: Served, name: str, native: bool) -> Iterator[Model | V2Model]
 
 @asynccontextmanager
 async def opened_aio(served: Served, name: str, native: bool) -> AsyncIterator[AsyncModel | AsyncV2Model]:
-    """The same in an event loop."""
+    """Open a model of the server in a separate session in an event loop."""
     async with aio.connect(served.grpc, native=native) as session:
         yield await session.open(name)
 
 
 def row(value: float) -> Array:
-    """Eight numbers."""
+    """Return a row of eight numbers."""
     return np.full((1, 8), value, np.float32)
 
 
 def hours_from_now() -> int:
-    """Return a deadline that is met."""
+    """Return a deadline in the far future."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) + HOUR_NS
 
 
@@ -74,7 +74,7 @@ def refused(call: Callable[[], object]) -> ErrorStatus:
 
 @either
 class TestBlocking:
-    """What holds for both transports."""
+    """Bindings of both transports in threads."""
 
     def test_memory_stays_the_same_from_run_to_run(self, served: Served, native: bool) -> None:
         with opened(served, "tanh", native) as model:
@@ -90,7 +90,7 @@ class TestBlocking:
                 np.testing.assert_allclose(y, np.tanh(row(value)), atol=1e-6)
             assert binding.socket_bytes > 0
 
-    def test_inputs_are_copied_in_where_they_fit(self, served: Served, native: bool) -> None:
+    def test_inputs_that_fit_are_copied_in(self, served: Served, native: bool) -> None:
         with opened(served, "tanh", native) as model:
             binding = model.bind()
             binding.fill({"x": row(0.5)})
@@ -101,7 +101,7 @@ class TestBlocking:
             with pytest.raises(ValueError, match=r"got inputs \['z'\], expected \['x'\]"):
                 binding.fill({"z": row(0)})
 
-    def test_open_inputs_need_their_dimensions(self, served: Served, native: bool) -> None:
+    def test_inputs_with_unknown_dimensions_need_them_when_bound(self, served: Served, native: bool) -> None:
         with opened(served, "open", native) as model:
             with pytest.raises(ValueError, match="expected all known"):
                 model.bind()
@@ -118,13 +118,13 @@ class TestBlocking:
             binding.run(hours_from_now())
             binding.run()
 
-    def test_measuring_says_when_the_run_was_asked_for(self, served: Served, native: bool) -> None:
+    def test_a_measured_run_reports_when_it_was_requested(self, served: Served, native: bool) -> None:
         with opened(served, "tanh", native) as model:
             report = model.bind(measure_timing=True).run()
             assert 0 < report.called_ns <= report.answered_ns
             assert model.bind().run().called_ns == -1
 
-    def test_what_is_closed_runs_no_more(self, served: Served, native: bool) -> None:
+    def test_a_closed_binding_cannot_run(self, served: Served, native: bool) -> None:
         with opened(served, "tanh", native) as model:
             binding = model.bind(direct=False)
             binding.run()
@@ -137,7 +137,7 @@ class TestBlocking:
 
 @either
 class TestAsyncio:
-    """The same in an event loop."""
+    """Bindings of both transports in an event loop."""
 
     def test_runs_one_after_the_other(self, served: Served, native: bool) -> None:
         async def scenario() -> None:
@@ -159,7 +159,7 @@ class TestAsyncio:
 
         asyncio.run(scenario())
 
-    def test_a_run_that_is_cancelled_leaves_the_binding_as_it_was(self, served: Served, native: bool) -> None:
+    def test_a_cancelled_run_leaves_the_binding_usable(self, served: Served, native: bool) -> None:
         async def scenario() -> None:
             async with opened_aio(served, "slow", native) as model:
                 binding = await model.bind()
@@ -175,7 +175,7 @@ class TestAsyncio:
 
         asyncio.run(scenario())
 
-    def test_open_inputs_need_their_dimensions(self, served: Served, native: bool) -> None:
+    def test_inputs_with_unknown_dimensions_need_them_when_bound(self, served: Served, native: bool) -> None:
         async def scenario() -> None:
             async with opened_aio(served, "open", native) as model:
                 with pytest.raises(ValueError, match="expected all known"):
@@ -187,9 +187,9 @@ class TestAsyncio:
 
 
 class TestBytes:
-    """What holds if tensors are sent as bytes."""
+    """Bindings that send tensors as bytes."""
 
-    def test_dimensions_that_are_not_the_models_are_refused(self, served: Served) -> None:
+    def test_dimensions_that_contradict_the_model_are_refused(self, served: Served) -> None:
         with (
             opened(served, "open", native=False) as model,
             pytest.raises(ValueError, match=r"expected float32 \[0, 8\]"),
@@ -203,7 +203,7 @@ class TestBytes:
             with pytest.raises(ValueError, match=r"got memory for \['x'\], expected none"):
                 model.bind(memories={"x": memory})
 
-    def test_text_goes_as_bytes(self, short_path: Path) -> None:
+    def test_strings_are_sent_as_bytes(self, short_path: Path) -> None:
         text = TensorDescription("x", "BYTES", (-1,))
         with (
             serving(short_path, FakeModel(inputs=(text,), outputs=(text,))),
@@ -214,7 +214,7 @@ class TestBytes:
             binding.run()
             assert binding.outputs["x"].tolist() == [b"once", b"upon"]
 
-    def test_either_binding_does_for_a_program(self, served: Served) -> None:
+    def test_both_kinds_of_binding_have_the_same_interface(self, served: Served) -> None:
         for native, kind in ((True, Binding), (False, V2Binding)):
             with opened(served, "tanh", native) as model:
                 assert isinstance(model.bind(), kind)

@@ -1,4 +1,4 @@
-"""Compilations that the framework keeps for clients, on real devices."""
+"""The framework's compilation cache, on real devices."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ ROW = np.arange(16, dtype=np.float32) / 16
 
 @pytest.fixture(scope="module")
 def cache() -> Iterator[Path]:
-    """The framework's cache directory, which does not exist at first."""
+    """Return the framework's cache directory, which does not exist at first."""
     with tempfile.TemporaryDirectory(prefix="nnhal-") as directory:
         yield Path(directory) / "cache"
 
 
 @pytest.fixture(scope="module")
 def testbed(cache: Path) -> Iterator[Testbed]:
-    """As the one that other modules share, with a cache directory."""
+    """Run a testbed whose framework has a cache directory."""
     with (
         pytest.MonkeyPatch.context() as patch,
         tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
@@ -44,7 +44,7 @@ def testbed(cache: Path) -> Iterator[Testbed]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """The sum of x and a row of constants, times that row."""
+    """Write a model of x plus a row of constants, times that row."""
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 16]) for name in ("x", "y"))
     nodes = [helper.make_node("Add", ["x", "row"], ["sum"]), helper.make_node("Mul", ["sum", "row"], ["y"])]
     graph = helper.make_graph(nodes, "g", [x], [y], [numpy_helper.from_array(ROW, "row")])
@@ -55,7 +55,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def emptied(cache: Path) -> None:
-    """Begin with nothing in the cache."""
+    """Empty the cache before each test."""
     for file in files(cache):
         file.unlink()
 
@@ -65,7 +65,7 @@ def files(cache: Path) -> list[Path]:
 
 
 def written(cache: Path) -> dict[str, int]:
-    """When each file was last written."""
+    """Return when each file was last written."""
     return {file.name: file.stat().st_mtime_ns for file in files(cache)}
 
 
@@ -73,7 +73,7 @@ def check(model: Model) -> None:
     np.testing.assert_allclose(model.run({"x": X})["y"], (X + ROW) * ROW, atol=1e-6)
 
 
-def test_a_second_load_takes_every_step_from_the_cache(framework: Framework, cache: Path, path: Path) -> None:
+def test_a_second_load_restores_every_step_from_the_cache(framework: Framework, cache: Path, path: Path) -> None:
     first = framework.load(path, pins=SPLIT, cache_token=TOKEN)
     assert first.steps == ("cpu_acc", "cpu_ref")
     check(first)
@@ -81,11 +81,11 @@ def test_a_second_load_takes_every_step_from_the_cache(framework: Framework, cac
     assert len(before) == 4
     second = framework.load(path, pins=SPLIT, cache_token=TOKEN)
     check(second)
-    assert written(cache) == before  # a preparation would have truncated them
+    assert written(cache) == before  # a preparation would have truncated the files
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_a_damaged_file_costs_no_more_than_a_preparation(
+def test_a_model_with_a_damaged_cache_file_is_prepared_again(
     framework: Framework, cache: Path, path: Path, number: int
 ) -> None:
     framework.load(path, pins=SPLIT, cache_token=TOKEN)
@@ -97,13 +97,13 @@ def test_a_damaged_file_costs_no_more_than_a_preparation(
     assert damaged.read_bytes() == contents[number]
 
 
-def test_each_token_has_its_files(framework: Framework, cache: Path, path: Path) -> None:
+def test_each_token_has_its_own_files(framework: Framework, cache: Path, path: Path) -> None:
     for token in (TOKEN, TOKEN[::-1]):
         check(framework.load(path, devices=["cpu_ref"], cache_token=token))
     assert len(files(cache)) == 4
 
 
-def test_nothing_is_kept_without_a_token(framework: Framework, cache: Path, path: Path) -> None:
+def test_nothing_is_cached_without_a_token(framework: Framework, cache: Path, path: Path) -> None:
     check(framework.load(path))
     assert files(cache) == []
 
@@ -114,6 +114,6 @@ def test_a_token_of_another_length_is_refused(framework: Framework, path: Path, 
     refusal(lambda: framework.load(path, cache_token=bytes(size)), ErrorStatus.INVALID_ARGUMENT, words)
 
 
-def test_a_token_is_no_error_where_the_framework_has_no_directory(short_path: Path, path: Path) -> None:
+def test_a_token_is_ignored_if_the_framework_has_no_cache_directory(short_path: Path, path: Path) -> None:
     with Testbed(CPU_ONLY, short_path) as testbed, connect(testbed.framework) as framework:
         check(framework.load(path, cache_token=TOKEN))

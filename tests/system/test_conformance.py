@@ -14,7 +14,7 @@ from tests.support.command import nnhal
 
 
 def vector(name: str, expected: list[float], expect_failure: bool = False) -> dict[str, Any]:
-    """RELU of [-1, 2]."""
+    """Return a vector of RELU of [-1, 2]."""
     operand = {"type": "TENSOR_FLOAT32", "dimensions": [2], "scale": 0.0, "zero_point": 0}
     return {
         "name": name,
@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_right_answers_pass(folder: Path) -> None:
+def test_right_results_pass(folder: Path) -> None:
     done = nnhal("conformance", str(folder), "--device", "cpu_ref")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 tests: 2 passed, 0 failed, 0 declined" in done.stdout
@@ -61,7 +61,7 @@ def test_each_test_is_executed_in_every_mode_over_every_memory(folder: Path) -> 
     assert passed == set(product(("right", "also_right"), modes, memories))
 
 
-def test_a_wrong_answer_is_found_in_each_way(folder: Path) -> None:
+def test_a_wrong_result_is_found_in_every_mode(folder: Path) -> None:
     (folder / "c.jsonl").write_text(json.dumps(vector("wrong", [0.0, 3.0])) + "\n")
     done = nnhal("conformance", str(folder), "--device", "cpu_ref", "--filter", "wrong", "--mode=sync", "--mode=burst")
     assert done.returncode == 1
@@ -69,21 +69,21 @@ def test_a_wrong_answer_is_found_in_each_way(folder: Path) -> None:
     assert "wrong, burst over ashmem: output 0" in done.stdout
 
 
-def test_a_wrong_answer_fails_and_says_what_came(folder: Path) -> None:
+def test_a_wrong_result_fails_and_is_shown(folder: Path) -> None:
     (folder / "c.jsonl").write_text(json.dumps(vector("wrong", [0.0, 3.0])) + "\n")
     done = nnhal("conformance", str(folder), "--device", "cpu_ref")
     assert done.returncode == 1
     assert "wrong, sync over ashmem: output 0: 1 of 2 values are wrong: [1] 2 for 3" in done.stdout
 
 
-def test_what_must_be_refused_and_is_not_fails(folder: Path) -> None:
+def test_a_vector_that_must_be_refused_and_is_not_fails(folder: Path) -> None:
     (folder / "c.jsonl").write_text(json.dumps(vector("lenient", [0.0, 2.0], expect_failure=True)) + "\n")
     done = nnhal("conformance", str(folder), "--device", "cpu_ref", "--filter", "lenient")
     assert done.returncode == 1
     assert "it should have been refused" in done.stdout
 
 
-def test_what_a_device_does_not_support_is_declined(folder: Path) -> None:
+def test_an_unsupported_vector_is_declined(folder: Path) -> None:
     results = folder / "results.json"
     done = nnhal("conformance", str(folder), "--device", "null", "--json", str(results))
     assert done.returncode == 0
@@ -91,7 +91,7 @@ def test_what_a_device_does_not_support_is_declined(folder: Path) -> None:
     assert {result["reason"].split(":")[0] for result in json.loads(results.read_text())} == {"NO_IMPL"}
 
 
-def test_a_broken_file_is_named_with_its_line(folder: Path) -> None:
+def test_a_broken_file_is_reported_with_its_line(folder: Path) -> None:
     (folder / "c.jsonl").write_text("{}\n")
     done = nnhal("conformance", str(folder), "--device", "cpu_ref")
     assert done.returncode == 1

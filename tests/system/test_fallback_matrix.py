@@ -1,4 +1,4 @@
-"""Models cut over GPU, NPU and CPU: results, what every edge is, and what is copied."""
+"""Models split over GPU, NPU and CPU: results, the strategy of every edge, and the bytes that are copied."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ALIGNMENTS = {"gpu_acc": 128, "ethos_n": 64, "cpu_acc": 64}
 
 
 class Network:
-    """A chain of parts, each with ``width`` values in and out, whose tensors are named after their device."""
+    """A chain of parts, each with ``width`` inputs and outputs, whose tensors are named after their device."""
 
     def __init__(self, chain: str, width: int) -> None:
         self._file = TfliteFile()
@@ -41,7 +41,7 @@ class Network:
 
     def _part(self, letter: str, values: list[int]) -> list[int]:
         if letter == "N":
-            # Whoever has floats quantises them: that is the part before.
+            # The part before has the floats, and so quantises them.
             quantised = values if self._quantised else [self._convert("QUANTIZE", self._last, v, INTS) for v in values]
             values = [self._convolution(value) for value in quantised]
         else:
@@ -66,7 +66,7 @@ class Network:
         return f"{DEVICES[letter]}_{self._counter}"
 
     def feed(self) -> dict[str, Array]:
-        """Some values for the inputs."""
+        """Return values for the inputs."""
         random = np.random.default_rng(5)
         return {
             name: random.integers(-40, 40, spec.shape).astype(np.int8)
@@ -78,7 +78,7 @@ class Network:
 
 @pytest.fixture(scope="module")
 def framework() -> Iterator[Framework]:
-    """A framework over all four devices."""
+    """Run a framework over all four devices."""
     topology = Topology(device=tuple(DeviceEntry(driver=name) for name in (*DEVICES.values(), "cpu_ref")))
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
@@ -90,7 +90,7 @@ def framework() -> Iterator[Framework]:
 
 @pytest.mark.parametrize("width", [1, 2])
 @pytest.mark.parametrize("chain", CHAINS)
-def test_a_chain_of_devices_computes_what_one_does_and_copies_only_what_it_must(
+def test_a_chain_of_devices_computes_what_one_does_with_only_the_necessary_copies(
     framework: Framework, tmp_path: Path, chain: str, width: int
 ) -> None:
     network = Network(chain, width)
@@ -114,7 +114,7 @@ def test_a_chain_of_devices_computes_what_one_does_and_copies_only_what_it_must(
 
 
 def check_edges(explanation: Explanation) -> None:
-    """Every edge is what the devices' import flags make it, with a reason that names both sides."""
+    """Check that every edge's strategy follows from the import flags, and that its reason names both devices."""
     for edge in explanation.edges:
         possible = IMPORTS[edge.source] & IMPORTS[edge.destination]
         if "client" in (edge.source, edge.destination):
@@ -134,7 +134,7 @@ def check_edges(explanation: Explanation) -> None:
             assert "hardware_buffer_blob only" in edge.reason
 
 
-def test_many_runs_and_bindings_share_memory_and_give_the_same(framework: Framework, tmp_path: Path) -> None:
+def test_many_runs_and_bindings_share_memory_and_give_the_same_results(framework: Framework, tmp_path: Path) -> None:
     network = Network("GNGNC", 2)
     path = tmp_path / "long.tflite"
     path.write_bytes(network.content)

@@ -1,4 +1,4 @@
-"""Models of the HAL in the framework, in place of files."""
+"""Models of the HAL, loaded into the framework instead of files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ X = np.arange(8, dtype=np.float32).reshape(2, 4) - 4
 
 
 def dense() -> Model:
-    """A fully connected layer, and the tanh of its results."""
+    """Return a fully connected layer, followed by tanh."""
     recipe = Recipe()
     values = recipe.input(F32, (2, 4))
     weights, bias = recipe.constant(F32, np.eye(3, 4)), recipe.constant(F32, [1.0, 2.0, 3.0])
@@ -36,7 +36,7 @@ def test_a_model_is_loaded_and_run(framework: Framework, pooled: bool) -> None:
     model.unload()
 
 
-def test_operations_are_pinned_by_their_indexes(framework: Framework) -> None:
+def test_operations_are_pinned_by_index(framework: Framework) -> None:
     pins = {"name:operation0": "cpu_ref", "name:operation1": "cpu_acc"}
     model = framework.load_model(dense(), pins=pins)
     assert model.steps == ("cpu_ref", "cpu_acc")
@@ -45,7 +45,7 @@ def test_operations_are_pinned_by_their_indexes(framework: Framework) -> None:
     assert [operation.nodes for operation in model.explain().operations] == [("operation0",), ("operation1",)]
 
 
-def test_scalars_and_tensors_of_unknown_rank_are_run(framework: Framework) -> None:
+def test_models_with_scalars_and_tensors_of_unknown_rank_run(framework: Framework) -> None:
     recipe = Recipe()
     values = recipe.input(F32)
     power = recipe.operation(OperationType.MUL, [values, values, *recipe.integers(0)], Operand(F32))
@@ -57,7 +57,7 @@ def test_scalars_and_tensors_of_unknown_rank_are_run(framework: Framework) -> No
         assert outputs["output1"] == len(shape)
 
 
-def test_what_is_wrong_is_said(framework: Framework) -> None:
+def test_an_invalid_model_is_refused_with_the_reason(framework: Framework) -> None:
     with pytest.raises(HalError, match="no device 'npu'") as caught:
         framework.load_model(floor_model(), devices=["npu"])
     assert caught.value.status == ErrorStatus.INVALID_ARGUMENT

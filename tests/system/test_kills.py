@@ -1,4 +1,4 @@
-"""Every device is killed at every stage of its work while clients run: no run is lost, and nothing is left behind."""
+"""Every device is killed at every stage of its work while clients run: no run is lost, and nothing leaks."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from tests.support.waiting import settled, wait_until
 CLIENTS = 3
 KILLS = 100
 RPC_THREADS = 16
-"""What a process starts of its pool of threads as it needs them."""
+"""The size of a process's thread pool, whose threads start as they are needed."""
 LAG = KILLS // 4
-"""Descriptors that are given up with the next message, or when garbage is collected."""
+"""How many descriptors may wait for the next message or garbage collection to be closed."""
 GROWTH_BYTES = 10 << 20
 MISSED = (ErrorStatus.MISSED_DEADLINE_TRANSIENT, ErrorStatus.MISSED_DEADLINE_PERSISTENT)
 SOCKETS = ["device.sock", "link.sock"]
@@ -34,19 +34,19 @@ SOCKETS = ["device.sock", "link.sock"]
 
 @pytest.fixture(scope="module")
 def relay() -> Iterator[Relay]:
-    """Four devices and a framework that the tests share."""
+    """Run four devices and a framework that the tests share."""
     with tempfile.TemporaryDirectory(prefix="nnhal-") as directory, Relay(Path(directory)) as started:
         yield started
 
 
 def order_for(victim: str) -> Order:
-    """One in which the victim waits for another device."""
+    """Return an order in which the victim waits for another device."""
     return CPU_LAST if victim == "cpu_ref" else CPU_FIRST
 
 
 @contextmanager
 def executing(relay: Relay, victim: str) -> Iterator[None]:
-    """The victim is in the middle of an execution."""
+    """Hold the victim in the middle of an execution."""
     with relay.nursery.holding(victim, "execute") as reached:
         reached()
         yield
@@ -54,7 +54,7 @@ def executing(relay: Relay, victim: str) -> Iterator[None]:
 
 @contextmanager
 def waiting_on_a_fence(relay: Relay, victim: str) -> Iterator[None]:
-    """The victim has a step of each client, and waits for another device before it may begin."""
+    """Hold another device while the victim has a step of each client that waits for it."""
     order = order_for(victim)
     upstream = order[order.index(victim) - 1]
     with (
@@ -73,7 +73,8 @@ def get_on(relay: Relay, clients: list[Client]) -> None:
     """Wait until every client has had right answers again."""
     before = [client.runs for client in clients]
     wait_until(
-        lambda: all(c.runs > count + 2 or c.wrong for c, count in zip(clients, before, strict=True)), "clients get on"
+        lambda: all(c.runs > count + 2 or c.wrong for c, count in zip(clients, before, strict=True)),
+        "every client gets right answers",
     )
 
 
@@ -81,7 +82,7 @@ def get_on(relay: Relay, clients: list[Client]) -> None:
 @pytest.mark.contract("FB-03", "FB-16")
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("victim", DEVICES)
-def test_no_run_is_lost_whatever_the_device_did_when_it_was_killed(relay: Relay, victim: str, stage: str) -> None:
+def test_no_run_is_lost_at_whatever_stage_a_device_is_killed(relay: Relay, victim: str, stage: str) -> None:
     with relay.clients(CLIENTS, "allow", order_for(victim)) as clients:
         with STAGES[stage](relay, victim):
             relay.nursery.kill(victim)
@@ -98,7 +99,7 @@ def test_without_fallback_every_error_names_the_device_that_was_killed(relay: Re
     with relay.clients(CLIENTS, "deny", order_for(victim)) as clients:
         with STAGES[stage](relay, victim):
             relay.nursery.kill(victim)
-        wait_until(lambda: all(client.errors or client.wrong for client in clients), "every client is told")
+        wait_until(lambda: all(client.errors or client.wrong for client in clients), "every client gets an error")
         relay.nursery.start(victim)
         get_on(relay, clients)
     for error in (error for client in clients for error in client.errors):
@@ -108,13 +109,13 @@ def test_without_fallback_every_error_names_the_device_that_was_killed(relay: Re
 
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", DEVICES)
-def test_a_device_that_is_killed_while_it_is_idle_is_not_missed(relay: Relay, victim: str) -> None:
+def test_killing_an_idle_device_does_not_affect_runs(relay: Relay, victim: str) -> None:
     with connect(relay.framework) as session, ThreadPoolExecutor(1) as pool:
         model = relay.load(session, "allow")
         relay.check(model, 1)
         relay.nursery.kill(victim)
         run = pool.submit(relay.check, model, 2)
-        if victim != "cpu_ref":  # which is what the others fall back to
+        if victim != "cpu_ref":  # the other devices' steps fall back to it
             run.result()
         relay.nursery.start(victim)
         run.result()
@@ -141,7 +142,7 @@ def test_a_device_that_is_killed_while_it_prepares_is_left_out(relay: Relay, vic
 @pytest.mark.slow
 @pytest.mark.contract("FB-11")
 @pytest.mark.parametrize("victim", DEVICES)
-def test_a_device_that_is_killed_while_it_prepares_what_only_it_may_have_is_named(relay: Relay, victim: str) -> None:
+def test_a_device_that_is_killed_while_it_prepares_operations_pinned_to_it_is_named(relay: Relay, victim: str) -> None:
     with relay.clients(CLIENTS, "allow") as clients, connect(relay.framework) as session, ThreadPoolExecutor(1) as pool:
         with relay.nursery.holding(victim, "prepare") as reached:
             loading = pool.submit(relay.load, session, "deny")
@@ -158,7 +159,7 @@ def test_a_device_that_is_killed_while_it_prepares_what_only_it_may_have_is_name
 
 @pytest.mark.slow
 @pytest.mark.contract("FB-11", "RS-08")
-def test_the_cpu_is_waited_for_where_it_is_killed_while_it_prepares(relay: Relay) -> None:
+def test_a_load_waits_for_the_cpu_if_it_is_killed_while_it_prepares(relay: Relay) -> None:
     with connect(relay.framework) as session, ThreadPoolExecutor(1) as pool:
         with relay.nursery.holding("cpu_ref", "prepare") as reached:
             loading = pool.submit(session.load, relay.path, ["cpu_ref"])
@@ -169,7 +170,7 @@ def test_the_cpu_is_waited_for_where_it_is_killed_while_it_prepares(relay: Relay
 
 
 class Holdings:
-    """What a process holds when nobody uses it."""
+    """What a process holds while it is idle."""
 
     def __init__(self, pid: int) -> None:
         self.resources = settled(lambda: resources_of(pid))
@@ -180,10 +181,10 @@ class Holdings:
 
 @pytest.mark.slow
 def test_a_hundred_kills_under_load_lose_no_run_and_leak_nothing(relay: Relay) -> None:
-    """The framework, and cpu_ref, which is not killed, hold no more after the kills than before."""
+    """The framework and cpu_ref, which are not killed, hold no more after the kills than before."""
     survivors = {"framework": relay.process.pid, "cpu_ref": relay.nursery.pids["cpu_ref"]}
     with relay.clients(CLIENTS, "allow") as clients:
-        kill_in_turn(relay, clients, 12)  # whatever is made once is made now
+        kill_in_turn(relay, clients, 12)  # warm-up: makes what is made only once
     shared_memory = set(Path("/dev/shm").iterdir())
     before = {name: Holdings(pid) for name, pid in survivors.items()}
     with relay.clients(CLIENTS, "allow") as clients:
@@ -205,7 +206,7 @@ def test_a_hundred_kills_under_load_lose_no_run_and_leak_nothing(relay: Relay) -
 
 
 def kill_in_turn(relay: Relay, clients: list[Client], kills: int) -> None:
-    """Kill all but cpu_ref one after the other; after each death every client gets on."""
+    """Kill all devices but cpu_ref one after the other; after each, wait until every client gets right answers."""
     for victim in islice(cycle([name for name in DEVICES if name != "cpu_ref"]), kills):
         relay.nursery.kill(victim)
         relay.nursery.start(victim)
@@ -213,7 +214,7 @@ def kill_in_turn(relay: Relay, clients: list[Client], kills: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_device_that_is_stopped_keeps_nobody_from_the_others_and_is_used_when_it_goes_on(relay: Relay) -> None:
+def test_a_stopped_device_does_not_delay_the_use_of_others_and_is_used_when_it_continues(relay: Relay) -> None:
     victim = "gpu_acc"
     with connect(relay.framework) as session, connect(relay.framework) as other:
         used = relay.load(session, "allow")
@@ -226,7 +227,7 @@ def test_a_device_that_is_stopped_keeps_nobody_from_the_others_and_is_used_when_
             relay.check(loaded, 3)
             loaded.unload()
             elsewhere.unload()
-            used.unload()  # its device hears of it later
+            used.unload()  # its device is told later
         again = other.load(relay.path, devices=[victim, "cpu_ref"], partitioner="nnapi")
         assert victim in again.steps
         relay.check(again, 4)
@@ -248,13 +249,13 @@ def test_a_run_whose_device_is_stopped_ends_by_its_deadline(relay: Relay, victim
             with pytest.raises(HalError) as caught:
                 binding.run(deadline_ns=time.clock_gettime_ns(time.CLOCK_BOOTTIME) + 200_000_000)
             assert caught.value.status in MISSED
-        # The run goes on when its device does, and then ends.
+        # The run continues when its device does, and then ends.
         wait_until(lambda: runs(binding), "the binding can be used again")
         np.testing.assert_allclose(result(binding.outputs), relay.answers[5], rtol=0, atol=TOLERANCE)
 
 
 @pytest.mark.slow
-def test_a_model_can_be_unloaded_while_a_run_of_it_is_on_a_device_that_is_stopped(relay: Relay) -> None:
+def test_a_model_can_be_unloaded_while_it_runs_on_a_stopped_device(relay: Relay) -> None:
     victim = "gpu_acc"
     with connect(relay.framework) as session:
         model = relay.load(session, "allow")
@@ -273,7 +274,7 @@ def test_a_model_can_be_unloaded_while_a_run_of_it_is_on_a_device_that_is_stoppe
 
 
 def runs(binding: Binding) -> bool:
-    """Whether it runs, and not one that was begun before."""
+    """Return whether the binding runs, since no earlier run of it goes on."""
     try:
         binding.run()
     except HalError as error:

@@ -1,4 +1,4 @@
-"""Memory that devices own, as a client of the library sees it."""
+"""Device memory, through the client library."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ZEROS = np.zeros((1, 64), np.float32)
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """y = tanh(x + z)."""
+    """Write the model ``y = tanh(x + z)``."""
     return save(tmp_path / "sum.onnx", [1, 64])
 
 
@@ -49,7 +49,7 @@ def save(file: Path, shape: list[int | str]) -> Path:
 
 @pytest.fixture
 def devices(testbed: Testbed) -> Iterator[dict[str, RemoteDevice]]:
-    """Sessions with the devices, to see what they hold."""
+    """Open sessions with the devices, to observe what they hold."""
     with RemoteDevice(testbed.endpoint("cpu_ref")) as ref, RemoteDevice(testbed.endpoint("cpu_acc")) as acc:
         yield {"cpu_ref": ref, "cpu_acc": acc}
 
@@ -83,7 +83,7 @@ def test_values_go_from_the_host_over_two_devices_and_back(framework: Framework,
 
 
 @pytest.mark.contract("MR-09", "MR-11")
-def test_memory_of_two_devices_is_the_hosts(framework: Framework, path: Path) -> None:
+def test_memory_with_roles_on_two_devices_is_on_the_host(framework: Framework, path: Path) -> None:
     roles = [framework.load(path, devices=[device]).input_role("x") for device in ("cpu_ref", "cpu_acc")]
     memory = framework.allocate(roles)
     assert memory.device == ""
@@ -95,7 +95,9 @@ def test_memory_of_two_devices_is_the_hosts(framework: Framework, path: Path) ->
 
 
 @pytest.mark.contract("MR-07", "MR-09")
-def test_memory_of_two_devices_is_nobodys_where_a_model_denies_fallback(framework: Framework, path: Path) -> None:
+def test_memory_with_roles_on_two_devices_is_refused_if_a_model_denies_fallback(
+    framework: Framework, path: Path
+) -> None:
     first = framework.load(path, devices=["cpu_ref"])
     second = framework.load(path, devices=["cpu_acc"], fallback="deny")
     with refused(ErrorStatus.GENERAL_FAILURE, "used on cpu_acc, cpu_ref, expected one device"):
@@ -103,7 +105,7 @@ def test_memory_of_two_devices_is_nobodys_where_a_model_denies_fallback(framewor
 
 
 @pytest.mark.contract("MR-12")
-def test_a_copy_that_cannot_be_made_leaves_no_values(framework: Framework, path: Path) -> None:
+def test_a_failed_copy_leaves_no_values(framework: Framework, path: Path) -> None:
     model = framework.load(path, devices=["cpu_ref"])
     memory, empty = (framework.allocate([model.input_role(name)]) for name in "xz")
     with refused(ErrorStatus.INVALID_ARGUMENT, "uninitialised"):
@@ -121,7 +123,7 @@ def test_a_copy_that_cannot_be_made_leaves_no_values(framework: Framework, path:
     np.testing.assert_array_equal(content(memory), X)
 
 
-def test_what_is_no_memory_cannot_be_copied_or_freed(framework: Framework, path: Path) -> None:
+def test_unknown_memory_cannot_be_copied_or_freed(framework: Framework, path: Path) -> None:
     model = framework.load(path, devices=["cpu_ref"])
     memory = framework.allocate([model.input_role("x")])
     binding = model.bind()
@@ -140,7 +142,7 @@ def test_what_is_no_memory_cannot_be_copied_or_freed(framework: Framework, path:
         model.output_role("x")
 
 
-def test_memory_of_another_session_is_none(testbed: Testbed, framework: Framework, path: Path) -> None:
+def test_memory_of_another_session_is_unknown(testbed: Testbed, framework: Framework, path: Path) -> None:
     memory = framework.allocate([framework.load(path, devices=["cpu_ref"]).input_role("x")])
     with connect(testbed.framework) as other:
         model = other.load(path, devices=["cpu_ref"])
@@ -149,21 +151,21 @@ def test_memory_of_another_session_is_none(testbed: Testbed, framework: Framewor
 
 
 @pytest.mark.contract("MR-14")
-def test_memory_is_bound_for_its_roles_and_whole(framework: Framework, path: Path) -> None:
-    model, twin = (framework.load(path, devices=["cpu_ref"]) for _ in range(2))
+def test_memory_can_only_be_bound_whole_and_in_its_roles(framework: Framework, path: Path) -> None:
+    model, duplicate = (framework.load(path, devices=["cpu_ref"]) for _ in range(2))
     memory = framework.allocate([model.input_role("x")])
-    for bound, name in ((model, "z"), (model, "y"), (twin, "x")):
+    for bound, name in ((model, "z"), (model, "y"), (duplicate, "x")):
         with refused(ErrorStatus.INVALID_ARGUMENT, "the memory was not allocated for"):
             bound.bind(memories={name: memory})
     with pytest.raises(ValueError, match=r"got memory for \['w'\], expected some of"):
         model.bind(memories={"w": memory})
 
 
-def test_memory_goes_when_it_is_freed_and_nothing_uses_it_any_more(
+def test_freed_memory_is_released_when_nothing_uses_it_any_more(
     framework: Framework, devices: dict[str, RemoteDevice], path: Path
 ) -> None:
     device = devices["cpu_ref"]
-    before = settled(lambda: device.usage().buffers)  # nobody waits for what is released
+    before = settled(lambda: device.usage().buffers)  # buffers are released asynchronously
     model = framework.load(path, devices=["cpu_ref"])
     with framework.allocate([model.input_role("x")]) as memory:
         assert device.usage().buffers == before + 1
@@ -188,12 +190,12 @@ def test_a_client_that_is_killed_leaves_no_memory(
         assert device.usage().buffers == before.buffers + 3
         client.kill()
         wait_until(lambda: device.usage().buffers == before.buffers, "buffers are released")
-        wait_until(lambda: device.usage().buffer_bytes == before.buffer_bytes, "their memory is given back")
-        wait_until(lambda: resources_of(pid).within(resources), "the framework has let go of everything")
+        wait_until(lambda: device.usage().buffer_bytes == before.buffer_bytes, "their memory is released")
+        wait_until(lambda: resources_of(pid).within(resources), "the framework has released everything")
 
 
 @pytest.mark.slow
-def test_memory_of_a_device_that_died_says_so_and_all_else_goes_on(short_path: Path, path: Path) -> None:
+def test_memory_of_a_device_that_died_reports_it_and_everything_else_goes_on(short_path: Path, path: Path) -> None:
     with Testbed(DEFAULT_TOPOLOGY, short_path) as bed, connect(bed.framework) as session:
         model = session.load(path, devices=["cpu_acc", "cpu_ref"], pins={"op:ADD": "cpu_acc", "op:TANH": "cpu_acc"})
         memory = session.allocate([model.input_role("x")])
@@ -211,9 +213,7 @@ def test_memory_of_a_device_that_died_says_so_and_all_else_goes_on(short_path: P
 
 @pytest.mark.slow
 @pytest.mark.contract("RS-11")
-def test_memory_of_a_process_that_came_back_is_not_taken_for_that_of_the_one_that_died(
-    short_path: Path, path: Path
-) -> None:
+def test_memory_of_a_restarted_process_is_not_taken_for_that_of_its_predecessor(short_path: Path, path: Path) -> None:
     with Testbed(DEFAULT_TOPOLOGY, short_path) as bed, connect(bed.framework) as session:
         model = session.load(path, devices=["cpu_acc", "cpu_ref"], pins={"op:ADD": "cpu_acc", "op:TANH": "cpu_acc"})
         lost = [session.allocate([role]) for role in (model.input_role("x"), model.output_role("y"))]
@@ -223,7 +223,7 @@ def test_memory_of_a_process_that_came_back_is_not_taken_for_that_of_the_one_tha
         os.kill(victim, signal.SIGKILL)
         wait_for_death(victim)
         wait_until(lambda: all(device.available for device in session.devices()), "the device is back")
-        # Its buffers are counted from 1 again.
+        # The new process numbers its buffers from 1 again.
         found = [session.allocate([role]) for role in (model.input_role("x"), model.output_role("y"))]
         assert [memory.device for memory in found] == ["cpu_acc", "cpu_acc"]
         for memory in found:
@@ -262,7 +262,7 @@ def test_values_stay_on_the_device_from_run_to_run(
     np.testing.assert_allclose(content(odd), expected, atol=1e-6)
 
 
-def test_the_hosts_memory_is_used_in_the_same_way(framework: Framework, path: Path) -> None:
+def test_host_memory_is_used_in_the_same_way(framework: Framework, path: Path) -> None:
     pins = {"op:ADD": "cpu_acc", "op:TANH": "cpu_ref"}
     model = framework.load(path, pins=pins)
     memory = framework.allocate([model.input_role("x"), model.output_role("y")])
@@ -281,7 +281,7 @@ def test_the_hosts_memory_is_used_in_the_same_way(framework: Framework, path: Pa
 
 @pytest.mark.contract("MR-15")
 @pytest.mark.parametrize("pins", [{}, {"op:ADD": "cpu_acc", "op:TANH": "cpu_ref"}], ids=["device", "host"])
-def test_memory_without_values_is_no_input_and_no_device_is_asked(
+def test_memory_without_values_cannot_be_an_input_and_no_device_is_called(
     framework: Framework, devices: dict[str, RemoteDevice], path: Path, pins: dict[str, str]
 ) -> None:
     model = framework.load(path, devices=[] if pins else ["cpu_ref"], pins=pins)
@@ -298,7 +298,7 @@ def test_memory_without_values_is_no_input_and_no_device_is_asked(
 
 
 @pytest.mark.contract("MR-10", "MR-15")
-def test_an_output_of_unknown_dimensions_is_an_input_of_those_that_it_turned_out_to_have(
+def test_an_output_of_unknown_dimensions_becomes_an_input_of_its_actual_ones(
     framework: Framework, tmp_path: Path
 ) -> None:
     model = framework.load(save(tmp_path / "open.onnx", ["n", 64]), devices=["cpu_ref"])
@@ -346,7 +346,7 @@ def roles_of(model: Model) -> dict[str, MemoryRole]:
     return {"x": model.input_role("x"), "y": model.output_role("y")}
 
 
-def test_memory_is_copied_while_runs_write_it(framework: Framework, path: Path) -> None:
+def test_memory_can_be_copied_while_runs_write_it(framework: Framework, path: Path) -> None:
     model = framework.load(path, devices=["cpu_ref"])
     memory = framework.allocate([model.output_role("y")])
     binding = model.bind(memories={"y": memory})

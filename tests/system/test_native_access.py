@@ -1,4 +1,4 @@
-"""A server with tokens tells its directory, and so allows native and direct runs, only to clients with a token."""
+"""A server with tokens reveals its directory, and so allows native and direct runs, only to clients with a token."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.tokens import token_file
 
 @pytest.fixture(scope="module")
 def closed(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server that demands tokens."""
+    """Run a server that requires tokens."""
     repository = tmp_path_factory.mktemp("repository")
     write(repository, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
     tokens = token_file(tmp_path_factory.mktemp("tokens"), ci="infer", boss="admin")
@@ -24,9 +24,9 @@ def closed(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) 
         yield process
 
 
-@pytest.mark.parametrize("token", ["", "nobody-token", "ci"])
+@pytest.mark.parametrize("token", ["", "unknown-token", "ci"])
 @pytest.mark.parametrize("by_socket", [False, True], ids=["by TCP", "by the socket"])
-def test_whoever_has_no_token_that_is_known_gets_no_native_session(closed: Served, token: str, by_socket: bool) -> None:
+def test_a_client_without_a_known_token_gets_no_native_session(closed: Served, token: str, by_socket: bool) -> None:
     address = f"unix:{closed.endpoint.directory / 'inference.sock'}" if by_socket else closed.grpc
     with pytest.raises(TransportError, match="UNAUTHENTICATED") as caught:
         connect(address, token=token)
@@ -34,17 +34,17 @@ def test_whoever_has_no_token_that_is_known_gets_no_native_session(closed: Serve
 
 
 @pytest.mark.parametrize("token", ["ci-token", "boss-token"])
-def test_whoever_may_infer_runs_natively_and_directly(closed: Served, token: str) -> None:
+def test_a_client_that_may_infer_runs_natively_and_directly(closed: Served, token: str) -> None:
     with connect(closed.grpc, token=token) as session:
         assert isinstance(session, Framework)
         assert session.open("tanh").bind().run().direct
 
 
-def test_nor_in_an_event_loop(closed: Served) -> None:
+def test_a_client_without_a_known_token_gets_no_native_asyncio_session(closed: Served) -> None:
     async def gets_in(token: str) -> bool:
         async with aio.connect(closed.grpc, token=token) as session:
             return isinstance(session, aio.AsyncFramework)
 
     with pytest.raises(TransportError, match="UNAUTHENTICATED"):
-        asyncio.run(gets_in("nobody-token"))
+        asyncio.run(gets_in("unknown-token"))
     assert asyncio.run(gets_in("ci-token"))

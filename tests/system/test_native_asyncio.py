@@ -32,7 +32,7 @@ AnyModel = AsyncModel | AsyncV2Model
 
 @pytest.fixture(scope="module")
 def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server with ``tanh`` of one size, ``open`` of any, and ``slow``, which takes its time."""
+    """Run a server with ``tanh`` of one size, ``open`` of any size, and ``slow``, whose runs take long."""
     repository = tmp_path_factory.mktemp("repository")
     write(repository, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
     write(repository, "open", {"1/model.onnx": onnx_file()})
@@ -43,7 +43,7 @@ def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) 
 
 @asynccontextmanager
 async def opened(served: Served, name: str, native: bool) -> AsyncIterator[AnyModel]:
-    """A model of the server, in a session of its own."""
+    """Open a model of the server in a separate session."""
     async with aio.connect(served.grpc, native=native, concurrency=CONCURRENCY) as session:
         model: AnyModel = await session.open(name)
         assert model.transport == ("native" if native else "v2")
@@ -51,7 +51,7 @@ async def opened(served: Served, name: str, native: bool) -> AsyncIterator[AnyMo
 
 
 def row(value: float) -> Array:
-    """Eight numbers."""
+    """Return a row of eight numbers."""
     return np.full((1, 8), value, np.float32)
 
 
@@ -63,9 +63,9 @@ async def check(model: AnyModel, value: float) -> None:
 
 @pytest.mark.parametrize("native", [True, False], ids=["native", "v2"])
 class TestEither:
-    """What both transports do."""
+    """Models over both transports."""
 
-    def test_runs_at_one_time_have_their_own_results(self, served: Served, native: bool) -> None:
+    def test_simultaneous_runs_have_their_own_results(self, served: Served, native: bool) -> None:
         async def scenario() -> None:
             async with opened(served, "tanh", native) as model:
                 for _ in range(5):
@@ -73,7 +73,7 @@ class TestEither:
 
         asyncio.run(scenario())
 
-    def test_runs_that_are_cancelled_leave_the_model_as_it_was(self, served: Served, native: bool) -> None:
+    def test_cancelled_runs_leave_the_model_usable(self, served: Served, native: bool) -> None:
         async def scenario() -> None:
             async with opened(served, "slow", native) as model:
                 x = np.ones((1, 1 << 22), np.float32)
@@ -90,7 +90,7 @@ class TestEither:
 
         asyncio.run(scenario())
 
-    def test_inputs_that_do_not_fit_are_refused_and_cost_nothing(self, served: Served, native: bool) -> None:
+    def test_inputs_that_do_not_fit_are_refused_and_leave_the_model_usable(self, served: Served, native: bool) -> None:
         async def scenario() -> None:
             async with opened(served, "tanh", native) as model:
                 for _ in range(2 * CONCURRENCY):
@@ -100,7 +100,7 @@ class TestEither:
 
         asyncio.run(scenario())
 
-    def test_open_dimensions_may_differ_from_run_to_run(self, served: Served, native: bool) -> None:
+    def test_unknown_dimensions_may_differ_from_run_to_run(self, served: Served, native: bool) -> None:
         async def scenario() -> None:
             async with opened(served, "open", native) as model:
 
@@ -113,7 +113,7 @@ class TestEither:
 
         asyncio.run(scenario())
 
-    def test_a_model_that_is_loaded_anew_goes_on(self, served: Served, native: bool) -> None:
+    def test_a_model_that_is_reloaded_goes_on(self, served: Served, native: bool) -> None:
         async def scenario() -> None:
             async with opened(served, "tanh", native) as model:
                 await asyncio.gather(*(check(model, 0.1) for _ in range(CONCURRENCY)))
@@ -130,7 +130,7 @@ class TestEither:
 
         asyncio.run(scenario())
 
-    def test_a_session_that_is_closed_runs_nothing_more(self, served: Served, native: bool) -> None:
+    def test_a_closed_session_runs_nothing(self, served: Served, native: bool) -> None:
         async def scenario() -> None:
             async with opened(served, "tanh", native) as model:
                 await check(model, 0.5)
@@ -140,7 +140,7 @@ class TestEither:
         asyncio.run(scenario())
 
 
-def test_native_runs_take_no_threads(served: Served) -> None:
+def test_native_runs_need_no_threads(served: Served) -> None:
     async def scenario() -> None:
         async with opened(served, "tanh", native=True) as model:
             await asyncio.gather(*(check(model, 0.5) for _ in range(CONCURRENCY)))
@@ -152,7 +152,7 @@ def test_native_runs_take_no_threads(served: Served) -> None:
     asyncio.run(scenario())
 
 
-def test_so_many_runs_have_so_many_bindings_and_no_more(served: Served, device_processes: Devices) -> None:
+def test_simultaneous_runs_share_a_limited_number_of_bindings(served: Served, device_processes: Devices) -> None:
     with RemoteDevice(device_processes.endpoints["cpu_acc"]) as device:
         before = device.usage().executions
 
@@ -177,7 +177,7 @@ def test_a_model_file_can_be_loaded(served: Served, tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_device_that_dies_costs_a_fallback_and_no_run(tmp_path: Path) -> None:
+def test_the_death_of_a_device_causes_a_fallback_and_loses_no_run(tmp_path: Path) -> None:
     repository = tmp_path
     write(repository, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
 

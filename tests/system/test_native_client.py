@@ -36,7 +36,7 @@ WORDS = ("once", "upon", "a", "time")
 
 @pytest.fixture(scope="module")
 def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server with ``tanh`` of one step, ``wide`` with much data, and ``open`` whose dimensions are unknown."""
+    """Run a server with ``tanh`` of one step, ``wide`` with much data, and ``open`` with unknown dimensions."""
     repository = tmp_path_factory.mktemp("repository")
     write(repository, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
     write(repository, "wide", {"1/model.onnx": onnx_file("Relu", (1, 1 << 20))})
@@ -48,20 +48,20 @@ def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture
 def framework(served: Served) -> Iterator[Framework]:
-    """A native session."""
+    """Open a native session."""
     with connect(served.endpoint.directory) as session:
         yield session
 
 
 @pytest.fixture
 def server(served: Served) -> Iterator[V2Server]:
-    """A session with the same server that sends bytes."""
+    """Open a session with the same server that sends bytes."""
     with V2Server(served.grpc) as session:
         yield session
 
 
 def row(*values: float) -> Array:
-    """Eight numbers."""
+    """Return a row of eight numbers."""
     return np.resize(np.array(values, np.float32), (1, 8))
 
 
@@ -100,13 +100,13 @@ def test_a_plan_of_one_step_runs_without_the_framework(framework: Framework) -> 
     assert not model.bind(measure_timing=True).run().direct
 
 
-def test_a_run_with_a_deadline_is_the_frameworks(framework: Framework) -> None:
+def test_a_run_with_a_deadline_goes_through_the_framework(framework: Framework) -> None:
     binding = framework.open("tanh").bind()
     assert refused(lambda: binding.run(deadline_ns=1))[0] == ErrorStatus.MISSED_DEADLINE_PERSISTENT
     assert binding.run().direct
 
 
-def test_dimensions_that_are_open_are_those_of_the_inputs(framework: Framework) -> None:
+def test_unknown_dimensions_are_taken_from_the_inputs(framework: Framework) -> None:
     model = framework.open("open")
     for rows in (1, 5, 2):
         x = np.random.default_rng(rows).standard_normal((rows, 8), np.float32)
@@ -114,7 +114,7 @@ def test_dimensions_that_are_open_are_those_of_the_inputs(framework: Framework) 
 
 
 @pytest.mark.parametrize("direct", [True, False])
-def test_every_run_is_in_the_statistics(framework: Framework, server: V2Server, direct: bool) -> None:
+def test_every_run_counts_in_the_statistics(framework: Framework, server: V2Server, direct: bool) -> None:
     binding = framework.open("tanh").bind(direct=direct)
     before = counted(server, "tanh")
     for _ in range(7):
@@ -137,7 +137,7 @@ def test_a_batch_counts_as_often_as_it_has_items(framework: Framework, server: V
     assert after.execution_count - before.execution_count == 1
 
 
-def test_what_is_unloaded_can_be_run_no_more(framework: Framework, server: V2Server) -> None:
+def test_an_unloaded_model_cannot_run_until_it_is_loaded_again(framework: Framework, server: V2Server) -> None:
     model = framework.open("fleeting")
     direct, through = model.bind(), model.bind(direct=False)
     assert direct.run().direct
@@ -161,7 +161,7 @@ def test_a_version_can_be_named(framework: Framework) -> None:
     assert "version 1 is not found" in message
 
 
-def test_a_model_that_is_not_there_is_refused(framework: Framework) -> None:
+def test_an_unknown_model_is_refused(framework: Framework) -> None:
     assert refused(lambda: framework.open("nothing"))[0] == ErrorStatus.INVALID_ARGUMENT
 
 
@@ -172,7 +172,7 @@ def test_a_framework_without_a_repository_says_so(short_path: Path) -> None:
     assert "no model repository" in message
 
 
-def test_a_client_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
+def test_a_killed_client_leaves_nothing_behind(tmp_path: Path) -> None:
     write(tmp_path, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
     with (
         devices() as own,
@@ -197,13 +197,13 @@ def test_a_client_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
 
         def is_free() -> bool:
             executions, mappings, descriptors = held()
-            # gRPC has a few descriptors that come and go; each of the four bindings has one at least.
+            # gRPC opens and closes a few descriptors; each of the four bindings has at least one.
             return executions == 0 and mappings <= before[1] and descriptors < before[2] + 4
 
-        wait_until(is_free, "all is free")
+        wait_until(is_free, "everything is released")
 
 
-def test_one_session_has_so_many_bursts_and_runs_all_the_same(framework: Framework) -> None:
+def test_bindings_beyond_the_limit_of_run_channels_still_run(framework: Framework) -> None:
     model = framework.open("tanh")
     bindings = [model.bind() for _ in range(70)]
     direct = [binding.run().direct for binding in bindings]
@@ -246,20 +246,20 @@ def test_a_framework_that_is_killed_ends_bursts_too(short_path: Path, tmp_path: 
                 return True
             return False
 
-        wait_until(over, "the device has taken the burst back")
+        wait_until(over, "the device has released the burst")
 
 
 class TestTransport:
     """How ``connect`` chooses the transport."""
 
-    def test_on_one_host_it_is_native(self, served: Served) -> None:
+    def test_it_is_native_on_the_same_host(self, served: Served) -> None:
         for target in (served.grpc, f"grpc://{served.grpc}", str(served.endpoint.directory)):
             with connect(target) as session:
                 model = session.open("tanh")
                 assert model.transport == "native"
                 np.testing.assert_allclose(model.run({"x": row(2)})["y"], np.tanh(row(2)), atol=1e-6)
 
-    def test_bytes_where_that_is_wanted(self, served: Served) -> None:
+    def test_it_sends_bytes_if_the_client_asks_for_it(self, served: Served) -> None:
         with connect(served.grpc, native=False) as session:
             model = session.open("tanh")
             assert model.transport == "v2"
@@ -269,14 +269,16 @@ class TestTransport:
             with pytest.raises(ValueError, match="got inputs"):
                 model.run({"z": row(2)})
 
-    def test_bytes_where_the_server_has_no_link(self, short_path: Path) -> None:
+    def test_it_sends_bytes_if_the_server_has_no_link(self, short_path: Path) -> None:
         with serving(short_path, FakeModel()), connect(f"unix:{short_path / 'v2.sock'}") as session:
             model = session.open("echo")
             assert model.transport == "v2"
             x = np.array([1, 2, 3], np.float32)
             np.testing.assert_array_equal(model.run({"x": x})["x"], x)
 
-    def test_bytes_where_the_directory_cannot_be_reached(self, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_it_sends_bytes_if_the_directory_cannot_be_reached(
+        self, served: Served, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         def unreachable(directory: str, concurrency: int) -> Framework:
             return Framework(Path(directory) / "elsewhere", concurrency)
 
@@ -285,19 +287,19 @@ class TestTransport:
             assert session.open("tanh").transport == "v2"
 
     @pytest.mark.parametrize("ask", [(), ((BOOT_ID, "another host's"),), ((BOOT_ID, ""),)])
-    def test_who_does_not_know_the_host_is_not_told_of_its_directories(
+    def test_a_remote_client_is_not_told_the_servers_directories(
         self, served: Served, ask: tuple[tuple[str, str], ...]
     ) -> None:
         with V2Server(served.grpc, ask=ask) as session:
             assert NATIVE_DIRECTORY not in session.answered
 
-    def test_nobody_there_is_an_error(self, short_path: Path) -> None:
+    def test_connecting_without_a_server_is_an_error(self, short_path: Path) -> None:
         with pytest.raises(HalError) as caught:
-            connect(f"unix:{short_path / 'nobody'}")
+            connect(f"unix:{short_path / 'missing'}")
         assert caught.value.status == ErrorStatus.DEVICE_UNAVAILABLE
         assert isinstance(caught.value.__cause__, grpc.RpcError)
 
-    def test_text_goes_as_bytes(self, short_path: Path) -> None:
+    def test_strings_are_sent_as_bytes(self, short_path: Path) -> None:
         text = TensorDescription("x", "BYTES", (-1,))
         with (
             serving(short_path, FakeModel(inputs=(text,), outputs=(text,))),

@@ -1,4 +1,4 @@
-"""Metrics count what native clients run, including direct runs."""
+"""Metrics count the runs of native clients, including direct runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LIVES = ("direct", "through the framework", "measured")
 
 @pytest.fixture(scope="module")
 def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server with a model of one step, and one with batches."""
+    """Run a server with a model of one step, and one with batches."""
     repository = tmp_path_factory.mktemp("repository")
     write(repository, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
     write(repository, "batches", {"1/model.onnx": onnx_file(), "config.pbtxt": "max_batch_size: 8"})
@@ -35,19 +35,19 @@ def served(device_processes: Devices, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture
 def framework(served: Served) -> Iterator[Framework]:
-    """A native session."""
+    """Open a native session."""
     with connect(served.endpoint.directory) as session:
         yield session
 
 
 def scraped(served: Served) -> Scrape:
-    """The metrics of a server."""
+    """Scrape the metrics of a server."""
     return Scrape(httpx.get(f"http://{addresses(served.child)['metrics']}/metrics", timeout=60).content)
 
 
 @pytest.fixture
 def grown(served: Served) -> Callable[..., float]:
-    """Return by how much a metric has grown since the test began."""
+    """Return a function that says how much a metric has grown since the test began."""
 
     before = scraped(served)
 
@@ -73,11 +73,11 @@ def test_every_run_of_a_model_of_the_repository_counts(
     assert grown("nnhal_edge_uses_total", source="", destination="cpu_acc", **TANH) == 7
     assert grown("nnhal_edge_bytes_total", source="cpu_acc", destination="", **TANH) == 7 * X_BYTES
     assert grown("nnhal_client_model_runs_total") == 0
-    # Of direct runs the device says how long they took all in all.
+    # For direct runs the device reports only their total duration.
     assert grown("nv_inference_request_duration_histogram_us_count", **TANH) == (0 if direct else 7)
 
 
-def test_runs_count_once_however_often_one_looks_and_when_the_binding_has_ended(
+def test_runs_count_once_in_every_scrape_and_after_the_binding_has_ended(
     framework: Framework, grown: Callable[..., float]
 ) -> None:
     binding = framework.open("tanh").bind()
@@ -90,7 +90,7 @@ def test_runs_count_once_however_often_one_looks_and_when_the_binding_has_ended(
     assert grown("nv_inference_count", **TANH) == 4
 
 
-def test_a_device_that_is_silent_says_later_what_has_been_run(tmp_path: Path) -> None:
+def test_runs_on_a_device_that_does_not_answer_are_counted_later(tmp_path: Path) -> None:
     on_cpu_ref = 'parameters { key: "nnhal.devices" value { string_value: "cpu_ref" } }'
     write(tmp_path, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
     write(tmp_path, "other", {"1/model.onnx": onnx_file(shape=(1, 8))})
@@ -115,7 +115,7 @@ def test_a_device_that_is_silent_says_later_what_has_been_run(tmp_path: Path) ->
             counts = [scrape.of("nv_inference_count", {"model": name, "version": "1"}) for name in ("tanh", "other")]
             return counts == [3, 1] and scrape.of("nnhal_device_direct_runs_counted", {}, device="cpu_acc") == 1
 
-        wait_until(all_are_counted, "the device says what has been run")
+        wait_until(all_are_counted, "the device reports its runs")
 
 
 def test_a_batch_is_one_run_of_many_items(framework: Framework, grown: Callable[..., float]) -> None:

@@ -15,19 +15,19 @@ from tests.support.front_door import Devices, front_door
 from tests.support.repositories import onnx_file, write
 
 ONCE = "0.0001"
-"""Runs per second: one now, and the next long after the test."""
+"""A rate in runs per second that allows one run now, and the next only after the test."""
 
 
 @pytest.fixture
 def limited(device_processes: Devices, tmp_path: Path) -> Iterator[Path]:
-    """The directory of a server on which a client may run once."""
+    """Run a server on which a client may run once, and return its directory."""
     write(tmp_path, "tanh", {"1/model.onnx": onnx_file(shape=(1, 8))})
     with front_door(device_processes, tmp_path, "--rate-limit", ONCE) as served:
         yield served.endpoint.directory
 
 
 def run_by_call(framework: Framework, binding: Binding) -> object:
-    """Run by a gRPC call."""
+    """Run over a gRPC call."""
     request = wire.RunRequest(binding=binding._handle, deadline_ns=NO_DEADLINE)
     return framework.calls.call(framework.stub.Run, request)
 
@@ -39,12 +39,12 @@ def launch(framework: Framework, binding: Binding) -> object:
 
 
 def run(framework: Framework, binding: Binding) -> object:
-    """Run by the binding's channel."""
+    """Run over the binding's channel."""
     return binding.run()
 
 
 @pytest.mark.parametrize("way", [run, run_by_call, launch])
-def test_a_client_that_runs_too_often_is_told_to_come_later(
+def test_a_client_that_exceeds_its_rate_limit_is_told_to_retry_later(
     limited: Path, way: Callable[[Framework, Binding], object]
 ) -> None:
     with connect(limited) as session:
@@ -56,7 +56,7 @@ def test_a_client_that_runs_too_often_is_told_to_come_later(
             assert caught.value.message == "too many requests; come again later"
 
 
-def test_models_of_the_clients_own_are_limited_too(limited: Path, tmp_path: Path) -> None:
+def test_the_rate_limit_also_holds_for_models_that_the_client_loaded(limited: Path, tmp_path: Path) -> None:
     with connect(limited) as session:
         binding = session.load(tmp_path / "tanh/1/model.onnx").bind()
         assert not binding.run().direct

@@ -1,4 +1,4 @@
-"""Devices, what they would take, and compilations for devices that an application names, through the NDK's API."""
+"""Devices, their support of operations, and compilations for named devices, through the NDK's API."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ HINTS = Extension("com.acme.hints", ())
 
 
 def takes(*types: OperationType) -> Script:
-    """A device that supports these operations only."""
+    """Return the script of a device that supports these operations only."""
     return answering(lambda code: code in types)
 
 
 def takes_all_but(*types: OperationType) -> Script:
-    """A device that supports all others."""
+    """Return the script of a device that supports all other operations."""
     return answering(lambda code: code not in types)
 
 
@@ -73,18 +73,18 @@ def answering(supports: Callable[[int], bool]) -> Script:
 
 
 Over = Callable[..., Framework]
-"""A framework over cpu_ref and scripted devices, which are kept in ``scripted``, by name."""
+"""Starts a framework over cpu_ref and scripted devices, which ``scripted`` has by name."""
 
 
 @pytest.fixture
 def scripted() -> dict[str, ScriptedDevice]:
-    """The scripted devices of the test."""
+    """Return the scripted devices of the test."""
     return {}
 
 
 @pytest.fixture
 def over(cpu_ref: Endpoint, short_path: Path, scripted: dict[str, ScriptedDevice]) -> Iterator[Over]:
-    """Starts devices and a framework."""
+    """Return what starts devices and a framework."""
     with ExitStack() as stack:
 
         def start(**scripts: Script) -> Framework:
@@ -99,7 +99,7 @@ def over(cpu_ref: Endpoint, short_path: Path, scripted: dict[str, ScriptedDevice
 
 
 def chain(*types: OperationType) -> Model:
-    """Operations one after the other; those of two inputs get the model's input as the second."""
+    """Return a chain of operations; those with two inputs get the model's input as the second."""
     recipe = Recipe()
     first = value = recipe.input(F32, (4,))
     (none,) = recipe.integers(0)
@@ -110,12 +110,12 @@ def chain(*types: OperationType) -> Model:
 
 
 def backwards(model: Model) -> Model:
-    """The model with its operations listed from the last to the first."""
+    """Return the model with its operations in reverse order."""
     return replace(model, main=replace(model.main, operations=model.main.operations[::-1]))
 
 
 def with_loops(*shapes: Dimensions) -> Model:
-    """A RELU, and a WHILE for each of the shapes of what goes round in it, for as long as a flag says."""
+    """Return a RELU, and a WHILE for each shape, whose body repeats on a value of that shape while a flag is set."""
     program = Program()
     main = program.graph()
     outputs = [main.operation(OperationType.RELU, [main.input((4,), F32)], Operand(F32, (4,)))]
@@ -154,7 +154,7 @@ def test_devices_are_listed_as_registered_with_the_cpu_last(over: Over) -> None:
 
 
 @pytest.mark.contract("IC-03", "IC-04")
-def test_support_is_told_in_the_order_of_the_application(over: Over) -> None:
+def test_support_is_reported_in_the_applications_order(over: Over) -> None:
     framework = over(npu=takes_all_but(OperationType.MAXIMUM))
     npu = named(framework, "npu")
     model = chain(OperationType.ADD, OperationType.MAXIMUM)
@@ -163,7 +163,7 @@ def test_support_is_told_in_the_order_of_the_application(over: Over) -> None:
 
 
 @pytest.mark.contract("IC-03")
-def test_of_several_devices_one_that_takes_it_is_enough(over: Over) -> None:
+def test_one_of_several_devices_is_enough_to_support_an_operation(over: Over) -> None:
     framework = over(
         npu=takes(OperationType.ADD),
         gpu=takes(OperationType.MUL),
@@ -190,7 +190,7 @@ def test_control_flow_is_offered_unless_a_subgraph_is_of_unknown_rank(over: Over
 
 
 @pytest.mark.contract("PT-26")
-def test_a_model_that_cannot_be_offered_to_a_device_runs_on_the_cpu(over: Over) -> None:
+def test_a_model_with_control_flow_of_unknown_rank_runs_on_the_cpu(over: Over) -> None:
     framework = over(gpu=takes_all_but())
     with Compilation(framework, with_loops((4,))) as offered:
         offered.finish()
@@ -213,7 +213,9 @@ def test_operations_may_be_listed_in_any_order(over: Over) -> None:
 
 
 @pytest.mark.contract("IC-08", "FB-10")
-def test_a_named_device_without_an_operation_is_not_helped(over: Over, scripted: dict[str, ScriptedDevice]) -> None:
+def test_a_named_device_that_lacks_an_operation_gets_no_fallback(
+    over: Over, scripted: dict[str, ScriptedDevice]
+) -> None:
     framework = over(npu=takes(OperationType.ADD))
     with Compilation(framework, chain(OperationType.ADD, OperationType.MUL), named(framework, "npu")) as compilation:
         refused(ResultCode.BAD_DATA, compilation.finish, "MUL")
@@ -250,7 +252,7 @@ def test_timing_timeouts_and_hints_are_for_one_named_device(over: Over, count: i
     refused(ResultCode.BAD_DATA, lambda: Compilation(framework, floor_model(), []))
 
 
-def test_what_is_set_reaches_the_device(over: Over, scripted: dict[str, ScriptedDevice]) -> None:
+def test_settings_reach_the_device(over: Over, scripted: dict[str, ScriptedDevice]) -> None:
     floors = Floors()
     extensions = device_pb2.GetSupportedExtensionsResponse(extensions=extensions_to_wire([HINTS]))
     framework = over(npu={**floors.script, "Device.GetSupportedExtensions": extensions})
@@ -282,7 +284,7 @@ def test_what_is_set_reaches_the_device(over: Over, scripted: dict[str, Scripted
 
 
 @pytest.mark.contract("IC-14")
-def test_a_timeout_of_0_is_none(over: Over, scripted: dict[str, ScriptedDevice]) -> None:
+def test_a_timeout_of_0_means_no_timeout(over: Over, scripted: dict[str, ScriptedDevice]) -> None:
     framework = over(npu={})
     with Compilation(framework, floor_model(), named(framework, "npu")) as compilation:
         refused(ResultCode.BAD_DATA, lambda: compilation.set_timeout(-1))
@@ -294,7 +296,7 @@ def test_a_timeout_of_0_is_none(over: Over, scripted: dict[str, ScriptedDevice])
 
 @pytest.mark.contract("IC-16")
 @pytest.mark.parametrize(("axis", "seen"), [(-1, 2), (0, 3)])
-def test_devices_do_not_see_defaults_at_the_end(
+def test_trailing_default_inputs_are_removed_before_devices_see_them(
     over: Over, scripted: dict[str, ScriptedDevice], axis: int, seen: int
 ) -> None:
     recipe = Recipe()
@@ -311,7 +313,7 @@ def test_devices_do_not_see_defaults_at_the_end(
 
 
 def vendor_model() -> Model:
-    """One operation of an extension."""
+    """Return a model of one extension operation."""
     operands = (
         Operand(F32, (4,), lifetime=OperandLifeTime.SUBGRAPH_INPUT),
         Operand(F32, (4,), lifetime=OperandLifeTime.SUBGRAPH_OUTPUT),
@@ -325,14 +327,14 @@ def vendor_model() -> Model:
 def test_a_vendor_operation_that_cannot_be_prepared_is_an_error(
     over: Over, scripted: dict[str, ScriptedDevice], status: ErrorStatus
 ) -> None:
-    framework = over(npu={"Device.PrepareModelWithConfig": preparing(LAUNCHED, notified(status, message="as told"))})
+    framework = over(npu={"Device.PrepareModelWithConfig": preparing(LAUNCHED, notified(status, message="on demand"))})
     with Compilation(framework, vendor_model()) as compilation:
-        refused(ResultCode.from_status(status), compilation.finish, "as told")
+        refused(ResultCode.from_status(status), compilation.finish, "on demand")
         refused(ResultCode.BAD_STATE, lambda: Execution(compilation))
     assert scripted["npu"].count("Device.PrepareModelWithConfig") == 1
 
 
 @pytest.mark.contract("PT-13")
-def test_a_vendor_operation_that_nobody_has_is_bad_data(over: Over) -> None:
+def test_a_vendor_operation_that_no_device_has_is_bad_data(over: Over) -> None:
     with Compilation(over(npu=answering(lambda _: False)), vendor_model()) as compilation:
         refused(ResultCode.BAD_DATA, compilation.finish)

@@ -1,4 +1,4 @@
-"""Dimensions that a model leaves open, and buffers of the wrong size, through the NDK's API on cpu_ref."""
+"""Unknown dimensions of models, and buffers of the wrong size, through the NDK's API on cpu_ref."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tests.support.models import Recipe
 from tests.support.ndk import framework_over, named, refused
 
 SCALES = {F32: 0.0, F16: 0.0, Q8A: 0.5}
-FULL, OPEN_AXIS, OPEN_RANK = (2, 3), (0, 3), ()
-SHAPES: dict[str, Dimensions] = {"known": FULL, "open axis": OPEN_AXIS, "open rank": OPEN_RANK}
+FULL, UNKNOWN_AXIS, UNKNOWN_RANK = (2, 3), (0, 3), ()
+SHAPES: dict[str, Dimensions] = {"known": FULL, "unknown axis": UNKNOWN_AXIS, "unknown rank": UNKNOWN_RANK}
 
 
 @pytest.fixture(scope="module")
 def framework(cpu_ref: Endpoint) -> Iterator[Framework]:
-    """A framework over cpu_ref alone."""
+    """Run a framework over cpu_ref alone."""
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
         framework_over(Path(directory), {"cpu_ref": cpu_ref}) as session,
@@ -41,7 +41,7 @@ Compile = Callable[[Model], Compilation]
 
 @pytest.fixture(params=["named", "default"])
 def compiled(framework: Framework, request: pytest.FixtureRequest) -> Iterator[Compile]:
-    """Compiles for the CPU, named by the application or not."""
+    """Return what compiles for the CPU, which the application names or not."""
     made: list[Compilation] = []
 
     def start(model: Model) -> Compilation:
@@ -56,7 +56,7 @@ def compiled(framework: Framework, request: pytest.FixtureRequest) -> Iterator[C
 
 
 def addition(first: Dimensions, second: Dimensions, result: Dimensions, code: OperandType = F32) -> Model:
-    """The sum of two tensors."""
+    """Return a model of the sum of two tensors."""
     recipe = Recipe()
     terms = [recipe.input(code, dimensions, SCALES[code]) for dimensions in (first, second)]
     total = recipe.operation(OperationType.ADD, [*terms, *recipe.integers(0)], Operand(code, result, SCALES[code]))
@@ -64,17 +64,17 @@ def addition(first: Dimensions, second: Dimensions, result: Dimensions, code: Op
 
 
 def of(dimensions: Dimensions, code: OperandType = F32) -> Operand:
-    """What an application says of an operand."""
+    """Return the operand type that an application passes."""
     return Operand(code, dimensions, SCALES[code])
 
 
 def ones(dimensions: Dimensions, code: OperandType = F32) -> Array:
-    """Values that are all 1, or 0.5 where they are quantised."""
+    """Return values that are all 1, or 0.5 if they are quantised."""
     return np.ones(dimensions, ELEMENT_TYPES[code])
 
 
 def both_ways(execution: Execution) -> Iterator[Callable[[], None]]:
-    """Ways to compute it again and again."""
+    """Return ways to compute an execution repeatedly."""
     yield execution.compute
     yield lambda: wait(execution.start_compute_with_dependencies())
 
@@ -84,7 +84,7 @@ def both_ways(execution: Execution) -> Iterator[Callable[[], None]]:
 @pytest.mark.parametrize("result", SHAPES)
 @pytest.mark.parametrize("second", SHAPES)
 @pytest.mark.parametrize("first", SHAPES)
-def test_what_the_model_leaves_open_is_completed_when_it_is_executed(
+def test_dimensions_that_the_model_does_not_know_are_completed_by_the_execution(
     compiled: Compile, first: str, second: str, result: str, code: OperandType
 ) -> None:
     compilation = compiled(addition(SHAPES[first], SHAPES[second], SHAPES[result], code))
@@ -102,7 +102,7 @@ def test_what_the_model_leaves_open_is_completed_when_it_is_executed(
 
 
 def with_constant(dimensions: Dimensions, length: int) -> Model:
-    """An addition of a constant."""
+    """Return a model that adds a constant."""
     model = addition((4,), (4,), (4,))
     operands = list(model.main.operands)
     operands[1] = replace(
@@ -119,7 +119,7 @@ def with_constant(dimensions: Dimensions, length: int) -> Model:
 @pytest.mark.parametrize(
     ("dimensions", "length"), [((), 16), ((0,), 16), ((4,), 12), ((4,), 20)], ids=["rank", "axis", "short", "long"]
 )
-def test_a_constant_is_known_as_a_whole(framework: Framework, dimensions: Dimensions, length: int) -> None:
+def test_all_dimensions_of_a_constant_must_be_known(framework: Framework, dimensions: Dimensions, length: int) -> None:
     with Compilation(framework, with_constant((4,), 16)) as good:
         good.finish()
     with Compilation(framework, with_constant(dimensions, length)) as bad:
@@ -129,15 +129,17 @@ def test_a_constant_is_known_as_a_whole(framework: Framework, dimensions: Dimens
 
 @pytest.mark.contract("UD-03", "UD-13")
 @pytest.mark.parametrize("given", [(3, 3), (2, 4), (2,), (2, 3, 1), (0, 3), (2, 0), ()], ids=str)
-def test_dimensions_that_contradict_the_model_or_say_less_are_bad_data(compiled: Compile, given: Dimensions) -> None:
+def test_dimensions_that_contradict_the_model_or_are_less_specific_are_bad_data(
+    compiled: Compile, given: Dimensions
+) -> None:
     with Execution(compiled(addition(FULL, FULL, FULL))) as execution:
         refused(ResultCode.BAD_DATA, lambda: execution.set_input(0, ones(FULL), of(given)))
         refused(ResultCode.BAD_DATA, lambda: execution.set_output(0, ones(FULL), of(given)))
 
 
 @pytest.mark.contract("UD-03")
-def test_a_rank_that_contradicts_an_open_axis_is_bad_data(compiled: Compile) -> None:
-    with Execution(compiled(addition(OPEN_AXIS, FULL, OPEN_AXIS))) as execution:
+def test_a_rank_that_contradicts_the_model_is_bad_data(compiled: Compile) -> None:
+    with Execution(compiled(addition(UNKNOWN_AXIS, FULL, UNKNOWN_AXIS))) as execution:
         for given in ((2,), (2, 4), (2, 3, 1)):
             refused(ResultCode.BAD_DATA, partial(execution.set_input, 0, ones(FULL), of(given)))
             refused(ResultCode.BAD_DATA, partial(execution.set_output, 0, ones(FULL), of(given)))
@@ -145,8 +147,8 @@ def test_a_rank_that_contradicts_an_open_axis_is_bad_data(compiled: Compile) -> 
 
 
 @pytest.mark.contract("UD-04", "UD-05")
-@pytest.mark.parametrize("shape", ["open axis", "open rank"])
-def test_an_input_is_known_when_it_is_set_and_an_output_need_not_be(compiled: Compile, shape: str) -> None:
+@pytest.mark.parametrize("shape", ["unknown axis", "unknown rank"])
+def test_dimensions_must_be_known_for_an_input_that_is_set_but_not_for_an_output(compiled: Compile, shape: str) -> None:
     compilation = compiled(addition(SHAPES[shape], FULL, SHAPES[shape]))
     total = np.zeros(FULL, np.float32)
     with Execution(compilation) as execution:
@@ -160,7 +162,7 @@ def test_an_input_is_known_when_it_is_set_and_an_output_need_not_be(compiled: Co
 
 
 @pytest.mark.contract("UD-06", "UD-07", "UD-08")
-def test_buffers_have_the_size_of_known_dimensions(compiled: Compile) -> None:
+def test_buffers_must_have_the_size_of_known_dimensions(compiled: Compile) -> None:
     with Execution(compiled(addition(FULL, FULL, FULL))) as execution:
         for length in (5, 7):
             refused(ResultCode.BAD_DATA, partial(execution.set_input, 0, ones((length,))))
@@ -168,7 +170,7 @@ def test_buffers_have_the_size_of_known_dimensions(compiled: Compile) -> None:
 
 
 @pytest.mark.contract("UD-06", "UD-07", "UD-08")
-def test_padding_lets_buffers_be_longer_and_never_shorter(compiled: Compile) -> None:
+def test_with_padding_buffers_may_be_longer_but_not_shorter(compiled: Compile) -> None:
     total = np.full(8, 9, np.float32)
     with Execution(compiled(addition(FULL, FULL, FULL))) as execution:
         execution.enable_input_and_output_padding(True)
@@ -182,10 +184,10 @@ def test_padding_lets_buffers_be_longer_and_never_shorter(compiled: Compile) -> 
 
 
 @pytest.mark.contract("UD-07", "UD-09", "UD-10")
-@pytest.mark.parametrize("shape", ["open axis", "open rank"])
-def test_a_buffer_for_an_output_of_open_dimensions(compiled: Compile, shape: str) -> None:
+@pytest.mark.parametrize("shape", ["unknown axis", "unknown rank"])
+def test_a_buffer_for_an_output_of_unknown_dimensions_must_be_large_enough(compiled: Compile, shape: str) -> None:
     compilation = compiled(addition(FULL, FULL, SHAPES[shape]))
-    # The framework may work out what the model leaves open; the application has said nothing of it.
+    # The application has not given the unknown dimensions; the framework may derive them.
     for length in (6, 8):
         total = np.zeros(length, np.float32)
         with Execution(compilation) as execution:
@@ -207,9 +209,9 @@ def test_a_buffer_for_an_output_of_open_dimensions(compiled: Compile, shape: str
 
 
 @pytest.mark.contract("UD-11")
-@pytest.mark.parametrize("first", [(0, 3), ()], ids=["open axis", "open rank"])
+@pytest.mark.parametrize("first", [(0, 3), ()], ids=["unknown axis", "unknown rank"])
 @pytest.mark.parametrize("wrong", ["output of the model", "output when executed"])
-def test_a_wrong_axis_that_shows_only_when_it_is_computed(compiled: Compile, first: Dimensions, wrong: str) -> None:
+def test_a_wrong_axis_that_only_the_computation_reveals_fails(compiled: Compile, first: Dimensions, wrong: str) -> None:
     in_model = wrong == "output of the model"
     compilation = compiled(addition(first, first, (4, 3) if in_model else ()))
     with Execution(compilation) as execution:
@@ -220,7 +222,7 @@ def test_a_wrong_axis_that_shows_only_when_it_is_computed(compiled: Compile, fir
 
 
 @pytest.mark.contract("UD-11")
-def test_a_value_within_the_model_with_a_wrong_axis(compiled: Compile) -> None:
+def test_a_temporary_value_with_a_wrong_axis_fails(compiled: Compile) -> None:
     recipe = Recipe()
     values = recipe.input(F32, (0,))
     (none,) = recipe.integers(0)
@@ -234,12 +236,12 @@ def test_a_value_within_the_model_with_a_wrong_axis(compiled: Compile) -> None:
 
 @pytest.mark.contract("UD-12")
 @pytest.mark.parametrize("between", [(0, 3), (0, 0), ()], ids=str)
-def test_a_value_within_the_model_is_worked_out(compiled: Compile, between: Dimensions) -> None:
+def test_dimensions_of_temporary_values_are_derived(compiled: Compile, between: Dimensions) -> None:
     recipe = Recipe()
-    values = recipe.input(F32, OPEN_AXIS)
+    values = recipe.input(F32, UNKNOWN_AXIS)
     (none,) = recipe.integers(0)
     total = recipe.operation(OperationType.ADD, [values, values, none], Operand(F32, between))
-    square = recipe.operation(OperationType.MUL, [total, total, none], Operand(F32, OPEN_AXIS))
+    square = recipe.operation(OperationType.MUL, [total, total, none], Operand(F32, UNKNOWN_AXIS))
     result = np.zeros(FULL, np.float32)
     with Execution(compiled(recipe.build(square).model)) as execution:
         execution.set_input(0, ones(FULL), of(FULL))
@@ -249,7 +251,7 @@ def test_a_value_within_the_model_is_worked_out(compiled: Compile, between: Dime
 
 
 def hashing() -> Model:
-    """LSH_PROJECTION, whose weight is an optional input of the model of unknown rank."""
+    """Return an LSH_PROJECTION whose weight is an optional input of the model, of unknown rank."""
     recipe = Recipe()
     hashes = recipe.constant(F32, [[0.123, 0.456], [-0.321, 1.234], [5.678, -4.321]])
     values, weight = recipe.input(I32, (0, 2)), recipe.input(F32)
@@ -260,7 +262,7 @@ def hashing() -> Model:
 
 
 @pytest.mark.contract("UD-13")
-def test_an_optional_input_that_is_left_out_may_have_unknown_dimensions(compiled: Compile) -> None:
+def test_an_omitted_optional_input_may_have_unknown_dimensions(compiled: Compile) -> None:
     compilation = compiled(hashing())
     values = np.array([[12345, 54321], [67890, 9876], [-12345, -67890]], np.int32)
     results = []
@@ -273,7 +275,7 @@ def test_an_optional_input_that_is_left_out_may_have_unknown_dimensions(compiled
             execution.compute()
         results.append(signature)
     assert set(results[0]) <= {0, 1}
-    np.testing.assert_array_equal(results[0], results[1])  # weights that are all 1 weigh nothing
+    np.testing.assert_array_equal(results[0], results[1])  # weights that are all 1 change nothing
 
 
 def of_integers(dimensions: Dimensions) -> Operand:
@@ -281,7 +283,7 @@ def of_integers(dimensions: Dimensions) -> Operand:
 
 
 @pytest.mark.contract("UD-13")
-def test_a_constant_that_is_left_out_may_have_unknown_dimensions(compiled: Compile) -> None:
+def test_an_omitted_constant_may_have_unknown_dimensions(compiled: Compile) -> None:
     recipe = Recipe()
     hashes = recipe.constant(F32, [[0.123, 0.456], [-0.321, 1.234], [5.678, -4.321]])
     values = recipe.input(I32, (3, 2))
@@ -297,7 +299,7 @@ def test_a_constant_that_is_left_out_may_have_unknown_dimensions(compiled: Compi
 
 @pytest.mark.contract("UD-14")
 def test_inputs_that_cannot_be_broadcast_fail(compiled: Compile) -> None:
-    with Execution(compiled(addition(OPEN_RANK, OPEN_RANK, OPEN_RANK))) as execution:
+    with Execution(compiled(addition(UNKNOWN_RANK, UNKNOWN_RANK, UNKNOWN_RANK))) as execution:
         execution.set_reusable(True)
         execution.set_input(0, ones((2, 3)), of((2, 3)))
         execution.set_input(1, ones((2, 4)), of((2, 4)))
@@ -306,7 +308,7 @@ def test_inputs_that_cannot_be_broadcast_fail(compiled: Compile) -> None:
             refused(ResultCode.OP_FAILED, compute)
 
 
-def test_a_scalar_has_no_dimensions_to_ask_for(compiled: Compile) -> None:
+def test_a_scalar_has_no_dimensions(compiled: Compile) -> None:
     recipe = Recipe()
     values = recipe.input(F32, (2, 3))
     rank = recipe.operation(OperationType.RANK, [values], Operand(OperandType.INT32))
@@ -321,7 +323,7 @@ def test_a_scalar_has_no_dimensions_to_ask_for(compiled: Compile) -> None:
     assert result == 2
 
 
-def test_buffers_that_cannot_be_used(compiled: Compile) -> None:
+def test_unusable_buffers_are_refused(compiled: Compile) -> None:
     with Execution(compiled(addition(FULL, FULL, FULL))) as execution:
         refused(ResultCode.BAD_DATA, lambda: execution.set_input(0, ones((3, 2)).T), "contiguous")
         refused(ResultCode.BAD_DATA, lambda: execution.set_output(0, bytes(24)), "written")

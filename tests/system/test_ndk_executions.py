@@ -1,4 +1,4 @@
-"""Executions through the NDK's API on a device whose status is forced, in all ways to compute."""
+"""Executions through the NDK's API, in all ways to compute, on a device that fails on demand."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ FORCED = {
 
 @dataclass
 class Bench:
-    """FLOOR compiled for one named device that does as it is told."""
+    """FLOOR compiled for one named device that fails on demand."""
 
     floors: Floors
     compilation: Compilation
 
     @contextmanager
     def execution(self, reusable: bool = False, measure: bool = False) -> Iterator[tuple[Execution, Array]]:
-        """An execution of 3.7, and its result."""
+        """Return an execution with input 3.7, and its result."""
         result = np.zeros(1, np.float32)
         with Execution(self.compilation) as execution:
             execution.set_reusable(reusable)
@@ -61,7 +61,7 @@ class Bench:
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
-    """One for all tests of the module."""
+    """Run one bench for all tests of the module."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nnhal-")))
         floors = Floors()
@@ -75,7 +75,7 @@ def bench() -> Iterator[Bench]:
 
 @pytest.fixture(autouse=True)
 def healthy(bench: Bench) -> Iterator[None]:
-    """Each test begins and ends with a device in good health."""
+    """Make the device healthy before and after each test."""
     yield
     bench.floors.gate.set()
     bench.floors.status = bench.floors.refuses = ErrorStatus.NONE
@@ -85,7 +85,7 @@ def healthy(bench: Bench) -> Iterator[None]:
 @pytest.mark.contract("TE-01")
 @pytest.mark.parametrize("reusable", [False, True], ids=["once", "reusable"])
 @pytest.mark.parametrize("way", WAYS)
-def test_it_computes(bench: Bench, way: str, reusable: bool) -> None:
+def test_every_way_computes_the_result(bench: Bench, way: str, reusable: bool) -> None:
     with bench.execution(reusable) as (execution, result):
         for _ in range(2 if reusable else 1):
             result[:] = 0
@@ -99,7 +99,7 @@ def test_it_computes(bench: Bench, way: str, reusable: bool) -> None:
 @pytest.mark.parametrize("status", FORCED, ids=lambda status: status.name)
 @pytest.mark.parametrize("reusable", [False, True], ids=["once", "reusable"])
 @pytest.mark.parametrize("way", WAYS)
-def test_a_failure_is_told_and_leaves_no_dimensions(
+def test_a_failure_is_reported_and_output_dimensions_are_unavailable(
     bench: Bench, way: str, reusable: bool, status: ErrorStatus
 ) -> None:
     bench.floors.status = status
@@ -113,7 +113,7 @@ def test_a_failure_is_told_and_leaves_no_dimensions(
 @pytest.mark.contract("TE-04", "FB-02")
 @pytest.mark.parametrize("reusable", [False, True], ids=["once", "reusable"])
 @pytest.mark.parametrize("way", UNFENCED)
-def test_a_short_output_leaves_its_dimensions(bench: Bench, way: str, reusable: bool) -> None:
+def test_a_too_small_output_reports_the_dimensions_that_it_needs(bench: Bench, way: str, reusable: bool) -> None:
     bench.floors.status = ErrorStatus.OUTPUT_INSUFFICIENT_SIZE
     with bench.execution(reusable) as (execution, _):
         for _ in range(2 if reusable else 1):
@@ -125,14 +125,14 @@ def test_a_short_output_leaves_its_dimensions(bench: Bench, way: str, reusable: 
 
 
 def start(execution: Execution, way: str) -> Event:
-    """Begin, and go on."""
+    """Start a computation without waiting for its end."""
     return execution.start_compute() if way == "asynchronous" else execution.start_compute_with_dependencies()
 
 
 @pytest.mark.contract("TE-06", "TE-09", "IC-12")
 @pytest.mark.parametrize("status", [ErrorStatus.NONE, ErrorStatus.GENERAL_FAILURE], ids=lambda status: status.name)
 @pytest.mark.parametrize("way", ["asynchronous", "fenced"])
-def test_while_it_runs_nothing_is_known_and_nothing_can_be_changed(bench: Bench, way: str, status: ErrorStatus) -> None:
+def test_during_a_computation_nothing_can_be_queried_or_changed(bench: Bench, way: str, status: ErrorStatus) -> None:
     bench.floors.status = status
     bench.floors.gate.clear()
     with bench.execution(reusable=True, measure=True) as (execution, result):
@@ -163,7 +163,7 @@ def test_a_launch_that_fails_gives_no_event(bench: Bench, status: ErrorStatus, r
     bench.floors.refuses = status
     with bench.execution(reusable) as (execution, _):
         for _ in range(2 if reusable else 1):
-            refused(FORCED[status], execution.start_compute_with_dependencies, "as told")
+            refused(FORCED[status], execution.start_compute_with_dependencies, "on demand")
             refused(ResultCode.UNEXPECTED_NULL, lambda: wait(None))
             refused(ResultCode.BAD_STATE, lambda: execution.output_operand_dimensions(0))
 
@@ -171,14 +171,14 @@ def test_a_launch_that_fails_gives_no_event(bench: Bench, status: ErrorStatus, r
 @pytest.mark.contract("TE-08")
 @pytest.mark.parametrize("second", WAYS)
 @pytest.mark.parametrize("first", WAYS)
-def test_once_is_once(bench: Bench, first: str, second: str) -> None:
+def test_an_execution_that_is_not_reusable_computes_only_once(bench: Bench, first: str, second: str) -> None:
     with bench.execution() as (execution, _):
         WAYS[first](execution, bench.compilation)
         refused(ResultCode.BAD_STATE, lambda: WAYS[second](execution, bench.compilation))
 
 
 @pytest.mark.contract("TE-09")
-def test_arguments_stay_when_it_was_computed_once(bench: Bench) -> None:
+def test_arguments_cannot_change_after_the_only_computation(bench: Bench) -> None:
     with bench.execution() as (execution, result):
         execution.compute()
         refused(ResultCode.BAD_STATE, lambda: execution.set_input(0, np.zeros(1, np.float32)))
@@ -196,7 +196,7 @@ def test_arguments_of_a_reusable_execution_may_change(bench: Bench) -> None:
         assert second == -3
 
 
-def test_what_lies_in_a_buffer_counts_when_it_is_computed(bench: Bench) -> None:
+def test_each_computation_reads_the_current_contents_of_buffers(bench: Bench) -> None:
     with bench.execution(reusable=True) as (execution, result):
         value = np.zeros(1, np.float32)
         execution.set_input(0, value)
@@ -208,7 +208,7 @@ def test_what_lies_in_a_buffer_counts_when_it_is_computed(bench: Bench) -> None:
 
 @pytest.mark.contract("TE-10")
 @pytest.mark.parametrize("reusable", [False, True], ids=["once", "reusable"])
-def test_settings_come_before_the_first_computation(bench: Bench, reusable: bool) -> None:
+def test_settings_cannot_change_after_the_first_computation(bench: Bench, reusable: bool) -> None:
     with bench.execution(reusable) as (execution, _):
         execution.compute()
         refused(ResultCode.BAD_STATE, lambda: execution.enable_input_and_output_padding(True))
@@ -219,7 +219,7 @@ def test_settings_come_before_the_first_computation(bench: Bench, reusable: bool
         refused(ResultCode.BAD_STATE, lambda: execution.add_extension_attribute("com.acme.hints", 1, b""))
 
 
-def test_an_execution_without_all_its_arguments_is_not_begun(bench: Bench) -> None:
+def test_an_execution_does_not_begin_without_all_its_arguments(bench: Bench) -> None:
     result = np.zeros(1, np.float32)
     with Execution(bench.compilation) as execution:
         execution.set_output(0, result)
@@ -229,7 +229,7 @@ def test_an_execution_without_all_its_arguments_is_not_begun(bench: Bench) -> No
         assert result == 3
 
 
-def test_a_burst_is_for_its_own_compilation(bench: Bench) -> None:
+def test_a_burst_only_computes_executions_of_its_own_compilation(bench: Bench) -> None:
     with Compilation(bench.compilation.framework, floor_model()) as other:
         other.finish()
         with bench.execution() as (execution, _):
@@ -258,7 +258,7 @@ def test_dependencies_are_awaited(bench: Bench) -> None:
 @pytest.mark.contract("IC-10")
 @pytest.mark.parametrize("way", UNFENCED)
 @pytest.mark.parametrize("timing", [Timing(3, 7), Timing(-1, 7), Timing()], ids=str)
-def test_times_come_unchanged_and_fenced_times_of_unfenced_executions_are_plain_ones(
+def test_times_are_unchanged_and_fenced_times_of_unfenced_executions_equal_the_plain_ones(
     bench: Bench, way: str, timing: Timing
 ) -> None:
     bench.floors.timings = (timing, Timing(100, 200), Timing(50, 60))
@@ -274,7 +274,9 @@ def test_times_come_unchanged_and_fenced_times_of_unfenced_executions_are_plain_
 @pytest.mark.contract("IC-10")
 @pytest.mark.parametrize("launched", [Timing(30, 70), Timing(-1, 70), Timing()], ids=str)
 @pytest.mark.parametrize("fenced", [Timing(3, 7), Timing(-1, 7), Timing()], ids=str)
-def test_both_pairs_of_a_fenced_execution_come_unchanged(bench: Bench, launched: Timing, fenced: Timing) -> None:
+def test_both_pairs_of_times_of_a_fenced_execution_are_unchanged(
+    bench: Bench, launched: Timing, fenced: Timing
+) -> None:
     bench.floors.timings = (Timing(1, 2), launched, fenced)
     with bench.execution(measure=True) as (execution, _):
         wait(execution.start_compute_with_dependencies())
@@ -288,7 +290,7 @@ def test_both_pairs_of_a_fenced_execution_come_unchanged(bench: Bench, launched:
 
 
 def expected(timing: Timing) -> tuple[int, int]:
-    """What the application sees."""
+    """Return the duration that the application sees."""
     known = [UNKNOWN_DURATION if time < 0 else time for time in (timing.time_on_device_ns, timing.time_in_driver_ns)]
     return known[0], known[1]
 
@@ -316,7 +318,7 @@ def test_an_execution_that_was_not_launched_has_no_times(bench: Bench) -> None:
 
 @pytest.mark.contract("IC-12")
 @pytest.mark.parametrize("way", WAYS)
-def test_who_did_not_ask_for_timing_is_told_none(bench: Bench, way: str) -> None:
+def test_without_measuring_no_times_are_reported(bench: Bench, way: str) -> None:
     bench.floors.timings = (Timing(3, 7), Timing(3, 7), Timing(3, 7))
     with bench.execution() as (execution, _):
         WAYS[way](execution, bench.compilation)
@@ -328,7 +330,7 @@ def test_who_did_not_ask_for_timing_is_told_none(bench: Bench, way: str) -> None
 
 @pytest.mark.contract("IC-14")
 @pytest.mark.parametrize("way", WAYS)
-def test_a_timeout_is_a_deadline_and_none_is_none(bench: Bench, way: str) -> None:
+def test_a_timeout_becomes_a_deadline_and_0_means_none(bench: Bench, way: str) -> None:
     for timeout_ns in (0, 10**13):
         with bench.execution() as (execution, result):
             execution.set_timeout(timeout_ns)
@@ -338,7 +340,7 @@ def test_a_timeout_is_a_deadline_and_none_is_none(bench: Bench, way: str) -> Non
 
 
 @pytest.mark.contract("IC-15")
-def test_a_loop_may_take_no_longer_than_the_maximum(bench: Bench) -> None:
+def test_the_loop_timeout_is_at_most_the_maximum(bench: Bench) -> None:
     for asked, told in ((10**9, 10**9), (15 * 10**9 + 1, 15 * 10**9), (10**12, 15 * 10**9)):
         with bench.execution() as (execution, _):
             execution.set_loop_timeout(asked)

@@ -1,4 +1,4 @@
-"""Launches through the NDK's API that fail at once or later, of one step and of several."""
+"""Fenced computations through the NDK's API, of one step and of several, that succeed or fail at once or later."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def only_floor(request: Any, call: Call) -> device_pb2.GetSupportedOperationsRes
 
 @pytest.fixture
 def floors() -> Iterator[Floors]:
-    """What the device does."""
+    """Return the behaviour of the device."""
     device = Floors()
     yield device
     device.gate.set()
@@ -46,7 +46,7 @@ def floors() -> Iterator[Floors]:
 
 @pytest.fixture
 def framework(cpu_ref: Endpoint, short_path: Path, floors: Floors) -> Iterator[Framework]:
-    """A framework over a device that floors, faster than cpu_ref, and that one."""
+    """Run a framework over cpu_ref and a device that floors faster than it."""
     capabilities = device_pb2.GetCapabilitiesResponse(capabilities=capabilities_to_wire(CAPABILITIES))
     script = {
         **floors.script,
@@ -59,7 +59,7 @@ def framework(cpu_ref: Endpoint, short_path: Path, floors: Floors) -> Iterator[F
 
 
 def model_of(operations: tuple[OperationType, ...], result: tuple[int, ...] = (1,)) -> Model:
-    """Operations of one element, one after the other."""
+    """Return a chain of operations on one element."""
     recipe = Recipe()
     value = recipe.input(F32, (1,))
     for code in operations:
@@ -74,7 +74,7 @@ Started = tuple[Execution, Array]
 def execution_of(
     framework: Framework, operations: tuple[OperationType, ...], explicit: bool = False
 ) -> Iterator[Started]:
-    """A reusable execution of 3.7, and its result."""
+    """Return a reusable execution with input 3.7, and its result."""
     devices = named(framework, "npu", REFERENCE) if explicit else None
     result = np.zeros(1, np.float32)
     with Compilation(framework, model_of(operations), devices) as compilation:
@@ -88,7 +88,7 @@ def execution_of(
 
 
 def pending() -> tuple[Callable[[], None], Event]:
-    """A fence of the application, and what signals it."""
+    """Return a function that signals a fence of the application, and the fence."""
     signal, fence = create_fence()
     return signal.send, Event.from_sync_fence(fence)
 
@@ -127,7 +127,7 @@ def test_a_fence_of_the_application_that_fails_fails_the_execution(
 @pytest.mark.parametrize(
     ("operations", "accepted"), [(SINGLE, 0), (CHAIN, 0), (CHAIN, 1)], ids=["only step", "first step", "later step"]
 )
-def test_a_launch_that_fails_is_made_good_by_the_cpu_after_the_fences(
+def test_after_a_failed_launch_the_cpu_computes_once_the_fences_have_signalled(
     framework: Framework, floors: Floors, operations: tuple[OperationType, ...], accepted: int
 ) -> None:
     floors.refuses = ErrorStatus.GENERAL_FAILURE
@@ -151,7 +151,7 @@ def test_a_launch_that_fails_on_a_named_device_is_an_error(
 ) -> None:
     floors.refuses, floors.accepts = ErrorStatus.GENERAL_FAILURE, accepted
     with execution_of(framework, operations, explicit=True) as (execution, result):
-        refused(ResultCode.OP_FAILED, execution.start_compute_with_dependencies, "as told")
+        refused(ResultCode.OP_FAILED, execution.start_compute_with_dependencies, "on demand")
         refused(ResultCode.BAD_STATE, lambda: execution.output_operand_dimensions(0))
         assert result == 0
 
@@ -159,13 +159,13 @@ def test_a_launch_that_fails_on_a_named_device_is_an_error(
 @pytest.mark.contract("FB-13")
 @LENGTHS
 @pytest.mark.parametrize("explicit", [False, True], ids=["default", "named"])
-def test_what_fails_after_its_launch_does_not_fall_back(
+def test_a_failure_after_the_launch_does_not_fall_back(
     framework: Framework, floors: Floors, operations: tuple[OperationType, ...], explicit: bool
 ) -> None:
     floors.status = ErrorStatus.GENERAL_FAILURE
     with execution_of(framework, operations, explicit) as (execution, result):
         event = execution.start_compute_with_dependencies()
-        refused(ResultCode.OP_FAILED, event.wait, "as told")
+        refused(ResultCode.OP_FAILED, event.wait, "on demand")
         refused(ResultCode.BAD_STATE, lambda: execution.output_operand_dimensions(0))
         assert event.sync_fence.state is FenceState.ERROR
         assert result == 0
@@ -174,7 +174,7 @@ def test_what_fails_after_its_launch_does_not_fall_back(
         assert result == RESULTS[operations]
 
 
-def test_an_output_of_open_size_is_awaited_and_computed(framework: Framework) -> None:
+def test_an_output_of_unknown_size_is_computed_once_the_fences_have_signalled(framework: Framework) -> None:
     result = np.zeros(1, np.float32)
     with Compilation(framework, model_of((OperationType.NEG, OperationType.ABS), ())) as compilation:
         compilation.finish()

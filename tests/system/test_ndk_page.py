@@ -1,4 +1,4 @@
-"""What docs/ndk.md shows, run."""
+"""The example of docs/ndk.md."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from nnhal_tools.up import Testbed
 PAGE = Path(__file__).parents[2] / "docs/ndk.md"
 
 
-def test_the_page_prints_what_it_says(testbed: Testbed, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_in_the_documentation_prints_what_it_says(
+    testbed: Testbed, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = PAGE.read_text()
     (source,) = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     (printed,) = re.findall(r"^It prints `(.*)`\.$", text, re.MULTILINE)

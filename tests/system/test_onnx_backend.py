@@ -1,6 +1,6 @@
 """ONNX's own backend tests, through a framework process.
 
-Those of a core of operators in the usual run; all of them where NNHAL_ONNX_BACKEND is "all".
+By default they cover a core of operators; with NNHAL_ONNX_BACKEND=all they cover every operator.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _CORE = (
 
 
 def _cases() -> dict[str, type[unittest.TestCase]]:
-    """The package's tests without those that are left out, which otherwise count as skipped."""
+    """Return the package's tests without the excluded ones, which would otherwise count as skipped."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the package's data overflow on purpose
+        warnings.simplefilter("ignore")  # the package's data overflow intentionally
         tests = BackendTest(NnhalBackend, __name__)
     tests.exclude("_cuda$").exclude("^test_(bvlc|densenet|inception|resnet50|shufflenet|squeezenet|vgg|zfnet)")
     if not _ALL:
@@ -51,17 +51,17 @@ globals().update(_cases())
 
 @pytest.fixture(scope="module")
 def networks() -> list[BackendOutcome]:
-    """How the networks went; without NNHAL_ONNX_BACKEND only the small ones."""
+    """Run the networks and return their results; without NNHAL_ONNX_BACKEND only the small ones."""
     names = "*" if _ALL else "light_s*"
     return list(light_tests(names))
 
 
-def test_the_packages_networks_give_what_they_should(networks: list[BackendOutcome]) -> None:
+def test_the_networks_of_the_package_pass(networks: list[BackendOutcome]) -> None:
     assert len(networks) == (9 if _ALL else 2)
     assert [outcome for outcome in networks if outcome.reason] == []
 
 
-def test_one_node_can_be_run() -> None:
+def test_a_single_node_can_be_run() -> None:
     x = np.array([[-1, 2], [3, -4]], np.float32)
     (y,) = onnx_backend.run_node(helper.make_node("Relu", ["x"], ["y"]), [x])
     np.testing.assert_array_equal(y, np.maximum(x, 0))

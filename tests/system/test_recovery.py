@@ -1,4 +1,4 @@
-"""Devices that die or refuse while models run on them: no request is lost where fallback is allowed."""
+"""Devices that die or fail while models run on them: no request is lost if fallback is allowed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEVICES = ("gpu_acc", "cpu_acc", "cpu_ref")
 
 @pytest.fixture
 def testbed(short_path: Path) -> Iterator[Testbed]:
-    """gpu_acc, cpu_acc, cpu_ref and a framework, whose devices are started again when they die."""
+    """Run gpu_acc, cpu_acc, cpu_ref and a framework; devices that die are started again."""
     topology = Topology(device=tuple(DeviceEntry(driver=name) for name in DEVICES))
     with Testbed(topology, short_path) as bed:
         yield bed
@@ -35,14 +35,14 @@ def testbed(short_path: Path) -> Iterator[Testbed]:
 
 @pytest.fixture
 def framework(testbed: Testbed) -> Iterator[Framework]:
-    """A session with it."""
+    """Open a session with the framework."""
     with connect(testbed.framework) as session:
         yield session
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """x * x, its tanh, and that plus x: three nodes."""
+    """Write a model of three nodes: x * x, its tanh, and that plus x."""
     values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 64]) for name in ("x", "y")]
     nodes = [
         helper.make_node("Mul", ["x", "x"], ["a"], name="square"),
@@ -60,7 +60,7 @@ PINS = {"name:square": "gpu_acc", "name:tanh": "cpu_acc", "name:sum": "gpu_acc"}
 
 
 def expected(x: Array = X) -> Array:
-    """What the model computes."""
+    """Return what the model computes."""
     return np.asarray(np.tanh(x * x) + x)
 
 
@@ -90,7 +90,9 @@ def test_a_device_that_dies_loses_no_run_and_is_used_again_when_it_is_back(
 
 
 @pytest.mark.contract("FB-10", "RS-08", "RS-13")
-def test_without_fallback_a_death_is_an_error_and_no_hang(testbed: Testbed, framework: Framework, path: Path) -> None:
+def test_without_fallback_the_death_of_a_device_is_an_error_and_not_a_hang(
+    testbed: Testbed, framework: Framework, path: Path
+) -> None:
     model = framework.load(path, pins=PINS, fallback="deny")
     check(model)
     os.kill(testbed.pid("gpu_acc"), signal.SIGKILL)
@@ -100,7 +102,7 @@ def test_without_fallback_a_death_is_an_error_and_no_hang(testbed: Testbed, fram
 
 
 @pytest.mark.contract("FB-10")
-def test_a_list_of_devices_without_the_cpu_is_kept_to(testbed: Testbed, framework: Framework, path: Path) -> None:
+def test_no_other_device_is_used_than_those_listed(testbed: Testbed, framework: Framework, path: Path) -> None:
     model = framework.load(path, devices=["gpu_acc", "cpu_acc"], pins=PINS)
     check(model)
     os.kill(testbed.pid("gpu_acc"), signal.SIGKILL)
@@ -121,7 +123,7 @@ def test_a_whole_model_on_a_device_that_dies_runs_on_the_cpu(
         check(model)
 
 
-def test_the_ledger_of_a_run_without_its_device_is_of_the_one_that_stood_in(
+def test_after_a_fallback_the_ledger_shows_the_fallback_device(
     testbed: Testbed, framework: Framework, path: Path
 ) -> None:
     model = framework.load(path, pins=PINS)
@@ -179,14 +181,16 @@ def test_under_load_every_run_gets_the_right_answer_over_many_deaths(testbed: Te
 
 
 def kill_and_go_on(testbed: Testbed, victim: str, progress: Callable[[], int], failed: Callable[[], bool]) -> None:
-    """Kill a device; every client gets on, and the device is started again."""
+    """Kill a device, and wait until every client gets right answers and the device is started again."""
     before, pid = progress(), testbed.pid(victim)
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: failed() or (progress() > before + 5 and testbed.pid(victim) != pid), "life goes on")
+    wait_until(
+        lambda: failed() or (progress() > before + 5 and testbed.pid(victim) != pid), "every client gets right answers"
+    )
 
 
 def holds_nothing(testbed: Testbed, name: str) -> bool:
-    """Whether a device is there, and has no client's objects left."""
+    """Return whether a device runs and holds no client's objects."""
     try:
         with RemoteDevice(testbed.endpoint(name)) as device:
             usage = device.usage()

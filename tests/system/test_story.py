@@ -32,7 +32,7 @@ _MODELS = os.environ.get("NNHAL_MODELS", "")
 
 @pytest.fixture(scope="module")
 def framework() -> Iterator[Framework]:
-    """A framework over the NPU, the GPU, the CPU and the reference."""
+    """Run a framework over the NPU, the GPU, the CPU and the reference driver."""
     topology = Topology(device=tuple(DeviceEntry(driver=name) for name in (*DEVICES, "cpu_ref")))
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
@@ -44,7 +44,7 @@ def framework() -> Iterator[Framework]:
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The network's file."""
+    """Write the network's file."""
     path = tmp_path_factory.mktemp("story") / "mobilenet.tflite"
     path.write_bytes(MobileNet().content)
     return path
@@ -61,7 +61,7 @@ class Story:
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """The run's timeline."""
+        """The events of the run's timeline."""
         trace = Trace()
         add_run(trace, self.report, self.model.placements, "story")
         events: list[dict[str, Any]] = json.loads(json.dumps(trace.as_dict()))["traceEvents"]
@@ -69,7 +69,7 @@ class Story:
 
 
 def told(framework: Framework, path: Path, inputs: dict[str, Array], **how: Any) -> Story:
-    """Load and run once warm."""
+    """Load a model, run it once to warm up, and run it again with a report."""
     model = framework.load(path, **how)
     model.run_with_report(inputs)
     return Story(model, model.explain(), *model.run_with_report(inputs))
@@ -77,13 +77,13 @@ def told(framework: Framework, path: Path, inputs: dict[str, Array], **how: Any)
 
 @pytest.fixture(scope="module")
 def story(framework: Framework, network: Path) -> Iterator[Story]:
-    """The network with its body on the NPU, its head on the GPU and its label on the CPU."""
+    """Run the network with its body on the NPU, its head on the GPU and its label on the CPU."""
     found = told(framework, network, {"image": image()}, devices=DEVICES, pins=PINS, fallback="deny")
     yield found
     found.model.unload()
 
 
-def test_every_device_has_its_part(story: Story) -> None:
+def test_every_device_runs_its_part(story: Story) -> None:
     assert story.model.steps == DEVICES
     types = {device: [p.operation for p in story.model.placements if p.device == device] for device in DEVICES}
     assert set(types["ethos_n"]) == {"CONV_2D", "DEPTHWISE_CONV_2D", "ADD"}
@@ -94,7 +94,7 @@ def test_every_device_has_its_part(story: Story) -> None:
     assert set(last) == {"ethos_n", "gpu_acc"}  # only the CPU has integers
 
 
-def test_results_are_those_of_one_device(framework: Framework, network: Path, story: Story) -> None:
+def test_results_equal_those_of_a_single_device(framework: Framework, network: Path, story: Story) -> None:
     reference = framework.load(network, devices=["cpu_ref"])
     expected = reference.run({"image": image()})
     reference.unload()
@@ -115,7 +115,7 @@ def test_plan_ledger_and_timeline_agree(story: Story) -> None:
         ("cpu_acc", ""),
     }
     copied = {ends: entry.copied_bytes for ends, entry in uses.items() if entry.copied_bytes}
-    assert copied == {("", "ethos_n"): SIDE * SIDE * 3}  # the image lies where the NPU cannot use it
+    assert copied == {("", "ethos_n"): SIDE * SIDE * 3}  # the NPU cannot use the image's memory in place
 
 
 def test_the_best_plan_leaves_the_gpu_out_and_says_what_it_would_cost(
@@ -140,7 +140,7 @@ def test_each_step_on_its_own_says_when_it_was(framework: Framework, network: Pa
 
 
 @pytest.mark.skipif(not _MODELS, reason="NNHAL_MODELS names no folder of TFLite networks")
-def test_the_real_network_tells_the_same_story(framework: Framework) -> None:
+def test_plan_ledger_and_timeline_of_a_real_network_agree(framework: Framework) -> None:
     path = Path(_MODELS) / "mobilenet_v2_1.0_224.tflite"
     (given,) = framework.load(path).inputs
     values = np.random.default_rng(1).integers(-128, 128, given.dimensions).astype(np.int8)
@@ -157,10 +157,8 @@ def test_an_unmeasured_run_has_neither_ledger_nor_timeline(story: Story) -> None
         add_run(Trace(), report, story.model.placements, "story")
 
 
-def test_what_the_client_places_where_a_device_cannot_use_it_is_in_the_ledger(
-    framework: Framework, tmp_path: Path
-) -> None:
-    """The second input begins 64 bytes after the first one, and the GPU imports at multiples of 128."""
+def test_the_ledger_has_inputs_that_the_device_cannot_use_in_place(framework: Framework, tmp_path: Path) -> None:
+    """The second input begins 64 bytes after the first one, but the GPU imports at multiples of 128."""
     path = tmp_path / "sum.onnx"
     onnx.save(onnx_model([helper.make_node("Add", ["a", "b"], ["y"])], {"a": [16], "b": [16]}, ["y"]), path)
     model = framework.load(path, devices=["gpu_acc"])

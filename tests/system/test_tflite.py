@@ -1,4 +1,4 @@
-"""TFLite models through the framework, as a client of the library and of the command sees them."""
+"""TFLite models in the framework, through the client library and the command."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.tflite_operators import by_litert, integers
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A convolution over int8 images of 1 x 8 x 8 x 2, averaged and classified."""
+    """Write a model that classifies int8 images of 1 x 8 x 8 x 2: a convolution, an average and a softmax."""
     file = TfliteFile()
     x = file.input("image", int8(1, 8, 8, 2))
     scales = [0.01, 0.02, 0.03, 0.04]
@@ -39,7 +39,7 @@ def path(tmp_path: Path) -> Path:
 IMAGE = integers(1, 8, 8, 2, seed=4).astype(np.int8)
 
 
-def test_outputs_are_those_of_litert(framework: Framework, path: Path) -> None:
+def test_outputs_equal_those_of_litert(framework: Framework, path: Path) -> None:
     model = framework.load(path, pins={"op:SOFTMAX": "cpu_ref", "op:CONV_2D": "cpu_ref"})
     (expected,) = by_litert(path.read_bytes(), {"image": IMAGE})
     outputs = model.run({"image": IMAGE})
@@ -54,7 +54,7 @@ def test_outputs_are_those_of_litert(framework: Framework, path: Path) -> None:
     assert (image.name, image.zero_point) == ("image", 3)
 
 
-def test_nodes_are_pinned_by_their_names(framework: Framework, path: Path) -> None:
+def test_nodes_are_pinned_by_name(framework: Framework, path: Path) -> None:
     model = framework.load(path, pins={"name:CONV_2D_0:*": "cpu_ref", "name:*": "cpu_acc"})
     assert {placement.device for placement in model.placements} == {"cpu_acc"}
     model = framework.load(path, pins={"name:*": "cpu_acc", "name:CONV_2D_0:*": "cpu_ref"})
@@ -84,14 +84,14 @@ def test_a_branch_is_chosen_at_run_time(framework: Framework, tmp_path: Path) ->
     path = tmp_path / "branches.tflite"
     path.write_bytes(file.build(*file.operator("IF", [wanted, doubled], {"y": floats(1, 40)}, options)))
     model, given = framework.load(path, partitioner="nnapi"), np.linspace(0, 1, 40, dtype=np.float32).reshape(1, 40)
-    assert model.steps == ("cpu_acc", "cpu_acc", "cpu_acc")  # what is before the IF, and either branch
+    assert model.steps == ("cpu_acc", "cpu_acc", "cpu_acc")  # the step before the IF, and one for each branch
     for truth, addend in ((True, 1), (False, 2)):
         outputs, report = model.run_with_report({"x": given, "wanted": np.array([truth], np.uint8)})
         np.testing.assert_allclose(outputs["y"], 2 * given + addend, atol=1e-6)
         assert [step.step for step in report.steps] == [0, addend]
 
 
-def test_a_broken_file_is_refused_by_name(framework: Framework, path: Path, tmp_path: Path) -> None:
+def test_a_broken_file_is_refused_with_its_name(framework: Framework, path: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.tflite"
     broken.write_bytes(path.read_bytes()[:200])
     with pytest.raises(HalError, match="truncated or corrupt") as caught:

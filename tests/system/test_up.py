@@ -34,7 +34,7 @@ def running(directory: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def pids(directory: Path) -> list[int]:
-    """The processes of all devices of a testbed."""
+    """Return the process ids of all devices of a testbed."""
     with connect(directory / "framework") as framework:
         return [device.pid for device in framework.devices()]
 
@@ -49,7 +49,7 @@ def test_sigterm_stops_everything(short_path: Path) -> None:
     assert not list(short_path.glob("*/*.sock"))
 
 
-def test_nothing_is_left_when_the_supervisor_is_killed(short_path: Path) -> None:
+def test_no_process_is_left_if_the_supervisor_is_killed(short_path: Path) -> None:
     with running(short_path) as process:
         devices = pids(short_path)
         process.kill()
@@ -57,7 +57,7 @@ def test_nothing_is_left_when_the_supervisor_is_killed(short_path: Path) -> None
             wait_for_death(pid)
 
 
-def test_a_device_that_is_killed_comes_back_and_is_used_again(short_path: Path) -> None:
+def test_a_killed_device_is_restarted_and_used_again(short_path: Path) -> None:
     with running(short_path):
         with connect(short_path / "framework") as framework:
             first = next(device for device in framework.devices() if device.name == "cpu_ref")

@@ -1,1 +1,1 @@
-"""Programs that run in the peers' environments: they import nothing of nnhal."""
+"""Programs that run in the peers' environments, and so import nothing of nnhal."""

@@ -11,7 +11,7 @@ from kserve import InferOutput, InferRequest, InferResponse
 
 
 class OnnxModel(kserve.Model):
-    """One input, ``x``, one output, ``y``."""
+    """A model with one input, ``x``, and one output, ``y``."""
 
     def __init__(self, name: str, path: str) -> None:
         super().__init__(name)
@@ -22,17 +22,15 @@ class OnnxModel(kserve.Model):
         self.ready = True
 
     async def get_input_types(self) -> list[dict[str, object]]:
-        """What ModelMetadata says."""
         return [{"name": "x", "datatype": "FP32", "shape": self._session.get_inputs()[0].shape}]
 
     async def get_output_types(self) -> list[dict[str, object]]:
-        """What ModelMetadata says."""
         return [{"name": "y", "datatype": "FP32", "shape": self._session.get_outputs()[0].shape}]
 
     def predict(
         self, payload: InferRequest, headers: dict[str, str] | None = None, response_headers: object = None
     ) -> InferResponse:
-        """One inference."""
+        """Run one inference."""
         values = payload.inputs[0].as_numpy().astype(np.float32, copy=False)
         result = np.asarray(self._session.run(["y"], {"x": values})[0])
         output = InferOutput(name="y", shape=list(result.shape), datatype="FP32")

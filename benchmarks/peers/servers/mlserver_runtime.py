@@ -11,7 +11,7 @@ from mlserver.types import InferenceRequest, InferenceResponse, ResponseOutput, 
 
 
 class OnnxModel(MLModel):
-    """One input, ``x``, one output, ``y``."""
+    """A model with one input, ``x``, and one output, ``y``."""
 
     async def load(self) -> bool:
         """Open the file that the settings name."""
@@ -24,7 +24,7 @@ class OnnxModel(MLModel):
         return True
 
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:
-        """One inference."""
+        """Run one inference."""
         (given,) = payload.inputs
         values = np.array(getattr(given.data, "root", given.data), np.float32).reshape(given.shape)
         if self._in_thread:

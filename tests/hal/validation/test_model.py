@@ -20,7 +20,7 @@ from nnhal.types import (
     Subgraph,
 )
 from nnhal.validation import validate_model
-from tests.support.additions import addition_model, addition_of_constant, additions_in_a_circle
+from tests.support.additions import addition_model, addition_of_constant, additions_in_a_cycle
 from tests.support.models import Recipe
 from tests.support.mutations import with_main, with_operand, with_operation, with_unread
 from tests.support.refusals import INVALID, refusal
@@ -185,7 +185,7 @@ def test_an_operation_reads_nothing_that_is_not_written_before() -> None:
 
 @pytest.mark.contract("MV-18", "BA-03")
 def test_a_cycle_has_no_order_in_which_it_could_run() -> None:
-    refuses(additions_in_a_circle(), "operation 0: input 1 is operand 4, which no earlier operation writes")
+    refuses(additions_in_a_cycle(), "operation 0: input 1 is operand 4, which no earlier operation writes")
 
 
 @pytest.mark.contract("MV-18")

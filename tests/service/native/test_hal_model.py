@@ -9,7 +9,7 @@ from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError
 from nnhal.types import ErrorStatus, Model, OperationType
 from nnhal_service.native.hal_model import HalModel, content_of, hal_model_from_wire, import_hal_model
-from tests.support.additions import addition_model, additions_in_a_circle
+from tests.support.additions import addition_model, additions_in_a_cycle
 from tests.support.sample_models import SAMPLES, in_pool
 
 
@@ -70,7 +70,7 @@ def test_what_is_not_valid_is_refused() -> None:
     model = addition_model()
     operands = (*model.main.operands[:-2], constant, model.main.operands[-1])
     assert model.main.operations[0].type == OperationType.ADD
-    for bad in (replace(model, main=replace(model.main, operands=operands)), additions_in_a_circle()):
+    for bad in (replace(model, main=replace(model.main, operands=operands)), additions_in_a_cycle()):
         with pytest.raises(HalError) as caught:
             received(bad)
         assert caught.value.status == ErrorStatus.INVALID_ARGUMENT

@@ -142,7 +142,7 @@ def test_descriptors_that_were_offered_are_withdrawn(rig: Rig, monkeypatch: pyte
 
     monkeypatch.setattr("nnhal_service.native.bindings._open_run_channel", fail)
     rig.leave_descriptors(4)
-    with pytest.raises(HalError, match="the log of the process says why"):
+    with pytest.raises(HalError, match="the log of the process has the reason"):
         rig.model.bind()
     assert rig.held() == before
     assert len(rig.session.descriptors) == LIMIT - 3  # one more than before: that of the pool

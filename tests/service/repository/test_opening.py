@@ -163,7 +163,7 @@ def test_a_model_that_has_warmed_up_counts_what_comes_then(opened: Open) -> None
             'default_model_filename: "model.pt"',
             r"expected a name that ends in \.onnx or \.tflite",
         ),
-        ({"1/model.onnx": b"\xff"}, "", "1 bytes that are no ONNX model"),
+        ({"1/model.onnx": b"\xff"}, "", "1 bytes that are neither an ONNX nor a TFLite model"),
         ({"1/model.tflite": b"TFL3"}, "", "TFLite"),
         (
             {"1/model.onnx": onnx_file()},

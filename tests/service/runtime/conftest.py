@@ -1,4 +1,4 @@
-"""Devices of which each runs one operation of ``three_steps``, and what loads models over them."""
+"""Devices that each run one operation of ``three_steps``, and a loader of models over them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from tests.support.three_steps import one_device_each
 
 @pytest.fixture
 def devices() -> list[Picky]:
-    """See ``one_device_each``."""
     return one_device_each()
 
 
 @pytest.fixture
 def load(short_path: Path, devices: list[Picky]) -> Iterator[Loader]:
-    """Loads models over them."""
+    """Serve the devices, and return a loader of models over them."""
     with serving(short_path, *devices) as loader:
         yield loader

@@ -1,7 +1,7 @@
-"""Invalid models made of valid ones: every mutation of each family of the contract, at every place.
+"""Invalid models made from valid ones: every mutation of each family of the contract, at every place.
 
-Families are called after the contract's rows. A mutation changes one thing of one subgraph; what the contract says may
-still be valid then is left out of a family, and can be had from ``still_valid``.
+Families are named after the contract's rows. A mutation changes one thing in one subgraph. Mutations that the contract
+allows are not in a family; ``still_valid`` has them.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ FAMILIES: dict[str, Family] = {
     "VM-18": operations.inputs_added,
     "VM-19": operations.outputs_added,
 }
-"""Each family of mutations of models by its row."""
+"""Each family of mutations, by its row."""
 
 
 def still_valid(model: Model) -> Iterator[Mutation]:
-    """What is changed as in VM-09 and VM-16 and must be accepted: the operation takes other types or fewer inputs."""
+    """Yield changes like those of VM-09 and VM-16 that must be accepted, since the operation allows them."""
     yield from operand_types.accepted(model)
-    yield from operations.inputs_removed_with_right(model)
+    yield from operations.dispensable_inputs_removed(model)

@@ -1,4 +1,4 @@
-"""What may be changed of an operation and leaves it one: other types, and inputs that are not needed."""
+"""Changes that leave an operation valid: other types, and inputs that may be omitted."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _INPUTS: dict[tuple[int, int], Types] = {
     (OperationType.DEQUANTIZE, 0): frozenset({Q8A, Q8AS, Q8S, Q8C}),
     (OperationType.RANK, 0): _TENSORS,
 }
-"""By operation and input, the types that there may be whatever the other operands are."""
+"""By operation and input, the types that are valid whatever the other operands are."""
 _OUTPUTS: dict[int, Types] = {
     OperationType.QUANTIZE: frozenset({Q8A, Q8AS}),
     OperationType.DEQUANTIZE: frozenset({F16, F32}),
 }
 _FORMS = frozenset({(OperationType.CONV_2D, 10, 7), (OperationType.DEPTHWISE_CONV_2D, 11, 8)})
-"""Operation, number of inputs, and the input whose type says if the padding is a scheme or explicit."""
+"""Operation, number of inputs, and the input whose type tells a padding scheme from explicit paddings."""
 _LAST_INPUTS: dict[int, tuple[int, ...]] = {
     OperationType.CONV_2D: (8, 11),
     OperationType.DEPTHWISE_CONV_2D: (9, 12),
@@ -51,7 +51,7 @@ _LAST_INPUTS: dict[int, tuple[int, ...]] = {
     OperationType.LOCAL_RESPONSE_NORMALIZATION: (6,),
     OperationType.SOFTMAX: (3,),
 }
-"""Where an operation has so many inputs, its last one may be left out."""
+"""By operation, the numbers of inputs with which the last input is optional."""
 _NEXT_COULD_BE_INT32: dict[int, range] = {
     OperationType.L2_NORMALIZATION: range(2),
     OperationType.LOCAL_RESPONSE_NORMALIZATION: range(6),
@@ -69,10 +69,10 @@ _OUTPUTS_VARY = (
 
 
 def other_types(model: Model, number: int, index: int) -> Types:
-    """The types that all operations which use an operand take there, the other operands being what they are."""
+    """Return the other types that every operation which uses an operand also takes, given its other operands."""
     graph = subgraphs(model)[number]
     if number and index in (*graph.input_indexes, *graph.output_indexes):
-        return frozenset()  # whoever refers to the subgraph gives and takes the type that is
+        return frozenset()  # the operation that refers to the subgraph requires this type
     uses = [
         *(_input_types(graph, operation, at) for operation, at in _uses(graph, index)),
         *(_output_types(graph, operation) for operation in graph.operations if index in operation.outputs),
@@ -81,14 +81,14 @@ def other_types(model: Model, number: int, index: int) -> Types:
 
 
 def unsettled(model: Model, number: int, index: int, code: OperandType) -> bool:
-    """Whether it is left open if a type may be there: signed values in a CAST from or to another type."""
+    """Return whether the contract does not specify if a type is valid: signed values in a CAST with another type."""
     operations = subgraphs(model)[number].operations
     casts = [o for o in operations if o.type == OperationType.CAST and index in (*o.inputs, *o.outputs)]
     return code == Q8AS and bool(casts)
 
 
 def channel_dim_of(model: Model, number: int, index: int) -> int:
-    """The axis of channels that an operand would have if it were quantised by channel."""
+    """Return the channel axis that an operand would have if it were quantised per channel."""
     for operation, at in _uses(subgraphs(model)[number], index):
         if (operation.type, at) == (OperationType.DEPTHWISE_CONV_2D, _FILTER):
             return 3
@@ -96,7 +96,7 @@ def channel_dim_of(model: Model, number: int, index: int) -> int:
 
 
 def dispensable(operation: Operation, position: int) -> bool:
-    """Whether an operation without that input is one, too."""
+    """Return whether an operation is also valid without an input."""
     count = len(operation.inputs)
     match operation.type:
         case OperationType.CONCATENATION:
@@ -111,12 +111,12 @@ def dispensable(operation: Operation, position: int) -> bool:
 
 
 def may_take_an_integer_more(operation: Operation) -> bool:
-    """Whether the input after the last could be an INT32."""
+    """Return whether an operation is also valid with an INT32 as an additional last input."""
     return len(operation.inputs) in _NEXT_COULD_BE_INT32.get(operation.type, ())
 
 
 def output_may_be_missing(operation: Operation) -> bool:
-    """Whether operations of that type have more or fewer outputs."""
+    """Return whether the number of an operation's outputs varies."""
     return operation.type in _OUTPUTS_VARY
 
 

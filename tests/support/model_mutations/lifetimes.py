@@ -1,4 +1,4 @@
-"""Operands that come from where nothing is, or go where nothing should: VM-06 and VM-07."""
+"""Operands whose lifetime contradicts their writers or the lists of inputs and outputs: VM-06 and VM-07."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.model_mutations.mutation import Mutation, place, with_copied_
 from tests.support.mutations import subgraphs, with_graph
 
 _MOST_BYTES = 32 << 10
-"""Of a model whose operands are made constants; of larger ones the copies would be large too."""
+"""The most bytes of constants in a model whose operands become constants: larger ones cost too much to copy."""
 _TEMPORARY, _INPUT, _OUTPUT, _COPY, _POOL = (
     OperandLifeTime.TEMPORARY_VARIABLE,
     OperandLifeTime.SUBGRAPH_INPUT,
@@ -34,7 +34,7 @@ _UNLISTED: dict[int, OperandLifeTime] = {
 
 
 def listed(model: Model) -> Iterator[Mutation]:
-    """VM-06: the lists say what the lifetime says, but there is a writer where none may be, or none where one must."""
+    """VM-06: the lists match the lifetime, but an operand has a writer although it must not, or has none."""
     for number, graph in enumerate(subgraphs(model)):
         for index, operand in enumerate(graph.operands):
             for lifetime in _LISTED.get(operand.lifetime, ()):
@@ -44,7 +44,7 @@ def listed(model: Model) -> Iterator[Mutation]:
 
 
 def unlisted(model: Model) -> Iterator[Mutation]:
-    """VM-07: the lists say what the lifetime was before."""
+    """VM-07: the lists match the previous lifetime."""
     for number, graph in enumerate(subgraphs(model)):
         for index, operand in enumerate(graph.operands):
             lifetime = _UNLISTED.get(operand.lifetime)

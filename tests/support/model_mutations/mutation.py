@@ -1,4 +1,4 @@
-"""A mutated model, and what is common to making them."""
+"""A mutated model, and helpers to make one."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from tests.support.mutations import subgraphs, with_graph, without
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """A model, and what was changed of it."""
+    """A model, and a description of what was changed."""
 
     what: str
     model: Model
 
 
 def with_other(model: Model, graph: int, index: int, operand: Operand) -> Model:
-    """Another operand in place of one."""
+    """Return the model with an operand replaced."""
     return with_graph(model, graph, operands=without(subgraphs(model)[graph].operands, index, operand))
 
 
 def with_further(model: Model, graph: int, *operands: Operand) -> Model:
-    """More operands."""
+    """Return the model with additional operands."""
     return with_graph(model, graph, operands=(*subgraphs(model)[graph].operands, *operands))
 
 
 def with_copied_zeros(model: Model, operand: Operand) -> tuple[Model, Operand]:
-    """The operand as a constant of zeros, and the model with their bytes. Its size must be known."""
+    """Return the model with additional bytes of zero, and the operand as their constant. Its size must be known."""
     start = len(model.operand_values) + -len(model.operand_values) % 4
     size = byte_size(operand.type, operand.dimensions)
     values = model.operand_values.ljust(start, b"\0") + bytes(size)
@@ -37,5 +37,5 @@ def with_copied_zeros(model: Model, operand: Operand) -> tuple[Model, Operand]:
 
 
 def place(graph: int, what: str) -> str:
-    """Something of a subgraph, in words."""
+    """Describe a part of a subgraph."""
     return f"{what} of referenced subgraph {graph - 1}" if graph else what

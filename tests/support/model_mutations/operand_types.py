@@ -1,4 +1,4 @@
-"""Operands of operations as other types: VM-09."""
+"""Operands of operations with other types: VM-09."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _SCALED = (*_ZERO_POINTS, OperandType.TENSOR_QUANT8_SYMM, OperandType.TENSOR_QUA
 
 
 def refused(model: Model) -> Iterator[Mutation]:
-    """VM-09: a type that the operation does not take there. The operand is in itself what that type must be."""
+    """VM-09: a type that the operation does not take. The operand itself is valid for its new type."""
     for number, index, code in _others(model):
         if code not in other_types(model, number, index) and not unsettled(model, number, index, code):
             yield _changed(model, number, index, code)
 
 
 def accepted(model: Model) -> Iterator[Mutation]:
-    """The exceptions: types that all operations that use the operand take too."""
+    """The exceptions of VM-09: types that all operations which use the operand also take."""
     for number, index, code in _others(model):
         if code in other_types(model, number, index):
             yield _changed(model, number, index, code)
@@ -52,7 +52,7 @@ def _changed(model: Model, number: int, index: int, code: OperandType) -> Mutati
 
 
 def _as_type(operand: Operand, code: OperandType, channel_dim: int) -> Operand:
-    """The operand as another type, with the nearest of everything else that the type allows."""
+    """Return the operand with another type, and the nearest other properties that the type allows."""
     lifetime, location = operand.lifetime, operand.location
     if operand.type == OperandType.SUBGRAPH:
         lifetime, location = OperandLifeTime.CONSTANT_COPY, NOWHERE

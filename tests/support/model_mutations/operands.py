@@ -1,4 +1,4 @@
-"""Operands that are wrong in themselves: VM-02 to VM-05."""
+"""Operands that are invalid by themselves: VM-02 to VM-05."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WRONG_ZERO_POINTS = {
 
 
 def no_types(model: Model) -> Iterator[Mutation]:
-    """VM-02: no type has this code."""
+    """VM-02: a code that is not a type's."""
     for number, index, _ in _operands(model):
         yield from _changed(model, number, index, ({"type": -1}, {"type": max(OperandType) + 1}))
 

@@ -11,14 +11,14 @@ from tests.support.mutations import subgraphs, with_graph, with_operation, witho
 
 
 def no_operations(model: Model) -> Iterator[Mutation]:
-    """VM-10: no operation has this code."""
+    """VM-10: a code that is not an operation's."""
     for number, index, _ in _operations(model):
         for code in (-1, max(OperationType) + 1):
             yield _mutation(with_operation(model, index, number, type=code), number, index, f"has code {code}")
 
 
 def inputs_past_the_last(model: Model) -> Iterator[Mutation]:
-    """VM-11: an input that is no operand."""
+    """VM-11: an input with an index beyond the last operand."""
     for number, index, operation in _operations(model):
         end = len(subgraphs(model)[number].operands)
         for at in range(len(operation.inputs)):
@@ -27,7 +27,7 @@ def inputs_past_the_last(model: Model) -> Iterator[Mutation]:
 
 
 def outputs_past_the_last(model: Model) -> Iterator[Mutation]:
-    """VM-12: an output that is no operand."""
+    """VM-12: an output with an index beyond the last operand."""
     for number, index, operation in _operations(model):
         end = len(subgraphs(model)[number].operands)
         for at in range(len(operation.outputs)):
@@ -36,15 +36,15 @@ def outputs_past_the_last(model: Model) -> Iterator[Mutation]:
 
 
 def inputs_removed(model: Model) -> Iterator[Mutation]:
-    """VM-16: an input too few."""
+    """VM-16: one input too few."""
     for number, index, operation in _operations(model):
         for at in range(len(operation.inputs)):
             if not dispensable(operation, at):
                 yield _without_input(model, number, index, at)
 
 
-def inputs_removed_with_right(model: Model) -> Iterator[Mutation]:
-    """The exceptions of VM-16: without the input it is an operation as well."""
+def dispensable_inputs_removed(model: Model) -> Iterator[Mutation]:
+    """The exceptions of VM-16: the operation is also valid without the input."""
     for number, index, operation in _operations(model):
         for at in range(len(operation.inputs)):
             if dispensable(operation, at):
@@ -52,7 +52,7 @@ def inputs_removed_with_right(model: Model) -> Iterator[Mutation]:
 
 
 def outputs_removed(model: Model) -> Iterator[Mutation]:
-    """VM-17: an output too few, which then nothing writes."""
+    """VM-17: one output too few, so that no operation writes its operand."""
     for number, index, operation in _operations(model):
         for at in range(len(operation.outputs)):
             changed = with_operation(model, index, number, outputs=without(operation.outputs, at))
@@ -60,7 +60,7 @@ def outputs_removed(model: Model) -> Iterator[Mutation]:
 
 
 def inputs_added(model: Model) -> Iterator[Mutation]:
-    """VM-18: an INT32 too many, an input of the subgraph."""
+    """VM-18: one input too many, an INT32 that is an input of the subgraph."""
     further = Operand(OperandType.INT32, lifetime=OperandLifeTime.SUBGRAPH_INPUT)
     for number, index, operation in _operations(model):
         if not may_take_an_integer_more(operation):
@@ -70,18 +70,18 @@ def inputs_added(model: Model) -> Iterator[Mutation]:
                 with_further(model, number, further), number, input_indexes=(*graph.input_indexes, end)
             )
             changed = with_operation(changed, index, number, inputs=(*operation.inputs, end))
-            yield _mutation(changed, number, index, "has an input more")
+            yield _mutation(changed, number, index, "has one input more")
 
 
 def outputs_added(model: Model) -> Iterator[Mutation]:
-    """VM-19: an INT32 too many, an output of the subgraph."""
+    """VM-19: one output too many, an INT32 that is an output of the subgraph."""
     further = Operand(OperandType.INT32, lifetime=OperandLifeTime.SUBGRAPH_OUTPUT)
     for number, index, operation in _operations(model):
         graph = subgraphs(model)[number]
         end = len(graph.operands)
         changed = with_graph(with_further(model, number, further), number, output_indexes=(*graph.output_indexes, end))
         changed = with_operation(changed, index, number, outputs=(*operation.outputs, end))
-        yield _mutation(changed, number, index, "has an output more")
+        yield _mutation(changed, number, index, "has one output more")
 
 
 def _without_input(model: Model, number: int, index: int, at: int) -> Mutation:

@@ -13,7 +13,7 @@ from tests.support.mutations import subgraphs, with_graph, with_operation, witho
 
 
 def readers_before_writers(model: Model) -> Iterator[Mutation]:
-    """VM-01: a reader before its writer, or a writer behind its reader."""
+    """VM-01: a reader before its writer, or a writer after its reader."""
     for number, graph in enumerate(subgraphs(model)):
         for writer, reader in _flows(graph):
             operations = list(graph.operations)
@@ -25,7 +25,7 @@ def readers_before_writers(model: Model) -> Iterator[Mutation]:
 
 
 def second_writers(model: Model) -> Iterator[Mutation]:
-    """VM-08: a copy of an operation writes one of its outputs once more."""
+    """VM-08: a copy of an operation writes one of its outputs again."""
     for number, graph in enumerate(subgraphs(model)):
         for operation in graph.operations:
             for kept in operation.outputs:
@@ -39,7 +39,7 @@ def second_writers(model: Model) -> Iterator[Mutation]:
 
 
 def diverted_results(model: Model) -> Iterator[Mutation]:
-    """VM-13: what is read is no longer written, since its writer writes something new."""
+    """VM-13: an operand that is read has no writer, since the operation writes a new operand instead."""
     for number, graph in enumerate(subgraphs(model)):
         for index, operation in enumerate(graph.operations):
             for at, output in enumerate(operation.outputs):
@@ -51,7 +51,7 @@ def diverted_results(model: Model) -> Iterator[Mutation]:
 
 
 def missing_operands(model: Model) -> Iterator[Mutation]:
-    """VM-14: an operand that is read is gone; the indexes behind it stay, and mean something else or nothing."""
+    """VM-14: an operand that is read is removed; higher indexes stay, and so mean another operand or none."""
     for number, graph in enumerate(subgraphs(model)):
         for index in range(len(graph.operands)):
             if _read(graph, index) and not _can_do_without(graph, index):
@@ -70,7 +70,7 @@ def missing_operands(model: Model) -> Iterator[Mutation]:
 
 
 def missing_operations(model: Model) -> Iterator[Mutation]:
-    """VM-15: an operation is gone whose results are needed."""
+    """VM-15: an operation whose results are needed is removed."""
     for number, graph in enumerate(subgraphs(model)):
         for index, operation in enumerate(graph.operations):
             if any(_read(graph, output) or output in graph.output_indexes for output in operation.outputs):
@@ -78,7 +78,7 @@ def missing_operations(model: Model) -> Iterator[Mutation]:
 
 
 def _flows(graph: Subgraph) -> Iterator[tuple[int, int]]:
-    """The pairs of operations of which the second reads what the first writes."""
+    """Yield the pairs of operations of which the second reads what the first writes."""
     for writer, operation in enumerate(graph.operations):
         for reader in range(writer + 1, len(graph.operations)):
             if set(operation.outputs) & set(graph.operations[reader].inputs):
@@ -86,9 +86,9 @@ def _flows(graph: Subgraph) -> Iterator[tuple[int, int]]:
 
 
 def _can_do_without(graph: Subgraph, index: int) -> bool:
-    """Whether operations are ones without an operand, which holds for the last one at most: no others take its place.
+    """Return whether the graph may still be valid without an operand, so that VM-14 does not apply.
 
-    Where the last operand is one that nothing uses, it makes up for the one that is missing.
+    If nothing uses the last operand, it makes up for the missing one. The last operand itself may be dispensable.
     """
     if any(index in operation.outputs and output_may_be_missing(operation) for operation in graph.operations):
         return True

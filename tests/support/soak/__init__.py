@@ -1,6 +1,6 @@
-"""A server under load: clients that behave, whose answers are all checked, and others that do what they should not."""
+"""A server under load: clients that behave, all of whose answers are checked, and clients that misbehave."""
 
 from tests.support.soak.bad_clients import misbehaving
-from tests.support.soak.good_clients import Figures, begin_anew, run, slowest
+from tests.support.soak.good_clients import Figures, reload_models, run, slowest
 
-__all__ = ["Figures", "begin_anew", "misbehaving", "run", "slowest"]
+__all__ = ["Figures", "misbehaving", "reload_models", "run", "slowest"]

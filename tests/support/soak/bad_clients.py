@@ -1,4 +1,4 @@
-"""Clients that do what they should not, in a process of their own."""
+"""A process with clients that misbehave."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ROOT = Path(__file__).parents[3]
 
 @contextmanager
 def misbehaving(served: Served, pause: float = 0.02) -> Iterator[None]:
-    """Have them misbehave, each again after a pause, until the context ends. Raises what none should have met."""
+    """Run clients that misbehave, with pauses, until the context ends. Raises if one gets an unexpected answer."""
     write(served.repository, COMING, {"1/model.onnx": onnx_file("Neg")})
     words = [served.grpc, served.http, str(served.repository), str(pause)]
     process = subprocess.Popen(

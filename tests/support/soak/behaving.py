@@ -1,7 +1,7 @@
-"""``python -m tests.support.soak.behaving KIND ADDRESS SECONDS RATE FILE``: a client that behaves, in a process.
+"""``python -m tests.support.soak.behaving KIND ADDRESS SECONDS RATE FILE``: a client that behaves.
 
-It sends one request after the other, RATE a second and as fast as it can for 0, and checks each answer. FILE gets the
-seconds that each of them took, as float32. It says ``ready`` when it is, and begins at the next line of its input.
+It sends one request after the other, RATE per second, or as fast as it can if RATE is 0, and checks each answer. FILE
+gets the seconds that each request took, as float32. It prints ``ready``, and begins at the next line of its input.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WARM_UP = 20
 
 
 def main() -> None:
-    """Exits with 1 for a wrong answer, which it tells of."""
+    """Run the client. Exits with 1 and a message after a wrong answer."""
     kind, address, seconds, rate, file = sys.argv[1:]
     with _KINDS[kind](address) as infer:
         for number in range(_WARM_UP):
@@ -54,7 +54,7 @@ def _work(infer: Infer, seconds: float, rate: float) -> array[float]:
 
 
 def _check(infer: Infer, number: int) -> float:
-    """The seconds of one request."""
+    """Send a request, check the answer, and return the seconds that it took."""
     given = np.add(numbers(), number % 100, dtype=np.float32)
     before = time.monotonic()
     answer = infer(given)
@@ -84,7 +84,7 @@ def _over_http(address: str) -> Iterator[Infer]:
 
 @contextmanager
 def _over_shared_memory(address: str) -> Iterator[Infer]:
-    """gRPC, with a region for the input and the output."""
+    """Use gRPC, with a region for the input and the output."""
     size, key = numbers().nbytes, f"nnhal_good_{time.monotonic_ns()}"
     region = shm.create_shared_memory_region("good", key, 2 * size, create_only=True)
     try:

@@ -1,4 +1,4 @@
-"""Clients that behave, one of each kind, in processes of their own."""
+"""Clients that behave, one of each kind, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from tests.support.front_door import Served
 from tests.support.tritonclients import Triton
 
 SIDE = 96
-"""Of the matrices that ``powers`` gets from those who give up."""
+"""The size of the matrices that ``powers`` gets from clients which cancel."""
 _ROOT = Path(__file__).parents[3]
 
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one client: requests a second, and how long one takes, in milliseconds."""
+    """A client's requests per second, and percentiles of its latency in milliseconds."""
 
     rate: float
     p50: float
     p99: float
 
 
-def begin_anew(served: Served) -> None:
-    """Load the models again, and have each run once: how many instances they keep depends on what came before."""
+def reload_models(served: Served) -> None:
+    """Reload the models and run each once, since earlier requests determine how many instances a model keeps."""
     given = {"tanh": np.zeros((1, 8), np.float32), "echo_fp32": np.zeros((4, 4), np.float32)}
     given["powers"] = np.eye(SIDE, dtype=np.float32)
     with Triton("grpc", tritonclient.grpc, served.grpc) as client:
@@ -42,7 +42,7 @@ def begin_anew(served: Served) -> None:
 
 
 def run(served: Served, seconds: float, rates: Mapping[str, float] | None = None) -> dict[str, Figures]:
-    """Have one client of each kind work: as fast as it can, or at its rate. Raises for a wrong answer, or an error."""
+    """Run one client of each kind, as fast as it can or at its rate. Raises after a wrong answer or an error."""
     addresses = {"grpc": served.grpc, "shared memory": served.grpc, "http": served.http}
     addresses["native"] = str(served.endpoint.directory)
     with ExitStack() as stack:
@@ -68,7 +68,7 @@ def run(served: Served, seconds: float, rates: Mapping[str, float] | None = None
 
 
 def slowest(loud: Mapping[str, Figures], quiet: Mapping[str, Figures]) -> float:
-    """The largest ratio of p99 to its quiet value, of all kinds."""
+    """Return the largest ratio of a p99 to its quiet value."""
     return max(loud[kind].p99 / quiet[kind].p99 for kind in quiet)
 
 

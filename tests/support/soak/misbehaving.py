@@ -1,6 +1,6 @@
-"""``python -m tests.support.soak.misbehaving GRPC HTTP REPOSITORY PAUSE``: those who do what they should not.
+"""``python -m tests.support.soak.misbehaving GRPC HTTP REPOSITORY PAUSE``: clients that misbehave.
 
-Until standard input ends each does it again after a pause. Exits with 1 where one meets what it should not have met.
+Each misbehaves again after a pause until standard input ends. Exits with 1 if a client gets an unexpected answer.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from tests.support.soak.good_clients import SIDE
 from tests.support.tritonclients import Triton, status_of
 
 COMING = "comes_and_goes"
-# Processes that die are made by one that has imported everything: else that would be most of what they cost this host.
+# The fork server has imported everything: the imports would otherwise be most of the cost of a process that dies.
 _FORKS = get_context("forkserver")
 _FORKS.set_forkserver_preload(["tests.support.shm_clients"])
 _HTTP = b"POST /v2/models/tanh/infer HTTP/1.1\r\nHost: x\r\n"
 _PROTOCOL_ERRORS = {"INVALID_ARGUMENT", "NOT_FOUND", "UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"}
-"""What a client that misbehaves may be told."""
+"""The statuses that a client which misbehaves may get."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where a server is reached, and its repository."""
+    """The addresses of a server, and its repository."""
 
     grpc: str
     http: str
@@ -67,8 +67,8 @@ def main() -> None:
     steps: tuple[Step, ...] = (
         _send_garbage,
         _ask_for_nonsense,
-        _give_up,
-        _shorten_a_region,
+        _cancel,
+        _truncate_a_region,
         _die,
         _load_and_unload,
         _leave_a_stream,
@@ -96,7 +96,7 @@ def _client(served: Target) -> Triton:
 
 
 def _send_garbage(served: Target, source: random.Random) -> None:
-    """Bytes that are no request, and halves of requests, to both ports."""
+    """Send bytes that are not a request, and halves of requests, to both ports."""
     with ExitStack() as stack:
         for address in (served.http, served.grpc):
             host, _, port = address.rpartition(":")
@@ -108,17 +108,17 @@ def _send_garbage(served: Target, source: random.Random) -> None:
 
 
 def _ask_for_nonsense(served: Target, source: random.Random) -> None:
-    """Models that there are not, and shapes and types that models do not take."""
+    """Request unknown models, and shapes and types that models do not take."""
     with _client(served) as client:
         for _ in range(10):
-            model = source.choice(("nobody", "tanh", "pair", COMING))
+            model = source.choice(("unknown", "tanh", "pair", COMING))
             given = np.zeros((source.randint(1, 12), source.randint(1, 12)), source.choice((np.float32, np.int8)))
             with _refused():
                 client.infer(model, {"x": given})
 
 
-def _give_up(served: Target, source: random.Random) -> None:
-    """Requests that take long, with hardly any time for them."""
+def _cancel(served: Target, source: random.Random) -> None:
+    """Cancel requests that take long after a short timeout."""
     with _client(served) as client:
         for _ in range(3):
             with _refused():
@@ -127,8 +127,8 @@ def _give_up(served: Target, source: random.Random) -> None:
                 )
 
 
-def _shorten_a_region(served: Target, source: random.Random) -> None:
-    """Shared memory that is cut off while it is used."""
+def _truncate_a_region(served: Target, source: random.Random) -> None:
+    """Truncate shared memory while it is used."""
     key = f"nnhal_soak_{os.getpid()}_{source.getrandbits(32)}"
     made = shm.create_shared_memory_region("mine", key, 128, create_only=True)
     try:
@@ -148,7 +148,7 @@ def _shorten_a_region(served: Target, source: random.Random) -> None:
 
 
 def _die(served: Target, source: random.Random) -> None:
-    """A process with shared memory and requests, killed."""
+    """Kill a process that has shared memory and requests."""
     key = f"nnhal_soak_{os.getpid()}_{source.getrandbits(32)}"
     told, tell = _FORKS.Pipe(duplex=False)
     with told, tell:
@@ -167,7 +167,7 @@ def _live(address: str, key: str, tell: Connection) -> None:
 
 
 def _load_and_unload(served: Target, source: random.Random) -> None:
-    """What an administrator does."""
+    """Load a model, run it and unload it."""
     with _client(served) as client:
         client.client.load_model(COMING)
         given = numbers()
@@ -177,7 +177,7 @@ def _load_and_unload(served: Target, source: random.Random) -> None:
 
 
 def _leave_a_stream(served: Target, source: random.Random) -> None:
-    """A stream that is left with requests in it."""
+    """Cancel a stream with requests in it."""
     with _client(served) as client:
         client.client.start_stream(lambda result, error: None)  # noqa: ARG005
         for _ in range(source.randint(1, 20)):

@@ -57,12 +57,12 @@ def test_good_and_bad_clients_together_are_served_rightly_and_leave_nothing(
     pids = [fresh.pid, *device_processes.pids.values()]
     with soak.misbehaving(fresh):
         capacity = soak.run(fresh, WARM_UP)
-    soak.begin_anew(fresh)
+    soak.reload_models(fresh)
     before = held(pids)
     memory = [resident_bytes(pid) for pid in pids]
     with soak.misbehaving(fresh):
         soak.run(fresh, SECONDS, {kind: 0.8 * figures.rate for kind, figures in capacity.items()})
-    soak.begin_anew(fresh)
+    soak.reload_models(fresh)
     for now, then in zip(held(pids), before, strict=True):
         assert now.memfd_mappings < then.memfd_mappings + SLACK_MAPPINGS
         assert sum(now.descriptors.values()) < sum(then.descriptors.values()) + SLACK_DESCRIPTORS

@@ -1,4 +1,4 @@
-"""Which devices the framework registers, and with which it goes on."""
+"""Which devices the framework registers, and which it uses later."""
 
 from __future__ import annotations
 
@@ -50,27 +50,27 @@ UNAVAILABLE = ErrorStatus.DEVICE_UNAVAILABLE
 
 @pytest.fixture
 def stack() -> Iterator[ExitStack]:
-    """Ends what a test has begun."""
+    """Return a stack that ends what a test has begun."""
     with ExitStack() as entered:
         yield entered
 
 
 @pytest.fixture
 def logged() -> Iterator[list[EventDict]]:
-    """What is logged."""
+    """Return the log of the test."""
     with structlog.testing.capture_logs() as events:
         yield events
 
 
 def warnings_of(events: list[EventDict]) -> list[tuple[str, str]]:
-    """The warnings: about which device, and what."""
+    """Return the warnings: the device, and the message."""
     return [
         (event["device"], event["event"]) for event in events if event["log_level"] == "warning" and "device" in event
     ]
 
 
 def fleet_of(stack: ExitStack, directory: Path, *scripts: Script, getter_seconds: float = 10.0) -> Fleet:
-    """A fleet of devices d0, d1 and so on that follow scripts."""
+    """Return a fleet of devices d0, d1, … that follow scripts."""
     endpoints = {f"d{number}": Endpoint(directory / f"d{number}") for number in range(len(scripts))}
     for endpoint, script in zip(endpoints.values(), scripts, strict=True):
         stack.enter_context(ScriptedDevice(endpoint, script))
@@ -80,11 +80,11 @@ def fleet_of(stack: ExitStack, directory: Path, *scripts: Script, getter_seconds
 
 
 def answering(fleet: Fleet) -> list[str]:
-    """The names of the devices that can be used."""
+    """Return the names of the devices that can be used."""
     return [member.name for member in fleet.available()]
 
 
-def test_a_device_is_registered_with_all_that_it_says_of_itself(short_path: Path, stack: ExitStack) -> None:
+def test_a_device_is_registered_with_the_results_of_all_its_getters(short_path: Path, stack: ExitStack) -> None:
     member = fleet_of(stack, short_path, {}).get("d0")
     assert member.identity == DeviceIdentity(VERSION, DeviceType.ACCELERATOR, CAPABILITIES, (), NumberOfCacheFiles())
     assert (member.version, member.type) == (VERSION, DeviceType.ACCELERATOR)
@@ -92,7 +92,7 @@ def test_a_device_is_registered_with_all_that_it_says_of_itself(short_path: Path
 
 
 @pytest.mark.contract("DV-12")
-def test_what_a_device_says_is_asked_for_once(short_path: Path, stack: ExitStack) -> None:
+def test_each_getter_of_a_device_is_called_once(short_path: Path, stack: ExitStack) -> None:
     device = stack.enter_context(ScriptedDevice(Endpoint(short_path / "d0")))
     fleet = Fleet({"d0": device.endpoint})
     stack.callback(fleet.close)
@@ -113,7 +113,7 @@ FAILURES: dict[str, Behaviour] = {
 @pytest.mark.contract("DV-09")
 @pytest.mark.parametrize("getter", GETTERS)
 @pytest.mark.parametrize("failure", FAILURES)
-def test_a_device_of_which_a_getter_fails_is_not_registered_and_others_are(
+def test_a_device_whose_getter_fails_is_not_registered_but_others_are(
     short_path: Path, stack: ExitStack, logged: list[EventDict], getter: str, failure: str
 ) -> None:
     fleet = fleet_of(stack, short_path, {}, {getter: FAILURES[failure]}, {})
@@ -124,7 +124,7 @@ def test_a_device_of_which_a_getter_fails_is_not_registered_and_others_are(
 
 @pytest.mark.contract("DV-09")
 @pytest.mark.parametrize("getter", ["Device.GetVersionString", "Device.GetNumberOfCacheFilesNeeded"])
-def test_a_device_of_which_a_getter_hangs_is_not_registered_and_others_are(
+def test_a_device_whose_getter_hangs_is_not_registered_but_others_are(
     short_path: Path, stack: ExitStack, logged: list[EventDict], getter: str
 ) -> None:
     fleet = fleet_of(stack, short_path, {getter: hang}, {}, getter_seconds=2.0)
@@ -136,7 +136,7 @@ def test_a_device_of_which_a_getter_hangs_is_not_registered_and_others_are(
 
 @pytest.mark.contract("DV-09")
 @pytest.mark.parametrize("getter", GETTERS)
-def test_a_device_that_dies_of_a_getter_is_not_registered_and_others_are(
+def test_a_device_that_dies_in_a_getter_is_not_registered_but_others_are(
     short_path: Path, stack: ExitStack, logged: list[EventDict], getter: str
 ) -> None:
     process, dying = stack.enter_context(scripted_process(short_path / "dying", dies_at=getter))
@@ -151,7 +151,7 @@ def test_a_device_that_dies_of_a_getter_is_not_registered_and_others_are(
 
 
 @pytest.mark.contract("DV-09")
-def test_a_device_that_hangs_keeps_nobody_from_another_one(short_path: Path, stack: ExitStack) -> None:
+def test_a_device_that_hangs_does_not_delay_the_use_of_others(short_path: Path, stack: ExitStack) -> None:
     asked, other_seen = threading.Event(), threading.Event()
 
     def answer_late(request: Any, call: Call) -> Any:
@@ -172,14 +172,14 @@ def test_a_device_that_hangs_keeps_nobody_from_another_one(short_path: Path, sta
 
 
 def cache_files(model: int, data: int) -> Script:
-    """A device that needs so many cache files."""
+    """Return the script of a device that needs the given numbers of cache files."""
     counts = types_pb2.NumberOfCacheFiles(num_model_cache=model, num_data_cache=data)
     answer = device_pb2.GetNumberOfCacheFilesNeededResponse(number_of_cache_files=counts)
     return {"Device.GetNumberOfCacheFilesNeeded": answer}
 
 
 @pytest.mark.contract("DV-10")
-def test_a_device_is_registered_only_with_a_number_of_cache_files_that_can_be(
+def test_a_device_is_registered_only_with_a_valid_number_of_cache_files(
     short_path: Path, stack: ExitStack, logged: list[EventDict]
 ) -> None:
     numbers = [(0, 0), (33, 0), (32, 32), (0, 33), (-1, 0), (1, 1), (0, -1), (32, 33)]
@@ -203,7 +203,7 @@ NONSENSE: dict[str, Script] = {
 
 @pytest.mark.contract("DV-11")
 @pytest.mark.parametrize("case", NONSENSE)
-def test_a_device_that_says_what_it_may_not_is_refused(
+def test_a_device_with_an_invalid_getter_result_is_refused(
     short_path: Path, stack: ExitStack, logged: list[EventDict], case: str
 ) -> None:
     fleet = fleet_of(stack, short_path, NONSENSE[case], {})
@@ -212,9 +212,7 @@ def test_a_device_that_says_what_it_may_not_is_refused(
     assert warnings_of(logged) == [("d0", "a device is refused")]
 
 
-def test_a_refused_device_is_not_asked_again_as_long_as_it_runs_and_is_when_it_came_back(
-    short_path: Path, stack: ExitStack
-) -> None:
+def test_a_refused_device_is_asked_again_only_after_it_was_restarted(short_path: Path, stack: ExitStack) -> None:
     endpoint = Endpoint(short_path / "d0")
     fleet = Fleet({"d0": endpoint})
     stack.callback(fleet.close)
@@ -248,7 +246,7 @@ OTHERS: dict[str, Script] = {
 
 @pytest.mark.contract("DV-14", "RS-09")
 @pytest.mark.parametrize("what", OTHERS)
-def test_a_device_that_came_back_as_another_one_is_refused_until_what_was_registered_is_back(
+def test_a_device_that_returns_as_another_is_refused_until_the_registered_one_is_back(
     short_path: Path, stack: ExitStack, logged: list[EventDict], what: str
 ) -> None:
     process, endpoint = stack.enter_context(scripted_process(short_path / "d0"))
@@ -272,7 +270,7 @@ def test_a_device_that_came_back_as_another_one_is_refused_until_what_was_regist
         assert fleet.get("d0").remote.supported_operations(addition_model()) == [True]
 
 
-def test_a_device_that_was_killed_and_came_back_as_itself_is_used_at_once(short_path: Path, stack: ExitStack) -> None:
+def test_a_device_that_was_killed_and_restarted_unchanged_is_used_at_once(short_path: Path, stack: ExitStack) -> None:
     process, endpoint = stack.enter_context(scripted_process(short_path / "d0"))
     fleet = Fleet({"d0": endpoint})
     stack.callback(fleet.close)
@@ -308,7 +306,7 @@ def test_of_several_threads_that_find_a_device_dead_the_first_connects_it_and_th
     assert (second.count("Device.GetVersionString"), len(second.sessions.all())) == (1, 1)
 
 
-def test_a_device_that_is_not_there_is_left_out_without_a_word(
+def test_a_device_that_does_not_run_is_left_out_without_a_warning(
     short_path: Path, stack: ExitStack, logged: list[EventDict]
 ) -> None:
     fleet = fleet_of(stack, short_path, {}, {})
@@ -320,7 +318,7 @@ def test_a_device_that_is_not_there_is_left_out_without_a_word(
 
 
 @pytest.mark.contract("DV-09")
-def test_a_device_that_lets_the_framework_not_in_is_not_registered(
+def test_a_device_that_refuses_the_frameworks_link_is_not_registered(
     short_path: Path, stack: ExitStack, logged: list[EventDict]
 ) -> None:
     fleet = fleet_of(stack, short_path, {})
@@ -333,14 +331,14 @@ def test_a_device_that_lets_the_framework_not_in_is_not_registered(
     wait_until(lambda: answering(fleet) == ["d0"], "there is room")
 
 
-def test_a_name_that_nobody_has_is_no_device(short_path: Path) -> None:
+def test_an_unknown_name_is_not_a_device(short_path: Path) -> None:
     with pytest.raises(LookupError, match="no device 'd9'; there are none"):
         Fleet({}).get("d9")
 
 
 @contextmanager
 def stopped(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """A process does nothing until the context ends, though its sockets are open."""
+    """Stop a process, with its sockets open, until the context ends."""
     process.send_signal(signal.SIGSTOP)
     try:
         yield
@@ -349,7 +347,7 @@ def stopped(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 @pytest.mark.contract("DV-09")
-def test_a_device_that_is_stopped_before_it_is_connected_is_left_out_until_it_goes_on(
+def test_a_device_that_is_stopped_before_connecting_is_left_out_until_it_continues(
     short_path: Path, stack: ExitStack, logged: list[EventDict]
 ) -> None:
     process, endpoint = stack.enter_context(scripted_process(short_path / "d0"))
@@ -365,7 +363,7 @@ def test_a_device_that_is_stopped_before_it_is_connected_is_left_out_until_it_go
     assert fleet.get("d0").remote.pid == process.pid
 
 
-def test_a_device_that_is_stopped_while_it_is_connected_is_left_out_until_it_goes_on(
+def test_a_device_that_is_stopped_while_connecting_is_left_out_until_it_continues(
     short_path: Path, stack: ExitStack
 ) -> None:
     process, endpoint = stack.enter_context(scripted_process(short_path / "d0"))
@@ -376,7 +374,7 @@ def test_a_device_that_is_stopped_while_it_is_connected_is_left_out_until_it_goe
     prepared = remote.prepare_model(addition_model())
     with stopped(process):
         assert answering(fleet) == ["d1"]
-        for _ in range(20):  # more than may wait to be accepted
+        for _ in range(20):  # more than the backlog of connections
             waiting = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
             waiting.setblocking(False)
             waiting.connect_ex(str(endpoint.link))
@@ -396,7 +394,7 @@ def test_a_device_that_is_stopped_while_it_is_connected_is_left_out_until_it_goe
 
 
 @pytest.mark.parametrize("call", ["describe", "prepare"])
-def test_a_call_ends_where_its_device_is_stopped_meanwhile(short_path: Path, stack: ExitStack, call: str) -> None:
+def test_a_call_ends_if_its_device_is_stopped_during_it(short_path: Path, stack: ExitStack, call: str) -> None:
     process, endpoint = stack.enter_context(scripted_process(short_path / "d0", stops_at=STOPPED_BY[call]))
     fleet = Fleet({"d0": endpoint}, patience=0.5)
     stack.callback(fleet.close)
@@ -408,25 +406,21 @@ def test_a_call_ends_where_its_device_is_stopped_meanwhile(short_path: Path, sta
     wait_until(lambda: answering(fleet) == ["d0"], "the device is used again")
 
 
-def test_callers_do_not_wait_one_after_the_other_for_a_device_that_is_stopped(
-    short_path: Path, stack: ExitStack
-) -> None:
+def test_callers_wait_concurrently_for_a_device_that_is_stopped(short_path: Path, stack: ExitStack) -> None:
     process, endpoint = stack.enter_context(scripted_process(short_path / "d0"))
     fleet = Fleet({"d0": endpoint}, patience=2.0)
     stack.callback(fleet.close)
     callers = 30
     with stopped(process), ThreadPoolExecutor(callers) as pool:
         asked = [pool.submit(fleet.get, "d0") for _ in range(callers)]
-        # One after the other they would need a minute.
+        # One after the other, they would take a minute.
         done, _ = wait(asked, timeout=30)
     assert len(done) == callers
     for outcome in asked:
         refusal(outcome.result, UNAVAILABLE, "device 'd0' has not answered")
 
 
-def test_a_device_that_was_killed_is_waited_for_where_it_may_be_started_again(
-    short_path: Path, stack: ExitStack
-) -> None:
+def test_a_device_that_was_killed_is_waited_for_if_it_may_be_started_again(short_path: Path, stack: ExitStack) -> None:
     process, endpoint = stack.enter_context(scripted_process(short_path / "d0"))
     fleet = Fleet({"d0": endpoint, "d1": Endpoint(short_path / "d1")})
     stack.callback(fleet.close)

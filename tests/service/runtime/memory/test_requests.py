@@ -1,4 +1,4 @@
-"""Which steps wait for which."""
+"""The order of steps that use the same memory."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def writes(start: int, end: int, pool: int = 0) -> Access:
         pytest.param(
             [[writes(0, 4)], [reads(0, 4), writes(4, 8)], [reads(0, 8)]],
             [(), (0,), (1,)],
-            id="what follows is left out",
+            id="implied dependencies are omitted",
         ),
     ],
 )
-def test_a_step_waits_for_those_whose_bytes_it_touches(
+def test_a_step_waits_for_steps_that_use_the_same_bytes(
     steps: list[list[Access]], expected: list[tuple[int, ...]]
 ) -> None:
     assert dependencies(steps) == expected
@@ -52,7 +52,7 @@ accesses = st.builds(
 
 
 @given(st.lists(st.lists(accesses, max_size=4), max_size=8))
-def test_every_conflict_is_ordered_and_nothing_else(steps: list[list[Access]]) -> None:
+def test_only_conflicting_steps_are_ordered(steps: list[list[Access]]) -> None:
     direct = dependencies(steps)
     before: list[set[int]] = []
     for needs in direct:

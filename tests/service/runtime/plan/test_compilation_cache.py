@@ -1,4 +1,4 @@
-"""Under which token and in which files compilations are kept, and what devices are asked."""
+"""The tokens and files of cached compilations, and the calls to devices."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PREPARE, RESTORE = "Device.PrepareModelWithConfig", "Device.PrepareModelFromCach
 
 
 def steps_of(model: Model, devices: Sequence[str]) -> tuple[Step, ...]:
-    """The steps of an assignment."""
+    """Return the steps of an assignment."""
     return split(model, devices, [operand.dimensions for operand in model.main.operands]).steps
 
 
@@ -53,7 +53,7 @@ PARTS = {"a whole model": None, "one step of several": steps_of(chain_of(2), "ab
 
 @dataclass(frozen=True)
 class Compilation:
-    """What a token stands for."""
+    """Everything that determines a token."""
 
     part: Step | None
     application: bytes = TOKEN
@@ -69,7 +69,7 @@ class Compilation:
 
 @pytest.fixture(params=PARTS)
 def compilation(request: pytest.FixtureRequest) -> Compilation:
-    """Of a whole model, and of a step of several."""
+    """Return a compilation of a whole model, and of one step of several."""
     return Compilation(PARTS[request.param])
 
 
@@ -89,7 +89,7 @@ def test_devices_of_two_versions_get_different_tokens(compilation: Compilation) 
     assert_all_differ([compilation, replace(compilation, version="w")])
 
 
-def test_what_ends_the_name_and_what_begins_the_version_are_told_apart() -> None:
+def test_moving_characters_between_name_and_version_changes_the_token() -> None:
     assert_all_differ([Compilation(None, device="ab", version="c"), Compilation(None, device="a", version="bc")])
 
 
@@ -110,7 +110,7 @@ def test_each_token_of_the_application_gives_another_one(compilation: Compilatio
     assert_all_differ([compilation, replace(compilation, application=OTHER_TOKEN)])
 
 
-def test_hints_count_and_their_order_does_not(compilation: Compilation) -> None:
+def test_hints_change_the_token_but_their_order_does_not(compilation: Compilation) -> None:
     first, second = CONFIG.hints
     moved = (replace(first, token=second.token), replace(second, token=first.token))
     hints = [(), (first,), (second,), CONFIG.hints, moved, (replace(first, value=b"ab"),)]
@@ -146,17 +146,17 @@ def test_the_same_operations_inside_then_and_else_get_different_tokens() -> None
 
 
 @pytest.mark.contract("RC-10")
-def test_the_same_gives_the_same_token_every_time(compilation: Compilation) -> None:
+def test_equal_compilations_have_equal_tokens(compilation: Compilation) -> None:
     assert {replace(compilation).token for _ in range(10)} == {compilation.token}
 
 
-def test_a_file_is_called_by_the_token_its_kind_and_its_index() -> None:
+def test_a_file_is_named_after_token_kind_and_index() -> None:
     names = file_names(bytes([0x01, 0xAF, *bytes(30)]), "2", 11)
     assert names[0] == "BAPK" + 60 * "A" + "20"
     assert names[10] == "BAPK" + 60 * "A" + "210"
 
 
-def test_files_and_their_directory_are_for_their_owner_only(tmp_path: Path) -> None:
+def test_only_the_owner_can_access_files_and_their_directory(tmp_path: Path) -> None:
     directory = tmp_path / "cache"
     _, is_complete = open_entry(directory, TOKEN, NumberOfCacheFiles(1, 2))
     assert not is_complete
@@ -167,7 +167,7 @@ def test_files_and_their_directory_are_for_their_owner_only(tmp_path: Path) -> N
 
 
 def needing(model: int, data: int) -> Script:
-    """A device that needs so many cache files."""
+    """Return the script of a device that needs the given numbers of cache files."""
     counts = types_pb2.NumberOfCacheFiles(num_model_cache=model, num_data_cache=data)
     answer = device_pb2.GetNumberOfCacheFilesNeededResponse(number_of_cache_files=counts)
     return {"Device.GetNumberOfCacheFilesNeeded": answer}
@@ -187,7 +187,7 @@ SUPPORTING: Script = {
 
 
 class Testbed:
-    """Scripted devices of a fleet, and loads of one model on them."""
+    """A fleet of scripted devices, on which a test loads a model."""
 
     __test__ = False
 
@@ -197,7 +197,7 @@ class Testbed:
         self._stack = stack
 
     def devices(self, *scripts: Script) -> list[ScriptedDevice]:
-        """Serve devices d0, d1 and so on."""
+        """Serve devices d0, d1, …"""
         endpoints = {f"d{number}": Endpoint(self._directory / f"d{number}") for number in range(len(scripts))}
         self.fleet = Fleet(endpoints)
         self._stack.callback(self.fleet.close)
@@ -207,7 +207,7 @@ class Testbed:
         ]
 
     def load(self, token: bytes = TOKEN, split: bool = False) -> None:
-        """Prepare the model, in one step or with each of its operations on a device of its own."""
+        """Prepare the model, in one step or with each operation on a different device."""
         pins = (Pin("op:ADD", "d0"), Pin("op:MUL", "d1")) if split else ()
         cache = CacheDirectory(self.cache, token) if token else None
         prepared = prepare(two_operations(), self.fleet, (), Options(pins=pins), cache)
@@ -216,19 +216,19 @@ class Testbed:
 
     @property
     def files(self) -> list[Path]:
-        """The files in the cache."""
+        """Return the files in the cache."""
         return sorted(self.cache.iterdir()) if self.cache.exists() else []
 
 
 @pytest.fixture
 def testbed(short_path: Path) -> Iterator[Testbed]:
-    """Ends its devices with the test."""
+    """Return a testbed that ends with the test."""
     with ExitStack() as stack:
         yield Testbed(short_path, stack)
 
 
 def two_operations() -> ImportedModel:
-    """(x + x) * x."""
+    """Return the model ``(x + x) * x``."""
     recipe = Recipe()
     x = recipe.input(OperandType.TENSOR_FLOAT32, (4,))
     (none,) = recipe.integers(0)
@@ -240,7 +240,7 @@ def two_operations() -> ImportedModel:
 
 
 def caches(requests: Sequence[device_pb2.PrepareModelWithConfigRequest]) -> list[tuple[int, int, bytes]]:
-    """How many files of each kind devices were given, and under which tokens."""
+    """Return how many files of each kind devices were given, and with which tokens."""
     configs = [request.config for request in requests]
     return [(len(config.model_cache), len(config.data_cache), config.cache_token) for config in configs]
 
@@ -263,7 +263,7 @@ def test_without_a_token_nothing_is_cached(testbed: Testbed, split: bool) -> Non
 
 @pytest.mark.contract("RC-11", "RC-15")
 @pytest.mark.parametrize(("model", "data"), list(product((0, 1, 32), repeat=2)))
-def test_without_files_a_model_is_prepared_and_kept_if_the_device_needs_any(
+def test_without_files_a_model_is_prepared_and_cached_if_the_device_needs_files(
     testbed: Testbed, model: int, data: int
 ) -> None:
     (scripted,) = testbed.devices(needing(model, data))
@@ -277,7 +277,7 @@ def test_without_files_a_model_is_prepared_and_kept_if_the_device_needs_any(
 
 @pytest.mark.contract("RC-12")
 @pytest.mark.parametrize("split", [False, True], ids=["one step", "several steps"])
-def test_what_is_in_the_cache_is_not_prepared_again(testbed: Testbed, split: bool) -> None:
+def test_a_cached_model_is_not_prepared_again(testbed: Testbed, split: bool) -> None:
     devices = testbed.devices(*[needing(2, 1)] * (2 if split else 1))
     for _ in range(3):
         testbed.load(split=split)
@@ -288,7 +288,7 @@ def test_what_is_in_the_cache_is_not_prepared_again(testbed: Testbed, split: boo
     assert len(testbed.files) == 3 * len(devices)
 
 
-def test_a_step_of_several_is_not_taken_for_the_whole_model(testbed: Testbed) -> None:
+def test_a_step_of_several_has_another_entry_than_the_whole_model(testbed: Testbed) -> None:
     devices = testbed.devices(needing(1, 1), needing(1, 1))
     testbed.load()
     testbed.load(split=True)
@@ -309,7 +309,7 @@ def test_a_step_of_several_is_not_taken_for_the_whole_model(testbed: Testbed) ->
         pytest.param(lambda status: refuse(HalError(status, "no")), id="refused"),
     ],
 )
-def test_what_cannot_be_read_from_the_cache_is_prepared_and_kept_again(
+def test_a_model_that_cannot_be_restored_is_prepared_and_cached_again(
     testbed: Testbed, status: ErrorStatus, fail: Callable[[ErrorStatus], Any]
 ) -> None:
     (scripted,) = testbed.devices({**needing(1, 1), RESTORE: fail(status)})
@@ -321,7 +321,7 @@ def test_what_cannot_be_read_from_the_cache_is_prepared_and_kept_again(
 
 
 @pytest.mark.contract("RC-14")
-def test_files_are_nothing_to_a_device_that_does_not_cache(testbed: Testbed) -> None:
+def test_a_device_that_does_not_cache_ignores_files(testbed: Testbed) -> None:
     (scripted,) = testbed.devices({})
     token = token_of(TOKEN, "d0", VERSION, PrepareConfig(), None)
     open_entry(testbed.cache, token, NumberOfCacheFiles(1, 1))
@@ -331,7 +331,7 @@ def test_files_are_nothing_to_a_device_that_does_not_cache(testbed: Testbed) -> 
 
 
 @pytest.mark.parametrize("missing", [0, 1])
-def test_a_set_of_which_a_file_is_missing_is_not_read(testbed: Testbed, missing: int) -> None:
+def test_an_incomplete_set_of_files_is_not_read(testbed: Testbed, missing: int) -> None:
     (scripted,) = testbed.devices(needing(1, 1))
     testbed.load()
     testbed.files[missing].unlink()
@@ -353,7 +353,7 @@ def no_directory(testbed: Testbed) -> None:
 
 
 @pytest.mark.parametrize("spoil", [link_elsewhere, no_directory])
-def test_a_cache_that_cannot_be_opened_keeps_no_model_from_being_prepared(
+def test_a_model_is_prepared_even_if_the_cache_cannot_be_opened(
     testbed: Testbed, spoil: Callable[[Testbed], None]
 ) -> None:
     (scripted,) = testbed.devices(needing(1, 1))
@@ -375,7 +375,7 @@ def test_a_model_imported_in_another_way_has_other_tokens() -> None:
 
 
 @pytest.mark.contract("RC-16")
-def test_a_device_is_taken_if_it_says_how_many_files_it_needs_and_they_are_not_too_many(testbed: Testbed) -> None:
+def test_a_device_is_used_if_it_reports_a_valid_number_of_cache_files(testbed: Testbed) -> None:
     pairs = list(product((0, 1, 32, 33), repeat=2))
     unavailable = refuse(HalError(ErrorStatus.DEVICE_UNAVAILABLE, "not now"))
     testbed.devices(*(needing(*pair) for pair in pairs), {"Device.GetNumberOfCacheFilesNeeded": unavailable})

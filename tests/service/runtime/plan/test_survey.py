@@ -22,7 +22,7 @@ QUESTIONS = ["Backend.Describe", "Backend.AssessModel"]
 
 
 def model() -> bytes:
-    """y = tanh(x)."""
+    """Return the model ``y = tanh(x)``."""
     values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 8]) for name in ("x", "y")]
     graph = helper.make_graph([helper.make_node("Tanh", ["x"], ["y"], name="tanh")], "g", values[:1], values[1:])
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
@@ -30,7 +30,7 @@ def model() -> bytes:
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_a_device_that_dies_of_a_question_is_left_out(short_path: Path, cpu_ref: Endpoint, question: str) -> None:
+def test_a_device_that_dies_during_a_question_is_left_out(short_path: Path, cpu_ref: Endpoint, question: str) -> None:
     with ExitStack() as stack:
         process, npu = stack.enter_context(scripted_process(short_path / "npu", dies_at=question))
         fleet = stack.enter_context(closing(Fleet({"npu": npu, "cpu_ref": cpu_ref})))
@@ -41,7 +41,7 @@ def test_a_device_that_dies_of_a_question_is_left_out(short_path: Path, cpu_ref:
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_a_device_that_stops_at_a_question_is_left_out_until_it_goes_on(
+def test_a_device_that_stops_during_a_question_is_left_out_until_it_continues(
     short_path: Path, cpu_ref: Endpoint, question: str
 ) -> None:
     with ExitStack() as stack:

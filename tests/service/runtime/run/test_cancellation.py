@@ -1,4 +1,4 @@
-"""Runs that are cancelled while a step runs: no other begins, nothing falls back, and the binding can run again."""
+"""Runs that are cancelled while a step runs: no other begins, none falls back, and the binding can run again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NONE = ErrorStatus.NONE
 
 
 def branches() -> Model:
-    """2x, x * x and tanh(x): steps that do not wait for each other."""
+    """Return 2x, x * x and tanh(x), which are independent steps."""
     program = Program()
     main = program.graph()
     x, none = main.input((2,), F32), main.constant(0, INT32)
@@ -34,14 +34,14 @@ def branches() -> Model:
     return program.model()
 
 
-def giving_up(cancellation: Cancellation, status: ErrorStatus = NONE) -> Callable[[], ErrorStatus]:
-    """While a step runs its run is given up; then the step ends as it is told."""
+def cancelling(cancellation: Cancellation, status: ErrorStatus = NONE) -> Callable[[], ErrorStatus]:
+    """Return a function that cancels the run of a step, which then ends with ``status``."""
 
-    def give_up() -> ErrorStatus:
+    def cancel() -> ErrorStatus:
         cancellation.cancel()
         return status
 
-    return give_up
+    return cancel
 
 
 def i32(*values: int) -> Array:
@@ -50,7 +50,7 @@ def i32(*values: int) -> Array:
 
 @pytest.fixture(params=["chained", "in turn", "in the engine"])
 def runner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What runs the steps of a plan."""
+    """Select how the steps of a plan are run."""
     name = str(request.param)
     if name == "in turn":
         monkeypatch.setattr("nnhal_service.runtime.run.bound_plan.MAX_FENCES", -1)
@@ -61,12 +61,12 @@ def runner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 
 @pytest.mark.usefixtures("runner")
 @pytest.mark.parametrize("during", [0, 1])
-def test_no_step_begins_after_that_which_runs(load: Loader, devices: list[Picky], during: int) -> None:
+def test_no_step_begins_after_the_running_one(load: Loader, devices: list[Picky], during: int) -> None:
     bound = Bound(load(add_mul_tanh()), [X], [2])
     bound.run()
     for _ in range(3):
         before, cancellation = runs(devices), Cancellation()
-        devices[during].fails = giving_up(cancellation)
+        devices[during].fails = cancelling(cancellation)
         with pytest.raises(CancelledRunError, match="the run has been cancelled"):
             bound.run(cancellation)
         assert np.subtract(runs(devices), before).tolist() == [1, during, 0, 0]
@@ -77,11 +77,11 @@ def test_no_step_begins_after_that_which_runs(load: Loader, devices: list[Picky]
 
 @pytest.mark.usefixtures("runner")
 @pytest.mark.parametrize("fallback", [Fallback.ALLOW, Fallback.DENY])
-def test_a_step_that_fails_when_nobody_wants_it_has_no_stand_in(
+def test_a_step_that_fails_in_a_cancelled_run_has_no_fallback(
     load: Loader, devices: list[Picky], fallback: Fallback
 ) -> None:
     bound, cancellation = Bound(load(add_mul_tanh(), fallback), [X], [2]), Cancellation()
-    devices[1].fails = giving_up(cancellation, ErrorStatus.GENERAL_FAILURE)
+    devices[1].fails = cancelling(cancellation, ErrorStatus.GENERAL_FAILURE)
     with pytest.raises(CancelledRunError):
         bound.run(cancellation)
     assert runs(devices) == [1, 1, 0, 0]
@@ -92,8 +92,8 @@ def test_a_walk_ends_between_its_rounds(load: Loader, devices: list[Picky], fall
     """The condition runs on the CPU, the body on the device for additions."""
     add, cpu = devices[0], devices[3]
     bound, cancellation = Bound(load(counting_loop(), fallback), [i32(-50_000), i32(1000)], [1]), Cancellation()
-    give_up = giving_up(cancellation)
-    add.fails = lambda: give_up() if add.runs == 5 else NONE
+    cancel = cancelling(cancellation)
+    add.fails = lambda: cancel() if add.runs == 5 else NONE
     with pytest.raises(CancelledRunError):
         bound.run(cancellation)
     assert (add.runs, cpu.runs) == (5, 5)
@@ -102,8 +102,8 @@ def test_a_walk_ends_between_its_rounds(load: Loader, devices: list[Picky], fall
     assert bound.outputs() == [[7]]
 
 
-def test_steps_beside_the_one_that_runs_have_ended_when_the_caller_is_told(load: Loader, devices: list[Picky]) -> None:
-    """Their memory is the caller's again: a step that has begun is waited for, on whatever device."""
+def test_all_steps_that_have_begun_have_ended_when_a_cancelled_run_returns(load: Loader, devices: list[Picky]) -> None:
+    """Afterwards the caller owns the memory again, so the run waits for every step that has begun, on any device."""
     add, mul, tanh, _ = devices
     bound, cancellation = Bound(load(branches()), [X], [2, 2, 2]), Cancellation()
     begun, go_on = threading.Event(), threading.Event()
@@ -130,7 +130,7 @@ def test_steps_beside_the_one_that_runs_have_ended_when_the_caller_is_told(load:
 
 
 @pytest.mark.usefixtures("runner")
-def test_a_run_that_was_given_up_before_runs_nothing_but_its_first_step(load: Loader, devices: list[Picky]) -> None:
+def test_a_run_that_was_cancelled_before_runs_at_most_its_first_step(load: Loader, devices: list[Picky]) -> None:
     bound, cancellation = Bound(load(add_mul_tanh()), [X], [2]), Cancellation()
     cancellation.cancel()
     with pytest.raises(CancelledRunError):
@@ -138,7 +138,7 @@ def test_a_run_that_was_given_up_before_runs_nothing_but_its_first_step(load: Lo
     assert runs(devices)[1:] == [0, 0, 0]
 
 
-def test_runs_that_are_given_up_at_any_moment_leave_the_binding_as_it_was(load: Loader, devices: list[Picky]) -> None:
+def test_runs_cancelled_at_any_moment_leave_the_binding_usable(load: Loader, devices: list[Picky]) -> None:
     bound = Bound(load(add_mul_tanh()), [X], [2])
     bound.run()
     held = resources_of(os.getpid())
@@ -146,12 +146,12 @@ def test_runs_that_are_given_up_at_any_moment_leave_the_binding_as_it_was(load: 
     with ThreadPoolExecutor(1) as threads:
         for _ in range(200):
             cancellation = Cancellation()
-            giving = threads.submit(cancellation.cancel)
+            cancelling_thread = threads.submit(cancellation.cancel)
             try:
                 bound.run(cancellation)
             except CancelledRunError:
                 cancelled += 1
-            giving.result(30)
+            cancelling_thread.result(30)
         bound.run()
     assert cancelled
     assert bound.outputs() == [EXPECTED]

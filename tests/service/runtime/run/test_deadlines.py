@@ -19,21 +19,21 @@ LATEST = (1 << 63) - 1
 
 
 def in_seconds(seconds: float) -> int:
-    """An instant of the contract's clock."""
+    """Return an instant of CLOCK_BOOTTIME, ``seconds`` from now."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) + int(seconds * 1e9)
 
 
-def test_without_a_deadline_nothing_comes_between() -> None:
+def test_a_run_without_a_deadline_is_called_directly() -> None:
     assert run_by_deadline(lambda _: threading.current_thread(), NO_DEADLINE) is threading.current_thread()
 
 
 @pytest.mark.contract("QS-06")
 @pytest.mark.parametrize("deadline_ns", [LATEST, 0])
-def test_a_run_that_ends_in_time_is_answered_and_has_its_deadline(deadline_ns: int) -> None:
+def test_a_run_that_ends_in_time_returns_its_result_and_knows_its_deadline(deadline_ns: int) -> None:
     assert run_by_deadline(lambda deadline: deadline, deadline_ns) == deadline_ns
 
 
-def test_what_a_run_raises_is_raised() -> None:
+def test_an_error_of_a_run_is_raised() -> None:
     def fail(deadline_ns: int) -> NoReturn:
         raise HalError(ErrorStatus.GENERAL_FAILURE, "no")
 
@@ -41,9 +41,9 @@ def test_what_a_run_raises_is_raised() -> None:
         run_by_deadline(fail, LATEST)
 
 
-def test_what_a_run_that_fails_has_used_is_free_at_once() -> None:
+def test_memory_of_a_failed_run_is_released_at_once() -> None:
     class Memory:
-        """What a run uses."""
+        """Something that a run uses."""
 
     def used() -> weakref.ref[Memory]:
         memory = Memory()
@@ -64,7 +64,7 @@ def test_what_a_run_that_fails_has_used_is_free_at_once() -> None:
 
 
 @pytest.mark.contract("QS-05")
-def test_a_run_that_does_not_end_is_left_to_itself() -> None:
+def test_a_run_that_does_not_end_in_time_is_abandoned() -> None:
     released, ended = threading.Event(), threading.Event()
 
     def run(deadline_ns: int) -> None:

@@ -1,4 +1,4 @@
-"""Devices that answer nonsense, fail to prepare, or fail to run: what becomes of a model on them."""
+"""Devices with invalid answers, and devices that fail to prepare or to run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def supports_all(request: Any, call: Call) -> backend_pb2.AssessModelResponse:
 
 
 def model() -> bytes:
-    """y = tanh(x)."""
+    """Return the model ``y = tanh(x)``."""
     values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 8]) for name in ("x", "y")]
     graph = helper.make_graph([helper.make_node("Tanh", ["x"], ["y"], name="tanh")], "g", values[:1], values[1:])
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
@@ -44,7 +44,7 @@ Load = Callable[..., PreparedPlan]
 
 @pytest.fixture
 def load(cpu_ref: Endpoint, short_path: Path) -> Iterator[Load]:
-    """Loads the model on a scripted device that is pinned, and cpu_ref."""
+    """Return what loads the model, pinned to a scripted device, with cpu_ref beside it."""
     with ExitStack() as stack:
 
         def start(script: Script, on_burst: OnBurst | None = None, **options: Any) -> PreparedPlan:
@@ -59,7 +59,7 @@ def load(cpu_ref: Endpoint, short_path: Path) -> Iterator[Load]:
 
 
 def run(prepared: PreparedPlan) -> list[float]:
-    """Run the model on numbers; its output."""
+    """Run the model and return its output."""
     pool = create_ashmem(128)
     mapped = open_pool(pool, writable=True)
     assert isinstance(mapped, MappedPool)
@@ -81,7 +81,7 @@ FAST: Script = {"Backend.AssessModel": supports_all}
 
 
 def cheaper(script: Script) -> Script:
-    """A device that NNAPI's rule prefers to the CPU."""
+    """Return the script of a device that NNAPI's rule prefers to the CPU."""
     fast = PerformanceInfo(0.5, 0.5)
     capabilities = Capabilities(fast, fast, (OperandPerformance(OperandType.TENSOR_FLOAT32, fast),), fast, fast)
     answer = device_pb2.GetCapabilitiesResponse(capabilities=capabilities_to_wire(capabilities))
@@ -89,7 +89,7 @@ def cheaper(script: Script) -> Script:
 
 
 def failing_burst(status: ErrorStatus) -> OnBurst:
-    """Every execution ends with an error."""
+    """Return a burst whose executions all fail."""
 
     def answer(call: burst_pb2.BurstCall) -> burst_pb2.BurstAnswer:
         return burst_pb2.BurstAnswer(status=types_pb2.ErrorStatus.ValueType(status), message="no")
@@ -97,7 +97,7 @@ def failing_burst(status: ErrorStatus) -> OnBurst:
     return answer
 
 
-def test_a_device_with_the_hal_and_nothing_else_is_used(load: Load) -> None:
+def test_a_device_that_implements_only_the_hal_is_used(load: Load) -> None:
     prepared = load(cheaper({"Backend.AssessModel": None}))
     assert [step.device for step in prepared.plan.steps] == ["npu"]
 
@@ -119,7 +119,7 @@ def test_a_device_that_fails_to_prepare_is_left_out(load: Load) -> None:
 
 
 @pytest.mark.contract("FB-11", "PT-10")
-def test_without_fallback_the_failure_to_prepare_is_the_answer(load: Load) -> None:
+def test_without_fallback_a_failed_preparation_is_an_error(load: Load) -> None:
     failing = {"Device.PrepareModelWithConfig": preparing(LAUNCHED, notified(GENERAL_FAILURE, message="no"))}
     with pytest.raises(HalError) as caught:
         load(cheaper(failing), fallback=Fallback.DENY)
@@ -131,7 +131,7 @@ def test_without_fallback_the_failure_to_prepare_is_the_answer(load: Load) -> No
     "status",
     [status for status in ErrorStatus if status not in (ErrorStatus.NONE, ErrorStatus.OUTPUT_INSUFFICIENT_SIZE)],
 )
-def test_what_a_device_fails_to_run_the_cpu_runs(load: Load, status: ErrorStatus) -> None:
+def test_the_cpu_runs_what_a_device_fails_to_run(load: Load, status: ErrorStatus) -> None:
     prepared = load(cheaper({}), failing_burst(status))
     assert [step.device for step in prepared.plan.steps] == ["npu"]
     assert run(prepared) == EXPECTED
@@ -139,7 +139,7 @@ def test_what_a_device_fails_to_run_the_cpu_runs(load: Load, status: ErrorStatus
 
 @pytest.mark.contract("FB-10", "FB-17")
 @pytest.mark.parametrize("status", [status for status in ErrorStatus if status != ErrorStatus.NONE])
-def test_without_fallback_the_error_of_a_device_is_the_answer(load: Load, status: ErrorStatus) -> None:
+def test_without_fallback_the_error_of_a_device_is_raised(load: Load, status: ErrorStatus) -> None:
     prepared = load(cheaper({}), failing_burst(status), fallback=Fallback.DENY)
     with pytest.raises(HalError) as caught:
         run(prepared)
@@ -147,7 +147,7 @@ def test_without_fallback_the_error_of_a_device_is_the_answer(load: Load, status
 
 
 @pytest.mark.contract("FB-02")
-def test_an_output_that_is_too_small_is_so_on_every_device(load: Load) -> None:
+def test_a_too_small_output_is_reported_without_fallback(load: Load) -> None:
     def too_small(call: burst_pb2.BurstCall) -> burst_pb2.BurstAnswer:
         shape = request_pb2.OutputShape(dimensions=[1, 8], is_sufficient=False)
         nothing = request_pb2.Timing(time_on_device_ns=-1, time_in_driver_ns=-1)
@@ -176,9 +176,7 @@ def test_an_output_that_is_too_small_is_so_on_every_device(load: Load) -> None:
         "shapes for two outputs",
     ],
 )
-def test_results_against_the_rules_are_failures(
-    load: Load, sufficient: bool, shapes: list[request_pb2.OutputShape]
-) -> None:
+def test_invalid_results_are_failures(load: Load, sufficient: bool, shapes: list[request_pb2.OutputShape]) -> None:
     def answer(call: burst_pb2.BurstCall) -> burst_pb2.BurstAnswer:
         nothing = request_pb2.Timing(time_on_device_ns=-1, time_in_driver_ns=-1)
         result = request_pb2.ExecutionResult(output_sufficient_size=sufficient, output_shapes=shapes, timing=nothing)

@@ -1,4 +1,4 @@
-"""Plans of several steps that fail: which steps run again, and where."""
+"""Plans of several steps that fail: which steps run again, and on which device."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GENERAL_FAILURE = ErrorStatus.GENERAL_FAILURE
 @pytest.mark.contract("FB-03")
 @pytest.mark.parametrize("victim", [0, 1, 2])
 @pytest.mark.parametrize("status", [GENERAL_FAILURE, ErrorStatus.MISSED_DEADLINE_PERSISTENT])
-def test_the_cpu_runs_the_step_that_failed_and_the_run_goes_on_behind_it(
+def test_the_cpu_runs_the_failed_step_and_the_run_goes_on_after_it(
     load: Loader, devices: list[Picky], victim: int, status: ErrorStatus
 ) -> None:
     bound = Bound(load(add_mul_tanh()), [X], [2])
@@ -38,8 +38,8 @@ def test_the_cpu_runs_the_step_that_failed_and_the_run_goes_on_behind_it(
     assert [(step.step, step.device) for step in report.steps] == list(enumerate(names))
 
 
-def test_what_has_run_beside_the_step_that_failed_does_not_run_again(load: Loader, devices: list[Picky]) -> None:
-    """tanh(2x) is computed while 2x * x fails; both are outputs."""
+def test_steps_that_ran_beside_the_failed_one_do_not_run_again(load: Loader, devices: list[Picky]) -> None:
+    """The outputs are tanh(2x), which succeeds, and 2x * x, which fails at the same time."""
     program = Program()
     main = program.graph()
     x, none = main.input((2,), F32), main.constant(0, INT32)
@@ -66,7 +66,7 @@ def test_the_next_run_is_tried_on_the_devices_again(load: Loader, devices: list[
 
 
 @pytest.mark.contract("FB-04")
-def test_where_the_cpu_fails_too_it_runs_the_whole_model(load: Loader, devices: list[Picky]) -> None:
+def test_if_the_cpu_fails_too_it_runs_the_whole_model(load: Loader, devices: list[Picky]) -> None:
     bound = Bound(load(add_mul_tanh()), [X], [2])
     cpu = devices[3]
     devices[1].fails = always()
@@ -79,18 +79,20 @@ def test_where_the_cpu_fails_too_it_runs_the_whole_model(load: Loader, devices: 
     assert {entry.destination for entry in report.ledger} <= {CPU, ""}
 
 
-def test_where_nothing_helps_the_error_says_what_was_tried(load: Loader, devices: list[Picky]) -> None:
+def test_if_every_fallback_fails_the_error_lists_what_was_tried(load: Loader, devices: list[Picky]) -> None:
     bound = Bound(load(add_mul_tanh()), [X], [2])
     devices[1].fails = always(ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT)
     devices[3].fails = always()
-    with pytest.raises(HalError, match=r"mul was told to; and without the device: .*cpu_ref was told to") as caught:
+    with pytest.raises(
+        HalError, match=r"mul fails on demand; and without the device: .*cpu_ref fails on demand"
+    ) as caught:
         bound.run()
     assert caught.value.status == GENERAL_FAILURE
     assert runs(devices) == [1, 1, 0, 2]
 
 
 @pytest.mark.contract("FB-05")
-def test_a_step_of_the_cpus_own_that_fails_has_it_run_the_whole_model(short_path: Path) -> None:
+def test_if_a_step_planned_on_the_cpu_fails_the_cpu_runs_the_whole_model(short_path: Path) -> None:
     add, cpu = Picky("add", (ADD,)), Picky(CPU, ratio=1.0)
     with serving(short_path, add, cpu) as load:
         bound = Bound(load(add_mul_tanh()), [X], [2])
@@ -103,7 +105,7 @@ def test_a_step_of_the_cpus_own_that_fails_has_it_run_the_whole_model(short_path
 
 
 @pytest.mark.contract("FB-10")
-def test_without_fallback_there_is_none_of_either_kind(load: Loader, devices: list[Picky]) -> None:
+def test_if_fallback_is_denied_neither_kind_happens(load: Loader, devices: list[Picky]) -> None:
     bound = Bound(load(add_mul_tanh(), Fallback.DENY), [X], [2])
     devices[1].fails = always(ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT)
     with pytest.raises(HalError) as caught:
@@ -113,7 +115,7 @@ def test_without_fallback_there_is_none_of_either_kind(load: Loader, devices: li
 
 
 def loop_then_sqrt() -> Model:
-    """while i < n: i = i + n; and the square root of something else."""
+    """Return ``while i < n: i = i + n``, and the square root of another input."""
     program = Program()
     main, compare, advance = (program.graph() for _ in range(3))
     compare.returns(compare.less(compare.input(), compare.input()))
@@ -125,7 +127,7 @@ def loop_then_sqrt() -> Model:
 
 
 @pytest.mark.contract("FB-08")
-def test_falling_back_behind_a_loop_does_not_enter_it_again(short_path: Path) -> None:
+def test_a_fallback_after_a_loop_does_not_run_the_loop_again(short_path: Path) -> None:
     sqrt, cpu = Picky("sqrt", (SQRT,)), Picky(CPU, ratio=1.0)
     with serving(short_path, sqrt, cpu) as load:
         prepared = load(loop_then_sqrt())
@@ -141,7 +143,7 @@ def test_falling_back_behind_a_loop_does_not_enter_it_again(short_path: Path) ->
 
 
 @pytest.mark.contract("FB-06")
-def test_a_failure_of_what_drives_the_plan_has_the_whole_model_run_on_the_cpu(short_path: Path) -> None:
+def test_if_the_walk_itself_fails_the_whole_model_runs_on_the_cpu(short_path: Path) -> None:
     npu, cpu = Picky("npu", (ADD,)), Picky(CPU, ratio=1.0)
     with serving(short_path, npu, cpu) as load:
         prepared = load(branches())

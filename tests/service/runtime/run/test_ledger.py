@@ -1,4 +1,4 @@
-"""What the ledger makes of a plan and of what devices report."""
+"""The ledger of a plan and of the copies that devices report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMES = ["image", "middle", ""]
 
 @dataclass(frozen=True)
 class Stage:
-    """A step, by its device and the operands that it reads and writes."""
+    """A step: its device, and the operands that it reads and writes."""
 
     device: str
     inputs: tuple[int, ...]
@@ -30,7 +30,7 @@ CHAIN = (Stage("npu", (0,), (1,)), Stage("cpu", (1,), (2,)))
 
 
 def ran(number: int, device: str, copied: int = 0) -> StepReport:
-    """A step that was run."""
+    """Return the report of a step that was run."""
     return StepReport(device, 1, 1, 1, copied, 1, number, 5, 6, (Copy(False, copied, 5, 6),) if copied else ())
 
 
@@ -40,7 +40,7 @@ def ledger_of(
     lengths: Mapping[int, int] | None = None,
     sides: Mapping[str, Side] = SIDES,
 ) -> tuple[LedgerEntry, ...]:
-    """The ledger of a run of steps from operand 0 to operand 2."""
+    """Return the ledger of a run from operand 0 to operand 2."""
     values = values_of(steps, sides, frozenset({0}), frozenset({2}), SIZES.__getitem__)
     return ledger(values.values(), NAMES, [step.device for step in steps], sides, reports, lengths or {})
 
@@ -57,7 +57,7 @@ def test_each_use_of_a_value_has_an_entry() -> None:
     )
 
 
-def test_what_a_device_copied_beyond_the_plan_has_an_entry_of_its_own() -> None:
+def test_an_unplanned_copy_has_a_separate_entry() -> None:
     *planned, more, less = ledger_of(CHAIN, [ran(0, "npu", 60), ran(1, "cpu", 7)])
     assert [entry.copied_bytes for entry in planned] == [100, 0, 0]
     assert (more.strategy, more.value, more.source_step, more.destination_step) == (UNPLANNED, "", 0, 0)
@@ -69,13 +69,13 @@ def test_what_a_device_copied_beyond_the_plan_has_an_entry_of_its_own() -> None:
     assert less.reason.endswith("some of its arguments are not in memory that it can use in place")
 
 
-def test_the_sum_is_always_what_the_devices_report() -> None:
+def test_the_sum_always_equals_what_the_devices_report() -> None:
     for copied in [(100, 0), (0, 0), (60, 7), (500, 100)]:
         entries = ledger_of(CHAIN, [ran(0, "npu", copied[0]), ran(1, "cpu", copied[1])])
         assert sum(entry.copied_bytes for entry in entries) == sum(copied)
 
 
-def test_a_device_that_stands_in_has_its_own_edges() -> None:
+def test_a_fallback_device_has_its_own_edges() -> None:
     entries = ledger_of(CHAIN, [ran(0, "cpu"), ran(1, "cpu")])
     assert [(entry.source, entry.destination, entry.copied_bytes) for entry in entries] == [
         ("", "cpu", 0),
@@ -85,19 +85,19 @@ def test_a_device_that_stands_in_has_its_own_edges() -> None:
     assert [entry.strategy for entry in entries] == ["ExportToTarget", "DirectCompatibility", "ExportToTarget"]
 
 
-def test_sizes_that_the_plan_does_not_know_are_those_of_the_memory() -> None:
+def test_sizes_unknown_to_the_plan_are_taken_from_the_memory() -> None:
     image, *_ = ledger_of(CHAIN, [ran(0, "npu", 300), ran(1, "cpu")], {0: 300})
     assert (image.bytes, image.copied_bytes) == (300, 300)
 
 
-def test_a_step_in_a_loop_counts_as_often_as_it_was_run_and_one_in_no_branch_not_at_all() -> None:
+def test_a_step_in_a_loop_counts_for_each_run_and_one_in_a_skipped_branch_does_not_count() -> None:
     looped = ledger_of(CHAIN, [ran(0, "npu", 100), ran(0, "npu", 100), ran(1, "cpu")])
     assert [entry.copied_bytes for entry in looped] == [200, 0, 0]
     skipped = ledger_of(CHAIN, [ran(1, "cpu")])
     assert [entry.copied_bytes for entry in skipped] == [0, 0, 0]
 
 
-def test_what_a_device_leaves_once_is_copied_once_for_all_readers() -> None:
+def test_a_value_is_exported_once_for_all_its_readers() -> None:
     fork = (Stage("npu", (0,), (1, 2)), Stage("cpu", (2,), ()))
     entries = ledger_of(fork, [ran(0, "npu", 108), ran(1, "cpu")])
     assert [(entry.value, entry.copied_bytes) for entry in entries] == [
@@ -108,7 +108,7 @@ def test_what_a_device_leaves_once_is_copied_once_for_all_readers() -> None:
     assert entries[-1].reason.endswith("which it copies once for all readers")
 
 
-def test_a_device_copies_what_it_passes_itself_in_memory_that_it_cannot_use() -> None:
+def test_a_device_copies_a_value_between_its_own_steps_if_it_cannot_import_the_memory() -> None:
     back = (Stage("npu", (0,), (2,)), Stage("npu", (2,), ()))
     *_, again, out = ledger_of(back, [ran(0, "npu", 108), ran(1, "npu", 8)])
     assert (again.source_step, again.destination_step, again.strategy) == (0, 1, "CopyToTarget")

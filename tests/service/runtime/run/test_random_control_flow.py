@@ -1,4 +1,4 @@
-"""Random programs with decisions and loops within one another: walked over several devices, and whole on the CPU."""
+"""Random programs with nested branches and loops, walked over several devices and run whole on the CPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROUNDS = 3
 
 
 def random_program(random: Random) -> Model:
-    """Two inputs of two numbers, two outputs."""
+    """Return a program with two inputs of two numbers each, and two outputs."""
     program = Program()
     main = program.graph()
     values = [main.input((2,)), main.input((2,))]
@@ -33,7 +33,7 @@ def random_program(random: Random) -> Model:
 
 
 def add_something(random: Random, program: Program, graph: Graph, values: list[int], depth: int) -> None:
-    """An operation, or control flow where there may be more of it, of the last value: its result is a further one."""
+    """Add an operation on the last value, or control flow if ``depth`` allows it, whose result is a further value."""
     kind = random.choice((compute, compute, decide, repeat) if depth else (compute,))
     kind(random, program, graph, values, depth)
 
@@ -54,7 +54,7 @@ def inner_graph(random: Random, program: Program, inputs: int, depth: int) -> Gr
 
 
 def decide(random: Random, program: Program, graph: Graph, values: list[int], depth: int) -> None:
-    """IF the first number of a value is below that of another."""
+    """Add an IF whose condition compares the first numbers of two values."""
     numbers = [
         graph.operation(OperationType.SLICE, [value, graph.constant([0]), graph.constant([1])], Operand(I32, (1,)))
         for value in random.choices(values, k=2)
@@ -65,7 +65,7 @@ def decide(random: Random, program: Program, graph: Graph, values: list[int], de
 
 
 def repeat(random: Random, program: Program, graph: Graph, values: list[int], depth: int) -> None:
-    """WHILE a number of rounds is not over: a value from the last one and something that stays."""
+    """Add a WHILE of some rounds, which computes from the last round's value and from a value that stays the same."""
     condition, body = program.graph(), program.graph()
     first, _, _ = condition.input((1,)), condition.input((2,)), condition.input((2,))
     condition.returns(condition.less(first, condition.constant([random.randint(0, ROUNDS)])))
@@ -88,7 +88,7 @@ def load(short_path: Path) -> Iterator[Loader]:
 
 
 def results(load: Loader, model: Model, strategy: Strategy, inputs: Sequence[Sequence[int]]) -> list[list[list[float]]]:
-    """The outputs for each of the inputs, of one binding."""
+    """Return the outputs of one binding for each of the inputs."""
     prepared = load(model, strategy=strategy)
     assert (prepared.plan.walk is not None) == (strategy is Strategy.NNAPI)
     bound = Bound(prepared, [np.zeros(2, np.int32)] * 2, [2, 2])
@@ -104,7 +104,7 @@ def results(load: Loader, model: Model, strategy: Strategy, inputs: Sequence[Seq
 @pytest.mark.slow
 @pytest.mark.contract("PT-27", "CF-10")
 @pytest.mark.parametrize("seed", range(8))
-def test_a_walk_computes_what_the_whole_model_does(load: Loader, seed: int) -> None:
+def test_a_walk_computes_the_same_as_the_whole_model(load: Loader, seed: int) -> None:
     random = Random(seed)
     model = random_program(random)
     inputs = [(random.randint(-5, 5), random.randint(-5, 5)) for _ in range(4)]

@@ -1,4 +1,4 @@
-"""Devices that die and come back while models are loaded: which plan runs follow, and what becomes of the others."""
+"""Devices that die and return while models are loaded: which plan runs use, and when other plans are released."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EXPECTED = pytest.approx([float(value) for value in np.tanh(2 * X)], abs=1e-6)
 
 
 def add_tanh() -> Model:
-    """tanh(2x), in two steps where each operation has a device of its own."""
+    """Return tanh(2x), which has two steps if each operation has its own device."""
     program = Program()
     main = program.graph()
     x = main.input((2,), F32)
@@ -45,7 +45,7 @@ def add_tanh() -> Model:
 
 
 class Told:
-    """A device's context: how often it was told of each event."""
+    """A device's context, which counts the notifications of each event."""
 
     def __init__(self) -> None:
         self.events: Counter[NetworkEvent] = Counter()
@@ -64,7 +64,7 @@ class Told:
 
 
 class Mortal(Picky):
-    """A driver whose process can be ended and started again. It prepares and runs only while its gates are open."""
+    """A driver whose process can end and start again. It prepares and runs only while its gates are open."""
 
     def __init__(self, directory: Path, name: str, ratio: float) -> None:
         takes = (OperationType.TANH,) if name == NPU else EVERYTHING
@@ -79,7 +79,6 @@ class Mortal(Picky):
         self._process = ExitStack()
 
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> Workload:
-        """See Driver."""
         self.prepares.set()
         assert self.may_prepare.wait(30)
         return super().prepare(model, options)
@@ -90,7 +89,7 @@ class Mortal(Picky):
         return ErrorStatus.NONE
 
     def start(self) -> None:
-        """Serve, as a process that was started again does."""
+        """Serve as a new process."""
         self._process.enter_context(host(self, self.endpoint, DeviceSettings()))
 
     def die(self) -> None:
@@ -98,13 +97,13 @@ class Mortal(Picky):
         self._process.close()
 
     def prepared_models(self) -> int:
-        """How many it holds."""
+        """Return how many prepared models the device holds."""
         with RemoteDevice(self.endpoint) as device:
             return device.usage().prepared_models
 
 
 class Site:
-    """npu takes TANH only, acc and the CPU everything: the plan is on acc and npu, and on acc alone without npu."""
+    """Three devices: npu takes TANH only, acc and the CPU take everything. The plan uses acc and npu, or acc alone."""
 
     def __init__(self, directory: Path, stack: ExitStack) -> None:
         devices = [Mortal(directory, name, ratio) for name, ratio in ((NPU, 0.1), (ACC, 0.5), (CPU, 1.0))]
@@ -117,7 +116,7 @@ class Site:
         self._stack = stack
 
     def load(self, fallback: Fallback = Fallback.ALLOW, *pins: Pin) -> LoadedModel:
-        """The model by NNAPI's rule."""
+        """Load the model by NNAPI's rule."""
         options = Options(Strategy.NNAPI, pins, fallback=fallback)
         loaded = LoadedModel(prepare(imported(add_tanh()), self._fleet, (), options))
         self._stack.callback(loaded.close)
@@ -145,25 +144,25 @@ class Bound:
         )
 
     def run(self) -> RunReport:
-        """Run it, and see that the answer is right."""
+        """Run the model and check its output."""
         self._pool.write(64, np.zeros(8, np.uint8))
         report = self.context.run()
         assert self._pool.read(64, 8).view(np.float32).tolist() == EXPECTED
         return report
 
     def devices(self) -> list[str]:
-        """Of the steps of a run that nobody had to stand in for; none of another run."""
+        """Run the model and return the devices of its steps, or an empty list if a step fell back."""
         report = self.run()
         return [] if report.fell_back else [step.device for step in report.steps]
 
     def wait_for(self, *devices: str) -> None:
-        """Run it until its steps are on these devices."""
+        """Run the model until its steps are on these devices."""
         wait_until(lambda: self.devices() == list(devices), f"runs are on {devices}")
 
 
 @pytest.mark.contract("FB-03", "FB-16")
 @pytest.mark.parametrize("pins", [(), (Pin("op:TANH", NPU),)])
-def test_runs_follow_a_plan_without_the_device_until_it_is_back(site: Site, pins: tuple[Pin, ...]) -> None:
+def test_runs_use_a_plan_without_the_device_until_it_is_back(site: Site, pins: tuple[Pin, ...]) -> None:
     loaded = site.load(Fallback.ALLOW, *pins)
     one, other = Bound(loaded), Bound(loaded)
     assert one.devices() == other.devices() == [ACC, NPU]
@@ -182,7 +181,7 @@ def test_runs_follow_a_plan_without_the_device_until_it_is_back(site: Site, pins
     assert loaded.prepared is loaded.original
 
 
-def test_a_plan_that_nobody_follows_any_more_is_released(site: Site) -> None:
+def test_a_plan_that_is_no_longer_used_is_released(site: Site) -> None:
     loaded = site.load()
     bound = Bound(loaded)
     for _ in range(3):
@@ -211,7 +210,7 @@ def test_runs_go_on_while_the_new_plan_is_prepared(site: Site) -> None:
     bound.wait_for(ACC)
 
 
-def test_a_model_that_is_unloaded_while_it_is_planned_anew_leaves_nothing(site: Site) -> None:
+def test_a_model_that_is_unloaded_during_re_planning_leaves_nothing_behind(site: Site) -> None:
     loaded = site.load()
     bound = Bound(loaded)
     site.acc.may_prepare.clear()
@@ -224,7 +223,7 @@ def test_a_model_that_is_unloaded_while_it_is_planned_anew_leaves_nothing(site: 
         bound.run()
     site.acc.may_prepare.set()
     wait_until(lambda: site.acc.prepared_models() == 0, "acc has nothing left")
-    wait_until(lambda: len(set(site.acc.told.events.values())) == 1, "acc was told of each event as often")
+    wait_until(lambda: len(set(site.acc.told.events.values())) == 1, "acc was notified of each event equally often")
 
 
 @pytest.mark.contract("FB-10")
@@ -241,7 +240,7 @@ def test_without_fallback_the_error_names_the_device_until_it_is_back(site: Site
     assert bound.devices() == [ACC, NPU]
 
 
-def test_the_plan_follows_several_devices_that_come_and_go(site: Site) -> None:
+def test_the_plan_adapts_to_several_devices_that_die_and_return(site: Site) -> None:
     bound = Bound(site.load())
     assert bound.devices() == [ACC, NPU]
     site.npu.die()
@@ -254,10 +253,10 @@ def test_the_plan_follows_several_devices_that_come_and_go(site: Site) -> None:
     bound.wait_for(ACC, NPU)
 
 
-def test_devices_hear_once_of_a_network_that_they_stand_in_for_or_have_again(site: Site) -> None:
+def test_devices_are_notified_once_of_a_network_that_they_take_over_or_get_back(site: Site) -> None:
     loaded = site.load()
     bound, other = Bound(loaded), Bound(loaded)
-    site.acc.may_prepare.clear()  # there is no other plan
+    site.acc.may_prepare.clear()  # no other plan is possible
     site.npu.die()
     for _ in range(2):
         assert bound.run().fell_back
@@ -274,7 +273,7 @@ def test_devices_hear_once_of_a_network_that_they_stand_in_for_or_have_again(sit
     assert site.npu.told.events == site.cpu.told.events == loading | unloading
 
 
-def test_closing_does_not_wait_for_ever_and_gives_memory_to_nobody_while_a_run_goes_on(site: Site) -> None:
+def test_closing_does_not_wait_for_ever_and_memory_is_not_reused_while_a_run_goes_on(site: Site) -> None:
     loaded = site.load()
     bound = Bound(loaded)
     arena = loaded.arena_bytes

@@ -23,7 +23,7 @@ ADD, LESS, IF, WHILE = OperationType.ADD, OperationType.LESS, OperationType.IF, 
 
 @pytest.fixture
 def npu() -> Picky:
-    """A device that takes additions."""
+    """Return a device that takes additions only."""
     return Picky("npu", (ADD,))
 
 
@@ -80,7 +80,7 @@ def test_a_while_goes_round_until_its_condition_is_false(load: Loader, start: in
     assert [step.device for step in report.steps] == [CPU, *["npu", CPU] * rounds]
 
 
-def test_a_binding_walks_again_with_other_values(load: Loader) -> None:
+def test_a_binding_can_walk_again_with_other_values(load: Loader) -> None:
     bound = Bound(load(counting_loop()), [i32(0), i32(1)], [1])
     for start, limit, expected in ((0, 1, 1), (5, 2, 5), (-7, 3, 5)):
         bound.give(i32(start), i32(limit))
@@ -89,7 +89,7 @@ def test_a_binding_walks_again_with_other_values(load: Loader) -> None:
 
 
 def nested() -> Model:
-    """sum = 0; for i in 0..n: for j in 0..i: sum = sum + (1 if sum < 3 else 2). Constants are handed in."""
+    """Return ``sum = 0; for i in 0..n: for j in 0..i: sum = sum + (1 if sum < 3 else 2)``; constants are passed in."""
     program = Program()
     main, outer_test, outer, inner_test, inner, small, large = (program.graph() for _ in range(7))
 
@@ -119,7 +119,7 @@ def nested() -> Model:
 
 
 def sum_of(n: int) -> int:
-    """What ``nested`` computes."""
+    """Return what ``nested`` computes."""
     total = 0
     for i in range(n):
         for _ in range(i):
@@ -139,7 +139,7 @@ def test_loops_and_decisions_within_loops_are_walked_too(load: Loader, n: int) -
 
 
 def test_what_control_flow_yields_is_read_by_other_steps(load: Loader) -> None:
-    """out1 = 2 * out0, where out0 is what an IF of a constant condition has made of x and x."""
+    """The outputs are out0, the result of an IF with a constant condition on x and x, and out1 = 2 * out0."""
     program = Program()
     main, then, otherwise = (program.graph() for _ in range(3))
     for branch in (then, otherwise):
@@ -157,7 +157,7 @@ def test_what_control_flow_yields_is_read_by_other_steps(load: Loader) -> None:
 
 
 def open_inside() -> Model:
-    """while i < n: i = i + SLICE(twos, i, 1), where twos = 2 * FILL(i + 1, 1): its size is open, and grows."""
+    """Return ``while i < n: i = i + SLICE(twos, i, 1)`` with ``twos = 2 * FILL(i + 1, 1)``, whose size is unknown."""
     program = Program()
     main, compare, body = (program.graph() for _ in range(3))
     compare.returns(compare.less(compare.input(), compare.input()))
@@ -173,7 +173,7 @@ def open_inside() -> Model:
 
 
 def endless() -> Model:
-    """while i < n: i = i + 0."""
+    """Return ``while i < n: i = i + 0``."""
     program = Program()
     main, compare, body = (program.graph() for _ in range(3))
     compare.returns(compare.less(compare.input(), compare.input()))
@@ -185,7 +185,7 @@ def endless() -> Model:
 
 
 @pytest.mark.contract("CF-12", "CF-18", "FB-07")
-def test_a_loop_that_takes_too_long_is_not_tried_elsewhere(load: Loader, cpu: Picky) -> None:
+def test_a_loop_that_takes_too_long_does_not_fall_back(load: Loader, cpu: Picky) -> None:
     prepared = load(endless())
     bound = Bound(prepared, [i32(0), i32(1)], [1], loop_timeout_duration_ns=1_000_000)
     with pytest.raises(HalError, match="the framework walks") as caught:
@@ -203,13 +203,13 @@ def test_a_loop_timeout_has_a_default_and_a_maximum(asked: int, seconds: int) ->
 
 
 @pytest.mark.contract("RQ-13")
-def test_a_loop_timeout_that_is_none_is_refused(load: Loader) -> None:
+def test_an_invalid_loop_timeout_is_refused(load: Loader) -> None:
     with pytest.raises(HalError, match="loop timeout of -2 ns") as caught:
         Bound(load(endless()), [i32(0), i32(1)], [1], loop_timeout_duration_ns=-2)
     assert caught.value.status == ErrorStatus.INVALID_ARGUMENT
 
 
-def test_all_on_the_cpu_leaves_control_flow_whole(load: Loader) -> None:
+def test_control_flow_entirely_on_the_cpu_is_one_step(load: Loader) -> None:
     prepared = load(counting_loop(), strategy=Strategy.CPU_ONLY)
     assert prepared.plan.walk is None
     bound = Bound(prepared, [i32(1), i32(4)], [1])
@@ -218,7 +218,7 @@ def test_all_on_the_cpu_leaves_control_flow_whole(load: Loader) -> None:
 
 
 @pytest.mark.contract("FB-03")
-def test_a_body_that_fails_once_is_run_by_the_cpu_and_the_loop_goes_on(load: Loader, npu: Picky) -> None:
+def test_the_cpu_runs_a_body_that_fails_once_and_the_loop_goes_on(load: Loader, npu: Picky) -> None:
     bound = Bound(load(counting_loop()), [i32(-10), i32(3)], [1])
     npu.fails = lambda: ErrorStatus.GENERAL_FAILURE if npu.runs == 2 else ErrorStatus.NONE
     report = bound.run()
@@ -228,7 +228,7 @@ def test_a_body_that_fails_once_is_run_by_the_cpu_and_the_loop_goes_on(load: Loa
 
 
 @pytest.mark.contract("FB-05")
-def test_a_condition_that_fails_on_the_cpu_has_the_whole_model_run_there(load: Loader, cpu: Picky) -> None:
+def test_if_a_condition_fails_on_the_cpu_the_whole_model_runs_there(load: Loader, cpu: Picky) -> None:
     bound = Bound(load(counting_loop()), [i32(-10), i32(3)], [1])
     cpu.fails = lambda: ErrorStatus.GENERAL_FAILURE if cpu.runs == 3 else ErrorStatus.NONE
     report = bound.run()
@@ -247,7 +247,7 @@ def test_without_fallback_a_body_that_fails_ends_the_run(load: Loader, npu: Pick
     assert caught.value.status == ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
 
 
-def test_values_of_open_size_within_a_body_change_theirs_from_round_to_round(load: Loader) -> None:
+def test_values_of_unknown_size_in_a_body_may_change_size_from_round_to_round(load: Loader) -> None:
     prepared = load(open_inside())
     assert layout(prepared) == ["WHILE", CPU, "GOTO", "npu", CPU, "npu", CPU, "npu", "GOTO"]
     bound = Bound(prepared, [i32(0), i32(40)], [1])

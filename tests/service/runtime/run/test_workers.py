@@ -18,13 +18,13 @@ SECONDS = 30
 
 @pytest.fixture
 def workers() -> Iterator[Workers]:
-    """Two threads."""
+    """Return workers with two threads."""
     with Workers(2, "test") as pool:
         yield pool
 
 
 def blocked(workers: Workers) -> tuple[threading.Event, threading.Event]:
-    """Have a thread wait: what says that it does, and what ends that."""
+    """Block a thread; return an event that is set when it waits, and one that ends the wait."""
     begun, end = threading.Event(), threading.Event()
 
     def wait() -> None:
@@ -36,13 +36,13 @@ def blocked(workers: Workers) -> tuple[threading.Event, threading.Event]:
     return begun, end
 
 
-def test_results_and_errors_are_the_callers(workers: Workers) -> None:
+def test_results_and_errors_reach_the_caller(workers: Workers) -> None:
     assert workers.submit(divmod, 7, 2).result(SECONDS) == (3, 1)
     with pytest.raises(ZeroDivisionError):
         workers.submit(divmod, 7, 0).result(SECONDS)
 
 
-def test_one_thread_does_what_comes_one_after_the_other(workers: Workers) -> None:
+def test_one_thread_does_work_that_comes_one_after_the_other(workers: Workers) -> None:
     threads = set()
     for _ in range(50):
         threads.add(workers.submit(threading.get_ident).result(SECONDS))
@@ -62,7 +62,7 @@ def test_the_thread_that_rested_last_is_used_next(workers: Workers) -> None:
     assert workers._resting[-1] is last
 
 
-def test_what_comes_while_all_work_waits_for_its_turn(workers: Workers) -> None:
+def test_work_waits_while_all_threads_are_busy(workers: Workers) -> None:
     ends = [blocked(workers)[1] for _ in range(2)]
     order: list[int] = []
     futures = [workers.submit(order.append, number) for number in range(3)]
@@ -76,9 +76,9 @@ def test_what_comes_while_all_work_waits_for_its_turn(workers: Workers) -> None:
     ends[1].set()
 
 
-def test_a_thread_at_rest_holds_nothing_of_what_it_did(workers: Workers) -> None:
+def test_a_resting_thread_holds_nothing_of_its_last_work(workers: Workers) -> None:
     class Thing:
-        """What a weak reference can be made of."""
+        """Something that a weak reference can refer to."""
 
     thing = Thing()
     seen = weakref.ref(thing)
@@ -87,11 +87,11 @@ def test_a_thread_at_rest_holds_nothing_of_what_it_did(workers: Workers) -> None
     wait_until(lambda: seen() is None, "it is free")
 
 
-def test_an_error_is_free_with_its_future(workers: Workers) -> None:
-    """Without Python's looking for circles."""
+def test_an_error_is_released_with_its_future(workers: Workers) -> None:
+    """No reference cycle keeps it alive until the next garbage collection."""
 
     class Thing:
-        """What a weak reference can be made of."""
+        """Something that a weak reference can refer to."""
 
     def fail(thing: Thing) -> None:
         raise ValueError(str(thing))
@@ -110,7 +110,7 @@ def test_an_error_is_free_with_its_future(workers: Workers) -> None:
         gc.enable()
 
 
-def test_shutting_down_waits_for_what_runs_and_refuses_more() -> None:
+def test_shutting_down_waits_for_running_work_and_refuses_more() -> None:
     workers = Workers(1, "test")
     _, end = blocked(workers)
     done: list[int] = []
@@ -125,7 +125,7 @@ def test_shutting_down_waits_for_what_runs_and_refuses_more() -> None:
         workers.submit(print)
 
 
-def test_what_never_ends_does_not_keep_the_process_from_ending() -> None:
+def test_work_that_never_ends_does_not_keep_the_process_from_ending() -> None:
     program = (
         "import threading; from nnhal_service.runtime.run.workers import Workers; "
         "Workers(1, 'x').start(threading.Event().wait)"

@@ -15,6 +15,6 @@ from tests.support.memory_bench import Bench, Start
 
 @pytest.fixture
 def start(cpu_ref: Endpoint, short_path: Path) -> Iterator[Start]:
-    """Starts scripted devices beside cpu_ref."""
+    """Return what starts scripted devices beside cpu_ref."""
     with ExitStack() as stack:
         yield partial(Bench, short_path, cpu_ref, stack)

@@ -39,7 +39,7 @@ def result(prepared: PreparedPlan, index: int, probability: float = 1.0) -> Mode
 
 
 @pytest.mark.contract("MR-05")
-def test_memory_of_one_device_is_its_own_buffer(start: Start) -> None:
+def test_memory_with_roles_of_one_device_is_that_devices_buffer(start: Start) -> None:
     bench = start(OK)
     prepared = bench.load(TOGETHER)
     memory = allocate([entry(prepared, R, 0.25), result(prepared, Y, 0.5)])
@@ -56,7 +56,9 @@ def test_memory_of_one_device_is_its_own_buffer(start: Start) -> None:
 
 @pytest.mark.contract("MR-06")
 @failing
-def test_memory_of_one_device_is_the_hosts_where_the_device_has_none(start: Start, script: dict[str, Any]) -> None:
+def test_memory_with_roles_of_one_device_is_on_the_host_if_the_device_has_no_memory(
+    start: Start, script: dict[str, Any]
+) -> None:
     bench = start(script)
     memory = allocate([entry(bench.load(TOGETHER), P)])
     assert bench.allocations() == {"a": 1}
@@ -67,7 +69,7 @@ def test_memory_of_one_device_is_the_hosts_where_the_device_has_none(start: Star
 
 @pytest.mark.contract("MR-07")
 @failing
-def test_memory_of_one_device_is_nobodys_where_the_device_has_none_and_no_other_may_take_its_part(
+def test_memory_with_roles_of_one_device_is_refused_if_the_device_has_no_memory_and_fallback_is_denied(
     start: Start, script: dict[str, Any]
 ) -> None:
     bench = start(script)
@@ -79,7 +81,7 @@ def test_memory_of_one_device_is_nobodys_where_the_device_has_none_and_no_other_
 
 @pytest.mark.contract("MR-08")
 @pytest.mark.parametrize(("index", "device", "position"), [(P, "a", 0), (Q, "a", 1), (R, "b", 0), (S, "c", 0)])
-def test_memory_that_one_of_several_steps_reads_is_of_the_device_of_that_step(
+def test_memory_that_one_of_several_steps_reads_is_a_buffer_of_that_steps_device(
     start: Start, index: int, device: str, position: int
 ) -> None:
     bench = start(OK)
@@ -93,7 +95,7 @@ def test_memory_that_one_of_several_steps_reads_is_of_the_device_of_that_step(
 
 @pytest.mark.contract("MR-08")
 @failing
-def test_memory_that_one_of_several_steps_reads_is_the_hosts_or_nobodys_where_that_device_has_none(
+def test_memory_that_one_of_several_steps_reads_is_on_the_host_or_refused_if_that_device_has_no_memory(
     start: Start, script: dict[str, Any]
 ) -> None:
     bench = start(script)
@@ -105,7 +107,9 @@ def test_memory_that_one_of_several_steps_reads_is_the_hosts_or_nobodys_where_th
 
 @pytest.mark.contract("MR-09")
 @pytest.mark.parametrize("roles", ["output read elsewhere", "inputs of two devices"])
-def test_memory_of_several_devices_is_the_hosts_or_nobodys_and_no_device_is_asked(start: Start, roles: str) -> None:
+def test_memory_with_roles_of_several_devices_is_on_the_host_or_refused_and_no_device_is_asked(
+    start: Start, roles: str
+) -> None:
     bench = start(OK)
 
     def used(prepared: PreparedPlan) -> list[ModelRole]:
@@ -119,7 +123,7 @@ def test_memory_of_several_devices_is_the_hosts_or_nobodys_and_no_device_is_aske
 
 
 @pytest.mark.contract("MR-10")
-def test_memory_of_unknown_size_is_a_devices_own(start: Start) -> None:
+def test_memory_of_unknown_size_is_a_devices_buffer(start: Start) -> None:
     bench = start(OK)
     memory = allocate([result(bench.load(TOGETHER, dimensions=[None, 8]), Y)])
     assert (memory.device, memory.dimensions) == ("a", (0, 8))
@@ -127,7 +131,7 @@ def test_memory_of_unknown_size_is_a_devices_own(start: Start) -> None:
 
 @pytest.mark.contract("MR-10")
 @failing
-def test_memory_of_unknown_size_is_never_the_hosts(start: Start, script: dict[str, Any]) -> None:
+def test_memory_of_unknown_size_is_never_on_the_host(start: Start, script: dict[str, Any]) -> None:
     bench = start(script)
     prepared = bench.load(TOGETHER, dimensions=[None, 8])
     with pytest.raises(HalError, match=r"host cannot for dimensions \[\?, 8\]") as error:
@@ -147,7 +151,7 @@ def test_memory_for_several_models_of_one_device_has_the_roles_of_both(start: St
 
 
 @pytest.mark.contract("MR-09")
-def test_one_model_that_denies_is_enough(start: Start) -> None:
+def test_one_model_that_denies_fallback_is_enough_to_refuse_memory(start: Start) -> None:
     bench = start(FAILURES["an error"])
     with pytest.raises(HalError, match="denies"):
         allocate([entry(bench.load(TOGETHER), P), entry(bench.load(TOGETHER, Fallback.DENY), P)])

@@ -30,7 +30,7 @@ def content(memory: Memory, size: int = 32) -> list[int]:
 
 
 def on_host(start: Start) -> AllocatedMemory:
-    """Memory of 1 x 8 floats."""
+    """Return host memory of 1 x 8 floats."""
     return allocate([ModelRole(start(NO_BUFFERS).load(TOGETHER), False, 0)])
 
 
@@ -40,7 +40,7 @@ def refused(status: ErrorStatus, words: str, call: Callable[[], object]) -> None
     assert error.value.status == status
 
 
-def test_values_go_in_and_out(start: Start) -> None:
+def test_values_are_copied_in_and_out(start: Start) -> None:
     memory = on_host(start)
     memory.copy_from(filled())
     taken = create_blob(32)
@@ -52,7 +52,7 @@ def test_values_go_in_and_out(start: Start) -> None:
 
 
 @pytest.mark.contract("MR-15")
-def test_memory_without_values_is_no_input(start: Start) -> None:
+def test_memory_without_values_cannot_be_an_input(start: Start) -> None:
     memory = on_host(start)
     refused(ErrorStatus.GENERAL_FAILURE, "uninitialised", lambda: memory.require_readable(()))
     refused(ErrorStatus.GENERAL_FAILURE, "uninitialised", memory.to_host)
@@ -71,13 +71,13 @@ def test_a_copy_of_another_size_is_refused_and_leaves_no_values(start: Start, si
     other = create_ashmem(size)
     words = f"of {size} bytes, expected 32"
     refused(ErrorStatus.INVALID_ARGUMENT, words, lambda: memory.copy_to(other))
-    memory.require_readable(())  # nothing became of the source
+    memory.require_readable(())  # the source is unchanged
     refused(ErrorStatus.INVALID_ARGUMENT, words, lambda: memory.copy_from(other))
     refused(ErrorStatus.INVALID_ARGUMENT, "uninitialised", lambda: memory.copy_to(create_ashmem(32)))
 
 
 @pytest.mark.contract("MR-12")
-def test_memory_that_takes_values_from_memory_without_any_has_none_either(start: Start) -> None:
+def test_copying_from_memory_without_values_leaves_none(start: Start) -> None:
     prepared = start(NO_BUFFERS).load(TOGETHER)
     first, second = (allocate([ModelRole(prepared, False, index)]) for index in (0, 1))
     second.copy_from(filled())
@@ -90,7 +90,7 @@ def test_memory_that_takes_values_from_memory_without_any_has_none_either(start:
 
 
 @pytest.mark.contract("MR-12")
-def test_memory_of_other_dimensions_is_no_source(start: Start) -> None:
+def test_memory_of_other_dimensions_cannot_be_a_source(start: Start) -> None:
     bench = start(NO_BUFFERS)
     source = allocate([ModelRole(bench.load(TOGETHER), False, 0)])
     destination = allocate([ModelRole(bench.load(TOGETHER, dimensions=[2, 4]), False, 0)])
@@ -102,7 +102,7 @@ def test_memory_of_other_dimensions_is_no_source(start: Start) -> None:
     refused(ErrorStatus.GENERAL_FAILURE, "uninitialised", lambda: destination.require_readable(()))
 
 
-def test_open_dimensions_are_learnt_from_a_run_and_not_from_a_copy(start: Start) -> None:
+def test_unknown_dimensions_are_set_by_a_run_and_not_by_a_copy(start: Start) -> None:
     bench = start({})
     memory = allocate([ModelRole(bench.load(TOGETHER, dimensions=[None, 8]), True, 1)])
     refused(
@@ -124,7 +124,7 @@ def test_open_dimensions_are_learnt_from_a_run_and_not_from_a_copy(start: Start)
     assert [list(r.dimensions) for r in bench.devices["a"].requests("Buffer.CopyFrom")] == [[1, 8]]
 
 
-def test_a_copy_that_the_device_fails_leaves_no_values(start: Start) -> None:
+def test_a_copy_that_fails_on_the_device_leaves_no_values(start: Start) -> None:
     answers = iter([True, False])
 
     def copy_from(request: Any, call: Any) -> Any:
@@ -137,7 +137,7 @@ def test_a_copy_that_the_device_fails_leaves_no_values(start: Start) -> None:
     refused(ErrorStatus.GENERAL_FAILURE, "uninitialised", lambda: memory.require_readable(()))
 
 
-def test_memory_of_a_device_that_is_gone_says_so(start: Start) -> None:
+def test_memory_of_a_device_that_is_gone_reports_it(start: Start) -> None:
     bench = start({})
     memory = allocate([ModelRole(bench.load(TOGETHER), False, 0)])
     memory.copy_from(filled())
@@ -149,13 +149,13 @@ def test_memory_of_a_device_that_is_gone_says_so(start: Start) -> None:
 
 
 @pytest.mark.contract("MR-14")
-def test_memory_is_for_its_roles_only(start: Start) -> None:
+def test_memory_can_only_be_used_in_its_roles(start: Start) -> None:
     bench = start({})
-    prepared, twin = bench.load(TOGETHER), bench.load(TOGETHER)
+    prepared, duplicate = bench.load(TOGETHER), bench.load(TOGETHER)
     description = allocate([ModelRole(prepared, False, 1)]).description
     description.require_role(prepared, False, 1)
     description.require_role(prepared, False, 1, (0, 8))
-    for model, is_output, index in ((prepared, False, 0), (prepared, True, 1), (twin, False, 1)):
+    for model, is_output, index in ((prepared, False, 0), (prepared, True, 1), (duplicate, False, 1)):
         refused(
             ErrorStatus.INVALID_ARGUMENT,
             f"not allocated for {'output' if is_output else 'input'} {index}",
@@ -168,7 +168,7 @@ def test_memory_is_for_its_roles_only(start: Start) -> None:
     )
 
 
-def test_memory_is_kept_as_long_as_anybody_needs_it_and_no_longer_than_the_session(start: Start) -> None:
+def test_memory_lives_as_long_as_it_is_used_and_at_most_as_long_as_the_session(start: Start) -> None:
     bench = start({})
     prepared = bench.load(TOGETHER)
     first, second = (allocate([ModelRole(prepared, False, index)]) for index in (0, 1))

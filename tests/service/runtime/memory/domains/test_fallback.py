@@ -1,4 +1,4 @@
-"""A device fails to run what lies in its own memory, which it can still copy."""
+"""Fallback if a device fails to run a model whose values lie in its memory, which it can still copy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def no_burst(call: burst_pb2.BurstCall) -> burst_pb2.BurstAnswer:
 
 
 class Buffers:
-    """What the buffers of a scripted device hold, by handle."""
+    """The contents of a scripted device's buffers, by handle."""
 
     def __init__(self) -> None:
         self.content: dict[int, Array] = {}
@@ -60,7 +60,7 @@ def shared(values: Array) -> Memory:
 
 
 def run(prepared: PreparedPlan, bound: dict[str, AllocatedMemory]) -> RunReport:
-    """p, q, r and s are 1, 2, 3, …, unless they are bound."""
+    """Run the model; p, q, r and s are 1, 2, 3, … unless they are bound to memory."""
     numbers = np.tile(np.arange(1, 9, dtype=np.float32), 6)
     places = {name: DataLocation(0, number * 32, 32) for number, name in enumerate("pqrsty")}
 
@@ -93,7 +93,7 @@ def test_inputs_and_outputs_in_device_memory_are_copied_when_the_whole_model_fal
 
 
 def padding() -> ImportedModel:
-    """y is p, padded by as much as q says: nobody knows its dimensions beforehand."""
+    """Return the model in which y is p, padded by the value of q: its dimensions are unknown before the run."""
     recipe = Recipe()
     p, q = recipe.input(OperandType.TENSOR_FLOAT32, (1, 8)), recipe.input(OperandType.TENSOR_INT32, (2, 2))
     y = recipe.operation(OperationType.PAD, [p, q], Operand(OperandType.TENSOR_FLOAT32, (0, 0)))

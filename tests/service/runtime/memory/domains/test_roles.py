@@ -21,7 +21,7 @@ from tests.support.subgraphs import B8, Program, branches
 
 
 def taking(name: str, model: Model, operations: Mapping[int, Collection[int]], ratio: float = 0.5) -> Candidate:
-    """A device that takes these operations of the subgraphs, 0 being main."""
+    """Return a device that supports these operations of the subgraphs; 0 is main."""
     refusals, *referenced = (
         {index: "no" for index in range(len(graph.operations)) if index not in operations.get(number, ())}
         for number, graph in enumerate((model.main, *model.referenced))
@@ -40,7 +40,7 @@ def plan(model: Model, *candidates: Candidate) -> CompoundPlan:
 
 
 def roles(planned: CompoundPlan, operand: SourceOperand) -> set[str]:
-    """As the contract writes them: device, and in or out."""
+    """Return the roles in the contract's notation: device, and in or out."""
     found = step_roles(planned.steps).get(operand, frozenset())
     return {f"{planned.executable[role.step].device} {'out' if role.is_output else 'in'}" for role in found}
 
@@ -71,7 +71,7 @@ def test_a_value_has_the_roles_of_all_steps_that_read_or_write_it() -> None:
 
 
 @pytest.mark.contract("MR-02")
-def test_what_goes_in_and_out_of_a_walked_if_has_the_roles_of_both_branches() -> None:
+def test_inputs_and_outputs_of_a_walked_if_have_the_roles_of_both_branches() -> None:
     model = branches()
     planned = plan(model, taking("A", model, {1: [0]}), taking("B", model, {2: [0, 1]}))
     assert planned.layout() == ["IF", "A", "GOTO", "B"]
@@ -83,7 +83,7 @@ def test_what_goes_in_and_out_of_a_walked_if_has_the_roles_of_both_branches() ->
 
 
 @pytest.mark.contract("MR-03")
-def test_what_a_walked_while_repeats_has_the_roles_of_condition_and_body() -> None:
+def test_values_that_a_walked_while_repeats_have_the_roles_of_condition_and_body() -> None:
     program = Program()
     main, compare, body = (program.graph() for _ in range(3))
     first, second, third = (compare.input() for _ in range(3))

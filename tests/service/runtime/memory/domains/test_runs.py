@@ -1,4 +1,4 @@
-"""Runs with every input and output in memory that was allocated for it, on devices that compute."""
+"""Runs with every input and output in allocated memory, on devices that compute."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class InMemory:
 
     @property
     def devices(self) -> list[str]:
-        """Whose memory the inputs have, then the outputs."""
+        """Return whose memory the inputs lie in, then the outputs."""
         return [memory.device for memory in (*self.inputs, *self.outputs)]
 
     def give(self, *values: Array) -> None:
@@ -49,19 +49,19 @@ class InMemory:
             memory.copy_from(shared)
 
     def run(self, *values: Array) -> RunReport:
-        """Run it on these."""
+        """Run the model on these inputs."""
         self.give(*values)
         return self._context.run()
 
     def result(self, memory: AllocatedMemory) -> list[int]:
-        """The integers that memory holds."""
+        """Return the integers in the memory of an output."""
         taken = create_ashmem(memory.description.byte_size)
         memory.copy_to(taken)
         values = open_pool(taken, writable=False).read(0, taken.size).view(np.int32)
         return [int(value) for value in values]
 
     def close(self) -> None:
-        """Release all of it."""
+        """Release the model and its memory."""
         self._model.unbind(self._context)
         for memory in (*self.inputs, *self.outputs):
             memory.close()
@@ -82,7 +82,7 @@ def i32(*values: int) -> Array:
 
 
 def sums(dimensions: tuple[int, ...] = (2,)) -> Model:
-    """x + y, and that plus y."""
+    """Return a model of ``x + y``, and of that plus y."""
     program = Program()
     main = program.graph()
     x, y = main.input(dimensions), main.input(dimensions)
@@ -132,13 +132,13 @@ def test_memory_of_a_device_that_fails_holds_what_another_one_computed(short_pat
 
 
 @pytest.mark.contract("FB-10")
-def test_memory_of_a_device_that_fails_holds_nothing_where_no_other_may_stand_in(short_path: Path) -> None:
+def test_memory_of_a_device_that_fails_holds_nothing_if_fallback_is_denied(short_path: Path) -> None:
     npu, cpu = Picky("npu"), Picky(CPU, ratio=1.0)
     with running(short_path, sums(), npu, cpu, fallback=Fallback.DENY) as bound:
         bound.run(i32(1, 2), i32(10, 20))
         assert bound.result(bound.outputs[0]) == [11, 22]
         npu.fails = always()
-        with pytest.raises(HalError, match="npu was told to"):
+        with pytest.raises(HalError, match="npu fails on demand"):
             bound.run(i32(1, 2), i32(10, 20))
         for memory in bound.outputs:
             with pytest.raises(HalError, match="uninitialised"):
@@ -147,7 +147,7 @@ def test_memory_of_a_device_that_fails_holds_nothing_where_no_other_may_stand_in
 
 
 @pytest.mark.contract("MR-08", "MR-09")
-def test_values_that_cross_devices_lie_on_the_host_and_the_others_where_they_are_used(short_path: Path) -> None:
+def test_values_that_cross_devices_lie_on_the_host_and_others_on_their_device(short_path: Path) -> None:
     program = Program()
     main = program.graph()
     x, y = main.input(), main.input()

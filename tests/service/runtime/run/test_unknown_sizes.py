@@ -1,4 +1,4 @@
-"""Values between steps whose size is known only when they are there."""
+"""Values between steps whose size is unknown before they are computed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ X0, X1 = np.array([1, 2], np.float32), np.array([[1, 1]], np.int32)
 
 
 def padded(x2: Dimensions, x3: Dimensions, x4: Dimensions) -> Model:
-    """x2 = PAD(x0, x1) and x4 = ADD(x2, PAD(x0, x1)) are outputs; the dimensions are those of the three results."""
+    """Return a model with outputs x2 = PAD(x0, x1) and x4 = ADD(x2, PAD(x0, x1)), and given dimensions of results."""
     program = Program()
     main = program.graph()
     x0, x1 = main.input((2,), F32), main.input((1, 2), I32)
@@ -43,7 +43,7 @@ def padded(x2: Dimensions, x3: Dimensions, x4: Dimensions) -> Model:
 
 @pytest.fixture
 def padding(short_path: Path) -> Iterator[Loader]:
-    """A device for PAD and one for ADD."""
+    """Return a device for PAD and one for ADD."""
     with serving(short_path, Picky("pad", (PAD,)), Picky("add", (ADD,))) as loader:
         yield loader
 
@@ -56,7 +56,7 @@ def padding(short_path: Path) -> Iterator[Loader]:
         pytest.param(KNOWN, OPEN, KNOWN, True, marks=pytest.mark.contract("DT-03", "DT-04")),
     ],
 )
-def test_values_of_open_size_are_passed_on(
+def test_values_of_unknown_size_pass_between_steps(
     padding: Loader, x2: Dimensions, x3: Dimensions, x4: Dimensions, is_learnt: bool
 ) -> None:
     prepared = padding(padded(x2, x3, x4), Fallback.DENY)
@@ -81,7 +81,7 @@ def test_values_of_open_size_are_passed_on(
         pytest.param(KNOWN, (4, 3), "out1", marks=pytest.mark.contract("DT-09")),
     ],
 )
-def test_an_output_of_the_clients_that_is_too_small_ends_the_run(
+def test_a_too_small_output_of_the_client_ends_the_run(
     padding: Loader, x3: Dimensions, elements: Sequence[int], short: str
 ) -> None:
     bound = Bound(padding(padded(OPEN, x3, OPEN)), [X0, X1], elements)
@@ -92,7 +92,7 @@ def test_an_output_of_the_clients_that_is_too_small_ends_the_run(
 
 
 def filled() -> Model:
-    """FILL(n, 2) + FILL(n, 2), on two devices: the size is that of the input's value."""
+    """Return ``FILL(n, 2) + FILL(n, 2)`` on two devices; the input's value is the size."""
     program = Program()
     main = program.graph()
     twos = main.operation(FILL, [main.input(), main.constant(2, INT32)], Operand(I32, (0,)))
@@ -114,7 +114,7 @@ def test_the_next_run_may_have_values_of_other_sizes(short_path: Path) -> None:
             assert [(output.name, output.dimensions) for output in report.outputs] == [("out0", (n,))]
 
 
-def test_a_value_without_elements_has_the_whole_model_run_on_the_cpu(short_path: Path) -> None:
+def test_if_a_value_has_no_elements_the_whole_model_runs_on_the_cpu(short_path: Path) -> None:
     cpu = Picky(CPU, ratio=1.0)
     with serving(short_path, Picky("fill", (FILL,)), Picky("add", (ADD,)), cpu) as load:
         bound = Bound(load(filled()), [count(0)], [1])
@@ -129,7 +129,7 @@ def test_a_value_without_elements_has_the_whole_model_run_on_the_cpu(short_path:
 
 
 def open_chain() -> Model:
-    """tanh(relu(x)) of any number of rows of three."""
+    """Return ``tanh(relu(x))`` for an unknown number of rows of three."""
     program = Program()
     main = program.graph()
     positive = main.operation(RELU, [main.input((0, 3), F32)], Operand(F32, (0, 3)))
@@ -137,7 +137,7 @@ def open_chain() -> Model:
     return program.model()
 
 
-def test_what_a_binding_says_of_the_inputs_tells_the_sizes_of_other_values(short_path: Path) -> None:
+def test_input_dimensions_of_a_binding_determine_the_sizes_of_other_values(short_path: Path) -> None:
     with serving(short_path, Picky("relu", (RELU,)), Picky("tanh", (TANH,))) as load:
         prepared = load(open_chain())
         assert prepared.memory.layout.placements == {}

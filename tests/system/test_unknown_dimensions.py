@@ -1,4 +1,4 @@
-"""Models whose tensors have dimensions that are known only when they run, through a framework process."""
+"""Models with unknown dimensions, through a framework process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.onnx_models import onnx_model, random
 
 
 def saved(model: onnx.ModelProto, directory: Path) -> Path:
-    """A model as a file."""
+    """Save a model to a file."""
     path = directory / "model.onnx"
     onnx.save(model, path)
     return path
@@ -31,14 +31,14 @@ def test_an_output_gets_as_much_memory_as_it_needs(framework: Framework, tmp_pat
         assert found.dtype == np.int64
 
 
-def test_inputs_of_open_dimensions_come_in_any(framework: Framework, tmp_path: Path) -> None:
+def test_inputs_of_unknown_dimensions_accept_any(framework: Framework, tmp_path: Path) -> None:
     nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Erf", ["r"], ["y"])]
     loaded = framework.load(saved(onnx_model(nodes, {"x": ["n", 3]}, ["y"]), tmp_path))
     for batch in (1, 4, 2000):
         assert loaded.run({"x": random(batch, 3)})["y"].shape == (batch, 3)
 
 
-def test_a_binding_of_open_inputs_needs_their_dimensions(framework: Framework, tmp_path: Path) -> None:
+def test_a_binding_of_inputs_with_unknown_dimensions_needs_them(framework: Framework, tmp_path: Path) -> None:
     loaded = framework.load(saved(onnx_model([helper.make_node("Relu", ["x"], ["y"])], {"x": ["n"]}, ["y"]), tmp_path))
     with pytest.raises(ValueError, match="expected all known"):
         loaded.bind()
@@ -66,7 +66,7 @@ def test_values_of_the_extensions_types_pass_between_devices(framework: Framewor
     np.testing.assert_array_equal(loaded.run({"x": x})["y"], 2 * x * x - 2 * x)
 
 
-def test_strings_go_in_and_out(framework: Framework, tmp_path: Path) -> None:
+def test_strings_can_be_inputs_and_outputs(framework: Framework, tmp_path: Path) -> None:
     value = [helper.make_tensor_value_info(name, TensorProto.STRING, [2]) for name in "aby"]
     graph = helper.make_graph([helper.make_node("StringConcat", ["a", "b"], ["y"])], "g", value[:2], value[2:])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
@@ -75,7 +75,7 @@ def test_strings_go_in_and_out(framework: Framework, tmp_path: Path) -> None:
     assert outputs["y"].tolist() == ["nnhal", "ä"]
 
 
-def test_values_of_open_size_pass_between_devices(framework: Framework, tmp_path: Path) -> None:
+def test_values_of_unknown_size_pass_between_devices(framework: Framework, tmp_path: Path) -> None:
     nodes = [
         helper.make_node("NonZero", ["x"], ["n"], name="find"),
         helper.make_node("Cast", ["n"], ["f"], to=TensorProto.FLOAT, name="cast"),
