@@ -42,7 +42,9 @@ def wait_for_death(pid: int, seconds: float = 30.0) -> None:
     except ProcessLookupError:
         return
     try:
-        if not select.select([handle], [], [], seconds)[0]:
+        poll = select.poll()  # select() takes descriptors below 1024 only
+        poll.register(handle, select.POLLIN)
+        if not poll.poll(seconds * 1000):
             raise AssertionError(f"process {pid} still runs after {seconds} s")
     finally:
         os.close(handle)

@@ -8,6 +8,7 @@ the token is no secret.
 
 from __future__ import annotations
 
+import errno
 import hmac
 import os
 import stat
@@ -110,14 +111,14 @@ def _save(files: CacheFiles, version: str, model: ResolvedModel, options: Prepar
 
 def _truncate(descriptors: Sequence[Descriptor]) -> None:
     """Empty every file that can be emptied, so that no earlier entry stays valid. Raises OSError after that."""
-    failures = []
+    failed = 0
     for descriptor in descriptors:
         try:
             os.ftruncate(descriptor.fileno(), 0)
-        except OSError as error:
-            failures.append(error)
-    if failures:
-        raise failures[0]
+        except OSError as error:  # kept by number: the error itself would hold this frame, and the frame the error
+            failed = failed or error.errno or errno.EIO
+    if failed:
+        raise OSError(failed, os.strerror(failed))
 
 
 def _with_inline_constants(graph: Subgraph, values: Mapping[int, Array], constants: bytearray) -> Subgraph:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import gc
 import os
 import struct
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
@@ -10,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError
 from nnhal.resolved import ResolvedModel
 from nnhal.types import (
@@ -194,6 +197,19 @@ def test_whatever_goes_wrong_with_a_save_is_kept_from_the_preparation(
     monkeypatch.setattr(cache, "_divided", fail)
     save(opened(entry), VERSION, resolved(), OPTIONS)
     assert_nothing(entry)
+
+
+def test_a_save_that_fails_holds_nothing_afterwards() -> None:
+    reading, writing = (Descriptor(end) for end in os.pipe())
+    model, kept = resolved(), weakref.ref(reading)
+    gc.collect()
+    gc.disable()
+    try:
+        save(CacheFiles((reading,), (writing,), bytes(32)), VERSION, model, PrepareOptions())
+        del reading, writing
+        assert kept() is None
+    finally:
+        gc.enable()
 
 
 def test_a_file_that_is_truncated_while_it_is_read_is_refused(entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
