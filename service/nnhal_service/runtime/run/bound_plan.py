@@ -82,12 +82,12 @@ class BoundPlan:
     def bind(self) -> Steps:
         """The steps on their own devices, bound again if a device came back. Raises as binding does."""
         if self._steps is None:
-            if not self._is_static:
+            if not self._is_bindable:
                 self._steps = self.engine
                 return self.engine
             try:
                 for number, step in enumerate(self.prepared.plan.steps):
-                    part = self.prepared.parts.living(number)  # before the request, whose tokens are of its process
+                    part = self.prepared.parts.living(number)  # before the request: its tokens must not be older
                     inputs, outputs = self._slots_of(step)
                     names = [slot.name for slot in outputs]
                     side = self.prepared.sides[step.device]
@@ -185,7 +185,7 @@ class BoundPlan:
             self._slots = slots | arena_slots(prepared, self._manager, self._memory, self.dimensions)
             self._values = Values(prepared, self.dimensions, self._slots)
             self.engine = Engine(prepared, self._values, bindings.config)
-            self._is_static = bool(prepared.plan.steps) and self._can_be_bound()
+            self._is_bindable = bool(prepared.plan.steps) and self._is_static()
         except BaseException:
             self._manager.release(self._memory)
             raise
@@ -204,7 +204,7 @@ class BoundPlan:
                 self._alone = Chained([bound], [()], frozenset(), self._measure)
         return self._alone
 
-    def _can_be_bound(self) -> bool:
+    def _is_static(self) -> bool:
         """Whether all requests can be made in advance: no control flow to walk, and all sizes known but the results'.
 
         The inputs of a single step count only if the memory that they lie in determines their dimensions later.

@@ -117,11 +117,11 @@ class AllocatedMemory:
             self._empty()
 
     def require_readable(self, operand_dimensions: Dimensions) -> None:
-        self._living()
-        held = self._held()
-        if held is None:
+        storage = self._living()
+        with self._lock:
+            dimensions, holds_values = self._dimensions, self._filled is storage
+        if not holds_values:
             general_failure(_EMPTY)
-        _, dimensions = held
         if combine(dimensions, operand_dimensions) is None:
             invalid_argument(
                 f"an input is to have dimensions {describe(operand_dimensions)}, the values in its memory have "
