@@ -32,8 +32,9 @@ class DomainMemory(Closing):
     """Memory in which values stay between runs, on the device that uses them if possible. Use as a context.
 
     ``device`` names the device whose own buffer it is; it is empty for shared memory of the host, which ``host`` then
-    is. It holds values once some were copied to it or a run has written it, and none after that has failed. Safe to use
-    from several threads, but a copy while a run writes the memory may have some old and some new values.
+    is. It holds values once some were copied to it or a run has written it, and none after that has failed or the
+    device has died. Safe to use from several threads, but a copy while a run writes the memory may have some old and
+    some new values.
     """
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -39,6 +40,7 @@ class BoundPlan:
         self._steps: Steps | None = None
         self._alone: Chained | None = None
         self._given = {**bindings.inputs, **bindings.outputs}
+        self._has_buffers = any(b.memory is not None and b.memory.device for b in self._given.values())
         self.dimensions = prepared.dimensions_with({n: b.dimensions for n, b in self._given.items() if b.dimensions})
         self._manager = self._memory_manager()
         self._take_memory()
@@ -61,6 +63,8 @@ class BoundPlan:
 
         Raises HalError, TransportError, and CancelledRunError if the run is cancelled.
         """
+        if self._has_buffers:  # they may have been allocated again, with other tokens
+            self._unbind_dead()
         engine, steps = self.engine, self._steps
         engine.fell_back = engine.ran_whole = False
         try:
@@ -78,14 +82,16 @@ class BoundPlan:
     def bind(self) -> Steps:
         """The steps on their own devices, bound again if a device came back. Raises as binding does."""
         if self._steps is None:
-            if not self._requests:
+            if not self._is_bindable:
                 self._steps = self.engine
                 return self.engine
             try:
-                for number, (step, request) in enumerate(zip(self.prepared.plan.steps, self._requests, strict=True)):
-                    part = self.prepared.parts.living(number)
-                    names = [slot.name for slot in self._slots_of(step)[1]]
+                for number, step in enumerate(self.prepared.plan.steps):
+                    part = self.prepared.parts.living(number)  # before the request: its tokens must not be older
+                    inputs, outputs = self._slots_of(step)
+                    names = [slot.name for slot in outputs]
                     side = self.prepared.sides[step.device]
+                    request = self._request(inputs, outputs)
                     self._bound.append(bind_step(side, names, part, request, self._bindings.config))
                 self._steps = self._runner()
             except BaseException:
@@ -146,10 +152,15 @@ class BoundPlan:
     def _note_gone(self) -> frozenset[str]:
         """The devices that are gone; their steps are bound again at the next run after they come back."""
         gone = self.prepared.gone
+        self._unbind_dead()
         if gone:
-            self._unbind()
             self._bindings.missed(gone)
         return gone
+
+    def _unbind_dead(self) -> None:
+        """Unbind the steps if a process that they are bound on is gone, whether or not its device came back."""
+        if any(step.part.prepared.gone for step in self._bound):
+            self._unbind()
 
     def _naming(self, error: NnhalError, gone: frozenset[str]) -> NnhalError:
         """The error of a run that cannot be resumed, with the devices that it needs."""
@@ -174,7 +185,7 @@ class BoundPlan:
             self._slots = slots | arena_slots(prepared, self._manager, self._memory, self.dimensions)
             self._values = Values(prepared, self.dimensions, self._slots)
             self.engine = Engine(prepared, self._values, bindings.config)
-            self._requests = [self._request(step) for step in prepared.plan.steps] if self._is_static() else []
+            self._is_bindable = bool(prepared.plan.steps) and self._is_static()
         except BaseException:
             self._manager.release(self._memory)
             raise
@@ -226,8 +237,11 @@ class BoundPlan:
             self._values.slots([SourceOperand(0, operand) for operand in step.outputs]),
         )
 
-    def _request(self, step: Step) -> Request:
-        return request_of(*self._slots_of(step), own=True)
+    def _request(self, inputs: Sequence[Slot], outputs: Sequence[Slot]) -> Request:
+        """A step's request, for any run: without the dimensions that earlier runs have learnt."""
+        for slot in (*inputs, *outputs):
+            slot.forget()
+        return request_of(inputs, outputs, own=True)
 
     def _runner(self) -> Steps:
         """The steps, chained by fences if there are several and the contract allows fences, else in turn."""

@@ -68,6 +68,9 @@ class ExecutionContext:
             plans.miss,
             _weakly(self.close_run_channel),
         )
+        for binding in (*inputs, *outputs):
+            if binding.memory is not None:
+                binding.memory.require_alive()
         self._bound = self._bind_to(plans.hold(self._stays))
         self._used = UsedMemory(self._bindings.inputs, self._bindings.outputs, self._bound.dimensions)
 
@@ -110,8 +113,8 @@ class ExecutionContext:
         """
         self._enter()
         try:
-            execution = self._bound.direct_execution()
-            if execution is None or not self._used.is_empty:
+            execution = self._bound.direct_execution() if self._used.is_empty else None
+            if execution is None:
                 return None
             self._direct_plan = self._bound.prepared
             return self._direct_runs.open(execution)
@@ -220,9 +223,7 @@ class ExecutionContext:
     def _ways(self) -> LaunchMethods:
         """How a run can be launched. Memory whose dimensions are known only when it is used cannot be fenced."""
         bound = self._bound
-        fenced = bound.bind_for_launch()
-        if not self._used.is_empty:
-            fenced = None
+        fenced = bound.bind_for_launch() if self._used.is_empty else None
 
         def finish(launched: Sequence[Launched]) -> Outcome:
             bound.engine.fell_back = bound.engine.ran_whole = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from nnhal.errors import NnhalError, general_failure
 from nnhal.types import BufferRole
@@ -56,7 +57,7 @@ def _on_device(description: MemoryDescription) -> BufferStorage:
     member = next(iter(parts.values())).member
     prepared = [part.prepared for part in parts.values()]
     buffer = member.remote.allocate(prepared, translated[False], translated[True], description.dimensions)
-    return BufferStorage(member.name, buffer)
+    return BufferStorage(member.name, buffer, partial(_on_device, description))
 
 
 def _steps_of(role: ModelRole) -> Mapping[StepRole, str]:

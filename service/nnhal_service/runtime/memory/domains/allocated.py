@@ -13,6 +13,7 @@ from nnhal.types.layout import Dimensions, combine, describe
 from nnhal_service.runtime.memory.domains.description import MemoryDescription
 from nnhal_service.runtime.memory.domains.storage import HostStorage, Storage
 
+_FREED = "the memory has been freed"
 _EMPTY = "the memory is uninitialised: nothing was copied or written to it yet, or that failed"
 
 
@@ -20,15 +21,17 @@ class AllocatedMemory:
     """A BoundMemory. Safe to use from several threads: a race leaves only the data undefined.
 
     It is uninitialised until values are copied to it or a run writes it, and again when that fails. Its dimensions are
-    then those of the values; the next values may have any dimensions that its description allows.
+    then those of the values; the next values may have any dimensions that its description allows. A buffer that is gone
+    with its device is allocated again, once, at the first use after the device came back; it is then uninitialised.
     """
 
     def __init__(self, description: MemoryDescription, storage: Storage) -> None:
         self.description = description
         self._storage = storage
         self._lock = threading.Lock()
+        self._renewing = threading.Lock()
         self._dimensions = description.dimensions
-        self._holds_values = False
+        self._filled: Storage | None = None  # the storage that the values were written to, if there are any
         self._closed = False
 
     @property
@@ -62,57 +65,61 @@ class AllocatedMemory:
         with self._filling(()) as dimensions:
             size = self.description.size_of(dimensions)
             _require_size(validate_pool(source, "the source"), size, "source", dimensions)
-            self._storage.copy_from(source, size, dimensions)
+            self._fill(source, size, dimensions)
 
     def copy_to(self, destination: Memory) -> None:
         """Copy all values to a client's memory of the same size. The state does not change.
 
         Raises as ``copy_from`` does, and INVALID_ARGUMENT if the memory is uninitialised.
         """
-        dimensions = self._held()
+        storage, dimensions = self._require_held()
         size = self.description.size_of(dimensions)
         _require_size(validate_pool(destination, "the destination"), size, "destination", dimensions)
-        self._storage.copy_to(destination, size)
+        storage.copy_to(destination, size)
 
     def copy_from_other(self, other: AllocatedMemory) -> None:
         """Copy all values from other memory; between devices through the host. Raises as both copies do."""
         if other is self:
-            self._held()
+            self._require_held()
             return
         with self._filling(other.dimensions):
-            dimensions = other._held()
+            storage, dimensions = other._require_held()
             self.description.require_like(other.description)
             size = self.description.size_of(dimensions)
-            self._storage.copy_from(other._storage.to_host(size), size, dimensions)
+            self._fill(storage.to_host(size), size, dimensions)
 
     def require_alive(self) -> None:
-        self._storage.require_alive()
+        self._living()
 
     def to_host(self) -> Memory:
         """The values in host memory. Raises GENERAL_FAILURE if the memory is uninitialised."""
-        if not self._holds_values:
+        held = self._held()
+        if held is None:
             general_failure(_EMPTY)
-        return self._storage.to_host(self.description.size_of(self._dimensions))
+        storage, dimensions = held
+        return storage.to_host(self.description.size_of(dimensions))
 
     def from_host(self, memory: Memory, dimensions: Dimensions) -> None:
         """Take values that another device wrote to ``memory``. After a failure it is uninitialised."""
         with self._filling(dimensions) as known:
             size = self.description.size_of(known)
             _require_size(validate_pool(memory, "the source"), size, "source", known)
-            if memory is not self.host:
-                self._storage.copy_from(memory, size, known)
+            if memory is self.host:
+                self._become(known, self._storage)
+            else:
+                self._fill(memory, size, known)
 
     def written(self, dimensions: Dimensions, succeeded: bool) -> None:
         known = combine(self.description.dimensions, dimensions)
         if succeeded and known is not None and self.description.is_fixed(known):
-            self._become(known)
+            self._become(known, self._storage)
         else:
             self._empty()
 
     def require_readable(self, operand_dimensions: Dimensions) -> None:
-        self._storage.require_alive()
+        storage = self._living()
         with self._lock:
-            dimensions, holds_values = self._dimensions, self._holds_values
+            dimensions, holds_values = self._dimensions, self._filled is storage
         if not holds_values:
             general_failure(_EMPTY)
         if combine(dimensions, operand_dimensions) is None:
@@ -125,9 +132,33 @@ class AllocatedMemory:
         """Free it; harmless if repeated."""
         with self._lock:
             closed, self._closed = self._closed, True
+            storage = self._storage
         if not closed:
             self._empty()
-            self._storage.release()
+            storage.release()
+
+    def _living(self) -> Storage:
+        """The storage, allocated again if its device came back.
+
+        Raises DeadObjectError if it is gone, INVALID_ARGUMENT if the memory has been freed meanwhile.
+        """
+        storage = self._storage
+        if storage.gone:
+            with self._renewing:
+                storage = self._storage
+                if storage.gone:  # otherwise another thread has allocated it again
+                    storage = storage.renewed()
+                    self._replace_by(storage)
+        return storage
+
+    def _replace_by(self, storage: Storage) -> None:
+        with self._lock:
+            closed = self._closed
+            if not closed:
+                self._storage = storage
+        if closed:
+            storage.release()
+            invalid_argument(_FREED)
 
     @contextmanager
     def _filling(self, dimensions: Dimensions) -> Generator[Dimensions]:
@@ -143,23 +174,34 @@ class AllocatedMemory:
         except BaseException:
             self._empty()
             raise
-        self._become(known)
 
-    def _held(self) -> Dimensions:
-        """The dimensions of the values that it holds. Raises INVALID_ARGUMENT if it is uninitialised."""
+    def _fill(self, source: Memory, size: int, dimensions: Dimensions) -> None:
+        storage = self._living()
+        storage.copy_from(source, size, dimensions)
+        self._become(dimensions, storage)
+
+    def _held(self) -> tuple[Storage, Dimensions] | None:
+        """The storage and the dimensions of its values; None if it is uninitialised. Raises as ``_living``."""
         with self._lock:
-            if self._holds_values:
-                return self._dimensions
-        invalid_argument(_EMPTY)
+            storage, dimensions = self._filled, self._dimensions
+        return None if storage is None or storage is not self._living() else (storage, dimensions)
 
-    def _become(self, dimensions: Dimensions) -> None:
+    def _require_held(self) -> tuple[Storage, Dimensions]:
+        """As ``_held``. Raises INVALID_ARGUMENT if it is uninitialised."""
+        held = self._held()
+        if held is None:
+            invalid_argument(_EMPTY)
+        return held
+
+    def _become(self, dimensions: Dimensions, storage: Storage) -> None:
+        """Note that it holds values, written to this storage, which may have been replaced meanwhile."""
         with self._lock:
             self._dimensions = dimensions
-            self._holds_values = not self._closed
+            self._filled = None if self._closed else storage
 
     def _empty(self) -> None:
         with self._lock:
-            self._holds_values = False
+            self._filled = None
 
 
 def _require_size(available: int, size: int, what: str, dimensions: Dimensions) -> None:
@@ -191,7 +233,7 @@ class Memories:
         memory.close()
         if over:
             raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the session is over")
-        invalid_argument("the memory has been freed")
+        invalid_argument(_FREED)
 
     def drop(self, user: object) -> None:
         """Note that a user needs its memory no longer; harmless if repeated."""

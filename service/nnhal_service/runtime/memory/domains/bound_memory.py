@@ -18,7 +18,11 @@ class BoundMemory(Protocol):
 
     @property
     def pool(self) -> RequestMemoryPool:
-        """The buffer's token or the host's memory, for a request of that device. Raises as ``require_alive`` does."""
+        """The buffer's token or the host's memory, for a request of that device.
+
+        Raises DeadObjectError if the buffer is gone and was not allocated again since: a new process may use its token
+        for other memory.
+        """
         ...
 
     @property
@@ -29,7 +33,7 @@ class BoundMemory(Protocol):
     def require_alive(self) -> None:
         """Raise DeadObjectError if the device's process is gone, and the memory with it.
 
-        It never comes back, and a new process may use its token for other memory.
+        If the device came back, the memory is allocated again instead, and is uninitialised.
         """
         ...
 

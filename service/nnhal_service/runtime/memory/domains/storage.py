@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
-from nnhal.errors import DeadObjectError, general_failure
+from nnhal.errors import DeadObjectError, NnhalError, general_failure
 from nnhal.memory import FilePool, create_ashmem, create_blob, open_pool
 from nnhal.remote import RemoteBuffer
 from nnhal.types import Memory, RequestMemoryPool
@@ -30,8 +31,16 @@ class Storage(Protocol):
         """The token or memory that a request names."""
         ...
 
-    def require_alive(self) -> None:
-        """Raise DeadObjectError if it is gone with its device."""
+    @property
+    def gone(self) -> bool:
+        """Whether it is gone with its device."""
+        ...
+
+    def renewed(self) -> Storage:
+        """Uninitialised storage in place of this one, which is gone.
+
+        Raises DeadObjectError if the device is not back, or does not allocate it again.
+        """
         ...
 
     def copy_from(self, source: Memory, size: int, dimensions: Dimensions) -> None:
@@ -63,13 +72,14 @@ class HostStorage:
     """Shared memory of the host."""
 
     device = ""
+    gone = False
 
     def __init__(self, memory: Memory) -> None:
         self.pool: RequestMemoryPool = memory
         self.memory = memory
 
-    def require_alive(self) -> None:
-        """Nothing to check: the framework owns the memory."""
+    def renewed(self) -> HostStorage:
+        return self
 
     def copy_from(self, source: Memory, size: int, dimensions: Dimensions) -> None:
         _copy(source, self.memory, size)
@@ -85,28 +95,36 @@ class HostStorage:
 
 
 class BufferStorage:
-    """A buffer that a device owns."""
+    """A buffer that a device owns. All methods but ``release`` raise DeadObjectError if it is gone."""
 
-    def __init__(self, device: str, buffer: RemoteBuffer) -> None:
+    def __init__(self, device: str, buffer: RemoteBuffer, allocate: Callable[[], BufferStorage]) -> None:
+        """``allocate`` makes such a buffer on the device's living process."""
         self.device = device
         self._buffer = buffer
+        self._allocate = allocate
 
     @property
     def pool(self) -> RequestMemoryPool:
-        """The token. Raises as ``require_alive``: a new process may give the same token to another buffer."""
-        self.require_alive()
+        """The token. A new process may give the same token to another buffer."""
+        self._require_alive()
         return self._buffer.token
 
-    def require_alive(self) -> None:
-        if self._buffer.gone:
-            raise DeadObjectError(f"the memory was device {self.device}'s own, and is gone with the device's process")
+    @property
+    def gone(self) -> bool:
+        return self._buffer.gone
+
+    def renewed(self) -> BufferStorage:
+        try:
+            return self._allocate()
+        except NnhalError as error:
+            raise self._death() from error
 
     def copy_from(self, source: Memory, size: int, dimensions: Dimensions) -> None:
-        self.require_alive()
+        self._require_alive()
         self._buffer.copy_from(source, dimensions)
 
     def copy_to(self, destination: Memory, size: int) -> None:
-        self.require_alive()
+        self._require_alive()
         self._buffer.copy_to(destination)
 
     def to_host(self, size: int) -> Memory:
@@ -117,6 +135,13 @@ class BufferStorage:
     def release(self) -> None:
         if not self._buffer.gone:
             self._buffer.release()
+
+    def _require_alive(self) -> None:
+        if self._buffer.gone:
+            raise self._death()
+
+    def _death(self) -> DeadObjectError:
+        return DeadObjectError(f"the memory was device {self.device}'s own, and is gone with the device's process")
 
 
 def _copy(source: Memory, destination: Memory, size: int) -> None:

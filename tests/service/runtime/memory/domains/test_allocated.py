@@ -13,6 +13,7 @@ from nnhal.types import ErrorStatus, Memory
 from nnhal.v1 import buffer_pb2
 from nnhal_service.runtime.memory.domains import AllocatedMemory, Memories, ModelRole, allocate
 from tests.support.memory_bench import Start
+from tests.support.scripted import refuse
 
 TOGETHER = {"op:ADD": "a", "op:SUB": "a", "op:MUL": "a"}
 NO_BUFFERS: dict[str, Any] = {"Device.Allocate": None}
@@ -135,6 +136,16 @@ def test_a_copy_that_fails_on_the_device_leaves_no_values(start: Start) -> None:
     memory.require_readable(())
     refused(ErrorStatus.GENERAL_FAILURE, "no", lambda: memory.copy_from(filled()))
     refused(ErrorStatus.GENERAL_FAILURE, "uninitialised", lambda: memory.require_readable(()))
+
+
+@pytest.mark.contract("RS-12")
+def test_an_error_of_a_living_device_does_not_have_the_memory_allocated_again(start: Start) -> None:
+    unavailable = refuse(HalError(ErrorStatus.DEVICE_UNAVAILABLE, "not this one"))
+    bench = start({"Buffer.CopyFrom": unavailable})
+    memory = allocate([ModelRole(bench.load(TOGETHER), False, 0)])
+    for _ in range(2):
+        refused(ErrorStatus.DEVICE_UNAVAILABLE, "not this one", lambda: memory.copy_from(filled()))
+    assert bench.allocations() == {"a": 1}
 
 
 def test_memory_of_a_device_that_is_gone_reports_it(start: Start) -> None:
