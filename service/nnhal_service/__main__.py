@@ -8,7 +8,7 @@ from nnhal_hosting.extras import require_extra
 
 
 def main() -> int:
-    """Serve until SIGTERM or SIGINT; 2 where the arguments are wrong, 1 where a model cannot be loaded."""
+    """Serve until SIGTERM or SIGINT. Returns 2 if the arguments are wrong, 1 if a model cannot be loaded."""
     require_extra("service", "nnhal serve")
     from pydantic import ValidationError
 

@@ -1,4 +1,4 @@
-"""The options of the framework process. Those of the protocol's fronts are called as Triton's are."""
+"""The options of the framework process. Those of the protocol's fronts have the names of Triton's."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _NO_SETTINGS = ("endpoint", "devices", "supervisor")
 
 
 def parser() -> argparse.ArgumentParser:
-    """What reads the command line."""
+    """The parser of the command line."""
     parser = argparse.ArgumentParser(
         "nnhal serve",
         description="Serve models, split over devices that run already, until SIGTERM or SIGINT.",
         epilog="DIR gets two sockets: framework.sock speaks gRPC, link.sock passes descriptors. With a repository "
         "the Open Inference Protocol V2 is served too, over HTTP and gRPC; the latter at DIR/inference.sock as well. "
-        "NNHAL_SERVICE_* in the environment sets what no option does.",
+        "NNHAL_SERVICE_* in the environment sets what the options set, and the limits that have no option.",
     )
     parser.add_argument("--endpoint", metavar="DIR", type=Path, required=True, help="the directory for the two sockets")
     parser.add_argument(
@@ -42,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def options_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The settings that the command line has."""
+    """The settings that the command line gives."""
     given = vars(arguments).items()
     return {name: value for name, value in given if name not in _NO_SETTINGS and value is not None}
 
@@ -54,30 +54,32 @@ def _add_models(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--model-control-mode",
         choices=[mode.value for mode in ControlMode],
-        help="who decides which models are loaded (default none: all at the start)",
+        help="what decides which models are loaded (default none: all at the start)",
     )
     group.add_argument(
         "--load-model", metavar="NAME", action="append", help="in mode explicit: load it at the start; '*' for all"
     )
-    group.add_argument("--repository-poll-secs", metavar="S", help="in mode poll: how often to look (default 15)")
+    group.add_argument("--repository-poll-secs", metavar="S", help="in mode poll: how often to check (default 15)")
     group.add_argument(
         "--max-models", metavar="N", help="versions loaded at a time, and models of a native client (default 1024)"
     )
-    group.add_argument("--model-config-name", metavar="NAME", help="use configs/NAME.pbtxt where a model has it")
+    group.add_argument("--model-config-name", metavar="NAME", help="use configs/NAME.pbtxt if a model has it")
     _add_flag(group, "--strict-readiness", "be ready only when every model is (default true)")
-    _add_flag(group, "--exit-on-error", "end where a model fails at the start (default true)")
-    group.add_argument("--cache-directory", metavar="DIR", help="where compilations are kept (default nowhere)")
+    _add_flag(group, "--exit-on-error", "end if a model fails at the start (default true)")
+    group.add_argument("--cache-directory", metavar="DIR", help="the directory of cached compilations (default none)")
 
 
 def _add_fronts(group: argparse._ArgumentGroup) -> None:
     for name, port in (("http", 8000), ("grpc", 8001), ("metrics", 8002)):
         _add_flag(group, f"--allow-{name}", f"serve {name} (default true)")
-        group.add_argument(f"--{name}-host", metavar="ADDRESS", help="where it listens (default 127.0.0.1)")
+        group.add_argument(f"--{name}-host", metavar="ADDRESS", help="the address to listen at (default 127.0.0.1)")
         group.add_argument(f"--{name}-port", metavar="PORT", help=f"0 for any that is free (default {port})")
     group.add_argument("--http-max-input-size", metavar="BYTES", help="of a body (default 64 MiB)")
     group.add_argument("--http-max-connections", metavar="N", help="at a time (default 1024)")
     group.add_argument(
-        "--http-stalled-secs", metavar="S", help="for a head until it is whole, a body until it goes on (default 10)"
+        "--http-stalled-secs",
+        metavar="S",
+        help="for a whole head, and for any progress of a body (default 10)",
     )
     group.add_argument("--http-idle-secs", metavar="S", help="for a connection without a request (default 60)")
     group.add_argument("--grpc-max-message-size", metavar="BYTES", help="of a message (default 2 GiB)")
@@ -94,7 +96,7 @@ def _add_fronts(group: argparse._ArgumentGroup) -> None:
         action="append",
         help="summary_latencies=true and so on; see docs/observability.md",
     )
-    group.add_argument("--trace-directory", metavar="DIR", help="where trace files are written (default nowhere)")
+    group.add_argument("--trace-directory", metavar="DIR", help="the directory of trace files (default none)")
     group.add_argument(
         "--trace-config", metavar="KEY=VALUE", action="append", help="level=TIMESTAMPS, rate=1 and so on"
     )

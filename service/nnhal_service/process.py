@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 class FrameworkProcess:
-    """The native service and, where there is a model repository, the protocol's fronts. Use as a context.
+    """The native service and, with a model repository, the protocol's fronts. Use it as a context.
 
     ``addresses`` are those of the fronts, by protocol.
     """
 
     def __init__(self, endpoint: Endpoint, devices: Mapping[str, Endpoint], settings: ServiceSettings) -> None:
-        """Raises OSError or ValueError for an endpoint or settings of no use."""
+        """Raises OSError or ValueError if the endpoint or the settings cannot be used."""
         sessions = NativeSessions(partial(NativeSession, rates=rates_of(settings), max_models=settings.max_models))
         limits = SessionLimits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
         fleet = self._fleet = Fleet(devices)
@@ -38,7 +38,7 @@ class FrameworkProcess:
         endpoint.create()
         self._front_door: FrontDoor | None = None
         if settings.model_repository:
-            # Servers of HTTP and metrics take a third of what a start takes, and most starts do without.
+            # Importing the fronts takes a third of a start, and a framework without a repository needs none.
             from nnhal_service.front_door import FrontDoor
             from nnhal_service.observability import NativeClients
 
@@ -50,7 +50,7 @@ class FrameworkProcess:
             self._front_door = FrontDoor(endpoint.directory, fleet, settings, clients)
         self._native = ServerProcess(endpoint, sessions.opened, limits, settings.rpc_threads, settings.allowed_uids)
         models = self._front_door.repository if self._front_door else None
-        watcher = runs if self._front_door else None  # without metrics nobody asks what has been run
+        watcher = runs if self._front_door else None  # without metrics no runs are counted
         servicer = FrameworkServicer(fleet, sessions, settings.cache_directory, models, watcher=watcher)
         framework_pb2_grpc.add_FrameworkServiceServicer_to_server(servicer, self._native.rpc)
         self._native.reflect([service.full_name for service in framework_pb2.DESCRIPTOR.services_by_name.values()])

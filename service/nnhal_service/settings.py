@@ -14,9 +14,9 @@ _MEBIBYTE = 1 << 20
 
 
 class ServiceSettings(ProcessSettings):
-    """What may be said of the framework process besides its endpoint and its devices.
+    """The settings of the framework process, besides its endpoint and its devices.
 
-    The protocol is served where there is a model repository.
+    The protocol is served if there is a model repository.
     """
 
     model_config = SettingsConfigDict(
@@ -24,19 +24,19 @@ class ServiceSettings(ProcessSettings):
     )
 
     cache_directory: str = ""
-    """Where compilations are kept for clients that give tokens; empty for no caching."""
+    """The directory of compilations for clients that give tokens; empty for no caching."""
 
     model_repository: tuple[Path, ...] = ()
     """Folders of models."""
 
     model_control_mode: ControlMode = ControlMode.NONE
-    """Who decides which models are loaded."""
+    """What decides which models are loaded."""
 
     load_model: tuple[str, ...] = ()
-    """What is loaded at the start in mode explicit."""
+    """The models that are loaded at the start in mode explicit."""
 
     repository_poll_secs: float = Field(default=15.0, gt=0)
-    """How often the repositories are looked at in mode poll."""
+    """How often the repositories are checked in mode poll."""
 
     strict_readiness: bool = True
     """The server is ready only when every model is."""
@@ -54,7 +54,7 @@ class ServiceSettings(ProcessSettings):
     http_host: str = "127.0.0.1"
     http_port: int = Field(default=8000, ge=0, le=65535)
     http_max_input_size: int = Field(default=64 * _MEBIBYTE, gt=0)
-    """Bytes of a body."""
+    """The longest body of a request, in bytes."""
 
     http_max_connections: int = Field(default=1024, ge=1)
     http_stalled_secs: float = Field(default=10.0, gt=0)
@@ -67,7 +67,7 @@ class ServiceSettings(ProcessSettings):
     grpc_host: str = "127.0.0.1"
     grpc_port: int = Field(default=8001, ge=0, le=65535)
     grpc_max_message_size: int = Field(default=2**31 - 1, gt=0)
-    """Bytes of a message."""
+    """The longest message, in bytes."""
 
     allow_metrics: bool = True
     metrics_host: str = "127.0.0.1"
@@ -83,10 +83,10 @@ class ServiceSettings(ProcessSettings):
     """Clients may register files in /dev/shm."""
 
     client_shm_regions: int = Field(default=1024, ge=1)
-    """How many one client may register."""
+    """How many regions one client may register."""
 
     tokens: Path | None = None
-    """A file of bearer tokens; without one everybody who reaches the server may do everything."""
+    """A file of bearer tokens; without one, every client that reaches the server may do everything."""
 
     rate_limit: float = Field(default=0.0, ge=0)
     """Requests a second of one client; 0 for no limit."""
@@ -94,16 +94,16 @@ class ServiceSettings(ProcessSettings):
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     tls_client_authority: Path | None = None
-    """Only clients with a certificate of it come in."""
+    """Only clients with a certificate of this authority are admitted."""
 
     insecure: bool = False
-    """Listen where other hosts come without TLS and tokens."""
+    """Listen beyond this host without TLS and tokens."""
 
     metrics_config: tuple[str, ...] = ()
     """``summary_latencies=true`` and so on."""
 
     trace_directory: str = ""
-    """Where trace files are written; empty for nowhere."""
+    """The directory of trace files; empty for none."""
 
     trace_config: tuple[str, ...] = ()
     """``level=TIMESTAMPS``, ``rate=1`` and so on."""

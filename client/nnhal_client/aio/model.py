@@ -145,7 +145,7 @@ class AsyncModel(NativeModel, AsyncClosing):
         self, commands: Commands[asyncio.Event, AsyncBinding], has_answer: bool, ending: asyncio.Future[Any]
     ) -> None:
         if not ending.cancelled() and ending.exception() is None and has_answer:
-            with suppress(Exception):  # nobody is there to be told
+            with suppress(Exception):  # no caller is left to receive it
                 commands.send(ending.result())
         self._cancel(commands)
 

@@ -1,4 +1,4 @@
-"""What devices say of a model before it is split."""
+"""The survey of devices: what each supports of a model, and at what cost, before it is split."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from nnhal_service.partition import Candidate, Step, Task, as_main
 from nnhal_service.runtime.devices.fleet import Fleet, FleetMember
 
 _ALIGNMENT = 64
-"""Bytes; what the HAL recommends for arguments."""
+"""The alignment of arguments that the HAL recommends, in bytes."""
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """A model, and what the devices said of it."""
+    """A model, and what the devices answered about it."""
 
     task: Task
     imported: ImportedModel
@@ -38,9 +38,9 @@ class Survey:
 
 
 def survey_model(imported: ImportedModel, fleet: Fleet, devices: Sequence[str]) -> Survey:
-    """Ask the named devices, all where none are named, of a model and of its subgraphs. One that is gone is left out.
+    """Ask the named devices, or all if none are named, about a model and its subgraphs. A dead one is left out.
 
-    Raises HalError where the model contradicts itself, LookupError for a device that the fleet does not know.
+    Raises HalError if the model contradicts itself, LookupError for a device that the fleet does not know.
     """
     members: dict[str, FleetMember] = {}
     descriptions: dict[str, DeviceDescription | None] = {}
@@ -59,7 +59,7 @@ def survey_model(imported: ImportedModel, fleet: Fleet, devices: Sequence[str]) 
 
 
 def optimised(member: FleetMember, step: Step) -> OptimizationViews:
-    """What a device makes of a step; one without a backend runs it as it is, and so it is for one that has died."""
+    """How a device optimises a step; not at all if it has no backend, or has died."""
     views: OptimizationViews | None = None
     with contextlib.suppress(DeadObjectError):
         views = _ask(lambda: member.remote.optimize_subgraph(step.model))
@@ -71,7 +71,7 @@ def _describe(member: FleetMember) -> DeviceDescription | None:
 
 
 def _ask(question: Callable[[], T]) -> T | None:
-    """What a backend answers; None from a device that has the HAL and nothing else. Raises DeadObjectError."""
+    """A backend's answer; None if the device has no backend. Raises DeadObjectError."""
     try:
         return question()
     except DeadObjectError:
@@ -81,12 +81,12 @@ def _ask(question: Callable[[], T]) -> T | None:
 
 
 def _side(name: str, description: DeviceDescription | None) -> Side:
-    """A device as one end of an edge; one without a backend takes what the HAL makes every device take."""
+    """A device as one end of an edge; without a backend, it takes the memory that the HAL makes mandatory."""
     return Side(name, alignment=_ALIGNMENT) if description is None else Side.of(name, description)
 
 
 def _candidate(member: FleetMember, imported: ImportedModel, side: Side) -> Candidate:
-    """A device with what it refuses; one that cannot answer refuses everything."""
+    """A device with the operations that it refuses; all of them if it cannot answer."""
     try:
         refusals, costs = _assessed(member, imported.model)
         numbers = range(len(imported.model.referenced))
@@ -99,7 +99,7 @@ def _candidate(member: FleetMember, imported: ImportedModel, side: Side) -> Cand
 
 
 def _assessed(member: FleetMember, model: Model) -> tuple[dict[int, str], Sequence[float]]:
-    """What a device does not support, and why, and its modelled times, empty if it has none.
+    """The operations that a device does not support, with reasons, and its modelled times, if it has any.
 
     A device without a backend says neither why nor how long. Raises as the questions do.
     """

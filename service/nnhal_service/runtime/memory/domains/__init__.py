@@ -1,4 +1,4 @@
-"""Memory domains of a plan: memory for certain inputs and outputs, a device's own where that can be."""
+"""Memory domains of a plan: memory for inputs and outputs, a device's own if possible."""
 
 from nnhal_service.runtime.memory.domains.allocate import allocate
 from nnhal_service.runtime.memory.domains.allocated import AllocatedMemory, Memories

@@ -53,7 +53,7 @@ class BoundMemory(Protocol):
         ...
 
     def require_readable(self, operand_dimensions: Dimensions) -> None:
-        """Raises HalError where it cannot be an input: GENERAL_FAILURE where it holds no values, INVALID_ARGUMENT where
-        these have other dimensions. Raises also as ``require_alive``.
+        """Raise HalError if it cannot be an input: GENERAL_FAILURE if it is uninitialised, INVALID_ARGUMENT if its
+        values have other dimensions. Raises as ``require_alive`` does, too.
         """
         ...

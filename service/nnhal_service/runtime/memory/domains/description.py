@@ -1,4 +1,4 @@
-"""What memory is to be for: certain inputs and outputs of loaded models, and what they have in common."""
+"""The description of memory: its roles in loaded models, and what they have in common."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class ModelRole:
 
     @property
     def identity(self) -> tuple[int, bool, int]:
-        """Equal for the same use of the very same loaded model."""
+        """Equal for the same use of the same loaded model."""
         return self.prepared.network, self.is_output, self.index
 
     @property
     def number(self) -> int:
-        """The operand's index in the main subgraph. Raises INVALID_ARGUMENT where the model has no such tensor."""
+        """The operand's index in the main subgraph. Raises INVALID_ARGUMENT if the model has no such tensor."""
         imported = self.prepared.imported
         tensors = imported.outputs if self.is_output else imported.inputs
         if not 0 <= self.index < len(tensors):
@@ -42,24 +42,24 @@ class ModelRole:
 
     @property
     def operand(self) -> Operand:
-        """The operand. Raises as ``number``."""
+        """The operand. Raises as ``number`` does."""
         return self.prepared.imported.model.main.operands[self.number]
 
     @property
     def dimensions(self) -> Dimensions:
-        """The operand's, as far as known. Raises as ``number``."""
+        """The operand's dimensions, 0 for an unknown extent. Raises as ``number`` does."""
         return self.prepared.dimensions[self.number]
 
     @property
     def declared(self) -> DeclaredRole:
-        """The role as the contract's rules have it. Raises as ``number``."""
+        """The role for the contract's rules. Raises as ``number`` does."""
         named = type_name(self.operand, self.prepared.imported.model)
         return DeclaredRole(str(self), self.identity, self.operand, self.dimensions, named, self.probability)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemoryDescription:
-    """Roles that agree. ``dimensions`` are what they say together, 0 where an axis is open, empty where the rank is."""
+    """Roles that agree. ``dimensions`` follow from all of them: 0 for an unknown extent, empty for an unknown rank."""
 
     roles: tuple[ModelRole, ...]
     dimensions: Dimensions
@@ -71,21 +71,21 @@ class MemoryDescription:
 
     @property
     def byte_size(self) -> int:
-        """Bytes of a value, 0 where they are not known yet."""
+        """Bytes of a value; 0 if unknown."""
         return self.size_of(self.dimensions)
 
     def size_of(self, dimensions: Dimensions) -> int:
-        """Bytes of a value of these dimensions, 0 where they leave something open."""
+        """Bytes of a value of these dimensions; 0 if one is unknown."""
         role = self.roles[0]
         return size_in_bytes(role.operand.type, dimensions, role.prepared.element_sizes)
 
     def is_fixed(self, dimensions: Dimensions) -> bool:
-        """Whether dimensions leave nothing open."""
+        """Whether all dimensions are known."""
         code = self.roles[0].operand.type
         return fully_specified(code, dimensions) if not is_extension(code) else bool(dimensions) and 0 not in dimensions
 
     def require_role(self, prepared: PreparedPlan, is_output: bool, index: int, dimensions: Dimensions = ()) -> None:
-        """Raise INVALID_ARGUMENT where memory for this is not for that use, or cannot have such dimensions."""
+        """Raise INVALID_ARGUMENT if the memory was not allocated for that use, or cannot have these dimensions."""
         asked = ModelRole(prepared, is_output, index)
         if asked.identity not in {role.identity for role in self.roles}:
             invalid_argument(f"the memory was not allocated for {asked} of this model")
@@ -95,7 +95,7 @@ class MemoryDescription:
             )
 
     def require_like(self, other: MemoryDescription) -> None:
-        """Raise INVALID_ARGUMENT where values cannot go from memory of another description to memory of this one."""
+        """Raise INVALID_ARGUMENT if values of memory with the other description do not fit memory with this one."""
         require_like(other.roles[0].declared, self.roles[0].declared)
 
 
