@@ -278,6 +278,6 @@ def runs(binding: Binding) -> bool:
     try:
         binding.run()
     except HalError as error:
-        assert "runs already" in error.message
+        assert "running already" in error.message
         return False
     return True

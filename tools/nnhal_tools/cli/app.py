@@ -50,7 +50,7 @@ COMMANDS = {
     ),
     "explain": LazyCommand(
         "nnhal_tools.cli.explain:explain",
-        "Say of each operation where it runs and what every other device said, and of each edge what it costs and why.",
+        "Explain where each operation runs and why the other devices refuse it, and what each edge costs and why.",
     ),
     "conformance": LazyCommand(
         "nnhal_tools.cli.conformance:conformance",
@@ -58,7 +58,7 @@ COMMANDS = {
     ),
     "stress": LazyCommand(
         "nnhal_tools.cli.stress:stress",
-        "Use every method of the HAL at random, valid and not, from sessions that are killed in the middle of it.",
+        "Call every method of the HAL at random, with valid and invalid arguments, from sessions that may be killed.",
     ),
     "doctor": LazyCommand(
         "nnhal_tools.cli.doctor:doctor",

@@ -49,7 +49,7 @@ def stress(
     seed: Annotated[int, typer.Option(help="The same seed makes the same choices.")] = 1,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the whole report to FILE.")] = None,
 ) -> None:
-    """Call every method of the HAL at random, with valid and invalid arguments, from sessions of which some are killed.
+    """Call every method of the HAL at random, with valid and invalid arguments, from sessions that may be killed.
 
     Each status is compared with those that the contract allows, each output with the right one. Afterwards the device
     must hold nothing of the sessions. No other client may use the device meanwhile. Exit status 1 on any violation or
