@@ -31,7 +31,9 @@ check: $(VENV)/.dev  ## Lint, type-check, and compare the generated code with pr
 	diff -r -x __pycache__ -x __init__.py -x py.typed $(VENV)/proto/nnhal/v1 hal/nnhal/v1
 	for made in $(VENV)/proto/nnhal/inference/*; do diff $$made hal/nnhal/inference || exit 1; done
 
-PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+# One more than there are processors, since tests wait for the processes that they start.
+WORKERS ?= $(shell expr $$(nproc) + 1)
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 5 --dist loadfile
 test: $(VENV)/.dev  ## Run the tests, and say which were the slowest
 	$(PYTEST) --durations 20
 
