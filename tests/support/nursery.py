@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 from threading import Event
 from types import TracebackType
 from typing import Any, Literal
@@ -31,6 +32,14 @@ from tests.support.waiting import stop, wait_for_death, wait_until
 
 Stage = Literal["prepare", "execute"]
 _PAUSE = Event()
+_IMPORTED = (
+    "nnhal.operations",
+    "nnhal_devices.host",
+    *(f"nnhal_devices.{name}" for name in ("cpu_acc", "cpu_ref", "ethos_n", "gpu_acc")),
+    "nnhal_hosting",
+)
+"""Packages of which devices use modules."""
+_OTHERS = ("grpc_health.v1.health", "onnxruntime", "pydantic_settings")
 
 
 class Nursery:
@@ -100,8 +109,10 @@ class Nursery:
 
 def main() -> None:
     """Start devices until standard input ends."""
-    for name in ("cpu_acc", "cpu_ref", "ethos_n", "gpu_acc"):
-        import_module(f"nnhal_devices.{name}.driver")
+    for name in _IMPORTED:
+        _import_all(name)
+    for name in _OTHERS:
+        import_module(name)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     supervisors: list[socket.socket] = []
     for line in sys.stdin:
@@ -117,6 +128,13 @@ def main() -> None:
         if not ours.recv(1):
             return
         print(pid, flush=True)
+
+
+def _import_all(name: str) -> None:
+    """Import a package with all of its modules: a device imports them when it uses them, each fork again."""
+    package = import_module(name)
+    for module in walk_packages(getattr(package, "__path__", ()), f"{name}."):
+        import_module(module.name)
 
 
 def _serve(name: str, directory: Path, supervisor: socket.socket) -> int:
