@@ -27,6 +27,7 @@ MAY_USE = {
 }
 """Devices, framework and clients meet over sockets; the tools start other processes by module name."""
 SERVICE_LAYERS = [
+    {"front_workers"},
     {"native", "v2"},
     {"repository", "access", "observability"},
     {"serving"},

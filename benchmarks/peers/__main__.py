@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -31,8 +32,8 @@ from benchmarks.peers.machine import machine
 from benchmarks.peers.models import cnn, rectifier
 from benchmarks.peers.ratios import Ratio, ratios
 from benchmarks.peers.rounds import Result, Say, run_rounds
-from benchmarks.peers.starting import Addresses, peer_server
-from benchmarks.peers.tables import ratio_table, result_table
+from benchmarks.peers.starting import Addresses, echo_server, peer_server
+from benchmarks.peers.tables import aim_table, ratio_table, result_table
 from nnhal_tools.bench.serve.server import serving
 from nnhal_tools.terminal import output_console, show_table
 
@@ -46,6 +47,7 @@ _ATTEMPTS = 2
 def main() -> int:
     """Measure and print. Returns 1 if an aim is missed."""
     arguments = _parser().parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the servers are ended in any case
     console = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
 
     def say(line: str) -> None:
@@ -73,12 +75,16 @@ def _measured(arguments: argparse.Namespace, say: Say) -> Iterator[list[Result]]
     seconds, rounds = arguments.seconds, arguments.rounds
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nnhal-peers-")))
-        nnhal = stack.enter_context(serving({**files, **passing}, arguments.instances))
+        options = [f"--front-workers={arguments.front_workers}"] if arguments.front_workers is not None else []
+        nnhal = stack.enter_context(serving({**files, **passing}, arguments.instances, options))
         peers = _peers(stack, arguments, files, directory, say)
+        echo = stack.enter_context(echo_server(TINY, directory)) if TINY in arguments.models else None
         for model in arguments.models:
             contenders = dict(nnhal_contenders(nnhal, model))
             for name, addresses in peers.items():
                 contenders.update(peer_contenders(name, addresses, model))
+            if echo is not None and model == TINY:
+                contenders.update(peer_contenders("echo", echo, model))
             for concurrency in arguments.concurrency:
                 yield run_rounds(model, contenders, concurrency, seconds, rounds, say)
         for model in passing:
@@ -100,6 +106,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=1.0, help="of one window")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--instances", type=int, default=os.cpu_count() or 1, help="of each model, on every server")
+    parser.add_argument("--front-workers", type=int, metavar="N", help="nnhal's processes that serve the protocol")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything to it")
     return parser
 
@@ -134,6 +141,7 @@ def _show(results: list[Result], found: list[Ratio]) -> None:
     console = output_console()
     show_table(result_table(results), console)
     show_table(ratio_table(found), console)
+    show_table(aim_table(found), console)
 
 
 def _words(text: str) -> tuple[str, ...]:

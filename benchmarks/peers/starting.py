@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import subprocess
-import sysconfig
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -17,11 +17,13 @@ from pathlib import Path
 import onnx
 
 from benchmarks.peers.environments import Peer, PeerError
+from benchmarks.peers.triton import shared_memory_prefix, triton_command, triton_libraries
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal_tools.bench.serve import BenchError
 from nnhal_tools.bench.serve.transports.grpc_v2 import GrpcConnection
 
 _PROGRAMS = Path(__file__).parent / "servers"
+_ECHO = Path(__file__).parent / "echo.py"
 _START_SECONDS = 90.0
 _STOP_SECONDS = 15.0
 _MESSAGE_BYTES = (1 << 31) - 1
@@ -29,10 +31,11 @@ _MESSAGE_BYTES = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """The addresses of a peer."""
+    """The addresses of a peer, and the process that it was started as."""
 
     grpc: str
     http: str
+    pid: int
 
 
 @contextmanager
@@ -43,21 +46,45 @@ def peer_server(peer: Peer, models: Mapping[str, Path], instances: int, director
     folder.mkdir(parents=True)
     command = _command(peer, models, instances, folder, grpc_port, http_port, metrics_port)
     log = directory / f"{peer.name}.log"
+    try:
+        with _running(command, folder, _environment(peer), log) as process:
+            addresses = Addresses(f"127.0.0.1:{grpc_port}", f"127.0.0.1:{http_port}", process.pid)
+            _await_models(process, addresses.grpc, list(models), log)
+            yield addresses
+    finally:
+        for path in Path("/dev/shm").glob(f"{shared_memory_prefix(folder)}*"):
+            path.unlink(missing_ok=True)
+
+
+@contextmanager
+def echo_server(model: str, directory: Path) -> Iterator[Addresses]:
+    """Run a bare server of grpcio in nnhal's own environment, with one answer to every inference. Raises PeerError."""
+    (port,) = _free_ports(1)
+    log = directory / "echo.log"
+    command = [sys.executable, str(_ECHO), str(port)]
+    with _running(command, directory, dict(os.environ), log) as process:
+        addresses = Addresses(f"127.0.0.1:{port}", "", process.pid)
+        _await_models(process, addresses.grpc, [model], log)
+        yield addresses
+
+
+@contextmanager
+def _running(
+    command: list[str], folder: Path, environment: dict[str, str], log: Path
+) -> Iterator[subprocess.Popen[bytes]]:
     with log.open("wb") as output:
         process = subprocess.Popen(
-            command, cwd=folder, stdout=output, stderr=output, env=_environment(peer), start_new_session=True
+            command, cwd=folder, stdout=output, stderr=output, env=environment, start_new_session=True
         )
     try:
-        addresses = Addresses(f"127.0.0.1:{grpc_port}", f"127.0.0.1:{http_port}")
-        _await_models(process, addresses.grpc, list(models), log)
-        yield addresses
+        yield process
     finally:
         _end(process)
 
 
 def _environment(peer: Peer) -> dict[str, str]:
-    """Return an environment in which Triton's Python backend finds the libpython of the peer's own interpreter."""
-    libraries = [str(sysconfig.get_config_var("LIBDIR")), os.environ.get("LD_LIBRARY_PATH", "")]
+    libraries = triton_libraries(peer) if peer.name == "pytriton" else []
+    libraries.append(os.environ.get("LD_LIBRARY_PATH", ""))
     return {
         **os.environ,
         "PYTHONPATH": str(_PROGRAMS),
@@ -69,10 +96,9 @@ def _environment(peer: Peer) -> dict[str, str]:
 def _command(
     peer: Peer, models: Mapping[str, Path], instances: int, folder: Path, grpc: int, http: int, metrics: int
 ) -> list[str]:
-    files = [f"{name}={path}" for name, path in models.items()]
     if peer.name == "pytriton":
-        program = str(_PROGRAMS / "pytriton_server.py")
-        return [str(peer.python), program, str(grpc), str(http), str(instances), *files]
+        return triton_command(peer, models, instances, folder, grpc, http)
+    files = [f"{name}={path}" for name, path in models.items()]
     if peer.name == "kserve":
         options = [f"--grpc_port={grpc}", f"--http_port={http}", "--enable_latency_logging=false"]
         options += [f"--grpc_max_{way}_message_length={_MESSAGE_BYTES}" for way in ("send", "receive")]
@@ -133,15 +159,13 @@ def _is_ready(connection: GrpcConnection, model: str) -> bool:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Terminate the server, so that it can end its children; then kill what is left, and remove its files."""
+    """Terminate the server, so that it can end its children; then kill what is left."""
     process.terminate()
     with suppress(subprocess.TimeoutExpired):
         process.wait(_STOP_SECONDS)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    for path in Path("/dev/shm").glob(f"pytrtion{process.pid}-*"):  # spelt like this by pytriton
-        path.unlink(missing_ok=True)
 
 
 def _free_ports(count: int) -> list[int]:

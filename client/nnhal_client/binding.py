@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from nnhal.arrays import Array
 from nnhal.errors import NnhalError
+from nnhal.remote import RemoteRunChannel
 from nnhal.remote.calls import Calls
 from nnhal.types import NO_DEADLINE
 from nnhal.types.layout import Dimensions
@@ -13,7 +14,7 @@ from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import framework_pb2_grpc
 from nnhal_client.contexts import Closing
 from nnhal_client.core.binding_memory import BindingMemory, DomainMemoryHandle
-from nnhal_client.core.binding_runs import BindingRuns, RemoteRunChannel
+from nnhal_client.core.binding_runs import BindingRuns
 from nnhal_client.core.native_model import NativeModel
 from nnhal_client.reports import RunReport
 

@@ -11,7 +11,7 @@ from nnhal.types.layout import Dimensions
 from nnhal.v1 import framework_pb2 as wire
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, which would make the report dearer than the shortest runs
 class RunReport:
     """What a run took, in nanoseconds and bytes."""
 

@@ -15,6 +15,7 @@ def main() -> int:
     from pydantic import ValidationError
 
     from nnhal.endpoint import Endpoint
+    from nnhal.memory import MemoryGuard
     from nnhal_devices.driver import DriverOptions
     from nnhal_devices.dynamic import BackendError, register_backends
     from nnhal_devices.host.process import host
@@ -23,6 +24,7 @@ def main() -> int:
     from nnhal_hosting.logs import configure_logs, get_logger
     from nnhal_hosting.settings import describe_invalid
     from nnhal_hosting.supervision import Supervision, add_supervision_argument
+    from nnhal_hosting.thread_names import show_thread_names
 
     parser = argparse.ArgumentParser(
         "nnhal device",
@@ -33,6 +35,9 @@ def main() -> int:
     parser.add_argument("name", help=f"which driver: {', '.join(driver_names())}")
     parser.add_argument("--endpoint", metavar="DIR", type=Path, required=True, help="the directory for the two sockets")
     parser.add_argument("--workers", help="executions that run at a time (default 1)")
+    parser.add_argument(
+        "--spin-us", help="microseconds to look for the next call before sleeping, which costs a processor (default 0)"
+    )
     parser.add_argument("--threads", help="threads that one execution may use (default 1)")
     parser.add_argument("--log-level", help="debug, info, warning or error (default warning)")
     parser.add_argument(
@@ -44,14 +49,16 @@ def main() -> int:
     )
     add_supervision_argument(parser)
     arguments = vars(parser.parse_args())
+    show_thread_names()
     name, directory = arguments.pop("name"), arguments.pop("endpoint")
     supervision = Supervision(arguments.pop("supervisor"))
     try:
         settings = DeviceSettings(**{key: value for key, value in arguments.items() if value is not None})
         configure_logs(name, settings.log_level, settings.log_json)
+        guard = MemoryGuard() if settings.map_files else None  # before any thread is started
         register_backends(settings.backend_paths, registry())
         driver = create_driver(name, DriverOptions(settings.threads))
-        process = host(driver, Endpoint(directory.resolve()), settings)
+        process = host(driver, Endpoint(directory.resolve()), settings, guard)
     except ValidationError as error:
         print(f"nnhal device: {describe_invalid(error)}", file=sys.stderr)
         return 2

@@ -43,7 +43,17 @@ class MemoryRules:
     """The memory that a device uses in place. The host stages the rest: it copies it in before a run and out after."""
 
     imports: frozenset[MemoryKind] = frozenset(MemoryKind)
+
     alignment: int = 1
+    """Bytes."""
+
+    unlocked: bool = False
+    """Whether runs access arguments only without the interpreter's lock, as ONNX Runtime and ``ctypes`` do, and numpy
+    does not; in the caller's thread, or in threads that were started when the model was prepared.
+
+    Files that may shrink are then mapped under a guard. If one shrinks during a run, the thread that accesses it is
+    suspended until another has replaced the pages, which a thread that holds the lock would prevent for ever.
+    """
 
 
 class MemoryManager(Protocol):

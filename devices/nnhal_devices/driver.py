@@ -30,7 +30,7 @@ from nnhal.types import (
 from nnhal.types.layout import Dimensions
 from nnhal_devices.backend import Backend, MemoryRules
 
-BACKEND_API_VERSION = (1, 1)
+BACKEND_API_VERSION = (1, 2)
 """Major and minor version of this interface, which dynamic backends are checked against.
 
 The minor version grows with a change that existing backends need not know: a new member with a default. The major

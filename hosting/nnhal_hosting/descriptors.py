@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nnhal.descriptor import Descriptor
@@ -47,6 +48,19 @@ class DescriptorTable:
         if descriptor is None:
             invalid_argument(f"descriptor {number} was not put on this link, or was dropped")
         return descriptor
+
+    def claim(self, numbers: Sequence[int]) -> list[Descriptor]:
+        """Return descriptors that the client has put, and forget them. Raises INVALID_ARGUMENT if an id is unknown.
+
+        Those that are known are forgotten, and closed, in that case too.
+        """
+        with self._lock:
+            claimed = [self._put.pop(number, None) for number in numbers]
+        found = [descriptor for descriptor in claimed if descriptor is not None]
+        if len(found) < len(numbers):
+            unknown = [number for number, descriptor in zip(numbers, claimed, strict=True) if descriptor is None]
+            invalid_argument(f"descriptors {unknown} were not put on this link, were dropped, or are named twice")
+        return found
 
     def drop(self, numbers: list[int]) -> None:
         """Forget descriptors that the client has put; unknown ids are ignored."""

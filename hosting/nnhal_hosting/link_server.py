@@ -22,6 +22,7 @@ from nnhal.v1 import link_pb2 as wire
 from nnhal.v1 import types_pb2
 from nnhal_hosting.descriptors import DescriptorTable, SessionLimits
 from nnhal_hosting.logs import get_logger
+from nnhal_hosting.polling import Poller
 
 _log = get_logger(__name__)
 _SEND_SECONDS = 5.0
@@ -33,11 +34,13 @@ _ACCEPT_PAUSE_SECONDS = 0.1
 class Session:
     """What one link owns. ``on_close`` callbacks run once, when the link closes, however it closes."""
 
-    def __init__(self, limits: SessionLimits, pid: int, uid: int) -> None:
+    def __init__(self, limits: SessionLimits, pid: int, uid: int, poller: Poller | None = None) -> None:
+        """``poller`` serves the channels of all sessions; without one, the session has its own."""
         self.token = secrets.token_hex(32)
         self.pid = pid
         self.uid = uid
         self.descriptors = DescriptorTable(limits.descriptors_per_session)
+        self.poller = poller or Poller()
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], None]] | None = []
 
@@ -78,8 +81,11 @@ class LinkServer:
         opened: Callable[[Session], None],
         limits: SessionLimits | None = None,
         allowed_uids: Collection[int] = (),
+        poller: Poller | None = None,
     ) -> None:
+        """Listen. Raises OSError."""
         self.limits = limits or SessionLimits()
+        self._poller = poller or Poller()
         self._opened = opened
         self._allowed = {0, os.geteuid(), *allowed_uids}
         self._lock = threading.Lock()
@@ -143,7 +149,7 @@ class LinkServer:
             _refuse(connection, str(error))
 
     def _serve(self, channel: Channel, pid: int, uid: int) -> None:
-        session = Session(self.limits, pid, uid)
+        session = Session(self.limits, pid, uid, self._poller)
         try:
             self._greet(channel, session)
             self._opened(session)

@@ -14,6 +14,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from nnhal.endpoint import Endpoint
 from nnhal_hosting.descriptors import SessionLimits
 from nnhal_hosting.link_server import LinkServer, Session, remove_stale_socket
+from nnhal_hosting.polling import Poller
 from nnhal_hosting.reflection import SERVICE_NAME, reflection_handler
 
 _RPC_OPTIONS = (
@@ -35,13 +36,14 @@ class ServerProcess:
         limits: SessionLimits,
         rpc_threads: int,
         allowed_uids: Collection[int] = (),
+        poller: Poller | None = None,
     ) -> None:
-        """Create both servers. Raises OSError or ValueError if the endpoint cannot be used."""
+        """Create both servers; ``poller`` serves the channels. Raises OSError or ValueError for a bad endpoint."""
         _use_all_descriptors()
         endpoint.create()
         remove_stale_socket(endpoint.rpc, socket.SOCK_STREAM)
         self.endpoint = endpoint
-        self._link = LinkServer(endpoint.link, opened, limits, allowed_uids)
+        self._link = LinkServer(endpoint.link, opened, limits, allowed_uids, poller)
         self._pool = ThreadPoolExecutor(rpc_threads, thread_name_prefix="rpc")
         self.rpc = grpc.server(self._pool, options=_RPC_OPTIONS)
         try:

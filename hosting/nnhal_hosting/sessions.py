@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -15,7 +16,7 @@ from nnhal.link import SESSION_METADATA, Channel, ChannelClosedError, ProtocolEr
 from nnhal.types import ErrorStatus
 from nnhal_hosting.link_server import Session
 from nnhal_hosting.logs import get_logger
-from nnhal_hosting.shifts import Shifts, Work
+from nnhal_hosting.polling import Pace, Work
 
 _log = get_logger(__name__)
 T = TypeVar("T")
@@ -33,6 +34,7 @@ class Ownership:
     def __init__(self, session: Session) -> None:
         self.descriptors = session.descriptors
         self.pid = session.pid
+        self._poller = session.poller
         self._lock = threading.Lock()
         self._objects: dict[int, object] | None = {}
         self._channels: set[Channel] = set()
@@ -91,16 +93,14 @@ class Ownership:
         name: str,
         answer: Callable[[bytes], bytes],
         ended: Callable[[], object] = lambda: None,
+        at_once: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Answer the messages of a channel in a separate thread until either side closes it; then call ``ended``.
+        """Answer the messages of a channel, one after the other, until either side closes it; then call ``ended``.
 
-        The channel ends if ``answer`` raises ProtocolError. ``name`` is for the thread and for logs.
+        The channel ends if ``answer`` raises ProtocolError. ``at_once`` says whether ``answer`` would wait for nothing:
+        then, if it is brief, other channels wait for it. ``name`` is for logs. Raises RESOURCE_EXHAUSTED_TRANSIENT.
         """
-
-        def exchange() -> None:
-            channel.send(answer(channel.receive()))
-
-        self._serve(channel, name, exchange, ended)
+        self.serve_exchanges(channel, name, _Answers(channel, answer, at_once).receive, ended, in_turn=True)
 
     def serve_launches(
         self,
@@ -123,22 +123,41 @@ class Ownership:
                     raise
             return work
 
-        self._serve(channel, name, exchange, ended)
+        self.serve_exchanges(channel, name, exchange, ended)
 
-    def _serve(
-        self, channel: Channel, name: str, exchange: Callable[[], Work | None], ended: Callable[[], object]
+    def serve_exchanges(
+        self,
+        channel: Channel,
+        name: str,
+        exchange: Callable[[], Work | None],
+        ended: Callable[[], object] = lambda: None,
+        in_turn: bool = False,
     ) -> None:
+        """Call ``exchange`` whenever there is a message to receive on a channel, and do the work that it returns.
+
+        Exchanges go on while work is done, unless they are ``in_turn``. The channel ends when either side closes it, or
+        with what ``exchange`` or the work raises; then ``ended`` is called. Sending on the channel does not block.
+        ``name`` is for logs. Raises RESOURCE_EXHAUSTED_TRANSIENT if the process has no descriptor or thread for it.
+        """
+
         def end(error: BaseException) -> None:
             if isinstance(error, ProtocolError):
                 _log.warning(f"{name} ended: protocol error", pid=self.pid, reason=str(error))
             elif not isinstance(error, ChannelClosedError):
                 _log.error(f"{name} ended: unexpected exception", pid=self.pid, exc_info=error)
             self._forget(channel)
-            ended()
-            channel.close()
+            try:
+                ended()
+            finally:
+                channel.close()
 
         self._watch(channel)
-        Shifts(f"{name}-{self.pid}", exchange, end).start()
+        try:
+            self._poller.add(channel, exchange, end, in_turn)
+        except (OSError, RuntimeError) as error:
+            self._forget(channel)
+            channel.close()
+            raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT, f"{name} cannot be served: {error}") from error
 
     def _close(self) -> None:
         # Channels first: a client that waits on one must see it close, not be told that an object is unknown.
@@ -152,6 +171,34 @@ class Ownership:
             channels = list(self._channels)
         for channel in channels:
             channel.shutdown()
+
+
+class _Answers:
+    """Receives the calls of a channel; each is work, which answers it. One call at a time."""
+
+    def __init__(self, channel: Channel, answer: Callable[[bytes], bytes], at_once: Callable[[], bool]) -> None:
+        self._channel = channel
+        self._answer = answer
+        self._at_once = at_once
+        self._pace = Pace()
+        self._message = b""
+
+    def receive(self) -> Work:
+        """Take the next call."""
+        self._message = self._channel.receive()
+        return self
+
+    @property
+    def is_brief(self) -> bool:
+        """Whether answers were brief lately, and this one would begin at once."""
+        return self._pace.is_brief and self._at_once()
+
+    def run(self) -> None:
+        """Answer the call. Raises what ends the channel."""
+        began_ns = time.perf_counter_ns()
+        answer = self._answer(self._message)
+        self._pace.add(time.perf_counter_ns() - began_ns)
+        self._channel.send(answer)
 
 
 O = TypeVar("O", bound=Ownership)  # noqa: E741 - an Ownership

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from nnhal.errors import NnhalError
 
 _READY = b"R"
+_PIPE_BYTES = 65536
 _STOP_SECONDS = 10.0
 
 
@@ -35,8 +36,9 @@ class Supervision:
         self._socket = socket.socket(fileno=fd) if fd is not None else None
         self._wake, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(wake)
+        self._stopping = False
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: None)
+            signal.signal(number, self._stop)
 
     def ready(self) -> None:
         """Tell the supervisor that the process serves."""
@@ -49,7 +51,14 @@ class Supervision:
         wakers: list[int] = [self._wake]
         if self._socket is not None:
             wakers.append(self._socket.fileno())
-        select.select(wakers, [], [])
+        while not self._stopping:
+            readable, _, _ = select.select(wakers, [], [])
+            if self._wake not in readable:
+                return
+            os.read(self._wake, _PIPE_BYTES)  # other signals wake it too; their handlers have run when this returns
+
+    def _stop(self, *_: object) -> None:
+        self._stopping = True
 
 
 def add_supervision_argument(parser: argparse.ArgumentParser) -> None:
@@ -60,15 +69,17 @@ def add_supervision_argument(parser: argparse.ArgumentParser) -> None:
 class Child:
     """A supervised process: ``python -m MODULE ARGUMENTS…``. It ends when this object is stopped or collected."""
 
-    def __init__(self, module: str, arguments: Sequence[str], stderr: int | None = None) -> None:
-        """Start the process. Raises OSError."""
+    def __init__(
+        self, module: str, arguments: Sequence[str], stderr: int | None = None, inherited: Sequence[int] = ()
+    ) -> None:
+        """Start the process, which inherits the descriptors of these numbers. Raises OSError."""
         self._socket, theirs = socket.socketpair()
         with theirs:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", module, *arguments, "--supervisor", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stderr=subprocess.PIPE if stderr is None else stderr,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[theirs.fileno(), *inherited],
             )
         self._said: list[str] = []
         self._reader: threading.Thread | None = None

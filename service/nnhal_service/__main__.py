@@ -17,11 +17,15 @@ def main() -> int:
     from nnhal_hosting.logs import configure_logs, get_logger
     from nnhal_hosting.settings import describe_invalid
     from nnhal_hosting.supervision import Supervision
+    from nnhal_hosting.thread_names import show_thread_names
+    from nnhal_service.allocator import keep_freed_memory
     from nnhal_service.options import options_of, parser
     from nnhal_service.process import FrameworkProcess
     from nnhal_service.settings import ServiceSettings
 
     arguments = parser().parse_args()
+    show_thread_names()
+    keep_freed_memory()
     supervision = Supervision(arguments.supervisor)
     try:
         settings = ServiceSettings(**options_of(arguments))

@@ -6,24 +6,29 @@ The modules of HTTP are imported only if it is enabled: they take as long to imp
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, suppress
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from nnhal_hosting.logs import get_logger
-from nnhal_service.access import RequestMemoryBudget, Tls
+from nnhal_service.access import ClientRates, NumberTable, RequestMemoryBudget, TcpListener, Tls
 from nnhal_service.front_settings import (
     connection_limits,
     guard_of,
     listener_of,
+    rates_of,
     repository_options,
     tls_of,
     trace_start,
 )
+from nnhal_service.front_workers.interfaces import NUMBER_ROWS, REQUEST_BYTES, WorkerStart
+from nnhal_service.front_workers.pool import FrontWorkers
+from nnhal_service.front_workers.ports import SharedPort
+from nnhal_service.front_workers.shared_memory import LentRegions, RegionLender
+from nnhal_service.fronts import FrontBackends, grpc_front, http_front
 from nnhal_service.observability import (
     NO_NATIVE_CLIENTS,
     Metrics,
@@ -35,15 +40,22 @@ from nnhal_service.observability import (
     metrics_options,
     open_exporter,
 )
+from nnhal_service.observability.traces.tracer import TraceRules
 from nnhal_service.repository import Opener, Repository
 from nnhal_service.runtime import Fleet, LoadedModel
-from nnhal_service.serving import Observer, ServedModel
+from nnhal_service.serving import Observer, ServedModel, ServingLoop
 from nnhal_service.serving.config import ServingConfig
 from nnhal_service.serving.errors import ServingError
 from nnhal_service.settings import ServiceSettings
-from nnhal_service.v2.backend import ServerDescription
-from nnhal_service.v2.grpc import GrpcFront, GrpcLimits, GuardInterceptor, InferenceServicer
-from nnhal_service.v2.grpc.health import ModelHealth
+from nnhal_service.v2.backend import (
+    LogSetting,
+    LogSettings,
+    ModelRepository,
+    ServerDescription,
+    SharedMemory,
+    TraceSettings,
+)
+from nnhal_service.v2.grpc import GrpcFront
 from nnhal_service.v2.repository import ServedRepository
 from nnhal_service.v2.shared_memory import SystemSharedMemory
 
@@ -91,15 +103,23 @@ class FrontDoor:
         self._settings = settings
         self._directory = directory
         self._tls: Tls | None = tls_of(settings)
-        self._guard = guard_of(settings)
-        self._budget = RequestMemoryBudget(settings.request_memory)
-        self._health: ModelHealth | None = None
+        self._rates = rates_of(settings)
+        self._guard = guard_of(settings, self._rates)
+        # Front workers have the first columns, and this process the last.
+        self._numbers = NumberTable.create(len(NUMBER_ROWS), settings.front_workers + 1)
+        held = self._numbers.number(REQUEST_BYTES, settings.front_workers)
+        self._budget = RequestMemoryBudget(settings.request_memory, held if settings.front_workers > 1 else None)
+        self._loop = ServingLoop(settings.inference_threads)
+        self._fronts: list[AbstractContextManager[object]] = []
+        self._grpc: GrpcFront | None = None
+        self._workers: FrontWorkers | None = None
         self.addresses: dict[str, str] = {}
         opener = Opener(fleet, self._serve, settings.cache_directory)
         self.repository: Repository[ServedModel] = Repository(repository_options(settings), opener.open, self._changed)
         with ExitStack() as undo:
+            undo.enter_context(self._loop)
             self._observe(fleet, clients, undo)
-            self._fronts = self._build(undo)
+            self._build(undo)
             self._undo = undo.pop_all()
 
     def __enter__(self) -> FrontDoor:
@@ -109,6 +129,8 @@ class FrontDoor:
                 undo.enter_context(front)
             undo.callback(self.repository.close)
             self.repository.start()
+            if self._workers is not None:
+                self._workers.wait_until_ready()
             self._changed()
             self._undo = undo.pop_all()
         _log.info("serving models", **self.addresses)
@@ -121,74 +143,86 @@ class FrontDoor:
 
     def _observe(self, fleet: Fleet, clients: NativeClients, undo: ExitStack) -> None:
         settings = self._settings
-        self._metrics = Metrics(self._models, fleet, metrics_options(settings.metrics_config), clients)
+        self._metrics = Metrics(self._models, fleet, metrics_options(settings.metrics_config), clients, self._collect)
         undo.callback(self._metrics.close)
         directory = Path(settings.trace_directory) if settings.trace_directory else None
         start = trace_start(settings.trace_config)
-        self._tracer = Tracer(self.repository.is_ready, directory, start, open_exporter(os.environ))
+        self._tracer = Tracer(
+            self.repository.is_ready, directory, start, open_exporter(os.environ), self._trace_changed
+        )
         undo.callback(self._tracer.close)
-        self._log_settings = RuntimeLogSettings(settings.log_level)
-        self._observers: list[Observer] = [self._metrics, RequestLog(self._log_settings)]
+        self._log_settings = RuntimeLogSettings(settings.log_level, changed=self._log_changed)
+        self._observers: list[Observer] = [self._metrics.requests, RequestLog(self._log_settings)]
 
-    def _build(self, undo: ExitStack) -> list[GrpcFront | HttpServer]:
-        settings = self._settings
+    def _build(self, undo: ExitStack) -> None:
+        settings, directory = self._settings, self._directory
         memory = SystemSharedMemory(settings.client_shm_regions) if settings.allow_client_shm else None
         if memory is not None:
             undo.callback(memory.close)
         server = ServerDescription(
             "nnhal", version("nnhal"), (*_EXTENSIONS, _SHARED_MEMORY) if memory is not None else _EXTENSIONS
         )
-        fronts: list[GrpcFront | HttpServer] = []
-        if settings.allow_grpc:
-            fronts.append(self._grpc(server, memory))
-        if settings.allow_http:
-            fronts.append(self._http(server, memory, undo))
+        models = ServedRepository(self.repository, self._collect)
+        backends = FrontBackends(
+            server, models, self._tracer, self._log_settings, memory, self._guard, self._budget, self._loop, self._tls
+        )
+        grpc = listener_of(settings, settings.grpc_host, settings.grpc_port) if settings.allow_grpc else None
+        http = listener_of(settings, settings.http_host, settings.http_port) if settings.allow_http else None
+        unix = f"unix:{directory / _SOCKET}"
+        if settings.front_workers > 1:
+            self._workers = self._front_workers(backends, grpc, http, undo)
+            self._fronts.append(self._workers)
+            if grpc is not None:
+                self._grpc = grpc_front(settings, backends, [unix], directory)
+        else:
+            if grpc is not None:
+                self._grpc = grpc_front(settings, backends, [grpc.address, unix], directory)
+                self.addresses["grpc"] = self._grpc.addresses[0]
+            if http is not None:
+                front = http_front(settings, backends, http)
+                self._fronts.append(front)
+                self.addresses["http"] = front.listener.address
+        if self._grpc is not None:
+            self._fronts.append(self._grpc)
         if settings.allow_metrics:
-            fronts.append(self._metrics_server())
-        return fronts
+            self._fronts.append(self._metrics_server())
 
-    def _grpc(self, server: ServerDescription, memory: SystemSharedMemory | None) -> GrpcFront:
-        settings, models, directory = self._settings, ServedRepository(self.repository), self._directory
-        front = GrpcFront(
-            [listener_of(settings, settings.grpc_host, settings.grpc_port).address, f"unix:{directory / _SOCKET}"],
-            InferenceServicer(
-                server,
-                models,
-                self._tracer,
-                self._log_settings,
-                memory,
-                native_directory=str(directory.resolve()),
-                budget=self._budget,
-            ),
-            models,
-            GrpcLimits(settings.inference_threads, message_bytes=settings.grpc_max_message_size),
-            self._tls.grpc_credentials() if self._tls else None,
-            [GuardInterceptor(self._guard)] if self._guard.has_rules else [],
+    def _front_workers(
+        self, backends: FrontBackends, grpc: TcpListener | None, http: TcpListener | None, undo: ExitStack
+    ) -> FrontWorkers:
+        """The processes that serve the ports in place of this one."""
+        chosen = {}
+        for protocol, listener in (("grpc", grpc), ("http", http)):
+            if listener is not None:
+                kept = undo.enter_context(SharedPort(listener)).listener
+                self.addresses[protocol] = kept.address
+                chosen[f"{protocol}_port"] = kept.port
+        settings = self._settings.model_copy(update=chosen)
+
+        def start(column: int) -> WorkerStart:
+            return WorkerStart(
+                settings,
+                backends.server,
+                self._directory,
+                self._log_settings.update({}),
+                self._tracer.rules,
+                self._numbers.memory,
+                column,
+                settings.front_workers,
+            )
+
+        asked: dict[type, object] = {
+            ModelRepository: backends.repository,
+            TraceSettings: backends.trace,
+            LogSettings: backends.log,
+        }
+        if self._rates is not None:
+            asked[ClientRates] = self._rates
+        if backends.memory is not None:
+            asked |= {SharedMemory: backends.memory, RegionLender: LentRegions(backends.memory)}
+        return FrontWorkers(
+            settings.front_workers, start, self._numbers, self.repository, self._metrics.requests, self._tracer, asked
         )
-        self._health = front.health
-        self.addresses["grpc"] = front.addresses[0]
-        return front
-
-    def _http(self, server: ServerDescription, memory: SystemSharedMemory | None, undo: ExitStack) -> HttpServer:
-        from nnhal_service.v2.http import HttpServer, create_app
-        from nnhal_service.v2.http.services import Services
-
-        settings = self._settings
-        services = Services(
-            server,
-            ServedRepository(self.repository),
-            self._tracer,
-            self._log_settings,
-            self._guard,
-            undo.enter_context(ThreadPoolExecutor(settings.inference_threads, "v2-http")),
-            settings.http_max_input_size,
-            memory,
-            self._budget,
-        )
-        listener = listener_of(settings, settings.http_host, settings.http_port)
-        front = HttpServer(listener, create_app(services), self._tls, connection_limits(settings))
-        self.addresses["http"] = front.listener.address
-        return front
 
     def _metrics_server(self) -> HttpServer:
         from nnhal_service.v2.http import GuardMiddleware, HttpServer
@@ -196,7 +230,7 @@ class FrontDoor:
         settings = self._settings
         app = GuardMiddleware(metrics_app(self._metrics), self._guard)
         listener = listener_of(settings, settings.metrics_host, settings.metrics_port)
-        front = HttpServer(listener, app, self._tls, connection_limits(settings))
+        front = HttpServer(listener, app, self._loop, self._tls, connection_limits(settings))
         self.addresses["metrics"] = front.listener.address
         return front
 
@@ -207,8 +241,23 @@ class FrontDoor:
                 yield lease.model
 
     def _changed(self, model: str = "") -> None:
-        if self._health is not None:
-            self._health.refresh(model)
+        if self._grpc is not None:
+            self._grpc.health.refresh()
+        if self._workers is not None:
+            self._workers.changed(model)
+
+    def _collect(self) -> None:
+        """Have other processes add what they have counted."""
+        if self._workers is not None:
+            self._workers.collect()
+
+    def _trace_changed(self, rules: TraceRules) -> None:
+        if self._workers is not None:
+            self._workers.trace_changed(rules)
+
+    def _log_changed(self, settings: Mapping[str, LogSetting]) -> None:
+        if self._workers is not None:
+            self._workers.log_changed(settings)
 
     def _serve(self, name: str, number: str, loaded: LoadedModel, config: ServingConfig) -> ServedModel:
-        return ServedModel(name, number, loaded, config, self._observers, self._tracer)
+        return ServedModel(name, number, loaded, config, self._loop, self._observers, self._tracer)

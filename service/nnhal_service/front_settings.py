@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from nnhal_service.access import Guard, Rate, RateLimits, TcpListener, Tls, read_tokens, require_safe
+from nnhal_service.access import ClientRates, Guard, Rate, RateLimits, TcpListener, Tls, read_tokens, require_safe
 from nnhal_service.repository import RepositoryOptions
 from nnhal_service.settings import ServiceSettings
 
@@ -39,10 +39,10 @@ def tls_of(settings: ServiceSettings) -> Tls | None:
     return tls
 
 
-def guard_of(settings: ServiceSettings) -> Guard:
+def guard_of(settings: ServiceSettings, rates: ClientRates | None) -> Guard:
     """The guard of all fronts. Raises TokenFileError if the file of tokens is malformed."""
     tokens = read_tokens(settings.tokens) if settings.tokens is not None else None
-    return Guard(tokens, rates_of(settings))
+    return Guard(tokens, rates)
 
 
 def rates_of(settings: ServiceSettings) -> RateLimits | None:

@@ -84,7 +84,10 @@ def _add_fronts(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--http-idle-secs", metavar="S", help="for a connection without a request (default 60)")
     group.add_argument("--grpc-max-message-size", metavar="BYTES", help="of a message (default 2 GiB)")
     group.add_argument(
-        "--inference-threads", metavar="N", help="requests that each front serves at a time (default 16)"
+        "--front-workers", metavar="N", help="processes that serve HTTP and gRPC together (default 1: this one)"
+    )
+    group.add_argument(
+        "--inference-threads", metavar="N", help="threads that decode, copy and encode large tensors (default 16)"
     )
     group.add_argument(
         "--request-memory", metavar="BYTES", help="that all requests hold at a time (default 4 GiB, 0 for no limit)"

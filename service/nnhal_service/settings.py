@@ -73,8 +73,11 @@ class ServiceSettings(ProcessSettings):
     metrics_host: str = "127.0.0.1"
     metrics_port: int = Field(default=8002, ge=0, le=65535)
 
+    front_workers: int = Field(default=1, ge=0, le=64)
+    """How many processes serve the ports of HTTP and gRPC; with 0 or 1 the framework's own process does."""
+
     inference_threads: int = Field(default=16, ge=1, le=256)
-    """Requests that each front serves at a time."""
+    """Threads that decode, copy and encode large tensors; small ones are served in the event loop."""
 
     request_memory: int = Field(default=4096 * _MEBIBYTE, ge=0)
     """Bytes that the requests of all clients hold at a time; 0 for no limit."""

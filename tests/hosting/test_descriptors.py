@@ -109,3 +109,26 @@ def test_closing_forgets_everything() -> None:
     table.close()
     assert len(table) == 0
     assert [reference() for reference in alive] == [None, None]
+
+
+def test_claimed_descriptors_are_no_longer_the_sessions() -> None:
+    table = DescriptorTable(3)
+    given = memfds(3)
+    numbers = table.put(given)
+    assert table.claim(numbers[1:]) == given[1:]
+    assert len(table) == 1
+    table.put(memfds(2))
+    assert table.claim([]) == []
+
+
+def test_nothing_is_kept_of_descriptors_that_are_claimed_with_an_unknown_one() -> None:
+    table = DescriptorTable(8)
+    numbers = table.put(memfds(2))
+    alive = [weakref.ref(table.get(number)) for number in numbers]
+    for claimed, unknown in (([numbers[0], 77], [77]), ([numbers[1], numbers[1]], [numbers[1]])):
+        with pytest.raises(HalError, match=f"descriptors \\{unknown} were not put on this link") as refusal:
+            table.claim(claimed)
+        assert refusal.value.status == ErrorStatus.INVALID_ARGUMENT
+        del refusal
+    assert len(table) == 0
+    assert [each() for each in alive] == [None, None]

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -20,10 +21,14 @@ from nnhal.remote.execution import burst_run
 from nnhal.types import NO_DEADLINE, ErrorStatus, RunUsage
 from nnhal.v1 import burst_pb2 as wire
 from tests.support.additions import Addition, addition_in_ashmem, addition_model
-from tests.support.resources import resources_of
+from tests.support.held_device import held_device
+from tests.support.resources import resources_of, threads_of
 from tests.support.waiting import settled, wait_until
 
 EXPIRED_NS = 1
+CHANNELS = 200
+POLLING_THREADS = 4
+"""Threads that serve channels beside the first ones, whatever their number."""
 
 
 class OpenChannel:
@@ -151,8 +156,8 @@ def test_the_channel_ends_with_the_session(other: RemoteDevice) -> None:
     good(channel)
     other.close()
     with pytest.raises(ChannelClosedError):
-        channel.run()
-        channel.run()
+        while True:  # the device learns of the end over another socket
+            channel.run()
 
 
 def test_the_execution_cannot_run_twice_at_a_time(device: RemoteDevice) -> None:
@@ -184,3 +189,46 @@ def test_run_channels_leave_nothing_behind(device: RemoteDevice) -> None:
         good(channel)
         channel.client_end = channel_from(channel.execution.open_run_channel())
     wait_until(lambda: resources_of(device.pid).within(before), "every channel is closed")
+
+
+def test_many_run_channels_take_few_threads(device: RemoteDevice) -> None:
+    channels = [OpenChannel(device) for _ in range(CHANNELS)]
+    before = threads_of(device.pid)
+    for _ in range(3):
+        for channel in channels:
+            good(channel)
+    wait_until(lambda: threads_of(device.pid) <= before + POLLING_THREADS, "runs take no threads of their own")
+
+
+def test_a_client_that_reads_no_answers_costs_nobody_anything(device: RemoteDevice, other: RemoteDevice) -> None:
+    stalled, served = OpenChannel(device), OpenChannel(other)
+    good(stalled)
+    message = burst_run(stalled.execution.handle, NO_DEADLINE)
+    stalled.client_end.defer_sends()
+    sent = 0
+    while not stalled.client_end.has_unsent:
+        stalled.client_end.send(message)
+        sent += 1
+        good(served)
+    for _ in range(sent):
+        assert stalled.client_end.receive()
+        stalled.client_end.flush()
+    good(stalled)
+
+
+@pytest.mark.parametrize("spin_us", ["0", "100"])
+def test_a_long_run_delays_no_other_client(short_path: Path, spin_us: str) -> None:
+    with (
+        held_device(short_path, "--workers", "2", "--spin-us", spin_us) as held,
+        RemoteDevice(held.endpoint) as first,
+        RemoteDevice(held.endpoint) as second,
+    ):
+        busy, other = OpenChannel(first), OpenChannel(second)
+        busy.client_end.send(burst_run(busy.execution.handle, NO_DEADLINE))
+        long = held.next()
+        for _ in range(3):
+            other.client_end.send(burst_run(other.execution.handle, NO_DEADLINE))
+            held.next().let_go()
+            assert ErrorStatus(wire.BurstAnswer.FromString(other.client_end.receive()).status) == ErrorStatus.NONE
+        long.let_go()
+        assert busy.client_end.receive()

@@ -27,6 +27,7 @@ from tests.support.additions import (
     addition_model,
     addition_of_constant,
 )
+from tests.support.chains import DIAMOND, Chain
 from tests.support.device_memory import accounts, everything_given_back
 from tests.support.uncollected import uncollected_device
 from tests.support.waiting import wait_until
@@ -94,6 +95,16 @@ def launches(device: RemoteDevice) -> object:
     return launcher
 
 
+def wired_chain(device: RemoteDevice) -> object:
+    """Wire executions, run them, with a deadline that is missed too, and leave the chain open."""
+    if not device.describe().can_be_wired:
+        return device.prepare_model(addition_model())
+    chain = Chain([device], DIAMOND, measures=True)
+    chain.check(1)
+    chain.run(EXPIRED_NS)
+    return chain
+
+
 def failed_launch(device: RemoteDevice) -> object:
     """Launch an execution that fails, on an asynchronous device in its queue."""
     launcher = device.open_launcher()
@@ -122,7 +133,7 @@ def device_memory(device: RemoteDevice) -> object:
     return buffers
 
 
-USES: list[Use] = [prepare, execute, burst, run_channel, launches, failed_launch, device_memory]
+USES: list[Use] = [prepare, execute, burst, run_channel, launches, wired_chain, failed_launch, device_memory]
 
 
 @pytest.mark.parametrize("use", USES)

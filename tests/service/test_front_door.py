@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-SERVERS_OF_HTTP = ("fastapi", "httptools", "starlette", "uvicorn", "uvloop")
+SERVERS_OF_HTTP = ("fastapi", "httptools", "starlette", "uvicorn")
 
 
 def test_servers_of_http_are_not_imported_before_a_front_needs_them() -> None:

@@ -204,6 +204,7 @@ def accounts(usage: backend_pb2.GetUsageResponse) -> tuple[int, ...]:
         usage.buffers,
         usage.buffer_bytes,
         usage.launched,
+        usage.stages,
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from nnhal.arrays import Array
 from nnhal_service.serving import InferenceRequest, ServedModel
+from nnhal_service.serving.client_memory import to_array
 from tests.support.v2 import FakeModel
 
 
@@ -13,7 +14,8 @@ def in_front_of(served: ServedModel) -> FakeModel:
     """Adapt a served model from ``x`` of shape [1, n] to ``y``, for fronts whose model's input and output are ``x``."""
 
     def run(request: InferenceRequest) -> dict[str, Array]:
-        with served.infer(replace(request, inputs={"x": request.inputs["x"].reshape(1, -1)})) as response:
-            return {"x": response.outputs["y"].copy()}
+        row = to_array(request.inputs["x"]).reshape(1, -1)
+        with served.infer_and_wait(replace(request, inputs={"x": row})) as response:
+            return {"x": to_array(response.outputs["y"]).copy()}
 
     return FakeModel(run)

@@ -92,8 +92,8 @@ class HeldDevice:
 
 
 @contextmanager
-def held_device(directory: Path) -> Iterator[HeldDevice]:
-    """Run a device process under ``directory`` until the context ends."""
+def held_device(directory: Path, *arguments: str) -> Iterator[HeldDevice]:
+    """Run a device process under ``directory``, with further arguments, until the context ends."""
     backends, path = directory / "backends", directory / "held.sock"
     backends.mkdir()
     (backends / "Test_Held_backend.py").write_text(_BACKEND.format(name=NAME, path=str(path)))
@@ -101,7 +101,7 @@ def held_device(directory: Path) -> Iterator[HeldDevice]:
         listener.bind(str(path))
         listener.listen(64)
         listener.settimeout(30)
-        with device_process(NAME, directory, "--backend-path", str(backends)) as (_, endpoint):
+        with device_process(NAME, directory, "--backend-path", str(backends), *arguments) as (_, endpoint):
             device = HeldDevice(endpoint, listener)
             try:
                 yield device

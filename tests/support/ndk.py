@@ -23,7 +23,7 @@ from nnhal.types import ErrorStatus, ExecutionConfig, Model, Operand, OperationT
 from nnhal.v1 import burst_pb2, execution_pb2, fenced_execution_callback_pb2, prepared_model_pb2, request_pb2, types_pb2
 from nnhal_client import Framework, connect
 from nnhal_client.ndk import Burst, Compilation, Device, Execution, NeuralNetworksError, ResultCode, devices, wait
-from nnhal_hosting.shifts import Work
+from nnhal_hosting.polling import Work
 from nnhal_hosting.supervision import Child
 from tests.support.models import Recipe
 from tests.support.scripted import Call, Script

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import queue
 import threading
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from functools import cache
 
+from nnhal_service.runtime import LoadedModel
 from nnhal_service.runtime.run.cancellation import Cancellation
+from nnhal_service.serving import ServedModel
 from nnhal_service.serving.batcher import Batcher
 from nnhal_service.serving.config import ServingConfig
+from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.serving.queue import NEVER, Ticket
 from tests.support.waiting import wait_until
+
+
+@cache
+def shared_loop() -> ServingLoop:
+    """A loop for all tests of this process."""
+    return ServingLoop().__enter__()
+
+
+def serve_model(name: str, version: str, loaded: LoadedModel, config: ServingConfig) -> ServedModel:
+    """Serve a loaded model in the loop of all tests."""
+    return ServedModel(name, version, loaded, config, shared_loop())
 
 
 class Named(Ticket):
@@ -35,18 +51,15 @@ class Named(Ticket):
 class Held:
     """A batch whose run lasts until ``let_go``."""
 
-    def __init__(self, batch: Sequence[Named]) -> None:
+    def __init__(self, batch: Sequence[Named], ended: Callable[[], None]) -> None:
         self.names = [ticket.name for ticket in batch]
         self.thread = threading.current_thread()
-        self._end = threading.Event()
+        self._ended = [ended]
 
     def let_go(self) -> None:
-        """Let the run end."""
-        self._end.set()
-
-    def wait(self) -> None:
-        """Wait until ``let_go``."""
-        assert self._end.wait(60)
+        """Let the run end, if it has not."""
+        while self._ended:
+            shared_loop().call(self._ended.pop())
 
 
 class Rig:
@@ -56,15 +69,18 @@ class Rig:
         self._started: queue.Queue[Held] = queue.Queue()
         self._all: list[Held] = []
         self._freed = threading.Event()
-        self._threads = ThreadPoolExecutor(64)
+        self._loop = shared_loop()
         self.batcher: Batcher[Named] = (
-            Batcher(config, self._run) if clock is None else Batcher(config, self._run, clock)
+            Batcher(config, self._start, self._loop)
+            if clock is None
+            else Batcher(config, self._start, self._loop, clock)
         )
 
     def submit(self, ticket: Named, cancellation: Cancellation | None = None) -> Future[None]:
-        """Submit a ticket in a separate thread, and return when it runs or waits, or has failed."""
+        """Submit a ticket, and return when it runs or waits, or has failed."""
         before, running = self.batcher.pending, len(self._all)
-        future = self._threads.submit(self.batcher.submit, ticket, cancellation or Cancellation())
+        submitting = self.batcher.submit(ticket, cancellation or Cancellation())
+        future = asyncio.run_coroutine_threadsafe(submitting, self._loop.asyncio)
         wait_until(
             lambda: self.batcher.pending != before or len(self._all) != running or future.done(), "the ticket is queued"
         )
@@ -74,12 +90,20 @@ class Rig:
         """Wait for the next batch that runs, and return it."""
         return self._started.get(timeout=60)
 
-    def _run(self, batch: Sequence[Named]) -> None:
-        held = Held(batch)
+    def submit_and_wait(self, ticket: Named, cancellation: Cancellation | None = None) -> None:
+        """Submit a ticket, and return when it has run. Raises as Batcher.submit."""
+        self._loop.run(self.batcher.submit(ticket, cancellation or Cancellation()))
+
+    def close(self) -> None:
+        """Close the batcher, and return when all batches have ended."""
+        self._loop.run(self.batcher.close())
+
+    def _start(self, batch: Sequence[Named], ended: Callable[[], None]) -> None:
+        held = Held(batch, ended)
         self._all.append(held)
         self._started.put(held)
-        if not self._freed.is_set():
-            held.wait()
+        if self._freed.is_set():
+            held.let_go()
 
     def __enter__(self) -> Rig:
         return self
@@ -88,5 +112,4 @@ class Rig:
         self._freed.set()
         for held in list(self._all):
             held.let_go()
-        self.batcher.close()
-        self._threads.shutdown()
+        self.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
@@ -15,6 +16,7 @@ from nnhal.arrays import Array
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal.inference.datatypes import datatype_of, raw_from_array
 from nnhal.inference.model_config_pb2 import ModelConfig
+from nnhal_service.serving.client_memory import Place, to_array
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.request import InferenceRequest, InferenceResponse, Parameter, RequestTiming
 from nnhal_service.serving.signature import TensorDescription
@@ -35,7 +37,7 @@ SERVICE = wire.DESCRIPTOR.services_by_name["GRPCInferenceService"]
 
 def echo(request: InferenceRequest) -> dict[str, Array]:
     """Return every input as an output of the same name."""
-    return dict(request.inputs)
+    return {name: to_array(tensor) for name, tensor in request.inputs.items()}
 
 
 @dataclass
@@ -52,7 +54,18 @@ class FakeModel:
     requests: list[InferenceRequest] = field(default_factory=list)
     released: int = 0
 
-    def infer(self, request: InferenceRequest) -> InferenceResponse:
+    async def infer(self, request: InferenceRequest) -> InferenceResponse:
+        running = asyncio.ensure_future(asyncio.to_thread(self._infer, request))
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            request.cancellation.cancel()
+            await asyncio.wait([running])
+            if running.exception() is None:
+                running.result().release()
+            raise
+
+    def _infer(self, request: InferenceRequest) -> InferenceResponse:
         self.requests.append(request)
         outputs = self.run(request)
         wanted = {name: array for name, array in outputs.items() if not request.outputs or name in request.outputs}
@@ -149,6 +162,12 @@ class FakeMemory:
 
     def write(self, name: str, offset: int, contents: bytes | bytearray | memoryview, owner: str) -> None:
         self._part(name, offset, len(contents), owner)[:] = contents
+
+    def is_prompt(self, owner: str) -> bool:
+        return False
+
+    def place(self, name: str, offset: int, byte_size: int, owner: str) -> Place:
+        raise NotImplementedError("regions of this size are copied")
 
     def _part(self, name: str, offset: int, byte_size: int, owner: str) -> memoryview:
         row = self.regions.get(name)

@@ -11,6 +11,8 @@ import grpc
 
 from nnhal_service.access import RequestMemoryBudget
 from nnhal_service.v2.grpc import GrpcFront, GrpcLimits, InferenceServicer
+from nnhal_service.v2.grpc.calls import Context
+from tests.support.serving import shared_loop
 from tests.support.v2 import SERVER, FakeLog, FakeMemory, FakeModel, FakeRepository, FakeTrace
 
 _LIMITS = GrpcLimits()
@@ -30,7 +32,7 @@ class Served:
     channel: grpc.Channel
 
 
-def _owner(context: grpc.ServicerContext) -> str:
+def _owner(context: Context) -> str:
     return "the client"
 
 
@@ -47,6 +49,6 @@ def serving(
         repository, regions, trace, log = FakeRepository(model), FakeMemory(), FakeTrace(), FakeLog()
         servicer = InferenceServicer(SERVER, repository, trace, log, regions if memory else None, _owner, budget=budget)
         address = f"unix:{directory / 'v2.sock'}"
-        front = stack.enter_context(GrpcFront([address], servicer, repository, limits))
+        front = stack.enter_context(GrpcFront(shared_loop(), [address], servicer, repository, limits))
         channel = stack.enter_context(grpc.insecure_channel(address, options=_OPTIONS))
         yield Served(front, repository, model, regions, trace, log, channel)

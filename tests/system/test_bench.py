@@ -29,7 +29,20 @@ def test_a_hop_is_measured_against_its_floor() -> None:
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["burst_over_floor"] > 0
-    assert set(report["p50_ns"]) == {"ping-pong, 64 bytes", "in process", "burst", "gRPC"}
+    assert report["direct_over_floor"] > 0
+    assert set(report["p50_ns"]) == {"ping-pong, 64 bytes", "in process", "direct run", "burst", "gRPC"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [(), ("--measured",)], ids=["direct", "measured"])
+def test_a_model_is_measured_in_one_to_eight_steps(options: tuple[str, ...]) -> None:
+    done = nnhal("bench", "chain", "--rounds", "10", "--json", *options)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["ping_pong_ns"] > 0
+    assert [cut["steps"] for cut in report["cuts"]] == list(range(1, 9))
+    for cut in report["cuts"]:
+        assert cut["own_ns"] > 0 and cut["run_ns"] > 0, cut
 
 
 def test_a_value_is_passed_between_every_two_devices_without_a_copy_or_with_one() -> None:

@@ -71,7 +71,7 @@ def test_the_next_run_sees_inputs_written_in_place(framework: Framework, path: P
         assert all(step.time_on_device_ns >= 0 for step in report.steps)
 
 
-def test_steps_are_chained_by_fences_and_give_the_same_every_time(framework: Framework, path: Path) -> None:
+def test_steps_that_run_one_another_give_the_same_every_time(framework: Framework, path: Path) -> None:
     binding = zigzag(framework, path).bind()
     random = np.random.default_rng(0)
     for _ in range(200):

@@ -6,14 +6,11 @@ import time
 from collections.abc import Generator, Mapping
 from typing import Protocol
 
-from google.protobuf.message import DecodeError
-
 from nnhal.errors import DeadObjectError, HalError, TransportError
 from nnhal.link import Channel, ChannelClosedError, ProtocolError
-from nnhal.remote.execution import burst_run
+from nnhal.remote import RemoteRunChannel
 from nnhal.types import NO_DEADLINE, ErrorStatus
 from nnhal.types.layout import Dimensions
-from nnhal.v1 import burst_pb2
 from nnhal.v1 import framework_pb2 as wire
 from nnhal_client.reports import RunReport, dimensions_from_wire, report_from_wire
 
@@ -28,27 +25,6 @@ class OutputTooSmallError(HalError):
     def __init__(self, message: str, dimensions: Mapping[str, Dimensions]) -> None:
         super().__init__(ErrorStatus.OUTPUT_INSUFFICIENT_SIZE, message)
         self.dimensions = dimensions
-
-
-class RemoteRunChannel:
-    """The client's end of a run channel: direct runs of one execution. The device closes it when the binding ends."""
-
-    def __init__(self, channel: Channel, execution: int, may_fall_back: bool) -> None:
-        """``may_fall_back`` says whether a failed run may be repeated through the framework."""
-        self.channel = channel
-        self.may_fall_back = may_fall_back
-        self._call = burst_run(execution, NO_DEADLINE)
-        self._good = b""
-
-    def exchanges(self) -> Exchanges:
-        """One direct run. Raises HalError if the device refuses, TransportError if the answer is malformed."""
-        started = time.perf_counter_ns()
-        answer = yield self.channel, self._call
-        if answer != self._good:  # all runs that succeed have the same answer: it is decoded once
-            _require_success(answer)
-            self._good = answer
-        duration = time.perf_counter_ns() - started
-        return RunReport(duration, len(self._call) + len(answer), (), {}, direct=True)
 
 
 class ResizableOutputs(Protocol):
@@ -101,19 +77,24 @@ class BindingRuns:
         run_channel = self._run_channel
         if run_channel is not None and deadline_ns == NO_DEADLINE:
             try:
-                return (yield from run_channel.exchanges())
+                call = run_channel.call()
+                called_ns = time.perf_counter_ns()
+                answer = yield run_channel.channel, call
+                run_channel.check(answer)
+                return RunReport(time.perf_counter_ns() - called_ns, len(call) + len(answer), (), {}, direct=True)
             except (ChannelClosedError, ProtocolError, TransportError):
                 self._run_channel = None
                 self.lost_run_channel = True
+                return (yield from self._through_framework(deadline_ns, has_lost_channel=True))
             except HalError:
                 if not run_channel.may_fall_back:
                     raise
         return (yield from self._through_framework(deadline_ns))
 
-    def _through_framework(self, deadline_ns: int) -> Exchanges:
+    def _through_framework(self, deadline_ns: int, has_lost_channel: bool = False) -> Exchanges:
         call = self._call
-        if deadline_ns != NO_DEADLINE:
-            call = wire.RunCall(deadline_ns=deadline_ns).SerializeToString()
+        if deadline_ns != NO_DEADLINE or has_lost_channel:
+            call = wire.RunCall(deadline_ns=deadline_ns, lost_run_channel=has_lost_channel).SerializeToString()
         called_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if self._measures else -1
         try:
             answer = wire.RunAnswer.FromString((yield self._channel, call))
@@ -129,14 +110,3 @@ class BindingRuns:
         if self._resizes:
             self._outputs.resize(report.dimensions)
         return report
-
-
-def _require_success(message: bytes) -> None:
-    try:
-        answer = burst_pb2.BurstAnswer.FromString(message)
-    except DecodeError as error:
-        raise TransportError(f"the device answered {len(message)} bytes that are no BurstAnswer") from error
-    if answer.status:
-        raise HalError(ErrorStatus(answer.status), answer.message)
-    if not answer.result.output_sufficient_size:
-        raise HalError(ErrorStatus.OUTPUT_INSUFFICIENT_SIZE, "an output does not fit its memory")

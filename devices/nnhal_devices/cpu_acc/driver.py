@@ -28,7 +28,7 @@ class CpuAcc:
     version = f"nnhal-cpu_acc-0.1.0+onnxruntime-{onnxruntime.__version__}"
     type = DeviceType.CPU
     capabilities = CAPABILITIES
-    memory = MemoryRules(alignment=64)
+    memory = MemoryRules(alignment=64, unlocked=True)
     modelled_timing = False
     extensions: tuple[Extension, ...] = (EXTENSION,)
     number_of_cache_files = NumberOfCacheFiles(1, 1)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from onnxruntime import IOBinding, OrtValue
 
-from nnhal.arrays import Array
+from nnhal.arrays import Array, Bytes
 from nnhal.errors import general_failure, invalid_argument
 from nnhal.extensions.onnx import ELEMENT_TYPES, VALUE
 from nnhal.extensions.values import value_from_bytes, value_to_bytes
@@ -134,7 +134,7 @@ class DataDependentSession:
             general_failure(f"ONNX Runtime failed: {error}")
         results: list[OrtValue] = self._binding.get_outputs()
         for result, element_type, argument in zip(results, self._types, self._outputs, strict=True):
-            _copy_out(_bytes_of(result, ELEMENT_TYPES[element_type].itemsize), argument)
+            _copy_out(result.data_ptr(), ELEMENT_TYPES[element_type].itemsize * prod(result.shape()), argument)
         return Outcome(tuple(tuple(result.shape()) for result in results))
 
 
@@ -164,7 +164,7 @@ class ValueSession:
             general_failure(f"ONNX Runtime failed: {error}")
         written = [_encoded(code, result) for code, result in zip(self._types, results, strict=True)]
         for array, argument in zip(written, self._outputs, strict=True):
-            _copy_out(array.reshape(-1).view(np.uint8), argument)
+            _copy_out(array.ctypes.data, array.nbytes, argument)
         return Outcome(tuple(array.shape for array in written))
 
 
@@ -179,26 +179,25 @@ class Idle:
         return self._outcome
 
 
-def _bytes_of(result: OrtValue, item_size: int) -> Array:
-    """The memory of a tensor that ONNX Runtime has allocated; the tensor must outlive the array."""
-    size = item_size * prod(result.shape())
-    return (
-        np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(result.data_ptr()))
-        if size
-        else np.empty(0, np.uint8)
-    )
-
-
-def _copy_out(raw: Array, argument: Argument) -> None:
-    if argument.data is not None and len(raw) <= len(argument.data):
-        argument.data[: len(raw)] = raw
+def _copy_out(address: int, size: int, argument: Argument) -> None:
+    if argument.data is not None and 0 < size <= len(argument.data):
+        ctypes.memmove(argument.data.ctypes.data, address, size)  # without the interpreter's lock
 
 
 def _read(code: int, argument: Argument) -> Any:
-    if argument.data is None or code == VALUE:
-        return None if argument.data is None else value_from_bytes(argument.data[: prod(argument.dimensions)])
+    if argument.data is None:
+        return None
+    if code == VALUE:
+        return value_from_bytes(_copied(argument.data, prod(argument.dimensions)))
     element, count = ELEMENT_TYPES[code], prod(argument.dimensions)
-    return argument.data[: count * element.itemsize].view(element).reshape(argument.dimensions)
+    return _copied(argument.data, count * element.itemsize).view(element).reshape(argument.dimensions)
+
+
+def _copied(data: Bytes, size: int) -> Bytes:
+    """A copy that is made without the interpreter's lock."""
+    copy = np.empty(size, np.uint8)
+    ctypes.memmove(copy.ctypes.data, data.ctypes.data, size)
+    return copy
 
 
 def _encoded(code: int, result: Any) -> Array:

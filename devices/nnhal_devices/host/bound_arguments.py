@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nnhal.memory import GuardedRegion
 from nnhal_devices.driver import Argument
 from nnhal_devices.host.buffer_uses import BufferUses
 from nnhal_devices.host.staging import Staged
@@ -26,3 +27,6 @@ class BoundArguments:
 
     uses: BufferUses | None
     """The arguments in device memory, if any."""
+
+    guarded: Sequence[GuardedRegion]
+    """The mapped files that may shrink, in which arguments lie."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from nnhal.errors import general_failure, invalid_argument
-from nnhal.memory import Pool, open_pool
+from nnhal.memory import Pool
 from nnhal.types import ExecutionConfig, ExecutionResult, Memory, Request
 from nnhal_devices.host.execution import Execution
 from nnhal_devices.host.prepared_model import PreparedModel
@@ -67,7 +67,7 @@ class Burst:
         token = tokens[index]
         pool = self._pools.get(token)
         if pool is None or (writable and not pool.writable):
-            pool = open_pool(memory, writable)
+            pool = self.prepared.open_pool(memory, writable)
             if token != _NO_IDENTITY and len(self._pools) < _MAX_CACHED_POOLS:
                 self._pools[token] = pool
         return pool

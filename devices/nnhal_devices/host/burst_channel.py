@@ -1,4 +1,4 @@
-"""Serving a burst's channel: one thread that receives a call, runs it, and answers.
+"""Serving a burst's channel: a call is received, run and answered before the next one.
 
 The common call is 'run execution 7'. Its datagram is the same each time, so its parsed form is kept, and nothing is
 parsed or validated twice.
@@ -28,7 +28,13 @@ def serve_burst(burst: Burst, handle: int, client: ClientSession) -> int:
     """
     channel, theirs = channel_pair()
     number = client.descriptors.offer(theirs)
-    client.serve(channel, "burst", _BurstServer(burst, client).answer, lambda: client.release(handle))
+    client.serve(
+        channel,
+        "burst",
+        _BurstServer(burst, client).answer,
+        lambda: client.release(handle),
+        lambda: burst.prepared.begins_at_once,
+    )
     return number
 
 

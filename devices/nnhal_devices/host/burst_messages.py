@@ -25,18 +25,26 @@ def encode_answer(result: ExecutionResult, staging: Staging) -> bytes:
     """Encode the answer to a call that has succeeded."""
     if result is SUCCESS and staging is NO_STAGING:
         return _SUCCESS_ANSWER
-    return wire.BurstAnswer(
-        result=result_to_wire(result),
-        staging=staging_to_wire(staging.bytes, staging.duration_ns, staging.measured_copies),
-        span=span_to_wire(staging.span),
-    ).SerializeToString()
+    return answer_of(result, staging).SerializeToString()
 
 
 def encode_error(status: ErrorStatus, message: str) -> bytes:
     """Encode the answer to a call that has failed."""
+    return error_answer(status, message).SerializeToString()
+
+
+def answer_of(result: ExecutionResult, staging: Staging) -> wire.BurstAnswer:
+    """Return the answer to a call that has succeeded."""
     return wire.BurstAnswer(
-        status=types_pb2.ErrorStatus.ValueType(status), message=message[:_MAX_ERROR_CHARACTERS]
-    ).SerializeToString()
+        result=result_to_wire(result),
+        staging=staging_to_wire(staging.bytes, staging.duration_ns, staging.measured_copies),
+        span=span_to_wire(staging.span),
+    )
+
+
+def error_answer(status: ErrorStatus, message: str) -> wire.BurstAnswer:
+    """Return the answer to a call that has failed."""
+    return wire.BurstAnswer(status=types_pb2.ErrorStatus.ValueType(status), message=message[:_MAX_ERROR_CHARACTERS])
 
 
 _MAX_ERROR_CHARACTERS = 2000

@@ -18,6 +18,7 @@ from nnhal_devices.host.models import SessionModels
 from nnhal_devices.host.networks import Networks
 from nnhal_devices.host.prepared_model import PreparedModel
 from nnhal_devices.host.run_channel import RunChannel
+from nnhal_devices.host.stage import Stage
 from nnhal_hosting.link_server import Session
 from nnhal_hosting.sessions import Ownership, Sessions
 
@@ -31,14 +32,15 @@ class ClientSession(Ownership):
         self._end = threading.Lock()
         self._over = False
         self._ended: Descriptor | None = None
-        self._run_channels_lock = threading.Lock()
+        self._runners = threading.Lock()
         self._run_channels: dict[int, RunChannel] = {}
+        self._stages: dict[int, list[int]] = {}
         session.on_close(self._signal_end)
         self.models = SessionModels(session.descriptors.get)
         session.on_close(self.models.close)
         self.networks = Networks(context)
         session.on_close(self.networks.close)
-        session.on_close(self._drop_run_channels)  # callbacks run last first: after the session's objects are gone
+        session.on_close(self._drop_runners)  # callbacks run last first: after the session's objects are gone
         super().__init__(session)
 
     @property
@@ -83,28 +85,50 @@ class ClientSession(Ownership):
 
     def run_channel(self, handle: int) -> RunChannel:
         """Return the run channel of an execution, the same one each time. Raises INVALID_ARGUMENT."""
-        with self._run_channels_lock:
+        with self._runners:
             execution = self.execution(handle)
             return self._run_channels.setdefault(handle, RunChannel(execution, handle))
+
+    def stage(self, handle: int) -> Stage:
+        """Return a stage of a wired chain. Raises INVALID_ARGUMENT."""
+        return self.get(handle, Stage, "stage")
+
+    def add_stage(self, stage: Stage) -> int:
+        """Own a stage, which is released with its execution, and return its handle. Raises as ``add``.
+
+        Raises INVALID_ARGUMENT if the execution has been released.
+        """
+        with self._runners:
+            self.execution(stage.handle)
+            number = self.add(stage)
+            self._stages.setdefault(stage.handle, []).append(number)
+            return number
 
     def release(self, handle: int) -> object | None:
         """Release an object and return it; whatever else needs it keeps it alive. Unknown handles do no harm.
 
-        No execution may begin to use a released device buffer, and a released execution's run channel is closed.
+        No execution may begin to use a released device buffer. A released execution's run channel and stages end.
         """
-        with self._run_channels_lock:
+        with self._runners:
             item = super().release(handle)
             channel = self._run_channels.pop(handle, None)
+            stages = [super(ClientSession, self).release(number) for number in self._stages.pop(handle, ())]
+            if isinstance(item, Stage) and item.handle in self._stages:
+                self._stages[item.handle].remove(handle)
         if channel is not None:
             channel.close()
+        for stage in (item, *stages):
+            if isinstance(stage, Stage):
+                stage.end()
         if isinstance(item, DeviceBuffer):
             item.release()
         return item
 
-    def _drop_run_channels(self) -> None:
+    def _drop_runners(self) -> None:
         """Break the reference cycle: they refer to executions, those to prepared models, and those to this session."""
-        with self._run_channels_lock:
+        with self._runners:
             self._run_channels.clear()
+            self._stages.clear()
 
 
 ClientSessions = Sessions[ClientSession]

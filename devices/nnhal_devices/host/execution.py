@@ -11,6 +11,7 @@ from typing import Protocol
 
 from nnhal.errors import HalError, general_failure, invalid_argument
 from nnhal.extensions.execution import hinted_priority
+from nnhal.memory import MemoryGuard
 from nnhal.resolved import ResolvedModel
 from nnhal.types import (
     DEFAULT_LOOP_TIMEOUT_NS,
@@ -45,6 +46,7 @@ from nnhal_devices.host.staging import NO_STAGING, Staging, copy_in, copy_out
 SUCCESS = ExecutionResult()
 Conclude = Callable[[], tuple[ExecutionResult, Staging]]
 _PLAIN_SUCCESS = (SUCCESS, NO_STAGING)
+_BRIEF_NS = 200_000
 
 
 class RunnableModel(Protocol):
@@ -57,10 +59,16 @@ class RunnableModel(Protocol):
     scheduler: Scheduler
     counters: Counters
     element_sizes: Mapping[int, int]
+    guard: MemoryGuard | None
 
     @property
     def owner(self) -> object:
         """The session that it belongs to: executions of one owner are ordered among themselves."""
+        ...
+
+    @property
+    def begins_at_once(self) -> bool:
+        """Whether an execution would wait for nothing now."""
         ...
 
 
@@ -77,11 +85,12 @@ class Execution:
         self.launched: FencedExecutionCallback | None = None
         """The last launch on a launch channel."""
         self.last_run_ns = 0
-        """How long its last launched run took; 0 before the first."""
+        """How long its last launched run, or its last run as a stage, took; 0 before the first."""
         self._inputs = arguments.inputs
         self._outputs = arguments.outputs
         self._staged_inputs = arguments.staged_inputs
         self._staged_outputs = arguments.staged_outputs
+        self._guarded = arguments.guarded
         self._plain = not (config.measure_timing or arguments.staged_inputs or arguments.staged_outputs)
         timeout = config.loop_timeout_duration_ns
         self._unbounded = Control(NO_DEADLINE, DEFAULT_LOOP_TIMEOUT_NS if timeout == -1 else timeout)
@@ -94,6 +103,11 @@ class Execution:
         self._workload: BoundWorkload
         if arguments.uses is None:
             self._workload = prepared.workload.bind(arguments.inputs, arguments.outputs)
+
+    @property
+    def is_brief(self) -> bool:
+        """Whether its last launched run, or its last run as a stage, took less than it takes to wake a thread."""
+        return 0 < self.last_run_ns < _BRIEF_NS
 
     @property
     def copies_inputs(self) -> bool:
@@ -147,7 +161,7 @@ class Execution:
         On any other device, and with device memory, it has run when this returns. Raises HalError.
         """
         workload = None if self.uses is not None else self._workload
-        if not isinstance(workload, AsynchronousWorkload):
+        if not isinstance(workload, AsynchronousWorkload) or self._guarded:
             done = self.run_held(deadline_ns)
             return lambda: done
         control = self._unbounded if deadline_ns == NO_DEADLINE else self._bounded(deadline_ns)
@@ -233,6 +247,12 @@ class Execution:
                 general_failure(f"output {number} of {describe(shape.dimensions)} does not fit its device buffer")
 
     def _run(self, control: Control, started: int) -> tuple[ExecutionResult, Staging]:
+        if not self._guarded or self.prepared.guard is None:
+            return self._run_workload(control, started)
+        with self.prepared.guard.use(self._guarded):
+            return self._run_workload(control, started)
+
+    def _run_workload(self, control: Control, started: int) -> tuple[ExecutionResult, Staging]:
         if self._plain:
             outcome = self._workload.run(control)
             if outcome is DONE:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from nnhal.errors import HalError, general_failure, invalid_argument
 from nnhal.extensions import element_sizes
+from nnhal.memory import MemoryGuard, faults_admitted
 from nnhal.resolved import ResolvedModel, describe_operation
 from nnhal.types import (
     CACHE_TOKEN_BYTES,
@@ -76,12 +78,19 @@ class Assessment:
 class HostedDevice:
     """One driver with its scheduler and its memory. Safe to use from several threads."""
 
-    def __init__(self, driver: Driver, settings: DeviceSettings) -> None:
+    def __init__(self, driver: Driver, settings: DeviceSettings, guard: MemoryGuard | None = None) -> None:
+        """``guard`` is that of the process, if files that may shrink are to be mapped."""
         self.driver = driver
+        self._guard = guard if driver.memory.unlocked else None
         self.scheduler = Scheduler(settings.workers)
         self.launcher = Launcher(driver.backend.queue, settings.synchronous_fences)
         self.memory = DeviceMemoryBudget(settings.buffer_bytes, driver.memory.alignment)
         self.counters = Counters()
+
+    @property
+    def maps_files(self) -> bool:
+        """Whether files of a tmpfs that may shrink are used in place."""
+        return self._guard is not None
 
     def assess(self, model: ValidModel) -> Assessment:
         """Return whether each operation of main is supported, and its modelled cost. Raises GENERAL_FAILURE."""
@@ -158,7 +167,9 @@ class HostedDevice:
         self._require_support(model)
         require_ahead(options.deadline_ns)
         resolved = model.resolved
-        workload = self.driver.prepare(resolved, options)
+        # Threads that a library starts now, it will run in later, over guarded memory perhaps.
+        with faults_admitted() if self._guard is not None else nullcontext():
+            workload = self.driver.prepare(resolved, options)
         return PreparedModel(
             resolved,
             workload,
@@ -169,6 +180,7 @@ class HostedDevice:
             self.counters,
             owner,
             element_sizes(model.model, self.driver.extensions),
+            self._guard,
         )
 
     def _support(self, model: ValidModel) -> Sequence[Support]:

@@ -20,7 +20,6 @@ from nnhal_hosting.rpc import defect
 _log = get_logger(__name__)
 MAX_LAUNCHED = 256
 """Fenced executions of one client that may be launched and have not ended: each has a thread."""
-_BRIEF_NS = 200_000
 _ENQUEUED = FencedExecutionInfo(ErrorStatus.NONE)
 
 
@@ -129,7 +128,9 @@ class Launch:
     @property
     def is_brief(self) -> bool:
         """Whether it can begin at once, and its last run took less than it takes to wake another thread."""
-        return not self._fences and 0 < self._execution.last_run_ns < _BRIEF_NS
+        execution = self._execution
+        at_once = self._enqueued is not None or execution.prepared.begins_at_once
+        return at_once and not self._fences and execution.is_brief
 
     def run(self) -> None:
         """Execute it, or enqueue it, and signal its fence or put it into error."""

@@ -15,8 +15,8 @@ from nnhal_devices.host.callback import FencedExecutionCallback
 from nnhal_devices.host.client_session import ClientSession
 from nnhal_devices.host.launcher import Launcher, fences_from
 from nnhal_hosting.logs import get_logger
+from nnhal_hosting.polling import Work
 from nnhal_hosting.rpc import defect
-from nnhal_hosting.shifts import Work
 
 _log = get_logger(__name__)
 

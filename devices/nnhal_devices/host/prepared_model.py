@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from nnhal.errors import invalid_argument
-from nnhal.memory import Pool, open_pool
+from nnhal.memory import GuardedPool, GuardedRegion, MemoryGuard, Pool, open_pool
 from nnhal.resolved import ResolvedModel
 from nnhal.types import MAX_LOOP_TIMEOUT_NS, ExecutionConfig, Memory, Priority, Request, RequestArgument
 from nnhal.types.layout import Dimensions
@@ -48,8 +48,12 @@ class PreparedModel:
         counters: Counters,
         owner: ModelOwner,
         element_sizes: Mapping[int, int] | None = None,
+        guard: MemoryGuard | None = None,
     ) -> None:
-        """``element_sizes`` are those of the model's extension types, by operand code."""
+        """``element_sizes`` are those of the model's extension types, by operand code.
+
+        With a ``guard``, files that may shrink are mapped if the rules permit that.
+        """
         self.model = model
         self.element_sizes = element_sizes or {}
         self.workload = workload
@@ -59,8 +63,14 @@ class PreparedModel:
         self.scheduler = scheduler
         self.counters = counters
         self.owner = owner
+        self.guard = guard if rules.unlocked else None
         self.identity = object()
         """What roles of device buffers refer to: they must not keep the workload alive."""
+
+    @property
+    def begins_at_once(self) -> bool:
+        """Whether an execution would wait for nothing now, neither for a worker nor for working memory."""
+        return self.memory_manager is None and self.scheduler.has_free_worker
 
     def bind(
         self,
@@ -78,11 +88,20 @@ class PreparedModel:
         inputs = _Arguments(self, request, request.inputs, shape.inputs, is_output=False)
         outputs = _Arguments(self, request, request.outputs, shape.outputs, is_output=True)
         uses = BufferUses(inputs.uses, outputs.uses) if inputs.uses or outputs.uses else None
-        pools = _open(request, opener or _open_again)
+        pools = _open(request, opener or self._open_again)
         inputs.place(pools)
         outputs.place(pools)
-        arguments = BoundArguments(inputs.arguments, outputs.arguments, inputs.staged, outputs.staged, uses)
+        guarded = tuple({*inputs.guarded, *outputs.guarded})
+        arguments = BoundArguments(inputs.arguments, outputs.arguments, inputs.staged, outputs.staged, uses, guarded)
         return Execution(self, arguments, config)
+
+    def open_pool(self, memory: Memory, writable: bool) -> Pool:
+        """Open a pool for requests of this model. Raises GENERAL_FAILURE if it cannot be used."""
+        return open_pool(memory, writable, self.guard)
+
+    def _open_again(self, index: int, memory: Memory, writable: bool) -> Pool:
+        del index
+        return self.open_pool(memory, writable)
 
 
 class _Arguments:
@@ -102,6 +121,7 @@ class _Arguments:
         self._given = list(zip(arguments, dimensions, strict=True))
         self.arguments: list[Argument] = []
         self.staged: list[Staged] = []
+        self.guarded: list[GuardedRegion] = []
         self.uses: list[BufferUse] = []
         for index, (argument, known) in enumerate(self._given):
             pool = None if argument.has_no_value else request.pools[argument.location.pool_index]
@@ -125,6 +145,9 @@ class _Arguments:
         if isinstance(found, Staged):
             self.staged.append(found)
             return Argument(found.data, dimensions)
+        pool = pools[index]
+        if isinstance(pool, GuardedPool):
+            self.guarded.append(pool.region)
         return Argument(found, dimensions)
 
 
@@ -137,11 +160,6 @@ def _open(request: Request, opener: PoolOpener) -> dict[int, Pool]:
         for index in used
         if not isinstance(memory := request.pools[index], int)
     }
-
-
-def _open_again(index: int, memory: Memory, writable: bool) -> Pool:
-    del index
-    return open_pool(memory, writable)
 
 
 def validate_config(config: ExecutionConfig) -> None:

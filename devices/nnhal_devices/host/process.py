@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nnhal.endpoint import Endpoint
+from nnhal.memory import MemoryGuard
 from nnhal.v1 import (
     backend_pb2,
     backend_pb2_grpc,
@@ -31,6 +32,7 @@ from nnhal_devices.host.servicers.fenced_execution_callback import FencedExecuti
 from nnhal_devices.host.servicers.prepared_model import PreparedModelServicer
 from nnhal_devices.host.settings import DeviceSettings
 from nnhal_hosting.descriptors import SessionLimits
+from nnhal_hosting.polling import Poller
 from nnhal_hosting.server import ServerProcess
 
 _FILES = (
@@ -44,12 +46,18 @@ _FILES = (
 )
 
 
-def host(driver: Driver, endpoint: Endpoint, settings: DeviceSettings) -> ServerProcess:
-    """Create the servers of a device process. Raises OSError or ValueError if the endpoint cannot be used."""
-    device = HostedDevice(driver, settings)
+def host(
+    driver: Driver, endpoint: Endpoint, settings: DeviceSettings, guard: MemoryGuard | None = None
+) -> ServerProcess:
+    """Create the servers of a device process. Raises OSError or ValueError if the endpoint cannot be used.
+
+    With the process's ``guard``, files that may shrink are mapped if the driver can use them so.
+    """
+    device = HostedDevice(driver, settings, guard)
     clients = ClientSessions(lambda session: ClientSession(session, driver.backend.context))
     limits = SessionLimits(descriptors_per_session=settings.max_descriptors, sessions=settings.max_sessions)
-    process = ServerProcess(endpoint, clients.opened, limits, settings.rpc_threads, settings.allowed_uids)
+    poller = Poller(settings.spin_us * 1000)
+    process = ServerProcess(endpoint, clients.opened, limits, settings.rpc_threads, settings.allowed_uids, poller)
     rpc = process.rpc
     device_pb2_grpc.add_DeviceServiceServicer_to_server(DeviceServicer(device, clients), rpc)
     prepared_model_pb2_grpc.add_PreparedModelServiceServicer_to_server(

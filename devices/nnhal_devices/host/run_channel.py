@@ -8,11 +8,12 @@ from __future__ import annotations
 import threading
 import time
 
-from nnhal.errors import HalError, invalid_argument
+from nnhal.errors import HalError
 from nnhal.link import Channel, ProtocolError, channel_pair
 from nnhal.types import ErrorStatus, RunUsage
-from nnhal_devices.host.burst_messages import encode_answer, encode_error, parse_call
+from nnhal_devices.host.burst_messages import encode_answer, encode_error
 from nnhal_devices.host.execution import Execution
+from nnhal_devices.host.run_calls import RunCalls
 from nnhal_hosting.logs import get_logger
 from nnhal_hosting.sessions import Ownership
 
@@ -24,18 +25,16 @@ class RunChannel:
 
     def __init__(self, execution: Execution, handle: int) -> None:
         self._execution = execution
-        self._handle = handle
+        self._calls = RunCalls(handle)
         self._lock = threading.Lock()
         self._channel: Channel | None = None
-        self._usage = RunUsage()
-        self._last_message = b""
-        self._last_deadline_ns = 0
+        self._runs = self._failed_runs = self._duration_ns = 0
 
     @property
     def usage(self) -> RunUsage:
         """The runs so far."""
         with self._lock:
-            return self._usage
+            return RunUsage(self._runs, self._failed_runs, self._duration_ns)
 
     def open(self, client: Ownership) -> int:
         """Open a channel, close the previous one, and return the id of the other end. Raises HalError."""
@@ -45,7 +44,12 @@ class RunChannel:
             previous, self._channel = self._channel, channel
         if previous is not None:
             previous.shutdown()
-        client.serve(channel, "run channel", lambda message: self._answer(channel, message))
+        client.serve(
+            channel,
+            "run channel",
+            lambda message: self._answer(channel, message),
+            at_once=lambda: self._execution.prepared.begins_at_once,
+        )
         return number
 
     def close(self) -> None:
@@ -59,33 +63,24 @@ class RunChannel:
         """Answer one call. Raises ProtocolError if the message is malformed."""
         started = time.perf_counter_ns()
         try:
-            if message != self._last_message:
-                self._last_deadline_ns = self._deadline_of(message)
-                self._last_message = message
+            deadline_ns = self._calls.deadline_of(message)
             # A call that was sent before the channel was closed may still be read after it.
             if self._channel is not channel:
                 raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the execution has been released")
-            answer = encode_answer(*self._execution.run(self._last_deadline_ns))
+            answer = encode_answer(*self._execution.run(deadline_ns))
         except ProtocolError:
             raise
         except HalError as error:
-            answer, failed = encode_error(error.status, error.message), 1
+            answer, failed = encode_error(error.status, error.message), True
         except Exception:
             _log.exception("a run on a run channel failed")
-            answer, failed = encode_error(ErrorStatus.GENERAL_FAILURE, "the driver failed; its log says why"), 1
+            answer, failed = encode_error(ErrorStatus.GENERAL_FAILURE, "the driver failed; its log says why"), True
         else:
-            failed = 0
+            failed = False
         with self._lock:
-            self._usage = self._usage.plus(failed, time.perf_counter_ns() - started)
+            if failed:
+                self._failed_runs += 1
+            else:
+                self._runs += 1
+                self._duration_ns += time.perf_counter_ns() - started
         return answer
-
-    def _deadline_of(self, message: bytes) -> int:
-        call = parse_call(message)
-        kind = call.WhichOneof("call")
-        if kind is None:
-            raise ProtocolError("an empty call")
-        if kind != "run":
-            invalid_argument(f"got {kind} on a run channel, expected run")
-        if call.run.execution != self._handle:
-            invalid_argument(f"got execution {call.run.execution}, expected {self._handle}, which the channel is for")
-        return call.run.deadline_ns

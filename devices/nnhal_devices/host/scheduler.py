@@ -39,6 +39,11 @@ class Scheduler:
         self._queues: OrderedDict[object, list[_Waiter]] = OrderedDict()
         self._arrivals = itertools.count()
 
+    @property
+    def has_free_worker(self) -> bool:
+        """Whether ``enter`` would not wait now."""
+        return self._free > 0
+
     def enter(self, client: object, priority: Priority, deadline_ns: int) -> None:
         """Wait for a worker. Raises MISSED_DEADLINE_TRANSIENT if none is free before the deadline."""
         with self._lock:

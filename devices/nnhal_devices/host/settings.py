@@ -30,8 +30,14 @@ class DeviceSettings(ProcessSettings):
     synchronous_fences: bool = False
     """Whether a fenced execution is computed in the call that launches it, and returns no fence."""
 
+    map_files: bool = True
+    """Whether files that may shrink are mapped under a guard if the driver can run so, and not always staged."""
+
     threads: int = Field(default=1, ge=1, le=256)
     """Threads that one execution may use, if the driver can use several."""
+
+    spin_us: int = Field(default=0, ge=0, le=10_000)
+    """Microseconds to look for the next call after a call before sleeping; none if there is only one processor."""
 
     backend_paths: Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_divided)] = ()
     """Absolute directories, colons between them, whose backend files are loaded when the process starts."""

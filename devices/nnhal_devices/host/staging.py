@@ -13,7 +13,7 @@ import numpy as np
 
 from nnhal.arrays import Bytes
 from nnhal.errors import invalid_argument
-from nnhal.memory import FilePool, MappedPool, Pool
+from nnhal.memory import FilePool, GuardedPool, MappedPool, Pool
 from nnhal.types import NO_SPAN, Ashmem, Copy, DataLocation, MappableFile, Memory, Span
 from nnhal_devices.backend import MemoryKind, MemoryRules
 from nnhal_devices.host.clock import now_ns
@@ -74,7 +74,7 @@ def locate(memory: Memory, pool: Pool, location: DataLocation, rules: MemoryRule
             f"an argument ends at byte {location.offset + location.length} of its pool; the pool that is known under "
             f"the same token has {pool.size} bytes"
         )
-    if isinstance(pool, MappedPool) and kind_of(memory) in rules.imports:
+    if isinstance(pool, MappedPool | GuardedPool) and kind_of(memory) in rules.imports:
         view = pool.view(location.offset, location.length)
         if view.ctypes.data % rules.alignment == 0:
             return view

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,6 +21,15 @@ from nnhal.inference.byte_strings import decode_byte_strings, encode_byte_string
 
 Raw = bytes | bytearray | memoryview
 """Elements as bytes."""
+
+
+class HasElementType(Protocol):
+    """An array, or what stands for one."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of its elements."""
+        ...
 
 
 class TensorError(NnhalError):
@@ -71,7 +81,7 @@ def datatype(name: str) -> Datatype:
     return found
 
 
-def datatype_of(array: Array) -> Datatype:
+def datatype_of(array: HasElementType) -> Datatype:
     """Return the datatype of an array; strings of any kind are BYTES. Raises TensorError."""
     if array.dtype.kind in "OSU":
         return BYTES
@@ -98,13 +108,17 @@ def array_from_raw(kind: Datatype, shape: Sequence[int], raw: Raw) -> Array:
     count = element_count(shape)
     if kind is BYTES:
         return reshaped(_byte_strings(raw, count), shape)
-    if len(raw) != count * kind.item_size:
-        raise TensorError(
-            f"got {len(raw)} bytes, expected {count * kind.item_size} for {kind.name} of shape {list(shape)}"
-        )
+    require_bytes(kind, shape, len(raw))
     if kind.dtype.kind == "b" and count and np.frombuffer(raw, np.uint8).max() > 1:
         raise TensorError("got an element of BOOL that is neither 0 nor 1")
     return reshaped(np.frombuffer(raw, kind.dtype), shape)
+
+
+def require_bytes(kind: Datatype, shape: Sequence[int], size: int) -> None:
+    """Raise TensorError unless a tensor of a shape takes ``size`` bytes. Not for BYTES."""
+    expected = element_count(shape) * kind.item_size
+    if size != expected:
+        raise TensorError(f"got {size} bytes, expected {expected} for {kind.name} of shape {list(shape)}")
 
 
 def raw_from_array(array: Array) -> bytes | memoryview:

@@ -8,6 +8,7 @@ import select
 import socket
 import struct
 import weakref
+from collections import deque
 from collections.abc import Sequence
 
 from nnhal.descriptor import Descriptor
@@ -38,9 +39,9 @@ class Channel:
         # No __del__: in a reference cycle the socket might be collected first, and warn that it was not closed.
         weakref.finalize(self, connection.close)
         self._max_bytes = max_bytes
-        # One byte more than allowed, so that a datagram that is too long is noticed.
-        self._buffer = bytearray(max_bytes + 1)
-        self._view = memoryview(self._buffer)
+        self._room = max_bytes + 1  # so that a datagram that is too long is noticed
+        self._send_flags = 0
+        self._unsent: deque[tuple[bytes, Sequence[Descriptor]]] = deque()
         self.bytes_sent = 0
         self.bytes_received = 0
 
@@ -56,29 +57,66 @@ class Channel:
             raise ProtocolError(
                 f"the message has {len(descriptors)} descriptors, expected at most {MAX_DESCRIPTORS_PER_MESSAGE}"
             )
+        if self._unsent:
+            self._unsent.append((message, descriptors))
+            return
         try:
-            if descriptors:
-                numbers = array.array("i", [descriptor.fileno() for descriptor in descriptors])
-                ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, numbers.tobytes())]
-                self.bytes_sent += self._socket.sendmsg([message], ancillary)
-            else:
-                self.bytes_sent += self._socket.send(message)
+            self._send(message, descriptors)
+        except BlockingIOError as error:
+            if not self._send_flags:  # a timeout of the socket's own
+                raise ChannelClosedError(f"the channel is closed: {error.strerror}") from error
+            self._unsent.append((message, descriptors))
+        except OSError as error:
+            raise ChannelClosedError(f"the channel is closed: {error.strerror or error}") from error
+
+    def defer_sends(self) -> None:
+        """From now on, keep what the socket has no room for: ``send`` does not block, and ``flush`` sends it."""
+        self._send_flags = socket.MSG_DONTWAIT
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether there are messages that the socket had no room for."""
+        return bool(self._unsent)
+
+    def flush(self) -> None:
+        """Send what the socket has room for by now. Raises ChannelClosedError."""
+        try:
+            while self._unsent:
+                self._send(*self._unsent[0])
+                self._unsent.popleft()
+        except BlockingIOError:
+            return
+        except OSError as error:
+            raise ChannelClosedError(f"the channel is closed: {error.strerror or error}") from error
+
+    def _send(self, message: bytes, descriptors: Sequence[Descriptor]) -> None:
+        if descriptors:
+            numbers = array.array("i", [descriptor.fileno() for descriptor in descriptors])
+            ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, numbers.tobytes())]
+            self.bytes_sent += self._socket.sendmsg([message], ancillary, self._send_flags)
+        else:
+            self.bytes_sent += self._socket.send(message, self._send_flags)
+
+    def send_at_once(self, message: bytes) -> None:
+        """Like ``send``, but a receiver whose queue is full counts as gone: ChannelClosedError, without waiting."""
+        try:
+            self.bytes_sent += self._socket.send(message, socket.MSG_DONTWAIT)
         except OSError as error:
             raise ChannelClosedError(f"the channel is closed: {error.strerror or error}") from error
 
     def receive(self) -> bytes:
         """Receive one datagram, which must carry no descriptors. Raises ChannelClosedError or ProtocolError."""
         try:
-            size = self._socket.recv_into(self._buffer)
+            message = self._socket.recv(self._room)
         except OSError as error:
             raise ChannelClosedError(f"the channel is closed: {error.strerror or error}") from error
-        return self._take(size)
+        return self._checked(message)
 
     def receive_with_descriptors(self) -> tuple[bytes, list[Descriptor]]:
         """Receive one datagram and its descriptors. Raises ChannelClosedError or ProtocolError."""
         space = socket.CMSG_SPACE(MAX_DESCRIPTORS_PER_MESSAGE * _DESCRIPTOR_BYTES)
         try:
-            size, ancillary, flags, _ = self._socket.recvmsg_into([self._buffer], space, socket.MSG_CMSG_CLOEXEC)
+            message, ancillary, flags, _ = self._socket.recvmsg(self._room, space, socket.MSG_CMSG_CLOEXEC)
         except OSError as error:
             raise ChannelClosedError(f"the channel is closed: {error.strerror or error}") from error
         descriptors = [
@@ -89,7 +127,7 @@ class Channel:
         ]
         if flags & socket.MSG_CTRUNC:
             raise ProtocolError(f"the message has more than {MAX_DESCRIPTORS_PER_MESSAGE} descriptors")
-        return self._take(size), descriptors
+        return self._checked(message), descriptors
 
     @property
     def hung_up(self) -> bool:
@@ -119,13 +157,13 @@ class Channel:
         self.shutdown()
         self._socket.close()
 
-    def _take(self, size: int) -> bytes:
-        if size == 0:
+    def _checked(self, message: bytes) -> bytes:
+        if not message:
             raise ChannelClosedError("the other side has closed the channel")
-        if size > self._max_bytes:
+        if len(message) > self._max_bytes:
             raise ProtocolError(f"the message has more than {self._max_bytes} bytes")
-        self.bytes_received += size
-        return bytes(self._view[:size])
+        self.bytes_received += len(message)
+        return message
 
 
 def peer_credentials(connection: socket.socket) -> tuple[int, int]:

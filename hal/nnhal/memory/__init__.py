@@ -2,16 +2,29 @@
 
 from nnhal.memory.arena import Lifetime, plan_arena
 from nnhal.memory.ashmem import create_ashmem, create_read_only
+from nnhal.memory.guard import GuardedRegion, MemoryGuard, faults_admitted
 from nnhal.memory.hardware_buffer import BufferDescription, create_blob, create_hardware_buffer, describe_buffer
 from nnhal.memory.mapping import Region, mapped_regions
-from nnhal.memory.mmap_fd import map_file
-from nnhal.memory.pool import FilePool, MappedPool, Pool, cannot_change, open_pool, read_pools, validate_pool
+from nnhal.memory.mmap_fd import is_tmpfs, map_file
+from nnhal.memory.pool import (
+    FilePool,
+    GuardedPool,
+    MappedPool,
+    Pool,
+    cannot_change,
+    open_pool,
+    read_pools,
+    validate_pool,
+)
 
 __all__ = [
     "BufferDescription",
     "FilePool",
+    "GuardedPool",
+    "GuardedRegion",
     "Lifetime",
     "MappedPool",
+    "MemoryGuard",
     "Pool",
     "Region",
     "cannot_change",
@@ -20,6 +33,8 @@ __all__ = [
     "create_hardware_buffer",
     "create_read_only",
     "describe_buffer",
+    "faults_admitted",
+    "is_tmpfs",
     "map_file",
     "mapped_regions",
     "open_pool",

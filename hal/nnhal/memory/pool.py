@@ -1,11 +1,13 @@
 """Pools in use: checked against the file behind them, then mapped, or read and written if mapping is not safe.
 
 Memory that cannot shrink is mapped: ashmem, BLOB buffers, and files that are sealed or immutable. Other files are read
-with pread and written with pwrite, so that a truncation causes an error status and never a signal.
+with pread and written with pwrite, so that a truncation causes an error status and never a signal. With a guard they
+are mapped as well, for code that runs without the interpreter's lock.
 """
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import stat
@@ -17,6 +19,7 @@ from nnhal.arrays import Bytes
 from nnhal.errors import general_failure, invalid_argument
 from nnhal.memory import mmap_fd
 from nnhal.memory.ashmem import cannot_shrink, is_read_only
+from nnhal.memory.guard import GuardedRegion, MemoryGuard
 from nnhal.memory.hardware_buffer import describe_buffer, is_blob
 from nnhal.memory.mapping import Region
 from nnhal.types import Ashmem, HardwareBuffer, MappableFile, Memory
@@ -101,7 +104,7 @@ class MappedPool:
 
 
 class FilePool:
-    """A pool that must not be mapped because its file may shrink."""
+    """A pool that is read and written by system calls because its file may shrink."""
 
     def __init__(self, memory: MappableFile, writable: bool) -> None:
         self.writable = writable
@@ -141,11 +144,26 @@ class FilePool:
             general_failure(f"a file pool cannot be written: {error.strerror}")
 
 
+class GuardedPool(FilePool):
+    """A FilePool that is mapped too, for code that accesses its memory within ``MemoryGuard.use`` only."""
+
+    def __init__(self, memory: MappableFile, writable: bool, region: GuardedRegion) -> None:
+        super().__init__(memory, writable)
+        self.region = region
+
+    def view(self, offset: int, length: int) -> Bytes:
+        """Return a view of a range: an address, not to be read or written while the interpreter's lock is held."""
+        return self.region.bytes()[offset : offset + length]
+
+
 Pool = MappedPool | FilePool
 
 
-def open_pool(memory: Memory, writable: bool) -> Pool:
-    """Open a validated pool for use. Raises GENERAL_FAILURE if it cannot be mapped, or written as asked."""
+def open_pool(memory: Memory, writable: bool, guard: MemoryGuard | None = None) -> Pool:
+    """Open a validated pool for use. Raises GENERAL_FAILURE if it cannot be mapped, or written as asked.
+
+    With a ``guard``, a file that may shrink becomes a GuardedPool if that can be.
+    """
     try:
         if isinstance(memory, Ashmem):
             return MappedPool(Region(memory.descriptor, memory.size, writable=writable))
@@ -153,7 +171,7 @@ def open_pool(memory: Memory, writable: bool) -> Pool:
             if writable and not memory.prot & mmap.PROT_WRITE:
                 general_failure("a file pool with protection PROT_READ cannot be opened for writing")
             if not mmap_fd.is_fixed(memory.descriptor):
-                return FilePool(memory, writable)
+                return _open_file(memory, writable, guard)
             return MappedPool(Region(memory.descriptor, memory.length, memory.offset, writable))
         description = describe_buffer(memory)
         if not is_blob(memory):
@@ -163,6 +181,15 @@ def open_pool(memory: Memory, writable: bool) -> Pool:
         return MappedPool(Region(memory.handle.descriptors[0], description.byte_size, writable=writable))
     except (OSError, ValueError) as error:
         general_failure(f"a pool cannot be mapped: {error}")
+
+
+def _open_file(memory: MappableFile, writable: bool, guard: MemoryGuard | None) -> FilePool:
+    """Open a file that may shrink. If it cannot be mapped, its reads and writes say why."""
+    with contextlib.suppress(OSError, ValueError):
+        region = guard.map(memory, writable) if guard is not None else None
+        if region is not None:
+            return GuardedPool(memory, writable, region)
+    return FilePool(memory, writable)
 
 
 def read_pools(pools: Sequence[Memory], used: Collection[int] | None = None) -> dict[int, Bytes]:

@@ -10,6 +10,7 @@ from nnhal.remote.fenced import RemoteFencedExecution
 from nnhal.remote.identity import DeviceIdentity
 from nnhal.remote.launcher import RemoteLauncher
 from nnhal.remote.prepared_model import RemotePreparedModel
+from nnhal.remote.run_channel import RemoteRunChannel
 
 __all__ = [
     "BurstOutcome",
@@ -25,5 +26,6 @@ __all__ = [
     "RemoteFencedExecution",
     "RemoteLauncher",
     "RemotePreparedModel",
+    "RemoteRunChannel",
     "open_rpc",
 ]

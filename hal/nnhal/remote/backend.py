@@ -32,6 +32,10 @@ class DeviceDescription:
     """The costs that no operation causes."""
     realisation: str
     """What it really is, in a sentence: an emulation, or the hardware that it uses."""
+    can_be_wired: bool = False
+    """Whether its executions can be stages of wired chains."""
+    maps_files: bool = False
+    """Whether files of a tmpfs that may shrink are used in place too. Other such files are staged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,8 @@ def description_from_wire(message: wire.DescribeResponse, place: str) -> DeviceD
         message.asynchronous,
         TransferCosts(costs.hop_ns, costs.sync_ns, costs.import_ns, costs.copy_ns_per_byte),
         message.realisation,
+        message.can_be_wired,
+        message.maps_files,
     )
 
 

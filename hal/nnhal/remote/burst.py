@@ -63,9 +63,22 @@ class RemoteBurst:
 
         Raises HalError if the device refuses or its answer is invalid, DeadObjectError if the device is gone.
         """
-        if deadline_ns == NO_DEADLINE:
-            return self._outcome(self._exchange(execution.run_without_deadline), execution.outputs)
-        return self._outcome(self._exchange(burst_run(execution.handle, deadline_ns)), execution.outputs)
+        self.start(execution, deadline_ns)
+        return self.finish(execution)
+
+    def start(self, execution: RemoteExecution, deadline_ns: int = NO_DEADLINE) -> None:
+        """Begin what ``run`` does, and return without the answer, which ``finish`` takes. Raises as ``run``."""
+        self._send(
+            execution.run_without_deadline if deadline_ns == NO_DEADLINE else burst_run(execution.handle, deadline_ns)
+        )
+
+    def fileno(self) -> int:
+        """The descriptor of the channel, which can be read when the answer to ``start`` has come."""
+        return self._channel.fileno()
+
+    def finish(self, execution: RemoteExecution) -> BurstOutcome:
+        """Wait for the answer to ``start``. Raises as ``run``."""
+        return self._outcome(self._receive(), execution.outputs)
 
     def execute(
         self,
@@ -102,19 +115,34 @@ class RemoteBurst:
         self._channel.close()
 
     def _exchange(self, message: bytes) -> bytes:
+        self._send(message)
+        return self._receive()
+
+    def _send(self, message: bytes) -> None:
+        """Send a call; the burst is busy until ``_receive``, unless this raises."""
         if not self._busy.acquire(False):
             general_failure("the burst runs an execution already; one at a time is allowed")
         try:
             if self._identifiers.lost:
                 self._release_lost()
             self._channel.send(message)
+        except BaseException as error:
+            self._busy.release()
+            if isinstance(error, ChannelClosedError | ProtocolError):
+                raise self._failure(error) from error
+            raise
+
+    def _receive(self) -> bytes:
+        try:
             return self._channel.receive()
-        except ChannelClosedError as error:
-            raise DeadObjectError(f"{self._calls.place}: {error}") from error
-        except ProtocolError as error:
-            raise TransportError(f"{self._calls.place}: {error}") from error
+        except (ChannelClosedError, ProtocolError) as error:
+            raise self._failure(error) from error
         finally:
             self._busy.release()
+
+    def _failure(self, error: ChannelClosedError | ProtocolError) -> TransportError:
+        kind = DeadObjectError if isinstance(error, ChannelClosedError) else TransportError
+        return kind(f"{self._calls.place}: {error}")
 
     def _release_lost(self) -> None:
         """Have the device forget the memory that this process no longer holds."""
@@ -134,12 +162,7 @@ class RemoteBurst:
         return outcome
 
     def _decode(self, message: bytes, outputs: Sequence[Dimensions]) -> BurstOutcome:
-        answer = self._parse(message)
-        result, staging = checked_result(answer.result, outputs, self._calls.place), answer.staging
-        span, copies = span_from_wire(answer.span), copies_from_wire(staging.copies)
-        require_staging(staging.bytes, staging.duration_ns, copies, self._calls.place)
-        require_span(span, self._calls.place)
-        return BurstOutcome(result, staging.bytes, staging.duration_ns, span, copies)
+        return checked_outcome(self._parse(message), outputs, self._calls.place)
 
     def _parse(self, message: bytes) -> wire.BurstAnswer:
         try:
@@ -149,6 +172,18 @@ class RemoteBurst:
         if answer.status:
             raise HalError(ErrorStatus(answer.status), answer.message)
         return answer
+
+
+def checked_outcome(answer: wire.BurstAnswer, outputs: Sequence[Dimensions], place: str) -> BurstOutcome:
+    """Check and decode the answer to an execution that has succeeded. Raises GENERAL_FAILURE if it is invalid.
+
+    ``outputs`` are the dimensions that model and request give; ``place`` names the device in messages.
+    """
+    result, staging = checked_result(answer.result, outputs, place), answer.staging
+    span, copies = span_from_wire(answer.span), copies_from_wire(staging.copies)
+    require_staging(staging.bytes, staging.duration_ns, copies, place)
+    require_span(span, place)
+    return BurstOutcome(result, staging.bytes, staging.duration_ns, span, copies)
 
 
 def _release(token: int) -> bytes:

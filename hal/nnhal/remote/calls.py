@@ -6,7 +6,7 @@ import contextlib
 import os
 import stat
 import weakref
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 import grpc
@@ -87,7 +87,8 @@ class Calls:
         except grpc.FutureCancelledError as error:
             raise self._failure(grpc.RpcError("the call was cancelled")) from error
         except (grpc.RpcError, ValueError) as error:
-            raise self._failure(error) from error
+            # The future is the error: with its frames, it would hold the caller's until the next garbage collection.
+            raise self._failure(error) from error.with_traceback(None)
 
     def stream(self, method: Callable[..., _Answers[T]], request: Any) -> Generator[T]:
         """Make a streaming call of this session, which ends with the generator. Raises the same errors as ``call``."""
@@ -125,6 +126,11 @@ class Calls:
         """Return the id of a descriptor in this session. Raises TransportError."""
         self._require_answers()
         return self._link.issue(descriptor)
+
+    def hand_over(self, descriptors: Sequence[Descriptor]) -> list[int]:
+        """Hand descriptors over for good, to the call that will name their ids. Raises HalError and TransportError."""
+        self._require_answers()
+        return self._link.put(descriptors)
 
     def take(self, number: int) -> Descriptor:
         """Fetch a descriptor that a call has named. Raises GENERAL_FAILURE if it does not exist, and TransportError."""

@@ -9,6 +9,7 @@ from nnhal.fence import Fence
 from nnhal.remote.answers import checked_result
 from nnhal.remote.calls import Calls
 from nnhal.remote.fenced import RemoteFencedExecution, issue_fences, launched
+from nnhal.remote.stage import RemoteStage, StageDescriptors, wire_step
 from nnhal.types import NO_DEADLINE, ExecutionResult, RunUsage
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import burst_pb2, execution_pb2_grpc
@@ -56,6 +57,10 @@ class RemoteExecution:
         message = wire.GetRunChannelUsageRequest(execution=self.handle, close=close)
         answer = self._calls.call(self._stub.GetRunChannelUsage, message, timeout)
         return RunUsage(answer.runs, answer.failed_runs, answer.duration_ns)
+
+    def wire(self, step: int, name: str, descriptors: StageDescriptors) -> RemoteStage:
+        """Make it the stage of a step in a wired chain. Raises as ``wire_step``."""
+        return wire_step(self._calls, self.handle, step, name, descriptors)
 
     def release(self) -> None:
         """Release it."""

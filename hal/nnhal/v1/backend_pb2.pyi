@@ -116,6 +116,8 @@ class DescribeResponse(_message.Message):
     ASYNCHRONOUS_FIELD_NUMBER: _builtins.int
     TRANSFER_COSTS_FIELD_NUMBER: _builtins.int
     REALISATION_FIELD_NUMBER: _builtins.int
+    CAN_BE_WIRED_FIELD_NUMBER: _builtins.int
+    MAPS_FILES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The device's name."""
     alignment: _builtins.int
@@ -128,6 +130,10 @@ class DescribeResponse(_message.Message):
     """Whether results are visible to others only after a sync (see execution.proto)."""
     realisation: _builtins.str
     """What the device really is, in a sentence: an emulation, or the hardware that it uses."""
+    can_be_wired: _builtins.bool
+    """Whether its executions can be stages of wired chains."""
+    maps_files: _builtins.bool
+    """Whether files that may shrink are used in place too, if they are in a tmpfs. It stages other such files."""
     @_builtins.property
     def imports(self) -> _containers.RepeatedScalarFieldContainer[Global___MemoryKind.ValueType]:
         """The kinds of memory that it uses in place. It stages all others."""
@@ -152,10 +158,12 @@ class DescribeResponse(_message.Message):
         asynchronous: _builtins.bool = ...,
         transfer_costs: Global___TransferCosts | None = ...,
         realisation: _builtins.str = ...,
+        can_be_wired: _builtins.bool = ...,
+        maps_files: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["transfer_costs", b"transfer_costs"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignment", b"alignment", "asynchronous", b"asynchronous", "imports", b"imports", "modelled_timing", b"modelled_timing", "name", b"name", "realisation", b"realisation", "tensor_handle_factories", b"tensor_handle_factories", "transfer_costs", b"transfer_costs", "workers", b"workers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignment", b"alignment", "asynchronous", b"asynchronous", "can_be_wired", b"can_be_wired", "imports", b"imports", "maps_files", b"maps_files", "modelled_timing", b"modelled_timing", "name", b"name", "realisation", b"realisation", "tensor_handle_factories", b"tensor_handle_factories", "transfer_costs", b"transfer_costs", "workers", b"workers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -530,6 +538,7 @@ class GetUsageResponse(_message.Message):
     BUFFER_BYTES_FIELD_NUMBER: _builtins.int
     BUFFER_COPIED_BYTES_FIELD_NUMBER: _builtins.int
     LAUNCHED_FIELD_NUMBER: _builtins.int
+    STAGES_FIELD_NUMBER: _builtins.int
     sessions: _builtins.int
     """Open links."""
     descriptors: _builtins.int
@@ -556,6 +565,8 @@ class GetUsageResponse(_message.Message):
     """Bytes that have been copied into and out of device buffers since the process started."""
     launched: _builtins.int
     """Fenced executions that have been launched and have not ended."""
+    stages: _builtins.int
+    """Stages of wired chains."""
     def __init__(
         self,
         *,
@@ -572,10 +583,11 @@ class GetUsageResponse(_message.Message):
         buffer_bytes: _builtins.int = ...,
         buffer_copied_bytes: _builtins.int = ...,
         launched: _builtins.int = ...,
+        stages: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffer_bytes", b"buffer_bytes", "buffer_copied_bytes", b"buffer_copied_bytes", "buffers", b"buffers", "bursts", b"bursts", "descriptors", b"descriptors", "executions", b"executions", "executions_ended", b"executions_ended", "launched", b"launched", "mapped_bytes", b"mapped_bytes", "mappings", b"mappings", "prepared_models", b"prepared_models", "sessions", b"sessions", "staged_bytes", b"staged_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffer_bytes", b"buffer_bytes", "buffer_copied_bytes", b"buffer_copied_bytes", "buffers", b"buffers", "bursts", b"bursts", "descriptors", b"descriptors", "executions", b"executions", "executions_ended", b"executions_ended", "launched", b"launched", "mapped_bytes", b"mapped_bytes", "mappings", b"mappings", "prepared_models", b"prepared_models", "sessions", b"sessions", "staged_bytes", b"staged_bytes", "stages", b"stages"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from nnhal.v1 import backend_pb2 as nnhal_dot_v1_dot_backend__pb2
+from nnhal.v1 import chain_pb2 as nnhal_dot_v1_dot_chain__pb2
 
 GRPC_GENERATED_VERSION = '1.81.1'
 GRPC_VERSION = grpc.__version__
@@ -55,6 +56,21 @@ class BackendServiceStub:
                 request_serializer=nnhal_dot_v1_dot_backend__pb2.NotifyNetworkRequest.SerializeToString,
                 response_deserializer=nnhal_dot_v1_dot_backend__pb2.NotifyNetworkResponse.FromString,
                 _registered_method=True)
+        self.WireStep = channel.unary_unary(
+                '/nnhal.v1.BackendService/WireStep',
+                request_serializer=nnhal_dot_v1_dot_chain__pb2.WireStepRequest.SerializeToString,
+                response_deserializer=nnhal_dot_v1_dot_chain__pb2.WireStepResponse.FromString,
+                _registered_method=True)
+        self.GetStageUsage = channel.unary_unary(
+                '/nnhal.v1.BackendService/GetStageUsage',
+                request_serializer=nnhal_dot_v1_dot_chain__pb2.GetStageUsageRequest.SerializeToString,
+                response_deserializer=nnhal_dot_v1_dot_chain__pb2.GetStageUsageResponse.FromString,
+                _registered_method=True)
+        self.UnwireStep = channel.unary_unary(
+                '/nnhal.v1.BackendService/UnwireStep',
+                request_serializer=nnhal_dot_v1_dot_chain__pb2.UnwireStepRequest.SerializeToString,
+                response_deserializer=nnhal_dot_v1_dot_chain__pb2.UnwireStepResponse.FromString,
+                _registered_method=True)
         self.GetUsage = channel.unary_unary(
                 '/nnhal.v1.BackendService/GetUsage',
                 request_serializer=nnhal_dot_v1_dot_backend__pb2.GetUsageRequest.SerializeToString,
@@ -96,6 +112,27 @@ class BackendServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def WireStep(self, request, context):
+        """WireStep makes an execution a stage of a wired chain (see chain.proto).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetStageUsage(self, request, context):
+        """GetStageUsage counts the runs that a stage has answered.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UnwireStep(self, request, context):
+        """UnwireStep closes the sockets of a stage, and thereby the chain, waits a moment for its execution to end, and releases it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetUsage(self, request, context):
         """GetUsage counts the objects that the device process holds.
         """
@@ -125,6 +162,21 @@ def add_BackendServiceServicer_to_server(servicer, server):
                     servicer.NotifyNetwork,
                     request_deserializer=nnhal_dot_v1_dot_backend__pb2.NotifyNetworkRequest.FromString,
                     response_serializer=nnhal_dot_v1_dot_backend__pb2.NotifyNetworkResponse.SerializeToString,
+            ),
+            'WireStep': grpc.unary_unary_rpc_method_handler(
+                    servicer.WireStep,
+                    request_deserializer=nnhal_dot_v1_dot_chain__pb2.WireStepRequest.FromString,
+                    response_serializer=nnhal_dot_v1_dot_chain__pb2.WireStepResponse.SerializeToString,
+            ),
+            'GetStageUsage': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetStageUsage,
+                    request_deserializer=nnhal_dot_v1_dot_chain__pb2.GetStageUsageRequest.FromString,
+                    response_serializer=nnhal_dot_v1_dot_chain__pb2.GetStageUsageResponse.SerializeToString,
+            ),
+            'UnwireStep': grpc.unary_unary_rpc_method_handler(
+                    servicer.UnwireStep,
+                    request_deserializer=nnhal_dot_v1_dot_chain__pb2.UnwireStepRequest.FromString,
+                    response_serializer=nnhal_dot_v1_dot_chain__pb2.UnwireStepResponse.SerializeToString,
             ),
             'GetUsage': grpc.unary_unary_rpc_method_handler(
                     servicer.GetUsage,
@@ -241,6 +293,87 @@ class BackendService:
             '/nnhal.v1.BackendService/NotifyNetwork',
             nnhal_dot_v1_dot_backend__pb2.NotifyNetworkRequest.SerializeToString,
             nnhal_dot_v1_dot_backend__pb2.NotifyNetworkResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WireStep(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nnhal.v1.BackendService/WireStep',
+            nnhal_dot_v1_dot_chain__pb2.WireStepRequest.SerializeToString,
+            nnhal_dot_v1_dot_chain__pb2.WireStepResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetStageUsage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nnhal.v1.BackendService/GetStageUsage',
+            nnhal_dot_v1_dot_chain__pb2.GetStageUsageRequest.SerializeToString,
+            nnhal_dot_v1_dot_chain__pb2.GetStageUsageResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UnwireStep(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nnhal.v1.BackendService/UnwireStep',
+            nnhal_dot_v1_dot_chain__pb2.UnwireStepRequest.SerializeToString,
+            nnhal_dot_v1_dot_chain__pb2.UnwireStepResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -6,6 +6,7 @@ What the framework asks of a device beyond the HAL."""
 from collections import abc as _abc
 from grpc import aio as _aio
 from nnhal.v1 import backend_pb2 as _backend_pb2
+from nnhal.v1 import chain_pb2 as _chain_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -45,6 +46,12 @@ class BackendServiceStub:
     """
     NotifyNetwork: _grpc.UnaryUnaryMultiCallable[_backend_pb2.NotifyNetworkRequest, _backend_pb2.NotifyNetworkResponse]
     """NotifyNetwork tells the device that a network is about to be, or has been, loaded or unloaded."""
+    WireStep: _grpc.UnaryUnaryMultiCallable[_chain_pb2.WireStepRequest, _chain_pb2.WireStepResponse]
+    """WireStep makes an execution a stage of a wired chain (see chain.proto)."""
+    GetStageUsage: _grpc.UnaryUnaryMultiCallable[_chain_pb2.GetStageUsageRequest, _chain_pb2.GetStageUsageResponse]
+    """GetStageUsage counts the runs that a stage has answered."""
+    UnwireStep: _grpc.UnaryUnaryMultiCallable[_chain_pb2.UnwireStepRequest, _chain_pb2.UnwireStepResponse]
+    """UnwireStep closes the sockets of a stage, and thereby the chain, waits a moment for its execution to end, and releases it."""
     GetUsage: _grpc.UnaryUnaryMultiCallable[_backend_pb2.GetUsageRequest, _backend_pb2.GetUsageResponse]
     """GetUsage counts the objects that the device process holds."""
 
@@ -65,6 +72,12 @@ class BackendServiceAsyncStub(BackendServiceStub):
     """
     NotifyNetwork: _aio.UnaryUnaryMultiCallable[_backend_pb2.NotifyNetworkRequest, _backend_pb2.NotifyNetworkResponse]  # type: ignore[assignment]
     """NotifyNetwork tells the device that a network is about to be, or has been, loaded or unloaded."""
+    WireStep: _aio.UnaryUnaryMultiCallable[_chain_pb2.WireStepRequest, _chain_pb2.WireStepResponse]  # type: ignore[assignment]
+    """WireStep makes an execution a stage of a wired chain (see chain.proto)."""
+    GetStageUsage: _aio.UnaryUnaryMultiCallable[_chain_pb2.GetStageUsageRequest, _chain_pb2.GetStageUsageResponse]  # type: ignore[assignment]
+    """GetStageUsage counts the runs that a stage has answered."""
+    UnwireStep: _aio.UnaryUnaryMultiCallable[_chain_pb2.UnwireStepRequest, _chain_pb2.UnwireStepResponse]  # type: ignore[assignment]
+    """UnwireStep closes the sockets of a stage, and thereby the chain, waits a moment for its execution to end, and releases it."""
     GetUsage: _aio.UnaryUnaryMultiCallable[_backend_pb2.GetUsageRequest, _backend_pb2.GetUsageResponse]  # type: ignore[assignment]
     """GetUsage counts the objects that the device process holds."""
 
@@ -106,6 +119,30 @@ class BackendServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_backend_pb2.NotifyNetworkResponse, _abc.Awaitable[_backend_pb2.NotifyNetworkResponse]]:
         """NotifyNetwork tells the device that a network is about to be, or has been, loaded or unloaded."""
+
+    @_abc_1.abstractmethod
+    def WireStep(
+        self,
+        request: _chain_pb2.WireStepRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_chain_pb2.WireStepResponse, _abc.Awaitable[_chain_pb2.WireStepResponse]]:
+        """WireStep makes an execution a stage of a wired chain (see chain.proto)."""
+
+    @_abc_1.abstractmethod
+    def GetStageUsage(
+        self,
+        request: _chain_pb2.GetStageUsageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_chain_pb2.GetStageUsageResponse, _abc.Awaitable[_chain_pb2.GetStageUsageResponse]]:
+        """GetStageUsage counts the runs that a stage has answered."""
+
+    @_abc_1.abstractmethod
+    def UnwireStep(
+        self,
+        request: _chain_pb2.UnwireStepRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_chain_pb2.UnwireStepResponse, _abc.Awaitable[_chain_pb2.UnwireStepResponse]]:
+        """UnwireStep closes the sockets of a stage, and thereby the chain, waits a moment for its execution to end, and releases it."""
 
     @_abc_1.abstractmethod
     def GetUsage(

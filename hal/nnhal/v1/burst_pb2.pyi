@@ -326,6 +326,7 @@ class BurstAnswer(_message.Message):
     RESULT_FIELD_NUMBER: _builtins.int
     STAGING_FIELD_NUMBER: _builtins.int
     SPAN_FIELD_NUMBER: _builtins.int
+    STEPS_FIELD_NUMBER: _builtins.int
     status: _types_pb2.ErrorStatus.ValueType
     """How the call ended. If it is NONE, the answer to an execution holds a result."""
     message: _builtins.str
@@ -342,6 +343,12 @@ class BurstAnswer(_message.Message):
     def span(self) -> _request_pb2.Span:
         """When the device worked on the execution; set only if the execution measures."""
 
+    @_builtins.property
+    def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___StepAnswer]:
+        """In the answer of a wired chain: how its steps ended, those that failed or, if their executions measure, all that have run.
+        Status and message are those of the first that failed.
+        """
+
     def __init__(
         self,
         *,
@@ -350,11 +357,40 @@ class BurstAnswer(_message.Message):
         result: _request_pb2.ExecutionResult | None = ...,
         staging: _request_pb2.Staging | None = ...,
         span: _request_pb2.Span | None = ...,
+        steps: _abc.Iterable[Global___StepAnswer] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["result", b"result", "span", b"span", "staging", b"staging"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "result", b"result", "span", b"span", "staging", b"staging", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "result", b"result", "span", b"span", "staging", b"staging", "status", b"status", "steps", b"steps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___BurstAnswer: _TypeAlias = BurstAnswer  # noqa: Y015
+
+@_typing.final
+class StepAnswer(_message.Message):
+    """StepAnswer says how one step of a wired chain ended."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEP_FIELD_NUMBER: _builtins.int
+    ANSWER_FIELD_NUMBER: _builtins.int
+    step: _builtins.int
+    """The number that the step was wired with."""
+    @_builtins.property
+    def answer(self) -> Global___BurstAnswer:
+        """How it ended."""
+
+    def __init__(
+        self,
+        *,
+        step: _builtins.int = ...,
+        answer: Global___BurstAnswer | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StepAnswer: _TypeAlias = StepAnswer  # noqa: Y015

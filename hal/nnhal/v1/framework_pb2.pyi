@@ -1048,7 +1048,9 @@ class BindRequest(_message.Message):
     loop_timeout_duration_ns: _builtins.int
     """Nanoseconds that one activation of WHILE may take; the HAL's default if unset, its maximum if larger."""
     wants_run_channel: _builtins.bool
-    """Whether the client asks for a run channel to the device; the framework hands one out only if the plan has one step."""
+    """Whether the client asks for a run channel to the devices. The framework hands one out only if a run is no more than the
+    plan's steps: one step, or several that are wired (see chain.proto).
+    """
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___TensorBinding]:
         """All inputs of the model."""
@@ -1094,9 +1096,9 @@ Global___BindRequest: _TypeAlias = BindRequest  # noqa: Y015
 
 @_typing.final
 class RunChannel(_message.Message):
-    """RunChannel is a run channel: the client runs the only step of a binding over it directly on the device, without the
-    framework (see OpenRunChannel of ExecutionService). It closes when the binding ends, for whatever reason. The binding's
-    own channel can be used as well.
+    """RunChannel is a run channel: the client runs a binding over it directly on the devices, without the framework. It leads to
+    the only step (see OpenRunChannel of ExecutionService), or to the first of several that are wired (see chain.proto). It
+    closes when the binding ends, for whatever reason. The binding's own channel can be used as well.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1140,7 +1142,7 @@ class BindResponse(_message.Message):
     """A descriptor to be taken from the link: the binding's channel."""
     @_builtins.property
     def run_channel(self) -> Global___RunChannel:
-        """The run channel. Unset if the client asked for none, or if the plan, the device or a limit does not allow one."""
+        """The run channel. Unset if the client asked for none, or if the plan, a device or a limit does not allow one."""
 
     def __init__(
         self,
@@ -1417,16 +1419,22 @@ class RunCall(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     DEADLINE_NS_FIELD_NUMBER: _builtins.int
+    LOST_RUN_CHANNEL_FIELD_NUMBER: _builtins.int
     deadline_ns: _builtins.int
     """The instant by which the run must have ended; -1 for no deadline. Always set, even to 0: a datagram is never empty."""
+    lost_run_channel: _builtins.bool
+    """Whether the binding's run channel has closed since the last call. Devices may still be at work on a direct run; the
+    framework waits for that before the run begins.
+    """
     def __init__(
         self,
         *,
         deadline_ns: _builtins.int | None = ...,
+        lost_run_channel: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "deadline_ns", b"deadline_ns"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "deadline_ns", b"deadline_ns"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns", "deadline_ns", b"deadline_ns", "lost_run_channel", b"lost_run_channel"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__deadline_ns: _TypeAlias = _typing.Literal["deadline_ns"]  # noqa: Y015
     _WhichOneofArgType__deadline_ns: _TypeAlias = _typing.Literal["_deadline_ns", b"_deadline_ns"]  # noqa: Y015

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from types import TracebackType
 
+from nnhal_service.access.counts import LocalNumber, SharedNumber
 from nnhal_service.serving.errors import ErrorKind, ServingError
 
 
@@ -13,16 +14,16 @@ class RequestMemoryBudget:
 
     __slots__ = ("_held", "_limit", "_lock")
 
-    def __init__(self, limit: int = 0) -> None:
-        """``limit`` is in bytes; 0 for no limit."""
+    def __init__(self, limit: int = 0, held: SharedNumber | None = None) -> None:
+        """``limit`` is in bytes; 0 for no limit. ``held`` are the bytes, if other processes share the budget."""
         self._limit = limit
         self._lock = threading.Lock()
-        self._held = 0
+        self._held = LocalNumber() if held is None else held
 
     @property
     def held(self) -> int:
         """Bytes that are charged now."""
-        return self._held
+        return self._held.total
 
     def charge(self, size: int = 0) -> Charge:
         """Take bytes for one request until the charge is released. Raises RESOURCE_EXHAUSTED if too few are left."""
@@ -32,16 +33,17 @@ class RequestMemoryBudget:
     def take(self, size: int, already: int) -> None:
         """Take bytes for a request that holds ``already`` others. Raises RESOURCE_EXHAUSTED, and then takes none."""
         with self._lock:
-            held = self._held + size
-            if held <= self._limit or not self._limit:
-                self._held = held
+            self._held.add(size)
+            held = self._held.total if self._limit else 0
+            if held <= self._limit:
                 return
+            self._held.add(-size)
         raise self._refusal(already + size, held - size - already)
 
     def give_back(self, size: int) -> None:
         """Undo ``take``."""
         with self._lock:
-            self._held -= size
+            self._held.add(-size)
 
     def _refusal(self, size: int, others: int) -> ServingError:
         beside = f" while others hold {others}" if size <= self._limit else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnhal_service.access.rates import TOO_OFTEN, RateLimits
+from nnhal_service.access.rates import TOO_OFTEN, ClientRates
 from nnhal_service.access.roles import AccessRole
 from nnhal_service.access.tokens import Identity, Tokens
 from nnhal_service.serving.errors import ErrorKind, ServingError
@@ -13,7 +13,7 @@ _EVERYBODY = Identity("", AccessRole.ADMIN)
 class Guard:
     """Checks tokens, roles and rates. Safe to use from several threads."""
 
-    def __init__(self, tokens: Tokens | None = None, rates: RateLimits | None = None) -> None:
+    def __init__(self, tokens: Tokens | None = None, rates: ClientRates | None = None) -> None:
         """Without ``tokens``, every client that reaches the server may do everything."""
         self._tokens = tokens
         self._rates = rates

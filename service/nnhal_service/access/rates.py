@@ -7,6 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 TOO_OFTEN = "too many requests; come again later"
 """What a client with an empty bucket is told."""
@@ -20,6 +21,13 @@ class Rate:
 
     per_second: float
     burst: int
+
+
+class ClientRates(Protocol):
+    """How often clients may call."""
+
+    def admit(self, client: str) -> bool:
+        """Count a request of a client; return False if the client calls too often."""
 
 
 class RateLimits:

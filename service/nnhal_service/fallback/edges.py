@@ -18,9 +18,11 @@ from nnhal.types import TensorHandleFactory, TransferCosts
 ASHMEM = "ashmem"
 HARDWARE_BUFFER_BLOB = "hardware_buffer_blob"
 MMAP_FD = "mmap_fd"
+UNSEALED_FILE = "unsealed_file"
+"""An mmap_fd pool in a tmpfs that may shrink, which a device uses in place only if it guards against that."""
 ALLOCATED = (ASHMEM, HARDWARE_BUFFER_BLOB)
 """Kinds of memory that the framework allocates for values between steps, in the order of preference."""
-_ALL_KINDS = frozenset({ASHMEM, HARDWARE_BUFFER_BLOB, MMAP_FD})
+_ALL_KINDS = frozenset({ASHMEM, HARDWARE_BUFFER_BLOB, MMAP_FD, UNSEALED_FILE})
 
 
 _FREE = TransferCosts(0.0, 0.0, 0.0, 0.0)
@@ -59,20 +61,24 @@ class Side:
     needs_fallback_memory: bool = False
     """Whether the framework allocates the memory that it imports."""
     costs: TransferCosts = _FREE
+    can_be_wired: bool = False
+    """Whether its executions can be stages of wired chains."""
 
     @classmethod
     def of(cls, name: str, description: DeviceDescription) -> Side:
         """Return a device's side by its first tensor handle factory that imports; without one all values are copied."""
         importing = next((f for f in description.tensor_handle_factories if f.imports), None)
         factory = importing or TensorHandleFactory("")
+        unsealed = frozenset({UNSEALED_FILE} if description.maps_files else ())
         return cls(
             name,
-            factory.imports,
-            factory.exports,
+            factory.imports | (unsealed if MMAP_FD in factory.imports else frozenset()),
+            factory.exports | (unsealed if MMAP_FD in factory.exports else frozenset()),
             factory.alignment,
             description.asynchronous,
             factory.fallback_import_memory_required,
             description.transfer_costs,
+            description.can_be_wired,
         )
 
 

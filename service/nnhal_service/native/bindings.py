@@ -33,7 +33,7 @@ from nnhal_service.runtime.memory.domains import AllocatedMemory
 from nnhal_service.runtime.run.deadlines import run_by_deadline
 
 MAX_RUN_CHANNELS = 64
-"""Run channels that one session may have. Each takes a thread of its device."""
+"""Run channels that one session may have. Each takes a descriptor of its device."""
 _MAX_ERROR_CHARACTERS = 2000
 _log = get_logger(__name__)
 
@@ -124,24 +124,24 @@ def _bindings_from_wire(
 
 
 def _open_run_channel(session: NativeSession, binding: SessionBinding, limit: int) -> wire.RunChannel | None:
-    """Offer the client a run channel to the binding's device; None if plan, device or limit allow none.
+    """Offer the client a run channel to the binding's devices; None if plan, devices or limit allow none.
 
-    A session with a rate limit has none, since the framework learns of direct runs only afterwards. The device closes
+    A session with a rate limit has none, since the framework learns of direct runs only afterwards. The devices close
     the channel when the binding is released, its model is unloaded, or the session ends.
     """
     context = binding.context
     if session.is_rate_limited or sum(other.context.has_run_channel for other in session.all(SessionBinding)) >= limit:
         return None
     try:
-        step = context.open_run_channel()
-        if step is None:
+        end = context.open_run_channel()
+        if end is None:
             return None
-        number = session.descriptors.offer(step.channel)
-    except NnhalError:  # the device has no run channels or is gone, which runs will tell; or the session is full
+        number = session.descriptors.offer(end.channel)
+    except NnhalError:  # a device has no run channels or is gone, which runs will tell; or the session is full
         context.close_run_channel()
         return None
     may_fall_back = binding.model.prepared.parts.may_fall_back
-    return wire.RunChannel(channel_descriptor_id=number, execution=step.execution, may_fall_back=may_fall_back)
+    return wire.RunChannel(channel_descriptor_id=number, execution=end.execution, may_fall_back=may_fall_back)
 
 
 def _answer(context: ExecutionContext, session: NativeSession, message: bytes) -> bytes:
@@ -152,6 +152,8 @@ def _answer(context: ExecutionContext, session: NativeSession, message: bytes) -
         raise ProtocolError(f"{len(message)} bytes that are no RunCall") from error
     try:
         session.admit_run()
+        if call.lost_run_channel:
+            context.close_run_channel()
         report = run_by_deadline(context.run, call.deadline_ns)
         return wire.RunAnswer(report=report_to_wire(report)).SerializeToString()
     except OutputTooSmallError as error:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from nnhal_hosting.logs import get_logger, levels_from, show_logs
 from nnhal_service.serving import ErrorKind, Executed, Finished, ServingError
 
 LogSetting = bool | int | str
+LogChanges = Mapping[str, LogSetting]
 FORMATS = ("default", "ISO8601")
 _KEYS = ("log_file", "log_info", "log_warning", "log_error", "log_verbose_level", "log_format")
 _MOST_VERBOSE = 2**31 - 1
@@ -22,12 +23,14 @@ class RuntimeLogSettings:
     seconds.
     """
 
-    def __init__(self, level: str, log_file: str = "") -> None:
-        """``level`` is the lowest level that is logged; ``log_file`` is empty for standard error.
+    def __init__(self, level: str, log_file: str = "", changed: Callable[[LogChanges], None] = lambda _: None) -> None:
+        """``level`` is the lowest level that is logged; ``log_file`` is empty for standard error. ``changed`` is called
+        with all settings after each change.
 
         Raises ValueError if the level is unknown.
         """
         levels = levels_from(level)
+        self._changed = changed
         self._lock = threading.Lock()
         self._settings: dict[str, LogSetting] = {
             "log_file": log_file,
@@ -39,7 +42,7 @@ class RuntimeLogSettings:
         }
         self.is_verbose = "debug" in levels
 
-    def update(self, changes: Mapping[str, LogSetting]) -> Mapping[str, LogSetting]:
+    def update(self, changes: LogChanges) -> LogChanges:
         """Change settings, and return all settings after the change.
 
         Raises ServingError, and then changes nothing: INVALID_ARGUMENT if a setting is unknown or a value wrong,
@@ -47,10 +50,17 @@ class RuntimeLogSettings:
         """
         for key, value in changes.items():
             _check(key, value)
+        if not changes:
+            return dict(self._settings)
+        settings = self.adopt(changes)
+        self._changed(settings)
+        return settings
+
+    def adopt(self, settings: LogChanges) -> LogChanges:
+        """Change settings that another process has checked, and return all settings."""
         with self._lock:
-            if changes:
-                self._settings.update(changes)
-                self._apply()
+            self._settings.update(settings)
+            self._apply()
             return dict(self._settings)
 
     def _apply(self) -> None:

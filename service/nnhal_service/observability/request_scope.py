@@ -1,4 +1,4 @@
-"""The request that a thread works on, for its log lines and for the client's trace that it belongs to."""
+"""The request that is served, for its log lines and for the client's trace that it belongs to."""
 
 from __future__ import annotations
 
@@ -43,12 +43,13 @@ def parse_traceparent(text: str) -> TraceParent | None:
 
 
 def current_parent() -> TraceParent | None:
-    """Return the client's span of the request that this thread works on."""
+    """Return the client's span of the request that is served in this context."""
     return _parent.get()
 
 
 class RequestScope:
-    """A context in which every log line of this thread names the request, once its name is known.
+    """A context in which every log line names the request, once its name is known: in this task or thread, and in the
+    threads that work for it.
 
     ``traceparent`` is the header that the client sent, empty if it sent none.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from nnhal_service.serving.config import ServingConfig
 from nnhal_service.serving.request import InferenceRequest
 
 _log = get_logger(__name__)
+_serials = itertools.count(1)
 
 
 class Servable(Protocol):
@@ -53,10 +55,12 @@ Raises ServingError, and then leaves nothing behind.
 class Lease(Generic[S]):
     """Keeps a version loaded until it is released. Use as a context, or call ``release``."""
 
-    __slots__ = ("_opened", "_release", "model")
+    __slots__ = ("_opened", "_release", "model", "serial")
 
-    def __init__(self, opened: Opened[S], release: Callable[[], None]) -> None:
+    def __init__(self, opened: Opened[S], serial: int, release: Callable[[], None]) -> None:
         self.model = opened.served
+        self.serial = serial
+        """Tells the version from another load of it."""
         self._opened = opened
         self._release: Callable[[], None] | None = release
 
@@ -96,6 +100,8 @@ class ReadyVersion(Generic[S]):
     def __init__(self, opened: Opened[S], fingerprint: object) -> None:
         """``fingerprint`` changes if the version would have to be loaded again."""
         self._opened = opened
+        self.serial = next(_serials)
+        """Tells it from another load of the same version."""
         self.fingerprint = fingerprint
         self._lock = threading.Lock()
         self._ended = threading.Condition(self._lock)
@@ -106,7 +112,7 @@ class ReadyVersion(Generic[S]):
         """Hold it. May not be called once ``close`` has been."""
         with self._lock:
             self._leases += 1
-        return Lease(self._opened, self._release)
+        return Lease(self._opened, self.serial, self._release)
 
     def close(self, drain_seconds: float) -> None:
         """Wait up to ``drain_seconds`` for the leases to be released, then free everything."""

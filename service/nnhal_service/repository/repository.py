@@ -40,7 +40,9 @@ class Repository(Generic[S]):
     def __init__(
         self, options: RepositoryOptions, open_version: Open[S], changed: Callable[[str], None] = lambda _: None
     ) -> None:
-        """``changed`` is called with a model's name after it was loaded, failed to load, or was unloaded."""
+        """``changed`` is called with a model's name when other versions of it serve than before, and before those that
+        do not serve any more are closed; also after a load has failed.
+        """
         self._options = options
         self._changed = changed
         self._open_version = open_version
@@ -109,6 +111,11 @@ class Repository(Generic[S]):
         """Return the versions of a model that are ready, in order; none if the model is unknown."""
         entry = self._get(name)
         return [] if entry is None else [str(version) for version in entry.ready]
+
+    def serials(self, name: str) -> frozenset[int]:
+        """Return the serials of the versions of a model that are ready; see ``Lease.serial``."""
+        entry = self._get(name)
+        return frozenset() if entry is None else frozenset(ready.serial for ready in entry.ready.values())
 
     def is_ready(self, name: str, version: str = "") -> bool:
         """Say whether a version of a model is ready, by default any. Raises INVALID_ARGUMENT as ``model`` does."""
@@ -255,7 +262,9 @@ class Repository(Generic[S]):
         entry = self._entry(name)
         with entry.changing:
             try:
-                self._close(entry, entry.replace({}))
+                old = entry.replace({})
+                self._changed(name)
+                self._close(entry, old)
             finally:
                 self._limit.keep(name, 0)
 

@@ -13,7 +13,6 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from nnhal.types import RunUsage
-from nnhal_service.fallback.edges import ASHMEM
 from nnhal_service.runtime import PreparedPlan, RunReport
 from nnhal_service.runtime.run.reports import Context
 from nnhal_service.serving.observer import Executed, FailureReason, Observer
@@ -82,7 +81,7 @@ class ClientRuns:
             return
         planned = self._planned.get(context)
         if planned is None or planned.prepared is not prepared:
-            edges = planned_edges(prepared, ASHMEM, context.lengths)
+            edges = planned_edges(prepared, {}, context.lengths)
             planned = self._planned[context] = _Planned(prepared, planned_steps(prepared), edges)
         size = self._size(context)
         executed = Executed(self._name, self._version, size, report, planned.steps, planned.edges, runs, timing)

@@ -1,31 +1,33 @@
-"""Instances of a served model: execution contexts over the framework's own memory, kept for the next request."""
+"""Instances of a served model: execution contexts over memory of the framework and of clients, kept for later."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextvars import copy_context
+from dataclasses import replace
 from functools import partial
 
 from nnhal.arrays import Array
-from nnhal.extensions.execution import priority_hints
 from nnhal.memory import MappedPool, create_ashmem, create_blob, open_pool
-from nnhal.memory.arena import round_up
-from nnhal.tensors import ALIGNMENT, GUESS, Tensor, lay_out
-from nnhal.types import NO_DEADLINE, NO_HINTS, Memory, Priority
+from nnhal.tensors import GUESS, Tensor, lay_out
+from nnhal.types import NO_DEADLINE, DataLocation, Memory, Priority
 from nnhal.types.layout import Dimensions
-from nnhal_service.fallback import Side
-from nnhal_service.fallback.edges import ALLOCATED, ASHMEM
+from nnhal_service.fallback.edges import ASHMEM
 from nnhal_service.runtime import (
-    LoadedModel,
     OutputReport,
     OutputTooSmallError,
-    PreparedPlan,
     RunReport,
     TensorBinding,
 )
 from nnhal_service.runtime.run.cancellation import Cancellation
 from nnhal_service.runtime.run.deadlines import run_by_deadline
-from nnhal_service.serving.placement import planned_edges
+from nnhal_service.serving.bound import BindableModel, InstanceRun
+from nnhal_service.serving.client_memory import ClientRegion, PlacedTensor, TensorData
+from nnhal_service.serving.exchange_watch import ExchangeWatch
+from nnhal_service.serving.loop import ServingLoop
+from nnhal_service.serving.placement import PlannedRun
+from nnhal_service.serving.placing import NO_PLACES, Places
 
 Shapes = tuple[Dimensions, ...]
 """The dimensions of all inputs, in the model's order."""
@@ -34,23 +36,23 @@ Shapes = tuple[Dimensions, ...]
 class Instance:
     """A loaded model that is bound to memory, for inputs of certain dimensions. It runs once at a time.
 
-    ``inputs`` are views of the memory, in the model's order; write them, ``run``, and read ``output``.
+    ``inputs`` are views of the memory, in the model's order, None for those that lie in memory of clients; write them,
+    ``run``, and read ``output``.
     """
 
     def __init__(
         self,
-        loaded: LoadedModel,
+        model: BindableModel,
         inputs: Sequence[Tensor],
         outputs: Sequence[Tensor],
         shapes: Shapes,
         room: Mapping[str, int],
-        kind: str,
-        alignment: int,
         measure: bool,
         priority: Priority | None,
+        places: Places = NO_PLACES,
     ) -> None:
-        """``room`` gives the bytes for outputs of unknown dimensions, ``kind`` the kind of memory. If ``measure``, runs
-        report what their steps took. ``priority`` is the priority of its runs, None for the model's own.
+        """``room`` gives the bytes for outputs of unknown dimensions. If ``measure``, runs report what their steps
+        took. ``priority`` is the priority of its runs, None for the model's own. ``places`` are in memory of clients.
 
         Raises HalError if a device refuses, TransportError if a device is gone, OSError if memory is exhausted.
         """
@@ -58,41 +60,55 @@ class Instance:
         self.room = room
         self.measures = measure
         self.priority = priority
-        self._loaded = loaded
+        self.places = places
+        self.is_spent = False
+        """Whether it must not run again: a device has perhaps lost the memory of a client that it had mapped."""
         self._outputs = tuple(outputs)
         self._reported: dict[str, Dimensions] = {}
         sizes = {
             **{t.name: max(1, t.bytes_of(shape)) for t, shape in zip(inputs, shapes, strict=True)},
             **{_OUTPUT + t.name: t.byte_size or room[t.name] for t in outputs},
         }
-        locations, size = lay_out(sizes, alignment)
+        placed = {
+            **{t.name: place for t, place in zip(inputs, places.inputs, strict=False) if place is not None},
+            **{_OUTPUT + t.name: place for t, place in zip(outputs, places.outputs, strict=False) if place is not None},
+        }
+        own = {name: byte_size for name, byte_size in sizes.items() if name not in placed}
+        locations, size = lay_out(own, model.alignment)
+        pools: list[Memory] = [place.as_memory() for place in placed.values()]
+        for index, (name, place) in enumerate(placed.items()):
+            locations[name] = DataLocation(index, 0, place.byte_size)
+        if own:
+            pool, memory = _allocated(size, model.memory_kind)
+            for name in own:
+                locations[name] = replace(locations[name], pool_index=len(pools))
+            pools.append(memory)
+            self._pool = pool
         self._offsets = [locations[_OUTPUT + t.name].offset for t in outputs]
-        memory: Memory = create_ashmem(size, "nnhal-serving") if kind == ASHMEM else create_blob(size)
-        pool = open_pool(memory, writable=True)
-        if not isinstance(pool, MappedPool):
-            raise TypeError(f"{kind} is mapped")
-        self._pool = pool
-        self.inputs = [t.view(pool, locations[t.name].offset, s) for t, s in zip(inputs, shapes, strict=True)]
-        self.filled_bytes = sum(view.nbytes for view in self.inputs)
+        self.inputs = [
+            None if t.name in placed else t.view(pool, locations[t.name].offset, shape)
+            for t, shape in zip(inputs, shapes, strict=True)
+        ]
+        self.filled_bytes = sum(view.nbytes for view in self.inputs if view is not None)
+        self.output_bytes = sum(byte_size for name, byte_size in own.items() if name.startswith(_OUTPUT))
+        self.watch: ExchangeWatch | None = None
+        """Watches for the answers of its runs; only the loop uses it."""
+        self._placed = [placed.get(_OUTPUT + t.name) for t in outputs]
         self._fixed: list[Array | None] = [
-            None if t.is_open else t.view(pool, offset, t.dimensions)
-            for t, offset in zip(outputs, self._offsets, strict=True)
+            None if t.is_open or place is not None else t.view(pool, offset, t.dimensions)
+            for t, offset, place in zip(outputs, self._offsets, self._placed, strict=True)
         ]
         self._seen: list[Array | None] = [None] * len(self._fixed)
-        self._context = loaded.bind(
+        self._bound = model.bind(
             [
                 TensorBinding(t.name, locations[t.name], shape if t.is_open else ())
                 for t, shape in zip(inputs, shapes, strict=True)
             ],
             [TensorBinding(t.name, locations[_OUTPUT + t.name]) for t in outputs],
-            [memory],
+            pools,
             measure,
-            hints=NO_HINTS if priority is None else priority_hints(priority),
+            priority,
         )
-        imported = loaded.original.imported
-        operands = [tensor.operand for tensor in (*imported.inputs, *imported.outputs)]
-        self._kind, self._sizes = kind, dict(zip(operands, sizes.values(), strict=True))
-        self._note_plan(self._context.prepared)
 
     def run(self, deadline_ns: int, cancellation: Cancellation | None = None) -> RunReport:
         """Run it once.
@@ -100,45 +116,67 @@ class Instance:
         Raises as ExecutionContext.run, and StillRunningError if the run outlasts its deadline: abandon it then.
         """
         if deadline_ns == NO_DEADLINE:
-            report = self._context.run(deadline_ns, cancellation)
+            report = self._bound.run(deadline_ns, cancellation)
         else:
-            report = run_by_deadline(lambda deadline_ns: self._context.run(deadline_ns, cancellation), deadline_ns)
-        if self._context.prepared is not self.prepared:
-            self._note_plan(self._context.prepared)
-        for output in report.outputs:
-            self._reported[output.name] = output.dimensions
-        return report
+            report = run_by_deadline(lambda deadline_ns: self._bound.run(deadline_ns, cancellation), deadline_ns)
+        return self._noted(report)
 
-    def output(self, index: int) -> Array:
-        """A view of an output of the last run."""
+    def start(self, deadline_ns: int, cancellation: Cancellation | None = None) -> InstanceRun | None:
+        """Start a run and return at once, if that can be; else None. Raises as ExecutionContext.start."""
+        return self._bound.start(deadline_ns, cancellation)
+
+    def finish(self, started: InstanceRun) -> RunReport | None:
+        """The report of a run that was started; None if it failed, and ``recover`` is to be called."""
+        report = started.finish()
+        return None if report is None else self._noted(report)
+
+    def recover(self, failed: InstanceRun, deadline_ns: int) -> RunReport:
+        """Recover a run that was started and has failed. Raises as ``run``."""
+        return self._noted(run_by_deadline(lambda _: failed.recover(), deadline_ns))
+
+    @property
+    def planned(self) -> PlannedRun:
+        """What its last run did by the plan."""
+        return self._bound.planned
+
+    def output(self, index: int) -> TensorData:
+        """A view of an output of the last run, or its place in memory of a client."""
         fixed = self._fixed[index]
         if fixed is not None:
             return fixed
-        tensor = self._outputs[index]
+        tensor, place = self._outputs[index], self._placed[index]
         dimensions, seen = self._reported.get(tensor.name, (0,)), self._seen[index]
+        if place is not None:
+            return PlacedTensor(tensor.stored, dimensions if tensor.is_open else tensor.dimensions, place)
         if seen is None or seen.shape != dimensions:
             seen = self._seen[index] = tensor.view(self._pool, self._offsets[index], dimensions)
         return seen
 
     def close(self) -> None:
         """Release it on the devices once its run has ended. Views of its memory stay valid."""
-        self._loaded.unbind(self._context)
+        self._bound.close()
 
     def abandon(self) -> None:
         """Release it when its run ends, without waiting for that."""
-        self._loaded.unbind(self._context, 0)
+        self._bound.close(0)
 
-    def _note_plan(self, prepared: PreparedPlan) -> None:
-        self.prepared = prepared
-        """The plan of the last run."""
-        self.planned_edges = planned_edges(prepared, self._kind, self._sizes)
-        """The edges of a run, by plan."""
-        self.planned_copies = sum(edge.copied_bytes for edge in self.planned_edges)
-        """The bytes that devices copy in a run, by plan."""
+    def _noted(self, report: RunReport) -> RunReport:
+        self.is_spent = self.is_spent or (report.fell_back and bool(self.places.all))
+        for output in report.outputs:
+            self._reported[output.name] = output.dimensions
+        return report
 
 
 _OUTPUT = "output "
 """Tells outputs from inputs: an output may have the name of an input."""
+
+
+def _allocated(size: int, kind: str) -> tuple[MappedPool, Memory]:
+    memory: Memory = create_ashmem(size, "nnhal-serving") if kind == ASHMEM else create_blob(size)
+    pool = open_pool(memory, writable=True)
+    if not isinstance(pool, MappedPool):
+        raise TypeError(f"{kind} is mapped")
+    return pool, memory
 
 
 class InstancePool:
@@ -146,25 +184,48 @@ class InstancePool:
 
     def __init__(
         self,
-        loaded: LoadedModel,
+        model: BindableModel,
         inputs: Sequence[Tensor],
         outputs: Sequence[Tensor],
         has_batch: bool,
         kept: int,
         measure: bool,
+        loop: ServingLoop,
     ) -> None:
         """``kept`` is how many instances may wait for their next use; those used longest ago are released."""
-        self._loaded = loaded
+        self._loop = loop
+        self._model = model
         self._inputs = tuple(inputs)
         self._outputs = tuple(outputs)
         self._has_batch = has_batch
         self._kept = kept
         self._measure = measure
-        self._kind, self._alignment = _memory_for(loaded.original.sides.values())
         self._lock = threading.Lock()
         self._idle: list[Instance] = []
         self._closed = False
+        self._watched: set[ClientRegion] = set()
         self._room: dict[str, int] = {}
+
+    def idle(
+        self,
+        shapes: Shapes,
+        measure: bool = False,
+        priority: Priority | None = None,
+        places: Places = NO_PLACES,
+    ) -> Instance | None:
+        """A kept instance for one run, as ``take``; None if there is none."""
+        measure = measure or self._measure
+        with self._lock:
+            for index in range(len(self._idle) - 1, -1, -1):
+                idle = self._idle[index]
+                if (
+                    idle.shapes == shapes
+                    and idle.measures == measure
+                    and idle.priority is priority
+                    and idle.places == places
+                ):
+                    return self._idle.pop(index)
+        return None
 
     def take(
         self,
@@ -172,42 +233,47 @@ class InstancePool:
         measure: bool = False,
         priority: Priority | None = None,
         deadline_ns: int = NO_DEADLINE,
+        places: Places = NO_PLACES,
     ) -> Instance:
         """An instance for one run: of certain dimensions, with a priority, and measuring if ``measure`` says so.
+        ``places`` are in memory of clients.
 
         Raises as Instance does, and StillRunningError if making it outlasts the deadline.
         """
-        measure = measure or self._measure
+        idle = self.idle(shapes, measure, priority, places)
+        if idle is not None:
+            return idle
         with self._lock:
-            for index in range(len(self._idle) - 1, -1, -1):
-                idle = self._idle[index]
-                if idle.shapes == shapes and idle.measures == measure and idle.priority is priority:
-                    return self._idle.pop(index)
             room = {t.name: self._room_for(t, shapes) for t in self._outputs if t.is_open}
         make = partial(
             Instance,
-            self._loaded,
+            self._model,
             self._inputs,
             self._outputs,
             shapes,
             room,
-            self._kind,
-            self._alignment,
-            measure,
+            measure or self._measure,
             priority,
+            places,
         )
+        self._watch(places)
         return make() if deadline_ns == NO_DEADLINE else run_by_deadline(lambda _: make(), deadline_ns, self.give_back)
 
-    def give_back(self, instance: Instance) -> None:
-        """Keep an instance for later; if that is one too many, release the one used longest ago."""
+    def give_back(self, instance: Instance, failed: bool = False) -> None:
+        """Keep an instance for later; if that is one too many, release the one used longest ago.
+
+        One that has memory of a client is released if its run has ``failed``, or if the client has given it up.
+        """
+        dropped: Instance | None = instance
         with self._lock:
-            if self._closed:
-                dropped: Instance | None = instance
-            else:
+            is_closed = self._closed
+            if not (is_closed or _is_spent(instance, failed)):
                 self._idle.append(instance)
                 dropped = self._idle.pop(0) if len(self._idle) > self._kept else None
-        if dropped is not None:
-            dropped.close()
+        if is_closed:
+            instance.close()
+        elif dropped is not None:  # the caller may be the loop, and devices are asked to release it
+            self._loop.wait_for(dropped.close, copy_context())
 
     def replace(self, instance: Instance, error: OutputTooSmallError, deadline_ns: int = NO_DEADLINE) -> Instance:
         """An instance with more memory, after the outputs of a run did not fit.
@@ -216,7 +282,7 @@ class InstancePool:
         """
         if not self._learn(instance, error.outputs):
             raise error
-        larger = self.take(instance.shapes, instance.measures, instance.priority, deadline_ns)
+        larger = self.take(instance.shapes, instance.measures, instance.priority, deadline_ns, instance.places)
         instance.close()
         return larger
 
@@ -225,8 +291,28 @@ class InstancePool:
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
+            watched, self._watched = self._watched, set()
+        for region in watched:
+            region.forget(self._forget)
         for instance in idle:
             instance.close()
+
+    def _watch(self, places: Places) -> None:
+        """Have idle instances released when a region of a client is retired."""
+        for place in places.all:
+            with self._lock:
+                is_new = place.region not in self._watched and not self._closed
+                self._watched.add(place.region)
+            if is_new:
+                place.region.on_retired(self._forget)
+
+    def _forget(self, region: ClientRegion) -> None:
+        with self._lock:
+            self._watched.discard(region)
+            gone = [idle for idle in self._idle if _uses(idle, region)]
+            self._idle = [idle for idle in self._idle if not _uses(idle, region)]
+        for instance in gone:
+            self._loop.wait_for(instance.close, copy_context())
 
     def _learn(self, instance: Instance, reports: Sequence[OutputReport]) -> bool:
         """Note the sizes that outputs need; return whether any is larger than an instance's."""
@@ -244,8 +330,10 @@ class InstancePool:
         return max(GUESS, self._room.get(tensor.name, 0))
 
 
-def _memory_for(sides: Iterable[Side]) -> tuple[str, int]:
-    """The kind of memory that the most devices import, and its alignment."""
-    sides = tuple(sides)
-    kind = min(ALLOCATED, key=lambda kind: sum(kind not in side.imports for side in sides))
-    return kind, round_up(max([ALIGNMENT, *(side.alignment for side in sides)]), ALIGNMENT)
+def _is_spent(instance: Instance, failed: bool) -> bool:
+    places = instance.places.all
+    return instance.is_spent or (failed and bool(places)) or any(place.region.is_retired for place in places)
+
+
+def _uses(instance: Instance, region: ClientRegion) -> bool:
+    return any(place.region is region for place in instance.places.all)

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import time
+from asyncio import CancelledError
 from collections.abc import Iterable, Mapping, Sequence
 
-from nnhal_service.runtime import LoadedModel, PreparedPlan
-from nnhal_service.serving.batch_run import BatchRun, BatchRunner, QueuedRequest
+from nnhal_service.serving.batch import BatchRun, QueuedRequest
+from nnhal_service.serving.batch_run import BatchRunner
 from nnhal_service.serving.batcher import Batcher
-from nnhal_service.serving.client_runs import ClientRuns
+from nnhal_service.serving.bound import BindableModel
 from nnhal_service.serving.config import Priorities, ServingConfig
 from nnhal_service.serving.errors import ErrorKind, ServingError, serving_error
 from nnhal_service.serving.instance import InstancePool
+from nnhal_service.serving.loop import ServingLoop
+from nnhal_service.serving.loop_run import MOST_BYTES_IN_LOOP, LoopRunner, bytes_of
 from nnhal_service.serving.observer import Executed, FailureReason, Finished, Observer, Sampler
-from nnhal_service.serving.placement import Placement
+from nnhal_service.serving.placing import Placing
 from nnhal_service.serving.request import InferenceRequest, InferenceResponse, Parameter, RequestTiming
 from nnhal_service.serving.signature import ModelSignature, TensorDescription
-from nnhal_service.serving.statistics import ModelStatistics, StatisticsRecorder
+from nnhal_service.serving.statistics import RequestCounts, StatisticsRecorder
 
 _LEAST_KEPT = 8
 """The least number of instances that are kept for their next use: one for each of the usual input dimensions."""
 
 
-class ServedModel:
-    """A model, its queue and its instances. Safe to use from several threads.
+class RequestServer:
+    """A model, its queue and its instances.
+
+    Requests are served in the event loop: ``infer`` is a coroutine of it. Everything else may be used from any other
+    thread, and ``infer_and_wait`` is ``infer`` for those.
 
     The priority of a request orders the queue and its execution on devices (``Priorities``); a batch has the priority
     of its most urgent request. A run has the latest deadline of its batch; a request fails if the run ends too late for
@@ -35,17 +41,18 @@ class ServedModel:
         self,
         name: str,
         version: str,
-        loaded: LoadedModel,
+        signature: ModelSignature,
+        model: BindableModel,
         config: ServingConfig,
+        loop: ServingLoop,
         observers: Sequence[Observer] = (),
         sampler: Sampler | None = None,
         measure: bool = False,
     ) -> None:
-        """Takes ``loaded`` over: it is closed with the served model. If ``measure``, each run reports its steps, which
-        takes time; else the bytes that devices copy are those of the plan. ``sampler`` is one more observer.
+        """If ``measure``, each run reports its steps, which takes time; else the bytes that devices copy are those of
+        the plan. ``sampler`` is one more observer.
 
-        Raises ServingError: UNSUPPORTED if the protocol has no datatype for a tensor, INVALID_ARGUMENT if the
-        configuration wants batches of a model that has no batch axis, or no instances.
+        Raises INVALID_ARGUMENT if the configuration wants no instances.
         """
         if config.instances < 1:
             message = f"model {name!r} has {config.instances} instances, expected 1 or more"
@@ -53,35 +60,35 @@ class ServedModel:
         self.name = name
         self.version = version
         self.config = config
-        self._loaded = loaded
+        self.signature = signature
         self._sampler = sampler
         self._observers = tuple(observers) if sampler is None else (*observers, sampler)
-        self._signature = ModelSignature(name, loaded.original, config.max_batch_size)
         self._statistics = StatisticsRecorder()
         self._instances = InstancePool(
-            loaded,
-            [served.tensor for served in self._signature.inputs],
-            [served.tensor for served in self._signature.outputs],
+            model,
+            [served.tensor for served in signature.inputs],
+            [served.tensor for served in signature.outputs],
             config.max_batch_size > 0,
             max(_LEAST_KEPT, 2 * config.instances),
             measure,
+            loop,
         )
-        priorities = Priorities(config, loaded.original.priority)
-        runner = BatchRunner(name, self._signature, self._instances, priorities, self._executed)
-        self._batcher: Batcher[QueuedRequest] = Batcher(config, runner.run)
+        priorities = Priorities(config, model.priority)
+        self._placing = Placing(model.plan, signature.inputs, signature.outputs)
+        runner = BatchRunner(name, signature, self._instances, self._placing, priorities, self._executed)
+        self._loop = loop
+        self._batcher: Batcher[QueuedRequest] = Batcher(config, LoopRunner(runner, self._instances, loop).start, loop)
         self._has_batches = config.batching is not None and config.max_batch_size > 0
-        self._client_runs = ClientRuns(name, version, config.max_batch_size > 0, self._statistics, self._observers)
-        self._placement = Placement.of(loaded.original)
 
     @property
     def inputs(self) -> tuple[TensorDescription, ...]:
         """Its inputs, in the model's order."""
-        return tuple(served.description for served in self._signature.inputs)
+        return tuple(served.description for served in self.signature.inputs)
 
     @property
     def outputs(self) -> tuple[TensorDescription, ...]:
         """Its outputs, in the model's order."""
-        return tuple(served.description for served in self._signature.outputs)
+        return tuple(served.description for served in self.signature.outputs)
 
     @property
     def max_batch_size(self) -> int:
@@ -99,23 +106,18 @@ class ServedModel:
         return self._batcher.pending
 
     @property
-    def arena_bytes(self) -> int:
-        """The bytes of the values between its steps, in all instances."""
-        return self._loaded.arena_bytes
+    def has_counted(self) -> bool:
+        """Whether ``take_counts`` has something to take."""
+        return self._statistics.has_counted
 
-    @property
-    def loaded(self) -> LoadedModel:
-        """The model on its devices."""
-        return self._loaded
+    def take_counts(self) -> RequestCounts:
+        """What was counted since the last call, which is forgotten here."""
+        return self._statistics.take()
 
-    def statistics(self, ask_devices: bool = True) -> ModelStatistics:
-        """All requests since it was loaded; direct runs as last counted, unless devices are asked for them."""
-        if ask_devices:
-            self._loaded.count_direct_runs()
-        return self._statistics.snapshot(self._batcher.pending)
-
-    def infer(self, request: InferenceRequest) -> InferenceResponse:
+    async def infer(self, request: InferenceRequest) -> InferenceResponse:
         """Run a request; returns when it has run. Release the response when its outputs have been read.
+
+        A task that is cancelled meanwhile cancels the request, and ends with CancelledError when the request has ended.
 
         Raises ServingError: INVALID_ARGUMENT if the request does not fit the model; UNAVAILABLE if the queue is full,
         the request has waited too long, a device is gone or the model is being unloaded; DEADLINE_EXCEEDED; CANCELLED;
@@ -125,16 +127,29 @@ class ServedModel:
         queued: QueuedRequest | None = None
         is_measured = self._sampler is not None and self._sampler.began(self.name, self.version, request)
         try:
-            size, arrays = self._signature.check(request)
+            if self._placing.must_read(request):
+                request = await self._loop.compute(self._placing.read, request)
+            if bytes_of(request.inputs.values()) > MOST_BYTES_IN_LOOP:
+                size, arrays = await self._loop.compute(self.signature.check, request)
+            else:
+                size, arrays = self.signature.check(request)
             key = tuple([array.shape[1:] for array in arrays]) if self._has_batches else None
             queued = QueuedRequest(request, arrays, size, key, is_measured)
             if request.cancellation.cancelled:
                 raise ServingError(ErrorKind.CANCELLED, "the request has been cancelled")
-            self._batcher.submit(queued, request.cancellation)
+            await self._batcher.submit(queued, request.cancellation)
             return self._response(queued, arrived)
-        except Exception as error:  # a defect too: observers were told of the beginning
+        except (Exception, CancelledError) as error:  # a defect too: observers were told of the beginning
+            if queued is not None and queued.release is not None:
+                queued.release()
             self._failed(request, queued, arrived, error)
+            if queued is not None:
+                queued.error = None  # its frames hold the request: the cycle would keep a region of the client open
             raise
+
+    def infer_and_wait(self, request: InferenceRequest) -> InferenceResponse:
+        """Run a request from another thread than the loop's. Raises as ``infer``."""
+        return self._loop.run(self.infer(request))
 
     def warm_up(self, requests: Iterable[InferenceRequest]) -> None:
         """Run requests before the model serves; they are not counted, and no observer is told. Raises as ``infer``."""
@@ -142,35 +157,25 @@ class ServedModel:
         self._statistics, self._observers, self._sampler = StatisticsRecorder(), (), None
         try:
             for request in requests:
-                self.infer(request).release()
+                self.infer_and_wait(request).release()
         finally:
             self._statistics, self._observers, self._sampler = statistics, observers, sampler
-
-    def open(self) -> LoadedModel:
-        """The model for a native client, which closes it; it is of no use once the served model is closed.
-
-        Raises HalError with DEVICE_UNAVAILABLE if the served model is closed.
-        """
-        return self._loaded.share(self._client_runs)
 
     def close(self) -> None:
         """Finish the accepted requests, then free all memory; harmless when repeated.
 
         The arrays of responses that have not been released stay valid as long as they are referred to.
         """
-        self._batcher.close()
+        self._loop.run(self._batcher.close())
         self._instances.close()
-        self._loaded.close()
 
     def _response(self, queued: QueuedRequest, arrived: int) -> InferenceResponse:
         run, release, request = queued.run, queued.release, queued.request
         if run is None or release is None:
             raise ServingError(ErrorKind.INTERNAL, f"model '{self.name}': the request did not run")
         if request.cancellation.cancelled:
-            release()
             raise ServingError(ErrorKind.CANCELLED, "the request has been cancelled")
         if run.run_ended_ns > queued.deadline_ns:
-            release()
             raise ServingError(ErrorKind.DEADLINE_EXCEEDED, "Deadline exceeded while the request run")
         timing = RequestTiming(
             arrived,
@@ -207,24 +212,21 @@ class ServedModel:
         steps = run.report.steps
         if run.report.fell_back and not steps:
             return {"nnhal_fell_back": True}
-        devices, copied = self._placement_of(run.prepared).devices, run.planned_copies
+        devices, copied = run.planned.devices, run.planned.copied_bytes
         if steps:
             copied = sum(step.copied_bytes for step in steps)
-            devices = self._placement_of(run.prepared).devices_of(run.report)
+            devices = run.planned.devices_of(run.report)
         return {
             "nnhal_devices": devices,
             "nnhal_bytes_copied": run.filled_bytes + copied,
             "nnhal_fell_back": run.report.fell_back,
         }
 
-    def _placement_of(self, prepared: PreparedPlan) -> Placement:
-        """The placement of a plan; the plan changes when a device dies, or comes back."""
-        placement = self._placement
-        if placement.prepared is not prepared:
-            placement = self._placement = Placement.of(prepared)
-        return placement
-
-    def _failed(self, request: InferenceRequest, queued: QueuedRequest | None, arrived: int, error: Exception) -> None:
+    def _failed(
+        self, request: InferenceRequest, queued: QueuedRequest | None, arrived: int, error: Exception | CancelledError
+    ) -> None:
+        if isinstance(error, CancelledError):
+            error = ServingError(ErrorKind.CANCELLED, "the request has been cancelled")
         reason, ended = _reason(error, queued), time.monotonic_ns()
         self._statistics.failed(reason, ended - arrived)
         if self._observers:
@@ -239,8 +241,8 @@ class ServedModel:
             run.batch_size, run.run_started_ns - run.input_started_ns, run.run_ended_ns - run.run_started_ns, output_ns
         )
         if self._observers:
-            steps = self._placement_of(run.prepared).steps
-            executed = Executed(self.name, self.version, run.batch_size, run.report, steps, run.planned_edges)
+            planned = run.planned
+            executed = Executed(self.name, self.version, run.batch_size, run.report, planned.steps, planned.edges)
             for observer in self._observers:
                 observer.executed(executed)
 

@@ -7,8 +7,8 @@ from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from nnhal.arrays import Array
 from nnhal_service.runtime import RunReport
+from nnhal_service.serving.client_memory import TensorData
 from nnhal_service.serving.errors import ServingError
 from nnhal_service.serving.placement import PlannedEdge
 from nnhal_service.serving.request import InferenceRequest, RequestTiming
@@ -46,7 +46,7 @@ class Finished(NamedTuple):
     arrived_ns: int
     """An instant of CLOCK_MONOTONIC, as ``ended_ns``."""
     ended_ns: int
-    outputs: Mapping[str, Array] = MappingProxyType({})
+    outputs: Mapping[str, TensorData] = MappingProxyType({})
     """Views of memory that is used again; an observer must not keep them."""
 
 
@@ -68,14 +68,14 @@ class Executed(NamedTuple):
 
 
 class Observer(Protocol):
-    """Is told of every request, in the request's own thread. It should be quick, and must not raise."""
+    """Is told of every request. It should be quick, since it is mostly told in the event loop, and must not raise."""
 
     def executed(self, executed: Executed) -> None:
-        """A run has succeeded. Direct runs are told of in the thread that asks for their count."""
+        """A run has succeeded: told in the loop, in the thread that ran it, or in that which counts direct runs."""
         ...
 
     def finished(self, finished: Finished) -> None:
-        """A request has ended."""
+        """A request has ended: told in the loop, in the request's own context."""
         ...
 
 
@@ -83,5 +83,5 @@ class Sampler(Observer, Protocol):
     """An observer that is also told when a request begins, and chooses the requests whose steps are measured."""
 
     def began(self, model_name: str, model_version: str, request: InferenceRequest) -> bool:
-        """A request begins; return whether its run is to report its steps."""
+        """A request begins; return whether its run is to report its steps. Told where ``finished`` is."""
         ...

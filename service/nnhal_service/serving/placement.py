@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from nnhal_service.fallback import CLIENT, Side, connect
+from nnhal_service.fallback import CLIENT, Edge, PassedValue, Side, connect
+from nnhal_service.fallback.edges import ASHMEM
 from nnhal_service.runtime import PreparedPlan, RunReport
 
 
@@ -22,22 +23,27 @@ class PlannedEdge(NamedTuple):
     copied_bytes: int
 
 
-class Placement(NamedTuple):
-    """The devices of a plan's operations."""
+class PlannedRun(NamedTuple):
+    """What a run does by its plan."""
 
-    prepared: PreparedPlan
     operations: Sequence[tuple[str, int]]
     """The device of each step, and how many operations the step has."""
     devices: str
     """All operations by device, such as ``cpu_acc:3,cpu_ref:1``."""
     steps: tuple[str, ...]
     """The device of each step; empty if control flow decides which steps run."""
+    edges: tuple[PlannedEdge, ...]
+    """The edges of a run."""
+    copied_bytes: int
+    """The bytes that devices copy in a run."""
 
     @classmethod
-    def of(cls, prepared: PreparedPlan) -> Placement:
-        """The placement of a plan."""
+    def of(cls, prepared: PreparedPlan, kinds: Mapping[int, str], sizes: Mapping[int, int]) -> PlannedRun:
+        """What a run does by a plan, in memory as ``planned_edges`` has it."""
         operations = [(step.device, len(step.operations)) for step in prepared.plan.steps]
-        return cls(prepared, operations, _counted(operations), planned_steps(prepared))
+        edges = planned_edges(prepared, kinds, sizes)
+        copied = sum(edge.copied_bytes for edge in edges)
+        return cls(operations, _counted(operations), planned_steps(prepared), edges, copied)
 
     def devices_of(self, report: RunReport) -> str:
         """All operations by the devices that ran them in a run that was measured."""
@@ -52,14 +58,14 @@ def planned_steps(prepared: PreparedPlan) -> tuple[str, ...]:
     return () if prepared.plan.walk is not None else tuple(step.device for step in prepared.plan.steps)
 
 
-def planned_edges(prepared: PreparedPlan, kind: str, sizes: Mapping[int, int]) -> tuple[PlannedEdge, ...]:
-    """An edge for each use of a value, if the model's inputs and outputs lie in memory of one ``kind``.
+def planned_edges(
+    prepared: PreparedPlan, kinds: Mapping[int, str], sizes: Mapping[int, int]
+) -> tuple[PlannedEdge, ...]:
+    """An edge for each use of a value.
 
-    ``sizes`` are the bytes of inputs and outputs, by operand.
+    ``kinds`` and ``sizes`` are the kinds of memory that the model's inputs and outputs lie in, ashmem if it is not
+    said, and their bytes, by operand.
     """
-
-    def side(step: int | None) -> Side:
-        return CLIENT if step is None else prepared.sides[prepared.plan.steps[step].device]
 
     def name(step: int | None) -> str:
         return "" if step is None else prepared.plan.steps[step].device
@@ -70,15 +76,25 @@ def planned_edges(prepared: PreparedPlan, kind: str, sizes: Mapping[int, int]) -
         for size in [value.size or sizes.get(value.operand, 0)]
         for reader, edge in zip(
             value.destinations,
-            connect(
-                side(value.writer),
-                [side(step) for step in value.destinations],
-                size,
-                (value.kind if value.is_ours else kind,),
-            ),
+            _edges_of(prepared, value, size, value.kind if value.is_ours else kinds.get(value.operand, ASHMEM)),
             strict=True,
         )
     )
+
+
+def copies_nothing(prepared: PreparedPlan, operand: int, kind: str) -> bool:
+    """Whether the steps use an input or output of the model in place if it lies in a ``kind`` of memory."""
+    value = prepared.values.get(operand)
+    if value is None or prepared.plan.walk is not None or (value.writer is None and None in value.destinations):
+        return False
+    return not any(edge.copied_bytes for edge in _edges_of(prepared, value, 1, kind))
+
+
+def _edges_of(prepared: PreparedPlan, value: PassedValue, size: int, kind: str) -> list[Edge]:
+    def side(step: int | None) -> Side:
+        return CLIENT if step is None else prepared.sides[prepared.plan.steps[step].device]
+
+    return connect(side(value.writer), [side(step) for step in value.destinations], size, (kind,))
 
 
 def _counted(operations: Iterable[tuple[str, int]]) -> str:

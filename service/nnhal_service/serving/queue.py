@@ -6,7 +6,7 @@ has passed is rejected, or served after the other requests of its level, accordi
 
 from __future__ import annotations
 
-import threading
+import asyncio
 from collections import deque
 from collections.abc import Hashable, Iterator
 from enum import Enum
@@ -23,11 +23,8 @@ class TicketState(Enum):
     """The states of a ticket, in their order."""
 
     QUEUED = 1
-    LEADING = 2
-    """Its own thread runs its batch."""
-    FOLLOWING = 3
-    """The thread of another ticket runs its batch."""
-    DONE = 4
+    RUNNING = 2
+    DONE = 3
 
 
 class Ticket:
@@ -37,14 +34,14 @@ class Ticket:
         "deadline_ns",
         "error",
         "key",
-        "number",
         "priority",
         "queued_ns",
         "size",
         "state",
         "timeout_ns",
+        "timer",
         "times_out_ns",
-        "wake",
+        "waiter",
     )
 
     def __init__(
@@ -62,8 +59,10 @@ class Ticket:
         self.queued_ns = 0
         self.state = TicketState.QUEUED
         self.error: ServingError | None = None
-        self.wake: threading.Condition | None = None
-        self.number = 0
+        self.waiter: asyncio.Future[None] | None = None
+        """Has a result when the ticket is done; None while nobody waits for that."""
+        self.timer: asyncio.TimerHandle | None = None
+        """Looks at the ticket while it is queued."""
 
     @property
     def is_queued(self) -> bool:
@@ -75,12 +74,24 @@ class Ticket:
         """The sooner of its deadline and its timeout."""
         return min(self.deadline_ns, self.times_out_ns)
 
-    def fail(self, error: ServingError) -> None:
-        """Wake its thread with an error. The caller holds the lock of ``wake``."""
-        self.error = error
+    def leave_queue(self) -> None:
+        """Note that it does not wait for an instance any more."""
+        self.state = TicketState.RUNNING
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+    def end(self) -> None:
+        """Note that it is done, and wake who waits for that."""
         self.state = TicketState.DONE
-        if self.wake is not None:
-            self.wake.notify()
+        if self.waiter is not None and not self.waiter.done():
+            self.waiter.set_result(None)
+
+    def fail(self, error: ServingError) -> None:
+        """End it with an error, before it has run."""
+        self.error = error
+        self.leave_queue()
+        self.end()
 
 
 T = TypeVar("T", bound=Ticket)
@@ -106,7 +117,7 @@ class _Level(Generic[T]):
 
 
 class RequestQueue(Generic[T]):
-    """The tickets that wait. Not safe to use from several threads: the batcher's lock guards it."""
+    """The tickets that wait. Only the event loop uses it, but any thread may ask for its length."""
 
     def __init__(self, config: ServingConfig) -> None:
         levels = range(1, config.priority_levels + 1) if config.priority_levels else range(1)

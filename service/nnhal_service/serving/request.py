@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import NamedTuple
 
-from nnhal.arrays import Array
 from nnhal.types import NO_DEADLINE
 from nnhal_service.runtime.run.cancellation import Cancellation
+from nnhal_service.serving.client_memory import Place, TensorData
 
 Parameter = bool | int | float | str
 
@@ -18,8 +18,8 @@ Parameter = bool | int | float | str
 class InferenceRequest:
     """One inference of one model."""
 
-    inputs: Mapping[str, Array]
-    """Arrays of the model's own element types and shapes, with the batch axis if the model has one.
+    inputs: Mapping[str, TensorData]
+    """Tensors of the model's own element types and shapes, with the batch axis if the model has one.
 
     Arrays of BYTES have dtype object and hold bytes. The arrays may be views of memory that does not change until the
     response has been released.
@@ -37,6 +37,8 @@ class InferenceRequest:
     cancellation: Cancellation = field(default_factory=Cancellation)
     arrived_ns: int = 0
     """The instant of CLOCK_MONOTONIC at which the front received it; 0 for the start of ``ServedModel.infer``."""
+    output_places: Mapping[str, Place] = field(default_factory=dict)
+    """Where the client wants outputs. Those that devices have left there are PlacedTensors in the response."""
 
 
 class RequestTiming(NamedTuple):
@@ -59,7 +61,7 @@ class InferenceResponse:
 
     model_name: str
     model_version: str
-    outputs: Mapping[str, Array]
+    outputs: Mapping[str, TensorData]
     """Views of memory that is used again once the response has been released."""
     parameters: Mapping[str, Parameter]
     """Which devices ran the request and how many bytes were copied: ``nnhal_devices``, ``nnhal_bytes_copied``."""

@@ -14,6 +14,7 @@ from nnhal.tensors import Tensor, stored_type
 from nnhal.types.layout import Dimensions, combine
 from nnhal_service.frontends.imported import ImportedTensor
 from nnhal_service.runtime import PreparedPlan
+from nnhal_service.serving.client_memory import PlacedTensor, TensorData, to_array
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.request import InferenceRequest, Parameter
 
@@ -72,16 +73,17 @@ class ServedTensor:
 class ModelSignature:
     """The inputs and outputs of a served model, in the model's order."""
 
-    def __init__(self, name: str, prepared: PreparedPlan, max_batch_size: int) -> None:
+    def __init__(
+        self, name: str, inputs: Sequence[ServedTensor], outputs: Sequence[ServedTensor], max_batch_size: int
+    ) -> None:
         """``max_batch_size`` is 0 for a model without a batch axis.
 
-        Raises UNSUPPORTED if the protocol has no datatype for a tensor, and INVALID_ARGUMENT if the model should have a
-        batch axis but has none.
+        Raises INVALID_ARGUMENT if the model should have a batch axis but has none.
         """
         self._name = name
         self._max_batch_size = max_batch_size
-        self.inputs = tuple(_served(name, prepared, tensor) for tensor in prepared.imported.inputs)
-        self.outputs = tuple(_served(name, prepared, tensor) for tensor in prepared.imported.outputs)
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
         self.output_index = {served.tensor.name: index for index, served in enumerate(self.outputs)}
         self._names = frozenset(served.tensor.name for served in self.inputs)
         if max_batch_size:
@@ -94,10 +96,23 @@ class ModelSignature:
                         f"{_list(shape)}, expected a variable first axis for the batch",
                     )
 
-    def check(self, request: InferenceRequest) -> tuple[int, list[Array]]:
+    @classmethod
+    def of(cls, name: str, prepared: PreparedPlan, max_batch_size: int) -> ModelSignature:
+        """The signature of a model that is prepared on devices.
+
+        Raises UNSUPPORTED if the protocol has no datatype for a tensor, and INVALID_ARGUMENT if the model should have a
+        batch axis but has none.
+        """
+        inputs = [_served(name, prepared, tensor) for tensor in prepared.imported.inputs]
+        outputs = [_served(name, prepared, tensor) for tensor in prepared.imported.outputs]
+        return cls(name, inputs, outputs, max_batch_size)
+
+    def check(self, request: InferenceRequest) -> tuple[int, list[TensorData]]:
         """The batch size of a request, 1 without a batch axis, and its inputs as they lie in memory.
 
-        Strings are not encoded yet. Raises INVALID_ARGUMENT, in Triton's words, if the request does not fit the model.
+        Strings are not encoded yet. A PlacedTensor must have the form in which it lies in memory.
+
+        Raises INVALID_ARGUMENT, in Triton's words, if the request does not fit the model.
         """
         given = request.inputs
         if given.keys() != self._names:
@@ -108,7 +123,7 @@ class ModelSignature:
         arrays = [self._stored(served, given[served.tensor.name]) for served in self.inputs]
         return self._batch_size(arrays) if self._max_batch_size else 1, arrays
 
-    def _stored(self, served: ServedTensor, given: Array) -> Array:
+    def _stored(self, served: ServedTensor, given: TensorData) -> TensorData:
         name = served.tensor.name
         if given.dtype != served.element_type:
             got = _NAMES.get(given.dtype, str(given.dtype))
@@ -121,12 +136,14 @@ class ModelSignature:
                 + (_BATCH_NOTE if self._max_batch_size else "")
             )
         if served.is_value:
-            self._require_text(name, given)
+            self._require_text(name, to_array(given))
             return given
         if not given.size:
             _refuse(
                 f"input '{name}' for model '{self._name}' has shape {_list(given.shape)}, expected no axis of length 0"
             )
+        if isinstance(given, PlacedTensor):
+            return given
         try:
             return served.tensor.array(given)
         except ValueError as error:
@@ -147,7 +164,7 @@ class ModelSignature:
                         f"{error.start} on, expected strings"
                     )
 
-    def _batch_size(self, arrays: Sequence[Array]) -> int:
+    def _batch_size(self, arrays: Sequence[TensorData]) -> int:
         for served, array in zip(self.inputs, arrays, strict=True):
             if not array.shape or len(array) != len(arrays[0]):
                 _refuse(f"input '{served.tensor.name}' batch size does not match other inputs for '{self._name}'")
@@ -156,7 +173,7 @@ class ModelSignature:
             _refuse(f"inference request batch-size must be <= {self._max_batch_size} for '{self._name}', got {size}")
         return size
 
-    def _refuse_names(self, given: Mapping[str, Array]) -> NoReturn:
+    def _refuse_names(self, given: Mapping[str, TensorData]) -> NoReturn:
         for name in given:
             if name not in self._names:
                 _refuse(f"unexpected inference input '{name}' for model '{self._name}'")

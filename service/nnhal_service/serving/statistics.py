@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nnhal.types import RunUsage
 from nnhal_service.serving.observer import FailureReason
@@ -53,31 +53,69 @@ class ModelStatistics:
     """The requests that wait in the queue."""
 
 
+@dataclass(slots=True)
+class RequestCounts:
+    """What has been counted of one model."""
+
+    last_inference_ns: int = 0
+    """Nanoseconds since 1970; 0 before the first inference."""
+    inferences: int = 0
+    executions: int = 0
+    successes: int = 0
+    success_ns: int = 0
+    queue_ns: int = 0
+    input_ns: int = 0
+    infer_ns: int = 0
+    output_ns: int = 0
+    fail_ns: int = 0
+    failures: dict[FailureReason, int] = field(default_factory=lambda: dict.fromkeys(FailureReason, 0))
+    batches: dict[int, list[int]] = field(default_factory=dict)
+    """By batch size: the runs, and the nanoseconds of their inputs, their inference and their outputs."""
+
+    def batch(self, size: int) -> list[int]:
+        """The row of a batch size."""
+        row = self.batches.get(size)
+        if row is None:
+            row = self.batches[size] = [0, 0, 0, 0]
+        return row
+
+    def add(self, more: RequestCounts) -> None:
+        """Add what was counted elsewhere."""
+        self.last_inference_ns = max(self.last_inference_ns, more.last_inference_ns)
+        for name in _SUMS:
+            setattr(self, name, getattr(self, name) + getattr(more, name))
+        for reason, count in more.failures.items():
+            self.failures[reason] += count
+        for size, numbers in more.batches.items():
+            row = self.batch(size)
+            row[:] = map(sum, zip(row, numbers, strict=True))
+
+
+_SUMS = (
+    "inferences",
+    "executions",
+    "successes",
+    "success_ns",
+    "queue_ns",
+    "input_ns",
+    "infer_ns",
+    "output_ns",
+    "fail_ns",
+)
+
+
 class StatisticsRecorder:
     """Counts requests and runs. Safe to use from several threads; a snapshot is of one moment."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._last_inference_ns = 0
-        self._inferences = 0
-        self._executions = 0
-        self._successes = 0
-        self._success_ns = 0
-        self._queue_ns = 0
-        self._input_ns = 0
-        self._infer_ns = 0
-        self._output_ns = 0
-        self._fail_ns = 0
-        self._failures = dict.fromkeys(FailureReason, 0)
-        self._batches: dict[int, list[int]] = {}
+        self._counts = RequestCounts()
 
     def executed(self, batch_size: int, input_ns: int, infer_ns: int, output_ns: int) -> None:
         """Count a run that has succeeded."""
         with self._lock:
-            self._executions += 1
-            batch = self._batches.get(batch_size)
-            if batch is None:
-                batch = self._batches[batch_size] = [0, 0, 0, 0]
+            self._counts.executions += 1
+            batch = self._counts.batch(batch_size)
             batch[0] += 1
             batch[1] += input_ns
             batch[2] += infer_ns
@@ -87,54 +125,74 @@ class StatisticsRecorder:
         """Count a request of ``size`` items that has succeeded."""
         now = time.time_ns()
         with self._lock:
-            self._last_inference_ns = now
-            self._inferences += size
-            self._successes += 1
-            self._success_ns += timing.output_ended_ns - timing.arrived_ns
-            self._queue_ns += timing.input_started_ns - timing.queued_ns
-            self._input_ns += timing.run_started_ns - timing.input_started_ns
-            self._infer_ns += timing.run_ended_ns - timing.run_started_ns
-            self._output_ns += timing.output_ended_ns - timing.run_ended_ns
+            counts = self._counts
+            counts.last_inference_ns = now
+            counts.inferences += size
+            counts.successes += 1
+            counts.success_ns += timing.output_ended_ns - timing.arrived_ns
+            counts.queue_ns += timing.input_started_ns - timing.queued_ns
+            counts.input_ns += timing.run_started_ns - timing.input_started_ns
+            counts.infer_ns += timing.run_ended_ns - timing.run_started_ns
+            counts.output_ns += timing.output_ended_ns - timing.run_ended_ns
 
     def counted(self, usage: RunUsage, size: int) -> None:
         """Count direct runs of ``size`` items each, each of them a run and a request."""
         now = time.time_ns()
         with self._lock:
-            self._failures[FailureReason.BACKEND] += usage.failed_runs
+            counts = self._counts
+            counts.failures[FailureReason.BACKEND] += usage.failed_runs
             if not usage.runs:
                 return
-            self._last_inference_ns = now
-            self._executions += usage.runs
-            self._inferences += usage.runs * size
-            self._successes += usage.runs
-            self._success_ns += usage.duration_ns
-            self._infer_ns += usage.duration_ns
-            batch = self._batches.setdefault(size, [0, 0, 0, 0])
+            counts.last_inference_ns = now
+            counts.executions += usage.runs
+            counts.inferences += usage.runs * size
+            counts.successes += usage.runs
+            counts.success_ns += usage.duration_ns
+            counts.infer_ns += usage.duration_ns
+            batch = counts.batch(size)
             batch[0] += usage.runs
             batch[2] += usage.duration_ns
 
     def failed(self, reason: FailureReason, duration_ns: int) -> None:
         """Count a request that has failed after ``duration_ns``."""
         with self._lock:
-            self._failures[reason] += 1
-            self._fail_ns += duration_ns
+            self._counts.failures[reason] += 1
+            self._counts.fail_ns += duration_ns
+
+    @property
+    def has_counted(self) -> bool:
+        """Whether anything was counted since ``take``."""
+        counts = self._counts
+        return bool(counts.executions or counts.fail_ns)
+
+    def take(self) -> RequestCounts:
+        """What was counted since the last call, which is forgotten here."""
+        with self._lock:
+            counts, self._counts = self._counts, RequestCounts()
+            return counts
+
+    def add(self, counts: RequestCounts) -> None:
+        """Add what was counted elsewhere."""
+        with self._lock:
+            self._counts.add(counts)
 
     def snapshot(self, pending: int) -> ModelStatistics:
         """All counts so far."""
         with self._lock:
-            count = self._successes
+            counts = self._counts
+            successes = counts.successes
             return ModelStatistics(
-                self._last_inference_ns // 1_000_000,
-                self._inferences,
-                self._executions,
-                DurationStatistics(count, self._success_ns),
-                DurationStatistics(sum(self._failures.values()), self._fail_ns),
-                DurationStatistics(count, self._queue_ns),
-                DurationStatistics(count, self._input_ns),
-                DurationStatistics(count, self._infer_ns),
-                DurationStatistics(count, self._output_ns),
-                {size: _batch(*numbers) for size, numbers in sorted(self._batches.items())},
-                dict(self._failures),
+                counts.last_inference_ns // 1_000_000,
+                counts.inferences,
+                counts.executions,
+                DurationStatistics(successes, counts.success_ns),
+                DurationStatistics(sum(counts.failures.values()), counts.fail_ns),
+                DurationStatistics(successes, counts.queue_ns),
+                DurationStatistics(successes, counts.input_ns),
+                DurationStatistics(successes, counts.infer_ns),
+                DurationStatistics(successes, counts.output_ns),
+                {size: _batch(*numbers) for size, numbers in sorted(counts.batches.items())},
+                dict(counts.failures),
                 pending,
             )
 

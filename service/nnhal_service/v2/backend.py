@@ -1,6 +1,7 @@
 """What a front of the protocol needs of the server behind it.
 
-Every method may be called from several threads, and raises ServingError.
+Every method raises ServingError, and may be called from several threads, but for the coroutine that runs a model, which
+belongs to the event loop.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Protocol
 
 from nnhal.inference.grpc_service_pb2 import ModelStatistics
 from nnhal.inference.model_config_pb2 import ModelConfig
+from nnhal_service.serving.client_memory import Place
 from nnhal_service.serving.request import InferenceRequest, InferenceResponse
 from nnhal_service.serving.signature import TensorDescription
 
@@ -72,7 +74,7 @@ class ModelBackend(Protocol):
     def labels(self) -> Mapping[str, Sequence[str]]:
         """The names of classes, by output."""
 
-    def infer(self, request: InferenceRequest) -> InferenceResponse:
+    async def infer(self, request: InferenceRequest) -> InferenceResponse:
         """Run it once; returns when it has run."""
 
 
@@ -151,6 +153,12 @@ class SharedMemory(Protocol):
 
     def write(self, name: str, offset: int, contents: bytes | bytearray | memoryview, owner: str) -> None:
         """Write bytes into a region from ``offset`` on. Raises as ``read``."""
+
+    def place(self, name: str, offset: int, byte_size: int, owner: str) -> Place:
+        """The place of bytes of a region, which stays valid if the region is unregistered. Raises as ``read``."""
+
+    def is_prompt(self, owner: str) -> bool:
+        """Whether the owner's regions are so small and so well known that the event loop itself may use them."""
 
 
 class TraceSettings(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal.inference.model_config_pb2 import ModelConfig
@@ -19,8 +19,10 @@ _CONFIG = "config"
 class ServedRepository:
     """The ModelRepository over a repository of served models."""
 
-    def __init__(self, repository: Repository[ServedModel]) -> None:
+    def __init__(self, repository: Repository[ServedModel], collect: Callable[[], None] = lambda: None) -> None:
+        """``collect`` is called before statistics are read, to have other processes add what they have counted."""
         self._repository = repository
+        self._collect = collect
         self.model = repository.model
 
     def ready(self) -> bool:
@@ -39,6 +41,7 @@ class ServedRepository:
             return lease.config
 
     def statistics(self, name: str, version: str) -> Sequence[wire.ModelStatistics]:
+        self._collect()
         if name:
             # Without a version that is ready, the lease of "" raises the error that says why.
             versions = [version] if version else self._repository.versions(name) or [""]

@@ -12,8 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.inference.datatypes import raw_from_array
+from nnhal.inference.datatypes import Datatype, array_from_raw, raw_from_array, require_bytes
+from nnhal_service.serving.client_memory import Place, PlacedTensor, TensorData
 from nnhal_service.serving.errors import ErrorKind, ServingError
+from nnhal_service.serving.placing import LEAST_BYTES
 from nnhal_service.serving.request import Parameter
 from nnhal_service.v2.backend import ModelBackend, SharedMemory
 
@@ -23,6 +25,8 @@ SHM_REGION, SHM_BYTE_SIZE, SHM_OFFSET = "shared_memory_region", "shared_memory_b
 CLASSIFICATION = "classification"
 _RESERVED_PREFIX = "triton_"
 _NS_PER_US = 1000
+_MOST_AXES = 32
+"""As many as an array may have."""
 _LONGEST_NS = 1 << 62
 """146 years: a deadline after that time still fits into the HAL's 64 bits."""
 _DISABLED = "Client shared memory is disabled. Start the server with '--allow-client-shm=true' to enable."
@@ -64,13 +68,40 @@ class Caller:
     """Whose regions the client may use; see ``SharedMemory``."""
     memory: SharedMemory | None
 
-    def read(self, part: RegionPart) -> bytes | memoryview:
-        """The bytes of an input that lies in shared memory. Raises ServingError as SharedMemory."""
-        return enabled(self.memory).read(part.name, part.offset, part.byte_size, self.owner)
+    @property
+    def is_prompt(self) -> bool:
+        """Whether the event loop itself may use the client's regions."""
+        return self.memory is not None and self.memory.is_prompt(self.owner)
 
-    def write(self, part: RegionPart, array: Array, name: str) -> int:
-        """Write the output ``name`` into shared memory, and return its bytes. Raises ServingError as SharedMemory."""
-        raw = raw_from_array(array)
+    def input(self, kind: Datatype, shape: Sequence[int], part: RegionPart) -> TensorData:
+        """An input that lies in shared memory: in its place, or read if devices could not use it there.
+
+        Raises ServingError as SharedMemory, and TensorError as ``array_from_raw``.
+        """
+        memory = enabled(self.memory)
+        # The elements of BYTES and BOOL are checked.
+        if kind.item_size and kind.dtype.kind != "b" and part.byte_size >= LEAST_BYTES and len(shape) <= _MOST_AXES:
+            place = memory.place(part.name, part.offset, part.byte_size, self.owner)
+            require_bytes(kind, shape, part.byte_size)
+            return PlacedTensor(kind.dtype, tuple(shape), place)
+        return array_from_raw(kind, shape, memory.read(part.name, part.offset, part.byte_size, self.owner))
+
+    def output_places(self, outputs: Sequence[RequestedOutput]) -> dict[str, Place]:
+        """Where large outputs are wanted in shared memory. Raises ServingError as SharedMemory."""
+        return {
+            output.name: enabled(self.memory).place(part.name, part.offset, part.byte_size, self.owner)
+            for output in outputs
+            if (part := output.part) is not None and part.byte_size >= LEAST_BYTES
+        }
+
+    def write(self, part: RegionPart, tensor: TensorData, name: str) -> int:
+        """Write the output ``name`` into shared memory, unless a device has, and return its bytes.
+
+        Raises ServingError as SharedMemory.
+        """
+        if isinstance(tensor, PlacedTensor):
+            return tensor.nbytes
+        raw = raw_from_array(tensor)
         if len(raw) > part.byte_size:
             raise refuse(
                 f"shared memory size specified with the request for output '{name}' ({part.byte_size} bytes) should be "
@@ -152,9 +183,9 @@ def requested_output(name: str, parameters: Mapping[str, Parameter], binary: boo
     return RequestedOutput(name, classes, part, binary)
 
 
-def presented(array: Array, requested: RequestedOutput, model: ModelBackend) -> Array:
+def presented(array: TensorData, requested: RequestedOutput, model: ModelBackend) -> TensorData:
     """An output, or its classes if the client wants those. Raises INVALID_ARGUMENT if it has no numbers to classify."""
-    if not requested.classes:
+    if not requested.classes or isinstance(array, PlacedTensor):
         return array
     labels = model.labels.get(requested.name, ())
     return classify(array, requested.classes, model.max_batch_size > 0, labels, requested.name)

@@ -8,12 +8,13 @@ import pytest
 
 from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
 from nnhal.link import Channel, ChannelClosedError, ProtocolError, channel_pair
+from nnhal.remote import RemoteRunChannel
 from nnhal.types import ErrorStatus
 from nnhal.types.layout import Dimensions
 from nnhal.v1 import burst_pb2, request_pb2, types_pb2
 from nnhal.v1 import framework_pb2 as wire
 from nnhal_client import RunReport
-from nnhal_client.core.binding_runs import BindingRuns, Exchanges, OutputTooSmallError, RemoteRunChannel
+from nnhal_client.core.binding_runs import BindingRuns, Exchanges, OutputTooSmallError
 
 GOOD = burst_pb2.BurstAnswer(result=request_pb2.ExecutionResult(output_sufficient_size=True)).SerializeToString()
 SMALL = burst_pb2.BurstAnswer(result=request_pb2.ExecutionResult()).SerializeToString()
@@ -51,11 +52,12 @@ class Bound:
         run = burst_pb2.BurstCall.FromString(message).run
         assert (run.execution, run.deadline_ns) == (7, -1)
 
-    def sends_to_framework(self, sent: tuple[Channel, bytes], deadline_ns: int = -1) -> None:
-        """See that the framework is asked."""
+    def sends_to_framework(self, sent: tuple[Channel, bytes], deadline_ns: int = -1, after_loss: bool = False) -> None:
+        """See that the framework is asked, and told if the run channel has been lost since it was asked last."""
         channel, message = sent
         assert channel is self.framework
-        assert wire.RunCall.FromString(message).deadline_ns == deadline_ns
+        call = wire.RunCall.FromString(message)
+        assert (call.deadline_ns, call.lost_run_channel) == (deadline_ns, after_loss)
 
 
 def framework_answer(status: ErrorStatus = ErrorStatus.NONE, message: str = "", **outputs: Dimensions) -> bytes:
@@ -125,7 +127,7 @@ def test_a_lost_run_channel_costs_no_run_and_is_not_used_again(error: NnhalError
     bound = Bound()
     exchanges = bound.runs.exchanges()
     bound.sends_to_device(exchanges)
-    bound.sends_to_framework(exchanges.throw(error))
+    bound.sends_to_framework(exchanges.throw(error), after_loss=True)
     assert not ended(exchanges, framework_answer()).direct
     assert bound.runs.lost_run_channel
     assert bound.runs.channels == [bound.framework]
@@ -136,7 +138,7 @@ def test_garbage_on_the_run_channel_loses_it() -> None:
     bound = Bound()
     exchanges = bound.runs.exchanges()
     bound.sends_to_device(exchanges)
-    bound.sends_to_framework(exchanges.send(GARBAGE))
+    bound.sends_to_framework(exchanges.send(GARBAGE), after_loss=True)
     assert bound.runs.lost_run_channel
 
 

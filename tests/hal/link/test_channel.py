@@ -182,3 +182,13 @@ def test_the_peer_is_known_by_process_and_user(raw: tuple[Channel, socket.socket
     channel, peer = raw
     assert channel.peer_pid == os.getpid()
     assert peer_credentials(peer) == (os.getpid(), os.getuid())
+
+
+def test_sending_at_once_does_not_wait_for_a_receiver_that_does_not_read(pair: Pair) -> None:
+    ours, theirs = pair
+    ours.send_at_once(b"first")
+    assert theirs.receive() == b"first"
+    with pytest.raises(ChannelClosedError, match="the channel is closed"):
+        for _ in range(100_000):
+            ours.send_at_once(b"more")
+    assert theirs.receive() == b"more"

@@ -7,7 +7,7 @@ import pytest
 from nnhal.remote import DeviceDescription
 from nnhal.types import TensorHandleFactory, TransferCosts
 from nnhal_service.fallback import CLIENT, EdgeStrategy, Layer, Side, connect
-from nnhal_service.fallback.edges import ASHMEM, HARDWARE_BUFFER_BLOB, MMAP_FD, edge_ns
+from nnhal_service.fallback.edges import ASHMEM, HARDWARE_BUFFER_BLOB, MMAP_FD, UNSEALED_FILE, edge_ns
 
 ALL = frozenset({ASHMEM, HARDWARE_BUFFER_BLOB, MMAP_FD})
 BLOB = frozenset({HARDWARE_BUFFER_BLOB})
@@ -90,6 +90,21 @@ def test_a_device_is_taken_by_the_first_of_its_factories_that_imports() -> None:
     )
     side = Side.of("gpu0", description)
     assert side == Side("gpu0", ALL, BLOB, 128, True, True, TransferCosts(1, 2, 3, 4))
+
+
+@pytest.mark.parametrize(("maps", "kinds", "copied"), [(True, ALL, 0), (False, ALL, 8), (True, BLOB, 8)])
+def test_files_that_may_shrink_are_copied_unless_the_device_maps_them(
+    maps: bool, kinds: frozenset[str], copied: int
+) -> None:
+    factory = TensorHandleFactory("g/import", kinds, kinds, True, 64, False)
+    costs = TransferCosts(1, 2, 3, 4)
+    side = Side.of(
+        "g", DeviceDescription("g", kinds, 64, False, 1, (factory,), False, costs, "an emulation", maps_files=maps)
+    )
+    (edge,) = connect(CLIENT, [side], 8, (UNSEALED_FILE,))
+    assert edge.copied_bytes == copied
+    (edge,) = connect(side, [CLIENT], 8, (UNSEALED_FILE,))
+    assert edge.copied_bytes == copied
 
 
 def test_costs_follow_the_strategy() -> None:

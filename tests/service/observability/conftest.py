@@ -20,6 +20,7 @@ from nnhal_service.partition import Options, Pin
 from nnhal_service.runtime import Fleet, LoadedModel, prepare
 from nnhal_service.serving import InferenceRequest, Observer, ServedModel, ServingConfig
 from tests.support.onnx_models import onnx_model, random
+from tests.support.serving import shared_loop
 
 Serve = Callable[..., ServedModel]
 
@@ -45,7 +46,7 @@ def serve(fleet: Fleet) -> Iterator[Serve]:
             options = Options(pins=(Pin("op:RELU", "cpu_acc"), Pin("op:TANH", "cpu_ref")))
             loaded = LoadedModel(prepare(import_model(model.SerializeToString()), fleet, (), options))
             stack.callback(loaded.close)
-            served = ServedModel(name, "1", loaded, config or ServingConfig(), observers, **more)
+            served = ServedModel(name, "1", loaded, config or ServingConfig(), shared_loop(), observers, **more)
             stack.callback(served.close)
             return served
 
@@ -67,7 +68,7 @@ def output() -> Iterator[io.StringIO]:
 
 def infer(served: ServedModel, request_id: str = "", rows: int = 2) -> None:
     """Run one request."""
-    served.infer(InferenceRequest({"x": random(rows, 3)}, id=request_id)).release()
+    served.infer_and_wait(InferenceRequest({"x": random(rows, 3)}, id=request_id)).release()
 
 
 def taken(output: io.StringIO) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from nnhal_service.observability.request_scope import TraceParent, current_paren
 from nnhal_service.serving import InferenceRequest
 from tests.service.observability.conftest import taken
 from tests.service.v2.http.conftest import serving as http_serving
-from tests.support.v2 import SERVICE, FakeModel
+from tests.support.v2 import SERVICE, FakeModel, echo
 from tests.support.v2_front import serving as grpc_serving
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -101,7 +101,7 @@ def test_a_request_runs_as_part_of_its_clients_span_and_under_its_own_name(front
 
     def run(request: InferenceRequest) -> dict[str, Array]:
         seen.append((current_parent(), get_contextvars()))
-        return dict(request.inputs)
+        return echo(request)
 
     with front(FakeModel(run), short_path) as ask:
         ask("7", True)

@@ -94,7 +94,7 @@ def test_each_request_is_a_line_at_verbose_levels(serve: Serve, output: io.Strin
     settings.update({"log_verbose_level": 1})
     infer(served, "seen")
     with pytest.raises(ServingError):
-        served.infer(InferenceRequest({}, id="bad"))
+        served.infer_and_wait(InferenceRequest({}, id="bad"))
     settings.update({"log_verbose_level": 0})
     infer(served, "unseen")
     ran, failed = taken(output)

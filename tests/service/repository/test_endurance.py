@@ -12,9 +12,10 @@ from nnhal.endpoint import Endpoint
 from nnhal.remote import RemoteDevice
 from nnhal_service.repository import ControlMode, Opener, Repository, RepositoryOptions
 from nnhal_service.runtime import Fleet
-from nnhal_service.serving import InferenceRequest, ServedModel
+from nnhal_service.serving import InferenceRequest
 from tests.support.repositories import numbers, onnx_file, write
 from tests.support.resources import resident_bytes, resources_of, threads_of
+from tests.support.serving import serve_model
 from tests.support.waiting import settled
 
 ROUNDS = 200
@@ -33,13 +34,13 @@ def test_200_loads_and_unloads_leave_descriptors_mappings_and_memory_as_they_wer
     with RemoteDevice(cpu_ref, "test") as device:
         processes = (os.getpid(), device.pid)
     options = RepositoryOptions((tmp_path,), ControlMode.EXPLICIT)
-    with Repository(options, Opener(fleet, ServedModel).open) as repository:
+    with Repository(options, Opener(fleet, serve_model).open) as repository:
 
         def rounds(count: int) -> None:
             for _ in range(count):
                 repository.load("m")
                 with repository.model("m") as lease:
-                    lease.model.infer(InferenceRequest({"x": numbers()})).release()
+                    lease.model.infer_and_wait(InferenceRequest({"x": numbers()})).release()
                 repository.unload("m")
 
         def seen(look: Callable[[int], object]) -> list[object]:

@@ -23,10 +23,12 @@ from nnhal_service.repository import opening as opening_module
 from nnhal_service.repository.source import GivenSource
 from nnhal_service.runtime import Fleet, LoadedModel
 from nnhal_service.serving import Executed, Finished, ServedModel
+from nnhal_service.serving.client_memory import to_array
 from nnhal_service.serving.config import ServingConfig
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.request import InferenceRequest
 from tests.support.repositories import numbers, onnx_file, tflite_file, write
+from tests.support.serving import serve_model, shared_loop
 
 Files = dict[str, bytes]
 Open = Callable[..., Opened[ServedModel]]
@@ -46,7 +48,7 @@ def opened(fleet: Fleet) -> Iterator[Open]:
     with ExitStack() as stack:
 
         def opening(
-            files: Files, config: str = "", cache_directory: str = "", serve: Any = ServedModel
+            files: Files, config: str = "", cache_directory: str = "", serve: Any = serve_model
         ) -> Opened[ServedModel]:
             parsed = text_format.Parse(config, wire.ModelConfig())
             source = GivenSource(files)
@@ -59,8 +61,8 @@ def opened(fleet: Fleet) -> Iterator[Open]:
 
 def infer(model: ServedModel, rows: int = 1) -> list[float]:
     """Run the model on the numbers and return its output."""
-    with model.infer(InferenceRequest({"x": np.repeat(numbers(), rows, 0)})) as response:
-        values: list[float] = response.outputs["y"][-1].tolist()
+    with model.infer_and_wait(InferenceRequest({"x": np.repeat(numbers(), rows, 0)})) as response:
+        values: list[float] = to_array(response.outputs["y"])[-1].tolist()
         return values
 
 
@@ -106,8 +108,8 @@ def test_a_model_runs_its_warm_up_before_it_is_there(opened: Open) -> None:
     requests: list[InferenceRequest] = []
 
     class Watched(ServedModel):
-        def infer(self, request: InferenceRequest) -> Any:
-            response = super().infer(request)
+        async def infer(self, request: InferenceRequest) -> Any:
+            response = await super().infer(request)
             requests.append(request)
             return response
 
@@ -128,7 +130,7 @@ def test_a_model_runs_its_warm_up_before_it_is_there(opened: Open) -> None:
         'max_batch_size: 4 model_warmup { name: "zeros" count: 2 batch_size: 4'
         ' inputs { key: "x" value { data_type: TYPE_FP32 dims: 8 zero_data: true } } }'
         ' model_warmup { inputs { key: "x" value { data_type: TYPE_FP32 dims: 8 input_data_file: "x" } } }',
-        serve=partial(Watched, sampler=Untold()),
+        serve=partial(Watched, loop=shared_loop(), sampler=Untold()),
     )
     assert [request.inputs["x"].shape for request in requests] == [(4, 8), (4, 8), (1, 8)]
     statistics = model.served.statistics()
@@ -278,11 +280,11 @@ def test_the_configuration_says_which_device_runs_it(cpu_ref: Endpoint, cpu_acc:
         key = f'parameters {{ key: "nnhal.placement" value {{ string_value: "name:node={device}" }} }}'
         write(tmp_path, f"pinned_{device}", {**files, "config.pbtxt": key})
     fleet = Fleet({"cpu_ref": cpu_ref, "cpu_acc": cpu_acc})
-    with Repository(RepositoryOptions((tmp_path,)), Opener(fleet, ServedModel).open) as repository:
+    with Repository(RepositoryOptions((tmp_path,)), Opener(fleet, serve_model).open) as repository:
         assert len(repository.index(ready=True)) == 4
         for row in repository.index():
             with repository.model(row.name) as lease:
-                response = lease.model.infer(InferenceRequest({"x": numbers()}))
+                response = lease.model.infer_and_wait(InferenceRequest({"x": numbers()}))
                 assert response.parameters["nnhal_devices"] == f"{row.name.partition('_')[2]}:1"
                 response.release()
     fleet.close()
@@ -291,7 +293,7 @@ def test_the_configuration_says_which_device_runs_it(cpu_ref: Endpoint, cpu_acc:
 def test_requests_go_on_while_a_model_is_replaced(fleet: Fleet, tmp_path: Path) -> None:
     write(tmp_path, "m", {"1/model.onnx": onnx_file("Tanh")})
     options = RepositoryOptions((tmp_path,), ControlMode.POLL, poll_seconds=86400.0)
-    with Repository(options, Opener(fleet, ServedModel).open) as repository:
+    with Repository(options, Opener(fleet, serve_model).open) as repository:
         with repository.model("m") as lease:
             before = infer(lease.model)
             write(tmp_path, "m", {"2/model.onnx": onnx_file("Neg")})

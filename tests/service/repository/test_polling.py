@@ -15,7 +15,7 @@ from nnhal_service.serving.errors import ServingError
 from tests.support.repositories import StubModel, StubOpener, write
 from tests.support.waiting import wait_until
 
-READY, UNAVAILABLE = ModelState.READY, ModelState.UNAVAILABLE
+READY, UNLOADING, UNAVAILABLE = ModelState.READY, ModelState.UNLOADING, ModelState.UNAVAILABLE
 Polled = Callable[..., Repository[StubModel]]
 
 
@@ -75,7 +75,8 @@ def test_whoever_wants_to_know_is_told_of_the_model_that_has_changed_and_of_no_o
         repository.poll()
         shutil.rmtree(tmp_path / "m")
         repository.poll()
-        assert [states for states, _ in groupby(told)] == [("m", [READY]), ("m", [UNAVAILABLE]), ("m", [])]
+        states = [("m", [READY]), ("m", [UNLOADING]), ("m", [UNAVAILABLE]), ("m", [])]
+        assert [state for state, _ in groupby(told)] == states
 
 
 def test_a_new_version_takes_the_place_of_the_old_one(tmp_path: Path, polled: Polled, opener: StubOpener) -> None:

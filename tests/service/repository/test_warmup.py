@@ -9,6 +9,7 @@ from nnhal.inference import model_config_pb2 as wire
 from nnhal_service.repository.source import GivenSource
 from nnhal_service.repository.tensors import ModelTensor
 from nnhal_service.repository.warmup import warmup_requests
+from nnhal_service.serving.client_memory import to_array
 from nnhal_service.serving.errors import ErrorKind, ServingError
 from nnhal_service.serving.request import InferenceRequest
 
@@ -25,7 +26,7 @@ def one(data: str, data_type: str = "TYPE_FP32", dims: str = "2, 3", batch: int 
     text = f'model_warmup {{ inputs {{ key: "x" value {{ data_type: {data_type} dims: [{dims}] {data} }} }} }}'
     tensor = ModelTensor("x", wire.DataType.Value(data_type), (-1, 3))
     (request,) = requests(text, tensor, batch, **files)
-    return request.inputs["x"]
+    return to_array(request.inputs["x"])
 
 
 def test_zeros_have_the_type_and_shape_that_are_said() -> None:

@@ -11,6 +11,29 @@ from tests.support.picky import Loader, Picky, serving
 from tests.support.three_steps import one_device_each
 
 
+@pytest.fixture(params=["wired", "chained", "in turn", "in the engine"])
+def runner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Select how the steps of a plan are run."""
+    return _select(str(request.param), monkeypatch)
+
+
+@pytest.fixture(params=["wired", "chained"])
+def at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Select how the steps of a plan are run without the framework in between."""
+    return _select(str(request.param), monkeypatch)
+
+
+def _select(runner: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    bound_plan = "nnhal_service.runtime.run.bound_plan"
+    if runner != "wired":
+        monkeypatch.setattr(f"{bound_plan}.Bells.are_allowed", False)
+    if runner == "in turn":
+        monkeypatch.setattr(f"{bound_plan}.MAX_FENCES", -1)
+    if runner == "in the engine":
+        monkeypatch.setattr(f"{bound_plan}.BoundPlan._is_static", lambda _: False)
+    return runner
+
+
 @pytest.fixture
 def devices() -> list[Picky]:
     return one_device_each()

@@ -14,6 +14,7 @@ from nnhal_service.frontends import import_model
 from nnhal_service.partition import Options
 from nnhal_service.runtime import Fleet, LoadedModel, prepare
 from nnhal_service.serving import ServedModel, ServingConfig
+from tests.support.serving import shared_loop
 
 Serve = Callable[..., ServedModel]
 
@@ -28,7 +29,7 @@ def serve(cpu_acc: Endpoint) -> Iterator[Serve]:
         def start(model: onnx.ModelProto, config: ServingConfig | None = None, **more: Any) -> ServedModel:
             loaded = LoadedModel(prepare(import_model(model.SerializeToString()), fleet, (), Options()))
             stack.callback(loaded.close)
-            served = ServedModel("m", "1", loaded, config or ServingConfig(), **more)
+            served = ServedModel("m", "1", loaded, config or ServingConfig(), shared_loop(), **more)
             stack.callback(served.close)
             return served
 

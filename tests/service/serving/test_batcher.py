@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
@@ -13,7 +13,7 @@ from nnhal_service.serving import Batching, Cancellation, ErrorKind, QueuePolicy
 from nnhal_service.serving.batcher import Batcher
 from nnhal_service.serving.config import TimeoutAction
 from nnhal_service.serving.queue import Ticket
-from tests.support.serving import Named, Rig
+from tests.support.serving import Named, Rig, shared_loop
 from tests.support.waiting import wait_until
 
 HOUR_NS = 3600 * 10**9
@@ -21,16 +21,23 @@ BATCHED = ServingConfig(max_batch_size=8, batching=Batching())
 PATIENT = ServingConfig(max_batch_size=8, batching=Batching((4,), HOUR_NS))
 
 
-def test_a_free_instance_runs_a_request_in_its_own_thread() -> None:
-    threads: list[threading.Thread] = []
+def test_a_free_instance_runs_a_request_at_once_in_the_loop() -> None:
+    started: list[threading.Thread] = []
 
-    def run(batch: Sequence[Ticket]) -> None:
-        threads.append(threading.current_thread())
+    def start(batch: Sequence[Ticket], ended: Callable[[], None]) -> None:
+        started.append(threading.current_thread())
+        ended()
 
-    batcher: Batcher[Ticket] = Batcher(ServingConfig(), run)
-    for _ in range(3):
-        batcher.submit(Ticket(), Cancellation())
-    assert threads == [threading.current_thread()] * 3
+    batcher: Batcher[Ticket] = Batcher(ServingConfig(), start, shared_loop())
+
+    async def submit() -> threading.Thread:
+        for _ in range(3):
+            with pytest.raises(StopIteration):  # there is nothing to wait for
+                batcher.submit(Ticket(), Cancellation()).send(None)
+        return threading.current_thread()
+
+    here = shared_loop().run(submit())
+    assert started == [here] * 3
 
 
 def test_as_many_run_as_there_are_instances_and_the_others_wait_in_order() -> None:
@@ -122,12 +129,12 @@ def test_who_cannot_wait_for_others_does_not() -> None:
 def test_closing_runs_what_waits_and_refuses_what_comes() -> None:
     with Rig(PATIENT) as rig:
         waiting = rig.submit(Named("a"))
-        closing = threading.Thread(target=rig.batcher.close)
+        closing = threading.Thread(target=rig.close)
         closing.start()
         batch = rig.next()
         assert batch.names == ["a"]
         with pytest.raises(ServingError, match="being unloaded") as refused:
-            rig.batcher.submit(Named("b"), Cancellation())
+            rig.submit_and_wait(Named("b"))
         assert refused.value.kind is ErrorKind.UNAVAILABLE
         assert closing.is_alive()
         batch.let_go()
@@ -155,7 +162,7 @@ def test_a_full_queue_refuses_and_other_levels_do_not() -> None:
         for name in "abc":
             rig.submit(Named(name))
         with pytest.raises(ServingError, match=r"^Exceeds maximum queue size$") as refused:
-            rig.batcher.submit(Named("d"), Cancellation())
+            rig.submit_and_wait(Named("d"))
         assert refused.value.kind is ErrorKind.UNAVAILABLE
         rig.submit(Named("e", priority=1))
         assert rig.batcher.pending == 3
@@ -234,7 +241,7 @@ def test_a_request_that_was_cancelled_before_is_not_queued() -> None:
         cancellation = Cancellation()
         cancellation.cancel()
         with pytest.raises(ServingError) as cancelled:
-            rig.batcher.submit(Named("b"), cancellation)
+            rig.submit_and_wait(Named("b"), cancellation)
         assert cancelled.value.kind is ErrorKind.CANCELLED
         assert rig.batcher.pending == 0
 
@@ -263,7 +270,9 @@ def test_every_request_of_many_threads_runs_once(instances: int, batching: Batch
     most = [0]
     lock = threading.Lock()
 
-    def run(batch: Sequence[Named]) -> None:
+    loop, threads = shared_loop(), ThreadPoolExecutor(instances)
+
+    def run(batch: Sequence[Named], ended: Callable[[], None]) -> None:
         with lock:
             running.append(1)
             most[0] = max(most[0], len(running))
@@ -271,8 +280,12 @@ def test_every_request_of_many_threads_runs_once(instances: int, batching: Batch
         assert sum(ticket.size for ticket in batch) <= 4
         with lock:
             running.pop()
+        loop.call(ended)
 
-    batcher: Batcher[Named] = Batcher(config, run)
+    def start(batch: Sequence[Named], ended: Callable[[], None]) -> None:
+        threads.submit(run, batch, ended)
+
+    batcher: Batcher[Named] = Batcher(config, start, loop)
 
     def client(number: int) -> None:
         for index in range(200):
@@ -281,17 +294,17 @@ def test_every_request_of_many_threads_runs_once(instances: int, batching: Batch
             if index % 7 == 0:
                 threading.Thread(target=cancellation.cancel).start()
             try:
-                batcher.submit(ticket, cancellation)
+                loop.run(batcher.submit(ticket, cancellation))
             except ServingError as error:
                 assert error.kind is ErrorKind.CANCELLED
                 with lock:
                     ran.append(ticket.name)
 
-    with ThreadPoolExecutor(8) as threads:
-        futures = [threads.submit(client, number) for number in range(8)]
+    with threads, ThreadPoolExecutor(8) as clients:
+        futures = [clients.submit(client, number) for number in range(8)]
         assert not wait(futures, 60).not_done
         for future in futures:
             future.result()
-    batcher.close()
+        loop.run(batcher.close())
     assert sorted(ran) == sorted(f"{number}.{index}" for number in range(8) for index in range(200))
     assert most[0] <= instances

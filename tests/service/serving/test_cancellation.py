@@ -31,11 +31,13 @@ from nnhal_service.serving import (
     ServingConfig,
     ServingError,
 )
+from nnhal_service.serving.client_memory import to_array
 from tests.service.v2.http.conftest import serving as serving_http
 from tests.support.fronted import in_front_of
 from tests.support.held_device import NAME, HeldDevice, HeldExecution, held_device
 from tests.support.onnx_models import onnx_model
 from tests.support.processes import device_process
+from tests.support.serving import shared_loop
 from tests.support.v2 import FakeModel, floats, in_bytes, raw_request
 from tests.support.v2_front import serving as serving_grpc
 from tests.support.waiting import wait_until
@@ -71,7 +73,7 @@ class Rig:
         options = Options(pins=pins, fallback=fallback)
         loaded = LoadedModel(prepare(import_model(model), self._fleet, (), options))
         self._stack.callback(loaded.close)
-        served = ServedModel("m", "1", loaded, config or ServingConfig())
+        served = ServedModel("m", "1", loaded, config or ServingConfig(), shared_loop())
         self._stack.callback(served.close)
         self._stack.callback(self.held.hold_no_more)
         return served
@@ -85,16 +87,22 @@ class Rig:
         """Run a request in a thread."""
 
         def run() -> Array:
-            with served.infer(InferenceRequest({"x": x}, cancellation=cancellation or Cancellation())) as response:
-                return response.outputs["y"].copy()
+            with served.infer_and_wait(
+                InferenceRequest({"x": x}, cancellation=cancellation or Cancellation())
+            ) as response:
+                return to_array(response.outputs["y"]).copy()
 
         return self._threads.submit(run)
 
     def begun(self) -> HeldExecution:
         """Wait for the held step of a run, for which the last step waits."""
         execution = self.held.next()
-        wait_until(lambda: self._last.usage().launched == 1, "the last step is launched")
+        wait_until(self._last_step_waits, "the last step is wired or launched")
         return execution
+
+    def _last_step_waits(self) -> bool:
+        usage = self._last.usage()
+        return usage.stages + usage.launched == 1
 
     def still_runs(self, served: ServedModel) -> None:
         """Require that the next request runs, in the memory of the earlier ones."""

@@ -26,6 +26,7 @@ from tests.support.additions import addition_in_ashmem, addition_model
 from tests.support.fronted import in_front_of
 from tests.support.held_device import NAME, held_device
 from tests.support.onnx_models import onnx_model
+from tests.support.serving import shared_loop
 from tests.support.v2 import floats, infer, raw_request
 from tests.support.v2_front import serving
 from tests.support.waiting import wait_until
@@ -102,7 +103,9 @@ def test_requests_that_reach_a_device_run_there_by_their_priority(
         fleet = Fleet({NAME: held.endpoint})
         stack.callback(fleet.close)
         model = onnx_model([helper.make_node("Relu", ["x"], ["y"])], {"x": [1, 1]}, ["y"]).SerializeToString()
-        served = ServedModel("m", "1", LoadedModel(prepare(import_model(model), fleet, (), Options())), config)
+        served = ServedModel(
+            "m", "1", LoadedModel(prepare(import_model(model), fleet, (), Options())), config, shared_loop()
+        )
         stack.callback(served.close)
         stack.callback(held.hold_no_more)
         front = stack.enter_context(serving(short_path, in_front_of(served)))

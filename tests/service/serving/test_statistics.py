@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nnhal_service.serving import DurationStatistics, FailureReason, RequestTiming
 from nnhal_service.serving.statistics import StatisticsRecorder
 
@@ -33,3 +35,20 @@ def test_a_snapshot_has_every_request_and_every_execution() -> None:
 def test_nothing_has_happened_yet() -> None:
     found = StatisticsRecorder().snapshot(pending=0)
     assert found.last_inference_ms == 0 and found.success == DurationStatistics() and found.batches == {}
+
+
+def test_counts_that_were_taken_add_up_elsewhere() -> None:
+    here, there, whole = StatisticsRecorder(), StatisticsRecorder(), StatisticsRecorder()
+    for recorder in (here, whole):
+        recorder.executed(2, 1, 10, 2)
+        recorder.succeeded(RequestTiming(0, 1, 2, 3, 13, 15), 2)
+    for recorder in (there, whole):
+        recorder.executed(4, 3, 20, 4)
+        recorder.succeeded(RequestTiming(0, 2, 4, 7, 27, 31), 4)
+        recorder.failed(FailureReason.REJECTED, 5)
+    counted = there.has_counted
+    here.add(there.take())
+    assert (counted, there.has_counted) == (True, False)
+    assert there.snapshot(0).success.count == 0
+    expected = whole.snapshot(3)
+    assert replace(here.snapshot(3), last_inference_ms=0) == replace(expected, last_inference_ms=0)

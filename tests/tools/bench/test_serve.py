@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nnhal_tools.bench.serve import BenchError, Load, Settings, Target, Transport, measure
+from nnhal_tools.bench.serve import FLOORS, BenchError, Load, Settings, Target, Transport, measure
 from nnhal_tools.bench.serve.server import SMALL, BenchServer, serving, small_model
 from tests.support.command import nnhal
 
@@ -48,8 +48,9 @@ def test_a_served_model_is_measured_over_each_transport(server: BenchServer, kin
     assert _left_over() == []
 
 
-def test_the_floor_needs_no_server(server: BenchServer) -> None:
-    measurement = measure(Target(Transport.IN_PROCESS, "", str(server.models[SMALL])), 1, ONE)
+@pytest.mark.parametrize("floor", sorted(FLOORS))
+def test_a_floor_needs_no_server(server: BenchServer, floor: Transport) -> None:
+    measurement = measure(Target(floor, "", str(server.models[SMALL])), 1, ONE)
     assert measurement.requests > 0 and measurement.server is None
 
 
@@ -154,7 +155,7 @@ def test_csv_has_perf_analyzers_header_and_a_line_for_each_concurrency(server: B
     [
         (("--concurrency-range", "4:1"), "the end is below the start"),
         (("--concurrency-range", "0"), "expected START:END:STEP"),
-        (("-i", "carrier-pigeon"), "expected native, grpc, http, in_process"),
+        (("-i", "carrier-pigeon"), "expected native, grpc, http, in_process, ping_pong"),
         (("--shared-memory", "cuda"), "expected none, system, both"),
         (("--shape", "x"), "expected INPUT:1,3,224,224"),
         (("-H", "token"), "expected NAME:VALUE"),

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter_ns
 
@@ -15,9 +11,12 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper
 
+from nnhal.link.channel import channel_from
 from nnhal.memory import create_ashmem
 from nnhal.remote import RemoteDevice
+from nnhal.remote.execution import burst_run
 from nnhal.types import (
+    NO_DEADLINE,
     DataLocation,
     ExecutionConfig,
     Model,
@@ -28,12 +27,14 @@ from nnhal.types import (
     OperationType,
     Subgraph,
 )
-from nnhal_tools.bench.echo import MESSAGE_BYTES
 from nnhal_tools.bench.hal_models import relu, request_for
+from nnhal_tools.bench.ping_pong import ping_pong
 from nnhal_tools.bench.samples import Samples
 from nnhal_tools.up import single_device
 
 _WARM_UP = 50
+_SETTLING = 5
+"""Calls before each that is measured: the processes of an action slept during the others, and wake slowly at first."""
 _LONG_LAYERS = 64
 _TINY_ELEMENTS = 64
 _SMALL_BYTES = 4 * 1024
@@ -60,8 +61,16 @@ class HopReport:
     @property
     def ratio(self) -> float:
         """The median of a burst over the sum of its parts: a ping-pong and the model in process."""
+        return self._over_floor("burst")
+
+    @property
+    def direct_ratio(self) -> float:
+        """The same of a direct run."""
+        return self._over_floor("direct run")
+
+    def _over_floor(self, name: str) -> float:
         floor = self.samples["ping-pong, 64 bytes"].percentile(50) + self.samples["in process"].percentile(50)
-        return self.samples["burst"].percentile(50) / floor
+        return self.samples[name].percentile(50) / floor
 
     def as_dict(self) -> dict[str, object]:
         """The report for JSON."""
@@ -71,6 +80,7 @@ class HopReport:
             "p90_ns": {name: sample.percentile(90) for name, sample in self.samples.items()},
             "p99_ns": {name: sample.percentile(99) for name, sample in self.samples.items()},
             "burst_over_floor": self.ratio,
+            "direct_over_floor": self.direct_ratio,
             "over_compute_ns": {
                 name: {"overhead": overhead.over_compute_ns, "compute": overhead.compute_ns}
                 for name, overhead in self.overheads.items()
@@ -92,11 +102,19 @@ def _tiny(device: RemoteDevice, rounds: int, advance: Callable[[], None]) -> dic
     request = request_for(model)
     execution = prepared.create_reusable_execution(request)
     burst = prepared.configure_execution_burst()
+    direct = prepared.create_reusable_execution(request_for(model))
+    run_channel, call = channel_from(direct.open_run_channel()), burst_run(direct.handle, NO_DEADLINE)
+
+    def run_directly() -> bytes:
+        run_channel.send(call)
+        return run_channel.receive()
+
     in_process = _in_process(_TINY_ELEMENTS)
-    with _echo() as ping:
+    with ping_pong() as ping:
         actions: dict[str, Callable[[], object]] = {
             "ping-pong, 64 bytes": ping,
             "in process": in_process,
+            "direct run": run_directly,
             "burst": lambda: burst.run(execution),
             "gRPC": lambda: prepared.execute(request),
         }
@@ -106,6 +124,8 @@ def _tiny(device: RemoteDevice, rounds: int, advance: Callable[[], None]) -> dic
         samples = {name: Samples() for name in actions}
         for _ in range(rounds):
             for name, action in actions.items():
+                for _ in range(_SETTLING):
+                    action()
                 samples[name].measure(action)
             advance()
     return samples
@@ -149,24 +169,6 @@ def _measured_run(device: RemoteDevice, model: Model) -> Callable[[], tuple[int,
         return took - on_device, on_device
 
     return run
-
-
-@contextmanager
-def _echo() -> Iterator[Callable[[], object]]:
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with ours:
-        with theirs:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "nnhal_tools.bench.echo", str(theirs.fileno())], pass_fds=[theirs.fileno()]
-            )
-        message = bytes(MESSAGE_BYTES)
-
-        def ping() -> bytes:
-            ours.send(message)
-            return ours.recv(MESSAGE_BYTES)
-
-        yield ping
-    process.wait()
 
 
 def _long_model() -> Model:

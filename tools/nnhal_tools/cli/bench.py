@@ -12,6 +12,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from nnhal_tools.bench.alignment import AlignmentReport, measure_alignment
+from nnhal_tools.bench.chain import MOST_STEPS, ChainReport, measure_chain
 from nnhal_tools.bench.fallback import KIB, SIZES, FallbackReport, measure_fallback
 from nnhal_tools.bench.hop import HopReport, measure_hop
 from nnhal_tools.bench.modes import measure_modes
@@ -47,6 +48,29 @@ def hop(
         print(json.dumps(report.as_dict()))
     else:
         _show(report)
+
+
+@app.command("chain")
+def chain(
+    rounds: Annotated[int, typer.Option(help="Interleaved rounds; each measures everything once.", min=10)] = 1000,
+    measured: Annotated[
+        bool, typer.Option("--measured", help="Runs through the framework that report times, as in the demo.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """What a further step of a plan costs.
+
+    One model of eight layers, cut into 1 to 8 steps over two processes of cpu_acc in turn; a client runs it directly on
+    them. The floor of a further step is a socket ping-pong and the step's own run.
+    """
+    console = Console(stderr=True)
+    with Progress(console=console) as progress:
+        task = progress.add_task("chain", total=rounds)
+        report = measure_chain(range(1, MOST_STEPS + 1), rounds, measured, lambda: progress.advance(task))
+    if as_json:
+        print(json.dumps(report.as_dict()))
+    else:
+        _show_chain(report, measured)
 
 
 @app.command("modes")
@@ -193,13 +217,37 @@ def _show_fallback(report: FallbackReport, alignment: AlignmentReport) -> None:
     )
 
 
+def _show_chain(report: ChainReport, measured: bool) -> None:
+    console = output_console()
+    how = "measured, through the framework" if measured else "direct"
+    table = Table(
+        "steps",
+        "run",
+        "own runs of its steps",
+        "control",
+        "each further step",
+        "of its floor",
+        title=f"A model cut into steps, {how}, medians of {report.rounds} interleaved rounds",
+    )
+    for cut in report.cuts:
+        times = (cut.run_ns, cut.steps * cut.own_ns, cut.run_ns - cut.steps * cut.own_ns)
+        further = (f"{cut.added_ns / 1e3:.0f} µs", f"{cut.floor_ratio:.2f}") if cut.added_ns else ("", "")
+        table.add_row(str(cut.steps), *(f"{value / 1e3:.0f} µs" for value in times), *further)
+    show_table(table, console)
+    console.print(
+        f"floor of a further step: a ping-pong of {report.ping_pong_ns / 1e3:.1f} µs, and the step's own run  "
+        "(aim: at most 1.5)"
+    )
+
+
 def _show(report: HopReport) -> None:
     console = output_console()
     table = Table("what", "p50", "p90", "p99", title=f"A hop, {report.rounds} interleaved rounds")
     for name, sample in report.samples.items():
         table.add_row(name, *(f"{sample.percentile(p) / 1e3:.1f} µs" for p in (50, 90, 99)))
     show_table(table, console)
-    console.print(f"burst / (ping-pong + in process), p50: {report.ratio:.2f}  (aim: at most 1.5)")
+    for name, ratio in (("direct run", report.direct_ratio), ("burst", report.ratio)):
+        console.print(f"{name} / (ping-pong + in process), p50: {ratio:.2f}  (aim: at most 1.5)")
     sizes = Table(
         "tensors", "computation", "a burst over it", title="What a burst takes over the computation itself, medians"
     )

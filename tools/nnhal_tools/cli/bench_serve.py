@@ -10,9 +10,10 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from nnhal_tools.bench.serve import Measurement, Settings, Target, Transport, measure
+from nnhal_tools.bench.serve import FLOORS, Measurement, Settings, Target, Transport, measure
 from nnhal_tools.bench.serve.report import as_json, measurement_lines, settings_lines, summary_lines, write_csv
-from nnhal_tools.bench.serve.server import SMALL, BenchServer, serving, small_model
+from nnhal_tools.bench.serve.server import MOST_INSTANCES, SMALL, BenchServer, serving, small_model
+from nnhal_tools.cli.bench_breakdown import show_breakdowns
 
 _SHARED = {"none": (False,), "system": (True,), "both": (False, True)}
 T = TypeVar("T")
@@ -26,7 +27,7 @@ def serve(
     model: Annotated[str, typer.Option("-m", "--model", help="The model's name; a file with -i native.")] = "",
     version: Annotated[str, typer.Option("-x", "--model-version", help="The newest by default.")] = "",
     transport: Annotated[
-        str, typer.Option("-i", "--protocol", help="grpc, http, native or in_process; several with commas.")
+        str, typer.Option("-i", "--protocol", help="grpc, http, native, in_process or ping_pong; several with commas.")
     ] = "",
     concurrency: Annotated[str, typer.Option("--concurrency-range", help="First, last and step, as 1:8:1.")] = "1",
     batch: Annotated[int, typer.Option("-b", "--batch-size", min=1)] = 1,
@@ -48,12 +49,16 @@ def serve(
     stability: Annotated[float, typer.Option("-s", "--stability-percentage", min=0.0)] = 10.0,
     max_trials: Annotated[int, typer.Option("-r", "--max-trials", min=1)] = 10,
     csv_file: Annotated[Path | None, typer.Option("-f", "--latency-report-file", help="Write CSV to FILE.")] = None,
+    breakdown: Annotated[
+        bool, typer.Option("--breakdown", help="Say where the time goes, on a server of its own; -m is an ONNX file.")
+    ] = False,
     as_json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Latency and throughput of a served model at given concurrencies.
 
     Without -u, a server with a small model is started and measured over every transport, with and without shared
-    memory. Each concurrent request has a process of its own.
+    memory. Each concurrent request has a process of its own. With --breakdown: the time of each stage of a request, and
+    wake-ups, processor time and system calls of each kind of thread.
     """
     levels = concurrencies(concurrency)
     shared = _choice("--shared-memory", shared_memory or ("none" if url else "both"), _SHARED)
@@ -65,16 +70,25 @@ def serve(
         raise ValueError("-f has columns for one transport: say which with -i and --shared-memory")
     if url and not model:
         raise ValueError("-u needs the name of a model: -m MODEL")
+
+    def targets(urls: Mapping[Transport, str], names: Mapping[Transport, str]) -> Iterator[Target]:
+        for kind in transports:
+            for is_shared in shared if kind not in FLOORS else (False,):
+                yield Target(
+                    kind, urls[kind], names[kind], version, batch, shapes, input_data, is_shared, output_bytes, headers
+                )
+
+    if breakdown:
+        if url or csv_file is not None or FLOORS & set(transports):
+            raise ValueError("--breakdown is of a server of its own: expected neither -u nor -f nor a floor with -i")
+        show_breakdowns(Path(model) if model else None, targets, levels, interval / 1e3, as_json_)
+        return
     measurements: list[Measurement] = []
     if not as_json_:
         _print(settings_lines(settings, batch))
     with _server(url, transports, model, levels[-1]) as (urls, names):
-        for kind in transports:
-            for is_shared in shared if kind is not Transport.IN_PROCESS else (False,):
-                target = Target(
-                    kind, urls[kind], names[kind], version, batch, shapes, input_data, is_shared, output_bytes, headers
-                )
-                measurements += _measured(target, levels, settings, quiet=as_json_)
+        for target in targets(urls, names):
+            measurements += _measured(target, levels, settings, quiet=as_json_)
     if csv_file is not None:
         with csv_file.open("w") as file:
             write_csv(file, measurements)
@@ -111,18 +125,18 @@ def _server(
     url: str, transports: tuple[Transport, ...], model: str, instances: int
 ) -> Iterator[tuple[Mapping[Transport, str], Mapping[Transport, str]]]:
     """The address of each transport, and the name of the model there."""
-    if url or transports == (Transport.IN_PROCESS,):
+    if url or set(transports) <= FLOORS:
         yield dict.fromkeys(Transport, url), dict.fromkeys(Transport, model)
         return
     if model:
         raise ValueError(f"-m {model!r} needs a server: -u URL")
-    with serving({SMALL: small_model()}, min(instances, 4)) as server:
+    with serving({SMALL: small_model()}, min(instances, MOST_INSTANCES)) as server:
         file = str(server.models[SMALL])
-        yield _urls(server), {**dict.fromkeys(Transport, SMALL), Transport.IN_PROCESS: file}
+        yield _urls(server), {**dict.fromkeys(Transport, SMALL), **dict.fromkeys(FLOORS, file)}
 
 
 def _urls(server: BenchServer) -> Mapping[Transport, str]:
-    return {**server.urls, Transport.IN_PROCESS: ""}
+    return {**dict.fromkeys(FLOORS, ""), **server.urls}
 
 
 def _transports(text: str, otherwise: tuple[Transport, ...]) -> tuple[Transport, ...]:

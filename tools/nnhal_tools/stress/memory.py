@@ -78,6 +78,13 @@ def new_file(content: bytes = b"") -> Descriptor:
         return Descriptor(os.dup(file.fileno()))
 
 
+def new_shared_file(content: bytes = b"") -> Descriptor:
+    """Create a file in memory that may shrink: devices may map it under a guard."""
+    descriptor = Descriptor(os.memfd_create("nnhal-stress", os.MFD_CLOEXEC))
+    os.pwrite(descriptor.fileno(), content, 0)
+    return descriptor
+
+
 def _create(size: int, kind: BlockKind, random: Random) -> Memory:
     if kind is BlockKind.ASHMEM:
         return create_ashmem(size)
@@ -86,4 +93,5 @@ def _create(size: int, kind: BlockKind, random: Random) -> Memory:
     offset = random.choice((0, 0, 64, 4100))
     if kind is BlockKind.SEALED_FILE:
         return map_file(create_sealed(offset + size, "nnhal-stress"), size, offset)
-    return map_file(new_file(bytes(offset + size)), size, offset)
+    create = random.choice((new_file, new_shared_file))
+    return map_file(create(bytes(offset + size)), size, offset)

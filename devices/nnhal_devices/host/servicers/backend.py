@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import grpc
 
+from nnhal.errors import invalid_argument
 from nnhal.memory import mapped_regions
 from nnhal.types import TensorHandleFactory
 from nnhal.v1 import backend_pb2 as wire
-from nnhal.v1 import backend_pb2_grpc
+from nnhal.v1 import backend_pb2_grpc, chain_pb2
 from nnhal_devices.backend import MemoryKind, tensor_handles_of
 from nnhal_devices.driver import Support, Supported
 from nnhal_devices.host.burst import Burst
@@ -16,6 +17,8 @@ from nnhal_devices.host.device_memory import DeviceBuffer
 from nnhal_devices.host.execution import Execution
 from nnhal_devices.host.hosted_device import HostedDevice
 from nnhal_devices.host.prepared_model import PreparedModel
+from nnhal_devices.host.stage import Stage
+from nnhal_devices.host.wiring import wire_step
 from nnhal_hosting.rpc import answers
 
 _KINDS: dict[str, wire.MemoryKind.ValueType] = {
@@ -23,6 +26,8 @@ _KINDS: dict[str, wire.MemoryKind.ValueType] = {
     MemoryKind.MMAP_FD: wire.MEMORY_KIND_MMAP_FD,
     MemoryKind.HARDWARE_BUFFER_BLOB: wire.MEMORY_KIND_HARDWARE_BUFFER_BLOB,
 }
+_UNWIRING_SECONDS = 1.0
+"""How long UnwireStep waits for an execution to end; the client asks again, and no thread of the server is held."""
 
 
 class BackendServicer(backend_pb2_grpc.BackendServiceServicer):
@@ -52,6 +57,8 @@ class BackendServicer(backend_pb2_grpc.BackendServiceServicer):
                 copy_ns_per_byte=driver.backend.transfer_costs.copy_ns_per_byte,
             ),
             realisation=driver.backend.realisation,
+            can_be_wired=self._can_be_wired,
+            maps_files=self._device.maps_files,
         )
 
     @answers
@@ -83,6 +90,31 @@ class BackendServicer(backend_pb2_grpc.BackendServiceServicer):
         return wire.NotifyNetworkResponse()
 
     @answers
+    def WireStep(self, request: chain_pb2.WireStepRequest, context: grpc.ServicerContext) -> chain_pb2.WireStepResponse:
+        if not self._can_be_wired:
+            invalid_argument("the device is asynchronous: its executions cannot be stages of a wired chain")
+        return chain_pb2.WireStepResponse(stage=wire_step(self._clients.of(context), request))
+
+    @answers
+    def GetStageUsage(
+        self, request: chain_pb2.GetStageUsageRequest, context: grpc.ServicerContext
+    ) -> chain_pb2.GetStageUsageResponse:
+        runs, failed_runs, duration_ns = self._clients.of(context).stage(request.stage).usage
+        return chain_pb2.GetStageUsageResponse(runs=runs, failed_runs=failed_runs, duration_ns=duration_ns)
+
+    @answers
+    def UnwireStep(
+        self, request: chain_pb2.UnwireStepRequest, context: grpc.ServicerContext
+    ) -> chain_pb2.UnwireStepResponse:
+        client = self._clients.of(context)
+        stage = client.stage(request.stage)
+        stage.end()
+        is_idle = stage.wait_until_idle(_UNWIRING_SECONDS)
+        if is_idle:
+            client.release(request.stage)
+        return chain_pb2.UnwireStepResponse(runs=not is_idle)
+
+    @answers
     def GetUsage(self, request: wire.GetUsageRequest, context: grpc.ServicerContext) -> wire.GetUsageResponse:
         clients = self._clients.all()
         mappings, mapped_bytes = mapped_regions()
@@ -100,7 +132,13 @@ class BackendServicer(backend_pb2_grpc.BackendServiceServicer):
             buffer_bytes=self._device.memory.used,
             buffer_copied_bytes=self._device.counters.buffer_copied_bytes,
             launched=sum(client.launched.value for client in clients),
+            stages=sum(len(client.all(Stage)) for client in clients),
         )
+
+    @property
+    def _can_be_wired(self) -> bool:
+        """An asynchronous device's results are visible after a sync only, which a ring does not make."""
+        return self._device.driver.backend.queue is None
 
 
 def _factory_to_wire(factory: TensorHandleFactory) -> wire.TensorHandleFactory:

@@ -16,16 +16,14 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from nnhal_service.observability.metrics.devices import DeviceQuestions, device_families
-from nnhal_service.observability.metrics.durations import KINDS, LABELS, Durations, Key
+from nnhal_service.observability.metrics.durations import KINDS, LABELS, Key
 from nnhal_service.observability.metrics.host import Host
 from nnhal_service.observability.metrics.native_clients import NO_NATIVE_CLIENTS, NativeClients
 from nnhal_service.observability.metrics.options import MetricsOptions
-from nnhal_service.observability.metrics.runs import Runs
+from nnhal_service.observability.metrics.requests import RequestMetrics
 from nnhal_service.runtime import Fleet
 from nnhal_service.serving import (
     DurationStatistics,
-    Executed,
-    Finished,
     ModelStatistics,
     ServedModel,
 )
@@ -50,7 +48,7 @@ _DURATION_TEXT = {
 
 
 class Metrics(Collector):
-    """An observer of served models that renders scrapes. Safe to use from several threads."""
+    """Renders scrapes of served models. Safe to use from several threads."""
 
     def __init__(
         self,
@@ -58,14 +56,17 @@ class Metrics(Collector):
         fleet: Fleet,
         options: MetricsOptions = _DEFAULTS,
         clients: NativeClients = NO_NATIVE_CLIENTS,
+        collect: Callable[[], None] = lambda: None,
     ) -> None:
-        """``models`` yields those that are served; it is called twice at each scrape."""
+        """``models`` yields those that are served; it is called twice at each scrape. ``collect`` is called before,
+        to have other processes add what they have counted.
+        """
         self._models = models
         self._options = options
         self._clients = clients
-        self._durations = Durations(options)
-        self._has_durations = options.summary_latencies or options.histogram_latencies
-        self._runs = Runs()
+        self._collect = collect
+        self.requests = RequestMetrics(options)
+        """The observer of the models."""
         self._devices = DeviceQuestions(fleet)
         self._host = Host()
         self._scrape = threading.Lock()
@@ -73,18 +74,10 @@ class Metrics(Collector):
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
 
-    def executed(self, executed: Executed) -> None:
-        self._runs.record(executed)
-        if self._has_durations and executed.timing is not None:
-            self._durations.record((executed.model_name, executed.model_version), executed.timing)
-
-    def finished(self, finished: Finished) -> None:
-        if self._has_durations and finished.timing is not None:
-            self._durations.record((finished.model_name, finished.model_version), finished.timing)
-
     def render(self) -> bytes:
         """Return all metrics in Prometheus' text format, 0.0.4. Waits at most half a second for silent devices."""
         with self._scrape:
+            self._collect()
             text = generate_latest(self._registry)
         # As counters they would get the ending; so they are families without a type, which is put in here.
         return _BARE_COUNTER.sub(rb"\1 counter", text)
@@ -106,9 +99,9 @@ class Metrics(Collector):
             statistics[key] = model.statistics(ask_devices=False)
             pools.add_metric((*key, "arena"), model.arena_bytes)
         yield from self._inference(statistics)
-        yield from self._durations.families(statistics)
+        yield from self.requests.durations.families(statistics)
         yield from self._host.families()
-        yield from self._runs.families(statistics)
+        yield from self.requests.runs.families(statistics)
         yield pools
         yield from self._clients.families()
         yield from device_families(answers)

@@ -61,9 +61,9 @@ class DeviceQuestions:
         """
         by_device: dict[str, list[LoadedModel]] = {}
         for model in models:
-            # A model that clients run directly has a plan of one step. If it was re-planned, some bindings may still be
-            # on the previous device, which is then asked in this device's thread, with the same deadline.
-            for step in model.prepared.plan.steps[:1]:
+            # The device of the last step counts direct runs. If the model was re-planned, some bindings may still be on
+            # the previous device, which is then asked in this device's thread, with the same deadline.
+            for step in model.prepared.plan.steps[-1:]:
                 by_device.setdefault(step.device, []).append(model)
         for name in self._fleet.names:
             asked = self._asked.get(name)

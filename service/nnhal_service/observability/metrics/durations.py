@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from prometheus_client.core import HistogramMetricFamily, Metric, SummaryMetricFamily
 
@@ -24,7 +24,7 @@ class Durations:
     def __init__(self, options: MetricsOptions) -> None:
         self._options = options
         self._lock = threading.Lock()
-        self._models: dict[Key, list[_Series]] = {}
+        self._models: dict[Key, list[DurationSeries]] = {}
 
     def record(self, key: Key, timing: RequestTiming) -> None:
         """Record a request that has succeeded."""
@@ -38,9 +38,26 @@ class Durations:
         with self._lock:
             rows = self._models.get(key)
             if rows is None:
-                rows = self._models[key] = [_Series(self._options) for _ in KINDS]
+                rows = self._models[key] = [DurationSeries(self._options) for _ in KINDS]
             for row, duration in zip(rows, durations, strict=True):
                 row.record(duration / 1e3)
+
+    def take(self) -> dict[Key, list[DurationSeries]]:
+        """What was recorded since the last call, which is forgotten here."""
+        with self._lock:
+            models, self._models = self._models, {}
+            return models
+
+    def add(self, models: Mapping[Key, Sequence[DurationSeries]]) -> None:
+        """Add what was recorded elsewhere, with the same options."""
+        with self._lock:
+            for key, more in models.items():
+                rows = self._models.get(key)
+                if rows is None:
+                    self._models[key] = list(more)
+                    continue
+                for row, other in zip(rows, more, strict=True):
+                    row.merge(other)
 
     def families(self, served: Iterable[Key]) -> Iterator[Metric]:
         """Yield all metrics of the models that are served; others are forgotten."""
@@ -59,7 +76,7 @@ class Durations:
             name = "nv_inference_first_response_histogram_ms"
             yield self._histogram(name, "Duration to the first response, milliseconds", of_requests, 1e3)
 
-    def _summary(self, kind: str, rows: dict[Key, _Series]) -> Metric:
+    def _summary(self, kind: str, rows: dict[Key, DurationSeries]) -> Metric:
         family = SummaryMetricFamily(
             f"nv_inference_{kind}_summary_us", f"Durations of the kind {kind}, microseconds", labels=LABELS
         )
@@ -70,7 +87,7 @@ class Durations:
                 family.add_sample(family.name, {**labels, "quantile": str(quantile)}, value)
         return family
 
-    def _histogram(self, name: str, text: str, rows: dict[Key, _Series], unit: float) -> Metric:
+    def _histogram(self, name: str, text: str, rows: dict[Key, DurationSeries], unit: float) -> Metric:
         """``unit`` is the metric's unit in microseconds."""
         family = HistogramMetricFamily(name, text, labels=LABELS)
         bounds = [*(str(bound / unit) for bound in self._options.histogram_buckets_us), "+Inf"]
@@ -79,7 +96,7 @@ class Durations:
         return family
 
 
-class _Series:
+class DurationSeries:
     """One kind of duration of one model, in microseconds. ``total`` is the sum of all."""
 
     def __init__(self, options: MetricsOptions) -> None:
@@ -97,8 +114,14 @@ class _Series:
         if self._options.summary_latencies:
             self._last.append(duration)
 
-    def copy(self) -> _Series:
-        other = _Series(self._options)
+    def merge(self, more: DurationSeries) -> None:
+        self.count += more.count
+        self.total += more.total
+        self._buckets = [ours + theirs for ours, theirs in zip(self._buckets, more._buckets, strict=True)]
+        self._last.extend(more._last)
+
+    def copy(self) -> DurationSeries:
+        other = DurationSeries(self._options)
         other._buckets, other._last = [*self._buckets], self._last.copy()
         other.count, other.total = self.count, self.total
         return other

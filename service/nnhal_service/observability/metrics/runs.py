@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from prometheus_client.core import CounterMetricFamily, Metric
@@ -27,7 +27,7 @@ class Runs:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._models: dict[Key, _Model] = {}
+        self._models: dict[Key, RecordedRuns] = {}
 
     def record(self, executed: Executed) -> None:
         """Record a run that has succeeded."""
@@ -35,7 +35,7 @@ class Runs:
         with self._lock:
             model = self._models.get(key)
             if model is None:
-                model = self._models[key] = _Model()
+                model = self._models[key] = RecordedRuns()
             model.fell_back += report.fell_back
             if report.steps:
                 for step in report.steps:
@@ -46,6 +46,18 @@ class Runs:
                 model.planned[executed.steps] += executed.runs
                 for source, destination, strategy, size, copied in executed.edges:
                     model.edges[source, destination, strategy].add(size, copied, executed.runs)
+
+    def take(self) -> dict[Key, RecordedRuns]:
+        """What was recorded since the last call, which is forgotten here."""
+        with self._lock:
+            models, self._models = self._models, {}
+            return models
+
+    def add(self, models: Mapping[Key, RecordedRuns]) -> None:
+        """Add what was recorded elsewhere."""
+        with self._lock:
+            for key, more in models.items():
+                self._models.setdefault(key, RecordedRuns()).merge(more)
 
     def families(self, served: Iterable[Key]) -> Iterator[Metric]:
         """Yield all metrics of the models that are served; others are forgotten."""
@@ -75,6 +87,12 @@ class _Sums:
         self.first += first * times
         self.second += second * times
 
+    def merge(self, more: _Sums) -> None:
+        """Add other sums."""
+        self.count += more.count
+        self.first += more.first
+        self.second += more.second
+
 
 class _Table(dict[tuple[int, str], _Sums]):
     """Sums by step."""
@@ -91,7 +109,7 @@ class _Edges(dict[_Edge, _Sums]):
 
 
 @dataclass(slots=True)
-class _Model:
+class RecordedRuns:
     """Counts of one version of a model. ``planned`` counts runs that were not measured, by their steps' devices."""
 
     fell_back: int = 0
@@ -99,8 +117,17 @@ class _Model:
     measured: _Table = field(default_factory=_Table)
     edges: _Edges = field(default_factory=_Edges)
 
-    def copy(self) -> _Model:
-        return _Model(
+    def merge(self, more: RecordedRuns) -> None:
+        """Add what was recorded elsewhere."""
+        self.fell_back += more.fell_back
+        self.planned.update(more.planned)
+        for step, sums in more.measured.items():
+            self.measured[step].merge(sums)
+        for edge, sums in more.edges.items():
+            self.edges[edge].merge(sums)
+
+    def copy(self) -> RecordedRuns:
+        return RecordedRuns(
             self.fell_back,
             self.planned.copy(),
             _Table({key: _Sums(sums.count, sums.first, sums.second) for key, sums in self.measured.items()}),
@@ -108,7 +135,7 @@ class _Model:
         )
 
 
-def _step_families(rows: dict[Key, _Model]) -> Iterator[Metric]:
+def _step_families(rows: dict[Key, RecordedRuns]) -> Iterator[Metric]:
     labels = (*LABELS, "partition", "device")
     runs = CounterMetricFamily("nnhal_partition_runs", "Runs of a step of a plan", labels=labels)
     measured = CounterMetricFamily("nnhal_partition_measured_runs", "Runs of a step that were measured", labels=labels)
@@ -133,7 +160,7 @@ def _step_families(rows: dict[Key, _Model]) -> Iterator[Metric]:
     yield from (runs, measured, on_device, duration)
 
 
-def _edge_families(rows: dict[Key, _Model]) -> Iterator[Metric]:
+def _edge_families(rows: dict[Key, RecordedRuns]) -> Iterator[Metric]:
     labels = (*LABELS, "source", "destination", "strategy")
     uses = CounterMetricFamily(
         "nnhal_edge_uses", "Values that passed over an edge; no device means the client", labels=labels

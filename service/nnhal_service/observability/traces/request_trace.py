@@ -9,11 +9,12 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from nnhal.arrays import Array
 from nnhal.inference.datatypes import datatype_of
 from nnhal_service.observability.request_scope import TraceParent
 from nnhal_service.runtime import RunReport
 from nnhal_service.serving import Finished, RequestTiming
+from nnhal_service.serving.client_memory import TensorData, to_array
+from nnhal_service.serving.errors import ServingError
 
 _MOST_ELEMENTS = 1024
 """The elements of a tensor that a trace holds; further ones are left out."""
@@ -124,8 +125,12 @@ def tensor_traces(finished: Finished) -> tuple[TensorTrace, ...]:
     )
 
 
-def _traces(activity: str, tensors: Mapping[str, Array]) -> Iterator[TensorTrace]:
-    for name, array in tensors.items():
+def _traces(activity: str, tensors: Mapping[str, TensorData]) -> Iterator[TensorTrace]:
+    for name, tensor in tensors.items():
+        try:
+            array = to_array(tensor)
+        except ServingError:  # its client has shortened its memory meanwhile
+            continue
         elements = [_text(element) for element in array.flat[:_MOST_ELEMENTS]]
         shape = ",".join(map(str, array.shape))
         yield TensorTrace(activity, name, ",".join(elements), shape, datatype_of(array).name)

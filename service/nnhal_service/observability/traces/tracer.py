@@ -5,12 +5,19 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from nnhal_service.observability.request_scope import TraceParent, current_parent
 from nnhal_service.observability.traces.files import TraceFiles
-from nnhal_service.observability.traces.request_trace import SpanExporter, request_trace, tensor_traces
+from nnhal_service.observability.traces.request_trace import (
+    RequestTrace,
+    SpanExporter,
+    request_trace,
+    tensor_traces,
+)
 from nnhal_service.observability.traces.settings import TENSORS, Settings, TraceConfig, TraceTable
 from nnhal_service.serving import Executed, Finished, InferenceRequest
 
@@ -28,9 +35,11 @@ class Tracer:
         directory: Path | None = None,
         start: Settings | None = None,
         exporter: SpanExporter | None = None,
+        changed: Callable[[TraceRules], None] = lambda _: None,
     ) -> None:
         """``is_known`` says whether a model exists. Files are written only to ``directory``. ``start`` are the settings
-        that differ from the defaults. The tracer closes the exporter.
+        that differ from the defaults. The tracer closes the exporter. ``changed`` is called with ``rules`` after each
+        change.
 
         Raises ValueError if the directory does not exist, ServingError if a setting is wrong.
         """
@@ -38,10 +47,10 @@ class Tracer:
         self._table = TraceTable(is_known, directory is not None, start or {})
         self._files = TraceFiles(directory) if directory is not None else None
         self._exporter = exporter
+        self._changed = changed
         self._numbers = itertools.count(1)
         self._all = _Scope(TraceConfig.of(self._table.of("")))
         self._models: dict[str, _Scope] = {}
-        self._current = _Current()
 
     def update(self, model_name: str, changes: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
         """Change settings of a model, or of all if the name is empty, and return all its settings after the change.
@@ -56,18 +65,37 @@ class Tracer:
                 self._apply("trace_count" in changes, model_name)
             scope = self._models.get(model_name, self._all)
             settings = {**self._table.of(model_name), "trace_count": (str(scope.left),)}
-        if changes and self._files is not None:
-            self._files.flush()
+        if changes:
+            self._changed(self.rules)
+            if self._files is not None:
+                self._files.flush()
         return settings
 
+    @property
+    def rules(self) -> TraceRules:
+        """What is traced, for another process that serves the same models."""
+        models = {name: scope.config for name, scope in self._models.items()}
+        return TraceRules(self._files is not None, self._exporter is not None, self._all.config, models)
+
+    def reserve(self, model_name: str) -> TraceReservation | None:
+        """Count a request that another process has chosen to trace; None if no more are to be traced."""
+        scope = self._models.get(model_name, self._all)
+        return TraceReservation(scope) if scope.takes_one() else None
+
+    def take(self, trace: RequestTrace, reservation: TraceReservation | None, is_exported: bool) -> None:
+        """Take a traced request of another process; it gets a number of this one. It goes to a file if it has a
+        reservation.
+        """
+        self._deliver(replace(trace, number=next(self._numbers)), reservation and reservation.scope, is_exported)
+
     def began(self, model_name: str, model_version: str, request: InferenceRequest) -> bool:
-        self._current.sample = None
+        _current.set(None)
         scope = self._models.get(model_name, self._all)
         is_sampled = (self._files is not None or self._exporter is not None) and scope.samples()
         parent = current_parent()
         is_exported = self._exporter is not None and (is_sampled or (parent is not None and parent.is_sampled))
         if is_sampled or is_exported:
-            self._current.sample = _Sample(scope if is_sampled else None, is_exported, parent)
+            _current.set(_Sample(scope if is_sampled else None, is_exported, parent))
             return True
         return False
 
@@ -75,18 +103,14 @@ class Tracer:
         """Do nothing: a request is traced when it has finished."""
 
     def finished(self, finished: Finished) -> None:
-        sample, self._current.sample = self._current.sample, None
+        sample = _current.get()
         if sample is None:
             return
+        _current.set(None)
         config = sample.scope.config if sample.scope is not None else None
         tensors = tensor_traces(finished) if config is not None and TENSORS in config.levels else ()
         trace = request_trace(next(self._numbers), finished, sample.parent, tensors)
-        if self._files is not None and config is not None and config.file:
-            self._files.add(config.file, config.mode, config.log_frequency, trace)
-            if sample.scope is not None and sample.scope.ended():
-                self._files.finish(config.file, config.mode)
-        if self._exporter is not None and sample.is_exported:
-            self._exporter.export(trace)
+        self._deliver(trace, sample.scope, sample.is_exported)
 
     def flush(self) -> None:
         """Wait until everything that has been traced is in files."""
@@ -100,6 +124,16 @@ class Tracer:
         if self._exporter is not None:
             self._exporter.close()
 
+    def _deliver(self, trace: RequestTrace, scope: _Scope | None, is_exported: bool) -> None:
+        """Write a trace to the file of its scope, and export it."""
+        if self._files is not None and scope is not None and scope.config.file:
+            config = scope.config
+            self._files.add(config.file, config.mode, config.log_frequency, trace)
+            if scope.ended():
+                self._files.finish(config.file, config.mode)
+        if self._exporter is not None and is_exported:
+            self._exporter.export(trace)
+
     def _apply(self, is_count_reset: bool, changed: str) -> None:
         """Put the settings into effect. A scope that they do not change keeps counting."""
         if self._all.differs(config := TraceConfig.of(self._table.of(""))) or (is_count_reset and not changed):
@@ -112,6 +146,26 @@ class Tracer:
         self._models = models
 
 
+class TraceRules(NamedTuple):
+    """What is traced."""
+
+    has_files: bool
+    has_exporter: bool
+    all: TraceConfig
+    models: Mapping[str, TraceConfig]
+    """Of models that have settings of their own."""
+
+
+class TraceReservation(NamedTuple):
+    """A place for one trace in the count of its settings."""
+
+    scope: _Scope
+
+    def cancel(self) -> None:
+        """Give up waiting for the trace; its place in the count is used up."""
+        self.scope.ended()
+
+
 class _Sample(NamedTuple):
     """How a request is traced: by ``scope`` for a file, for the exporter, and as part of a client's span."""
 
@@ -120,10 +174,8 @@ class _Sample(NamedTuple):
     parent: TraceParent | None
 
 
-class _Current(threading.local):
-    """The request that a thread works on."""
-
-    sample: _Sample | None = None
+_current: ContextVar[_Sample | None] = ContextVar("nnhal_trace_sample", default=None)
+"""How the request is traced that is served in this context."""
 
 
 class _Scope:
@@ -146,12 +198,22 @@ class _Scope:
             return False
         with self._lock:
             self._seen += 1
-            if self._seen % self.config.rate or not self.left:
+            if self._seen % self.config.rate:
                 return False
-            if self.left > 0:
-                self.left -= 1
-            self._running += 1
-            return True
+            return self._take_one()
+
+    def takes_one(self) -> bool:
+        """Say whether a request that another process has chosen is to be traced."""
+        with self._lock:
+            return bool(self.config.levels) and self._take_one()
+
+    def _take_one(self) -> bool:
+        if not self.left:
+            return False
+        if self.left > 0:
+            self.left -= 1
+        self._running += 1
+        return True
 
     def ended(self) -> bool:
         """Note that a traced request has ended; say whether it was the last of the count."""

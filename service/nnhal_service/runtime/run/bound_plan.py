@@ -7,10 +7,9 @@ from contextlib import suppress
 from dataclasses import replace
 
 from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
-from nnhal.remote import RemoteExecution
-from nnhal.reports import StepReport
 from nnhal.types import Request
 from nnhal.types.layout import combine
+from nnhal_hosting.logs import get_logger
 from nnhal_service.fallback import FallbackMemoryManager
 from nnhal_service.partition import SourceOperand, Step
 from nnhal_service.runtime.memory.bindings import Bindings, arena_slots, client_slots
@@ -21,11 +20,21 @@ from nnhal_service.runtime.plan.prepared_plan import PreparedPlan, arena_of, pas
 from nnhal_service.runtime.run.cancellation import Cancellation, CancelledRunError, require_wanted
 from nnhal_service.runtime.run.chained import MAX_FENCES, Chained
 from nnhal_service.runtime.run.engine import Engine
-from nnhal_service.runtime.run.reports import OutputReport
-from nnhal_service.runtime.run.steps import BoundStep, InTurn, Steps, bind_step
+from nnhal_service.runtime.run.run_channel import DirectChain, DirectPath, DirectStep
+from nnhal_service.runtime.run.steps import (
+    BoundStep,
+    InTurn,
+    OneExchange,
+    Outcome,
+    SingleStep,
+    Steps,
+    bind_step,
+    executions_of,
+)
+from nnhal_service.runtime.run.wired import Wired
+from nnhal_service.runtime.run.wiring import Bells, Stragglers, Wiring
 
-Outcome = tuple[list[StepReport], list[OutputReport]]
-"""Reports of the steps, if they are measured or only some of them ran, and reports of outputs."""
+_log = get_logger(__name__)
 
 
 class BoundPlan:
@@ -37,8 +46,11 @@ class BoundPlan:
         self._bindings = bindings
         self._measure = bindings.config.measure_timing
         self._bound: list[BoundStep] = []
+        self._needs: list[tuple[int, ...]] = []
         self._steps: Steps | None = None
-        self._alone: Chained | None = None
+        self._exchange: OneExchange | None = None
+        self._fenced: Chained | None = None
+        self._direct: Wiring | None = None
         self._given = {**bindings.inputs, **bindings.outputs}
         self._has_buffers = any(b.memory is not None and b.memory.device for b in self._given.values())
         self.dimensions = prepared.dimensions_with({n: b.dimensions for n, b in self._given.items() if b.dimensions})
@@ -65,19 +77,49 @@ class BoundPlan:
         """
         if self._has_buffers:  # they may have been allocated again, with other tokens
             self._unbind_dead()
+        self._unbind_lost()
+        if self._stragglers.there_are:
+            self._replace_memory()
         engine, steps = self.engine, self._steps
         engine.fell_back = engine.ran_whole = False
         try:
             if steps is None:
                 steps = self.bind()
+            if isinstance(steps, Wired) and not steps.is_ready:
+                steps = self._wire(steps)
             outcome = steps.run(deadline_ns, cancellation)
         except CancelledRunError:
+            self._unbind_lost()
             raise
         except NnhalError as error:
             return self._recover(deadline_ns, error, steps, cancellation)
         if engine.fell_back:
             self._note_gone()
         return outcome
+
+    def start(self, deadline_ns: int, cancellation: Cancellation | None = None) -> OneExchange | None:
+        """Begin a run that is one exchange; ``finish`` ends it. None if the run must be by ``run``.
+
+        Raises CancelledRunError.
+        """
+        exchange = self._exchange
+        if exchange is None or not exchange.is_ready or self._has_buffers or self._stragglers.there_are:
+            return None
+        self.engine.fell_back = self.engine.ran_whole = False
+        try:
+            exchange.start(deadline_ns, cancellation)
+        except CancelledRunError:
+            raise
+        except NnhalError:
+            return None  # the device is gone, and the run will say so
+        return exchange
+
+    def recover(self, deadline_ns: int, error: NnhalError, cancellation: Cancellation | None) -> Outcome:
+        """Run what was started and has failed in the engine, if that is allowed. Raises as ``run`` does."""
+        if isinstance(error, CancelledRunError):
+            self._unbind_lost()
+            raise error
+        return self._recover(deadline_ns, error, self._exchange, cancellation)
 
     def bind(self) -> Steps:
         """The steps on their own devices, bound again if a device came back. Raises as binding does."""
@@ -93,7 +135,8 @@ class BoundPlan:
                     side = self.prepared.sides[step.device]
                     request = self._request(inputs, outputs)
                     self._bound.append(bind_step(side, names, part, request, self._bindings.config))
-                self._steps = self._runner()
+                self._needs = self._dependencies()
+                return self._use(self._runner())
             except BaseException:
                 self._unbind()
                 raise
@@ -110,14 +153,25 @@ class BoundPlan:
                 raise self._naming(error, self._note_gone()) from error
         return steps if isinstance(steps, Chained) else self._launcher(steps)
 
-    def direct_execution(self) -> RemoteExecution | None:
-        """The execution of the only step; None if there are several, or a run is more than it."""
-        if not isinstance(self.bind(), InTurn) or len(self._bound) != 1 or self._measure:
+    def direct_path(self) -> DirectPath | None:
+        """The steps as a client may run them itself; None if that is impossible, or a run is more than its steps.
+
+        Raises HalError if a device refuses, TransportError if one is gone.
+        """
+        steps = self.bind()
+        if self._measure:
+            return None
+        if isinstance(steps, Wired):
+            if self._direct is not None:
+                self._direct.unwire()
+            self._direct = Wiring(executions_of(self._bound), steps.bells, self._stragglers)
+            return DirectChain(self._direct)
+        if not isinstance(steps, SingleStep):
             return None
         (step,) = self.prepared.plan.steps
         if not all(self._has_known_size(operand) for operand in step.outputs):
             return None
-        return self._bound[0].execution
+        return DirectStep(self._bound[0].execution)
 
     def lengths(self) -> dict[int, int]:
         """Bytes of the values of main that have memory of their own; of that memory if a size is not known."""
@@ -127,7 +181,7 @@ class BoundPlan:
     def close(self) -> None:
         """Release the executions and the memory. No run may be in flight."""
         self._unbind()
-        self._give_memory_back()
+        self._give_memory_back(is_done=not self._stragglers.there_are)
         if self._manager is not self.prepared.memory:
             self._manager.close()
 
@@ -136,18 +190,23 @@ class BoundPlan:
     ) -> Outcome:
         """Resume a failed run in the engine, if that is allowed."""
         done = steps.done if steps is not None else None
+        self._unbind_lost()
         gone = self._note_gone()
         if steps is self.engine or not self.engine.may_resume(error):
             require_wanted(cancellation)
             raise self._naming(error, gone)
-        if isinstance(error, TransportError) and not gone and steps is not None:
+        if self._stragglers.there_are or (isinstance(error, TransportError) and not gone and steps is not None):
             # The device may have stopped in the middle of a step, and may write when it continues.
-            self._unbind()
-            self._give_memory_back(is_done=False)
-            self._take_memory()
+            self._replace_memory()
             done = None
         require_wanted(cancellation)
         return self.engine.resume(deadline_ns, error, done, cancellation)
+
+    def _replace_memory(self) -> None:
+        """Take other memory, since a device may still write to this one."""
+        self._unbind()
+        self._give_memory_back(is_done=False)
+        self._take_memory()
 
     def _note_gone(self) -> frozenset[str]:
         """The devices that are gone; their steps are bound again at the next run after they come back."""
@@ -160,6 +219,11 @@ class BoundPlan:
     def _unbind_dead(self) -> None:
         """Unbind the steps if a process that they are bound on is gone, whether or not its device came back."""
         if any(step.part.prepared.gone for step in self._bound):
+            self._unbind()
+
+    def _unbind_lost(self) -> None:
+        """Unbind wired steps if their last run was lost; then no device that answers is at work on it."""
+        if isinstance(self._steps, Wired) and self._steps.is_lost:
             self._unbind()
 
     def _naming(self, error: NnhalError, gone: frozenset[str]) -> NnhalError:
@@ -181,6 +245,7 @@ class BoundPlan:
         prepared, bindings = self.prepared, self._bindings
         slots = client_slots(prepared, self._given, bindings.pools, self.dimensions)
         self._memory = self._manager.acquire()
+        self._stragglers = Stragglers()
         try:
             self._slots = slots | arena_slots(prepared, self._manager, self._memory, self.dimensions)
             self._values = Values(prepared, self.dimensions, self._slots)
@@ -196,13 +261,15 @@ class BoundPlan:
         self._manager.release(self._memory, is_done)
 
     def _launcher(self, steps: Steps | None) -> Chained | None:
-        """The launcher of the only step, which otherwise runs over a burst; None if an output's size is unknown."""
-        stated = all(self._is_stated(operand) for operand in self._bindings.outputs)
-        if self._alone is None and stated and isinstance(steps, InTurn) and len(self._bound) == 1:
+        """The launcher of steps that otherwise run in another way; None if they cannot be fenced."""
+        if self._fenced is None:
             with suppress(NnhalError):  # a device without launches, or one whose loss the run itself will notice
-                bound = replace(self._bound[0], is_asynchronous=False)
-                self._alone = Chained([bound], [()], frozenset(), self._measure)
-        return self._alone
+                if isinstance(steps, Wired):
+                    self._fenced = self._chained()
+                elif isinstance(steps, SingleStep) and self._is_stated():
+                    bound = replace(self._bound[0], is_asynchronous=False)
+                    self._fenced = Chained([bound], [()], frozenset(), self._measure)
+        return self._fenced
 
     def _is_static(self) -> bool:
         """Whether all requests can be made in advance: no control flow to walk, and all sizes known but the results'.
@@ -226,10 +293,11 @@ class BoundPlan:
             return False
         return slot.element.size(combine(self.prepared.dimensions[operand], slot.stated) or ()) > 0
 
-    def _is_stated(self, operand: int) -> bool:
-        """Whether model and client themselves determine the size of an output; a single step is the model as it is."""
-        slot, dimensions = self._slots[operand], self.prepared.imported.model.main.operands[operand].dimensions
-        return slot.element.size(combine(dimensions, slot.stated) or ()) > 0
+    def _is_stated(self) -> bool:
+        """Whether model and client themselves determine the sizes of all outputs; a single step is the model itself."""
+        operands = self.prepared.imported.model.main.operands
+        slots = ((self._slots[operand], operands[operand].dimensions) for operand in self._bindings.outputs)
+        return all(slot.element.size(combine(dimensions, slot.stated) or ()) > 0 for slot, dimensions in slots)
 
     def _slots_of(self, step: Step) -> tuple[list[Slot], list[Slot]]:
         return (
@@ -244,21 +312,48 @@ class BoundPlan:
         return request_of(inputs, outputs, own=True)
 
     def _runner(self) -> Steps:
-        """The steps, chained by fences if there are several and the contract allows fences, else in turn."""
-        if len(self._bound) > 1:
-            needs = dependencies([accesses_of(*self._slots_of(step)) for step in self.prepared.plan.steps])
-            if max(map(len, needs)) <= MAX_FENCES:
-                shown = frozenset(value.first for value in self.prepared.values.values() if value.needs_sync)
-                return Chained(self._bound, needs, shown, self._measure)
-        return InTurn(self._bound, self._measure)
+        """The steps: several are wired if all devices can, else chained by fences if these are not too many."""
+        if len(self._bound) > 1 and all(step.can_be_wired for step in self._bound):
+            bells = Bells(self._needs)
+            if bells.are_allowed:
+                return Wired(self._bound, bells, self._stragglers, self._measure)
+        return self._unwired()
+
+    def _wire(self, steps: Wired) -> Steps:
+        """Wire the steps, or take another way if a device refuses. Raises TransportError if one is gone."""
+        try:
+            steps.wire()
+        except HalError as refusal:
+            _log.info("a device does not wire its step", reason=str(refusal))
+            return self._use(self._unwired())
+        return steps
+
+    def _unwired(self) -> Steps:
+        if len(self._bound) == 1:
+            return SingleStep(self._bound[0], self._measure)
+        return self._chained() if max(map(len, self._needs)) <= MAX_FENCES else InTurn(self._bound)
+
+    def _use(self, steps: Steps) -> Steps:
+        self._steps = steps
+        self._exchange = steps if isinstance(steps, OneExchange) else None
+        return steps
+
+    def _chained(self) -> Chained:
+        shown = frozenset(value.first for value in self.prepared.values.values() if value.needs_sync)
+        return Chained(self._bound, self._needs, shown, self._measure)
+
+    def _dependencies(self) -> list[tuple[int, ...]]:
+        return dependencies([accesses_of(*self._slots_of(step)) for step in self.prepared.plan.steps])
 
     def _unbind(self) -> None:
         self._bindings.released()
         if self._steps is not None and self._steps is not self.engine:
             self._steps.close()
-        if self._alone is not None:
-            self._alone.close()
-        self._steps = self._alone = None
+        if self._fenced is not None:
+            self._fenced.close()
+        if self._direct is not None:
+            self._direct.unwire()
+        self._steps = self._exchange = self._fenced = self._direct = None
         for step in self._bound:
             step.execution.release()
         self._bound.clear()

@@ -7,6 +7,7 @@ import time
 import traceback
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from nnhal.errors import HalError, NnhalError, general_failure
 from nnhal.fence import Fence
@@ -15,13 +16,14 @@ from nnhal_hosting.logs import get_logger
 from nnhal_service.runtime.memory.bindings import Bindings, TensorBinding, UsedMemory, bindings_of
 from nnhal_service.runtime.plan.active_plan import ActivePlan
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan
-from nnhal_service.runtime.run.bound_plan import BoundPlan, Outcome
+from nnhal_service.runtime.run.bound_plan import BoundPlan
 from nnhal_service.runtime.run.cancellation import Cancellation
 from nnhal_service.runtime.run.chained import Launched
 from nnhal_service.runtime.run.launched_run import LaunchedRun, LaunchMethods, start_launched_run
-from nnhal_service.runtime.run.ledger import ledger_of
+from nnhal_service.runtime.run.ledger import Ledgers
 from nnhal_service.runtime.run.reports import RunReport, RunWatcher
 from nnhal_service.runtime.run.run_channel import DirectRuns, RunChannelEnd
+from nnhal_service.runtime.run.steps import OneExchange, Outcome
 
 DRAIN_SECONDS = 5.0
 """How long closing waits for a run in flight. A longer one releases the context at its end."""
@@ -56,6 +58,7 @@ class ExecutionContext:
         self._measure = measure_timing
         self._watcher = watcher
         self._direct_runs = DirectRuns()
+        self._ledgers = Ledgers()
         self._stays = any(binding.memory is not None for binding in (*inputs, *outputs))
         self._declined: PreparedPlan | None = None
         self._direct_plan: PreparedPlan | None = None
@@ -90,6 +93,25 @@ class ExecutionContext:
         finally:
             self._leave()
 
+    def start(self, deadline_ns: int = NO_DEADLINE, cancellation: Cancellation | None = None) -> StartedRun | None:
+        """Start a run and return at once, if it is one exchange with a device; else None, and ``run`` runs it.
+
+        Raises HalError if the context is running, or closed.
+        """
+        self._occupy()
+        try:
+            exchange = None
+            if self._is_current() and self._used.is_empty:
+                begun = self._begin()
+                exchange = self._bound.start(deadline_ns, cancellation)
+            if exchange is not None:
+                return StartedRun(self, exchange, begun, deadline_ns, cancellation)
+        except BaseException:
+            self._leave()
+            raise
+        self._leave()
+        return None
+
     def launch(
         self, fences: Sequence[Fence], deadline_ns: int = NO_DEADLINE, duration_ns: int = NO_DEADLINE
     ) -> LaunchedRun:
@@ -106,18 +128,18 @@ class ExecutionContext:
         return start_launched_run(ways, fences, deadline_ns, duration_ns)
 
     def open_run_channel(self) -> RunChannelEnd | None:
-        """Open a run channel to the only step; None if there are several steps, or a run is more than its step.
+        """Open a run channel to the steps; None if they cannot be wired, or a run is more than its steps.
 
         It stays open until the context is closed, or bound again after its device came back or after re-planning.
         Raises as ``run`` does.
         """
         self._enter()
         try:
-            execution = self._bound.direct_execution() if self._used.is_empty else None
-            if execution is None:
+            path = self._bound.direct_path() if self._used.is_empty else None
+            if path is None:
                 return None
             self._direct_plan = self._bound.prepared
-            return self._direct_runs.open(execution)
+            return self._direct_runs.open(path)
         finally:
             self._leave()
 
@@ -137,7 +159,10 @@ class ExecutionContext:
         return self._direct_runs.is_open
 
     def close_run_channel(self) -> None:
-        """Close the run channel before the context is closed; harmless if none is open."""
+        """Close the run channel before the context is closed; harmless if none is open.
+
+        Afterwards no device that answers is at work on a direct run of several steps.
+        """
         self._report_direct_runs(self._direct_runs.close())
 
     def count_direct_runs(self, seconds: float) -> bool:
@@ -169,19 +194,29 @@ class ExecutionContext:
 
     def _enter(self) -> None:
         """Begin a run, by the plan in force. Raises GENERAL_FAILURE if another run has not ended."""
-        if not self._busy.acquire(blocking=False):
-            general_failure("the binding is running already; one run at a time is allowed")
+        self._occupy()
         try:
-            if self._closing:
-                raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the model has been unloaded")
-            plans = self._plans
-            if plans.missing:
-                plans.look()
-            if plans.current is not self._bound.prepared and not self._stays:
+            if not self._is_current():
                 self._follow()
         except BaseException:
             self._leave()
             raise
+
+    def _occupy(self) -> None:
+        """Keep others from running. Raises HalError if another run has not ended, or the context is closed."""
+        if not self._busy.acquire(blocking=False):
+            general_failure("the binding is running already; one run at a time is allowed")
+        if self._closing:
+            self._leave()
+            raise HalError(ErrorStatus.DEVICE_UNAVAILABLE, "the model has been unloaded")
+
+    def _is_current(self) -> bool:
+        """Whether what is bound is to run: it is the plan in force, or there is a reason to stay with it."""
+        plans = self._plans
+        if plans.missing:
+            plans.look()
+        current = plans.current
+        return self._stays or current is self._bound.prepared or current is self._declined
 
     def _leave(self) -> None:
         """End a run; nothing uses its memory any more."""
@@ -200,8 +235,6 @@ class ExecutionContext:
 
     def _follow(self) -> None:
         """Bind the plan in force in place of the last one, which stays bound if that fails."""
-        if self._plans.current is self._declined:
-            return
         before, plan = self._bound, self._plans.hold()
         try:
             self._bound = self._bind_to(plan)
@@ -241,26 +274,37 @@ class ExecutionContext:
         )
 
     def _run(self, attempt: Callable[[int], Outcome], deadline_ns: int = NO_DEADLINE) -> RunReport:
-        bound, used, watcher = self._bound, self._used, self._watcher
-        instant = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if self._measure else -1
-        started = time.perf_counter_ns()
-        if not used.is_empty:
-            used.require_usable()
-        before = bound.socket_bytes
+        begun = self._begin()
+        if not self._used.is_empty:
+            self._used.require_usable()
         try:
-            reports, outputs = attempt(deadline_ns)
+            outcome = attempt(deadline_ns)
         except BaseException as error:
-            _release_frames(error)
-            used.note_failed()
-            if watcher is not None:
-                watcher.failed(self, time.perf_counter_ns() - started)
+            self._note_failed(error, begun)
             raise
+        return self._report(outcome, begun)
+
+    def _begin(self) -> _Begun:
+        instant = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if self._measure else -1
+        return _Begun(instant, time.perf_counter_ns(), self._bound.socket_bytes)
+
+    def _note_failed(self, error: BaseException, begun: _Begun) -> None:
+        _release_frames(error)
+        self._used.note_failed()
+        if self._watcher is not None:
+            self._watcher.failed(self, time.perf_counter_ns() - begun.started_ns)
+
+    def _report(self, outcome: Outcome, begun: _Begun) -> RunReport:
+        """Note that a run has succeeded."""
+        bound, used, watcher = self._bound, self._used, self._watcher
+        reports, outputs = outcome
         if not used.is_empty:
             used.note_written({output.name: output.dimensions for output in outputs})
+        instant, started, before = begun
         duration, socket_bytes = time.perf_counter_ns() - started, bound.socket_bytes - before
         fell_back = bound.engine.fell_back
         if self._measure:
-            ledger = ledger_of(bound.prepared, bound.lengths(), reports, bound.engine.ran_whole)
+            ledger = self._ledgers.of(bound.prepared, bound.lengths(), reports, bound.engine.ran_whole)
             report = RunReport(duration, socket_bytes, tuple(reports), tuple(outputs), ledger, instant, fell_back)
         else:
             report = RunReport(duration, socket_bytes, (), tuple(outputs) if outputs else (), (), -1, fell_back)
@@ -271,6 +315,80 @@ class ExecutionContext:
     def _report_direct_runs(self, usage: RunUsage) -> None:
         if self._watcher is not None and usage != RunUsage():
             self._watcher.ran_directly(self, usage)
+
+
+class _Begun(NamedTuple):
+    """What is known of a run when it begins."""
+
+    instant_ns: int
+    """An instant of CLOCK_BOOTTIME; -1 unless the context measures."""
+    started_ns: int
+    """An instant of the performance counter."""
+    socket_bytes: int
+    """Bytes that had gone to devices and back before."""
+
+
+class StartedRun:
+    """A run that a device has begun. It must be finished; until then its context runs nothing else.
+
+    ``finish`` may wait for the device, but does not once ``exchange`` can be read. What may take long after a failure
+    is left to ``recover``. Use it in one thread at a time.
+    """
+
+    def __init__(
+        self,
+        context: ExecutionContext,
+        exchange: OneExchange,
+        begun: _Begun,
+        deadline_ns: int,
+        cancellation: Cancellation | None,
+    ) -> None:
+        self.exchange = exchange
+        """Where the answer comes: the same object for all runs of a context, until it is bound again."""
+        self._context = context
+        self._begun = begun
+        self._deadline_ns = deadline_ns
+        self._cancellation = cancellation
+        self._error: NnhalError | None = None
+
+    def finish(self) -> RunReport | None:
+        """The report of the run; None if it failed, and ``recover`` is to be called."""
+        context = self._context
+        try:
+            outcome = self.exchange.finish()
+        except NnhalError as error:
+            self._error = error
+            return None
+        except BaseException:
+            context._leave()
+            raise
+        try:
+            return context._report(outcome, self._begun)
+        finally:
+            context._leave()
+
+    def drop(self) -> None:
+        """Leave it at the failure."""
+        error, self._error = self._error, None
+        if error is not None:
+            self._context._note_failed(error, self._begun)
+        self._context._leave()
+
+    def recover(self) -> RunReport:
+        """Do what ``ExecutionContext.run`` does after the failure, which may take long. Raises as that does."""
+        context, error = self._context, self._error
+        self._error = None
+        if error is None:
+            raise TypeError("only a run that has failed can be recovered")
+        try:
+            outcome = context._bound.recover(self._deadline_ns, error, self._cancellation)
+            return context._report(outcome, self._begun)
+        except BaseException as failure:
+            context._note_failed(failure, self._begun)
+            raise
+        finally:
+            del error
+            context._leave()
 
 
 def _weakly(method: Callable[[], None]) -> Callable[[], None]:

@@ -32,6 +32,18 @@ class StillRunningError(HalError):
         super().__init__(ErrorStatus.MISSED_DEADLINE_TRANSIENT, message)
 
 
+def seconds_to_wait(deadline_ns: int) -> float:
+    """How long to wait for a run with a deadline, an instant of CLOCK_BOOTTIME; then it is ``still_running``."""
+    left = (deadline_ns - time.clock_gettime_ns(time.CLOCK_BOOTTIME)) / 1e9
+    return min(max(0.0, left) + _GRACE_SECONDS, _LONGEST_WAIT_SECONDS)
+
+
+def still_running() -> StillRunningError:
+    """The error of a run that is not waited for any longer, which is logged."""
+    _log.warning("a run has not ended by its deadline; it continues without its client")
+    return StillRunningError()
+
+
 def run_by_deadline(run: Callable[[int], T], deadline_ns: int, late: Callable[[T], object] = lambda _: None) -> T:
     """Call ``run`` with its deadline, an instant of CLOCK_BOOTTIME, and wait for it slightly longer than that.
 
@@ -41,15 +53,13 @@ def run_by_deadline(run: Callable[[int], T], deadline_ns: int, late: Callable[[T
     if deadline_ns == NO_DEADLINE:
         return run(deadline_ns)
     outcome = _threads.submit(run, deadline_ns)
-    left = (deadline_ns - time.clock_gettime_ns(time.CLOCK_BOOTTIME)) / 1e9
     try:
-        return outcome.result(min(max(0.0, left) + _GRACE_SECONDS, _LONGEST_WAIT_SECONDS))
+        return outcome.result(seconds_to_wait(deadline_ns))
     except TimeoutError:
         if outcome.done():  # the run itself raised it
             raise
-        _log.warning("a run has not ended by its deadline; it continues without its client")
         outcome.add_done_callback(lambda done: late(done.result()) if done.exception() is None else None)
-        raise StillRunningError from None
+        raise still_running() from None
     finally:
         # The future holds the error, and the error this frame: without this, a reference cycle would keep the run's
         # memory alive until the next garbage collection.

@@ -97,6 +97,9 @@ def start_launched_run(
         fenced.launch(launched, fences, deadline_ns, duration_ns)
     except NnhalError as error:
         refusal, on_cpu = error, ways.on_cpu
+        if on_cpu is None and not launched:  # nothing is to be waited for: the caller may launch again at once
+            ways.ended()
+            raise
         if fenced.has_failed(launched):  # a step failed, not the launch
             _in_thread(run, ways, lambda: Ending(error=fenced.failure(launched, refusal)))
             return run

@@ -14,6 +14,25 @@ UNPLANNED = "Unplanned"
 """The strategy of an entry for bytes that a device copied beyond the plan."""
 
 
+class Ledgers:
+    """The ledgers of one context's runs, which mostly copy the same: the last one is kept. For one run at a time."""
+
+    def __init__(self) -> None:
+        self._known: tuple[object, ...] = ()
+        self._last: tuple[LedgerEntry, ...] = ()
+
+    def of(
+        self, prepared: PreparedPlan, lengths: Mapping[int, int], reports: Sequence[StepReport], as_one: bool
+    ) -> tuple[LedgerEntry, ...]:
+        """Return what ``ledger_of`` does."""
+        copied = [(report.step, report.device, report.copied_bytes) for report in reports]
+        known = (prepared, lengths, copied, as_one)
+        if known != self._known:
+            self._last = ledger_of(prepared, lengths, reports, as_one)
+            self._known = known
+        return self._last
+
+
 def ledger_of(
     prepared: PreparedPlan, lengths: Mapping[int, int], reports: Sequence[StepReport], as_one: bool = False
 ) -> tuple[LedgerEntry, ...]:

@@ -1,14 +1,15 @@
-"""Direct runs: a client runs a plan's only step on the device itself; the framework counts them."""
+"""Direct runs: a client runs a plan's steps on the devices itself; the framework counts them."""
 
 from __future__ import annotations
 
 import threading
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from nnhal.descriptor import Descriptor
 from nnhal.errors import NnhalError
 from nnhal.remote import RemoteExecution
 from nnhal.types import RunUsage
+from nnhal_service.runtime.run.wiring import Wiring
 
 
 class RunChannelEnd(NamedTuple):
@@ -18,25 +19,70 @@ class RunChannelEnd(NamedTuple):
     execution: int
 
 
+class DirectPath(Protocol):
+    """Steps that a client can run directly."""
+
+    def open(self) -> RunChannelEnd:
+        """Open a run channel to them. Raises HalError or TransportError."""
+        ...
+
+    def usage(self, close: bool, seconds: float | None) -> RunUsage:
+        """Return the counts of the direct runs, and close the channel if asked to. Raises HalError or TransportError.
+
+        After closing, no device that answers is at work on a direct run of several steps.
+        """
+        ...
+
+
+class DirectStep:
+    """The only step of a plan, which the device runs for calls on the channel."""
+
+    def __init__(self, execution: RemoteExecution) -> None:
+        self._execution = execution
+
+    def open(self) -> RunChannelEnd:
+        return RunChannelEnd(self._execution.open_run_channel(), self._execution.handle)
+
+    def usage(self, close: bool, seconds: float | None) -> RunUsage:
+        return self._execution.run_channel_usage(close, seconds)
+
+
+class DirectChain:
+    """Several steps that are wired for the client alone."""
+
+    def __init__(self, wiring: Wiring) -> None:
+        self._wiring = wiring
+
+    def open(self) -> RunChannelEnd:
+        return RunChannelEnd(self._wiring.take_caller_end(), self._wiring.execution)
+
+    def usage(self, close: bool, seconds: float | None) -> RunUsage:
+        try:
+            return self._wiring.usage(seconds)
+        finally:
+            if close:
+                self._wiring.unwire()
+
+
 class DirectRuns:
     """The run channel of one context, and how much was run over it. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._execution: RemoteExecution | None = None
+        self._path: DirectPath | None = None
         self._counted = RunUsage()
 
-    def open(self, execution: RemoteExecution) -> RunChannelEnd:
-        """Open a run channel to an execution; it replaces an earlier one. Raises HalError or TransportError."""
-        channel = execution.open_run_channel()
+    def open(self, path: DirectPath) -> RunChannelEnd:
+        """Open a run channel; it replaces an earlier one. Raises HalError or TransportError."""
+        end = path.open()
         with self._lock:
-            self._execution = execution
-        return RunChannelEnd(channel, execution.handle)
+            self._path = path
+        return end
 
     @property
     def is_open(self) -> bool:
         """Whether a run channel is open."""
-        return self._execution is not None
+        return self._path is not None
 
     def take_usage(self, seconds: float) -> RunUsage | None:
         """What was run since the last call; None if the device does not answer within ``seconds``."""
@@ -44,17 +90,17 @@ class DirectRuns:
             return self._take(close=False, seconds=seconds)
 
     def close(self) -> RunUsage:
-        """Close the channel, before its execution is released; return what was run since ``take_usage``."""
+        """Close the channel, before its executions are released; return what was run since ``take_usage``."""
         with self._lock:
             usage = self._take(close=True)
-            self._execution, self._counted = None, RunUsage()
+            self._path, self._counted = None, RunUsage()
             return usage or RunUsage()
 
     def _take(self, close: bool, seconds: float | None = None) -> RunUsage | None:
-        if self._execution is None:
+        if self._path is None:
             return RunUsage()
         try:
-            usage = self._execution.run_channel_usage(close, seconds)
+            usage = self._path.usage(close, seconds)
         except NnhalError:  # the device does not answer or is gone, and its count with it
             return None
         before, self._counted = self._counted, usage

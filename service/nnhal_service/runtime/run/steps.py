@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from nnhal.remote import RemoteBurst, RemoteExecution
 from nnhal.remote.burst import BurstOutcome
@@ -15,6 +15,9 @@ from nnhal_service.fallback import Side
 from nnhal_service.runtime.plan.parts import Part
 from nnhal_service.runtime.run.cancellation import Cancellation, require_wanted
 from nnhal_service.runtime.run.reports import OutputReport, OutputTooSmallError
+
+Outcome = tuple[list[StepReport], list[OutputReport]]
+"""Reports of the steps, if they are measured or only some of them ran, and reports of outputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +31,19 @@ class BoundStep:
     execution: RemoteExecution
     outputs: Sequence[str]
     """The names of those outputs that are the model's; empty strings for the others."""
+    can_be_wired: bool = False
+    """Whether it can be a stage of a wired chain."""
 
 
 def bind_step(side: Side, outputs: Sequence[str], part: Part, request: Request, config: ExecutionConfig) -> BoundStep:
     """Bind a step to memory. Raises HalError if the device refuses, TransportError if it is gone."""
     execution = part.prepared.create_reusable_execution(request, config)
-    return BoundStep(side.name, side.is_asynchronous, part, execution, outputs)
+    return BoundStep(side.name, side.is_asynchronous, part, execution, outputs, side.can_be_wired)
+
+
+def executions_of(steps: Sequence[BoundStep]) -> list[tuple[str, RemoteExecution]]:
+    """Return the executions of steps, each after the name of its device."""
+    return [(step.device, step.execution) for step in steps]
 
 
 class Steps(Protocol):
@@ -49,9 +59,7 @@ class Steps(Protocol):
         """After a failed run, the steps that succeeded and need not run again; None if that is unknown."""
         ...
 
-    def run(
-        self, deadline_ns: int, cancellation: Cancellation | None = None
-    ) -> tuple[list[StepReport], list[OutputReport]]:
+    def run(self, deadline_ns: int, cancellation: Cancellation | None = None) -> Outcome:
         """Run all steps.
 
         Raises HalError, TransportError if a device is gone, and CancelledRunError if the run was cancelled: the steps
@@ -64,17 +72,84 @@ class Steps(Protocol):
         ...
 
 
+@runtime_checkable
+class OneExchange(Steps, Protocol):
+    """Steps whose run is one message to a device and one back, so that nothing needs to wait in between.
+
+    ``run`` is ``start`` and ``finish``.
+    """
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether ``start`` does no more than send the message."""
+        ...
+
+    def start(self, deadline_ns: int, cancellation: Cancellation | None = None) -> None:
+        """Send the message that begins a run. Raises as ``run`` does, and then there is nothing to finish."""
+        ...
+
+    def fileno(self) -> int:
+        """The descriptor that can be read when the run that was started has ended."""
+        ...
+
+    def finish(self) -> Outcome:
+        """Receive how the run ended that was started; waits for it. Raises as ``run`` does."""
+        ...
+
+
+class SingleStep:
+    """The only step of a plan, over a burst."""
+
+    def __init__(self, step: BoundStep, measure: bool) -> None:
+        """The step is reported if ``measure``. Raises HalError if the device refuses, TransportError if it is gone."""
+        self._step = step
+        self._burst = step.part.prepared.configure_execution_burst()
+        self._measure = measure
+        self._started = 0
+
+    @property
+    def socket_bytes(self) -> int:
+        return self._burst.socket_bytes
+
+    @property
+    def done(self) -> Sequence[StepReport]:
+        return ()
+
+    def run(self, deadline_ns: int, cancellation: Cancellation | None = None) -> Outcome:
+        self.start(deadline_ns)
+        return self.finish()
+
+    @property
+    def is_ready(self) -> bool:
+        return True
+
+    def start(self, deadline_ns: int, cancellation: Cancellation | None = None) -> None:
+        if self._measure:
+            self._started = time.perf_counter_ns()
+        self._burst.start(self._step.execution, deadline_ns)
+
+    def fileno(self) -> int:
+        return self._burst.fileno()
+
+    def finish(self) -> Outcome:
+        step = self._step
+        outcome = self._burst.finish(step.execution)
+        outputs = output_reports(step, outcome)
+        if not self._measure:
+            return [], outputs
+        return [step_report(0, step.device, time.perf_counter_ns() - self._started, outcome)], outputs
+
+    def close(self) -> None:
+        self._burst.close()
+
+
 class InTurn:
-    """Steps that run one after the other, each over a burst: for a single step, and if fences would be too many."""
+    """Steps that run one after the other, each over a burst: for more steps than fences can order."""
 
-    def __init__(self, steps: Sequence[BoundStep], measure: bool) -> None:
-        """A single step is reported only with ``measure``.
-
-        Raises HalError if a device refuses, TransportError if one is gone.
-        """
+    def __init__(self, steps: Sequence[BoundStep]) -> None:
+        """Raises HalError if a device refuses, TransportError if one is gone."""
         self._steps: list[tuple[BoundStep, RemoteBurst]] = []
         self._reports: list[StepReport] = []
-        self._reports_steps = measure or len(steps) > 1
         try:
             for step in steps:
                 self._steps.append((step, step.part.prepared.configure_execution_burst()))
@@ -84,40 +159,43 @@ class InTurn:
 
     @property
     def socket_bytes(self) -> int:
-        if len(self._steps) == 1:  # every run asks for it
-            return self._steps[0][1].socket_bytes
         return sum(burst.socket_bytes for _, burst in self._steps)
 
     @property
     def done(self) -> Sequence[StepReport]:
         return self._reports
 
-    def run(
-        self, deadline_ns: int, cancellation: Cancellation | None = None
-    ) -> tuple[list[StepReport], list[OutputReport]]:
+    def run(self, deadline_ns: int, cancellation: Cancellation | None = None) -> Outcome:
         outputs: list[OutputReport] = []
         reports = self._reports = []
         for number, (step, burst) in enumerate(self._steps):
             if number:
                 require_wanted(cancellation)
-            started = time.perf_counter_ns() if self._reports_steps else 0
+            started = time.perf_counter_ns()
             outcome = burst.run(step.execution, deadline_ns)
-            result = outcome.result
-            if result.output_shapes:
-                outputs += [
-                    OutputReport(name, shape.dimensions, shape.is_sufficient)
-                    for name, shape in zip(step.outputs, result.output_shapes, strict=False)
-                    if name
-                ]
-            if not result.output_sufficient_size:
-                raise OutputTooSmallError(step.device, outputs)
-            if self._reports_steps:
-                reports.append(step_report(number, step.device, time.perf_counter_ns() - started, outcome))
+            outputs += output_reports(step, outcome, outputs)
+            reports.append(step_report(number, step.device, time.perf_counter_ns() - started, outcome))
         return reports, outputs
 
     def close(self) -> None:
         for _, burst in self._steps:
             burst.close()
+
+
+def output_reports(step: BoundStep, outcome: BurstOutcome, before: Sequence[OutputReport] = ()) -> list[OutputReport]:
+    """What a device reports of a step's outputs that are the model's; ``before`` is what earlier steps reported.
+
+    Raises OutputTooSmallError, with all of these, if one does not fit its memory.
+    """
+    result = outcome.result
+    outputs = [
+        OutputReport(name, shape.dimensions, shape.is_sufficient)
+        for name, shape in zip(step.outputs, result.output_shapes, strict=False)
+        if name
+    ]
+    if not result.output_sufficient_size:
+        raise OutputTooSmallError(step.device, [*before, *outputs])
+    return outputs
 
 
 def step_report(number: int, device: str, duration_ns: int, outcome: BurstOutcome) -> StepReport:

@@ -1,7 +1,6 @@
 """The protocol over gRPC."""
 
-from nnhal_service.v2.grpc.access import GuardInterceptor
 from nnhal_service.v2.grpc.server import GrpcFront, GrpcLimits
 from nnhal_service.v2.grpc.servicer import InferenceServicer
 
-__all__ = ["GrpcFront", "GrpcLimits", "GuardInterceptor", "InferenceServicer"]
+__all__ = ["GrpcFront", "GrpcLimits", "InferenceServicer"]

@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
 
-from nnhal.arrays import Array
-from nnhal.inference.datatypes import Datatype, TensorError, array_from_raw, datatype
+from nnhal.inference.datatypes import BYTES, Datatype, TensorError, array_from_raw, datatype
 from nnhal.inference.grpc_service_pb2 import InferTensorContents, ModelInferRequest
-from nnhal_service.runtime.run.cancellation import Cancellation
+from nnhal_service.serving.client_memory import TensorData
 from nnhal_service.serving.request import InferenceRequest
 from nnhal_service.v2.grpc.message_fields import array_from_contents, parameters_from_wire, request_parameters_from_wire
 from nnhal_service.v2.requested import (
@@ -32,6 +31,9 @@ from nnhal_service.v2.requested import (
 _KEPT_HEADS = 1024
 _KEPT_BYTES = 2048
 """The longest head that is kept; longer ones mostly hold elements of tensors, and do not come again."""
+_MOST_IN_LOOP = 1 << 14
+"""The longest head that is parsed without a thread."""
+_MOST_FIELDS_IN_LOOP = 256
 
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _RAW_INPUT_TAG = ModelInferRequest.RAW_INPUT_CONTENTS_FIELD_NUMBER << 3 | _LENGTH
@@ -46,6 +48,11 @@ class CutRequest(NamedTuple):
     id: str
     raw: list[memoryview]
     """The raw input contents, as views of the whole request."""
+
+    @property
+    def has_short_head(self) -> bool:
+        """Whether parsing the head takes no time that is worth a thread."""
+        return len(self.head) <= _MOST_IN_LOOP
 
 
 class InputHead(NamedTuple):
@@ -66,6 +73,10 @@ class Asked(NamedTuple):
     outputs: tuple[RequestedOutput, ...]
     parameters: RequestParameters
     inputs: tuple[InputHead, ...]
+    has_strings: bool
+    """Whether an input has elements of BYTES."""
+    has_regions: bool
+    """Whether an input or an output lies in shared memory."""
 
 
 class Head:
@@ -96,10 +107,24 @@ def cut_request(data: bytes) -> CutRequest:
 
     The head's own contents are not checked.
     """
+    cut = _cut(data, len(data), len(data))
+    assert cut is not None
+    return cut
+
+
+def cut_in_loop(data: bytes) -> CutRequest | None:
+    """The same, or None if that takes time that is worth a thread: a malicious request has millions of fields."""
+    return _cut(data, _MOST_FIELDS_IN_LOOP, _MOST_IN_LOOP)
+
+
+def _cut(data: bytes, most_fields: int, most_bytes: int) -> CutRequest | None:
+    """The parts of a request. Returns None if it has more fields than that, or a longer head or identifier."""
     view = memoryview(data)
     head, raw = [], []
     identifier = b""
-    for tag, start, body, end in _fields(data):
+    for count, (tag, start, body, end) in enumerate(_fields(data)):
+        if count == most_fields or (tag != _RAW_INPUT_TAG and end - start > most_bytes):
+            return None
         if tag == _RAW_INPUT_TAG:
             raw.append(view[body:end])
         elif tag == _ID_TAG:
@@ -121,11 +146,13 @@ def request_from_wire(
     asked: Asked,
     cut: CutRequest,
     caller: Caller,
-    cancellation: Cancellation,
     deadline_ns: int,
     arrived_ns: int,
 ) -> InferenceRequest:
-    """The request of a served model; its inputs are views of the raw contents. Raises ServingError."""
+    """The request of a served model; its inputs are views of the raw contents, or in memory of the client.
+
+    Raises ServingError.
+    """
     parameters = asked.parameters
     return InferenceRequest(
         _arrays(asked.inputs, cut.raw, caller),
@@ -135,18 +162,18 @@ def request_from_wire(
         parameters.priority,
         parameters.timeout_ns,
         deadline_ns,
-        cancellation,
-        arrived_ns,
+        arrived_ns=arrived_ns,
+        output_places=caller.output_places(asked.outputs),
     )
 
 
-def _arrays(inputs: Sequence[InputHead], raw: Sequence[memoryview], caller: Caller) -> dict[str, Array]:
-    arrays: dict[str, Array] = {}
+def _arrays(inputs: Sequence[InputHead], raw: Sequence[memoryview], caller: Caller) -> dict[str, TensorData]:
+    arrays: dict[str, TensorData] = {}
     used = 0
     for given in inputs:
         try:
             if given.part is not None:
-                arrays[given.name] = array_from_raw(given.kind, given.shape, caller.read(given.part))
+                arrays[given.name] = caller.input(given.kind, given.shape, given.part)
             elif not raw:
                 elements = given.contents or InferTensorContents()
                 arrays[given.name] = array_from_contents(given.kind, given.shape, elements)
@@ -176,11 +203,18 @@ def _asked(message: ModelInferRequest) -> Asked:
         raise refuse(f"outputs {[output.name for output in outputs]}: one is repeated")
     parameters = request_parameters_from_wire(message.parameters)
     inputs = tuple(_input(tensor, message.model_name) for tensor in message.inputs)
-    names = [given.name for given in inputs]
-    for name in names:
-        if names.count(name) > 1:
-            raise refuse(f"input '{name}' is repeated")
-    return Asked(outputs, parameters, inputs)
+    names: set[str] = set()
+    for given in inputs:
+        if given.name in names:
+            raise refuse(f"input '{given.name}' is repeated")
+        names.add(given.name)
+    return Asked(
+        outputs,
+        parameters,
+        inputs,
+        any(given.kind is BYTES for given in inputs),
+        any(given.part is not None for given in inputs) or any(output.part is not None for output in outputs),
+    )
 
 
 def _input(tensor: ModelInferRequest.InferInputTensor, model: str) -> InputHead:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from nnhal.arrays import Array
 from nnhal.inference.datatypes import datatype_of, raw_from_array
 from nnhal.inference.grpc_service_pb2 import InferParameter, ModelInferResponse
+from nnhal_service.serving.client_memory import TensorData, to_array
 from nnhal_service.serving.request import InferenceResponse, Parameter
 from nnhal_service.v2.backend import ModelBackend
 from nnhal_service.v2.requested import (
@@ -89,11 +89,11 @@ def encode_stream_response(head: bytes, request_id: str, raw: Sequence[Raw]) -> 
     return b"".join((_STREAM_RESPONSE_TAG, _varint(sum(map(len, parts))), *parts))
 
 
-def _delivered(array: Array, output: RequestedOutput, caller: Caller) -> tuple[int, Raw]:
+def _delivered(tensor: TensorData, output: RequestedOutput, caller: Caller) -> tuple[int, Raw]:
     """The bytes that were written to shared memory, and the raw contents of an output."""
     if output.part is None:
-        return 0, raw_from_array(array)
-    return caller.write(output.part, array, output.name), b""
+        return 0, raw_from_array(to_array(tensor))
+    return caller.write(output.part, tensor, output.name), b""
 
 
 @lru_cache(_KEPT_HEADS)

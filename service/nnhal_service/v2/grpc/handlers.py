@@ -6,9 +6,11 @@ of gRPC's own.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from typing import TypeVar, cast
+import inspect
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any, TypeAlias, cast
 
 import grpc
 from google.protobuf.descriptor_pool import DescriptorPool
@@ -18,56 +20,66 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from nnhal.inference import grpc_service_pb2, model_config_pb2
+from nnhal_service.access import Guard
+from nnhal_service.serving.loop import ServingLoop
+from nnhal_service.v2.grpc.access import guarded
+from nnhal_service.v2.grpc.calls import Call, Context, OpenLimit, ended
+from nnhal_service.v2.grpc.health import HEALTH, ModelHealth
 from nnhal_service.v2.grpc.servicer import SERVICE, InferenceServicer
 from nnhal_service.v2.grpc.statuses import abort, answer_for
 
-I = TypeVar("I")  # noqa: E741 - input
-O = TypeVar("O")  # noqa: E741 - output
-Stream = Callable[[Iterator[I], grpc.ServicerContext], Iterator[O]]
+Handlers: TypeAlias = "grpc.GenericRpcHandler[Any, Any]"
 ReflectionRequest = reflection_pb2.ServerReflectionRequest
 ReflectionResponse = reflection_pb2.ServerReflectionResponse
-_IN_BYTES = {"ModelInfer", "ModelStreamInfer"}
+Answers = Callable[[Iterable[ReflectionRequest], Context], Iterator[ReflectionResponse]]
 _REFLECTED = (model_config_pb2, grpc_service_pb2, health_pb2, reflection_pb2)
 
 
-class StreamLimit:
-    """Limits the open streams of all services: each holds a thread of the server while it is open."""
+def inference_handlers(
+    servicer: InferenceServicer,
+    loop: ServingLoop,
+    threads: Executor,
+    calls: OpenLimit,
+    streams: OpenLimit,
+    guard: Guard,
+) -> Handlers:
+    """All calls of inference.GRPCInferenceService, made from its descriptor.
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._free = threading.BoundedSemaphore(limit)
-
-    def limited(self, behaviour: Stream[I, O]) -> Stream[I, O]:
-        """The same call, which ends with RESOURCE_EXHAUSTED if too many streams are open."""
-
-        def call(requests: Iterator[I], context: grpc.ServicerContext) -> Iterator[O]:
-            if not self._free.acquire(blocking=False):
-                message = f"{self._limit} streams are open, which is as many as may be at a time"
-                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, message)
-            try:
-                yield from behaviour(requests, context)
-            finally:
-                self._free.release()
-
-        return call
-
-
-def inference_handler(servicer: InferenceServicer, streams: StreamLimit) -> grpc.GenericRpcHandler[bytes, bytes]:
-    """All calls of inference.GRPCInferenceService, made from its descriptor. Streams count against the limit."""
-    calls = servicer.infer_calls
-    handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
-        "ModelInfer": grpc.unary_unary_rpc_method_handler(calls.infer),
-        "ModelStreamInfer": grpc.stream_stream_rpc_method_handler(streams.limited(calls.stream_infer)),
-    }
+    ``threads`` run the calls that may wait; no inference does so.
+    """
+    infer = servicer.infer_calls(loop)
+    unary: dict[str, Call[bytes, bytes]] = {"ModelInfer": infer.infer}
     for method in SERVICE.methods:
-        if method.name not in _IN_BYTES:
-            behaviour = getattr(servicer, method.name)
-            call = _unary(method.name, GetMessageClass(method.input_type), behaviour)
-            handlers[method.name] = grpc.unary_unary_rpc_method_handler(call)
+        behaviour = getattr(servicer, method.name, None)
+        if behaviour is not None:
+            kind = GetMessageClass(method.input_type)
+            unary[method.name] = (
+                _in_loop(method.name, kind, behaviour)
+                if inspect.iscoroutinefunction(behaviour)
+                else _in_thread(method.name, kind, behaviour, servicer, loop, threads)
+            )
+    handlers = {
+        name: grpc.unary_unary_rpc_method_handler(_guarded(name, calls.limited(call), guard))
+        for name, call in unary.items()
+    }
+    stream = "ModelStreamInfer"
+    handlers[stream] = grpc.stream_stream_rpc_method_handler(
+        _guarded(stream, streams.limited(infer.stream_infer), guard)
+    )
     return grpc.method_handlers_generic_handler(SERVICE.full_name, handlers)
 
 
-def reflection_handler(streams: StreamLimit) -> grpc.GenericRpcHandler[ReflectionRequest, ReflectionResponse]:
+def health_handlers(health: ModelHealth, watches: OpenLimit) -> Handlers:
+    """The calls of grpc.health.v1.Health."""
+    form = (health_pb2.HealthCheckRequest.FromString, health_pb2.HealthCheckResponse.SerializeToString)
+    handlers: Mapping[str, grpc.RpcMethodHandler[Any, Any]] = {
+        "Check": grpc.unary_unary_rpc_method_handler(health.check, *form),
+        "Watch": grpc.unary_stream_rpc_method_handler(watches.limited(health.watch), *form),
+    }
+    return grpc.method_handlers_generic_handler(HEALTH.full_name, dict(handlers))
+
+
+def reflection_handlers(streams: OpenLimit, guard: Guard) -> Handlers:
     """Server reflection of all services of the front.
 
     It reads a descriptor pool of its own, since package 'inference' is not in protobuf's default pool.
@@ -75,25 +87,58 @@ def reflection_handler(streams: StreamLimit) -> grpc.GenericRpcHandler[Reflectio
     pool = DescriptorPool()
     for module in _REFLECTED:
         pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
-    health = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
-    servicer = reflection.ReflectionServicer((SERVICE.full_name, health, reflection.SERVICE_NAME), pool)
-    answer = cast("Stream[ReflectionRequest, ReflectionResponse]", servicer.ServerReflectionInfo)
+    servicer = reflection.ReflectionServicer((SERVICE.full_name, HEALTH.full_name, reflection.SERVICE_NAME), pool)
+
+    answers = cast(Answers, servicer.ServerReflectionInfo)
+
+    async def reflect(requests: AsyncIterator[ReflectionRequest], context: Context) -> None:
+        async for request in requests:
+            for answer in answers((request,), context):
+                await context.write(answer)
+
+    name = "ServerReflectionInfo"
     handler = grpc.stream_stream_rpc_method_handler(
-        streams.limited(answer),
-        request_deserializer=ReflectionRequest.FromString,
-        response_serializer=ReflectionResponse.SerializeToString,
+        guarded(streams.limited(reflect), f"/{reflection.SERVICE_NAME}/{name}", guard),
+        ReflectionRequest.FromString,
+        ReflectionResponse.SerializeToString,
     )
-    return grpc.method_handlers_generic_handler(reflection.SERVICE_NAME, {"ServerReflectionInfo": handler})
+    return grpc.method_handlers_generic_handler(reflection.SERVICE_NAME, {name: handler})
 
 
-def _unary(
-    name: str, kind: type[Message], behaviour: Callable[[Message, grpc.ServicerContext], Message]
-) -> Callable[[bytes, grpc.ServicerContext], bytes]:
-    def call(data: bytes, context: grpc.ServicerContext) -> bytes:
+def _guarded(name: str, call: Call[Any, Any], guard: Guard) -> Call[Any, Any]:
+    return guarded(call, f"/{SERVICE.full_name}/{name}", guard)
+
+
+def _in_loop(name: str, kind: type[Message], behaviour: Call[Message, Message]) -> Call[bytes, bytes]:
+    """A call that neither waits nor computes for long."""
+
+    async def call(data: bytes, context: Context) -> bytes:
         try:
-            return behaviour(kind.FromString(data), context).SerializeToString()
+            return (await behaviour(kind.FromString(data), context)).SerializeToString()
         except Exception as error:
             answer = answer_for(error, name)
-        abort(context, answer)
+        await abort(context, answer)
+
+    return call
+
+
+def _in_thread(
+    name: str,
+    kind: type[Message],
+    behaviour: Callable[[Any, str], Message],
+    servicer: InferenceServicer,
+    loop: ServingLoop,
+    threads: Executor,
+) -> Call[bytes, bytes]:
+    def work(data: bytes, owner: str) -> bytes:
+        return behaviour(kind.FromString(data), owner).SerializeToString()
+
+    async def call(data: bytes, context: Context) -> bytes:
+        work_of_call = partial(work, data, servicer.owner(context))
+        try:
+            return await ended(loop.asyncio.run_in_executor(threads, work_of_call))
+        except Exception as error:
+            answer = answer_for(error, name)
+        await abort(context, answer)
 
     return call

@@ -2,66 +2,84 @@
 
 from __future__ import annotations
 
-import threading
-from typing import Any
+import asyncio
 
 import grpc
-from grpc_health.v1 import health, health_pb2
+from grpc_health.v1 import health_pb2
 
+from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.v2.backend import ModelRepository
+from nnhal_service.v2.grpc.calls import Context
 from nnhal_service.v2.grpc.servicer import SERVICE
 
+HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"]
 MODEL_PREFIX = "nnhal.model."
 """The prefix of a model's name, which has no version."""
 _READY = "READY"
+_Request = health_pb2.HealthCheckRequest
 _Response = health_pb2.HealthCheckResponse
 _Status = health_pb2.HealthCheckResponse.ServingStatus
 
 
-class ModelHealth(health.HealthServicer):
+class ModelHealth:
     """Answers with the repository's state; ``refresh`` tells watchers of a change.
 
     The server and the service are SERVING if the repository is ready, a model if a version of it is. No file is read.
+    gRPC's own servicer keeps the states itself, and its watchers of one name forget one another.
     """
 
-    def __init__(self, repository: ModelRepository) -> None:
-        # So that a client that watches holds no thread.
-        super().__init__(experimental_non_blocking=True)
+    def __init__(self, repository: ModelRepository, loop: ServingLoop) -> None:
         self._repository = repository
-        self._said: dict[str, _Status] = {}
-        self._refreshing = threading.Lock()
+        self._loop = loop
+        self._changes: set[asyncio.Event] = set()
+        """One for each watcher."""
+        self._is_ending = False
 
-    def refresh(self, model: str = "") -> None:
-        """Tell watchers the state of the server, and of a model if one is named."""
-        with self._refreshing:
-            ready = _Response.SERVING if self._repository.ready() else _Response.NOT_SERVING
-            self._say("", ready)
-            self._say(SERVICE.full_name, ready)
-            if model:
-                self._say(MODEL_PREFIX + model, self._status(model))
+    def refresh(self) -> None:
+        """Tell watchers what has changed. May be called from any thread."""
+        self._loop.call(self._wake)
 
-    def Check(self, request: health_pb2.HealthCheckRequest, context: grpc.ServicerContext) -> _Response:  # noqa: N802
-        self._look(request.service)
-        response: _Response = super().Check(request, context)
-        if response.status == _Response.SERVICE_UNKNOWN:
-            context.abort(grpc.StatusCode.NOT_FOUND, "no such service, and no such model")
-        return response
+    def end(self) -> None:
+        """From now on nothing is serving: tell watchers, whose calls then end. Call it in the loop."""
+        self._is_ending = True
+        self._wake()
 
-    def Watch(self, request: health_pb2.HealthCheckRequest, *arguments: Any) -> Any:  # noqa: N802
-        self._look(request.service)
-        return super().Watch(request, *arguments)
+    async def check(self, request: _Request, context: Context) -> _Response:
+        """Check."""
+        status = self._status(request.service)
+        if status == _Response.SERVICE_UNKNOWN:
+            await context.abort(grpc.StatusCode.NOT_FOUND, "no such service, and no such model")
+        return _Response(status=status)
 
-    def _look(self, service: str) -> None:
-        self.refresh(service.removeprefix(MODEL_PREFIX) if service.startswith(MODEL_PREFIX) else "")
+    async def watch(self, request: _Request, context: Context) -> None:
+        """Watch."""
+        change = asyncio.Event()
+        self._changes.add(change)
+        try:
+            said: _Status | None = None
+            while True:
+                change.clear()
+                is_last, status = self._is_ending, self._status(request.service)
+                if status != said:
+                    await context.write(_Response(status=status))
+                    said = status
+                if is_last:
+                    return
+                await change.wait()
+        finally:
+            self._changes.discard(change)
 
-    def _say(self, service: str, status: _Status) -> None:
-        """Set a status if it is new; unknown names are not kept."""
-        if self._said.get(service, _Response.SERVICE_UNKNOWN) != status:
-            self._said[service] = status
-            self.set(service, status)
+    def _wake(self) -> None:
+        for change in self._changes:
+            change.set()
 
-    def _status(self, model: str) -> _Status:
-        states = {entry.state for entry in self._repository.known(model)}
-        if not states:
-            return _Response.SERVICE_UNKNOWN
-        return _Response.SERVING if _READY in states else _Response.NOT_SERVING
+    def _status(self, service: str) -> _Status:
+        if service in ("", SERVICE.full_name):
+            is_serving = self._repository.ready()
+        else:
+            name = service.removeprefix(MODEL_PREFIX)
+            states = {entry.state for entry in self._repository.known(name)} if name != service else set()
+            if not states:
+                return _Response.SERVICE_UNKNOWN
+            is_serving = _READY in states
+        return _Response.SERVING if is_serving and not self._is_ending else _Response.NOT_SERVING

@@ -1,32 +1,42 @@
-"""The two calls that run models over gRPC: one request, or a stream of them."""
+"""The two calls that run models over gRPC: one request, or a stream of them.
+
+They are served in the loop. What takes longer the more there is of it, such as strings, elements in the message's own
+fields and copies, is done in threads if there is much of it. Raw contents of numbers cost nothing: they are views.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import grpc
+import numpy as np
 
 from nnhal.inference.grpc_service_pb2 import ModelInferResponse, ModelStreamInferResponse
 from nnhal.types import NO_DEADLINE
 from nnhal_service.access import RequestMemoryBudget
 from nnhal_service.observability import TRACEPARENT, RequestScope
-from nnhal_service.runtime.run.cancellation import Cancellation
+from nnhal_service.serving.client_memory import PlacedTensor
 from nnhal_service.serving.errors import ErrorKind, ServingError
-from nnhal_service.serving.request import Parameter
-from nnhal_service.v2.backend import ModelRepository, SharedMemory
-from nnhal_service.v2.grpc.decode import CutRequest, Head, cut_request, head_of, request_from_wire
+from nnhal_service.serving.loop import ServingLoop
+from nnhal_service.serving.loop_run import MOST_BYTES_IN_LOOP
+from nnhal_service.serving.request import InferenceResponse, Parameter
+from nnhal_service.v2.backend import ModelBackend, ModelRepository, SharedMemory
+from nnhal_service.v2.grpc.access import metadata_value
+from nnhal_service.v2.grpc.calls import Context, ended
+from nnhal_service.v2.grpc.decode import Asked, CutRequest, Head, cut_in_loop, cut_request, head_of, request_from_wire
 from nnhal_service.v2.grpc.encode import Raw, encode_response, encode_stream_response, response_to_wire
 from nnhal_service.v2.grpc.statuses import abort, answer_for
 from nnhal_service.v2.requested import Caller
 
-Owner = Callable[[grpc.ServicerContext], str]
+Owner = Callable[[Context], str]
 """Names the client of a call, which owns the regions that it registers."""
 
 _STATUS_HEADER = "triton_grpc_error"
-_NO_DEADLINE_SECONDS = 10.0**8
-"""gRPC reports more than this as the time remaining if the client has set no deadline."""
+_MOST_STRING_BYTES_IN_LOOP = 1 << 14
+"""Bytes of strings, of which each may have only four."""
+_STRING_COST = MOST_BYTES_IN_LOOP // (_MOST_STRING_BYTES_IN_LOOP // 4)
+"""A string to be encoded, in bytes to be copied."""
 
 
 class _Form(NamedTuple):
@@ -39,17 +49,20 @@ class _Form(NamedTuple):
 _ALONE = _Form(encode_response)
 # Each request of a stream has one response, which is therefore its last.
 _IN_STREAM = _Form(encode_stream_response, (("triton_final_response", True),))
-_WITHOUT_MEMORY = Caller("", None)
+_WITHOUT_REGIONS = Caller("", None)
 _NO_REQUEST = CutRequest(b"", "", [])
 
 
-def peer(context: grpc.ServicerContext) -> str:
+def peer(context: Context) -> str:
     """The address of the connection. All clients of a unix socket have the same address."""
     return context.peer()
 
 
 class InferCalls:
-    """ModelInfer and ModelStreamInfer. They take and return the bytes of messages, for ``decode`` and ``encode``."""
+    """ModelInfer and ModelStreamInfer. They take and return the bytes of messages, for ``decode`` and ``encode``.
+
+    If a call ends while a request of it runs, gRPC cancels the coroutine, and the model the request.
+    """
 
     def __init__(
         self,
@@ -57,105 +70,105 @@ class InferCalls:
         memory: SharedMemory | None,
         owner: Owner,
         budget: RequestMemoryBudget,
+        loop: ServingLoop,
     ) -> None:
         self._repository = repository
         self._memory = memory
         self._owner = owner
         self._budget = budget
+        self._loop = loop
 
-    def infer(self, data: bytes, context: grpc.ServicerContext) -> bytes:
+    async def infer(self, data: bytes, context: Context) -> bytes:
         """ModelInfer."""
         arrived_ns = time.monotonic_ns()
-        with RequestScope(_traceparent(context)) as scope:
+        with RequestScope(metadata_value(context, TRACEPARENT)) as scope:
             try:
                 with self._budget.charge(len(data)):
-                    cut = cut_request(data)
-                    head = head_of(cut.head)
+                    cut = await self._cut(data)
+                    head = await self._head(cut)
                     scope.name(head.model_name, cut.id)
-                    return self._run(head, cut, _Call(context), self._caller(context), _ALONE, arrived_ns)
+                    return await self._run(head, cut, context, _ALONE, arrived_ns)
             except Exception as error:
                 answer = answer_for(error, "ModelInfer")
-        abort(context, answer)
+        await abort(context, answer)
 
-    def stream_infer(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-        """ModelStreamInfer: each request runs when the one before it has been answered."""
-        by_status = (_STATUS_HEADER, "true") in context.invocation_metadata()
-        call, caller, traceparent = _Call(context), self._caller(context), _traceparent(context)
-        for data in requests:
+    async def stream_infer(self, requests: object, context: Context) -> None:
+        """ModelStreamInfer: each request is read and runs when the one before it has been answered."""
+        by_status = metadata_value(context, _STATUS_HEADER) == "true"
+        traceparent = metadata_value(context, TRACEPARENT)
+        while isinstance(data := await context.read(), bytes):
             arrived_ns = time.monotonic_ns()
-            request_id = ""
+            cut = _NO_REQUEST
             with RequestScope(traceparent) as scope:
                 try:
                     with self._budget.charge(len(data)):
-                        cut = cut_request(data)
-                        request_id = cut.id
-                        head = head_of(cut.head)
-                        scope.name(head.model_name, request_id)
-                        answer = self._run(head, cut, call, caller, _IN_STREAM, arrived_ns)
+                        cut = await self._cut(data)
+                        head = await self._head(cut)
+                        scope.name(head.model_name, cut.id)
+                        answer = await self._run(head, cut, context, _IN_STREAM, arrived_ns)
                 except Exception as error:
                     refusal = answer_for(error, "ModelStreamInfer")
                     if by_status:
-                        abort(context, refusal)
-                    answer = _stream_refusal(request_id, refusal)
+                        await abort(context, refusal)
+                    answer = _stream_refusal(cut.id, refusal)
             # The charge has ended: the request must not stay in memory while the client prepares its next one.
             data, cut = b"", _NO_REQUEST
-            yield answer
+            await context.write(answer)
+            answer = b""
 
-    def _caller(self, context: grpc.ServicerContext) -> Caller:
-        return _WITHOUT_MEMORY if self._memory is None else Caller(self._owner(context), self._memory)
+    async def _cut(self, data: bytes) -> CutRequest:
+        cut = cut_in_loop(data)
+        return await ended(self._loop.compute(cut_request, data)) if cut is None else cut
 
-    def _run(self, head: Head, cut: CutRequest, call: _Call, caller: Caller, form: _Form, arrived_ns: int) -> bytes:
+    async def _head(self, cut: CutRequest) -> Head:
+        return head_of(cut.head) if cut.has_short_head else await ended(self._loop.compute(head_of, cut.head))
+
+    async def _run(self, head: Head, cut: CutRequest, context: Context, form: _Form, arrived_ns: int) -> bytes:
         with self._repository.model(head.model_name, head.model_version) as lease:
-            model, asked = lease.model, head.asked()
-            cancellation = call.begin()
-            try:
-                request = request_from_wire(asked, cut, caller, cancellation, call.deadline_ns(), arrived_ns)
-                with model.infer(request) as response:
-                    answer, raw = response_to_wire(response, asked.outputs, model, caller, form.parameters)
-                    return form.encode(answer, cut.id, raw)
-            finally:
-                call.end()
+            model, deadline_ns = lease.model, _deadline_ns(context)
+            asked = head.asked() if cut.has_short_head else await ended(self._loop.compute(head.asked))
+            caller = Caller(self._owner(context), self._memory) if asked.has_regions else _WITHOUT_REGIONS
+            given = (asked, cut, caller, deadline_ns, arrived_ns)
+            has_slow_regions = asked.has_regions and not caller.is_prompt
+            if has_slow_regions or _is_much(asked, cut):
+                request = await ended(self._loop.compute(request_from_wire, *given))
+            else:
+                request = request_from_wire(*given)
+            with await model.infer(request) as response:
+                answer = (response, asked, model, caller, cut.id, form)
+                if has_slow_regions or _copied_bytes(response) > MOST_BYTES_IN_LOOP:
+                    return await ended(self._loop.compute(_encoded, *answer))
+                return _encoded(*answer)
 
 
-class _Call:
-    """A call, or a stream of requests: if it ends while a request runs, that request is cancelled."""
-
-    def __init__(self, context: grpc.ServicerContext) -> None:
-        self._context = context
-        self._running: Cancellation | None = None
-        self._ended = False
-        if not context.add_callback(self._end_call):
-            self._ended = True
-
-    def begin(self) -> Cancellation:
-        """The cancellation of the request that runs next."""
-        cancellation = Cancellation()
-        self._running = cancellation
-        if self._ended:
-            cancellation.cancel()
-        return cancellation
-
-    def end(self) -> None:
-        """The request has been answered."""
-        self._running = None
-
-    def deadline_ns(self) -> int:
-        """The instant of CLOCK_BOOTTIME by which the call must have ended."""
-        left = self._context.time_remaining()
-        if left is None or left > _NO_DEADLINE_SECONDS:
-            return NO_DEADLINE
-        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) + int(left * 1e9)
-
-    def _end_call(self) -> None:
-        self._ended = True
-        running = self._running
-        if running is not None:
-            running.cancel()
+def _is_much(asked: Asked, cut: CutRequest) -> bool:
+    """Whether decoding the inputs takes time that is worth a thread."""
+    strings = sum(map(len, cut.raw)) if asked.has_strings else 0
+    return strings > _MOST_STRING_BYTES_IN_LOOP or not cut.has_short_head
 
 
-def _traceparent(context: grpc.ServicerContext) -> str:
-    """The client's span; empty if it sends none."""
-    return next((str(value) for key, value in context.invocation_metadata() if key == TRACEPARENT), "")
+def _encoded(
+    response: InferenceResponse, asked: Asked, model: ModelBackend, caller: Caller, request_id: str, form: _Form
+) -> bytes:
+    head, raw = response_to_wire(response, asked.outputs, model, caller, form.parameters)
+    return form.encode(head, request_id, raw)
+
+
+def _copied_bytes(response: InferenceResponse) -> int:
+    """What it takes to encode a response, in bytes to be copied."""
+    return sum(
+        [
+            array.size * _STRING_COST if array.dtype == np.object_ else array.nbytes
+            for array in response.outputs.values()
+            if not isinstance(array, PlacedTensor)
+        ]
+    )
+
+
+def _deadline_ns(context: Context) -> int:
+    """The instant of CLOCK_BOOTTIME by which the call must have ended."""
+    left: float | None = context.time_remaining()
+    return NO_DEADLINE if left is None else time.clock_gettime_ns(time.CLOCK_BOOTTIME) + int(left * 1e9)
 
 
 def _stream_refusal(request_id: str, error: ServingError) -> bytes:

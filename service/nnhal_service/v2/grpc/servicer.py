@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
-import grpc
-
 from nnhal.inference import grpc_service_pb2 as wire
 from nnhal.inference.native import NATIVE_DIRECTORY, is_on_this_host
 from nnhal_service.access import RequestMemoryBudget
 from nnhal_service.serving.errors import ErrorKind, ServingError
+from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.serving.signature import TensorDescription
 from nnhal_service.v2.backend import (
     LogSetting,
@@ -22,6 +21,7 @@ from nnhal_service.v2.backend import (
     SharedRegion,
     TraceSettings,
 )
+from nnhal_service.v2.grpc.calls import Context
 from nnhal_service.v2.grpc.infer import InferCalls, Owner, peer
 from nnhal_service.v2.requested import enabled, refuse
 
@@ -33,7 +33,8 @@ _LOAD_PARAMETERS = {"config": "string_param", "file:": "bytes_param"}
 class InferenceServicer:
     """Its methods have the names of the protocol's calls; ``infer_calls`` has the two that run models.
 
-    Safe to use from several threads. All raise ServingError, which ``handlers`` turns into a status.
+    Coroutines are served in the loop. The other methods may wait, and are called in threads; they take the request and
+    the ``owner`` of the caller's regions. All raise ServingError, which ``handlers`` turns into a status.
     """
 
     def __init__(
@@ -56,29 +57,31 @@ class InferenceServicer:
         self._trace = trace
         self._log = log
         self._memory = memory
-        self._owner = owner
-        self.infer_calls = InferCalls(repository, memory, owner, budget or RequestMemoryBudget())
+        self.owner = owner
+        self._budget = budget or RequestMemoryBudget()
 
-    def ServerLive(self, request: wire.ServerLiveRequest, context: grpc.ServicerContext) -> wire.ServerLiveResponse:
+    def infer_calls(self, loop: ServingLoop) -> InferCalls:
+        """The two calls that run models, which are served in a loop."""
+        return InferCalls(self._repository, self._memory, self.owner, self._budget, loop)
+
+    async def ServerLive(self, request: wire.ServerLiveRequest, context: Context) -> wire.ServerLiveResponse:
         return wire.ServerLiveResponse(live=True)
 
-    def ServerReady(self, request: wire.ServerReadyRequest, context: grpc.ServicerContext) -> wire.ServerReadyResponse:
+    async def ServerReady(self, request: wire.ServerReadyRequest, context: Context) -> wire.ServerReadyResponse:
         return wire.ServerReadyResponse(ready=self._repository.ready())
 
-    def ModelReady(self, request: wire.ModelReadyRequest, context: grpc.ServicerContext) -> wire.ModelReadyResponse:
+    async def ModelReady(self, request: wire.ModelReadyRequest, context: Context) -> wire.ModelReadyResponse:
         return wire.ModelReadyResponse(ready=self._repository.is_ready(request.name, request.version))
 
-    def ServerMetadata(
-        self, request: wire.ServerMetadataRequest, context: grpc.ServicerContext
+    async def ServerMetadata(
+        self, request: wire.ServerMetadataRequest, context: Context
     ) -> wire.ServerMetadataResponse:
         server = self._server
-        if self._native_directory and is_on_this_host(context.peer(), context.invocation_metadata()):
+        if self._native_directory and is_on_this_host(context.peer(), context.invocation_metadata() or ()):
             context.set_trailing_metadata(((NATIVE_DIRECTORY, self._native_directory),))
         return wire.ServerMetadataResponse(name=server.name, version=server.version, extensions=server.extensions)
 
-    def ModelMetadata(
-        self, request: wire.ModelMetadataRequest, context: grpc.ServicerContext
-    ) -> wire.ModelMetadataResponse:
+    def ModelMetadata(self, request: wire.ModelMetadataRequest, owner: str) -> wire.ModelMetadataResponse:
         model = self._repository.description(request.name, request.version)
         return wire.ModelMetadataResponse(
             name=model.name,
@@ -88,18 +91,14 @@ class InferenceServicer:
             outputs=_tensors(model.outputs),
         )
 
-    def ModelConfig(self, request: wire.ModelConfigRequest, context: grpc.ServicerContext) -> wire.ModelConfigResponse:
+    def ModelConfig(self, request: wire.ModelConfigRequest, owner: str) -> wire.ModelConfigResponse:
         return wire.ModelConfigResponse(config=self._repository.config(request.name, request.version))
 
-    def ModelStatistics(
-        self, request: wire.ModelStatisticsRequest, context: grpc.ServicerContext
-    ) -> wire.ModelStatisticsResponse:
+    def ModelStatistics(self, request: wire.ModelStatisticsRequest, owner: str) -> wire.ModelStatisticsResponse:
         statistics = self._repository.statistics(request.name, request.version)
         return wire.ModelStatisticsResponse(model_stats=statistics)
 
-    def RepositoryIndex(
-        self, request: wire.RepositoryIndexRequest, context: grpc.ServicerContext
-    ) -> wire.RepositoryIndexResponse:
+    def RepositoryIndex(self, request: wire.RepositoryIndexRequest, owner: str) -> wire.RepositoryIndexResponse:
         _require_no_repository(request.repository_name)
         entry = wire.RepositoryIndexResponse.ModelIndex
         return wire.RepositoryIndexResponse(
@@ -110,7 +109,7 @@ class InferenceServicer:
         )
 
     def RepositoryModelLoad(
-        self, request: wire.RepositoryModelLoadRequest, context: grpc.ServicerContext
+        self, request: wire.RepositoryModelLoadRequest, owner: str
     ) -> wire.RepositoryModelLoadResponse:
         _require_no_repository(request.repository_name)
         self._repository.load(
@@ -119,7 +118,7 @@ class InferenceServicer:
         return wire.RepositoryModelLoadResponse()
 
     def RepositoryModelUnload(
-        self, request: wire.RepositoryModelUnloadRequest, context: grpc.ServicerContext
+        self, request: wire.RepositoryModelUnloadRequest, owner: str
     ) -> wire.RepositoryModelUnloadResponse:
         _require_no_repository(request.repository_name)
         dependents = False
@@ -131,31 +130,31 @@ class InferenceServicer:
         return wire.RepositoryModelUnloadResponse()
 
     def SystemSharedMemoryStatus(
-        self, request: wire.SystemSharedMemoryStatusRequest, context: grpc.ServicerContext
+        self, request: wire.SystemSharedMemoryStatusRequest, owner: str
     ) -> wire.SystemSharedMemoryStatusResponse:
         response = wire.SystemSharedMemoryStatusResponse()
-        for region in enabled(self._memory).status(request.name, self._owner(context)):
+        for region in enabled(self._memory).status(request.name, owner):
             status = response.regions[region.name]
             status.name, status.key = region.name, region.key
             status.offset, status.byte_size = region.offset, region.byte_size
         return response
 
     def SystemSharedMemoryRegister(
-        self, request: wire.SystemSharedMemoryRegisterRequest, context: grpc.ServicerContext
+        self, request: wire.SystemSharedMemoryRegisterRequest, owner: str
     ) -> wire.SystemSharedMemoryRegisterResponse:
         region = SharedRegion(request.name, request.key, request.offset, request.byte_size)
-        enabled(self._memory).register(region, self._owner(context))
+        enabled(self._memory).register(region, owner)
         return wire.SystemSharedMemoryRegisterResponse()
 
     def SystemSharedMemoryUnregister(
-        self, request: wire.SystemSharedMemoryUnregisterRequest, context: grpc.ServicerContext
+        self, request: wire.SystemSharedMemoryUnregisterRequest, owner: str
     ) -> wire.SystemSharedMemoryUnregisterResponse:
         if self._memory is not None:
-            self._memory.unregister(request.name, self._owner(context))
+            self._memory.unregister(request.name, owner)
         return wire.SystemSharedMemoryUnregisterResponse()
 
     def CudaSharedMemoryStatus(
-        self, request: wire.CudaSharedMemoryStatusRequest, context: grpc.ServicerContext
+        self, request: wire.CudaSharedMemoryStatusRequest, owner: str
     ) -> wire.CudaSharedMemoryStatusResponse:
         if request.name:
             message = f"Unable to find cuda shared memory region: '{request.name}'"
@@ -163,24 +162,22 @@ class InferenceServicer:
         return wire.CudaSharedMemoryStatusResponse()
 
     def CudaSharedMemoryRegister(
-        self, request: wire.CudaSharedMemoryRegisterRequest, context: grpc.ServicerContext
+        self, request: wire.CudaSharedMemoryRegisterRequest, owner: str
     ) -> wire.CudaSharedMemoryRegisterResponse:
         message = f"failed to register CUDA shared memory region: '{request.name}', GPUs not supported"
         raise ServingError(ErrorKind.UNSUPPORTED, message)
 
     def CudaSharedMemoryUnregister(
-        self, request: wire.CudaSharedMemoryUnregisterRequest, context: grpc.ServicerContext
+        self, request: wire.CudaSharedMemoryUnregisterRequest, owner: str
     ) -> wire.CudaSharedMemoryUnregisterResponse:
         # No error: load generators begin by unregistering all regions, whatever the server supports.
         return wire.CudaSharedMemoryUnregisterResponse()
 
-    def TraceSetting(
-        self, request: wire.TraceSettingRequest, context: grpc.ServicerContext
-    ) -> wire.TraceSettingResponse:
+    def TraceSetting(self, request: wire.TraceSettingRequest, owner: str) -> wire.TraceSettingResponse:
         changes = {key: tuple(setting.value) for key, setting in request.settings.items()}
         return _trace_response(self._trace.update(request.model_name, changes))
 
-    def LogSettings(self, request: wire.LogSettingsRequest, context: grpc.ServicerContext) -> wire.LogSettingsResponse:
+    def LogSettings(self, request: wire.LogSettingsRequest, owner: str) -> wire.LogSettingsResponse:
         return _log_response(self._log.update(_log_changes(request)))
 
 

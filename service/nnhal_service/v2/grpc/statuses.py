@@ -10,6 +10,7 @@ from google.protobuf.message import DecodeError
 from nnhal.inference.datatypes import TensorError
 from nnhal_hosting.logs import get_logger
 from nnhal_service.serving.errors import ErrorKind, ServingError
+from nnhal_service.v2.grpc.calls import Context
 
 _log = get_logger(__name__)
 _MAX_BYTES = 2000
@@ -43,10 +44,9 @@ def answer_for(error: Exception, method: str) -> ServingError:
     return ServingError(ErrorKind.INTERNAL, "the call failed; the log of the server says why")
 
 
-def abort(context: grpc.ServicerContext, error: ServingError) -> NoReturn:
+async def abort(context: Context, error: ServingError) -> NoReturn:
     """End a call with an error's status."""
-    context.abort(STATUS[error.kind], error.message)
-    raise error  # not reached: aborting raises
+    await context.abort(STATUS[error.kind], error.message)
 
 
 def shortened(message: str) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import FastAPI
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from nnhal_service.v2.http.infer import Inferences, inference_target
 from nnhal_service.v2.http.middleware import GuardMiddleware, LastResort
 from nnhal_service.v2.http.routes import infer, metadata, repository, settings, shared_memory
 from nnhal_service.v2.http.services import Services
@@ -23,7 +25,21 @@ _ERRORS: dict[int | str, dict[str, Any]] = dict.fromkeys(sorted({400, 405, 408, 
 """Each status that a route, the router or the connection answers an error with."""
 
 
-def create_app(services: Services) -> FastAPI:
+class InferencesFirst:
+    """Serves inferences at once, and leaves all else to the application: of a small inference, to find its route there
+    would take longer than all the rest.
+    """
+
+    def __init__(self, app: ASGIApp, inferences: ASGIApp) -> None:
+        self._app = app
+        self._inferences = inferences
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_inference = scope["type"] == "http" and scope["method"] == "POST" and inference_target(scope["path"])
+        await (self._inferences if is_inference else self._app)(scope, receive, send)
+
+
+def create_app(services: Services) -> ASGIApp:
     """The ASGI application. It has no pages of documentation but ``/openapi.json``: those would need the internet."""
     app = FastAPI(
         title="nnhal",
@@ -36,6 +52,4 @@ def create_app(services: Services) -> FastAPI:
     handle_errors(app)
     for part in (metadata, infer, repository, shared_memory, settings):
         app.include_router(part.router_for(services))
-    app.add_middleware(LastResort)
-    app.add_middleware(GuardMiddleware, guard=services.guard)
-    return app
+    return GuardMiddleware(LastResort(InferencesFirst(app, Inferences(services))), services.guard)

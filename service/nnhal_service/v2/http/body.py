@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
-from starlette.requests import ClientDisconnect
-from starlette.types import Message
+from starlette.types import Message, Receive, Scope
 
 from nnhal_service.access import Charge
 from nnhal_service.serving.errors import ErrorKind, ServingError
+from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.v2.http.services import Services
 
 _CONTENT_TYPE = b"content-type"
@@ -24,30 +24,40 @@ _PIECE = 1 << 20
 """The most bytes that are decompressed before they are charged."""
 
 
-async def read_body(request: Request, max_bytes: int, charge: Charge) -> bytes | bytearray:
+def headers_of(scope: Scope) -> dict[bytes, bytes]:
+    """The headers of a request by their names in lower case; the first one of a name."""
+    return dict(reversed(scope["headers"]))
+
+
+async def read_body(
+    receive: Receive, headers: Mapping[bytes, bytes], max_bytes: int, charge: Charge, loop: ServingLoop
+) -> bytes | bytearray:
     """The body, decompressed. The charge grows with it.
 
     Raises INVALID_ARGUMENT if it is too long or is not in its encoding, CANCELLED if the client leaves before its end,
     and RESOURCE_EXHAUSTED if all requests together hold too much.
     """
-    announced = request.headers.get("content-length", "")
-    if announced.isdecimal() and int(announced) > max_bytes:
+    announced = headers.get(b"content-length", b"")
+    if announced.isdigit() and int(announced) > max_bytes:
         raise _too_long(max_bytes)
     body: bytes | bytearray = b""
-    try:
-        async for chunk in request.stream():
-            if len(body) + len(chunk) > max_bytes:
-                raise _too_long(max_bytes)
-            charge.grow(len(chunk))
-            if not body:  # mostly it is the only one
-                body = chunk
-                continue
-            if not isinstance(body, bytearray):
-                body = bytearray(body)
-            body += chunk
-    except ClientDisconnect as error:
-        raise ServingError(ErrorKind.CANCELLED, "the client has left before the end of its body") from error
-    return decompress(body, request.headers.get("content-encoding", ""), max_bytes, charge)
+    goes_on = True
+    while goes_on:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ServingError(ErrorKind.CANCELLED, "the client has left before the end of its body")
+        chunk, goes_on = message.get("body", b""), message.get("more_body", False)
+        if len(body) + len(chunk) > max_bytes:
+            raise _too_long(max_bytes)
+        charge.grow(len(chunk))
+        if not body:  # mostly it is the only one
+            body = chunk
+            continue
+        if not isinstance(body, bytearray):
+            body = bytearray(body)
+        body += chunk
+    encoding = headers.get(b"content-encoding", b"").decode("latin-1")
+    return await loop.compute(decompress, body, encoding, max_bytes, charge) if encoding else body
 
 
 def decompress(body: bytes | bytearray, encoding: str, max_bytes: int, charge: Charge) -> bytes | bytearray:
@@ -128,7 +138,8 @@ def json_route(services: Services) -> type[APIRoute]:
                 headers = [entry for entry in request.scope["headers"] if entry[0] != _CONTENT_TYPE]
                 scope = {**request.scope, "headers": [*headers, (_CONTENT_TYPE, b"application/json")]}
                 with services.budget.charge() as charge:
-                    body = await read_body(request, services.max_bytes, charge)
+                    receive_body, own = request.receive, headers_of(request.scope)
+                    body = await read_body(receive_body, own, services.max_bytes, charge, services.loop)
                     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
                     async def receive() -> Message:

@@ -7,6 +7,8 @@ here stands between the transport and uvicorn's protocol, of which it uses nothi
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -17,6 +19,7 @@ import httptools
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from nnhal_service.access.counts import LocalNumber, SharedNumber
 from nnhal_service.v2.http.statuses import error_response
 
 
@@ -35,9 +38,10 @@ class ConnectionLimits:
 class ConnectionLimiter:
     """The limits and the open connections of one server. Only the server's loop uses it."""
 
-    def __init__(self, limits: ConnectionLimits) -> None:
+    def __init__(self, limits: ConnectionLimits, connections: SharedNumber | None = None) -> None:
+        """``connections`` are those that are open, if other processes share the limit."""
         self.limits = limits
-        self.open = 0
+        self.open = LocalNumber() if connections is None else connections
 
     def protocol(self) -> type[asyncio.Protocol]:
         """The class of the server's connections, for uvicorn to make."""
@@ -92,13 +96,15 @@ class LimitedConnection(asyncio.Protocol):
         self._since = self._loop.time()
         self._unsent = 0
         self._served = 0
+        self._is_lost = False
+        self._on_lost: list[Callable[[], None]] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # a stream's; uvloop's is no subclass
         self._protocol.connection_made(transport)
-        self._limiter.open += 1
+        self._limiter.open.add(1)
         self._timer = self._loop.call_soon(self._look)
-        if self._limiter.open > self._limiter.limits.connections:
+        if self._limiter.open.total > self._limiter.limits.connections:
             message = f"there are {self._limiter.limits.connections} connections, and no more may be"
             self._end(HTTPStatus.SERVICE_UNAVAILABLE, message)
 
@@ -123,8 +129,11 @@ class LimitedConnection(asyncio.Protocol):
         self._protocol.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._limiter.open -= 1
+        self._limiter.open.add(-1)
         self._timer.cancel()
+        self._is_lost = True
+        for callback in self._on_lost:
+            callback()
         self._protocol.connection_lost(exc)
 
     def on_message_begin(self) -> None:
@@ -147,6 +156,17 @@ class LimitedConnection(asyncio.Protocol):
         """The application has written its response, which may not have been sent yet."""
         self._served -= 1
         self._since = self._loop.time()
+
+    @contextmanager
+    def watched(self, lost: Callable[[], None]) -> Iterator[None]:
+        """A context during which ``lost`` is called when the connection ends; at once if it has."""
+        if self._is_lost:
+            lost()
+        self._on_lost.append(lost)
+        try:
+            yield
+        finally:
+            self._on_lost.remove(lost)
 
     def _expect(self, awaited: _Awaited) -> None:
         self._awaited = awaited
@@ -186,3 +206,9 @@ class LimitedConnection(asyncio.Protocol):
 
 
 _current: ContextVar[LimitedConnection] = ContextVar("nnhal_http_connection")
+
+
+def while_connected(lost: Callable[[], None]) -> AbstractContextManager[None]:
+    """A context in which ``lost`` is called when the connection of the request that is served ends."""
+    connection = _current.get(None)
+    return nullcontext() if connection is None else connection.watched(lost)

@@ -12,9 +12,9 @@ from typing import Any
 
 import orjson
 
-from nnhal.arrays import Array
 from nnhal.inference.datatypes import BYTES, TensorError, array_from_raw, datatype
 from nnhal_service.runtime.run.cancellation import Cancellation
+from nnhal_service.serving.client_memory import TensorData
 from nnhal_service.serving.request import InferenceRequest, Parameter
 from nnhal_service.v2.backend import ModelBackend
 from nnhal_service.v2.http.tensors_json import array_from_json
@@ -92,7 +92,7 @@ def decode_body(
     if unknown:
         raise refuse(f"the request has {sorted(unknown)}, expected only {', '.join(sorted(_KNOWN))}")
     binary = _Binary(view[len(body) if json_size is None else json_size :])
-    inputs: dict[str, Array] = {}
+    inputs: dict[str, TensorData] = {}
     for entry in _list(header, "inputs", required=True):
         tensor = _object(entry, "an input")
         tensor_name = _text(tensor, "name", "an input")
@@ -115,6 +115,7 @@ def decode_body(
         parameters.timeout_ns,
         cancellation=cancellation,
         arrived_ns=arrived_ns,
+        output_places=caller.output_places(outputs),
     )
     return DecodedRequest(request, outputs, default)
 
@@ -136,7 +137,7 @@ class _Binary:
             raise refuse(f"{len(self._rest)} bytes of binary data belong to no input")
 
 
-def _input(tensor: Mapping[str, Any], name: str, model: str, binary: _Binary, caller: Caller) -> Array:
+def _input(tensor: Mapping[str, Any], name: str, model: str, binary: _Binary, caller: Caller) -> TensorData:
     what = f"input '{name}'"
     kind_name, shape = _text(tensor, "datatype", what), _shape(tensor, what)
     parameters = _parameters(tensor, what)
@@ -145,10 +146,10 @@ def _input(tensor: Mapping[str, Any], name: str, model: str, binary: _Binary, ca
     if sum((part is not None, size is not None, "data" in tensor)) != 1:
         raise refuse(f"{what}: expected exactly one of data, {BINARY_SIZE} and shared_memory_region")
 
-    def array() -> Array:
+    def array() -> TensorData:
         kind = datatype(kind_name)
         if part is not None:
-            return array_from_raw(kind, shape, caller.read(part))
+            return caller.input(kind, shape, part)
         if size is not None:
             return array_from_raw(kind, shape, binary.take(count(parameters, BINARY_SIZE, f"{what}: "), what))
         return array_from_json(kind, shape, tensor["data"])
@@ -156,8 +157,8 @@ def _input(tensor: Mapping[str, Any], name: str, model: str, binary: _Binary, ca
     return _array_of(name, model, array)
 
 
-def _array_of(name: str, model: str, array: Callable[[], Array]) -> Array:
-    """An input's array; an error of its tensor names the input."""
+def _array_of(name: str, model: str, array: Callable[[], TensorData]) -> TensorData:
+    """An input; an error of its tensor names it."""
     try:
         return array()
     except TensorError as error:

@@ -9,6 +9,7 @@ import numpy as np
 import orjson
 
 from nnhal.inference.datatypes import datatype_of, raw_from_array
+from nnhal_service.serving.client_memory import to_array
 from nnhal_service.serving.request import InferenceResponse
 from nnhal_service.v2.backend import ModelBackend
 from nnhal_service.v2.http.decode import BINARY_SIZE, DecodedRequest
@@ -46,10 +47,10 @@ def encode(
             size = caller.write(part, array, name)
             entry["parameters"] = {SHM_REGION: part.name, SHM_BYTE_SIZE: size, SHM_OFFSET: part.offset}
         elif output.binary:
-            raw.append(raw_from_array(array))
+            raw.append(raw_from_array(to_array(array)))
             entry["parameters"] = {BINARY_SIZE: len(raw[-1])}
         else:
-            entry["data"] = json_from_array(kind, array)
+            entry["data"] = json_from_array(kind, to_array(array))
         outputs.append(entry)
     header["outputs"] = outputs
     encoded = _encoded(header)

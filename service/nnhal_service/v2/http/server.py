@@ -1,17 +1,18 @@
-"""Serves an application over HTTP, in a thread of this process."""
+"""Serves an application over HTTP, in the event loop."""
 
 from __future__ import annotations
 
 import math
 import socket
 import ssl
-import threading
+from concurrent.futures import Future
 from types import TracebackType
 
 import uvicorn
 from starlette.types import ASGIApp
 
-from nnhal_service.access import TcpListener, Tls
+from nnhal_service.access import SharedNumber, TcpListener, Tls
+from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.v2.http.connections import ConnectionLimiter, ConnectionLimits
 
 _GRACE_SECONDS = 2
@@ -22,21 +23,29 @@ class HttpServer:
     """The HTTP server. Use it as a context: entering serves, leaving ends the requests that run."""
 
     def __init__(
-        self, listener: TcpListener, app: ASGIApp, tls: Tls | None = None, limits: ConnectionLimits | None = None
+        self,
+        listener: TcpListener,
+        app: ASGIApp,
+        loop: ServingLoop,
+        tls: Tls | None = None,
+        limits: ConnectionLimits | None = None,
+        connections: SharedNumber | None = None,
     ) -> None:
-        """Raises OSError if the address cannot be listened at."""
+        """``connections`` are those that are open, if other processes listen at the port too. Raises OSError if the
+        address cannot be listened at.
+        """
         self._socket = socket.create_server(
             (listener.host, listener.port),
             family=socket.AF_INET6 if ":" in listener.host else socket.AF_INET,
             backlog=_BACKLOG,
+            reuse_port=connections is not None,
         )
         self.listener = TcpListener(listener.host, self._socket.getsockname()[1])
         """The given listener, with the chosen port."""
         limits = limits or ConnectionLimits()
-        limiter = ConnectionLimiter(limits)
+        limiter = ConnectionLimiter(limits, connections)
         config = uvicorn.Config(
             limiter.application(app),
-            loop="uvloop",
             http=limiter.protocol(),
             ws="none",
             lifespan="off",
@@ -53,15 +62,17 @@ class HttpServer:
             ssl_cert_reqs=ssl.CERT_REQUIRED if tls and tls.client_authority else ssl.CERT_NONE,
         )
         self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="http", daemon=True)
+        self._loop = loop
+        self._serving: Future[None] | None = None
 
     def __enter__(self) -> HttpServer:
-        self._thread.start()
+        self._serving = self._loop.submit(self._server.serve([self._socket]))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._server.should_exit = True
-        self._thread.join()
+        if self._serving is not None:
+            self._serving.result()
         self._socket.close()

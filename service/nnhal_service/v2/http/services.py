@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
 from nnhal_service.access import Guard, RequestMemoryBudget
+from nnhal_service.serving.loop import ServingLoop
 from nnhal_service.v2.backend import LogSettings, ModelRepository, ServerDescription, SharedMemory, TraceSettings
 
 
@@ -18,8 +18,8 @@ class Services:
     trace: TraceSettings
     log: LogSettings
     guard: Guard
-    workers: Executor
-    """Runs inferences, as many at a time as it has threads."""
+    loop: ServingLoop
+    """The loop that serves."""
     max_bytes: int
     """The longest body of a request."""
     memory: SharedMemory | None = None

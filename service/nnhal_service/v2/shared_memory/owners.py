@@ -55,12 +55,17 @@ class Owners:
         with self._lock:
             return len(self._known)
 
-    def of(self, peer: str) -> RegionOwner:
-        """The owner behind gRPC's name of a peer. Raises UNSUPPORTED if it cannot be told from others."""
+    def known(self, peer: str) -> RegionOwner | None:
+        """The owner behind gRPC's name of a peer, if it is remembered."""
         with self._lock:
             known = self._known.get(peer)
-        if known is not None and known[1].is_connected:
-            return known[0]
+        return known[0] if known is not None and known[1].is_connected else None
+
+    def of(self, peer: str) -> RegionOwner:
+        """The owner behind gRPC's name of a peer. Raises UNSUPPORTED if it cannot be told from others."""
+        known = self.known(peer)
+        if known is not None:
+            return known
         address = address_of(peer)
         if address is None:
             raise ServingError(

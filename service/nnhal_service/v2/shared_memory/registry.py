@@ -1,23 +1,18 @@
-"""The regions of all clients.
-
-A client may shorten the file of a region at any time. A region is therefore never mapped, but read and written as a
-file: missing bytes are then an error for that client, and not a signal for the whole process.
-"""
+"""The regions of all clients."""
 
 from __future__ import annotations
 
 import os
 import stat
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
-
-import numpy as np
+from typing import NamedTuple
 
 from nnhal.descriptor import Descriptor
+from nnhal_service.serving.client_memory import ClientRegion, Place
 from nnhal_service.serving.errors import ErrorKind, ServingError
+from nnhal_service.serving.loop_run import MOST_BYTES_IN_LOOP
 from nnhal_service.v2.backend import SharedRegion
 from nnhal_service.v2.shared_memory.owners import Owners, RegionOwner
 
@@ -28,17 +23,11 @@ _MAX_NAME = 255
 _FOR_OTHERS = stat.S_IROTH | stat.S_IWOTH
 
 
-@dataclass(slots=True)
-class _Registered:
-    """A region and its open file."""
+class _Registered(NamedTuple):
+    """A region, as it was registered and with its open file."""
 
     region: SharedRegion
-    descriptor: Descriptor
-    file: tuple[int, int]
-    """The device and inode of the file."""
-    users: int = 0
-    """The requests that use it now."""
-    unregistered: bool = field(default=False)
+    memory: ClientRegion
 
 
 class SystemSharedMemory:
@@ -60,7 +49,7 @@ class SystemSharedMemory:
         client = self._owners.of(owner)
         _require_name(region.name)
         descriptor = self._open(region.key)
-        size, file = _require_file(descriptor, region.key, client)
+        size = _require_file(descriptor, region.key, client)
         if region.byte_size == 0 or region.offset + region.byte_size > size:
             descriptor.close()
             raise ServingError(
@@ -69,7 +58,8 @@ class SystemSharedMemory:
                 f"{region.offset} + {region.byte_size}, expected at least 1 byte within {size}",
             )
         try:
-            self._add(client, _Registered(region, descriptor, file))
+            memory = ClientRegion(region.name, descriptor, region.offset, region.byte_size)
+            self._add(client, _Registered(region, memory))
         except ServingError:
             descriptor.close()
             raise
@@ -80,10 +70,9 @@ class SystemSharedMemory:
         client = self._owners.of(owner)
         with self._lock:
             mine = self._regions.get(client, {})
-            for found in [mine.pop(name)] if name in mine else [] if name else list(mine.values()):
-                _retire(found)
-            if not name:
-                mine.clear()
+            dropped = [mine.pop(each) for each in ([name] if name else list(mine)) if each in mine]
+        for found in dropped:
+            found.memory.retire()
 
     def status(self, name: str, owner: str) -> Sequence[SharedRegion]:
         client = self._owners.of(owner)
@@ -94,25 +83,33 @@ class SystemSharedMemory:
             return [mine[name].region] if name else [found.region for found in mine.values()]
 
     def read(self, name: str, offset: int, byte_size: int, owner: str) -> memoryview:
-        with self._use(name, offset, byte_size, owner) as found:
-            contents = np.empty(byte_size, np.uint8).data  # not zeroed: every byte is read
-            start, done = found.region.offset + offset, 0
-            while done < byte_size:
-                count = os.preadv(found.descriptor.fileno(), [contents[done:]], start + done)
-                if count == 0:
-                    raise _shortened(name, byte_size, done)
-                done += count
-            return contents
+        return self.place(name, offset, byte_size, owner).region.read(offset, byte_size)
 
     def write(self, name: str, offset: int, contents: bytes | bytearray | memoryview, owner: str) -> None:
         view = memoryview(contents).cast("B")
-        with self._use(name, offset, len(view), owner) as found:
-            start = found.region.offset + offset
-            if os.fstat(found.descriptor.fileno()).st_size < start + len(view):
-                raise _shortened(name, len(view), 0)  # writing would lengthen the client's file
-            done = 0
-            while done < len(view):
-                done += os.pwrite(found.descriptor.fileno(), view[done:], start + done)
+        self.place(name, offset, len(view), owner).region.write(offset, view)
+
+    def place(self, name: str, offset: int, byte_size: int, owner: str) -> Place:
+        client = self._owners.of(owner)
+        with self._lock:
+            found = self._regions.get(client, {}).get(name)
+        if found is None:
+            raise _unknown(name)
+        if offset + byte_size > found.region.byte_size:
+            raise ServingError(
+                ErrorKind.INVALID_ARGUMENT,
+                f"Invalid offset + byte size for shared memory region: '{name}': got {offset} + {byte_size}, "
+                f"expected at most {found.region.byte_size}",
+            )
+        return Place(found.memory, offset, byte_size)
+
+    def is_prompt(self, owner: str) -> bool:
+        client = self._owners.known(owner)
+        if client is None:
+            return False
+        with self._lock:
+            mine = self._regions.get(client, {})
+            return all(found.region.byte_size <= MOST_BYTES_IN_LOOP for found in mine.values())
 
     def close(self) -> None:
         """Forget all regions."""
@@ -136,7 +133,7 @@ class SystemSharedMemory:
         region = registered.region
         with self._lock:
             for owner, theirs in self._regions.items():
-                if owner != client and any(other.file == registered.file for other in theirs.values()):
+                if owner != client and any(other.memory.file == registered.memory.file for other in theirs.values()):
                     raise _cannot_open(region.key)
             mine = self._regions.setdefault(client, {})
             if region.name in mine:
@@ -147,40 +144,13 @@ class SystemSharedMemory:
                 raise ServingError(ErrorKind.RESOURCE_EXHAUSTED, message)
             mine[region.name] = registered
 
-    @contextmanager
-    def _use(self, name: str, offset: int, byte_size: int, owner: str) -> Iterator[_Registered]:
-        """A region, whose file stays open until the end of the block even if the region is unregistered."""
-        client = self._owners.of(owner)
-        with self._lock:
-            found = self._regions.get(client, {}).get(name)
-            if found is None:
-                raise _unknown(name)
-            if offset + byte_size > found.region.byte_size:
-                raise ServingError(
-                    ErrorKind.INVALID_ARGUMENT,
-                    f"Invalid offset + byte size for shared memory region: '{name}': got {offset} + {byte_size}, "
-                    f"expected at most {found.region.byte_size}",
-                )
-            found.users += 1
-        try:
-            yield found
-        finally:
-            with self._lock:
-                found.users -= 1
-                if found.unregistered and not found.users:
-                    found.descriptor.close()
-
     def _drop(self, owner: RegionOwner) -> None:
         with self._lock:
-            for found in self._regions.pop(owner, {}).values():
-                _retire(found)
-
-
-def _retire(found: _Registered) -> None:
-    """Close a region's file once the last request that uses it has ended."""
-    found.unregistered = True
-    if not found.users:
-        found.descriptor.close()
+            mine = self._regions.pop(owner, {})
+            dropped = list(mine.values())
+            mine.clear()  # an error that is still referred to may refer to it
+        for found in dropped:
+            found.memory.retire()
 
 
 def _require_name(name: str) -> None:
@@ -192,17 +162,14 @@ def _require_name(name: str) -> None:
         )
 
 
-def _require_file(descriptor: Descriptor, key: str, client: RegionOwner) -> tuple[int, tuple[int, int]]:
-    """The size of a file, and its device and inode.
-
-    Raises INTERNAL unless it is a regular file that the client's user may read and write.
-    """
+def _require_file(descriptor: Descriptor, key: str, client: RegionOwner) -> int:
+    """The size of a file. Raises INTERNAL unless it is a regular file that the client's user may read and write."""
     found = os.fstat(descriptor.fileno())
     allowed = client.uid in (-1, 0, found.st_uid) or found.st_mode & _FOR_OTHERS == _FOR_OTHERS
     if not (stat.S_ISREG(found.st_mode) and allowed):
         descriptor.close()
         raise _cannot_open(key)
-    return found.st_size, (found.st_dev, found.st_ino)
+    return found.st_size
 
 
 def _cannot_open(key: str) -> ServingError:
@@ -213,10 +180,3 @@ def _cannot_open(key: str) -> ServingError:
 
 def _unknown(name: str) -> ServingError:
     return ServingError(ErrorKind.NOT_FOUND, f"Unable to find system shared memory region: '{name}'")
-
-
-def _shortened(name: str, wanted: int, got: int) -> ServingError:
-    return ServingError(
-        ErrorKind.INVALID_ARGUMENT,
-        f"shared memory region '{name}' is shorter than when it was registered: got {got} bytes, expected {wanted}",
-    )

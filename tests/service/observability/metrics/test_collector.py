@@ -18,6 +18,7 @@ import pytest
 from nnhal.endpoint import Endpoint
 from nnhal_service.access import TcpListener
 from nnhal_service.observability import Metrics, MetricsOptions, NativeClients, metrics_app, metrics_options
+from nnhal_service.observability.metrics.requests import RequestMetrics
 from nnhal_service.partition import Options
 from nnhal_service.runtime import Fleet, LoadedModel, load_model
 from nnhal_service.serving import Batching, Cancellation, InferenceRequest, ServedModel, ServingConfig, ServingError
@@ -27,6 +28,7 @@ from tests.support.onnx_models import random
 from tests.support.processes import device_process
 from tests.support.repositories import onnx_file
 from tests.support.scrape import M, Scrape
+from tests.support.serving import shared_loop
 from tests.support.waiting import wait_for_death, wait_until
 
 X_BYTES = 2 * 3 * 4
@@ -55,7 +57,7 @@ def metered(
     models: list[ServedModel] = []
     metrics = Metrics(lambda: models, fleet, options or MetricsOptions(), clients or NativeClients(sessions=lambda: 3))
     try:
-        served = serve([metrics], config)
+        served = serve([metrics.requests], config)
         models.append(served)
         yield served, metrics
     finally:
@@ -84,7 +86,7 @@ def test_counters_are_what_was_run(serve: Serve, fleet: Fleet) -> None:
             InferenceRequest({}),
         ):
             with pytest.raises(ServingError):
-                served.infer(wrong)
+                served.infer_and_wait(wrong)
         statistics, scrape = served.statistics(), Scrape(metrics.render())
     assert scrape.of("nv_inference_request_success") == 3
     assert scrape.of("nv_inference_count") == 3
@@ -299,7 +301,7 @@ def test_a_device_that_does_not_tell_direct_runs_keeps_neither_a_scrape_nor_othe
 def test_metrics_of_a_model_end_with_it(serve: Serve, fleet: Fleet) -> None:
     models: list[ServedModel] = []
     metrics = Metrics(lambda: models, fleet, MetricsOptions(histogram_latencies=True))
-    models.append(serve([metrics]))
+    models.append(serve([metrics.requests]))
     infer(models[0])
     assert 'model="m"' in metrics.render().decode()
     models.clear()
@@ -310,7 +312,7 @@ def test_metrics_of_a_model_end_with_it(serve: Serve, fleet: Fleet) -> None:
 def test_prometheus_gets_them_over_http(serve: Serve, fleet: Fleet) -> None:
     with (
         metered(serve, fleet) as (served, metrics),
-        HttpServer(TcpListener("127.0.0.1", 0), metrics_app(metrics)) as http,
+        HttpServer(TcpListener("127.0.0.1", 0), metrics_app(metrics), shared_loop()) as http,
     ):
         infer(served)
         url = f"http://{http.listener.address}"
@@ -340,3 +342,21 @@ def test_scrapes_and_requests_do_not_get_into_each_others_way(serve: Serve, flee
     assert scrape.of("nv_inference_request_success") == 150
     assert scrape.of("nnhal_partition_runs", partition="1", device="cpu_ref") == 150
     assert scrape.of("nv_inference_request_duration_histogram_us_count") == 150
+
+
+def test_what_another_process_has_recorded_is_added(serve: Serve, fleet: Fleet) -> None:
+    options = MetricsOptions(histogram_latencies=True, summary_latencies=True)
+    elsewhere = RequestMetrics(options)
+    other = serve([elsewhere])
+    with metered(serve, fleet, options) as (served, metrics):
+        infer(served)
+        for _ in range(2):
+            infer(other)
+            metrics.requests.add(elsewhere.take())
+        metrics.requests.add(elsewhere.take())
+        scrape = Scrape(metrics.render())
+    assert scrape.of("nnhal_partition_runs", partition="1", device="cpu_ref") == 3
+    assert scrape.of("nv_inference_request_duration_histogram_us_count") == 3
+    assert scrape.of("nv_inference_request_summary_us_count") == 3
+    edges = {"source": "cpu_acc", "destination": "cpu_ref"}
+    assert scrape.sum("nnhal_edge_uses", {**M, **edges}) == 3

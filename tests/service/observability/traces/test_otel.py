@@ -87,7 +87,7 @@ def test_what_the_settings_sample_is_exported_too_and_failures_say_why(serve: Se
     served = serve(sampler=tracer)
     infer(served)
     with pytest.raises(ServingError):
-        served.infer(InferenceRequest({}))
+        served.infer_and_wait(InferenceRequest({}))
     tracer.close()
     (span,) = collector.spans
     assert span.status.code == Status.STATUS_CODE_ERROR and "x" in span.status.message

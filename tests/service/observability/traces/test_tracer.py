@@ -18,6 +18,7 @@ from nnhal_service.observability.traces.files import TraceFiles
 from nnhal_service.observability.traces.formats import triton_trace
 from nnhal_service.observability.traces.request_trace import RequestTrace
 from nnhal_service.serving import Batching, InferenceRequest, ServedModel, ServingConfig, ServingError
+from nnhal_service.serving.client_memory import to_array
 from tests.service.observability.conftest import Serve, infer
 from tests.support.onnx_models import random
 
@@ -149,8 +150,8 @@ def test_tensors_are_there_when_they_are_asked_for(traced: Traced, tmp_path: Pat
     served, tracer = traced
     tracer.update("", {"trace_level": ("TIMESTAMPS", "TENSORS")})
     x = random(2, 3)
-    with served.infer(InferenceRequest({"x": x})) as response:
-        y = response.outputs["y"].copy()
+    with served.infer_and_wait(InferenceRequest({"x": x})) as response:
+        y = to_array(response.outputs["y"]).copy()
     tracer.flush()
     tensors = [entry for entry in read(tmp_path / "trace.json") if "tensor" in entry]
     assert [(entry["activity"], entry["tensor"]["name"]) for entry in tensors] == [
@@ -166,7 +167,7 @@ def test_tensors_are_there_when_they_are_asked_for(traced: Traced, tmp_path: Pat
 def test_a_request_that_failed_is_traced_with_the_reason(traced: Traced, tmp_path: Path) -> None:
     served, tracer = traced
     with pytest.raises(ServingError):
-        served.infer(InferenceRequest({}, id="bad"))
+        served.infer_and_wait(InferenceRequest({}, id="bad"))
     tracer.flush()
     (head,) = heads(tmp_path / "trace.json")
     assert head["request_id"] == "bad" and "x" in head["nnhal_error"]

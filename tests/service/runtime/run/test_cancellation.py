@@ -48,17 +48,6 @@ def i32(*values: int) -> Array:
     return np.array(values, np.int32)
 
 
-@pytest.fixture(params=["chained", "in turn", "in the engine"])
-def runner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Select how the steps of a plan are run."""
-    name = str(request.param)
-    if name == "in turn":
-        monkeypatch.setattr("nnhal_service.runtime.run.bound_plan.MAX_FENCES", -1)
-    if name == "in the engine":
-        monkeypatch.setattr("nnhal_service.runtime.run.bound_plan.BoundPlan._is_static", lambda _: False)
-    return name
-
-
 @pytest.mark.usefixtures("runner")
 @pytest.mark.parametrize("during", [0, 1])
 def test_no_step_begins_after_the_running_one(load: Loader, devices: list[Picky], during: int) -> None:
@@ -102,6 +91,7 @@ def test_a_walk_ends_between_its_rounds(load: Loader, devices: list[Picky], fall
     assert bound.outputs() == [[7]]
 
 
+@pytest.mark.usefixtures("at_once")
 def test_all_steps_that_have_begun_have_ended_when_a_cancelled_run_returns(load: Loader, devices: list[Picky]) -> None:
     """Afterwards the caller owns the memory again, so the run waits for every step that has begun, on any device."""
     add, mul, tanh, _ = devices
@@ -138,6 +128,7 @@ def test_a_run_that_was_cancelled_before_runs_at_most_its_first_step(load: Loade
     assert runs(devices)[1:] == [0, 0, 0]
 
 
+@pytest.mark.usefixtures("at_once")
 def test_runs_cancelled_at_any_moment_leave_the_binding_usable(load: Loader, devices: list[Picky]) -> None:
     bound = Bound(load(add_mul_tanh()), [X], [2])
     bound.run()

@@ -24,6 +24,7 @@ GENERAL_FAILURE = ErrorStatus.GENERAL_FAILURE
 @pytest.mark.contract("FB-03")
 @pytest.mark.parametrize("victim", [0, 1, 2])
 @pytest.mark.parametrize("status", [GENERAL_FAILURE, ErrorStatus.MISSED_DEADLINE_PERSISTENT])
+@pytest.mark.usefixtures("at_once")
 def test_the_cpu_runs_the_failed_step_and_the_run_goes_on_after_it(
     load: Loader, devices: list[Picky], victim: int, status: ErrorStatus
 ) -> None:
@@ -38,6 +39,7 @@ def test_the_cpu_runs_the_failed_step_and_the_run_goes_on_after_it(
     assert [(step.step, step.device) for step in report.steps] == list(enumerate(names))
 
 
+@pytest.mark.usefixtures("at_once")
 def test_steps_that_ran_beside_the_failed_one_do_not_run_again(load: Loader, devices: list[Picky]) -> None:
     """The outputs are tanh(2x), which succeeds, and 2x * x, which fails at the same time."""
     program = Program()
@@ -54,6 +56,7 @@ def test_steps_that_ran_beside_the_failed_one_do_not_run_again(load: Loader, dev
     assert sorted(step.device for step in report.steps) == ["add", CPU, "tanh"]
 
 
+@pytest.mark.usefixtures("at_once")
 def test_the_next_run_is_tried_on_the_devices_again(load: Loader, devices: list[Picky]) -> None:
     bound = Bound(load(add_mul_tanh()), [X], [2])
     devices[1].fails = always()
@@ -66,6 +69,7 @@ def test_the_next_run_is_tried_on_the_devices_again(load: Loader, devices: list[
 
 
 @pytest.mark.contract("FB-04")
+@pytest.mark.usefixtures("at_once")
 def test_if_the_cpu_fails_too_it_runs_the_whole_model(load: Loader, devices: list[Picky]) -> None:
     bound = Bound(load(add_mul_tanh()), [X], [2])
     cpu = devices[3]
@@ -79,6 +83,7 @@ def test_if_the_cpu_fails_too_it_runs_the_whole_model(load: Loader, devices: lis
     assert {entry.destination for entry in report.ledger} <= {CPU, ""}
 
 
+@pytest.mark.usefixtures("at_once")
 def test_if_every_fallback_fails_the_error_lists_what_was_tried(load: Loader, devices: list[Picky]) -> None:
     bound = Bound(load(add_mul_tanh()), [X], [2])
     devices[1].fails = always(ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT)
@@ -105,6 +110,7 @@ def test_if_a_step_planned_on_the_cpu_fails_the_cpu_runs_the_whole_model(short_p
 
 
 @pytest.mark.contract("FB-10")
+@pytest.mark.usefixtures("at_once")
 def test_if_fallback_is_denied_neither_kind_happens(load: Loader, devices: list[Picky]) -> None:
     bound = Bound(load(add_mul_tanh(), Fallback.DENY), [X], [2])
     devices[1].fails = always(ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT)

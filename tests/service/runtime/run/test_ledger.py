@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nnhal.reports import CLIENT_STEP, LedgerEntry, StepReport
-from nnhal.types import Copy
+from nnhal.types import Copy, ErrorStatus
 from nnhal_service.fallback import Side, values_of
 from nnhal_service.runtime.run.ledger import UNPLANNED, ledger
+from tests.support.picky import CPU, Bound, Loader, Picky, always
+from tests.support.three_steps import X, add_mul_tanh
 
 ANY = frozenset({"ashmem", "hardware_buffer_blob", "mmap_fd"})
 BLOB = frozenset({"hardware_buffer_blob"})
@@ -113,3 +115,13 @@ def test_a_device_copies_a_value_between_its_own_steps_if_it_cannot_import_the_m
     *_, again, out = ledger_of(back, [ran(0, "npu", 108), ran(1, "npu", 8)])
     assert (again.source_step, again.destination_step, again.strategy) == (0, 1, "CopyToTarget")
     assert (again.copied_bytes, out.copied_bytes) == (16, 0)
+
+
+def test_each_run_has_its_own_ledger(load: Loader, devices: list[Picky]) -> None:
+    bound = Bound(load(add_mul_tanh()), [X], [2])
+    planned = bound.run().ledger
+    assert [entry.destination for entry in planned] == ["add", "mul", "mul", "tanh", ""]
+    devices[1].fails = always()
+    assert [entry.destination for entry in bound.run().ledger] == ["add", CPU, CPU, "tanh", ""]
+    devices[1].fails = lambda: ErrorStatus.NONE
+    assert bound.run().ledger == planned == bound.run().ledger

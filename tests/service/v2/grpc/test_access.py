@@ -9,8 +9,9 @@ from google.protobuf.message import Message
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from nnhal.inference import grpc_service_pb2 as wire
-from nnhal_service.access import Guard, read_tokens
-from nnhal_service.v2.grpc import GrpcFront, GuardInterceptor, InferenceServicer
+from nnhal_service.access import Guard, Rate, RateLimits, read_tokens
+from nnhal_service.v2.grpc import GrpcFront, InferenceServicer
+from tests.support.serving import shared_loop
 from tests.support.tokens import bearer, token_file
 from tests.support.v2 import (
     SERVER,
@@ -34,9 +35,9 @@ def channel(short_path: Path) -> Iterator[grpc.Channel]:
     repository = FakeRepository(FakeModel())
     servicer = InferenceServicer(SERVER, repository, FakeTrace(), FakeLog())
     address = f"unix:{short_path / 'v2.sock'}"
-    interceptor = GuardInterceptor(Guard(read_tokens(tokens)))
+    guard = Guard(read_tokens(tokens))
     with (
-        GrpcFront([address], servicer, repository, interceptors=[interceptor]),
+        GrpcFront(shared_loop(), [address], servicer, repository, guard=guard),
         grpc.insecure_channel(address) as channel,
     ):
         yield channel
@@ -82,3 +83,17 @@ def test_a_call_that_there_is_not_is_unimplemented(channel: grpc.Channel) -> Non
     with pytest.raises(grpc.RpcError) as got:
         channel.unary_unary("/inference.GRPCInferenceService/Other", bytes, bytes)(b"", timeout=30)
     assert got.value.code() == grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_who_calls_too_often_is_refused(short_path: Path) -> None:
+    repository, address = FakeRepository(FakeModel()), f"unix:{short_path / 'rated.sock'}"
+    servicer = InferenceServicer(SERVER, repository, FakeTrace(), FakeLog())
+    guard = Guard(rates=RateLimits(Rate(0.001, 2)))
+    with (
+        GrpcFront(shared_loop(), [address], servicer, repository, guard=guard),
+        grpc.insecure_channel(address) as channel,
+    ):
+        for _ in range(2):
+            call(channel, "ModelInfer", raw_request(x=floats(1)))
+        assert refused(channel, "ModelInfer", raw_request(x=floats(1))) == grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert call(channel, "ServerLive", wire.ServerLiveRequest())

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnhal.inference.grpc_service_pb2 import ModelInferRequest
-from nnhal_service.v2.grpc.decode import cut_request
+from nnhal_service.v2.grpc.decode import cut_in_loop, cut_request
 
 SIZES = st.lists(st.sampled_from([0, 1, 127, 128, 20_000]), max_size=4)
 
@@ -21,6 +21,25 @@ def test_a_request_is_the_same_however_it_is_read(sizes: list[int]) -> None:
     del whole.raw_input_contents[:]
     whole.id = ""
     assert ModelInferRequest.FromString(cut.head) == whole
+
+
+@given(SIZES)
+def test_a_request_is_the_same_in_the_loop(sizes: list[int]) -> None:
+    data = ModelInferRequest(id="7", raw_input_contents=[bytes(size) for size in sizes]).SerializeToString()
+    assert cut_in_loop(data) == cut_request(data)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        ModelInferRequest(raw_input_contents=[b""] * 100_000),
+        ModelInferRequest(inputs=[ModelInferRequest.InferInputTensor(name="x" * 100_000)]),
+        ModelInferRequest(id="x" * 100_000),
+    ],
+    ids=["fields", "head", "id"],
+)
+def test_what_takes_long_is_not_cut_in_the_loop(request_: ModelInferRequest) -> None:
+    assert cut_in_loop(request_.SerializeToString()) is None
 
 
 def test_contents_are_views_of_the_request() -> None:

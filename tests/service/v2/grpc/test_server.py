@@ -5,9 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
@@ -17,16 +15,16 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from nnhal.arrays import Array
-from nnhal.inference import grpc_service_pb2 as wire
 from nnhal_service.serving.request import InferenceRequest
 from nnhal_service.v2.grpc import GrpcFront, GrpcLimits, InferenceServicer
+from tests.support.serving import shared_loop
 from tests.support.v2 import (
     SERVER,
     FakeLog,
     FakeModel,
     FakeRepository,
     FakeTrace,
-    call,
+    echo,
     floats,
     in_bytes,
     infer,
@@ -37,20 +35,6 @@ from tests.support.v2_front import Served, serving
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 UNKNOWN = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
-
-
-class Guard(grpc.ServerInterceptor):  # type: ignore[type-arg] # it takes none at run time
-    """Refuses every call."""
-
-    def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler[Any, Any] | None],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> grpc.RpcMethodHandler[Any, Any]:
-        def refuse(request: bytes, context: grpc.ServicerContext) -> bytes:
-            context.abort(grpc.StatusCode.UNAUTHENTICATED, "who are you?")
-
-        return grpc.unary_unary_rpc_method_handler(refuse)
 
 
 def servicer(repository: FakeRepository) -> InferenceServicer:
@@ -112,12 +96,47 @@ def test_health_can_be_watched(served: Served) -> None:
     watched = stub.Watch(request, timeout=30, wait_for_ready=True)
     assert next(watched).status == SERVING
     model = served.repository.models.pop("echo")
-    served.front.health.refresh("echo")
+    served.front.health.refresh()
     assert next(watched).status == UNKNOWN
     served.repository.models["echo"] = model
-    served.front.health.refresh("echo")
+    served.front.health.refresh()
     assert next(watched).status == SERVING
     watched.cancel()
+
+
+def test_a_watcher_that_leaves_takes_nobody_s_news_away(served: Served) -> None:
+    stub = health_pb2_grpc.HealthStub(served.channel)
+    request = health_pb2.HealthCheckRequest(service="nnhal.model.echo")
+    leaving, staying = (stub.Watch(request, timeout=30, wait_for_ready=True) for _ in range(2))
+    assert [next(leaving).status, next(staying).status] == [SERVING, SERVING]
+    leaving.cancel()
+    del served.repository.models["echo"]
+    served.front.health.refresh()
+    assert next(staying).status == UNKNOWN
+    staying.cancel()
+
+
+def test_there_are_as_many_watchers_as_the_limit_says(short_path: Path) -> None:
+    with serving(short_path, FakeModel(), GrpcLimits(watches=1)) as served:
+        stub = health_pb2_grpc.HealthStub(served.channel)
+        watched = stub.Watch(health_pb2.HealthCheckRequest(), timeout=30, wait_for_ready=True)
+        assert next(watched).status == SERVING
+        with pytest.raises(grpc.RpcError, match="1 watches of health are open") as got:
+            next(stub.Watch(health_pb2.HealthCheckRequest(), timeout=30))
+        assert got.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert status(served, "") == SERVING
+        watched.cancel()
+
+
+def test_who_watches_is_told_that_the_server_leaves(short_path: Path) -> None:
+    with serving(short_path, FakeModel()) as served:
+        stub = health_pb2_grpc.HealthStub(served.channel)
+        watched = stub.Watch(health_pb2.HealthCheckRequest(), timeout=30, wait_for_ready=True)
+        assert next(watched).status == SERVING
+        leaver = threading.Thread(target=served.front.__exit__, args=(None, None, None))
+        leaver.start()
+        assert [answer.status for answer in watched] == [NOT_SERVING]
+        leaver.join()
 
 
 def test_a_client_without_the_protos_finds_the_service(served: Served) -> None:
@@ -142,7 +161,7 @@ def test_a_client_without_the_protos_finds_the_service(served: Served) -> None:
 def test_ports_are_chosen_where_none_is_given(short_path: Path) -> None:
     repository = FakeRepository(FakeModel())
     addresses = ["127.0.0.1:0", f"unix:{short_path / 'v2.sock'}"]
-    with GrpcFront(addresses, servicer(repository), repository) as front:
+    with GrpcFront(shared_loop(), addresses, servicer(repository), repository) as front:
         assert front.addresses[1] == addresses[1]
         for address in front.addresses:
             with grpc.insecure_channel(address) as channel:
@@ -152,10 +171,12 @@ def test_ports_are_chosen_where_none_is_given(short_path: Path) -> None:
 
 def test_an_address_in_use_is_refused(short_path: Path) -> None:
     repository = FakeRepository(FakeModel())
-    with GrpcFront(["127.0.0.1:0", f"unix:{short_path / 'v2.sock'}"], servicer(repository), repository) as front:
+    with GrpcFront(
+        shared_loop(), ["127.0.0.1:0", f"unix:{short_path / 'v2.sock'}"], servicer(repository), repository
+    ) as front:
         for address in front.addresses:
             with pytest.raises(OSError, match=r"cannot listen at|another process is serving at"):
-                GrpcFront([address], servicer(repository), repository)
+                GrpcFront(shared_loop(), [address], servicer(repository), repository)
 
 
 def test_messages_are_as_large_as_the_limit_says(short_path: Path) -> None:
@@ -166,16 +187,16 @@ def test_messages_are_as_large_as_the_limit_says(short_path: Path) -> None:
         assert got.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
-def test_calls_beyond_those_that_may_wait_are_refused(short_path: Path) -> None:
+def test_calls_beyond_the_limit_are_refused(short_path: Path) -> None:
     begun, end = threading.Semaphore(0), threading.Event()
 
     def wait(request: InferenceRequest) -> dict[str, Array]:
         begun.release()
         end.wait(30)
-        return dict(request.inputs)
+        return echo(request)
 
     data = raw_request(x=floats(1)).SerializeToString()
-    with serving(short_path, FakeModel(wait), GrpcLimits(calls=1, streams=1, waiting=0)) as served:
+    with serving(short_path, FakeModel(wait), GrpcLimits(calls=2)) as served:
         method = in_bytes(served.channel, "ModelInfer")
         held = [method.future(data, timeout=30, wait_for_ready=True) for _ in range(2)]
         assert all(begun.acquire(timeout=30) for _ in held)
@@ -194,24 +215,12 @@ def test_tls_is_as_the_caller_says(short_path: Path) -> None:
     subprocess.run([*make, *names, "-keyout", key, "-out", certificate], check=True, capture_output=True)
     credentials = grpc.ssl_server_credentials([(key.read_bytes(), certificate.read_bytes())])
     repository = FakeRepository(FakeModel())
-    with GrpcFront(["localhost:0"], servicer(repository), repository, credentials=credentials) as front:
+    with GrpcFront(shared_loop(), ["localhost:0"], servicer(repository), repository, credentials=credentials) as front:
         trusted = grpc.ssl_channel_credentials(certificate.read_bytes())
         with grpc.secure_channel(front.addresses[0], trusted) as channel:
             assert infer(channel, raw_request(x=floats(1))).outputs
         with grpc.insecure_channel(front.addresses[0]) as channel, pytest.raises(grpc.RpcError):
             in_bytes(channel, "ServerLive")(b"", timeout=30)
-
-
-def test_the_callers_interceptors_decide_who_comes_in(short_path: Path) -> None:
-    repository = FakeRepository(FakeModel())
-    address = f"unix:{short_path / 'v2.sock'}"
-    with (
-        GrpcFront([address], servicer(repository), repository, interceptors=[Guard()]),
-        grpc.insecure_channel(address) as channel,
-        pytest.raises(grpc.RpcError, match="who are you") as got,
-    ):
-        call(channel, "ServerLive", wire.ServerLiveRequest())
-    assert got.value.code() == grpc.StatusCode.UNAUTHENTICATED
 
 
 def test_a_call_that_runs_when_the_front_is_left_comes_to_its_end(short_path: Path) -> None:
@@ -220,7 +229,7 @@ def test_a_call_that_runs_when_the_front_is_left_comes_to_its_end(short_path: Pa
     def wait(request: InferenceRequest) -> dict[str, Array]:
         begun.set()
         leaving.wait(30)
-        return dict(request.inputs)
+        return echo(request)
 
     with serving(short_path, FakeModel(wait)) as served:
         method = in_bytes(served.channel, "ModelInfer")

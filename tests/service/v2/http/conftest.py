@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ import pytest
 from nnhal_service.access import Guard, RequestMemoryBudget, TcpListener
 from nnhal_service.v2.http import ConnectionLimits, HttpServer, create_app
 from nnhal_service.v2.http.services import Services
+from tests.support.serving import shared_loop
 from tests.support.v2 import SERVER, FakeLog, FakeMemory, FakeModel, FakeRepository, FakeTrace
 
 MAX_BYTES = 1 << 20
@@ -39,10 +39,10 @@ def serving(
 ) -> Iterator[Served]:
     repository, memory, trace, log = FakeRepository(model), FakeMemory(), FakeTrace(), FakeLog()
     with ExitStack() as stack:
-        workers = stack.enter_context(ThreadPoolExecutor(4))
+        loop = shared_loop()
         budget = budget or RequestMemoryBudget()
-        services = Services(SERVER, repository, trace, log, guard or Guard(), workers, MAX_BYTES, memory, budget)
-        server = stack.enter_context(HttpServer(TcpListener("127.0.0.1", 0), create_app(services), limits=limits))
+        services = Services(SERVER, repository, trace, log, guard or Guard(), loop, MAX_BYTES, memory, budget)
+        server = stack.enter_context(HttpServer(TcpListener("127.0.0.1", 0), create_app(services), loop, limits=limits))
         url = f"http://{server.listener.address}"
         client = stack.enter_context(httpx.Client(base_url=url, headers={"Accept-Encoding": ""}))
         yield Served(client, repository, model, memory, trace, log)

@@ -2,9 +2,10 @@
 
 from nnhal_tools.bench.serve.load import Load, MeasurementWindow, joined
 from nnhal_tools.bench.serve.measurement import Measurement, Settings, measure
-from nnhal_tools.bench.serve.target import BenchError, Target, Transport
+from nnhal_tools.bench.serve.target import FLOORS, BenchError, Target, Transport
 
 __all__ = [
+    "FLOORS",
     "BenchError",
     "Load",
     "Measurement",

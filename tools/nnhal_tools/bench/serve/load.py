@@ -24,18 +24,25 @@ _STOP_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class MeasurementWindow:
-    """Measurements of one window over all processes. ``latencies`` in nanoseconds; ``rate`` in requests per second."""
+    """Measurements of one window over all processes."""
 
     latencies: NDArray[np.int64]
+    """Nanoseconds of each request."""
+    starts: NDArray[np.int64]
+    """The instant of CLOCK_MONOTONIC at which each request began."""
     rate: float
+    """Requests per second."""
     send_ns: float
+    """The clients' own work of sending the requests, in all."""
     receive_ns: float
+    """The clients' own work of receiving the answers, in all."""
 
 
 def joined(windows: list[MeasurementWindow]) -> MeasurementWindow:
     """Join windows into one; its rate is their mean."""
     return MeasurementWindow(
         np.concatenate([window.latencies for window in windows]),
+        np.concatenate([window.starts for window in windows]),
         float(np.mean([window.rate for window in windows])),
         sum(window.send_ns for window in windows),
         sum(window.receive_ns for window in windows),
@@ -56,6 +63,11 @@ class Load:
             self.close()
             raise
 
+    @property
+    def pids(self) -> list[int]:
+        """The ids of the processes."""
+        return [worker.pid for worker in self._workers]
+
     def measure(self, seconds: float) -> MeasurementWindow:
         """Send requests for a time. Raises BenchError if one fails."""
         start = time.monotonic_ns() + _HEAD_START_NS
@@ -69,8 +81,12 @@ class Load:
             for own, answer in zip(latencies, answers, strict=True)
             if answer["elapsed_ns"]
         )
+        starts = [
+            answer["begun_ns"] + np.cumsum(own) - own for own, answer in zip(latencies, answers, strict=True)
+        ]  # each request begins when the one before it is answered
         return MeasurementWindow(
             np.concatenate(latencies),
+            np.concatenate(starts),
             sum(rates),
             sum(answer["send_ns"] for answer in answers),
             sum(answer["receive_ns"] for answer in answers),
@@ -105,6 +121,11 @@ class _Worker:
         )
         with suppress(BrokenPipeError):  # the missing answer, or its error, is reported when it is read
             self._write(target.to_json())
+
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        return self._process.pid
 
     def tell(self, window: dict[str, int]) -> None:
         """Request a window."""

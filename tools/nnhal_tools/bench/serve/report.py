@@ -30,6 +30,7 @@ _CALLS = {
     Transport.HTTP: "HTTP",
     Transport.NATIVE: "native",
     Transport.IN_PROCESS: "in-process",
+    Transport.PING_PONG: "ping-pong and in-process",
 }
 _WORK = {Transport.GRPC: "(un)marshal request/response", Transport.NATIVE: "copies in/out"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,16 +18,25 @@ from nnhal_hosting.supervision import Child, StartError
 from nnhal_tools.bench.serve.target import Transport
 
 SMALL = "small"
+DEVICE = "cpu_acc"
+MOST_INSTANCES = 4
+"""More runs at a time than these say nothing more about a server of one machine."""
 _FLOATS = 256
 _ANNOUNCED_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class BenchServer:
-    """Its address by transport; ``models`` are the files, by the models' names."""
+    """A server that runs."""
 
     urls: Mapping[Transport, str]
+    """Its address by transport."""
     models: Mapping[str, Path]
+    """The files of its models by their names."""
+    processes: Mapping[str, int]
+    """The ids of its processes: ``framework``, and each device by its name."""
+    traces: Path
+    """The directory to which it writes traces of requests."""
 
 
 def small_model() -> onnx.ModelProto:
@@ -38,35 +47,42 @@ def small_model() -> onnx.ModelProto:
 
 
 @contextmanager
-def serving(models: Mapping[str, onnx.ModelProto], instances: int = 1) -> Iterator[BenchServer]:
+def serving(
+    models: Mapping[str, onnx.ModelProto], instances: int = 1, options: Sequence[str] = ()
+) -> Iterator[BenchServer]:
     """Serve models on cpu_acc over every transport until the context ends. Raises StartError.
 
-    ``instances`` is how many runs of a model may go on at once.
+    ``instances`` is how many runs of a model may go on at once; ``options`` are further ones of the framework.
     """
     with tempfile.TemporaryDirectory(prefix="nnhal-") as name, ExitStack() as stack:
         root = Path(name)
         files = {title: _write(root / "models" / title, model, instances) for title, model in models.items()}
+        traces = root / "traces"
+        traces.mkdir()
         device, framework = Endpoint(root / "device"), Endpoint(root / "framework", "framework")
-        acc = Child("nnhal_devices", ["cpu_acc", "--endpoint", str(device.directory), "--workers", str(instances)])
+        acc = Child("nnhal_devices", [DEVICE, "--endpoint", str(device.directory), "--workers", str(instances)])
         stack.callback(acc.stop)
         acc.wait_until_ready()
         service = Child(
             "nnhal_service",
             [
                 f"--endpoint={framework.directory}",
-                f"--device=cpu_acc={device.directory}",
+                f"--device={DEVICE}={device.directory}",
                 f"--model-repository={root / 'models'}",
                 "--http-port=0",
                 "--grpc-port=0",
                 "--metrics-port=0",
                 "--allow-client-shm",
                 f"--http-max-input-size={1 << 30}",
+                f"--trace-directory={traces}",
+                *options,
             ],
         )
         stack.callback(service.stop)
         service.wait_until_ready()
         urls = {transport: _announced(service, str(transport)) for transport in (Transport.GRPC, Transport.HTTP)}
-        yield BenchServer({Transport.NATIVE: str(framework.directory), **urls}, files)
+        urls[Transport.NATIVE] = str(framework.directory)
+        yield BenchServer(urls, files, {"framework": service.pid, DEVICE: acc.pid}, traces)
 
 
 def _write(folder: Path, model: onnx.ModelProto, instances: int) -> Path:

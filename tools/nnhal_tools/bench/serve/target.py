@@ -15,12 +15,18 @@ class BenchError(NnhalError):
 
 
 class Transport(StrEnum):
-    """How requests reach the model. ``IN_PROCESS`` is the floor: ONNX Runtime in the load generator."""
+    """How requests reach the model. Two are floors: ONNX Runtime in the load generator, which in ``PING_PONG`` first
+    sends a datagram to another process and receives its echo."""
 
     NATIVE = "native"
     GRPC = "grpc"
     HTTP = "http"
     IN_PROCESS = "in_process"
+    PING_PONG = "ping_pong"
+
+
+FLOORS = frozenset({Transport.IN_PROCESS, Transport.PING_PONG})
+"""What needs no server, and no shared memory. The model is a file."""
 
 
 @dataclass(frozen=True, slots=True)

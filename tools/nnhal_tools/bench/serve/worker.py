@@ -67,6 +67,7 @@ def _measure(requests: Requests, start_ns: int, end_ns: int) -> dict[str, object
         if now >= end_ns:
             break
     return {
+        "begun_ns": begun,
         "latencies": base64.b64encode(latencies.tobytes()).decode(),
         "elapsed_ns": now - begun,
         "send_ns": requests.send_ns,

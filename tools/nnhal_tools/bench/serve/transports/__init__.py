@@ -12,6 +12,7 @@ _CLASSES = {
     Transport.GRPC: ("grpc_v2", "GrpcRequests"),
     Transport.HTTP: ("http_v2", "HttpRequests"),
     Transport.IN_PROCESS: ("in_process", "InProcessRequests"),
+    Transport.PING_PONG: ("ping_pong", "PingPongRequests"),
 }
 """Imported on use: each of many load generators needs only one of them."""
 

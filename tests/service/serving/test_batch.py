@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnhal_service.serving import Cancellation, InferenceRequest
-from nnhal_service.serving.batch_run import QueuedRequest, cancellation_of
+from nnhal_service.serving.batch import QueuedRequest, cancellation_of
 
 
 def batch(*cancellations: Cancellation) -> list[QueuedRequest]:

@@ -1,0 +1,133 @@
+"""The framework's side of one front worker: what the worker holds, and the runs that are not direct."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from nnhal.types import Memory, Priority
+from nnhal_service.front_workers.bindings import HeldBinding
+from nnhal_service.front_workers.interfaces import (
+    BoundVersion,
+    OpenedVersion,
+    RunThroughFramework,
+    WorkerCounts,
+    WorkerStart,
+)
+from nnhal_service.observability.metrics.requests import RequestMetrics
+from nnhal_service.repository import Lease, Repository
+from nnhal_service.runtime import TensorBinding
+from nnhal_service.serving import ErrorKind, ServedModel, ServingError
+
+T = TypeVar("T")
+
+
+class WorkerDesk:
+    """The ModelDesk of one front worker. Safe to use from several threads.
+
+    The worker's runs are requests of its own served models, which count them: here, nothing counts them.
+    """
+
+    def __init__(
+        self, repository: Repository[ServedModel], metrics: RequestMetrics, start: Callable[[], WorkerStart]
+    ) -> None:
+        """``metrics`` take what the worker has counted beside its models' statistics."""
+        self._repository = repository
+        self._metrics = metrics
+        self.start = start
+        self._lock = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._leases: dict[int, Lease[ServedModel]] = {}
+        self._bindings: dict[int, HeldBinding] = {}
+        self._closed = False
+
+    def open(self, name: str, version: str) -> OpenedVersion:
+        lease = self._repository.model(name, version)
+        number = self._keep(self._leases, lease, lease.release)
+        model = lease.model
+        return OpenedVersion(
+            number,
+            lease.serial,
+            lease.name,
+            int(lease.version),
+            lease.config,
+            model.config,
+            model.signature.inputs,
+            model.signature.outputs,
+            model.bindable.memory_kind,
+            model.bindable.alignment,
+            model.bindable.priority,
+        )
+
+    def release(self, lease: int) -> None:
+        with self._lock:
+            held = self._leases.pop(lease, None)
+        if held is not None:
+            held.release()
+
+    def count(self, counts: WorkerCounts) -> None:
+        with self._lock:
+            models = [(lease.model, counts.models[n]) for n, lease in self._leases.items() if n in counts.models]
+        for model, (requests, pending) in models:
+            model.add_counts(requests)
+            model.note_pending(self, pending)
+        self._metrics.add(counts.metrics)
+
+    def bind(
+        self,
+        lease: int,
+        inputs: Sequence[TensorBinding],
+        outputs: Sequence[TensorBinding],
+        pools: Sequence[Memory],
+        measure: bool,
+        priority: Priority | None,
+    ) -> BoundVersion:
+        with self._lock:
+            model = self._leases[lease].model
+        bound = model.bindable.bind(inputs, outputs, pools, measure, priority)
+        held = HeldBinding(model, bound)
+        number = self._keep(self._bindings, held, bound.close)
+        return BoundVersion(number, bound.planned, None if measure else held.open_run_channel())
+
+    def run(self, binding: int, deadline_ns: int, lost_run_channel: bool) -> RunThroughFramework:
+        held = self._bindings[binding]
+        if lost_run_channel:  # no device may be at work on a direct run any more
+            held.bound.context.close_run_channel()
+        report = held.run(deadline_ns)
+        channel = held.open_run_channel() if lost_run_channel else None
+        return RunThroughFramework(report, held.bound.planned, channel)
+
+    def cancel(self, binding: int) -> None:
+        held = self._bindings.get(binding)
+        if held is not None:
+            held.cancel()
+
+    def unbind(self, binding: int, drain_seconds: float) -> None:
+        with self._lock:
+            held = self._bindings.pop(binding, None)
+        if held is not None:
+            held.bound.close(drain_seconds)
+
+    def close(self) -> None:
+        """Release all that the worker holds; what it asks for from now on is refused."""
+        with self._lock:
+            self._closed = True
+            bindings, self._bindings = self._bindings, {}
+            leases, self._leases = self._leases, {}
+        for held in bindings.values():
+            held.bound.close()
+        for lease in leases.values():
+            lease.model.note_pending(self, 0)
+            lease.release()
+
+    def _keep(self, held: dict[int, T], item: T, release: Callable[[], None]) -> int:
+        """Give an item a number. Releases it and raises UNAVAILABLE if the worker is gone."""
+        with self._lock:
+            if not self._closed:
+                number = next(self._numbers)
+                held[number] = item
+                return number
+        release()
+        raise ServingError(ErrorKind.UNAVAILABLE, "the front worker is gone")

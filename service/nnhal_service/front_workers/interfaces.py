@@ -1,0 +1,153 @@
+"""What the framework's process does for a front worker, and a front worker for the framework."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from nnhal.descriptor import Descriptor
+from nnhal.inference.model_config_pb2 import ModelConfig
+from nnhal.types import Ashmem, Memory, Priority
+from nnhal_service.observability.metrics.requests import RecordedRequests
+from nnhal_service.observability.traces.tracer import TraceRules
+from nnhal_service.runtime import RunReport, TensorBinding
+from nnhal_service.serving.config import ServingConfig
+from nnhal_service.serving.placement import PlannedRun
+from nnhal_service.serving.signature import ServedTensor
+from nnhal_service.serving.statistics import RequestCounts
+from nnhal_service.settings import ServiceSettings
+from nnhal_service.v2.backend import LogSetting, ServerDescription
+
+HTTP_CONNECTIONS, REQUEST_BYTES = NUMBER_ROWS = range(2)
+"""What the processes that share the ports count together."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStart:
+    """What a front worker needs to know before it serves."""
+
+    settings: ServiceSettings
+    """The settings of the framework, with the chosen ports."""
+    server: ServerDescription
+    directory: Path
+    """The directory of the framework's endpoint."""
+    log: Mapping[str, LogSetting]
+    """The settings of the log."""
+    trace: TraceRules
+    """What is traced."""
+    numbers: Ashmem
+    """The NumberTable of limits that all workers share: its rows are NUMBER_ROWS."""
+    column: int
+    """The worker's own column of the table, and its number among the workers."""
+    workers: int
+    """How many front workers there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedVersion:
+    """A version of a model that a front worker may bind until it releases the lease."""
+
+    lease: int
+    serial: int
+    """Tells it from another load of the same version."""
+    name: str
+    version: int
+    config: ModelConfig
+    serving: ServingConfig
+    inputs: tuple[ServedTensor, ...]
+    outputs: tuple[ServedTensor, ...]
+    memory_kind: str
+    """The kind of memory that its instances use."""
+    alignment: int
+    """The alignment of inputs and outputs in that memory, in bytes."""
+    priority: Priority
+    """The priority that it was prepared with."""
+
+
+class BoundRunChannel(NamedTuple):
+    """A run channel of a bound model; see ``runtime.run.run_channel``."""
+
+    channel: Descriptor
+    execution: int
+    may_fall_back: bool
+    """Whether a run that the device refuses is to be repeated through the framework."""
+
+
+class BoundVersion(NamedTuple):
+    """A version of a model that is bound to a front worker's memory."""
+
+    binding: int
+    planned: PlannedRun
+    run_channel: BoundRunChannel | None
+    """None if its runs go through the framework."""
+
+
+class RunThroughFramework(NamedTuple):
+    """What came of a run that went through the framework."""
+
+    report: RunReport
+    planned: PlannedRun
+    run_channel: BoundRunChannel | None
+    """A new run channel, if the worker has lost its own and there can be one."""
+
+
+class WorkerCounts(NamedTuple):
+    """What a front worker has counted since it last reported."""
+
+    models: Mapping[int, tuple[RequestCounts, int]]
+    """By lease: the requests, and how many wait in the queue now."""
+    metrics: RecordedRequests
+
+
+class ModelDesk(Protocol):
+    """Models for one front worker. The methods raise as those of LoadedModel and ExecutionContext."""
+
+    def start(self) -> WorkerStart:
+        """What the worker needs to know before it serves."""
+
+    def open(self, name: str, version: str) -> OpenedVersion:
+        """Hold a version of a model, by default the newest, until its lease is released. Raises as ``Repository``."""
+
+    def release(self, lease: int) -> None:
+        """Release a lease; nothing may be bound under it."""
+
+    def count(self, counts: WorkerCounts) -> None:
+        """Add what the worker has counted."""
+
+    def bind(
+        self,
+        lease: int,
+        inputs: Sequence[TensorBinding],
+        outputs: Sequence[TensorBinding],
+        pools: Sequence[Memory],
+        measure: bool,
+        priority: Priority | None,
+    ) -> BoundVersion:
+        """Bind a model that is held to memory of the worker."""
+
+    def run(self, binding: int, deadline_ns: int, lost_run_channel: bool) -> RunThroughFramework:
+        """Run a bound model once. If the worker has lost its run channel, a new one is opened after the run."""
+
+    def cancel(self, binding: int) -> None:
+        """Cancel the run of a bound model; harmless if none runs."""
+
+    def unbind(self, binding: int, drain_seconds: float) -> None:
+        """Release a bound model when its run has ended; wait for that so many seconds at most."""
+
+
+class FrontDuties(Protocol):
+    """What the framework tells a front worker."""
+
+    def changed(self, name: str, serials: Collection[int]) -> None:
+        """A model was loaded or unloaded. When this returns, requests get none but the versions with these serials."""
+
+    def report(self) -> None:
+        """Report what was counted so far; returns when the framework has it."""
+
+    def trace_changed(self, rules: TraceRules) -> None:
+        """The settings of traces have changed."""
+
+    def log_changed(self, settings: Mapping[str, LogSetting]) -> None:
+        """The settings of the log have changed."""

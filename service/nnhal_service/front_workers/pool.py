@@ -1,0 +1,162 @@
+"""The front workers of a framework: started, told what changes, started again when they die, and ended."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
+from types import TracebackType
+
+from nnhal.link import channel_pair
+from nnhal_hosting.keeper import Keeper
+from nnhal_hosting.logs import get_logger
+from nnhal_hosting.supervision import Child, stop_all
+from nnhal_service.access import NumberTable
+from nnhal_service.front_workers.desk import WorkerDesk
+from nnhal_service.front_workers.interfaces import FrontDuties, ModelDesk, WorkerStart
+from nnhal_service.front_workers.peer import Peer, ServedInterface
+from nnhal_service.front_workers.traces import TraceDesk, WorkerTraces
+from nnhal_service.observability import Tracer
+from nnhal_service.observability.metrics.requests import RequestMetrics
+from nnhal_service.observability.traces.tracer import TraceRules
+from nnhal_service.repository import Repository
+from nnhal_service.runtime.run.workers import Workers
+from nnhal_service.serving import ServedModel, ServingError
+from nnhal_service.v2.backend import LogSetting
+
+_MOST_RUNS = 4096
+"""Runs and bindings of workers at a time that are not direct."""
+_MOST_CALLS = 64
+"""Other calls of workers at a time; loading a model is one."""
+_PATIENCE_SECONDS = 5.0
+"""How long a worker may take to answer, before what it is told counts as told."""
+_START_SECONDS = 60.0
+_log = get_logger(__name__)
+
+
+class FrontWorkers:
+    """Front workers, each a process with the same ports. Use as a context: entering starts them, leaving ends them.
+
+    Safe to use from several threads.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        start: Callable[[int], WorkerStart],
+        numbers: NumberTable,
+        repository: Repository[ServedModel],
+        metrics: RequestMetrics,
+        tracer: Tracer,
+        backends: Mapping[type, object],
+    ) -> None:
+        """``start`` gives what a worker needs to know, by its column of ``numbers``. ``backends`` are what workers ask
+        for everything but inferences, by interface.
+        """
+        self._count = count
+        self._numbers = numbers
+        self._start = start
+        self._repository = repository
+        self._metrics = metrics
+        self._tracer = tracer
+        self._backends = backends
+        self._runs = Workers(_MOST_RUNS, "front-run")
+        self._calls = Workers(_MOST_CALLS, "front-call")
+        self._lock = threading.Lock()
+        self._peers: set[Peer] = set()
+        self._keepers: list[Keeper] = []
+
+    def __enter__(self) -> FrontWorkers:
+        with ExitStack() as undo:
+            undo.callback(self._stop)
+            for number in range(self._count):
+                keeper = Keeper(f"front {number}", partial(self._launch, number), _log.warning)
+                self._keepers.append(keeper)
+            undo.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    def wait_until_ready(self) -> None:
+        """Wait until all workers serve. Raises StartError if one does not."""
+        for keeper in self._keepers:
+            keeper.keep(_START_SECONDS)
+
+    def changed(self, name: str) -> None:
+        """Tell all workers which versions of a model serve; returns when none of them uses another for new requests."""
+        serials = self._repository.serials(name)
+        self._tell(lambda peer: peer.begin(FrontDuties.changed, name, serials))
+
+    def trace_changed(self, rules: TraceRules) -> None:
+        """Tell all workers what is traced."""
+        self._tell(lambda peer: peer.begin(FrontDuties.trace_changed, rules))
+
+    def log_changed(self, settings: Mapping[str, LogSetting]) -> None:
+        """Tell all workers the settings of the log."""
+        self._tell(lambda peer: peer.begin(FrontDuties.log_changed, settings))
+
+    def collect(self) -> None:
+        """Have all workers report what they have counted."""
+        self._tell(lambda peer: peer.begin(FrontDuties.report))
+
+    def _tell(self, begin: Callable[[Peer], Callable[[float | None], None]]) -> None:
+        """Tell all workers at once, and wait until they have done it."""
+        with self._lock:
+            peers = list(self._peers)
+        told = []
+        for peer in peers:
+            try:
+                told.append(begin(peer))
+            except ServingError:  # it has just died
+                continue
+        for wait in told:
+            try:
+                wait(_PATIENCE_SECONDS)
+            except TimeoutError:
+                _log.warning("a front worker does not answer", seconds=_PATIENCE_SECONDS)
+            except ServingError:
+                continue
+
+    def _launch(self, column: int) -> Child:
+        channel, theirs = channel_pair()
+        desk = WorkerDesk(self._repository, self._metrics, lambda: self._begin(peer, column))
+        served = {interface: ServedInterface(target, self._calls) for interface, target in self._backends.items()}
+        served[ModelDesk] = ServedInterface(desk, self._runs)
+        traces = WorkerTraces(self._tracer)
+        served[TraceDesk] = ServedInterface(traces, self._runs)
+
+        def gone() -> None:
+            with self._lock:
+                self._peers.discard(peer)
+            self._numbers.clear(column)
+            desk.close()
+            traces.close()
+
+        peer = Peer(channel, served, gone)
+        peer.start()
+        arguments = ["--framework", str(theirs.fileno())]
+        try:
+            return Child("nnhal_service.front_workers", arguments, inherited=[theirs.fileno()])
+        except BaseException:
+            peer.close()
+            raise
+
+    def _begin(self, peer: Peer, column: int) -> WorkerStart:
+        """Begin to tell a worker what changes: before, it holds nothing."""
+        with self._lock:
+            self._peers.add(peer)
+        return self._start(column)
+
+    def _stop(self) -> None:
+        stop_all([keeper.leave() for keeper in self._keepers])
+        self._keepers.clear()
+        with self._lock:
+            peers = list(self._peers)
+        for peer in peers:
+            peer.close()
+        self._calls.shutdown()
+        self._runs.shutdown(wait=False)  # a run may wait for a device that has stopped

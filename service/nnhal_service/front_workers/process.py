@@ -1,0 +1,142 @@
+"""The process of a front worker."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager, ExitStack, suppress
+from types import TracebackType
+
+from nnhal.descriptor import Descriptor
+from nnhal.link.channel import channel_from
+from nnhal_hosting.logs import configure_logs
+from nnhal_service.access import NumberTable, RequestMemoryBudget
+from nnhal_service.front_settings import guard_of, listener_of, repository_options, tls_of
+from nnhal_service.front_workers.interfaces import (
+    HTTP_CONNECTIONS,
+    REQUEST_BYTES,
+    FrontDuties,
+    ModelDesk,
+    OpenedVersion,
+)
+from nnhal_service.front_workers.peer import Peer, ServedInterface
+from nnhal_service.front_workers.rates import RemoteRates
+from nnhal_service.front_workers.remote_model import RemoteModel
+from nnhal_service.front_workers.repository import RemoteRepository
+from nnhal_service.front_workers.settings import RemoteLogSettings, RemoteTraceSettings
+from nnhal_service.front_workers.shared_memory import RemoteSharedMemory
+from nnhal_service.front_workers.traces import RemoteTracer
+from nnhal_service.fronts import FrontBackends, grpc_front, http_front
+from nnhal_service.observability import RequestLog, RuntimeLogSettings, metrics_options
+from nnhal_service.observability.metrics.requests import RequestMetrics
+from nnhal_service.observability.traces.tracer import TraceRules
+from nnhal_service.runtime.run.workers import Workers
+from nnhal_service.serving import Observer, RequestServer, ServingError, ServingLoop
+from nnhal_service.serving.signature import ModelSignature
+from nnhal_service.v2.backend import LogSetting
+from nnhal_service.v2.grpc.health import ModelHealth
+
+_REPORT_SECONDS = 0.25
+_MOST_DUTIES = 16
+"""Calls of the framework that are answered at a time."""
+
+
+class FrontWorkerProcess:
+    """Serves the protocol's ports for the framework at the other end of a channel. Use as a context."""
+
+    def __init__(self, channel: Descriptor) -> None:
+        """Takes ``channel`` over. Raises ServingError if the framework is gone, OSError if a port cannot be used."""
+        self._health: ModelHealth | None = None
+        self._stopped = threading.Event()
+        self._fronts: list[AbstractContextManager[object]] = []
+        with ExitStack() as undo:
+            duties = Workers(_MOST_DUTIES, "front-duty")
+            undo.callback(duties.shutdown)
+            served: dict[type, ServedInterface] = {FrontDuties: ServedInterface(self, duties)}
+            self._framework = Peer(channel_from(channel), served, lambda: None)
+            undo.callback(self._framework.close)
+            self._framework.start()
+            start = self._framework.ask(ModelDesk.start)
+            settings = start.settings
+            configure_logs("front", settings.log_level, settings.log_json)
+            self._log_settings = RuntimeLogSettings(settings.log_level)
+            self._log_settings.adopt(start.log)
+            self._tracer = RemoteTracer(self._framework, start.trace)
+            self._metrics = RequestMetrics(metrics_options(settings.metrics_config))
+            self._observers: list[Observer] = [self._metrics, RequestLog(self._log_settings)]
+            self._loop = undo.enter_context(ServingLoop(settings.inference_threads))
+            drain_seconds = repository_options(settings).drain_seconds
+            self._repository = RemoteRepository(self._framework, self._serve, self._metrics, drain_seconds)
+            numbers = NumberTable(start.numbers, start.workers + 1)
+            backends = FrontBackends(
+                start.server,
+                self._repository,
+                RemoteTraceSettings(self._framework),
+                RemoteLogSettings(self._framework),
+                RemoteSharedMemory(self._framework) if settings.allow_client_shm else None,
+                guard_of(settings, RemoteRates(self._framework) if settings.rate_limit else None),
+                RequestMemoryBudget(settings.request_memory, numbers.number(REQUEST_BYTES, start.column)),
+                self._loop,
+                tls_of(settings),
+            )
+            if settings.allow_grpc:
+                address = listener_of(settings, settings.grpc_host, settings.grpc_port).address
+                grpc = grpc_front(settings, backends, [address], start.directory, shares_ports=True)
+                self._health = grpc.health
+                self._fronts.append(grpc)
+            if settings.allow_http:
+                listener = listener_of(settings, settings.http_host, settings.http_port)
+                connections = numbers.number(HTTP_CONNECTIONS, start.column)
+                self._fronts.append(http_front(settings, backends, listener, connections))
+            self._undo = undo.pop_all()
+
+    def __enter__(self) -> FrontWorkerProcess:
+        with ExitStack() as undo:
+            undo.push(self._undo)
+            undo.callback(self._repository.close)
+            for front in self._fronts:
+                undo.enter_context(front)
+            undo.callback(self._stopped.set)
+            threading.Thread(target=self._keep_reporting, name="front-report", daemon=True).start()
+            self._undo = undo.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._undo.close()
+
+    def changed(self, name: str, serials: Collection[int]) -> None:
+        self._repository.changed(name, serials)
+        if self._health is not None:
+            self._health.refresh()
+
+    def report(self) -> None:
+        self._repository.report()
+
+    def log_changed(self, settings: Mapping[str, LogSetting]) -> None:
+        self._log_settings.adopt(settings)
+
+    def trace_changed(self, rules: TraceRules) -> None:
+        self._tracer.adopt(rules)
+
+    def _keep_reporting(self) -> None:
+        """Report from time to time, so that little is lost if the process is killed."""
+        with suppress(ServingError):  # the framework is gone
+            while not self._stopped.wait(_REPORT_SECONDS):
+                if self._repository.has_counted:
+                    self._repository.report()
+
+    def _serve(self, opened: OpenedVersion) -> RequestServer:
+        signature = ModelSignature(opened.name, opened.inputs, opened.outputs, opened.serving.max_batch_size)
+        model = RemoteModel(self._framework, opened)
+        return RequestServer(
+            opened.name,
+            str(opened.version),
+            signature,
+            model,
+            opened.serving,
+            self._loop,
+            self._observers,
+            self._tracer,
+        )

@@ -1,0 +1,238 @@
+"""A model of the framework's process in a front worker: bound to the worker's memory, and run on the device itself."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Sequence
+
+from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError, general_failure
+from nnhal.link import Channel, ChannelClosedError, ProtocolError
+from nnhal.link.channel import channel_from
+from nnhal.remote import RemoteRunChannel
+from nnhal.types import NO_DEADLINE, Memory, Priority
+from nnhal_service.front_workers.interfaces import BoundRunChannel, BoundVersion, ModelDesk, OpenedVersion
+from nnhal_service.front_workers.peer import Peer
+from nnhal_service.runtime import PreparedPlan, RunReport, TensorBinding
+from nnhal_service.runtime.run.cancellation import Cancellation, require_wanted
+from nnhal_service.runtime.run.context import DRAIN_SECONDS
+from nnhal_service.serving.errors import ServingError
+
+
+class RemoteModel:
+    """The BindableModel of a version that the framework's process holds for this worker."""
+
+    def __init__(self, framework: Peer, opened: OpenedVersion) -> None:
+        self._framework = framework
+        self._lease = opened.lease
+        self.memory_kind = opened.memory_kind
+        self.alignment = opened.alignment
+        self.priority = opened.priority
+        self.plan: PreparedPlan | None = None
+
+    def bind(
+        self,
+        inputs: Sequence[TensorBinding],
+        outputs: Sequence[TensorBinding],
+        pools: Sequence[Memory],
+        measure: bool,
+        priority: Priority | None,
+    ) -> RemoteBoundModel:
+        bound = self._framework.ask(ModelDesk.bind, self._lease, inputs, outputs, pools, measure, priority)
+        return RemoteBoundModel(self._framework, bound)
+
+
+class RemoteBoundModel:
+    """The BoundModel of a version that the framework's process holds for this worker. Safe to use from several threads.
+
+    A run that ``start`` starts is direct: one datagram to the device, and one back. ``run`` goes through the framework,
+    which knows what to do after a failure, and then opens a new run channel if the last one has closed.
+    """
+
+    def __init__(self, framework: Peer, bound: BoundVersion) -> None:
+        self._framework = framework
+        self._binding = bound.binding
+        self._busy = threading.Lock()
+        self._closing = False
+        self._is_direct = bound.run_channel is not None
+        self.planned = bound.planned
+        self.exchange: RunChannelExchange | None = None
+        """The run channel that is open; None if runs go through the framework."""
+        self._connect(bound.run_channel)
+
+    def run(self, deadline_ns: int = NO_DEADLINE, cancellation: Cancellation | None = None) -> RunReport:
+        self._enter()
+        try:
+            return self._run(deadline_ns, cancellation)
+        finally:
+            self.leave()
+
+    def start(self, deadline_ns: int = NO_DEADLINE, cancellation: Cancellation | None = None) -> DirectRun | None:
+        exchange = self.exchange
+        if exchange is None:
+            return None
+        self._enter()
+        try:
+            require_wanted(cancellation)
+            started = time.perf_counter_ns()
+            sent = exchange.start(deadline_ns)
+            if sent:
+                return DirectRun(self, exchange, started, sent, deadline_ns, cancellation)
+        except BaseException:
+            self.leave()
+            raise
+        self.disconnect()
+        self.leave()
+        return None
+
+    def close(self, drain_seconds: float = DRAIN_SECONDS) -> None:
+        self._closing = True
+        if self._busy.acquire(timeout=drain_seconds):
+            self._release()
+
+    def disconnect(self) -> None:
+        """Use the run channel no longer: the device has closed it, or does not keep to the protocol."""
+        exchange, self.exchange = self.exchange, None
+        if exchange is not None:
+            exchange.channel.close()
+
+    def run_again(self, deadline_ns: int, cancellation: Cancellation | None) -> RunReport:
+        """Run it through the framework, in the course of a run that has been started and has failed."""
+        return self._run(deadline_ns, cancellation)
+
+    def leave(self) -> None:
+        """End a run; nothing uses the memory any more."""
+        self._busy.release()
+        if self._closing and self._busy.acquire(blocking=False):
+            self._release()
+
+    def _run(self, deadline_ns: int, cancellation: Cancellation | None) -> RunReport:
+        require_wanted(cancellation)
+        lost_run_channel = self._is_direct and self.exchange is None
+        result = self._framework.begin(ModelDesk.run, self._binding, deadline_ns, lost_run_channel)
+
+        def cancel() -> None:
+            with contextlib.suppress(ServingError):
+                self._framework.begin(ModelDesk.cancel, self._binding)
+
+        if cancellation is not None:
+            cancellation.on_cancel(cancel)
+        try:
+            report, self.planned, run_channel = result(None)
+        finally:
+            if cancellation is not None:
+                cancellation.forget(cancel)
+        self._connect(run_channel)
+        return report
+
+    def _connect(self, end: BoundRunChannel | None) -> None:
+        if end is not None:
+            self.exchange = RunChannelExchange(
+                RemoteRunChannel(channel_from(end.channel), end.execution, end.may_fall_back)
+            )
+
+    def _enter(self) -> None:
+        if not self._busy.acquire(blocking=False):
+            general_failure("the binding is running already; one run at a time is allowed")
+        if self._closing:
+            self.leave()
+            general_failure("the model has been unloaded")
+
+    def _release(self) -> None:
+        """Release it, once; the lock stays taken, so that nothing runs any more."""
+        self.disconnect()
+        with contextlib.suppress(ServingError):  # the framework is gone, and released it
+            self._framework.ask(ModelDesk.unbind, self._binding, 0)
+
+
+class RunChannelExchange:
+    """Direct runs over one run channel."""
+
+    def __init__(self, end: RemoteRunChannel) -> None:
+        self._end = end
+        self.may_fall_back = end.may_fall_back
+
+    @property
+    def channel(self) -> Channel:
+        """The channel to the device."""
+        return self._end.channel
+
+    def fileno(self) -> int:
+        return self._end.channel.fileno()
+
+    def start(self, deadline_ns: int) -> int:
+        """Begin a run, and return how many bytes were sent: 0 if the device has closed the channel."""
+        call = self._end.call(deadline_ns)
+        try:
+            self._end.channel.send(call)
+        except ChannelClosedError:
+            return 0
+        return len(call)
+
+    def finish(self) -> int:
+        """Wait for the answer, and return its bytes.
+
+        Raises HalError if the device refuses, TransportError if it is gone or does not keep to the protocol.
+        """
+        try:
+            answer = self._end.channel.receive()
+        except ChannelClosedError as error:
+            raise DeadObjectError(f"the run channel: {error}") from error
+        except ProtocolError as error:
+            raise TransportError(f"the run channel: {error}") from error
+        self._end.check(answer)
+        return len(answer)
+
+
+class DirectRun:
+    """The InstanceRun of a run that was sent to the device itself."""
+
+    def __init__(
+        self,
+        bound: RemoteBoundModel,
+        exchange: RunChannelExchange,
+        started_ns: int,
+        sent: int,
+        deadline_ns: int,
+        cancellation: Cancellation | None,
+    ) -> None:
+        self.exchange = exchange
+        self._bound = bound
+        self._started_ns = started_ns
+        self._sent = sent
+        self._deadline_ns = deadline_ns
+        self._cancellation = cancellation
+        self._error: NnhalError | None = None
+
+    def finish(self) -> RunReport | None:
+        bound = self._bound
+        try:
+            received = self.exchange.finish()
+        except NnhalError as error:
+            if not isinstance(error, HalError):
+                bound.disconnect()
+            self._error = error
+            return None
+        except BaseException:
+            bound.leave()
+            raise
+        report = RunReport(time.perf_counter_ns() - self._started_ns, self._sent + received)
+        bound.leave()
+        return report
+
+    def recover(self) -> RunReport:
+        error, self._error = self._error, None
+        if error is None:
+            raise TypeError("only a run that has failed can be recovered")
+        try:
+            if isinstance(error, HalError) and not self.exchange.may_fall_back:
+                raise error
+            return self._bound.run_again(self._deadline_ns, self._cancellation)
+        finally:
+            del error
+            self._bound.leave()
+
+    def drop(self) -> None:
+        self._error = None
+        self._bound.leave()

@@ -1,0 +1,96 @@
+"""The protocol's fronts, in one event loop, over whatever is behind them.
+
+The modules of HTTP are imported only if it is enabled: they take as long to import as the rest of the framework.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nnhal_service.access import Guard, RequestMemoryBudget, SharedNumber, TcpListener, Tls
+from nnhal_service.front_settings import connection_limits
+from nnhal_service.serving import ServingLoop
+from nnhal_service.settings import ServiceSettings
+from nnhal_service.v2.backend import LogSettings, ModelRepository, ServerDescription, SharedMemory, TraceSettings
+from nnhal_service.v2.grpc import GrpcFront, GrpcLimits, InferenceServicer
+
+if TYPE_CHECKING:
+    from nnhal_service.v2.http import HttpServer
+
+
+@dataclass(frozen=True, slots=True)
+class FrontBackends:
+    """What is behind the fronts, and what they share."""
+
+    server: ServerDescription
+    repository: ModelRepository
+    trace: TraceSettings
+    log: LogSettings
+    memory: SharedMemory | None
+    """The shared memory of clients; None if they may register none."""
+    guard: Guard
+    budget: RequestMemoryBudget
+    """The memory that all requests share."""
+    loop: ServingLoop
+    tls: Tls | None
+    """The keys of all TCP ports; None without TLS."""
+
+
+def grpc_front(
+    settings: ServiceSettings,
+    backends: FrontBackends,
+    addresses: Sequence[str],
+    directory: Path,
+    shares_ports: bool = False,
+) -> GrpcFront:
+    """The front of gRPC at ``addresses``, whose ports other processes may share.
+
+    ``directory`` is that of the framework's endpoint. Raises OSError if an address cannot be listened at.
+    """
+    servicer = InferenceServicer(
+        backends.server,
+        backends.repository,
+        backends.trace,
+        backends.log,
+        backends.memory,
+        native_directory=str(directory.resolve()),
+        budget=backends.budget,
+    )
+    return GrpcFront(
+        backends.loop,
+        addresses,
+        servicer,
+        backends.repository,
+        GrpcLimits(message_bytes=settings.grpc_max_message_size),
+        backends.tls.grpc_credentials() if backends.tls else None,
+        backends.guard,
+        shares_ports,
+    )
+
+
+def http_front(
+    settings: ServiceSettings, backends: FrontBackends, listener: TcpListener, connections: SharedNumber | None = None
+) -> HttpServer:
+    """The front of HTTP. ``connections`` are those that are open, if other processes listen at the port too.
+
+    Raises OSError if the address cannot be listened at.
+    """
+    from nnhal_service.v2.http import HttpServer, create_app
+    from nnhal_service.v2.http.services import Services
+
+    services = Services(
+        backends.server,
+        backends.repository,
+        backends.trace,
+        backends.log,
+        backends.guard,
+        backends.loop,
+        settings.http_max_input_size,
+        backends.memory,
+        backends.budget,
+    )
+    limits = connection_limits(settings)
+    return HttpServer(listener, create_app(services), backends.loop, backends.tls, limits, connections)

@@ -1,0 +1,81 @@
+"""A model that this process has loaded and serves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnhal_service.runtime import LoadedModel
+from nnhal_service.serving.bound import BindableLoadedModel
+from nnhal_service.serving.client_runs import ClientRuns
+from nnhal_service.serving.config import ServingConfig
+from nnhal_service.serving.loop import ServingLoop
+from nnhal_service.serving.model import RequestServer
+from nnhal_service.serving.observer import Observer, Sampler
+from nnhal_service.serving.signature import ModelSignature
+from nnhal_service.serving.statistics import ModelStatistics, RequestCounts
+
+
+class ServedModel(RequestServer):
+    """A loaded model that serves requests, of this process and of others that bind it to memory of their own."""
+
+    def __init__(
+        self,
+        name: str,
+        version: str,
+        loaded: LoadedModel,
+        config: ServingConfig,
+        loop: ServingLoop,
+        observers: Sequence[Observer] = (),
+        sampler: Sampler | None = None,
+        measure: bool = False,
+    ) -> None:
+        """Takes ``loaded`` over: it is closed with the served model. The rest is as RequestServer has it.
+
+        Raises ServingError: UNSUPPORTED if the protocol has no datatype for a tensor, INVALID_ARGUMENT if the
+        configuration wants batches of a model that has no batch axis, or no instances.
+        """
+        signature = ModelSignature.of(name, loaded.original, config.max_batch_size)
+        self.bindable = BindableLoadedModel(loaded)
+        """The model, to be bound to memory."""
+        super().__init__(name, version, signature, self.bindable, config, loop, observers, sampler, measure)
+        self._loaded = loaded
+        self._client_runs = ClientRuns(name, version, config.max_batch_size > 0, self._statistics, self._observers)
+        self._pending_elsewhere: dict[object, int] = {}
+
+    @property
+    def arena_bytes(self) -> int:
+        """The bytes of the values between its steps, in all instances."""
+        return self._loaded.arena_bytes
+
+    @property
+    def loaded(self) -> LoadedModel:
+        """The model on its devices."""
+        return self._loaded
+
+    def statistics(self, ask_devices: bool = True) -> ModelStatistics:
+        """All requests since it was loaded; direct runs as last counted, unless devices are asked for them."""
+        if ask_devices:
+            self._loaded.count_direct_runs()
+        return self._statistics.snapshot(self.pending + sum(list(self._pending_elsewhere.values())))
+
+    def add_counts(self, counts: RequestCounts) -> None:
+        """Add what another process has counted of its own requests."""
+        self._statistics.add(counts)
+
+    def note_pending(self, process: object, count: int) -> None:
+        """Note how many requests wait in another process, which ``process`` stands for."""
+        if count:
+            self._pending_elsewhere[process] = count
+        else:
+            self._pending_elsewhere.pop(process, None)
+
+    def open(self) -> LoadedModel:
+        """The model for a native client, which closes it; it is of no use once the served model is closed.
+
+        Raises HalError with DEVICE_UNAVAILABLE if the served model is closed.
+        """
+        return self._loaded.share(self._client_runs)
+
+    def close(self) -> None:
+        super().close()
+        self._loaded.close()

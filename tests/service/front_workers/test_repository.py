@@ -1,0 +1,124 @@
+"""The repository of a front worker, over a framework that a test plays."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from nnhal.inference.model_config_pb2 import ModelConfig
+from nnhal.link import channel_pair
+from nnhal.link.channel import channel_from
+from nnhal.types import Priority
+from nnhal_service.front_workers.interfaces import ModelDesk, OpenedVersion, WorkerCounts
+from nnhal_service.front_workers.peer import Peer, ServedInterface
+from nnhal_service.front_workers.remote_model import RemoteModel
+from nnhal_service.front_workers.repository import RemoteRepository
+from nnhal_service.observability import MetricsOptions
+from nnhal_service.observability.metrics.requests import RequestMetrics
+from nnhal_service.serving import RequestServer, ServingConfig
+from nnhal_service.serving.signature import ModelSignature
+from tests.support.serving import shared_loop
+from tests.support.waiting import wait_until
+
+
+class Desk:
+    """A framework with one model, of which one version serves."""
+
+    def __init__(self) -> None:
+        self.serial = 1
+        self.opened: list[str] = []
+        self.held: dict[int, int] = {}
+        """The serials of the leases that are held."""
+        self.before_answer: Callable[[], None] = lambda: None
+
+    def open(self, name: str, version: str) -> OpenedVersion:
+        self.opened.append(version)
+        lease, serial = len(self.opened), self.serial
+        self.held[lease] = serial
+        self.before_answer()
+        config, serving = ModelConfig(name=name), ServingConfig()
+        return OpenedVersion(lease, serial, name, serial, config, serving, (), (), "ashmem", 64, Priority.MEDIUM)
+
+    def release(self, lease: int) -> None:
+        del self.held[lease]
+
+    def count(self, counts: WorkerCounts) -> None:
+        assert counts.models.keys() <= self.held.keys()
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+@pytest.fixture
+def repository(desk: Desk) -> Iterator[RemoteRepository]:
+    channel, theirs = channel_pair()
+    gone = [threading.Event(), threading.Event()]
+    with ThreadPoolExecutor(4) as executor:
+        framework = Peer(channel, {ModelDesk: ServedInterface(desk, executor)}, gone[0].set)
+        worker = Peer(channel_from(theirs), {}, gone[1].set)
+        framework.start()
+        worker.start()
+
+        def serve(opened: OpenedVersion) -> RequestServer:
+            signature, model = ModelSignature(opened.name, (), (), 0), RemoteModel(worker, opened)
+            return RequestServer(opened.name, str(opened.version), signature, model, opened.serving, shared_loop())
+
+        found = RemoteRepository(worker, serve, RequestMetrics(MetricsOptions()), 30)
+        yield found
+        found.close()
+        assert desk.held == {}
+        worker.close()
+        for end in gone:
+            assert end.wait(30)
+
+
+def test_a_version_is_opened_once(desk: Desk, repository: RemoteRepository) -> None:
+    for _ in range(3):
+        for version in ("", "1"):
+            with repository.model("m", version) as lease:
+                assert lease.version == "1"
+    assert desk.opened == ["", "1"]
+    assert list(desk.held) == [1]
+
+
+def test_other_spellings_of_a_version_are_not_kept(desk: Desk, repository: RemoteRepository) -> None:
+    for _ in range(2):
+        repository.model("m", "01").release()
+    assert desk.opened == ["01", "01"]
+
+
+def test_a_version_that_no_longer_serves_is_released_when_its_requests_have_ended(
+    desk: Desk, repository: RemoteRepository
+) -> None:
+    with repository.model("m", "") as old:
+        desk.serial = 2
+        repository.changed("m", {2})
+        with repository.model("m", "") as new:
+            assert (old.version, new.version) == ("1", "2")
+        assert sorted(desk.held.values()) == [1, 2]
+    wait_until(lambda: list(desk.held.values()) == [2], "the old version is released")
+
+
+def test_a_version_that_stays_is_kept(desk: Desk, repository: RemoteRepository) -> None:
+    repository.model("m", "").release()
+    repository.changed("m", {1, 2})
+    with repository.model("m", "") as lease:
+        assert lease.version == "1"
+    assert list(desk.held) == [1]
+
+
+def test_a_version_that_stops_serving_while_it_is_opened_is_not_used(desk: Desk, repository: RemoteRepository) -> None:
+    def unload() -> None:
+        desk.before_answer = lambda: None
+        desk.serial = 2
+        repository.changed("m", {2})
+
+    desk.before_answer = unload
+    with repository.model("m", "") as lease:
+        assert lease.version == "2"
+    assert list(desk.held.values()) == [2]

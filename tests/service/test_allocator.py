@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+PAGES = 4096
+COUNT = f"""
+import resource, threading
+
+faults = []
+
+def fill():
+    # As a request does: buffers of 1 MiB that live together, and are freed together.
+    for _ in range(20):
+        before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+        buffers = [b"x" * (1 << 20) for _ in range({PAGES} // 256)]
+        del buffers
+        faults.append(resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before)
+
+thread = threading.Thread(target=fill)
+thread.start()
+thread.join()
+print(sum(faults[10:]) // 10)
+"""
+KEPT = "from nnhal_service.allocator import keep_freed_memory; keep_freed_memory()\n"
+
+
+def faults(program: str) -> int:
+    """The page faults of a round."""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the settings are glibc's")
+def test_memory_that_was_freed_is_used_again_without_page_faults() -> None:
+    assert faults(KEPT + COUNT) < PAGES // 10
