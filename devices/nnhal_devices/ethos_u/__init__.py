@@ -1,0 +1,1 @@
+"""The driver of an NPU of the Ethos-U class, whose compiler cascades."""

@@ -1,0 +1,1 @@
+"""Which part of its inputs an operator needs for a part of its output."""

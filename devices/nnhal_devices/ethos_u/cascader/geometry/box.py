@@ -1,0 +1,63 @@
+"""Boxes: parts of a tensor of [rows, columns, channels]. The batch is 1 in all of the cascader."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class Axis(IntEnum):
+    """The axes of a tensor, slowest first."""
+
+    ROWS = 0
+    COLUMNS = 1
+    CHANNELS = 2
+
+
+class Interval(NamedTuple):
+    """The elements from ``start`` up to, and without, ``stop``. It is empty if ``stop <= start``."""
+
+    start: int
+    stop: int
+
+    @property
+    def length(self) -> int:
+        """The number of elements."""
+        return max(0, self.stop - self.start)
+
+
+class Shape(NamedTuple):
+    """The extents of a tensor or of a buffer, in elements."""
+
+    rows: int
+    columns: int
+    channels: int
+
+    @property
+    def elements(self) -> int:
+        """The number of elements."""
+        return self.rows * self.columns * self.channels
+
+
+class Box(NamedTuple):
+    """An interval of each axis."""
+
+    rows: Interval
+    columns: Interval
+    channels: Interval
+
+    @property
+    def shape(self) -> Shape:
+        """The extents."""
+        return Shape(self.rows.length, self.columns.length, self.channels.length)
+
+    def along(self, axis: Axis, interval: Interval) -> Box:
+        """Return this box with another interval of one axis."""
+        parts = list(self)
+        parts[axis] = interval
+        return Box(*parts)
+
+
+def whole(shape: Shape) -> Box:
+    """Return the box of a whole tensor."""
+    return Box(*(Interval(0, extent) for extent in shape))

@@ -1,0 +1,1 @@
+"""A HAL model as parts and tensors."""

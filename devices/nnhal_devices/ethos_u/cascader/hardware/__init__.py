@@ -1,0 +1,1 @@
+"""Accelerators, and the memories around them."""

@@ -1,0 +1,1 @@
+"""What a stripe costs: cycles, multiply-adds and bytes."""

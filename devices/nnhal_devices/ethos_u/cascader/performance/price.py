@@ -1,0 +1,20 @@
+"""The price of a stripe: the signature that planner and device share."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Price(NamedTuple):
+    """What running one stripe of a part costs. All of it adds up over stripes."""
+
+    cycles: int
+    """Cycles in the steady state: the largest of arithmetic, output and the accesses to each region."""
+    fill: int
+    """Cycles to fill the pipeline, paid once for a part in a plan: the NPU overlaps a stripe with the one before."""
+    macs: int
+    """Multiply-adds."""
+    read: dict[str, int]
+    """Bytes read from each region, by name."""
+    written: dict[str, int]
+    """Bytes written to each region, by name."""

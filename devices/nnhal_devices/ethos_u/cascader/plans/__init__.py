@@ -1,0 +1,1 @@
+"""How parts are cascaded: plans, and the proposals that they combine to."""

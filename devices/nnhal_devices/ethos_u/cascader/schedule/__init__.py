@@ -1,0 +1,1 @@
+"""A proposal as a schedule: which stripe runs when, and where each buffer lies."""
