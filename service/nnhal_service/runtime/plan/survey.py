@@ -14,8 +14,8 @@ from nnhal.memory import read_pools
 from nnhal.remote import DeviceDescription
 from nnhal.resolved import ResolvedModel, inline_constants, propagate_dimensions
 from nnhal.types import Model, OptimizationViews
+from nnhal_frontends.imported import ImportedModel
 from nnhal_service.fallback import Side, edge_ns
-from nnhal_service.frontends.imported import ImportedModel
 from nnhal_service.partition import Candidate, Step, Task, as_main
 from nnhal_service.runtime.devices.fleet import Fleet, FleetMember
 
