@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.tflite_files import floats
+from tests.support.tflite_operators import one
+
 MODELS = {"onnx", "onnxruntime", "tflite", "flatbuffers"}
 HTTP = {"fastapi", "starlette", "uvicorn", "httptools", "orjson", "prometheus_client"}
 COMMAND = {"typer", "click", "rich", "pygments"}
@@ -38,6 +41,15 @@ def test_a_client_loads_grpc_protobuf_and_numpy_only() -> None:
     allowed = packages(loaded(f"import google.protobuf, grpc, ml_dtypes, numpy; {SHOW}")) | sys.stdlib_module_names
     found = packages(loaded(f"import nnhal_client, nnhal_client.aio, nnhal_client.ndk; {SHOW}"))
     assert found - allowed == {"nnhal", "nnhal_client"}
+
+
+def test_a_tflite_file_is_imported_without_what_reads_onnx(tmp_path: Path) -> None:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(one("TANH", [floats(2, 3)], floats(2, 3)).file())
+    program = "import sys; from pathlib import Path; from nnhal_frontends import import_file; "
+    found = packages(loaded(f"{program} import_file(Path(sys.argv[1])).resolved(); {SHOW}", str(path)))
+    needed = packages(loaded(f"import flatbuffers, numpy, tflite; {SHOW}")) | sys.stdlib_module_names
+    assert found - needed == {"nnhal", "nnhal_frontends"}
 
 
 def test_help_loads_none_of_the_commands() -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from enum import IntEnum
-
-from google.protobuf.message import DecodeError
+from pathlib import Path
 
 from nnhal_frontends.errors import InvalidModel
 from nnhal_frontends.imported import ImportedModel
 from nnhal_frontends.tflite_identifier import is_tflite
 
-__all__ = ["ModelFormat", "import_model"]
+__all__ = ["ModelFormat", "import_file", "import_model"]
 
 
 class ModelFormat(IntEnum):
@@ -18,6 +17,14 @@ class ModelFormat(IntEnum):
 
     ONNX = 1
     TFLITE = 2
+
+
+def import_file(path: Path) -> ImportedModel:
+    """Import a model file; the content tells its format.
+
+    Raises FrontendError as ``import_model`` does, and OSError if the file cannot be read.
+    """
+    return import_model(path.read_bytes())
 
 
 def import_model(
@@ -38,6 +45,7 @@ def import_model(
         from nnhal_frontends.tflite import import_tflite
 
         return import_tflite(content)
+    from google.protobuf.message import DecodeError
     from onnx import ModelProto  # "import onnx" would name the subpackage here
 
     from nnhal_frontends.onnx import import_onnx

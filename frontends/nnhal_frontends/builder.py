@@ -10,7 +10,6 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.errors import invalid_argument
-from nnhal.extensions.onnx import NAME, OPERATION, PREFIX
 from nnhal.memory import create_read_only
 from nnhal.operations import DEFINITIONS, OperationContext, Signature, UnknownYet
 from nnhal.types import (
@@ -41,6 +40,8 @@ class ModelBuilder:
     operands: list[Operand] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     operations: list[Operation] = field(default_factory=list)
+    extension: ExtensionNameAndPrefix | None = None
+    """The extension that the subgraph may use. The model names it if an operand is of an extension's type."""
     _values: dict[int, Array] = field(default_factory=dict)
     _known: dict[tuple[Operand, bytes], int] = field(default_factory=dict)
 
@@ -95,9 +96,9 @@ class ModelBuilder:
             self._complete(context.place, index, dimensions)
         self.operations.append(operation)
 
-    def extension_operation(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """Add an operation of the extension nnhal.onnx."""
-        self.operations.append(Operation(OPERATION, tuple(inputs), tuple(outputs)))
+    def extension_operation(self, code: int, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """Add an operation of the extension, which alone knows its rules."""
+        self.operations.append(Operation(code, tuple(inputs), tuple(outputs)))
 
     def _complete(self, place: str, index: int, dimensions: tuple[int, ...]) -> None:
         operand = self.operands[index]
@@ -126,7 +127,7 @@ class ModelBuilder:
         main = self._subgraph(storage, inputs, outputs)
         others = tuple(part.builder._subgraph(storage, part.inputs, part.outputs) for part in referenced)
         extended = any(is_extension(operand.type) for graph in (main, *others) for operand in graph.operands)
-        names = (ExtensionNameAndPrefix(NAME, PREFIX),) if extended else ()
+        names = (self.extension,) if self.extension and extended else ()
         return Model(main, others, bytes(storage.inline), storage.pools(), extension_name_to_prefix=names)
 
     def _subgraph(self, storage: _Storage, inputs: Sequence[int], outputs: Sequence[int]) -> Subgraph:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nnhal.memory import read_pools
+from nnhal.resolved import ResolvedModel, inline_constants
 from nnhal.types import Model
 
 
@@ -40,3 +42,7 @@ class ImportedModel:
     """The user's nodes without an operation: their results are constant, are not used, or are just their inputs."""
     operand_names: tuple[str, ...]
     """The user's name of each operand of main; empty if it has none."""
+
+    def resolved(self) -> ResolvedModel:
+        """Return the HAL model with its constants, which stay in its pools."""
+        return ResolvedModel(self.model, inline_constants(self.model, read_pools(self.model.pools)))

@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 
 from nnhal.arrays import Array
-from nnhal.extensions.onnx import MESSAGE, NAME, NUMBERS, VALUE, operand_code
-from nnhal.types import FusedActivation, Operand, OperandLifeTime, OperandType, OperationType
+from nnhal.extensions.onnx import MESSAGE, NAME, NUMBERS, OPERATION, PREFIX, VALUE, operand_code
+from nnhal.types import ExtensionNameAndPrefix, FusedActivation, Operand, OperandLifeTime, OperandType, OperationType
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe
 from nnhal_frontends.builder import ModelBuilder
 from nnhal_frontends.errors import UnsupportedNode
@@ -45,7 +45,7 @@ class OnnxGraphBuilder:
 
     This includes int64, since results must not be narrowed to 32 bits.
     """
-    model: ModelBuilder = field(default_factory=ModelBuilder)
+    model: ModelBuilder = field(default_factory=lambda: ModelBuilder(extension=ExtensionNameAndPrefix(NAME, PREFIX)))
     operands: dict[str, int] = field(default_factory=dict)
     """The operand of each tensor that has one."""
     origins: list[tuple[str, ...]] = field(default_factory=list)
@@ -77,7 +77,8 @@ class OnnxGraphBuilder:
     ) -> None:
         """Add an operation of the extension nnhal.onnx."""
         content = np.frombuffer(message.SerializeToString(), np.uint8)
-        self.model.extension_operation([self.model.constant(operand_code(MESSAGE), content), *inputs], outputs)
+        given = [self.model.constant(operand_code(MESSAGE), content), *inputs]
+        self.model.extension_operation(OPERATION, given, outputs)
         self.origins.append(stands_for)
 
     def exact(self, name: str) -> int:
