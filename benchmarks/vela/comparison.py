@@ -1,0 +1,69 @@
+"""Vela's runs beside the frontier of nnhal's compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.table import Table
+
+from benchmarks.vela.domination import Point, dominating
+from benchmarks.vela.program import VelaRun
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A run of Vela, its schedule by nnhal's model, and what nnhal has instead."""
+
+    run: VelaRun
+    cycles: int
+    """Of Vela's schedule by the model of nnhal's compiler."""
+    placed: int
+    """Bytes of Vela's cascades if nnhal places them, with rolling buffers of the rows that are alive."""
+    own: Point | None
+    """The fastest point of the frontier that needs no more memory and cycles than Vela reports, if there is one."""
+    own_placed: Point | None
+    """The same for the memory that Vela's cascades need if nnhal places them."""
+
+    @property
+    def is_dominated(self) -> bool:
+        """Whether the frontier is at least as good as Vela's schedule with the memory that Vela reports."""
+        return self.own is not None
+
+
+def compared(run: VelaRun, cycles: int, placed: int, frontier: Sequence[Point]) -> Comparison:
+    """Look for points of a frontier that are at least as good as a run."""
+    reported, ours = Point(run.summary.sram, cycles), Point(placed, cycles)
+    return Comparison(run, cycles, placed, dominating(reported, frontier), dominating(ours, frontier))
+
+
+def comparison_table(comparisons: Sequence[Comparison]) -> Table:
+    """Return a table with a row for each run of Vela."""
+    table = Table("network", "accelerator", "core", title="Vela's schedules and the frontier")
+    for name in ("asked", "Vela's bytes", "cascades", "its cycles", "by our model", "our bytes", "cycles", "of Vela's"):
+        table.add_column(name, justify="right")
+    for name in ("placed by us", "our bytes", "cycles", "of Vela's"):
+        table.add_column(name, justify="right")
+    for each in comparisons:
+        run = each.run
+        asked = "least" if run.arena is None else f"{run.arena // 1024} KiB"
+        table.add_row(
+            run.network,
+            run.accelerator,
+            run.core,
+            asked,
+            f"{run.summary.sram:,}",
+            run.schedule.cascades,
+            f"{run.summary.cycles:,}",
+            f"{each.cycles:,}",
+            *_point(each.own, each.cycles),
+            f"{each.placed:,}",
+            *_point(each.own_placed, each.cycles),
+        )
+    return table
+
+
+def _point(own: Point | None, cycles: int) -> tuple[str, str, str]:
+    if own is None:
+        return "none", "", ""
+    return f"{own.memory:,}", f"{own.cycles:,}", f"{own.cycles / cycles:.1%}"
