@@ -65,3 +65,5 @@ CHAIN_PARTS = 1_000
 CHAIN_SECONDS = 10.0
 PLANNING_MIB = 100.0
 """Peak resident memory of the process that plans MobileNetV1."""
+STRAIGHTNESS = 0.01
+"""The part of the variance that a line through time against parts may leave."""

@@ -1,7 +1,7 @@
 """``python -m benchmarks.vela``: Vela compiles networks for many arenas, and nnhal's frontier should dominate it.
 
-Vela's own cascades and stripes are priced by the model by which nnhal plans. The exit status is 1 if a schedule of Vela's
-needs less memory or fewer cycles than every point of the frontier.
+Vela's own cascades and stripes are priced by the model by which nnhal plans. The exit status is 1 if no point of the
+frontier is at least as good as some schedule of Vela's.
 """
 
 from __future__ import annotations
@@ -84,9 +84,16 @@ def _compared(arguments: argparse.Namespace, console: Console) -> Iterator[Compa
 def _row(comparison: Comparison) -> dict[str, object]:
     run = comparison.run
     return {
-        **{"network": run.network, "accelerator": run.accelerator, "core": run.core, "arena": run.arena},
-        **{"cascades": run.schedule.cascades, "summary": asdict(run.summary), "cycles": comparison.cycles},
-        **{"placed": comparison.placed, "own": comparison.own, "own_placed": comparison.own_placed},
+        "network": run.network,
+        "accelerator": run.accelerator,
+        "core": run.core,
+        "arena": run.arena,
+        "cascades": run.schedule.cascades,
+        "vela": asdict(run.summary),
+        "cycles": comparison.cycles,
+        "placed": comparison.placed,
+        "own": comparison.own,
+        "own_placed": comparison.own_placed,
     }
 
 

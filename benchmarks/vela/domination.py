@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 
@@ -24,6 +25,5 @@ def is_monotone(frontier: Sequence[Point]) -> bool:
     """Return whether more memory is never slower."""
     ordered = sorted(frontier)
     return all(
-        more.cycles <= less.cycles if more.memory > less.memory else more == less
-        for less, more in zip(ordered, ordered[1:], strict=False)
+        more.cycles <= less.cycles if more.memory > less.memory else more == less for less, more in pairwise(ordered)
     )

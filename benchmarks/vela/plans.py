@@ -21,8 +21,8 @@ class VelaPlan:
 
     plan: Plan
     slices: tuple[Interval, ...] = ()
-    """The channels that Vela copies and computes one after the other. Stripes of a plan have one extent, and slices have
-    several: the plan has the largest. Empty if the plan does not go along the channels."""
+    """The channels that Vela copies and computes one after the other, empty if it does not. Slices may differ in extent,
+    and stripes may not: the plan has the largest."""
 
 
 def plans_of(schedule: VelaSchedule, graph: CascaderGraph) -> tuple[VelaPlan, ...]:
@@ -43,9 +43,7 @@ def _paired(operations: Sequence[VelaOperation], graph: CascaderGraph) -> Iterat
         found = operations[position]
         if part.operation in _SEVERAL:
             if part is not graph.parts[-1]:
-                raise ValueError(
-                    f"part {part.index}, {part.name}, is several operations of Vela and is not the last part"
-                )
+                raise ValueError(f"part {part.index}, {part.name}, is several operations of Vela and not the last part")
             yield part, operations[-1]
             return
         if found.output.elements != output.elements:

@@ -102,7 +102,7 @@ def test_a_schedule_of_another_network_is_refused() -> None:
     shape = Shape(8, 8, 16)
     graph = _chain(shape, shape, shape)
     other = VelaSchedule((_operation(0, Shape(8, 8, 17), 8), _operation(1, shape, 8)))
-    with pytest.raises(ValueError, match="operation 0 of Vela, Conv2D, writes .* but part 0, part 0, writes"):
+    with pytest.raises(ValueError, match=r"operation 0 of Vela, Conv2D, writes .* but part 0, part 0, writes"):
         plans_of(other, graph)
     with pytest.raises(ValueError, match="none is left for part 1"):
         plans_of(VelaSchedule((_operation(0, shape, 8),)), graph)

@@ -1,0 +1,74 @@
+"""Networks that are planned and then run on the machine."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.cascade.loading import LoadedNetwork
+from nnhal.arrays import Array
+from nnhal.resolved import ResolvedModel
+from nnhal.types.layout import ELEMENT_TYPES
+from nnhal_devices.cpu_ref.interpreter import Interpreter
+from nnhal_devices.driver import Control
+from nnhal_devices.ethos_u.cascader.hardware.memory import System
+from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
+from nnhal_devices.ethos_u.cascader.stream.emit import emit
+from nnhal_devices.ethos_u.machine import Machine
+
+_SEED = 14
+
+
+@dataclass(frozen=True, slots=True)
+class MachineRun:
+    """A schedule beside what the machine measured when it ran it in checking mode."""
+
+    network: str
+    system: str
+    schedule: Schedule
+    peak: int
+    """Bytes that the machine measured."""
+    cycles: int
+    """Cycles that the machine measured."""
+    seconds: float
+    """How long the emulation took."""
+    same_output: bool
+    """Whether each output is cpu_ref's, bit for bit."""
+
+    @property
+    def is_as_planned(self) -> bool:
+        """Whether bytes and cycles are those of the schedule."""
+        return (self.peak, self.cycles) == (self.schedule.peak, self.schedule.cycles)
+
+
+class Runner:
+    """Runs schedules of one network on the same inputs."""
+
+    def __init__(self, network: LoadedNetwork, system: System) -> None:
+        self._network, self._system = network, system
+        self._inputs = _random_inputs(network.model)
+        self._expected = Interpreter(network.model).run(0, self._inputs, Control())
+
+    def run(self, schedule: Schedule) -> MachineRun:
+        """Run a schedule in checking mode."""
+        network = self._network
+        machine = Machine(emit(schedule), network.graph, network.model, self._system, checked=True)
+        started = time.perf_counter()
+        outputs, measured = machine.run(self._inputs, Control())
+        seconds = time.perf_counter() - started
+        same = all(np.array_equal(one, other) for one, other in zip(outputs, self._expected, strict=True))
+        name = network.path.stem
+        return MachineRun(name, self._system.name, schedule, measured.peak, measured.cycles, seconds, same)
+
+
+def _random_inputs(model: ResolvedModel) -> list[Array]:
+    """Numbers over the whole range of each input's type."""
+    random, main = np.random.default_rng(_SEED), model.model.main
+    operands = [main.operands[index] for index in main.input_indexes]
+    limits = [np.iinfo(ELEMENT_TYPES[operand.type]) for operand in operands]
+    return [
+        random.integers(limit.min, limit.max + 1, tuple(operand.dimensions), limit.dtype)
+        for operand, limit in zip(operands, limits, strict=True)
+    ]
