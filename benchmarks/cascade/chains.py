@@ -34,7 +34,7 @@ def chain(parts: int) -> CascaderGraph:
         CascaderTensor(index, f"tensor {index}", Shape(_ROWS, _ROWS, count), index, index == 0, index == parts)
         for index, count in enumerate(channels)
     )
-    return CascaderGraph(tuple(_part(index, channels[index], channels[index + 1]) for index in range(parts)), tensors)
+    return CascaderGraph(tuple(_part(index, channels[index]) for index in range(parts)), tensors)
 
 
 def planning_seconds(counts: Sequence[int], system: System) -> list[tuple[float, float]]:
@@ -50,7 +50,7 @@ def planning_seconds(counts: Sequence[int], system: System) -> list[tuple[float,
     return found
 
 
-def _part(index: int, before: int, after: int) -> Part:
+def _part(index: int, before: int) -> Part:
     if index % 2:
         around = Windowed(_ROWS, kernel=3, before=1)
         access = PartInput(index, around, around, OneToOne(before))

@@ -46,7 +46,7 @@ def planned(network: MeasuredNetwork, loaded: LoadedNetwork, system: System, rec
     return PlannedNetwork(
         network,
         system,
-        compile_graph(loaded.graph, system, CompilerOptions(cascade=False)),
+        compile_graph(loaded.graph, system, CompilerOptions(max_plan_parts=1)),
         frontier(loaded.graph, system, CompilerOptions()),
         frontier(loaded.graph, system, CompilerOptions(recompute=True)) if recompute else (),
     )

@@ -1,7 +1,7 @@
 """``python -m benchmarks.vela``: Vela compiles networks for many arenas, and nnhal's frontier should dominate it.
 
 Vela's own cascades and stripes are priced by the model by which nnhal plans. The exit status is 1 if no point of the
-frontier is at least as good as some schedule of Vela's.
+frontier is at least as good as some schedule of Vela.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.cascade.loading import NoNetworksError, load, networks_folder
+from benchmarks.cascade.loading import LoadedNetwork, NoNetworksError, load, networks_folder
 from benchmarks.environments import InstallationError
 from benchmarks.vela.comparison import Comparison, compared, comparison_table
-from benchmarks.vela.domination import Point, is_monotone
+from benchmarks.vela.domination import Point
 from benchmarks.vela.plans import plans_of
 from benchmarks.vela.pricing import VelaPricer
-from benchmarks.vela.program import Core, VelaError, run_vela, vela_program
+from benchmarks.vela.program import Core, VelaError, VelaRun, run_vela, vela_program
 from nnhal_devices.ethos_u.cascader.compiler import CompilerOptions, frontier
 from nnhal_devices.ethos_u.cascader.hardware.memory_file import system_for
 from nnhal_tools.terminal import output_console, show_table
@@ -36,49 +36,45 @@ def main() -> int:
     arguments = _parser().parse_args()
     console = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
     try:
-        comparisons = list(_compared(arguments, console))
-    except (NoNetworksError, InstallationError) as error:
+        comparisons = list(_comparisons(arguments, console))
+    except (NoNetworksError, InstallationError, OSError) as error:
         console.print(str(error), markup=False)
         return 2
     show_table(comparison_table(comparisons), output_console())
-    dominated = sum(each.is_dominated for each in comparisons)
+    dominated = sum(each.own is not None for each in comparisons)
     placed = sum(each.own_placed is not None for each in comparisons)
     output_console().print(
         f"{len(comparisons)} schedules of Vela; the frontier dominates {dominated} with the memory that Vela reports, "
-        f"{placed} if nnhal places their buffers"
+        f"{placed} with the memory that they need if nnhal places their buffers"
     )
     if arguments.json:
         arguments.json.write_text(json.dumps([_row(each) for each in comparisons], indent=1))
     return int(dominated < len(comparisons))
 
 
-def _compared(arguments: argparse.Namespace, console: Console) -> Iterator[Comparison]:
-    """A comparison for each run of Vela that ends well."""
+def _comparisons(arguments: argparse.Namespace, console: Console) -> Iterator[Comparison]:
     vela, folder = vela_program(), networks_folder()
     for name in arguments.networks:
-        path = folder / f"{name}.tflite"
-        network = load(path)
+        network = load(folder / f"{name}.tflite")
         for accelerator in arguments.accelerators:
-            system = system_for(accelerator)
+            system, options = system_for(accelerator), CompilerOptions(recompute=arguments.recompute)
+            own = [Point(each.peak, each.cycles) for each in frontier(network.graph, system, options)]
             pricer = VelaPricer(network.graph, system)
-            own = [
-                Point(each.peak, each.cycles)
-                for each in frontier(network.graph, system, CompilerOptions(recompute=arguments.recompute))
-            ]
-            if not is_monotone(own):
-                console.print(f"{name} on {accelerator}: the frontier is not monotone", markup=False)
-            for core in arguments.cores:
-                for arena in arguments.arenas:
-                    try:
-                        run = run_vela(vela, path, accelerator, core, arena * 1024 or None)
-                        plans = plans_of(run.schedule, network.graph)
-                    except (VelaError, ValueError) as error:
-                        console.print(
-                            f"{name} on {accelerator}, {core}, {arena} KiB is left out: {error}", markup=False
-                        )
-                        continue
-                    placed = placed_bytes(network.graph, system, plans)
-                    yield compared(run, pricer.cycles(plans), placed, own)
+            for run in _runs(arguments, vela, network, accelerator, console):
+                yield compared(run, pricer.price(plans_of(run.schedule, network.graph)), own)
+
+
+def _runs(
+    arguments: argparse.Namespace, vela: Path, network: LoadedNetwork, accelerator: str, console: Console
+) -> Iterator[VelaRun]:
+    """The runs of Vela that end well. A message says why others do not."""
+    for core in arguments.cores:
+        for arena in arguments.arenas:
+            try:
+                yield run_vela(vela, network.path, accelerator, core, arena * 1024 or None)
+            except VelaError as error:
+                where = f"{network.path.stem} on {accelerator}, {core}, {arena} KiB"
+                console.print(f"{where}: Vela fails: {error}", markup=False)
 
 
 def _row(comparison: Comparison) -> dict[str, object]:
@@ -91,8 +87,8 @@ def _row(comparison: Comparison) -> dict[str, object]:
         "cascades": run.schedule.cascades,
         "vela": asdict(run.summary),
         "cycles": comparison.cycles,
-        "placed": comparison.placed,
         "own": comparison.own,
+        "placed": comparison.placed,
         "own_placed": comparison.own_placed,
     }
 

@@ -18,23 +18,19 @@ class Comparison:
     run: VelaRun
     cycles: int
     """Of Vela's schedule by the model of nnhal's compiler."""
+    own: Point | None
+    """The fastest point of the frontier with no more memory than Vela reports, and no more cycles; None if there is none."""
     placed: int
     """Bytes of Vela's cascades if nnhal places them, with rolling buffers of the rows that are alive."""
-    own: Point | None
-    """The fastest point of the frontier that needs no more memory and cycles than Vela reports, if there is one."""
     own_placed: Point | None
-    """The same for the memory that Vela's cascades need if nnhal places them."""
-
-    @property
-    def is_dominated(self) -> bool:
-        """Whether the frontier is at least as good as Vela's schedule with the memory that Vela reports."""
-        return self.own is not None
+    """The fastest point of the frontier with no more memory than that, and no more cycles; None if there is none."""
 
 
-def compared(run: VelaRun, cycles: int, placed: int, frontier: Sequence[Point]) -> Comparison:
-    """Look for points of a frontier that are at least as good as a run."""
-    reported, ours = Point(run.summary.sram, cycles), Point(placed, cycles)
-    return Comparison(run, cycles, placed, dominating(reported, frontier), dominating(ours, frontier))
+def compared(run: VelaRun, placed: Point, frontier: Sequence[Point]) -> Comparison:
+    """Look for points of a frontier that are at least as good as a run. ``placed`` is its schedule, placed by nnhal."""
+    reported = Point(run.summary.sram, placed.cycles)
+    own, own_placed = dominating(reported, frontier), dominating(placed, frontier)
+    return Comparison(run, placed.cycles, own, placed.memory, own_placed)
 
 
 def comparison_table(comparisons: Sequence[Comparison]) -> Table:
