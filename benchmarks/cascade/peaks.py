@@ -10,6 +10,7 @@ from rich.table import Table
 from benchmarks.cascade.aims import Aim, statement
 from benchmarks.cascade.loading import LoadedNetwork
 from benchmarks.cascade.networks import BIG, FAST_BUDGET, FAST_RATIO, MeasuredNetwork
+from benchmarks.cascade.pricing import PlanPricer
 from benchmarks.cascade.runs import MachineRun, Runner
 from benchmarks.vela.domination import Point, is_monotone
 from nnhal_devices.ethos_u.cascader.compiler import CompilerOptions, compile_graph, frontier
@@ -76,11 +77,15 @@ def peak_aims(found: PlannedNetwork, runs: Sequence[MachineRun]) -> list[Aim]:
 
 
 def _fast_aim(name: str, found: PlannedNetwork) -> Aim:
-    schedule = found.within(FAST_BUDGET)
+    """The least cycles in little memory, beside those if the NPU's pipeline drains after each stripe."""
     what = f"{name}: cycles in {FAST_BUDGET:,} bytes over those without cascades"
+    schedule = found.within(FAST_BUDGET)
     if schedule is None:
         return Aim(what, None, FAST_RATIO, "x", "nothing fits")
-    return Aim(what, schedule.cycles / found.uncascaded.cycles, FAST_RATIO, "x", f"in {schedule.peak:,} bytes")
+    pricer = PlanPricer(schedule.graph, found.system, drains=True)
+    drained, uncascaded = (sum(map(pricer.cycles, each.proposal.plans)) for each in (schedule, found.uncascaded))
+    remark = f"in {schedule.peak:,} bytes; {drained / uncascaded:.3f} if pipelines drain after each stripe"
+    return Aim(what, schedule.cycles / found.uncascaded.cycles, FAST_RATIO, "x", remark)
 
 
 def peak_table(found: Sequence[PlannedNetwork]) -> Table:

@@ -27,7 +27,7 @@ class PlanPricer:
         self._pricer = StripePricer(graph, system)
 
     def cycles(self, plan: Plan, slices: Slices = ()) -> int:
-        """Return the cycles of a plan. ``slices`` take the place of its stripes, if it is of one part along channels."""
+        """Return the cycles of a plan. ``slices`` take the place of the stripes of one part along the channels."""
         weights = dict(zip(plan.parts, plan.weights, strict=True))
         fills = dict.fromkeys(plan.parts, 0)
         resident = [part for part, place in weights.items() if place is WeightsIn.RESIDENT]

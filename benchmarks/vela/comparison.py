@@ -19,11 +19,11 @@ class Comparison:
     cycles: int
     """Of Vela's schedule by the model of nnhal's compiler."""
     own: Point | None
-    """The fastest point of the frontier with no more memory than Vela reports, and no more cycles; None if there is none."""
+    """The fastest point of the frontier with no more memory than Vela reports and no more cycles, if there is one."""
     placed: int
     """Bytes of Vela's cascades if nnhal places them, with rolling buffers of the rows that are alive."""
     own_placed: Point | None
-    """The fastest point of the frontier with no more memory than that, and no more cycles; None if there is none."""
+    """The fastest point of the frontier with no more memory than that and no more cycles, if there is one."""
 
 
 def compared(run: VelaRun, placed: Point, frontier: Sequence[Point]) -> Comparison:

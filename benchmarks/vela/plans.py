@@ -21,8 +21,8 @@ class VelaPlan:
 
     plan: Plan
     slices: tuple[Interval, ...] = ()
-    """The channels that Vela copies and computes one after the other, empty if it does not. Slices may differ in extent,
-    and stripes may not: the plan has the largest."""
+    """The channels that Vela copies and computes one after the other, if it does. Slices may differ in extent, and
+    stripes may not: the plan has the largest."""
 
 
 def plans_of(schedule: VelaSchedule, graph: CascaderGraph) -> tuple[VelaPlan, ...]:
