@@ -30,8 +30,7 @@ class PlanPricer:
         """Return the cycles of a plan. ``slices`` take the place of the stripes of one part along the channels."""
         weights = dict(zip(plan.parts, plan.weights, strict=True))
         fills = dict.fromkeys(plan.parts, 0)
-        resident = [part for part, place in weights.items() if place is WeightsIn.RESIDENT]
-        total, before = sum(map(self._homes.constants_copy, resident)), 0
+        total = before = 0
         for part, output in self._stripes(plan, slices):
             place = weights[part]
             inputs = tuple(each.needs(output).shape for each in self._graph.parts[part].inputs)
@@ -39,12 +38,22 @@ class PlanPricer:
             cycles = price.cycles + (price.fill if self._drains else 0)
             fills[part] = max(fills[part], 0 if self._drains else price.fill)
             if place is WeightsIn.DOUBLE_BUFFERED:
-                # The constants of this stripe are copied while the one before runs.
-                total += max(before, self._homes.constants_copy(part, output.channels))
+                # The constants of this stripe are copied while the one before runs; the first copy is counted below.
+                total += max(before, self._homes.constants_copy(part, output.channels)) if before else 0
                 before = cycles
             else:
                 total += cycles
-        return total + before + sum(fills.values())
+        return self.first_copies(plan, slices) + total + before + sum(fills.values())
+
+    def first_copies(self, plan: Plan, slices: Slices = ()) -> int:
+        """Return the cycles of the copies of constants before the first stripe."""
+        total = 0
+        for part, stripe, place in zip(plan.parts, plan.stripes, plan.weights, strict=True):
+            if place is WeightsIn.RESIDENT:
+                total += self._homes.constants_copy(part)
+            elif place is WeightsIn.DOUBLE_BUFFERED:
+                total += self._homes.constants_copy(part, slices[0] if slices else Interval(0, stripe))
+        return total
 
     def _stripes(self, plan: Plan, slices: Slices) -> Iterator[tuple[int, Box]]:
         if not slices:

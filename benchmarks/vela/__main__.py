@@ -86,9 +86,8 @@ def _row(comparison: Comparison) -> dict[str, object]:
         "arena": run.arena,
         "cascades": run.schedule.cascades,
         "vela": asdict(run.summary),
-        "cycles": comparison.cycles,
+        "price": asdict(comparison.price),
         "own": comparison.own,
-        "placed": comparison.placed,
         "own_placed": comparison.own_placed,
     }
 

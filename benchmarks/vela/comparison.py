@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rich.table import Table
 
 from benchmarks.vela.domination import Point, dominating
+from benchmarks.vela.pricing import VelaPrice
 from benchmarks.vela.program import VelaRun
 
 
@@ -16,29 +17,25 @@ class Comparison:
     """A run of Vela, its schedule by nnhal's model, and what nnhal has instead."""
 
     run: VelaRun
-    cycles: int
-    """Of Vela's schedule by the model of nnhal's compiler."""
+    price: VelaPrice
     own: Point | None
-    """The fastest point of the frontier with no more memory than Vela reports and no more cycles, if there is one."""
-    placed: int
-    """Bytes of Vela's cascades if nnhal places them, with rolling buffers of the rows that are alive."""
+    """The fastest point of the frontier that takes no more than Vela: the bytes that it reports, its hidden cycles."""
     own_placed: Point | None
-    """The fastest point of the frontier with no more memory than that and no more cycles, if there is one."""
+    """The same for the bytes that Vela's schedule takes if nnhal places its buffers."""
 
 
-def compared(run: VelaRun, placed: Point, frontier: Sequence[Point]) -> Comparison:
-    """Look for points of a frontier that are at least as good as a run. ``placed`` is its schedule, placed by nnhal."""
-    reported = Point(run.summary.sram, placed.cycles)
-    own, own_placed = dominating(reported, frontier), dominating(placed, frontier)
-    return Comparison(run, placed.cycles, own, placed.memory, own_placed)
+def compared(run: VelaRun, price: VelaPrice, frontier: Sequence[Point]) -> Comparison:
+    """Look for points of a frontier that are at least as good as a run."""
+    reported, placed = Point(run.summary.sram, price.hidden), Point(price.placed, price.hidden)
+    return Comparison(run, price, dominating(reported, frontier), dominating(placed, frontier))
 
 
 def comparison_table(comparisons: Sequence[Comparison]) -> Table:
     """Return a table with a row for each run of Vela."""
     table = Table("network", "accelerator", "core", title="Vela's schedules and the frontier")
-    for name in ("asked", "Vela's bytes", "cascades", "its cycles", "by our model", "our bytes", "cycles", "of Vela's"):
+    for name in ("asked", "cascades", "its cycles", "by our model", "copies hidden", "its bytes", "ours", "cycles", ""):
         table.add_column(name, justify="right")
-    for name in ("placed by us", "our bytes", "cycles", "of Vela's"):
+    for name in ("placed by us", "ours", "cycles", ""):
         table.add_column(name, justify="right")
     for each in comparisons:
         run = each.run
@@ -48,13 +45,14 @@ def comparison_table(comparisons: Sequence[Comparison]) -> Table:
             run.accelerator,
             run.core,
             asked,
-            f"{run.summary.sram:,}",
             run.schedule.cascades,
             f"{run.summary.cycles:,}",
-            f"{each.cycles:,}",
-            *_point(each.own, each.cycles),
-            f"{each.placed:,}",
-            *_point(each.own_placed, each.cycles),
+            f"{each.price.exposed:,}",
+            f"{each.price.hidden:,}",
+            f"{run.summary.sram:,}",
+            *_point(each.own, each.price.hidden),
+            f"{each.price.placed:,}",
+            *_point(each.own_placed, each.price.hidden),
         )
     return table
 
