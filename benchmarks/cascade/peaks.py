@@ -10,7 +10,7 @@ from rich.table import Table
 from benchmarks.cascade.aims import Aim, statement
 from benchmarks.cascade.loading import LoadedNetwork
 from benchmarks.cascade.networks import BIG, FAST_BUDGET, FAST_RATIO, MeasuredNetwork
-from benchmarks.cascade.pricing import PlanPricer
+from benchmarks.cascade.draining import drained_cycles
 from benchmarks.cascade.runs import MachineRun, Runner
 from benchmarks.vela.domination import Point, is_monotone
 from nnhal_devices.ethos_u.cascader.compiler import CompilerOptions, compile_graph, frontier
@@ -82,9 +82,8 @@ def _fast_aim(name: str, found: PlannedNetwork) -> Aim:
     schedule = found.within(FAST_BUDGET)
     if schedule is None:
         return Aim(what, None, FAST_RATIO, "x", "nothing fits")
-    pricer = PlanPricer(schedule.graph, found.system, drains=True)
-    drained, uncascaded = (sum(map(pricer.cycles, each.proposal.plans)) for each in (schedule, found.uncascaded))
-    remark = f"in {schedule.peak:,} bytes; {drained / uncascaded:.3f} if pipelines drain after each stripe"
+    drained = drained_cycles(schedule) / drained_cycles(found.uncascaded)
+    remark = f"in {schedule.peak:,} bytes; {drained:.3f} if the pipeline drains after each stripe"
     return Aim(what, schedule.cycles / found.uncascaded.cycles, FAST_RATIO, "x", remark)
 
 

@@ -86,7 +86,7 @@ def _row(comparison: Comparison) -> dict[str, object]:
         "arena": run.arena,
         "cascades": run.schedule.cascades,
         "vela": asdict(run.summary),
-        "price": asdict(comparison.price),
+        "placed": comparison.placed,
         "own": comparison.own,
         "own_placed": comparison.own_placed,
     }

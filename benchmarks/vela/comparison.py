@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from rich.table import Table
 
 from benchmarks.vela.domination import Point, dominating
-from benchmarks.vela.pricing import VelaPrice
 from benchmarks.vela.program import VelaRun
 
 
@@ -17,23 +16,24 @@ class Comparison:
     """A run of Vela, its schedule by nnhal's model, and what nnhal has instead."""
 
     run: VelaRun
-    price: VelaPrice
+    placed: Point
+    """Vela's schedule by nnhal's model, with the bytes that it takes if nnhal places its buffers."""
     own: Point | None
-    """The fastest point of the frontier that takes no more than Vela: the bytes that it reports, its hidden cycles."""
+    """The fastest point of the frontier with no more bytes than Vela reports and no more cycles, if there is one."""
     own_placed: Point | None
-    """The same for the bytes that Vela's schedule takes if nnhal places its buffers."""
+    """The same for the bytes that nnhal's placement takes."""
 
 
-def compared(run: VelaRun, price: VelaPrice, frontier: Sequence[Point]) -> Comparison:
+def compared(run: VelaRun, placed: Point, frontier: Sequence[Point]) -> Comparison:
     """Look for points of a frontier that are at least as good as a run."""
-    reported, placed = Point(run.summary.sram, price.hidden), Point(price.placed, price.hidden)
-    return Comparison(run, price, dominating(reported, frontier), dominating(placed, frontier))
+    reported = placed._replace(memory=run.summary.sram)
+    return Comparison(run, placed, dominating(reported, frontier), dominating(placed, frontier))
 
 
 def comparison_table(comparisons: Sequence[Comparison]) -> Table:
     """Return a table with a row for each run of Vela."""
     table = Table("network", "accelerator", "core", title="Vela's schedules and the frontier")
-    for name in ("asked", "cascades", "its cycles", "by our model", "copies hidden", "its bytes", "ours", "cycles", ""):
+    for name in ("asked", "cascades", "its cycles", "by our model", "its bytes", "ours", "cycles", ""):
         table.add_column(name, justify="right")
     for name in ("placed by us", "ours", "cycles", ""):
         table.add_column(name, justify="right")
@@ -47,12 +47,11 @@ def comparison_table(comparisons: Sequence[Comparison]) -> Table:
             asked,
             run.schedule.cascades,
             f"{run.summary.cycles:,}",
-            f"{each.price.exposed:,}",
-            f"{each.price.hidden:,}",
+            f"{each.placed.cycles:,}",
             f"{run.summary.sram:,}",
-            *_point(each.own, each.price.hidden),
-            f"{each.price.placed:,}",
-            *_point(each.own_placed, each.price.hidden),
+            *_point(each.own, each.placed.cycles),
+            f"{each.placed.memory:,}",
+            *_point(each.own_placed, each.placed.cycles),
         )
     return table
 
