@@ -1,0 +1,165 @@
+"""The plans that are tried for each group of consecutive parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+from typing import NamedTuple
+
+from nnhal_devices.ethos_u.cascader.geometry.box import Axis, cut, whole
+from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
+from nnhal_devices.ethos_u.cascader.plans.demand import halvings
+from nnhal_devices.ethos_u.cascader.plans.growth import Growth
+from nnhal_devices.ethos_u.cascader.plans.lifetimes import Lifetimes
+from nnhal_devices.ethos_u.cascader.plans.part_costs import Homes, PartCosts
+from nnhal_devices.ethos_u.cascader.plans.plan import Plan, WeightsIn
+
+_DEPTH = 16
+"""Stripes of channels are multiples of this, as the NPU's blocks are."""
+
+
+class Candidate(NamedTuple):
+    """A plan that is tried: its group, its price, and how it is cut."""
+
+    first: int
+    stop: int
+    memory: int
+    cycles: int
+    busy: int
+    """Cycles if it never waits for constants."""
+    along: Axis
+    band: int
+    """Rows of its tiles, 0 for one tile."""
+    stripes: tuple[int, ...]
+    copied: frozenset[int]
+    """Parts whose constants are copied to the working memory."""
+
+    def plan(self, graph: CascaderGraph) -> Plan:
+        """Return it as a plan."""
+        parts = tuple(range(self.first, self.stop))
+        copied = _copied_to(self.along)
+        weights = tuple(
+            WeightsIn.NONE
+            if graph.parts[part].constants is None
+            else (copied if part in self.copied else WeightsIn.STREAMED)
+            for part in parts
+        )
+        output = whole(graph.tensors[graph.parts[parts[-1]].output].shape)
+        tiles = tuple(output.along(Axis.ROWS, rows) for rows in cut(output.rows, self.band or output.rows.stop))
+        return Plan(parts, self.stripes, weights, tiles, self.along, self.memory, self.cycles, self.busy)
+
+
+class PlanSpace:
+    """The plans of a graph whose tensors have their homes. A group has at most ``max_parts``; 1 means no cascades."""
+
+    def __init__(self, homes: Homes, costs: PartCosts, max_parts: int) -> None:
+        self._homes, self._graph, self._costs, self._max_parts = homes, homes.graph, costs, max_parts
+        self._lifetimes = Lifetimes(homes.graph)
+        self._fastest: list[int] = []
+
+    def all(self) -> list[list[Candidate]]:
+        """Return for each part the plans that end with it: of each group those that are Pareto efficient."""
+        return [self._ending_at(stop) for stop in range(1, len(self._graph.parts) + 1)]
+
+    def _ending_at(self, stop: int) -> list[Candidate]:
+        shape = self._graph.tensors[self._graph.parts[stop - 1].output].shape
+        depths = sorted({-(-each // _DEPTH) * _DEPTH for each in halvings(shape.channels)[1:]} - {shape.channels})
+        uncut = list(self._alone(stop, Axis.ROWS, shape.rows))
+        for depth in depths:
+            uncut += self._alone(stop, Axis.CHANNELS, depth)
+        self._fastest.append(min(uncut, key=lambda each: (each.busy, each.memory)).memory)
+        found = uncut
+        if self._reduces(stop - 1):
+            for depth, band in product(depths, _bands(shape.rows)):
+                found += self._alone(stop, Axis.CHANNELS, depth, band)
+        for along in (Axis.ROWS, Axis.COLUMNS, Axis.CHANNELS):
+            if along == Axis.COLUMNS and shape.columns <= shape.rows:
+                continue
+            for extent in halvings(shape[along])[1:]:
+                if along == Axis.CHANNELS and extent % _DEPTH:
+                    continue
+                for scaled in (True, False):
+                    found += self._grown(stop, along, extent, scaled)
+        return _efficient(found)
+
+    def _reduces(self, part: int) -> bool:
+        """Return whether each channel of a part's output needs all of its input's, and constants of its own."""
+        node = self._graph.parts[part]
+        return node.constants is not None and not any(each.channels.affine().coefficient for each in node.inputs)
+
+    def _alone(self, stop: int, along: Axis, extent: int, band: int = 0) -> Iterator[Candidate]:
+        """The plans of the last part alone."""
+        growth = Growth(self._graph, self._lifetimes, self._homes.spilled, stop, along, extent, band=band)
+        growth.grow()
+        memory = growth.memory
+        if not band or self._homes.spilled or memory < self._fastest[stop - 1]:
+            yield from self._weighed(growth, memory)
+
+    def _grown(self, stop: int, along: Axis, extent: int, scaled: bool) -> Iterator[Candidate]:
+        """The plans of all groups that end with a part, for one choice of stripes.
+
+        A cascade is of no use if each of its parts runs at its fastest, uncut, in the same memory.
+        """
+        growth = Growth(self._graph, self._lifetimes, self._homes.spilled, stop, along, extent, scaled)
+        limit, differs = 0, not scaled
+        for first in range(stop - 1, max(-1, stop - 1 - self._max_parts), -1):
+            if not growth.grow():
+                return
+            differs = differs or growth.stripes[first] != extent
+            limit = max(limit, self._fastest[first])
+            memory = growth.memory
+            if differs and (self._homes.spilled or memory < limit):
+                yield from self._weighed(growth, memory)
+
+    def _weighed(self, growth: Growth, memory: int) -> Iterator[Candidate]:
+        """One cut, with the constants of no part copied, of the part where that saves most for its bytes, and so on."""
+        stripes = dict(reversed(growth.stripes.items()))
+        first, along, interior, band = min(stripes), growth.along, growth.interior, growth.band
+        times: dict[int, int] = {}
+        gains: list[tuple[float, int, int, int]] = []
+        for part, extent in stripes.items():
+            constants = self._graph.parts[part].constants
+            where = WeightsIn.NONE if constants is None else WeightsIn.STREAMED
+            times[part] = self._costs.cycles(part, along, extent, where, interior, band)
+            if constants is not None:
+                copied = self._costs.cycles(part, along, extent, _copied_to(along), interior, band)
+                size = self._homes.constants_bytes(part, along, extent)
+                if copied < times[part]:
+                    gains.append((size / (times[part] - copied), part, size, copied))
+        extents, chosen = tuple(stripes.values()), frozenset[int]()
+        busy = sum(times.values())
+        yield Candidate(first, growth.stop, memory, busy, busy, along, band, extents, chosen)
+        for _, part, size, copied in sorted(gains):
+            memory, busy, times[part], chosen = memory + size, busy - times[part] + copied, copied, chosen | {part}
+            cycles = busy + self._waits(growth, times, chosen)
+            yield Candidate(first, growth.stop, memory, cycles, busy, along, band, extents, chosen)
+
+    def _waits(self, growth: Growth, times: Mapping[int, int], copied: frozenset[int]) -> int:
+        """An estimate of the cycles for which a plan waits for constants that are copied as it starts."""
+        waited = issued = begun = 0
+        for part, extent in reversed(growth.stripes.items()):
+            if part in copied:
+                issued += self._costs.first_copy(part, growth.along, extent)
+                waited = max(waited, issued - begun)
+            begun += int(times[part] * growth.begun(part))
+        return waited
+
+
+def _bands(rows: int) -> list[int]:
+    """The heights of bands that are tried: for 2 to 8 bands, and for as many as halving leads to."""
+    return sorted({-(-rows // count) for count in range(2, 9)} | set(halvings(rows)[1:]))
+
+
+def _copied_to(along: Axis) -> WeightsIn:
+    return WeightsIn.DOUBLE_BUFFERED if along == Axis.CHANNELS else WeightsIn.RESIDENT
+
+
+def _efficient(candidates: list[Candidate]) -> list[Candidate]:
+    """The candidates that no other one of their group beats in memory and in cycles."""
+    found: list[Candidate] = []
+    best: dict[int, int] = {}
+    for each in sorted(candidates, key=lambda each: (each.memory, each.cycles, each.first)):
+        if each.first not in best or each.cycles < best[each.first]:
+            best[each.first] = each.cycles
+            found.append(each)
+    return found
