@@ -16,7 +16,7 @@ from nnhal_devices.driver import Control
 from nnhal_devices.ethos_u.cascader.hardware.memory import System
 from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
 from nnhal_devices.ethos_u.cascader.stream.emit import emit
-from nnhal_devices.ethos_u.machine import Machine
+from nnhal_devices.ethos_u.machine.machine import Machine
 
 _SEED = 14
 
