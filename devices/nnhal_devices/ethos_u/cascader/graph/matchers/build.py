@@ -11,7 +11,7 @@ from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet
 from nnhal.resolved import ResolvedModel, describe_operation, propagate_dimensions
 from nnhal.types import Operation, OperationType
 from nnhal.types.layout import is_extension
-from nnhal_devices.ethos_u.cascader.geometry.accesses import Everything, Identity
+from nnhal_devices.ethos_u.cascader.geometry.accesses import Everything, OneToOne
 from nnhal_devices.ethos_u.cascader.geometry.box import Shape
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import (
     Activation,
@@ -183,5 +183,5 @@ def _everything(tensor: int, shape: Shape) -> PartInput:
 
 
 def _copy(given: Shape, made: Shape) -> Match:
-    accesses = (Identity(extent) if given == made else Everything(extent) for extent in given)
+    accesses = (OneToOne(extent) if given == made else Everything(extent) for extent in given)
     return Match(PartKind.COPY, (Reading(0, *accesses),))

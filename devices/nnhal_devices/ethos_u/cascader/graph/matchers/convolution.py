@@ -8,7 +8,7 @@ from math import prod
 from nnhal.operations import OperationContext, conv_2d, depthwise_conv_2d, fully_connected, transpose_conv_2d
 from nnhal.operations._convolution import FILTER, INPUT
 from nnhal.operations._window import Axis, activation_of
-from nnhal_devices.ethos_u.cascader.geometry.accesses import ChannelMap, Everything, Identity, ZeroInserted
+from nnhal_devices.ethos_u.cascader.geometry.accesses import Everything, Grouped, OneToOne, ZeroInserted
 from nnhal_devices.ethos_u.cascader.geometry.box import Shape
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import Kernel, PartConstants, PartKind
 from nnhal_devices.ethos_u.cascader.graph.matchers.match import (
@@ -39,7 +39,7 @@ def match_depthwise_conv_2d(op: OperationContext, outputs: Sequence[Shape]) -> t
     window, given = depthwise_conv_2d.window_of(op), shape_of(op, INPUT)
     require_channels_last(op, window.channels_first)
     shared = given.channels == 1 and outputs[0].channels > 1
-    channels = Everything(1) if shared else ChannelMap(given.channels, window.multiplier)
+    channels = Everything(1) if shared else Grouped(given.channels, 1, window.multiplier)
     return (
         Match(
             PartKind.CONVOLUTION if shared else PartKind.DEPTHWISE,
@@ -59,7 +59,7 @@ def match_transpose_conv_2d(op: OperationContext, outputs: Sequence[Shape]) -> t
     height, width = window.height, window.width
 
     def inserted(axis: Axis, length: int) -> ZeroInserted:
-        return ZeroInserted(length, axis.stride, axis.size, axis.before)
+        return ZeroInserted(length, axis.size, axis.stride, axis.before)
 
     return (
         Match(
@@ -76,7 +76,7 @@ def match_fully_connected(op: OperationContext, outputs: Sequence[Shape]) -> tup
     """Match a product of rows with a matrix. Rows that are the columns of the input are independent."""
     given, size = shape_of(op, INPUT), op.dimensions(FILTER)[1]
     row_by_row = given == Shape(1, outputs[0].columns, size)
-    columns = Identity(given.columns) if row_by_row else Everything(given.columns)
+    columns = OneToOne(given.columns) if row_by_row else Everything(given.columns)
     return (
         Match(
             PartKind.VECTOR_PRODUCT,

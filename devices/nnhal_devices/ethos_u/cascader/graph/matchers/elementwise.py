@@ -8,10 +8,18 @@ from nnhal.operations import OperationContext, binary, prelu, softmax
 from nnhal.operations._shape import axis_of
 from nnhal.operations._window import activation_of
 from nnhal_devices.ethos_u.cascader.geometry.access import Access
-from nnhal_devices.ethos_u.cascader.geometry.accesses import Everything, Identity, Single
+from nnhal_devices.ethos_u.cascader.geometry.accesses import Everything, OneToOne, Single
 from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Shape
-from nnhal_devices.ethos_u.cascader.graph.cascader_graph import Activation, PartConstants, PartKind
-from nnhal_devices.ethos_u.cascader.graph.matchers.match import MAX_RANK, Match, Matcher, Reading, fused, shape_of
+from nnhal_devices.ethos_u.cascader.graph.cascader_graph import Activation, PartKind
+from nnhal_devices.ethos_u.cascader.graph.matchers.match import (
+    MAX_RANK,
+    Match,
+    Matcher,
+    Reading,
+    constant_operands,
+    fused,
+    shape_of,
+)
 
 _SOFTMAX_PASSES = 6
 """Over all elements: largest value, difference with the table of exp, shift, sum, product with the reciprocal of the
@@ -53,26 +61,29 @@ def match_softmax(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match
     rank = len(op.dimensions(softmax.Input.INPUT))
     whole = axis_of(op, op.integer(softmax.Input.AXIS, default=-1), rank) + MAX_RANK - rank - 1
     shape = outputs[0]
-    accesses = (Everything(shape[axis]) if axis == whole else Identity(shape[axis]) for axis in Axis)
+    accesses = (Everything(shape[axis]) if axis == whole else OneToOne(shape[axis]) for axis in Axis)
     return (Match(PartKind.ELEMENTWISE, (Reading(softmax.Input.INPUT, *accesses),), passes=_SOFTMAX_PASSES),)
 
 
 def _unary(shape: Shape, activation: Activation) -> Match:
-    reading = Reading(0, *(Identity(extent) for extent in shape))
+    reading = Reading(0, *(OneToOne(extent) for extent in shape))
     return Match(PartKind.ELEMENTWISE, (reading,), activation=activation)
 
 
 def _pair(op: OperationContext, output: Shape, activation: Activation = Activation.NONE, passes: int = 1) -> Match:
-    readings, constant_bytes = [], 0
-    for position in (binary.Input.FIRST, binary.Input.SECOND):
-        given = shape_of(op, position)
-        if op.is_known(position):
-            constant_bytes += given.elements if given.elements > 1 else 0
-        else:
-            readings.append(Reading(position, *(_broadcast(*each) for each in zip(given, output, strict=True))))
-    constants = PartConstants(-(-constant_bytes // output.channels), 0) if constant_bytes else None
-    return Match(PartKind.ELEMENTWISE, tuple(readings), constants=constants, activation=activation, passes=passes)
+    both = binary.Input.FIRST, binary.Input.SECOND
+    return Match(
+        PartKind.ELEMENTWISE,
+        tuple(_broadcast(op, position, output) for position in both if not op.is_known(position)),
+        constants=constant_operands(op, both, output),
+        activation=activation,
+        passes=passes,
+    )
 
 
-def _broadcast(given: int, wanted: int) -> Access:
-    return Single() if given == 1 < wanted else Identity(given)
+def _broadcast(op: OperationContext, position: int, output: Shape) -> Reading:
+    return Reading(position, *(_access(*each) for each in zip(shape_of(op, position), output, strict=True)))
+
+
+def _access(given: int, wanted: int) -> Access:
+    return Single() if given == 1 < wanted else OneToOne(given)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from nnhal.operations import OperationContext
@@ -61,6 +61,16 @@ def as_shape(dimensions: Dimensions, what: str) -> Shape:
 def shape_of(op: OperationContext, position: int) -> Shape:
     """Return the shape of an input. Raises ValueError."""
     return as_shape(op.dimensions(position), op.input_name(position))
+
+
+def constant_operands(op: OperationContext, positions: Iterable[int], output: Shape) -> PartConstants | None:
+    """Return the constants among element-wise operands, None if there are none.
+
+    A constant of one value is part of a command. The bytes of others are spread over the channels of the output.
+    """
+    sizes = (shape_of(op, position).elements for position in positions if op.is_known(position))
+    constant_bytes = sum(size for size in sizes if size > 1)
+    return PartConstants(-(-constant_bytes // output.channels), 0) if constant_bytes else None
 
 
 def require_channels_last(op: OperationContext, channels_first: bool) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from nnhal.operations import OperationContext, mean, pooling
 from nnhal_devices.ethos_u.cascader.geometry.access import Access
-from nnhal_devices.ethos_u.cascader.geometry.accesses import Everything, Identity
+from nnhal_devices.ethos_u.cascader.geometry.accesses import Everything, OneToOne
 from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Shape
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import Kernel, PartKind
 from nnhal_devices.ethos_u.cascader.graph.matchers.match import (
@@ -25,7 +25,7 @@ def match_pooling(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match
     del outputs
     window, given = pooling.window_of(op), shape_of(op, pooling.Implicit.INPUT)
     require_channels_last(op, window.channels_first)
-    reading = read_through(window, given, Identity(given.channels))
+    reading = read_through(window, given, OneToOne(given.channels))
     return (Match(PartKind.POOLING, (reading,), kernel_of(window), activation=fused(window.activation)),)
 
 
@@ -42,7 +42,7 @@ def match_mean(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, .
     same_axes = kept == outputs[0]
 
     def access(axis: Axis) -> Access:
-        return Identity(given[axis]) if same_axes and axis not in averaged else Everything(given[axis])
+        return OneToOne(given[axis]) if same_axes and axis not in averaged else Everything(given[axis])
 
     reading = Reading(mean.Input.INPUT, *(access(axis) for axis in Axis))
     if Axis.CHANNELS in averaged:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from nnhal.operations import OperationContext
 from nnhal.operations._resize import ResizeInput
 from nnhal_devices.ethos_u.cascader.geometry.access import Access
-from nnhal_devices.ethos_u.cascader.geometry.accesses import Bilinear, Identity, Nearest
+from nnhal_devices.ethos_u.cascader.geometry.accesses import OneToOne
 from nnhal_devices.ethos_u.cascader.geometry.box import Shape
+from nnhal_devices.ethos_u.cascader.geometry.resized import Resized
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import Kernel, PartKind
 from nnhal_devices.ethos_u.cascader.graph.matchers.match import Match, Reading, require_channels_last, shape_of
 
@@ -18,27 +19,27 @@ _FACTOR = 2
 
 def match_nearest(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
     """Match RESIZE_NEAREST_NEIGHBOR: copies of repeated rows and columns."""
-    return (_resize(op, outputs[0], Nearest, side=1),)
+    return (_resize(op, outputs[0], nearest=True, side=1),)
 
 
 def match_bilinear(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, ...]:
     """Match RESIZE_BILINEAR: averages of two by two repeated rows and columns."""
-    return (_resize(op, outputs[0], Bilinear, side=2),)
+    return (_resize(op, outputs[0], nearest=False, side=2),)
 
 
-def _resize(op: OperationContext, output: Shape, kind: type[Nearest] | type[Bilinear], side: int) -> Match:
+def _resize(op: OperationContext, output: Shape, nearest: bool, side: int) -> Match:
     given = shape_of(op, ResizeInput.INPUT)
     require_channels_last(op, op.boolean(ResizeInput.LAYOUT))
     corners, centres = op.boolean(ResizeInput.ALIGN_CORNERS), op.boolean(ResizeInput.HALF_PIXEL_CENTERS)
 
     def access(length: int, resized: int) -> Access:
-        return kind(length, resized, corners, centres)
+        return Resized(length, resized, nearest, corners, centres)
 
     reading = Reading(
         ResizeInput.INPUT,
         access(given.rows, output.rows),
         access(given.columns, output.columns),
-        Identity(given.channels),
+        OneToOne(given.channels),
     )
     passes = _passes(given, output)
     kernel = Kernel(side, side, upscale=_FACTOR) if output != given else Kernel()

@@ -12,7 +12,7 @@ from nnhal_devices.ethos_u.cascader.graph.matchers.match import Reading
 
 def windowed(axis: Axis, length: int) -> Windowed:
     """Return the dependency along an axis of ``length`` elements of the input."""
-    return Windowed(length, axis.stride, axis.reach, axis.before)
+    return Windowed(length, axis.size, axis.stride, axis.dilation, axis.before)
 
 
 def read_through(window: Window, given: Shape, channels: Access) -> Reading:
