@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nnhal.errors import HalError
-from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet
+from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet, fully_connected
 from nnhal.resolved import ResolvedModel, describe_operation, propagate_dimensions
 from nnhal.types import Operation, OperationType
 from nnhal.types.layout import is_extension
@@ -17,6 +17,7 @@ from nnhal_devices.ethos_u.cascader.graph.cascader_graph import (
     Activation,
     CascaderGraph,
     CascaderTensor,
+    Kernel,
     Part,
     PartInput,
     PartKind,
@@ -92,6 +93,10 @@ class _GraphBuilder:
             raise ValueError(f"{op.place}: got only constants, expected at least one input that is computed or fed")
         self._producers[operand] = len(self._parts)
         output = self._add_tensor(operand)
+        kernel = match.kernel
+        if match.kind == PartKind.VECTOR_PRODUCT and self._is_one_row(op, inputs[0]):
+            given = self._tensors[inputs[0].tensor].shape
+            kernel = Kernel(given.rows, given.columns)
         self._parts.append(
             Part(
                 index=len(self._parts),
@@ -100,13 +105,17 @@ class _GraphBuilder:
                 operations=(number,),
                 inputs=inputs,
                 output=output,
-                kernel=match.kernel,
+                kernel=kernel,
                 constants=match.constants,
                 activation=match.activation,
                 operation=op.type.name,
                 passes=match.passes,
             )
         )
+
+    def _is_one_row(self, op: OperationContext, given: PartInput) -> bool:
+        """Whether a product takes a tensor as one row: it has a weight for each element, as a convolution has."""
+        return op.dimensions(fully_connected.Input.WEIGHTS)[1] == self._tensors[given.tensor].shape.elements
 
     def _part_input(self, op: OperationContext, operation: Operation, reading: Reading) -> PartInput:
         """The input of a part. A tensor that the operation sees in another shape is read as a whole."""
