@@ -25,6 +25,8 @@ from nnhal_devices.ethos_u.cascader.graph.cascader_graph import (
 from nnhal_devices.ethos_u.cascader.graph.matchers.match import Match, Reading, as_shape, shape_of
 from nnhal_devices.ethos_u.cascader.graph.matchers.table import ACTIVATIONS, MATCHERS, VIEWS
 
+_EXPECTED = "expected an input that is computed or fed"
+
 
 def build_graph(model: ResolvedModel) -> CascaderGraph:
     """Return the parts of a model's main subgraph, without operations whose results nobody reads.
@@ -48,7 +50,6 @@ class _GraphBuilder:
     def __init__(self, model: ResolvedModel) -> None:
         self._model = model
         self._graph = model.model.main
-        self._constants = model.constants[0]
         self._dimensions = propagate_dimensions(model)
         self._live = _live_operations(self._graph.operations, self._graph.output_indexes)
         self._uses = Counter(index for number in self._live for index in self._graph.operations[number].inputs)
@@ -60,9 +61,6 @@ class _GraphBuilder:
 
     def build(self) -> CascaderGraph:
         """Return the whole graph."""
-        for operand in self._graph.input_indexes:
-            if self._uses[operand]:
-                self._add_tensor(operand, is_input=True)
         for number in self._live:
             self._add_operation(number)
         for operand in self._graph.output_indexes:
@@ -90,7 +88,7 @@ class _GraphBuilder:
         operation = self._graph.operations[number]
         inputs = tuple(self._part_input(op, operation, reading) for reading in match.readings)
         if not inputs:
-            raise ValueError(f"{op.place}: got only constants, expected at least one input that is computed or fed")
+            raise ValueError(f"{op.place}: got only constants, {_EXPECTED}")
         self._producers[operand] = len(self._parts)
         output = self._add_tensor(operand)
         kernel = match.kernel
@@ -119,18 +117,25 @@ class _GraphBuilder:
 
     def _part_input(self, op: OperationContext, operation: Operation, reading: Reading) -> PartInput:
         """The input of a part. A tensor that the operation sees in another shape is read as a whole."""
-        tensor = self._tensor_of[operation.inputs[reading.position]]
+        tensor = self._tensor_read(op, operation, reading.position)
         shape = self._tensors[tensor].shape
         if shape_of(op, reading.position) == shape:
             return PartInput(tensor, reading.rows, reading.columns, reading.channels)
         return _everything(tensor, shape)
 
+    def _tensor_read(self, op: OperationContext, operation: Operation, position: int) -> int:
+        """The tensor of an input. Those of the network's inputs begin with their first reader."""
+        operand = operation.inputs[position]
+        if operand not in self._tensor_of and operand in self._graph.input_indexes:
+            return self._add_tensor(operand, is_input=True)
+        if operand not in self._tensor_of:
+            raise ValueError(f"{op.input_name(position)}: got a constant, {_EXPECTED}")
+        return self._tensor_of[operand]
+
     def _add_view(self, op: OperationContext, operation: Operation, number: int) -> None:
         """Let the output share the input's tensor. An output of the network needs memory other than the inputs'."""
-        given, made = operation.inputs[0], operation.outputs[0]
-        if given in self._constants:
-            raise ValueError(f"{op.place}: got a constant, expected an input that is computed or fed")
-        tensor = self._tensors[self._tensor_of[given]]
+        made = operation.outputs[0]
+        tensor = self._tensors[self._tensor_read(op, operation, 0)]
         if made not in self._graph.output_indexes or not tensor.is_input:
             self._tensor_of[made] = tensor.index
             return

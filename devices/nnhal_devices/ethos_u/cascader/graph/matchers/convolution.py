@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from nnhal.operations import OperationContext, conv_2d, depthwise_conv_2d, fully_connected, transpose_conv_2d
-from nnhal.operations._convolution import FILTER, INPUT
+from nnhal.operations._convolution import BIAS, FILTER, INPUT
 from nnhal.operations._window import Axis, activation_of
 from nnhal_devices.ethos_u.cascader.geometry.accesses import Everything, Grouped, OneToOne, ZeroInserted
 from nnhal_devices.ethos_u.cascader.geometry.box import Shape
@@ -30,7 +30,7 @@ def match_conv_2d(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match
     window, given = conv_2d.window_of(op), shape_of(op, INPUT)
     require_channels_last(op, window.channels_first)
     reading = read_through(window, given, Everything(given.channels))
-    constants = _constants(prod(op.dimensions(FILTER)[1:]))
+    constants = _constants(op, prod(op.dimensions(FILTER)[1:]))
     return (Match(PartKind.CONVOLUTION, (reading,), kernel_of(window), constants, fused(window.activation)),)
 
 
@@ -45,7 +45,7 @@ def match_depthwise_conv_2d(op: OperationContext, outputs: Sequence[Shape]) -> t
             PartKind.CONVOLUTION if shared else PartKind.DEPTHWISE,
             (read_through(window, given, channels),),
             kernel_of(window),
-            _constants(prod(op.dimensions(FILTER)[1:3])),
+            _constants(op, prod(op.dimensions(FILTER)[1:3])),
             fused(window.activation),
         ),
     )
@@ -66,7 +66,7 @@ def match_transpose_conv_2d(op: OperationContext, outputs: Sequence[Shape]) -> t
             PartKind.TRANSPOSE_CONVOLUTION,
             (Reading(INPUT, inserted(height, given.rows), inserted(width, given.columns), Everything(given.channels)),),
             Kernel(height.size, width.size, upscale=max(height.stride, width.stride)),
-            _constants(prod(op.dimensions(FILTER)[1:])),
+            _constants(op, prod(op.dimensions(FILTER)[1:])),
             fused(window.activation),
         ),
     )
@@ -81,11 +81,14 @@ def match_fully_connected(op: OperationContext, outputs: Sequence[Shape]) -> tup
         Match(
             PartKind.VECTOR_PRODUCT,
             (Reading(INPUT, Everything(given.rows), columns, Everything(given.channels)),),
-            constants=_constants(size),
+            constants=_constants(op, size),
             activation=fused(activation_of(op, fully_connected.Input.ACTIVATION)),
         ),
     )
 
 
-def _constants(weight_bytes: int) -> PartConstants:
+def _constants(op: OperationContext, weight_bytes: int) -> PartConstants:
+    """Return the constants of one channel. Raises UnknownYet if they are none."""
+    for position in (FILTER, BIAS):
+        op.value(position)
     return PartConstants(weight_bytes, _SCALE_BYTES)
