@@ -58,10 +58,9 @@ def system_for(name: str) -> System:
         ValueError: none has that name.
     """
     for accelerator_name, memories in _shipped():
-        if name in (accelerator_name, f"{accelerator_name}-{memories}"):
-            family = accelerator_name.partition("-")[0]
-            if name == accelerator_name and memories != _DEFAULTS[family]:
-                continue
+        family = accelerator_name.partition("-")[0]
+        default = accelerator_name if memories == _DEFAULTS[family] else None
+        if name in (default, f"{accelerator_name}-{memories}"):
             system = read_system(_FOLDER / f"{family}-{memories}.toml")
             return replace(system, name=name, accelerator=accelerator(accelerator_name))
     raise ValueError(f"unknown system {name!r}: expected one of {', '.join(system_names())}")
@@ -157,8 +156,9 @@ def _size(value: object) -> int | None:
 
 
 def _bandwidth(value: object) -> float | None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if number and isfinite(value) and value > 0 else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        return None
+    return float(value) if value > 0 else None
 
 
 def _count(value: object) -> int | None:
@@ -171,6 +171,6 @@ def _positive(value: object) -> int | None:
 
 def _contents(value: object) -> frozenset[Content] | None:
     known = {content.value for content in Content}
-    if not isinstance(value, list) or not value or not all(each in known for each in value):
+    if not isinstance(value, list) or not value or not all(isinstance(each, str) and each in known for each in value):
         return None
     return frozenset(map(Content, value))

@@ -29,7 +29,7 @@ def parse_size(text: str) -> int:
     unit = _UNITS.get(match["unit"]) if match else None
     if match is None or unit is None:
         raise ValueError(
-            f"{text!r} is no size: expected a number with one of the units B, kB, MB, GB, KiB, MiB or GiB, such as 240KiB"
+            f"{text!r} is no size: expected a number of bytes, or of kB, MB, GB, KiB, MiB or GiB, such as 240KiB"
         )
     size = Fraction(match["number"]) * unit
     if size.denominator != 1 or size < 1:
