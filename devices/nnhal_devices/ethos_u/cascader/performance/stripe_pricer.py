@@ -2,40 +2,57 @@
 
 from __future__ import annotations
 
+from enum import Enum, auto
 from math import ceil
+
+import numpy as np
 
 from nnhal_devices.ethos_u.cascader.geometry.box import Shape
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph, PartKind
 from nnhal_devices.ethos_u.cascader.hardware.memory import System
-from nnhal_devices.ethos_u.cascader.performance.blocks import NpuBlock, choose_block
-from nnhal_devices.ethos_u.cascader.performance.npu_cycles import NpuCycles, convolution_cycles, elementwise_cycles
+from nnhal_devices.ethos_u.cascader.performance.blocks import (
+    BlockSet,
+    Numbers,
+    fewest_fetches,
+    fitting_blocks,
+    prefers_part_kernel,
+)
+from nnhal_devices.ethos_u.cascader.performance.npu_cycles import (
+    NpuCycles,
+    accumulated_cycles,
+    clipped,
+    elementwise_cycles,
+)
 from nnhal_devices.ethos_u.cascader.performance.price import Price, StripePlaces
 from nnhal_devices.ethos_u.cascader.performance.traffic import (
+    MovedBytes,
     StripeTraffic,
     read_burst,
     stripe_traffic,
     transfer_cycles,
     write_burst,
 )
-from nnhal_devices.ethos_u.cascader.performance.workload import PartWorkload, TensorLayout, workload_of
+from nnhal_devices.ethos_u.cascader.performance.workload import PartWorkload, workload_of
+
+
+class BlockGoal(Enum):
+    """By what the block of a stripe is chosen."""
+
+    CYCLES = auto()
+    """The modelled cycles of the stripe alone."""
+    FETCHES = auto()
+    """The elements that are fetched, as Vela does."""
 
 
 class StripePricer:
-    """Prices the stripes of a graph's parts on a system, each once.
+    """Prices the stripes of a graph's parts on a system, each once. Equal parts share their prices."""
 
-    Parts that ask the same of the NPU share their prices.
-    """
-
-    def __init__(self, graph: CascaderGraph, system: System, layout: TensorLayout = TensorLayout.ROW_MAJOR) -> None:
+    def __init__(self, graph: CascaderGraph, system: System, goal: BlockGoal = BlockGoal.CYCLES) -> None:
         self._system = system
-        self._accelerator = system.accelerator
-        self._layout = layout
-        self._workloads = [workload_of(graph, part) for part in graph.parts]
-        self._element_bytes = [
-            tuple(graph.tensors[each.tensor].element_bytes for each in part.inputs) for part in graph.parts
-        ]
-        self._blocks: dict[tuple[PartWorkload, Shape], NpuBlock] = {}
-        self._prices: dict[tuple[PartWorkload, Shape, tuple[Shape, ...], StripePlaces], Price] = {}
+        self._goal = goal
+        interned: dict[PartWorkload, PartWorkload] = {}
+        self._workloads = [interned.setdefault(each, each) for each in (workload_of(graph, p) for p in graph.parts)]
+        self._priced: dict[tuple[int, Shape, tuple[Shape, ...], StripePlaces], tuple[Price, Shape]] = {}
 
     def price(self, part_index: int, output: Shape, inputs: tuple[Shape, ...], places: StripePlaces) -> Price:
         """Return the price of one stripe of a part.
@@ -45,111 +62,125 @@ class StripePricer:
             output: The extents of the stripe.
             inputs: The extents of what it reads of each input, without padding.
             places: Where they are.
+
+        Raises:
+            ValueError: the NPU's own memory holds no block of the part, or the system has no region of a name.
         """
-        key = (self._workloads[part_index], output, inputs, places)
-        found = self._prices.get(key)
-        if found is None:
-            found = self._prices[key] = self._compute(part_index, output, inputs, places)
-        return found
+        return self._find(part_index, output, inputs, places)[0]
 
     def block(self, part_index: int, output: Shape) -> Shape:
-        """Return the block in which the NPU computes a stripe of a part, of which COPY has none: the stripe itself."""
-        if self._workloads[part_index].kind is PartKind.COPY:
-            return output
-        return self._block(self._workloads[part_index], output).output
+        """Return the block in which the NPU computes a stripe of a part that lies in the working memory.
 
-    def _block(self, workload: PartWorkload, output: Shape) -> NpuBlock:
-        key = (workload, output)
-        found = self._blocks.get(key)
+        Its constants are there too. A copy has no blocks, so its block is the stripe.
+        """
+        workload = self._workloads[part_index]
+        working = self._system.working.name
+        constants = working if workload.weight_bytes + workload.scale_bytes else ""
+        places = StripePlaces((working,) * len(workload.inputs), working, constants)
+        inputs = (workload.input_for(output), *(each.shape for each in workload.inputs[1:]))
+        return self._find(part_index, output, inputs, places)[1]
+
+    def _find(
+        self, part_index: int, output: Shape, inputs: tuple[Shape, ...], places: StripePlaces
+    ) -> tuple[Price, Shape]:
+        workload = self._workloads[part_index]
+        key = (id(workload), output, inputs, places)
+        found = self._priced.get(key)
         if found is None:
-            found = self._blocks[key] = choose_block(self._accelerator, workload, output)
+            priced = self._copied if workload.kind is PartKind.COPY else self._computed
+            found = self._priced[key] = priced(workload, output, inputs, places)
         return found
 
-    def _compute(self, part_index: int, output: Shape, inputs: tuple[Shape, ...], places: StripePlaces) -> Price:
-        workload, element_bytes = self._workloads[part_index], self._element_bytes[part_index]
-        if workload.kind is PartKind.COPY:
-            return self._copied(workload, output, inputs, places, element_bytes)
-        block = self._block(workload, output)
-        traffic = stripe_traffic(workload, output, inputs, block, element_bytes)
-        npu = self._npu_cycles(workload, output, inputs, places, block)
-        access = self._access_cycles(workload, traffic, places, block, element_bytes)
-        return _price(
-            max(npu.steady, *access.values()),
-            npu.fill,
-            _macs(workload, output, inputs),
-            traffic,
-            places,
-            workload.passes,
+    def _computed(
+        self, workload: PartWorkload, output: Shape, inputs: tuple[Shape, ...], places: StripePlaces
+    ) -> tuple[Price, Shape]:
+        """The price of a stripe that the NPU computes, and the block in which it does."""
+        blocks = fitting_blocks(self._system.accelerator, workload, output)
+        if self._goal is BlockGoal.FETCHES:
+            chosen = fewest_fetches(self._system.accelerator, workload, output, blocks)
+            blocks = blocks.only(chosen)
+        npu = self._npu_cycles(workload, output, inputs, places, blocks)
+        traffic = stripe_traffic(workload, output, inputs, blocks)
+        access = self._access_cycles(workload, traffic, places, blocks)
+        cycles = np.ceil(np.maximum(npu.steady, access) * workload.passes)
+        chosen = int(np.argmin(cycles + npu.fill))
+        moved = traffic.of_block(chosen, workload.passes)
+        macs = _macs(workload, output, inputs) * workload.passes
+        price = Price(
+            int(cycles[chosen]), ceil(npu.fill[chosen]), macs, moved.read_from(places), moved.written_to(places)
         )
+        return price, Shape(*map(min, output, blocks.output(chosen)))
 
     def _npu_cycles(
-        self, workload: PartWorkload, output: Shape, inputs: tuple[Shape, ...], places: StripePlaces, block: NpuBlock
+        self, workload: PartWorkload, output: Shape, inputs: tuple[Shape, ...], places: StripePlaces, blocks: BlockSet
     ) -> NpuCycles:
-        transfer = self._block_transfer(workload, output, inputs[0], places, block)
+        accelerator = self._system.accelerator
+        transfer = self._block_transfer(workload, output, inputs[0], places, blocks)
         if not workload.has_accumulators:
-            return elementwise_cycles(self._accelerator, workload, output, block, transfer)
+            return elementwise_cycles(accelerator, workload, output, blocks, transfer)
         latency = self._system.region(places.constants).read_latency if workload.scale_bytes else 0
-        return convolution_cycles(self._accelerator, workload, output, inputs[0].channels, block, transfer, latency)
+        part_kernel = prefers_part_kernel(workload)
+        depth = inputs[0].channels
+        return accumulated_cycles(accelerator, workload, output, depth, blocks, part_kernel, transfer, latency)
 
     def _block_transfer(
-        self, workload: PartWorkload, output: Shape, needed: Shape, places: StripePlaces, block: NpuBlock
-    ) -> float:
-        """Cycles to load the first input block and to store an output block."""
+        self, workload: PartWorkload, output: Shape, needed: Shape, places: StripePlaces, blocks: BlockSet
+    ) -> Numbers:
+        """For each block the cycles to load its input block and to store it, with the latencies."""
         source, destination = self._system.region(places.inputs[0]), self._system.region(places.output)
-        loaded = Shape(*map(min, needed, block.input)).elements * workload.input_bytes
-        stored = Shape(*map(min, output, block.output)).elements * workload.output_bytes
+        rows, columns, channels = clipped(blocks, output)
+        stored = rows * columns * channels * workload.output.element_bytes
+        loaded = (
+            np.minimum(blocks.input_rows, needed.rows)
+            * np.minimum(blocks.input_columns, needed.columns)
+            * np.minimum(blocks.input_channels, needed.channels)
+            * workload.input_bytes
+        )
+        cores = self._system.accelerator.cores
         return (
             source.read_latency
-            + transfer_cycles(source, loaded, self._read_burst(block, workload.input_bytes))
+            + transfer_cycles(source, loaded, read_burst(workload.inputs[0], blocks))
             + destination.write_latency
-            + transfer_cycles(destination, stored, self._write_burst(block, workload.output_bytes))
+            + transfer_cycles(destination, stored, write_burst(workload.output, blocks, cores))
         )
 
     def _access_cycles(
-        self,
-        workload: PartWorkload,
-        traffic: StripeTraffic,
-        places: StripePlaces,
-        block: NpuBlock,
-        element_bytes: tuple[int, ...],
-    ) -> dict[str, float]:
-        """For each region the cycles in which it moves a stripe's bytes: reads and writes share its port."""
-        cycles: dict[str, float] = {}
-
-        def add(name: str, size: int, burst: int | None) -> None:
-            region = self._system.region(name)
-            cycles[name] = cycles.get(name, 0.0) + transfer_cycles(region, size, burst or region.burst)
-
-        for name, size, each in zip(places.inputs, traffic.inputs, element_bytes, strict=True):
-            add(name, size, self._read_burst(block, each))
-        if traffic.constants:
-            add(places.constants, traffic.constants, None)
-        add(places.output, traffic.output, self._write_burst(block, workload.output_bytes))
-        return cycles
-
-    def _read_burst(self, block: NpuBlock, element_bytes: int) -> int:
-        return read_burst(self._layout, block.input, element_bytes)
-
-    def _write_burst(self, block: NpuBlock, element_bytes: int) -> int:
-        return write_burst(self._layout, block.output, element_bytes, self._accelerator.cores)
+        self, workload: PartWorkload, traffic: StripeTraffic, places: StripePlaces, blocks: BlockSet
+    ) -> Numbers:
+        """For each block the cycles of the region that is busiest: its reads and writes share a port."""
+        output = self._system.region(places.output)
+        written = transfer_cycles(
+            output, traffic.output, write_burst(workload.output, blocks, self._system.accelerator.cores)
+        )
+        cycles = {output.name: written}
+        for name, size, operand in zip(places.inputs, traffic.inputs, workload.inputs, strict=True):
+            cycles[name] = cycles.get(name, 0) + transfer_cycles(
+                self._system.region(name), size, read_burst(operand, blocks)
+            )
+        if places.constants:
+            region = self._system.region(places.constants)
+            cycles[region.name] = cycles.get(region.name, 0) + transfer_cycles(region, traffic.constants, region.burst)
+        busiest: Numbers = np.max(np.broadcast_arrays(*cycles.values()), axis=0)
+        return busiest
 
     def _copied(
-        self,
-        workload: PartWorkload,
-        output: Shape,
-        inputs: tuple[Shape, ...],
-        places: StripePlaces,
-        element_bytes: tuple[int, ...],
-    ) -> Price:
-        """The price of a stripe that the DMA copies: the slower side, whose port reads and writes share."""
-        read = tuple(shape.elements * size for shape, size in zip(inputs, element_bytes, strict=True))
-        constants = (workload.weight_bytes + workload.scale_bytes) * output.channels
-        traffic = StripeTraffic(read, constants, output.elements * workload.output_bytes)
-        cycles: dict[str, float] = {}
-        for name, size in _moved(traffic, places):
-            cycles[name] = cycles.get(name, 0.0) + size / self._system.region(name).bandwidth
-        latency = max((self._system.region(name).read_latency for name in places.inputs), default=0)
-        return _price(max(cycles.values()), latency, 0, traffic, places, workload.passes)
+        self, workload: PartWorkload, output: Shape, inputs: tuple[Shape, ...], places: StripePlaces
+    ) -> tuple[Price, Shape]:
+        """The price of a stripe that the DMA copies: a region's reads and writes share its port. Its block is all."""
+        moved = MovedBytes(
+            inputs=tuple(
+                shape.elements * each.element_bytes for shape, each in zip(inputs, workload.inputs, strict=True)
+            ),
+            constants=(workload.weight_bytes + workload.scale_bytes) * output.channels,
+            output=output.elements * workload.output.element_bytes,
+        )
+        read, written = moved.read_from(places), moved.written_to(places)
+        cycles = (
+            (read.get(region.name, 0) + written.get(region.name, 0)) / region.bandwidth
+            for region in self._system.regions
+        )
+        latency = max((self._system.region(name).read_latency for name in read), default=0)
+        return Price(ceil(max(cycles)), latency, 0, read, written), output
 
 
 def _macs(workload: PartWorkload, output: Shape, inputs: tuple[Shape, ...]) -> int:
@@ -157,19 +188,3 @@ def _macs(workload: PartWorkload, output: Shape, inputs: tuple[Shape, ...]) -> i
         return 0
     elements = workload.kernel.height * workload.kernel.width * output.elements
     return elements * inputs[0].channels if workload.sums_channels else elements
-
-
-def _moved(traffic: StripeTraffic, places: StripePlaces) -> list[tuple[str, int]]:
-    """What is moved between the NPU and each region."""
-    moved = list(zip(places.inputs, traffic.inputs, strict=True))
-    if traffic.constants:
-        moved.append((places.constants, traffic.constants))
-    return [*moved, (places.output, traffic.output)]
-
-
-def _price(steady: float, fill: float, macs: int, traffic: StripeTraffic, places: StripePlaces, passes: int) -> Price:
-    *read, (_, written) = _moved(traffic, places)
-    read_from: dict[str, int] = {}
-    for name, size in read:
-        read_from[name] = read_from.get(name, 0) + size * passes
-    return Price(ceil(steady * passes), ceil(fill), macs * passes, read_from, {places.output: written * passes})

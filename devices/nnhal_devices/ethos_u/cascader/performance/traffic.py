@@ -1,22 +1,23 @@
-"""Bytes that a stripe moves, and how long the memories take for them."""
+"""Bytes that a stripe moves, and how long the memories take for them. Many blocks are looked at at once."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from nnhal_devices.ethos_u.cascader.geometry.box import Shape
-from nnhal_devices.ethos_u.cascader.graph.cascader_graph import PartKind
 from nnhal_devices.ethos_u.cascader.hardware.memory import MemoryRegion
-from nnhal_devices.ethos_u.cascader.performance.blocks import NpuBlock
-from nnhal_devices.ethos_u.cascader.performance.workload import PartWorkload, TensorLayout
+from nnhal_devices.ethos_u.cascader.performance.blocks import BlockSet, Integers, Numbers
+from nnhal_devices.ethos_u.cascader.performance.npu_cycles import clipped
+from nnhal_devices.ethos_u.cascader.performance.price import StripePlaces
+from nnhal_devices.ethos_u.cascader.performance.workload import BRICK, Operand, PartWorkload, TensorLayout
 
-_BRICK = 16
-"""Channels of a brick, and what a core writes at once of a tensor in row-major order."""
 _LONGEST_WRITE = 64
-"""Bytes of the longest burst to a tensor in row-major order."""
+"""Bytes of the longest burst to a row that is not in bricks."""
 
 
-class StripeTraffic(NamedTuple):
+class MovedBytes(NamedTuple):
     """Bytes that a stripe moves."""
 
     inputs: tuple[int, ...]
@@ -26,10 +27,40 @@ class StripeTraffic(NamedTuple):
     output: int
     """Written."""
 
+    def read_from(self, places: StripePlaces) -> dict[str, int]:
+        """Return the bytes read from each region."""
+        read: dict[str, int] = {}
+        for name, size in zip(places.inputs, self.inputs, strict=True):
+            read[name] = read.get(name, 0) + size
+        if places.constants:
+            read[places.constants] = read.get(places.constants, 0) + self.constants
+        return read
 
-def stripe_traffic(
-    workload: PartWorkload, output: Shape, inputs: tuple[Shape, ...], block: NpuBlock, input_bytes: tuple[int, ...]
-) -> StripeTraffic:
+    def written_to(self, places: StripePlaces) -> dict[str, int]:
+        """Return the bytes written to each region."""
+        return {places.output: self.output}
+
+
+class StripeTraffic(NamedTuple):
+    """Bytes that one pass over a stripe moves, by each block."""
+
+    inputs: tuple[Integers, ...]
+    """Read, for each of the part's inputs."""
+    constants: Integers
+    """Read."""
+    output: int
+    """Written."""
+
+    def of_block(self, index: int, passes: int) -> MovedBytes:
+        """Return the bytes of all passes by one of the blocks."""
+        return MovedBytes(
+            tuple(int(each[index]) * passes for each in self.inputs),
+            int(self.constants[index]) * passes,
+            self.output * passes,
+        )
+
+
+def stripe_traffic(workload: PartWorkload, output: Shape, inputs: tuple[Shape, ...], blocks: BlockSet) -> StripeTraffic:
     """Return the bytes of one pass over a stripe.
 
     The input block of each output block is read, and weights once for each block of rows and columns.
@@ -38,44 +69,42 @@ def stripe_traffic(
         workload: The part.
         output: The stripe.
         inputs: What it reads of each input, without padding.
-        block: Its block.
-        input_bytes: Bytes of an element of each input.
+        blocks: The blocks.
     """
-    written = output.elements * workload.output_bytes
-    constants = (workload.weight_bytes + workload.scale_bytes) * output.channels
+    written = output.elements * workload.output.element_bytes
+    weights, scales = workload.weight_bytes * output.channels, workload.scale_bytes * output.channels
     if not workload.has_accumulators:
-        scalars = [shape.elements == 1 for shape in inputs]
-        elements = [1 if scalar else output.elements for scalar in scalars]
-        return StripeTraffic(_bytes(elements, input_bytes), constants, written)
-    shape = Shape(*map(min, output, block.output))
-    blocks = Shape(*(-(-extent // each) for extent, each in zip(output, shape, strict=True)))
-    spatial = blocks.rows * blocks.columns
-    fetched = min(inputs[0].rows, block.input.rows) * min(inputs[0].columns, block.input.columns) * inputs[0].channels
+        one = np.ones_like(blocks.rows)
+        read = tuple(
+            one * ((1 if shape.elements == 1 else output.elements) * operand.element_bytes)
+            for shape, operand in zip(inputs, workload.inputs, strict=True)
+        )
+        return StripeTraffic(read, one * (weights + scales), written)
+    rows, columns, channels = clipped(blocks, output)
+    spatial = -(-output.rows // rows) * -(-output.columns // columns)
+    fetched = np.minimum(blocks.input_rows, inputs[0].rows) * np.minimum(blocks.input_columns, inputs[0].columns)
     repeats = len(workload.sub_kernels) * spatial
-    if workload.kind not in (PartKind.DEPTHWISE, PartKind.POOLING):
-        repeats *= blocks.channels
-    constants += workload.weight_bytes * output.channels * (spatial - 1)
-    return StripeTraffic(_bytes([fetched * repeats], input_bytes), constants, written)
+    if workload.sums_channels:
+        repeats = repeats * -(-output.channels // channels)
+    read = fetched * repeats * (inputs[0].channels * workload.input_bytes)
+    return StripeTraffic((read,), weights * spatial + scales, written)
 
 
-def read_burst(layout: TensorLayout, block: Shape, element_bytes: int) -> int:
-    """Return the bytes of one read of a block of the input."""
-    if layout is TensorLayout.BRICKS:
-        return _BRICK * element_bytes * block.columns
-    return block.channels * element_bytes
+def read_burst(operand: Operand, blocks: BlockSet) -> Integers:
+    """Return the bytes of one read of an input block."""
+    if operand.layout is TensorLayout.BRICKS:
+        return BRICK * operand.element_bytes * blocks.input_columns
+    return operand.element_bytes * blocks.input_channels
 
 
-def write_burst(layout: TensorLayout, block: Shape, element_bytes: int, cores: int) -> int:
-    """Return the bytes of one write of a block of the output."""
-    if layout is TensorLayout.BRICKS:
-        return _BRICK * element_bytes * block.columns * cores
-    return min(_LONGEST_WRITE, _BRICK * element_bytes * cores, block.channels * element_bytes)
+def write_burst(operand: Operand, blocks: BlockSet, cores: int) -> Integers:
+    """Return the bytes of one write of an output block."""
+    if operand.layout is TensorLayout.BRICKS:
+        return BRICK * operand.element_bytes * blocks.columns * cores
+    longest = min(_LONGEST_WRITE, BRICK * operand.element_bytes * cores)
+    return np.minimum(longest, operand.element_bytes * blocks.channels)
 
 
-def transfer_cycles(region: MemoryRegion, size: int, burst: int) -> float:
+def transfer_cycles(region: MemoryRegion, size: Integers | int, burst: Integers | int) -> Numbers:
     """Return the cycles of moving bytes in bursts; one that is shorter than the region's takes as long."""
-    return size * region.burst / (min(region.burst, burst) * region.bandwidth)
-
-
-def _bytes(elements: list[int], element_bytes: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(count * size for count, size in zip(elements, element_bytes, strict=True))
+    return np.asarray(size * (region.burst / np.minimum(region.burst, burst)) / region.bandwidth)

@@ -7,8 +7,17 @@ from math import ceil
 from typing import NamedTuple
 
 from nnhal_devices.ethos_u.cascader.geometry.box import Shape
-from nnhal_devices.ethos_u.cascader.graph.cascader_graph import Activation, CascaderGraph, Kernel, Part, PartKind
+from nnhal_devices.ethos_u.cascader.graph.cascader_graph import (
+    Activation,
+    CascaderGraph,
+    CascaderTensor,
+    Kernel,
+    Part,
+    PartKind,
+)
 
+BRICK = 16
+"""Channels of a brick."""
 SUB_KERNEL = 8
 """Rows and columns of the largest kernel that the NPU applies in one go; larger ones are cut."""
 
@@ -18,12 +27,24 @@ _SUMS_CHANNELS = _CONVOLUTIONS | {PartKind.VECTOR_PRODUCT, PartKind.REDUCE_SUM}
 
 
 class TensorLayout(Enum):
-    """The order of a tensor's elements in memory, which decides how long the bursts are."""
+    """The order of the elements within a row of a tensor, which decides how long the bursts are that move it.
+
+    A row has the same bytes in both, so a plan and its addresses are the same.
+    """
 
     ROW_MAJOR = auto()
-    """[row][column][channel]."""
+    """[column][channel]."""
     BRICKS = auto()
-    """[row][16 channels][column][channel of the 16]."""
+    """[16 channels][column][channel of the 16]: NHCWB16."""
+
+
+class Operand(NamedTuple):
+    """A tensor as far as the cost of moving it is concerned."""
+
+    shape: Shape
+    """The whole tensor."""
+    element_bytes: int
+    layout: TensorLayout
 
 
 class PartWorkload(NamedTuple):
@@ -34,12 +55,8 @@ class PartWorkload(NamedTuple):
     """The HAL's name of the main operation."""
     kernel: Kernel
     activation: Activation
-    inputs: tuple[Shape, ...]
-    """The whole tensors."""
-    input_bytes: int
-    """Of an element of the first input."""
-    output_bytes: int
-    """Of an element of the output."""
+    inputs: tuple[Operand, ...]
+    output: Operand
     weight_bytes: int
     """For one channel of the output, as they are stored."""
     scale_bytes: int
@@ -62,14 +79,19 @@ class PartWorkload(NamedTuple):
         return self.kind in _SUMS_CHANNELS
 
     @property
+    def input_bytes(self) -> int:
+        """Of an element of the first input."""
+        return self.inputs[0].element_bytes
+
+    @property
     def wide_accumulators(self) -> bool:
         """Whether accumulators have 40 bits and not 32."""
         return self.input_bytes == 2 and self.has_accumulators and self.kind is not PartKind.POOLING
 
     @property
-    def input_bits(self) -> int:
-        """Bits of an element of the first input."""
-        return 8 * self.input_bytes
+    def repeats_rows(self) -> bool:
+        """Whether the upscaled input repeats each element, and has no zeros between them."""
+        return self.kernel.upscale > 1 and self.kind is not PartKind.TRANSPOSE_CONVOLUTION
 
     @property
     def sub_kernels(self) -> tuple[int, ...]:
@@ -78,11 +100,10 @@ class PartWorkload(NamedTuple):
 
     def input_for(self, output: Shape) -> Shape:
         """The extents of the first input that a stripe needs if no border cuts it off."""
-        whole = self.inputs[0] if self.inputs else output
+        whole = self.inputs[0].shape
         kernel = self.kernel
-        nearest = kernel.upscale > 1 and self.kind is not PartKind.TRANSPOSE_CONVOLUTION
-        rows = (output.rows - 1) * kernel.stride_y + reach(kernel.height, kernel.dilation_y) + nearest
-        columns = (output.columns - 1) * kernel.stride_x + reach(kernel.width, kernel.dilation_x) + nearest
+        rows = (output.rows - 1) * kernel.stride_y + reach(kernel.height, kernel.dilation_y) + self.repeats_rows
+        columns = (output.columns - 1) * kernel.stride_x + reach(kernel.width, kernel.dilation_x) + self.repeats_rows
         return Shape(
             min(ceil(rows / kernel.upscale), whole.rows),
             min(ceil(columns / kernel.upscale), whole.columns),
@@ -92,17 +113,14 @@ class PartWorkload(NamedTuple):
 
 def workload_of(graph: CascaderGraph, part: Part) -> PartWorkload:
     """Return what a part of a graph asks of the NPU."""
-    inputs = [graph.tensors[each.tensor] for each in part.inputs]
-    output = graph.tensors[part.output]
     constants = part.constants
     return PartWorkload(
         kind=part.kind,
         operation=part.operation,
         kernel=part.kernel,
         activation=part.activation,
-        inputs=tuple(tensor.shape for tensor in inputs),
-        input_bytes=inputs[0].element_bytes if inputs else output.element_bytes,
-        output_bytes=output.element_bytes,
+        inputs=tuple(_operand(graph.tensors[each.tensor]) for each in part.inputs),
+        output=_operand(graph.tensors[part.output]),
         weight_bytes=constants.weight_bytes if constants else 0,
         scale_bytes=constants.scale_bytes if constants else 0,
         passes=part.passes,
@@ -117,6 +135,13 @@ def reach(size: int, dilation: int) -> int:
 def round_up(value: int, quantum: int) -> int:
     """Return the next multiple of a quantum."""
     return -(-value // quantum) * quantum
+
+
+def _operand(tensor: CascaderTensor) -> Operand:
+    """A tensor in bricks if it fills them and is the NPU's own: those of the network are in the order of the model."""
+    own = not (tensor.is_input or tensor.is_output)
+    bricks = own and tensor.shape.channels % BRICK == 0
+    return Operand(tensor.shape, tensor.element_bytes, TensorLayout.BRICKS if bricks else TensorLayout.ROW_MAJOR)
 
 
 def _cut(size: int) -> tuple[int, ...]:
