@@ -10,7 +10,7 @@ DIGEST_BYTES = 16
 
 
 def graph_digest(graph: CascaderGraph) -> bytes:
-    """Return a digest of a graph's parts and tensors. Graphs that differ in their constants' values only have the same."""
+    """Return a digest of a graph's parts and tensors. It does not cover the values of constants."""
     digest = blake2b(digest_size=DIGEST_BYTES)
     for tensor in graph.tensors:
         digest.update(repr(tensor).encode())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from nnhal_devices.ethos_u.cascader.geometry.box import Interval
-from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.plans.plan import Plan, WeightsIn
 from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
 from nnhal_devices.ethos_u.cascader.schedule.stripe_run import StripeRun
+from nnhal_devices.ethos_u.cascader.schedule.walk import walk
 from nnhal_devices.ethos_u.cascader.stream.commands import (
     AllocateConstants,
     AllocateTensor,
@@ -28,17 +28,15 @@ from nnhal_devices.ethos_u.cascader.stream.commands import (
 from nnhal_devices.ethos_u.cascader.stream.digest import graph_digest
 
 
-def emit_runs(schedule: Schedule, runs: Sequence[Iterable[StripeRun]]) -> CommandStream:
-    """Return the commands of a schedule whose plans run the given stripes, in order."""
+def emit(schedule: Schedule) -> CommandStream:
+    """Return the commands of a schedule."""
     graph, system = schedule.graph, schedule.system
     arenas = [(system.working.name, schedule.peak)]
     if system.spill is not None and schedule.spill_peak:
         arenas.append((system.spill.name, schedule.spill_peak))
     return CommandStream(
         tuple(
-            command
-            for number, (plan, stripes) in enumerate(zip(schedule.proposal.plans, runs, strict=True))
-            for command in _plan(schedule, number, plan, stripes)
+            command for number, plan in enumerate(schedule.proposal.plans) for command in _plan(schedule, number, plan)
         ),
         graph_digest(graph),
         tuple(arenas),
@@ -55,7 +53,7 @@ def emit_runs(schedule: Schedule, runs: Sequence[Iterable[StripeRun]]) -> Comman
     )
 
 
-def _plan(schedule: Schedule, number: int, plan: Plan, runs: Iterable[StripeRun]) -> Iterator[Command]:
+def _plan(schedule: Schedule, number: int, plan: Plan) -> Iterator[Command]:
     graph = schedule.graph
     yield BeginPlan(number)
     for buffer in schedule.tensors:
@@ -71,7 +69,7 @@ def _plan(schedule: Schedule, number: int, plan: Plan, runs: Iterable[StripeRun]
         if place == WeightsIn.RESIDENT:
             channels = graph.tensors[graph.parts[part].output].shape.channels
             yield CopyConstants(part, Interval(0, channels), 0)
-    yield from _stripes(list(runs), weights)
+    yield from _stripes(list(walk(graph, plan, number, schedule.reversed[number])), weights)
     for each in copied:
         yield ReleaseConstants(each.part)
     for buffer in schedule.tensors:
