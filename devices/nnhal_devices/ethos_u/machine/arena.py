@@ -101,9 +101,9 @@ class Buffer:
         live[...] = False
         return died * self._element_bytes
 
-    def live_bytes(self) -> int:
-        """Return how many bytes are alive."""
-        return int(np.count_nonzero(self._live)) * self._element_bytes
+    def release(self) -> int:
+        """Let all elements die, and return how many bytes did."""
+        return self.roll(Axis.ROWS, Interval(0, self._owner.shape.rows))
 
     def _places(self, box: Box, user: str) -> list[tuple[_Place, _Place]]:
         """Where a box lies in the buffer, in pieces that do not wrap, and where the pieces lie in the box."""

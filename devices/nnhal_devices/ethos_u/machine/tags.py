@@ -47,6 +47,8 @@ class Owners:
             return f"{self.name(expected)} was never written"
         if found == -expected:
             return f"{self.name(expected)} is dead: the stream has rolled past it"
+        if found < 0:
+            return f"{self.name(expected)} is not there: {self.name(found)} was, and is dead"
         return f"{self.name(expected)} was overwritten by {self.name(found)}"
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from nnhal.arrays import Array
 from nnhal.operations import OperationContext
 from nnhal.operations._window import Window
@@ -46,4 +48,5 @@ class Pooling:
             height=replace(self._window.height, before=height.before, after=height.after),
             width=replace(self._window.width, before=width.before, after=width.after),
         )
-        return self._pool(executing(self._op, {Implicit.INPUT: values[0][None]}), window)[0]
+        pooled: Array = self._pool(executing(self._op, {Implicit.INPUT: values[0][np.newaxis]}), window)[0]
+        return pooled

@@ -48,20 +48,22 @@ class Bilinear:
         """From the first to the last neighbour."""
         spans = []
         for axis in _AXES:
-            low, high, _ = (each[slice(*output[axis])] for each in self._neighbours[axis])
-            spans.append(_span(np.concatenate((low, high))))
+            low, high, _ = self._neighbours[axis]
+            wanted = slice(*output[axis])
+            spans.append(_span(np.concatenate((low[wanted], high[wanted]))))
         return (Box(spans[0], spans[1], output.channels),)
 
     def compute(self, output: Box, values: Sequence[Array]) -> Array:
         """Interpolate rows, then columns."""
         (box,) = self.reads(output)
-        result = values[0].astype(np.float32)
+        result: Array = values[0].astype(np.float32)
         for axis in _AXES:
-            low, high, fraction = (each[slice(*output[axis])] for each in self._neighbours[axis])
-            fraction = fraction.reshape([-1 if other == axis else 1 for other in Axis])
-            start = box[axis].start
-            result = result.take(low - start, axis) * (1 - fraction) + result.take(high - start, axis) * fraction
-        return np.floor(result + np.float32(0.5)).astype(values[0].dtype)
+            wanted, start = slice(*output[axis]), box[axis].start
+            low, high, fraction = self._neighbours[axis]
+            far = fraction[wanted].reshape([-1 if other == axis else 1 for other in Axis])
+            result = result.take(low[wanted] - start, axis) * (1 - far) + result.take(high[wanted] - start, axis) * far
+        rounded: Array = np.floor(result + np.float32(0.5)).astype(values[0].dtype)
+        return rounded
 
 
 def _image(call: OperationCall) -> Shape:

@@ -80,7 +80,9 @@ class PairTable:
         first, second = (
             self._constant(index, output) if index in self._constants else next(given) for index in (_FIRST, _SECOND)
         )
-        return self._table[first.view(np.uint8).astype(np.uint16) << 8 | second.view(np.uint8)]
+        pairs = first.view(np.uint8).astype(np.uint16) << 8 | second.view(np.uint8)
+        result: Array = self._table[pairs]
+        return result
 
     def _constant(self, index: int, output: Box) -> Array:
         values = self._constants[index]

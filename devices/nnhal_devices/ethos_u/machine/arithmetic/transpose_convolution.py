@@ -42,7 +42,7 @@ class TransposeConvolution:
         height, width = self._window.height, self._window.width
         taps = self._taps[..., slice(*output.channels)]
         sums = np.zeros(output.shape, self._sum.dtype)
-        image = image.astype(self._sum.dtype) - self._sum.dtype(self._sum.zero_point)
+        image = image.astype(self._sum.dtype) - self._sum.dtype.type(self._sum.zero_point)
         for row in range(height.size):
             above, to_rows = _through(height, row, box.rows, output.rows)
             for column in range(width.size):

@@ -6,8 +6,9 @@ the sums by the bias: the sum of (x - zero point) * w is the sum of x * w less z
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numpy.typing import NDArray
 
 from nnhal.arrays import Array
 from nnhal.operations import OperationContext, channel_quant
@@ -19,8 +20,6 @@ from nnhal_devices.ethos_u.cascader.geometry.box import Interval
 from nnhal_devices.ethos_u.machine.arithmetic.requantizer import Requantizer
 
 _EXACT_IN_FLOAT32 = 1 << 24
-
-Sums = NDArray[np.float32] | NDArray[np.float64]
 
 
 class WeightedSum:
@@ -43,7 +42,7 @@ class WeightedSum:
         if not centred:
             biases -= source.zero_point * values.sum(axis=others)
         self.zero_point = source.zero_point
-        self.dtype: type[np.float32] | type[np.float64] = np.float32 if sums < _EXACT_IN_FLOAT32 else np.float64
+        self.dtype: np.dtype[Any] = np.dtype(np.float32 if sums < _EXACT_IN_FLOAT32 else np.float64)
         self.filters: Array = values.astype(self.dtype)
         self._biases = biases
         scales = channel_quant(filters).scales if filters.type == Q8C else (filters.scale,)
@@ -51,7 +50,7 @@ class WeightedSum:
         largest = sums + int(np.abs(biases).max())
         self._requantize = Requantizer(multipliers, output, activation, values.shape[channel_axis], largest)
 
-    def finish(self, sums: Sums, channels: Interval) -> Array:
+    def finish(self, sums: Array, channels: Interval) -> Array:
         """Return the output's values of sums whose last axis is an interval of the channels."""
         chosen = slice(*channels)
         accumulators = sums.astype(np.int64)
