@@ -137,7 +137,7 @@ class _Run:
 
     def output(self, operand: int) -> Array:
         """Return an output of the network."""
-        tensor = self._machine.operands.tensor(operand)
+        tensor = self._machine.graph.tensor_of.get(operand)
         if tensor is None or tensor not in self._outputs:
             raise StreamError(f"the stream stores no operand {operand}, which is an output of the model")
         return self._outputs[tensor].reshape(self._machine.operands.dimensions(operand))

@@ -9,15 +9,13 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.resolved import ResolvedModel, propagate_dimensions
-from nnhal.types import Operation, OperationType
+from nnhal.types import Operation
 from nnhal.types.layout import is_scalar
 from nnhal_devices.ethos_u.cascader.geometry.box import Box, Interval, Shape, whole
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph, Part
 from nnhal_devices.ethos_u.machine.arithmetic import stripe_kernel
 from nnhal_devices.ethos_u.machine.arithmetic.kernel import OperationCall, StripeKernel, shape_of
 from nnhal_devices.ethos_u.machine.errors import StreamError
-
-_SAME_BYTES = frozenset({OperationType.RESHAPE, OperationType.SQUEEZE, OperationType.EXPAND_DIMS})
 
 
 class Given(NamedTuple):
@@ -49,18 +47,6 @@ class Programs:
     def __init__(self, graph: CascaderGraph, model: ResolvedModel) -> None:
         self._graph, self._model = graph, model
         self._dimensions = propagate_dimensions(model)
-        operations = model.model.main.operations
-        inside = {number for part in graph.parts for number in part.operations}
-        self._shared = {
-            operation.outputs[0]: operation.inputs[0]
-            for number, operation in enumerate(operations)
-            if number not in inside and operation.type in _SAME_BYTES
-        }
-        self._tensors = {tensor.operand: tensor.index for tensor in graph.tensors}
-
-    def tensor(self, operand: int) -> int | None:
-        """Return the tensor whose bytes an operand has, by way of operations that change dimensions only."""
-        return self._tensors.get(self._origin(operand))
 
     def dimensions(self, operand: int) -> tuple[int, ...]:
         """Return an operand's dimensions."""
@@ -88,11 +74,6 @@ class Programs:
             made[output] = len(steps) - 1
         return PartProgram(part.name, tuple(steps), self._graph.tensors[part.output].shape)
 
-    def _origin(self, operand: int) -> int:
-        while operand in self._shared and operand not in self._tensors:
-            operand = self._shared[operand]
-        return operand
-
     def _output(self, part: Part, operation: Operation) -> tuple[int, int]:
         """The output that the part is about, and its position. Only a part's last operation may have several."""
         wanted = self._graph.tensors[part.output].operand
@@ -100,14 +81,10 @@ class Programs:
         return operation.outputs[position], position
 
     def _source(self, part: Part, made: Mapping[int, int], operand: int) -> _Source:
-        origin = operand
-        while origin not in made and origin in self._shared and origin not in self._tensors:
-            origin = self._shared[origin]
-        if origin in made:
-            return _Source(made[origin], None, shape_of(self._dimensions[origin]))
-        tensor = self._tensors.get(origin)
+        if operand in made:
+            return _Source(made[operand], None, shape_of(self._dimensions[operand]))
         for position, each in enumerate(part.inputs):
-            if each.tensor == tensor:
+            if each.tensor == self._graph.tensor_of.get(operand):
                 return _Source(None, position, self._graph.tensors[each.tensor].shape)
         raise ValueError(f"{part.name} reads operand {operand}, which is none of its inputs")
 
