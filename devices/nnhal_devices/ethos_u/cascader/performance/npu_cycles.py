@@ -64,7 +64,14 @@ def accumulated_cycles(
     rows, columns, channels = clipped(blocks, output)
     unit = _unit(accelerator, workload, output)
     arithmetic = block_cycles(
-        accelerator, workload, unit, (rows, columns, channels), blocks.input_channels, depth, part_kernel
+        accelerator,
+        workload,
+        unit,
+        (rows, columns, channels),
+        blocks.input_channels,
+        depth,
+        part_kernel,
+        decoding_cycles(accelerator),
     )
     arithmetic = arithmetic / accelerator.cores
     result = np.ceil(output_cycles(accelerator, workload) * (rows * columns * channels))
@@ -97,6 +104,7 @@ def block_cycles(
     input_channels: Integers,
     depth: int,
     part_kernel: bool,
+    decoding: int,
 ) -> Numbers:
     """Return the cycles of the multipliers of one core for a block of the output.
 
@@ -108,10 +116,10 @@ def block_cycles(
         input_channels: Those of its input block.
         depth: Channels of the input.
         part_kernel: Whether a convolution goes over elements of the kernel first, and not over channels.
+        decoding: Cycles in which the weights of a step are decoded.
     """
     rows, columns, channels = (-(-extent // each) for extent, each in zip(block, unit, strict=True))
     area = 4 * rows * columns
-    least = 32 * unit.channels // 8
     groups = -(-np.minimum(input_channels, depth) // 8) if part_kernel else 1
     narrow = workload.input_bytes != 2
     total = np.zeros(len(rows))
@@ -122,15 +130,20 @@ def block_cycles(
             cycles = max(4, elements) * rows * columns * channels * at_once
         elif workload.kind is PartKind.DEPTHWISE:
             steps = -(-elements // 4)
-            cycles = np.maximum(least, area * (1 if narrow else 2)) * (steps * channels)
+            cycles = np.maximum(decoding, area * (1 if narrow else 2)) * (steps * channels)
         elif part_kernel:
             steps = -(-elements // (4 if narrow else 2))
-            cycles = np.maximum(least, area) * (steps * channels) * groups
+            cycles = np.maximum(decoding, area) * (steps * channels) * groups
         else:
             steps = elements
-            cycles = np.maximum(least, area) * (steps * channels)
+            cycles = np.maximum(decoding, area) * (steps * channels)
         total = total + cycles + _waits(accelerator, workload, rows, columns, channels, steps) * groups
     return total * -(-depth // np.minimum(input_channels, depth)) if workload.sums_channels else total
+
+
+def decoding_cycles(accelerator: Accelerator) -> int:
+    """Return the cycles in which the weights of a step are decoded, for all channels of a unit."""
+    return 32 * accelerator.block_unit.channels // 8
 
 
 def output_cycles(accelerator: Accelerator, workload: PartWorkload) -> float:
