@@ -53,11 +53,7 @@ def compile_graph(graph: CascaderGraph, system: System, options: CompilerOptions
     """Return the fastest schedule within the budget. Raises DoesNotFitError if there is none."""
     options = options or CompilerOptions()
     budget = system.working.size if options.budget is None else min(options.budget, system.working.size)
-    found = [
-        schedule
-        for space in _spaces(graph, system, options)
-        if (schedule := space.fastest(budget)) is not None
-    ]
+    found = [schedule for space in _spaces(graph, system, options) if (schedule := space.fastest(budget)) is not None]
     if not found:
         raise DoesNotFitError(budget, least_memory(graph, system, options))
     return min(found, key=lambda each: (each.cycles, each.peak))
@@ -96,9 +92,7 @@ def _spaces(graph: CascaderGraph, system: System, options: CompilerOptions) -> I
 class _Space:
     """The schedules of a graph with the homes of its tensors given."""
 
-    def __init__(
-        self, graph: CascaderGraph, system: System, options: CompilerOptions, spilled: frozenset[int]
-    ) -> None:
+    def __init__(self, graph: CascaderGraph, system: System, options: CompilerOptions, spilled: frozenset[int]) -> None:
         homes, pricer = Homes(graph, system, spilled), StripePricer(graph, system)
         space = PlanSpace(homes, PartCosts(homes, pricer), options.max_plan_parts)
         self._search = ProposalSearch(graph, space.all(), spilled)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import NamedTuple
 
-from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Interval, cut, whole
+from nnhal_devices.ethos_u.cascader.geometry.box import Axis, cut, whole
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.plans.demand import halvings
 from nnhal_devices.ethos_u.cascader.plans.growth import Growth
@@ -70,7 +70,7 @@ class PlanSpace:
         self._fastest.append(min(uncut, key=lambda each: (each.busy, each.memory)).memory)
         found = uncut
         if self._reduces(stop - 1):
-            for depth, band in product(depths, halvings(shape.rows)[1:]):
+            for depth, band in product(depths, _bands(shape.rows)):
                 found += self._alone(stop, Axis.CHANNELS, depth, band)
         for along in (Axis.ROWS, Axis.COLUMNS, Axis.CHANNELS):
             if along == Axis.COLUMNS and shape.columns <= shape.rows:
@@ -91,7 +91,9 @@ class PlanSpace:
         """The plans of the last part alone."""
         growth = Growth(self._graph, self._lifetimes, self._homes.spilled, stop, along, extent, band=band)
         growth.grow()
-        yield from self._weighed(growth, growth.memory)
+        memory = growth.memory
+        if not band or self._homes.spilled or memory < self._fastest[stop - 1]:
+            yield from self._weighed(growth, memory)
 
     def _grown(self, stop: int, along: Axis, extent: int, scaled: bool) -> Iterator[Candidate]:
         """The plans of all groups that end with a part, for one choice of stripes.
@@ -137,11 +139,15 @@ class PlanSpace:
         waited = issued = begun = 0
         for part, extent in reversed(growth.stripes.items()):
             if part in copied:
-                stripe = Interval(0, extent) if growth.along == Axis.CHANNELS else None
-                issued += self._homes.constants_copy(part, stripe)
+                issued += self._costs.first_copy(part, growth.along, extent)
                 waited = max(waited, issued - begun)
             begun += int(times[part] * growth.begun(part))
         return waited
+
+
+def _bands(rows: int) -> list[int]:
+    """The heights of bands that are tried: for 2 to 8 bands, and for as many as halving leads to."""
+    return sorted({-(-rows // count) for count in range(2, 9)} | set(halvings(rows)[1:]))
 
 
 def _copied_to(along: Axis) -> WeightsIn:

@@ -80,6 +80,7 @@ class Lowering:
             frozenset(tensors.dying) | unread,
             (tuple(each.sizes[0] for each in scratch), tuple(each.sizes[1] for each in scratch)),
             self._profile(plan),
+            frozenset(index for index, each in enumerate(scratch) if each.part is not None),
         )
 
     def _profile(self, plan: Plan) -> tuple[PlanProfile, PlanProfile]:
@@ -117,9 +118,7 @@ class Lowering:
             for tensor, address in where.arriving.items():
                 node = self._graph.tensors[tensor]
                 tensors.append(
-                    TensorBuffer(
-                        tensor, working, address, node.shape, node.element_bytes, max(0, number), ends[tensor]
-                    )
+                    TensorBuffer(tensor, working, address, node.shape, node.element_bytes, max(0, number), ends[tensor])
                 )
             if number < 0:
                 continue
@@ -132,7 +131,9 @@ class Lowering:
                 elif each.part is not None:
                     early = self._early(number, address, each.sizes[0], tensors, constants)
                     slot = each.sizes[0] // each.slots
-                    constants.append(ConstantsBuffer(each.part, working, address, slot, each.slots, number, number - early))
+                    constants.append(
+                        ConstantsBuffer(each.part, working, address, slot, each.slots, number, number - early)
+                    )
         interior = frozenset(each.tensor for plan in scratch for each in plan if each.tensor is not None)
         spilled, spill_peak = place_spilled(self._homes, interior, self._first_plans(proposal), ends)
         peak = max(
@@ -168,7 +169,9 @@ class Lowering:
     ) -> bool:
         """Return whether a buffer of a plan is free in the plan before as well."""
         taken = [(each.address, each.bytes) for each in tensors if each.first < plan <= each.last + 1]
-        taken += [(each.address, each.bytes * each.slots) for each in constants if plan - 1 in (each.plan, each.copied_in)]
+        taken += [
+            (each.address, each.bytes * each.slots) for each in constants if plan - 1 in (each.plan, each.copied_in)
+        ]
         return plan > 0 and all(address + size <= other or other + length <= address for other, length in taken)
 
     def _cycles(self, schedule: Schedule) -> int:

@@ -78,7 +78,11 @@ class _Observer:
     def _hold(self, tensor: int, stripe: Interval) -> None:
         """A stripe joins the rolling buffer of a tensor."""
         live = self._live.get(tensor)
-        live = stripe if live is None or not live.length else Interval(min(live.start, stripe.start), max(live.stop, stripe.stop))
+        live = (
+            stripe
+            if live is None or not live.length
+            else Interval(min(live.start, stripe.start), max(live.stop, stripe.stop))
+        )
         self._live[tensor] = live
         extents = list(self._found.extents[tensor])
         extents[self._plan.along] = max(extents[self._plan.along], live.length)

@@ -48,7 +48,9 @@ def steps(schedule: Schedule) -> Iterator[Step]:
         order = list(dict.fromkeys(run.part for run in runs))
         own = {each.part: each for each in schedule.constants if each.plan == number}
         early = [each for each in schedule.constants if each.plan == number + 1 and each.copied_in == number]
-        doubled = {part for part, where in zip(plan.parts, plan.weights, strict=True) if where == WeightsIn.DOUBLE_BUFFERED}
+        doubled = {
+            part for part, where in zip(plan.parts, plan.weights, strict=True) if where == WeightsIn.DOUBLE_BUFFERED
+        }
         slices = {part: [run.output.channels for run in runs if run.part == part] for part in doubled}
         for part in order:
             if part in own and own[part].copied_in == number:

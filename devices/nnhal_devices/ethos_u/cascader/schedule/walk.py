@@ -53,9 +53,7 @@ def _united(one: Box, other: Box) -> Box:
 class _Cascade:
     """The parts of a plan while they compute one tile."""
 
-    def __init__(
-        self, graph: CascaderGraph, plan: Plan, backwards: bool, tile: Box, later: tuple[Box, ...]
-    ) -> None:
+    def __init__(self, graph: CascaderGraph, plan: Plan, backwards: bool, tile: Box, later: tuple[Box, ...]) -> None:
         self._graph, self._plan, self._backwards = graph, plan, backwards
         self._inside = set(plan.parts)
         self._boxes = demanded_boxes(graph, plan, tile)
