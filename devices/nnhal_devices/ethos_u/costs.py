@@ -6,6 +6,7 @@ What compiling makes of a network, with cascades or without, may take longer or 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from nnhal.resolved import ResolvedModel, propagate_dimensions
@@ -24,7 +25,7 @@ TRANSFER_COSTS = TransferCosts()
 """The NPU has no page table of its own: importing memory costs what it costs on any device."""
 _NS = 1_000_000_000
 _NOTHING = 1.0
-"""Nanoseconds of an operation that another one contains. The framework takes 0 for an operation that is not supported."""
+"""Nanoseconds of an operation that is part of another one. To the framework, 0 says that it is not supported."""
 
 
 def nanoseconds(cycles: int, system: System) -> int:
@@ -56,8 +57,8 @@ def _whole_cycles(graph: CascaderGraph, system: System) -> list[int]:
     return found
 
 
-def _only(model: ResolvedModel, numbers: list[int]) -> ResolvedModel:
-    """Some of a model's operations as a model: what others would compute is fed, and what others would read comes out."""
+def _only(model: ResolvedModel, numbers: Sequence[int]) -> ResolvedModel:
+    """Some operations of a model as a model. What other operations compute is an input, what they read is an output."""
     main = model.model.main
     operands = tuple(
         replace(operand, dimensions=dimensions)
@@ -67,9 +68,9 @@ def _only(model: ResolvedModel, numbers: list[int]) -> ResolvedModel:
     made = dict.fromkeys(index for operation in operations for index in operation.outputs)
     read = dict.fromkeys(index for operation in operations for index in operation.inputs)
     fed = tuple(index for index in read if index not in made and index not in model.constants[0])
-    others = {
-        index for n, operation in enumerate(main.operations) if n not in set(numbers) for index in operation.inputs
-    }
-    results = tuple(index for index in made if index in others or index in main.output_indexes)
+    taken = set(numbers)
+    others = (operation for number, operation in enumerate(main.operations) if number not in taken)
+    wanted = {*main.output_indexes, *(index for operation in others for index in operation.inputs)}
+    results = tuple(index for index in made if index in wanted)
     part = Subgraph(operands, operations, fed, results)
     return ResolvedModel(replace(model.model, main=part), model.constants, model.names)

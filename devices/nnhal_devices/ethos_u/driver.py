@@ -10,7 +10,8 @@ from nnhal.arrays import Array
 from nnhal.errors import HalError
 from nnhal.resolved import ResolvedModel
 from nnhal.types import DeviceType, ErrorStatus, Extension, NumberOfCacheFiles
-from nnhal_devices.arguments import write_argument
+from nnhal.types.layout import ELEMENT_TYPES
+from nnhal_devices.arguments import read_argument, write_argument
 from nnhal_devices.backend import Backend, MemoryKind, MemoryRules, OptimizationViews
 from nnhal_devices.driver import Argument, Control, DriverOptions, Outcome, PrepareOptions, Support
 from nnhal_devices.ethos_u.capabilities import capabilities_of
@@ -85,11 +86,9 @@ class CascadedWorkload:
 
     def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundCascade:
         main = self._machine.model.model.main
-        given = [
-            _view(argument, main.operands[index].type)
-            for argument, index in zip(inputs, main.input_indexes, strict=True)
-        ]
-        return BoundCascade(self._machine, given, outputs)
+        elements = [ELEMENT_TYPES[main.operands[index].type] for index in main.input_indexes]
+        given = [read_argument(*each) for each in zip(inputs, elements, strict=True)]
+        return BoundCascade(self._machine, [values for values in given if values is not None], outputs)
 
 
 class BoundCascade:

@@ -69,7 +69,7 @@ def _plan(schedule: Schedule, number: int, plan: Plan) -> Iterator[Command]:
         if place == WeightsIn.RESIDENT:
             channels = graph.tensors[graph.parts[part].output].shape.channels
             yield CopyConstants(part, Interval(0, channels), 0)
-    yield from _stripes(list(walk(graph, plan, number, schedule.reversed[number])), weights)
+    yield from _stripes(list(walk(graph, plan, schedule.reversed[number])), weights)
     for each in copied:
         yield ReleaseConstants(each.part)
     for buffer in schedule.tensors:
