@@ -38,14 +38,14 @@ test: $(VENV)/.dev  ## Run the tests, and say which were the slowest
 	$(PYTEST) --durations 20
 
 quick: $(VENV)/.dev  ## Run the tests that start no process, for the way between two edits
-	$(PYTEST) --quick tests/hal tests/hosting tests/devices tests/service tests/client tests/tools tests/test_layers.py
+	$(PYTEST) --quick tests/hal tests/hosting tests/frontends tests/devices tests/service tests/client tests/tools tests/test_layers.py
 
 contract: $(VENV)/.dev  ## Show which test shows which row of the HAL's contract
 	$(BIN)/python -m tests.contract
 
 coverage: $(VENV)/.dev  ## Run the tests and report the code that they do not cover
 	$(BIN)/python -m pip install --quiet coverage
-	$(BIN)/python -m coverage run --source hal,hosting,devices,service,client,tools -m pytest
+	$(BIN)/python -m coverage run --source hal,hosting,frontends,devices,service,client,tools -m pytest
 	$(BIN)/python -m coverage report --skip-covered --omit '*/v1/*,*_pb2.py'
 
 PEERS ?= .peers

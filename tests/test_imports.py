@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.tflite_files import floats
+from tests.support.tflite_operators import one
+
 MODELS = {"onnx", "onnxruntime", "tflite", "flatbuffers"}
 HTTP = {"fastapi", "starlette", "uvicorn", "httptools", "orjson", "prometheus_client"}
 COMMAND = {"typer", "click", "rich", "pygments"}
@@ -40,6 +43,15 @@ def test_a_client_loads_grpc_protobuf_and_numpy_only() -> None:
     assert found - allowed == {"nnhal", "nnhal_client"}
 
 
+def test_a_tflite_file_is_imported_without_what_reads_onnx(tmp_path: Path) -> None:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(one("TANH", [floats(2, 3)], floats(2, 3)).file())
+    program = "import sys; from pathlib import Path; from nnhal_frontends import import_file; "
+    found = packages(loaded(f"{program} import_file(Path(sys.argv[1])).resolved(); {SHOW}", str(path)))
+    needed = packages(loaded(f"import flatbuffers, numpy, tflite; {SHOW}")) | sys.stdlib_module_names
+    assert found - needed == {"nnhal", "nnhal_frontends"}
+
+
 def test_help_loads_none_of_the_commands() -> None:
     program = f"import atexit; atexit.register(lambda: exec({SHOW!r})); from nnhal_tools.cli import main; main()"
     found = loaded(program, "--help")
@@ -69,5 +81,5 @@ def test_other_devices_are_ready_without_what_they_do_not_use(short_path: Path, 
 def test_the_framework_is_ready_without_what_reads_models_and_serves_http(short_path: Path) -> None:
     found = loaded(UNTIL_READY.format(package="nnhal_service"), "--endpoint", str(short_path))
     assert packages(found) & (MODELS | HTTP | COMMAND | ON_DEMAND) == set()
-    unused = {REFLECTION, "nnhal_service.front_door", "nnhal_service.v2", "nnhal_service.frontends.onnx"}
+    unused = {REFLECTION, "nnhal_service.front_door", "nnhal_service.v2", "nnhal_frontends.onnx"}
     assert unused & found == set()

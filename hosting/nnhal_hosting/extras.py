@@ -6,14 +6,16 @@ import sys
 from importlib.util import find_spec
 
 _SERVER = ("grpc_health", "grpc_reflection", "ml_dtypes", "onnx", "pydantic_settings", "structlog")
+_FRONTENDS = ("flatbuffers", "ml_dtypes", "onnx", "tflite")
 MODULES = {
+    "frontends": _FRONTENDS,
     "devices": (*_SERVER, "onnxruntime"),
     "service": (
         *_SERVER,
-        *("flatbuffers", "tflite"),
+        *_FRONTENDS,
         *("fastapi", "httptools", "orjson", "prometheus_client", "uvicorn", "uvloop"),
     ),
-    "tools": ("grpc_health", "ml_dtypes", "onnx", "onnxruntime", "pydantic_settings", "rich", "typer"),
+    "tools": ("grpc_health", *_FRONTENDS, "onnxruntime", "pydantic_settings", "rich", "typer"),
 }
 """What each extra of pyproject.toml installs."""
 

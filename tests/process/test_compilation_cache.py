@@ -25,8 +25,8 @@ from nnhal.remote import RemoteDevice
 from nnhal.remote.device import NO_CACHE, CompilationCache
 from nnhal.types import ErrorStatus, Model, Operand, OperandType, OperationType
 from nnhal_devices.host.clock import now_ns
-from nnhal_service.frontends.onnx import import_onnx
-from nnhal_service.frontends.tflite import import_tflite
+from nnhal_frontends.onnx import import_onnx
+from nnhal_frontends.tflite import import_tflite
 from tests.support.additions import POOL_KINDS
 from tests.support.caching import (
     OTHER_TOKEN,

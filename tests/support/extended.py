@@ -14,7 +14,7 @@ from nnhal.extensions.values import value_from_bytes, value_to_bytes
 from nnhal.types.layout import ELEMENT_TYPES as BASE_TYPES
 from nnhal.types.layout import is_extension
 from nnhal_devices.driver import Argument, Control, Driver, PrepareOptions
-from nnhal_service.frontends.imported import ImportedModel
+from nnhal_frontends.imported import ImportedModel
 from tests.support.onnx_models import resolved
 
 _ROOM = 4096

@@ -12,8 +12,8 @@ from onnx import TensorProto, helper
 
 from nnhal.endpoint import Endpoint
 from nnhal.v1 import backend_pb2
-from nnhal_service.frontends import import_model
-from nnhal_service.frontends.imported import ImportedModel
+from nnhal_frontends import import_model
+from nnhal_frontends.imported import ImportedModel
 from nnhal_service.partition import Fallback, Options, Pin, Strategy
 from nnhal_service.runtime import Fleet, PreparedPlan, prepare
 from tests.support.scripted import Call, OnBurst, Script, ScriptedDevice

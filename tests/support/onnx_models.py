@@ -17,8 +17,8 @@ from nnhal.types import Model, OperandType, OperationType
 from nnhal.types.layout import ELEMENT_TYPES
 from nnhal.validation import validate_model
 from nnhal_devices.cpu_ref.driver import CpuRef
-from nnhal_service.frontends.imported import ImportedModel
-from nnhal_service.frontends.onnx import import_onnx
+from nnhal_frontends.imported import ImportedModel
+from nnhal_frontends.onnx import import_onnx
 from tests.support.models import run_on
 
 

@@ -44,7 +44,7 @@ from nnhal_devices.driver import (
 )
 from nnhal_devices.host.process import host
 from nnhal_devices.host.settings import DeviceSettings
-from nnhal_service.frontends.imported import ImportedModel, ImportedTensor
+from nnhal_frontends.imported import ImportedModel, ImportedTensor
 from nnhal_service.partition import Fallback, Options, Strategy
 from nnhal_service.runtime import Fleet, LoadedModel, PreparedPlan, RunReport, TensorBinding, prepare
 from nnhal_service.runtime.run.cancellation import Cancellation

@@ -11,9 +11,9 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from nnhal.arrays import Array
-from nnhal_service.frontends.errors import UnsupportedNode
-from nnhal_service.frontends.imported import ImportedModel
-from nnhal_service.frontends.tflite import import_tflite
+from nnhal_frontends.errors import UnsupportedNode
+from nnhal_frontends.imported import ImportedModel
+from nnhal_frontends.tflite import import_tflite
 from tests.support.onnx_models import by_cpu_ref, operations
 from tests.support.tflite_files import Options, Spec, TfliteFile, Variable
 

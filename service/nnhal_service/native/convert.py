@@ -19,8 +19,8 @@ from nnhal.types import CACHE_TOKEN_BYTES, ErrorStatus, ExecutionPreference, Hin
 from nnhal.types.layout import is_extension
 from nnhal.v1 import framework_pb2 as wire
 from nnhal.v1 import types_pb2
-from nnhal_service.frontends import ModelFormat
-from nnhal_service.frontends.imported import ImportedTensor
+from nnhal_frontends import ModelFormat
+from nnhal_frontends.imported import ImportedTensor
 from nnhal_service.partition import Fallback, Options, Pin, Strategy
 from nnhal_service.runtime import (
     OutputReport,

@@ -15,7 +15,7 @@ from nnhal.types import Model, Subgraph
 from nnhal.types.layout import ELEMENT_TYPES
 from nnhal.v1 import model_pb2
 from nnhal.validation import validate_model
-from nnhal_service.frontends.imported import ImportedModel, ImportedTensor
+from nnhal_frontends.imported import ImportedModel, ImportedTensor
 from nnhal_service.native.trailing import without_trailing_defaults
 
 

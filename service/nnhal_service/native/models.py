@@ -13,8 +13,8 @@ from nnhal.descriptor import Descriptor
 from nnhal.errors import HalError, invalid_argument
 from nnhal.types import ErrorStatus
 from nnhal.v1 import framework_pb2 as wire
+from nnhal_frontends.errors import FrontendError
 from nnhal_hosting.rpc import answers
-from nnhal_service.frontends.errors import FrontendError
 from nnhal_service.native.convert import (
     cache_token_from_wire,
     format_from_wire,

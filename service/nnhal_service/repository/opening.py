@@ -10,9 +10,9 @@ from typing import Generic, NoReturn
 from nnhal.errors import HalError, TransportError
 from nnhal.inference import model_config_pb2 as wire
 from nnhal.types import ErrorStatus
+from nnhal_frontends import ModelFormat
+from nnhal_frontends.errors import FrontendError
 from nnhal_hosting.logs import get_logger
-from nnhal_service.frontends import ModelFormat
-from nnhal_service.frontends.errors import FrontendError
 from nnhal_service.partition import PlacementError
 from nnhal_service.repository.completion import complete
 from nnhal_service.repository.names import is_file_name

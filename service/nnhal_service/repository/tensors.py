@@ -8,7 +8,7 @@ import numpy as np
 
 from nnhal.inference import model_config_pb2 as wire
 from nnhal.inference.datatypes import BYTES, DATATYPES, Datatype
-from nnhal_service.frontends.imported import ImportedTensor
+from nnhal_frontends.imported import ImportedTensor
 from nnhal_service.runtime import PreparedPlan
 from nnhal_service.serving.errors import ErrorKind, ServingError
 

@@ -12,7 +12,7 @@ from nnhal.arrays import Array
 from nnhal.inference.datatypes import DATATYPES
 from nnhal.tensors import Tensor, stored_type
 from nnhal.types.layout import Dimensions, combine
-from nnhal_service.frontends.imported import ImportedTensor
+from nnhal_frontends.imported import ImportedTensor
 from nnhal_service.runtime import PreparedPlan
 from nnhal_service.serving.client_memory import PlacedTensor, TensorData, to_array
 from nnhal_service.serving.errors import ErrorKind, ServingError

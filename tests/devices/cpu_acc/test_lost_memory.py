@@ -17,7 +17,7 @@ from nnhal.errors import HalError, NnhalError
 from nnhal.memory import MemoryGuard, faults_admitted, map_file, open_pool
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.driver import Argument, Control, DriverOptions, PrepareOptions
-from nnhal_service.frontends.onnx import import_onnx
+from nnhal_frontends.onnx import import_onnx
 from tests.support.onnx_models import resolved
 
 SIZE = 1 << 20

@@ -9,7 +9,7 @@ from nnhal.types import ChannelQuant, OperandType, OperationType
 from nnhal_devices.cpu_acc.driver import CpuAcc
 from nnhal_devices.driver import SUPPORTED, DriverOptions, Support, Unsupported
 from nnhal_devices.gpu_acc.support import supported_operations
-from nnhal_service.frontends.onnx import import_onnx
+from nnhal_frontends.onnx import import_onnx
 from tests.support.agreement import like, single
 from tests.support.models import Recipe
 from tests.support.onnx_models import onnx_model, resolved

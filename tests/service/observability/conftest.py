@@ -13,9 +13,9 @@ import structlog
 from onnx import helper
 
 from nnhal.endpoint import Endpoint
+from nnhal_frontends import import_model
 from nnhal_hosting.log_lines import format_lines
 from nnhal_hosting.logs import LEVELS, levels_from, show_logs
-from nnhal_service.frontends import import_model
 from nnhal_service.partition import Options, Pin
 from nnhal_service.runtime import Fleet, LoadedModel, prepare
 from nnhal_service.serving import InferenceRequest, Observer, ServedModel, ServingConfig

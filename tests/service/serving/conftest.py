@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from nnhal.endpoint import Endpoint
-from nnhal_service.frontends import import_model
+from nnhal_frontends import import_model
 from nnhal_service.partition import Options
 from nnhal_service.runtime import Fleet, LoadedModel, prepare
 from nnhal_service.serving import ServedModel, ServingConfig

@@ -17,7 +17,7 @@ from nnhal.errors import HalError
 from nnhal.remote import RemoteDevice
 from nnhal.types import Priority
 from nnhal_devices.host.clock import now_ns
-from nnhal_service.frontends import import_model
+from nnhal_frontends import import_model
 from nnhal_service.partition import Options
 from nnhal_service.runtime import Fleet, LoadedModel, prepare
 from nnhal_service.serving import ServedModel, ServingConfig

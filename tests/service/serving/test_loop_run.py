@@ -18,7 +18,7 @@ from onnx import helper
 from nnhal.arrays import Array
 from nnhal.endpoint import Endpoint
 from nnhal.remote import RemoteDevice
-from nnhal_service.frontends import import_model
+from nnhal_frontends import import_model
 from nnhal_service.partition import Options, Pin
 from nnhal_service.runtime import Fleet, LoadedModel, prepare
 from nnhal_service.serving import (

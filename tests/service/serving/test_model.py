@@ -27,7 +27,7 @@ from nnhal.errors import TransportError
 from nnhal.memory import mapped_regions
 from nnhal.remote import RemoteDevice
 from nnhal.types import NO_DEADLINE
-from nnhal_service.frontends import import_model
+from nnhal_frontends import import_model
 from nnhal_service.partition import Options, Pin
 from nnhal_service.runtime import Fleet, LoadedModel, prepare
 from nnhal_service.serving import (

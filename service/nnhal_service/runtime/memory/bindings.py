@@ -10,8 +10,8 @@ from nnhal.memory import validate_pool
 from nnhal.types import DataLocation, ExecutionConfig, Memory
 from nnhal.types.layout import Dimensions
 from nnhal.types.memory import NOWHERE
+from nnhal_frontends.imported import ImportedTensor
 from nnhal_service.fallback import FallbackMemory, FallbackMemoryManager
-from nnhal_service.frontends.imported import ImportedTensor
 from nnhal_service.runtime.memory.domains import BoundMemory
 from nnhal_service.runtime.memory.slots import DeviceSlot, Element, HostSlot, MemoryRange, OmittedSlot, Slot
 from nnhal_service.runtime.plan.prepared_plan import PreparedPlan

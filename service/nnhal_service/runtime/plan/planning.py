@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from nnhal.errors import DeadObjectError, NnhalError
 from nnhal.types import NO_DEADLINE, Model
+from nnhal_frontends.imported import ImportedModel
 from nnhal_hosting.logs import get_logger
 from nnhal_service.fallback import FallbackMemoryManager
-from nnhal_service.frontends.imported import ImportedModel
 from nnhal_service.partition import (
     Candidate,
     Fallback,

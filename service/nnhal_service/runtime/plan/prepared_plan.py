@@ -13,8 +13,8 @@ from nnhal.remote import DeviceDescription
 from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.types import Model, Priority, Subgraph
 from nnhal.types.layout import Dimensions, combine, describe
+from nnhal_frontends.imported import ImportedModel
 from nnhal_service.fallback import FallbackLayout, FallbackMemoryManager, PassedValues, Side, lay_out, values_of
-from nnhal_service.frontends.imported import ImportedModel
 from nnhal_service.partition import Plan, Refined
 from nnhal_service.runtime.plan.parts import Announcements, Parts
 

@@ -10,12 +10,11 @@ from typing import TypeVar
 from nnhal.arrays import Array
 from nnhal.errors import DeadObjectError, HalError, NnhalError, TransportError
 from nnhal.extensions import element_sizes
-from nnhal.memory import read_pools
 from nnhal.remote import DeviceDescription
-from nnhal.resolved import ResolvedModel, inline_constants, propagate_dimensions
+from nnhal.resolved import propagate_dimensions
 from nnhal.types import Model, OptimizationViews
+from nnhal_frontends.imported import ImportedModel
 from nnhal_service.fallback import Side, edge_ns
-from nnhal_service.frontends.imported import ImportedModel
 from nnhal_service.partition import Candidate, Step, Task, as_main
 from nnhal_service.runtime.devices.fleet import Fleet, FleetMember
 
@@ -49,13 +48,12 @@ def survey_model(imported: ImportedModel, fleet: Fleet, devices: Sequence[str]) 
             descriptions[member.name] = _describe(member)
             members[member.name] = member
     sides = {name: _side(name, description) for name, description in descriptions.items()}
-    constants = inline_constants(imported.model, read_pools(imported.model.pools))
-    resolved = ResolvedModel(imported.model, constants)
+    resolved = imported.resolved()
     dimensions, *referenced = (propagate_dimensions(resolved, number) for number in range(len(resolved.subgraphs)))
     sizes = element_sizes(imported.model, [e for member in members.values() for e in member.extensions])
     task = Task(imported.model, imported.operation_nodes, dimensions, edge_ns(sides), sizes, referenced)
     candidates = [_candidate(member, imported, sides[member.name]) for member in members.values()]
-    return Survey(task, imported, members, descriptions, sides, candidates, constants)
+    return Survey(task, imported, members, descriptions, sides, candidates, resolved.constants)
 
 
 def optimised(member: FleetMember, step: Step) -> OptimizationViews:

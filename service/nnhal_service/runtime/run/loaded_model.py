@@ -9,8 +9,8 @@ from contextlib import suppress
 
 from nnhal.errors import HalError
 from nnhal.types import NO_HINTS, ErrorStatus, Hints, Memory
-from nnhal_service.frontends import ModelFormat, import_model
-from nnhal_service.frontends.imported import ImportedModel
+from nnhal_frontends import ModelFormat, import_model
+from nnhal_frontends.imported import ImportedModel
 from nnhal_service.partition import Options, PlacementError
 from nnhal_service.runtime.devices.fleet import Fleet
 from nnhal_service.runtime.memory.bindings import TensorBinding

@@ -27,7 +27,7 @@ from nnhal.types import (
     TokenValuePair,
 )
 from nnhal.v1 import backend_pb2, device_pb2, types_pb2
-from nnhal_service.frontends.imported import ImportedModel
+from nnhal_frontends.imported import ImportedModel
 from nnhal_service.partition import Options, Pin, Step, interpret
 from nnhal_service.runtime import CacheDirectory, Fleet, prepare
 from nnhal_service.runtime.plan.compilation_cache import PrepareConfig, file_names, open_entry, token_of

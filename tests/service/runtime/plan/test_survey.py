@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 from nnhal.endpoint import Endpoint
 from nnhal.v1 import backend_pb2
-from nnhal_service.frontends import import_model
+from nnhal_frontends import import_model
 from nnhal_service.partition import Options, Strategy
 from nnhal_service.runtime import Fleet, prepare
 from tests.support.scripted import ScriptedDevice, scripted_process

@@ -18,7 +18,7 @@ from nnhal.errors import HalError
 from nnhal.memory import MappedPool, create_ashmem, open_pool
 from nnhal.types import Capabilities, DataLocation, ErrorStatus, OperandPerformance, OperandType, PerformanceInfo
 from nnhal.v1 import backend_pb2, burst_pb2, device_pb2, request_pb2, types_pb2
-from nnhal_service.frontends import import_model
+from nnhal_frontends import import_model
 from nnhal_service.partition import Fallback, Options, Strategy
 from nnhal_service.runtime import Fleet, LoadedModel, PreparedPlan, TensorBinding, prepare
 from tests.support.scripted import LAUNCHED, Call, OnBurst, Script, ScriptedDevice, notified, preparing

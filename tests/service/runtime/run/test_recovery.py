@@ -20,7 +20,7 @@ from nnhal.memory import create_ashmem
 from nnhal.remote import DeviceIdentity
 from nnhal.types import DataLocation, ErrorStatus, ExecutionPreference, Hints, Memory, Priority, TokenValuePair
 from nnhal.v1 import burst_pb2, device_pb2, request_pb2, types_pb2
-from nnhal_service.frontends import import_model
+from nnhal_frontends import import_model
 from nnhal_service.partition import Fallback, Options, Pin, Strategy
 from nnhal_service.runtime import ExecutionContext, Fleet, LoadedModel, RunReport, TensorBinding, prepare
 from nnhal_service.runtime.devices import fleet as fleet_module

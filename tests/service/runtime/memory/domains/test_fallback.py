@@ -13,7 +13,7 @@ from nnhal.errors import HalError
 from nnhal.memory import create_ashmem, open_pool
 from nnhal.types import DataLocation, ErrorStatus, Memory, Operand, OperandType, OperationType
 from nnhal.v1 import buffer_pb2, burst_pb2, types_pb2
-from nnhal_service.frontends.imported import ImportedModel, ImportedTensor
+from nnhal_frontends.imported import ImportedModel, ImportedTensor
 from nnhal_service.runtime import LoadedModel, PreparedPlan, RunReport, TensorBinding
 from nnhal_service.runtime.memory.domains import AllocatedMemory, ModelRole, allocate
 from tests.support.memory_bench import Start

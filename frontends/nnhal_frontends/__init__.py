@@ -1,0 +1,57 @@
+"""Import users' models as HAL models: a package for each format, each of which makes an ImportedModel."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from pathlib import Path
+
+from nnhal_frontends.errors import InvalidModel
+from nnhal_frontends.imported import ImportedModel
+from nnhal_frontends.tflite_identifier import is_tflite
+
+__all__ = ["ModelFormat", "import_file", "import_model"]
+
+
+class ModelFormat(IntEnum):
+    """The formats of model files, with the numbers of framework.proto."""
+
+    ONNX = 1
+    TFLITE = 2
+
+
+def import_file(path: Path) -> ImportedModel:
+    """Import a model file; the content tells its format.
+
+    Raises FrontendError as ``import_model`` does, and OSError if the file cannot be read.
+    """
+    return import_model(path.read_bytes())
+
+
+def import_model(
+    content: bytes,
+    format: ModelFormat | None = None,  # noqa: A002 - the proto's word
+    as_one: bool = False,
+) -> ImportedModel:
+    """Import a model file. Without ``format``, the format follows from the content.
+
+    ``as_one`` makes an ONNX model one operation of the extension nnhal.onnx; it has no effect on other formats. Raises
+    FrontendError: InvalidModel if the file breaks the rules of its format, UnsupportedNode or UnsupportedInput if the
+    NN HAL cannot express the model.
+    """
+    if format is None:
+        format = ModelFormat.TFLITE if is_tflite(content) else ModelFormat.ONNX  # noqa: A001
+    if format == ModelFormat.TFLITE:
+        # What reads a format is imported with the first model of that format.
+        from nnhal_frontends.tflite import import_tflite
+
+        return import_tflite(content)
+    from google.protobuf.message import DecodeError
+    from onnx import ModelProto  # "import onnx" would name the subpackage here
+
+    from nnhal_frontends.onnx import import_onnx
+
+    try:
+        model = ModelProto.FromString(content)
+    except DecodeError as error:
+        raise InvalidModel(f"{len(content)} bytes that are neither an ONNX nor a TFLite model") from error
+    return import_onnx(model, as_one=as_one)

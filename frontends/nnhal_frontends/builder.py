@@ -1,0 +1,177 @@
+"""Build a HAL model operand by operand. Every operation is checked when it is added."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+
+import numpy as np
+
+from nnhal.arrays import Array
+from nnhal.errors import invalid_argument
+from nnhal.memory import create_read_only
+from nnhal.operations import DEFINITIONS, OperationContext, Signature, UnknownYet
+from nnhal.types import (
+    Ashmem,
+    ChannelQuant,
+    DataLocation,
+    ExtensionNameAndPrefix,
+    Model,
+    Operand,
+    OperandLifeTime,
+    OperandType,
+    Operation,
+    OperationType,
+    Subgraph,
+)
+from nnhal.types.layout import ELEMENT_TYPES, combine, describe, is_extension
+
+MAX_INLINE_BYTES = 128
+"""Larger constants lie in the model's pool."""
+POOL_ALIGNMENT = 64
+"""Bytes."""
+
+
+@dataclass(slots=True)
+class ModelBuilder:
+    """Builds a subgraph, main or a referenced one. Equal constants become one operand."""
+
+    operands: list[Operand] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    operations: list[Operation] = field(default_factory=list)
+    extension: ExtensionNameAndPrefix | None = None
+    """The extension that the subgraph may use. The model names it if an operand is of an extension's type."""
+    _values: dict[int, Array] = field(default_factory=dict)
+    _known: dict[tuple[Operand, bytes], int] = field(default_factory=dict)
+
+    def add(self, operand: Operand, name: str = "") -> int:
+        """Add an operand other than a constant, and return its index."""
+        self.operands.append(operand)
+        self.names.append(name)
+        return len(self.operands) - 1
+
+    def constant(
+        self,
+        code: int,
+        values: Array,
+        scale: float = 0.0,
+        zero_point: int = 0,
+        channels: ChannelQuant | None = None,
+        name: str = "",
+    ) -> int:
+        """Add a constant operand, and return its index. Scalars are 0-d arrays.
+
+        ``values`` must not change before ``build``, which may be the first to copy them.
+        """
+        stored = np.ascontiguousarray(values, ELEMENT_TYPES.get(code, values.dtype)).reshape(values.shape)
+        operand = Operand(
+            code, values.shape, scale, zero_point, OperandLifeTime.CONSTANT_COPY, DataLocation(), channels
+        )
+        key = (operand, blake2b(stored.reshape(-1).view(np.uint8).data, digest_size=16).digest())
+        if key not in self._known:
+            self._known[key] = self.add(operand, name)
+            self._values[self._known[key]] = stored
+        return self._known[key]
+
+    def operation(self, code: OperationType, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """Add an operation, and complete the dimensions of its outputs from its inputs.
+
+        Raises HalError(INVALID_ARGUMENT) if the operation does not take such operands.
+        """
+        operation = Operation(code, tuple(inputs), tuple(outputs))
+        context = OperationContext(
+            code,
+            code.name,
+            [self.operands[i] for i in operation.inputs],
+            [self.operands[i] for i in operation.outputs],
+            lambda position: self._values.get(operation.inputs[position]),
+        )
+        DEFINITIONS[code].validate(Signature(context))
+        try:
+            found = DEFINITIONS[code].prepare(context)
+        except UnknownYet:
+            found = ()
+        for index, dimensions in zip(operation.outputs, found, strict=False):
+            self._complete(context.place, index, dimensions)
+        self.operations.append(operation)
+
+    def extension_operation(self, code: int, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """Add an operation of the extension, which alone knows its rules."""
+        self.operations.append(Operation(code, tuple(inputs), tuple(outputs)))
+
+    def _complete(self, place: str, index: int, dimensions: tuple[int, ...]) -> None:
+        operand = self.operands[index]
+        merged = combine(operand.dimensions, dimensions)
+        if merged is None:
+            invalid_argument(f"{place} gives {describe(dimensions)}, the model has {describe(operand.dimensions)}")
+        self.operands[index] = replace(operand, dimensions=merged)
+
+    def subgraph_reference(self, number: int) -> int:
+        """Add an operand that refers to a subgraph, by its position in ``build``'s ``referenced``."""
+        location = DataLocation(0, number, 0)
+        return self.add(Operand(OperandType.SUBGRAPH, lifetime=OperandLifeTime.SUBGRAPH, location=location))
+
+    def control_flow(self, code: OperationType, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """Add an IF or WHILE. Only the validation of the whole model checks it against its subgraphs."""
+        self.operations.append(Operation(code, tuple(inputs), tuple(outputs)))
+
+    def build(
+        self, inputs: Sequence[int], outputs: Sequence[int], referenced: Sequence[ReferencedSubgraph] = ()
+    ) -> Model:
+        """Return the model with this subgraph as main.
+
+        Constants of up to MAX_INLINE_BYTES lie in the model, larger ones in one pool of ashmem.
+        """
+        storage = _Storage()
+        main = self._subgraph(storage, inputs, outputs)
+        others = tuple(part.builder._subgraph(storage, part.inputs, part.outputs) for part in referenced)
+        extended = any(is_extension(operand.type) for graph in (main, *others) for operand in graph.operands)
+        names = (self.extension,) if self.extension and extended else ()
+        return Model(main, others, bytes(storage.inline), storage.pools(), extension_name_to_prefix=names)
+
+    def _subgraph(self, storage: _Storage, inputs: Sequence[int], outputs: Sequence[int]) -> Subgraph:
+        operands = list(self.operands)
+        for index, values in self._values.items():
+            operands[index] = storage.place(operands[index], values)
+        return Subgraph(tuple(operands), tuple(self.operations), tuple(inputs), tuple(outputs))
+
+
+@dataclass(frozen=True, slots=True)
+class ReferencedSubgraph:
+    """The builder of a referenced subgraph, with the subgraph's inputs and outputs."""
+
+    builder: ModelBuilder
+    inputs: Sequence[int]
+    outputs: Sequence[int]
+
+
+@dataclass(slots=True)
+class _Storage:
+    """Places the constants of a model."""
+
+    inline: bytearray = field(default_factory=bytearray)
+    _pooled: list[tuple[int, Array]] = field(default_factory=list)
+    _end: int = 0
+
+    def place(self, operand: Operand, values: Array) -> Operand:
+        """Place a constant, and return its operand with lifetime and location."""
+        raw = values.reshape(-1).view(np.uint8)
+        if len(raw) <= MAX_INLINE_BYTES:
+            self.inline += bytes(-len(self.inline) % _alignment(len(raw)))
+            location = DataLocation(0, len(self.inline), len(raw))
+            self.inline += raw.tobytes()
+            return replace(operand, location=location)
+        start = self._end + -self._end % POOL_ALIGNMENT
+        self._end = start + len(raw)
+        self._pooled.append((start, raw))
+        return replace(operand, lifetime=OperandLifeTime.CONSTANT_POOL, location=DataLocation(0, start, len(raw)))
+
+    def pools(self) -> tuple[Ashmem, ...]:
+        """Return the pool of the larger constants; empty if there are none."""
+        return (create_read_only(self._pooled, self._end, "nnhal-constants"),) if self._pooled else ()
+
+
+def _alignment(size: int) -> int:
+    """Return the alignment of an inline constant of ``size`` bytes."""
+    return 1 if size < 2 else 2 if size < 4 else 4

@@ -1,0 +1,48 @@
+"""The result of a front end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnhal.memory import read_pools
+from nnhal.resolved import ResolvedModel, inline_constants
+from nnhal.types import Model
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedTensor:
+    """An input or output of the model, as the user sees it.
+
+    ``operand`` is its index in the main subgraph. ``element_type`` and ``shape`` are the user's, with 0 for an unknown
+    dimension; the element type is object for anything other than a tensor of numbers. The operand may differ in two
+    ways. The HAL has no 64-bit integers: int64 becomes TENSOR_INT32 unless an extension carries it. The HAL has no
+    tensors of rank 0: their dimensions are [1].
+    """
+
+    name: str
+    operand: int
+    element_type: np.dtype[np.generic]
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedModel:
+    """A HAL model, and how it relates to the user's model."""
+
+    model: Model
+    inputs: tuple[ImportedTensor, ...]
+    outputs: tuple[ImportedTensor, ...]
+    operation_nodes: tuple[tuple[str, ...], ...]
+    """The user's nodes that each operation of main stands for. A node may need several operations, and several nodes
+    may become one operation.
+    """
+    folded_nodes: tuple[str, ...]
+    """The user's nodes without an operation: their results are constant, are not used, or are just their inputs."""
+    operand_names: tuple[str, ...]
+    """The user's name of each operand of main; empty if it has none."""
+
+    def resolved(self) -> ResolvedModel:
+        """Return the HAL model with its constants, which stay in its pools."""
+        return ResolvedModel(self.model, inline_constants(self.model, read_pools(self.model.pools)))

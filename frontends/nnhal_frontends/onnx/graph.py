@@ -1,0 +1,291 @@
+"""The ONNX graph that the importer's passes work on: immutable, with inferred shapes and constants as arrays."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, helper, inliner, numpy_helper
+
+from nnhal.arrays import Array
+from nnhal.types import FusedActivation
+from nnhal.types.layout import Dimensions, describe
+from nnhal_frontends.errors import InvalidModel, UnsupportedNode
+from nnhal_frontends.onnx.qoperators import expand_qoperators
+
+MIN_OPSET = 7
+_DEFAULT_DOMAINS = ("", "ai.onnx")
+
+
+class TensorInfo(NamedTuple):
+    """The type and shape of a tensor."""
+
+    element_type: np.dtype[np.generic]
+    """``object`` for anything other than a tensor of numbers."""
+    shape: Dimensions | None
+    """0 for an unknown dimension; None if the rank is unknown."""
+    symbols: tuple[str, ...] = ()
+    """A name for each axis, empty if it has none. Unknown dimensions of the same name are equal."""
+    proto: onnx.TypeProto | None = None
+    """The type as declared by the model."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the model declares a dimension of 0."""
+        dims = () if self.proto is None else self.proto.tensor_type.shape.dim
+        return any(dim.HasField("dim_value") and not dim.dim_value for dim in dims)
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxQuantization:
+    """How integers are quantised: real = (q - zero_point) * scale, with one pair or one per index along ``axis``."""
+
+    element_type: np.dtype[np.generic]
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+    axis: int | None = None
+
+    @property
+    def scale(self) -> float:
+        """The scale of a tensor that has only one."""
+        (scale,) = self.scales
+        return scale
+
+    @property
+    def zero_point(self) -> int:
+        """The zero point of a tensor that has only one."""
+        (zero_point,) = self.zero_points
+        return zero_point
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxNode:
+    """A node of a graph."""
+
+    name: str
+    op_type: str
+    inputs: tuple[str, ...]
+    """An empty name is an input that is left out. The tensors that subgraphs read come last."""
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    domain: str = ""
+    activation: FusedActivation = FusedActivation.NONE
+    stands_for: tuple[str, ...] = ()
+    """The user's nodes that have been merged into this one, itself included."""
+    source: onnx.NodeProto | None = None
+    """The node of the model; None if a pass has made this one."""
+
+    def input(self, index: int) -> str:
+        """Return the name of an input; empty if it is left out."""
+        return self.inputs[index] if index < len(self.inputs) else ""
+
+    def unsupported(self, reason: str, supported: str = "") -> UnsupportedNode:
+        """Return the error to raise about this node."""
+        return UnsupportedNode(self.name, self.op_type, reason, supported)
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxGraph:
+    """A graph: nodes in an order in which they can be computed, and tensors by name."""
+
+    opset: int
+    nodes: tuple[OnnxNode, ...]
+    inputs: tuple[str, ...]
+    outputs: Mapping[str, str]
+    """The tensor that holds each output of the model."""
+    tensors: Mapping[str, TensorInfo]
+    constants: Mapping[str, Array]
+    quantization: Mapping[str, OnnxQuantization] = field(default_factory=dict)
+    """How integer tensors are quantised."""
+    imports: Sequence[onnx.OperatorSetIdProto] = ()
+    """The opsets of all domains."""
+
+    def shape(self, name: str) -> Dimensions | None:
+        """Return a tensor's shape; None if its rank is unknown."""
+        if name in self.constants:
+            return self.constants[name].shape
+        return self.tensors[name].shape if name in self.tensors else None
+
+    def sizes(self, name: str) -> tuple[int | str, ...] | None:
+        """Return a tensor's shape with names for unknown dimensions; None if the rank or a name is unknown."""
+        shape = self.shape(name)
+        if shape is None or 0 not in shape:
+            return shape
+        symbols = self.tensors[name].symbols or ("",) * len(shape)
+        sizes = tuple(length or symbol for length, symbol in zip(shape, symbols, strict=True))
+        return None if "" in sizes else sizes
+
+    def uses(self) -> Counter[str]:
+        """Count how often each tensor is read, by nodes and as an output of the model."""
+        return Counter([name for node in self.nodes for name in node.inputs] + list(self.outputs.values()))
+
+    def producers(self) -> dict[str, OnnxNode]:
+        """Return the node that writes each tensor."""
+        return {name: node for node in self.nodes for name in node.outputs if name}
+
+    def consumers(self) -> dict[str, list[OnnxNode]]:
+        """Return the nodes that read each tensor."""
+        found: dict[str, list[OnnxNode]] = {}
+        for node in self.nodes:
+            for name in dict.fromkeys(node.inputs):
+                found.setdefault(name, []).append(node)
+        return found
+
+    def without_unused(self) -> OnnxGraph:
+        """Return the graph without nodes that no output needs."""
+        needed = set(self.outputs.values())
+        kept = []
+        for node in reversed(self.nodes):
+            if not needed.isdisjoint(node.outputs):
+                kept.append(node)
+                needed.update(node.inputs)
+        return replace(self, nodes=tuple(reversed(kept)))
+
+
+def read_graph(
+    model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | None = None, lenient: bool = False
+) -> OnnxGraph:
+    """Check a model, and return it as a graph. ``shapes`` fixes the shapes of inputs.
+
+    With ``lenient`` any opset is taken, and shapes need not all be inferable. Raises InvalidModel if the model is not
+    valid or the shapes do not fit it.
+    """
+    try:
+        onnx.checker.check_model(model)
+    except onnx.checker.ValidationError as error:
+        raise InvalidModel(f"not a valid ONNX model: {error}") from error
+    opset = _opset(model, 0 if lenient else MIN_OPSET)
+    own = {function.domain for function in model.functions}
+    if model.functions:
+        model = inliner.inline_local_functions(model)
+    model = _with_shapes(expand_qoperators(model), shapes or {})
+    try:
+        model = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
+    except onnx.shape_inference.InferenceError as error:
+        if not lenient:
+            raise InvalidModel(f"the shapes of the ONNX model contradict one another: {error}") from error
+        model = onnx.shape_inference.infer_shapes(model)
+    graph = model.graph
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    constants |= {tensor.values.name: _dense(tensor) for tensor in graph.sparse_initializer}
+    return OnnxGraph(
+        opset,
+        tuple(_node(node, index) for index, node in enumerate(graph.node)),
+        tuple(value.name for value in graph.input if value.name not in constants),
+        {value.name: value.name for value in graph.output},
+        {
+            value.name: _tensor(value)
+            for value in (*graph.input, *graph.value_info, *graph.output)
+            if value.type.WhichOneof("value") != "tensor_type" or value.type.tensor_type.elem_type
+        },
+        constants,
+        imports=tuple(entry for entry in model.opset_import if entry.domain not in own),
+    )
+
+
+def _dense(tensor: onnx.SparseTensorProto) -> Array:
+    """Return a sparse tensor as an array. Its indices count elements, or give a position along each axis."""
+    values, indices = numpy_helper.to_array(tensor.values), numpy_helper.to_array(tensor.indices)
+    dense = np.zeros(tuple(tensor.dims), values.dtype)
+    dense[tuple(indices.T) if indices.ndim == 2 else np.unravel_index(indices, dense.shape)] = values
+    return dense
+
+
+def _opset(model: onnx.ModelProto, least: int) -> int:
+    opset = max((entry.version for entry in model.opset_import if entry.domain in _DEFAULT_DOMAINS), default=0)
+    if opset < least:
+        raise InvalidModel(f"the model uses ONNX opset {opset}, expected {least} or later")
+    return opset
+
+
+def _with_shapes(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> onnx.ModelProto:
+    """Return a copy with fixed shapes, and with a name for every dimension that stays unknown."""
+    fixed = onnx.ModelProto()
+    fixed.CopyFrom(model)
+    inputs = {value.name: value.type.tensor_type for value in fixed.graph.input}
+    for name, shape in shapes.items():
+        if name not in inputs:
+            raise InvalidModel(f"a shape is given for '{name}', the model's inputs are {sorted(inputs)}")
+        declared = _shape(inputs[name])
+        fits = declared is None or (
+            len(declared) == len(shape) and all(d in (0, s) for d, s in zip(declared, shape, strict=True))
+        )
+        if not fits or min(shape, default=1) < 1:
+            raise InvalidModel(f"shape {list(shape)} is given for input '{name}' of shape {describe(declared or ())}")
+        inputs[name].shape.ClearField("dim")
+        for length in shape:
+            inputs[name].shape.dim.add().dim_value = length
+    for name, kind in inputs.items():
+        for axis, dim in enumerate(kind.shape.dim):
+            if not dim.HasField("dim_value") and not dim.dim_param:
+                dim.dim_param = f"{name}/{axis}"
+    return fixed
+
+
+def _node(proto: onnx.NodeProto, index: int) -> OnnxNode:
+    name = proto.name or f"{proto.op_type}_{index}"
+    attributes = {a.name: _text(helper.get_attribute_value(a)) for a in proto.attribute}
+    domain = "" if proto.domain in _DEFAULT_DOMAINS else proto.domain
+    return OnnxNode(
+        name,
+        proto.op_type,
+        all_inputs(proto),
+        tuple(proto.output),
+        attributes,
+        domain,
+        stands_for=(name,),
+        source=proto,
+    )
+
+
+def all_inputs(proto: onnx.NodeProto) -> tuple[str, ...]:
+    """Return a node's inputs, followed by what its subgraphs read from the graph."""
+    captured = names_read([onnx.NodeProto(attribute=proto.attribute)])
+    return (*proto.input, *(name for name in captured if name not in proto.input))
+
+
+def names_read(nodes: Iterable[onnx.NodeProto]) -> dict[str, None]:
+    """Return the names that nodes and their subgraphs read and do not write, in order."""
+    nodes = list(nodes)
+    made = {name for node in nodes for name in node.output}
+    found: dict[str, None] = {}
+    for node in nodes:
+        found.update(dict.fromkeys(name for name in node.input if name))
+        for graph in _subgraphs(node):
+            own = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+            own |= {tensor.values.name for tensor in graph.sparse_initializer}
+            read = {**names_read(graph.node), **dict.fromkeys(value.name for value in graph.output)}
+            made_there = {name for inner in graph.node for name in inner.output}
+            found.update(dict.fromkeys(name for name in read if name not in own | made_there))
+    return dict.fromkeys(name for name in found if name not in made)
+
+
+def _subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            yield attribute.g
+        elif attribute.type == AttributeProto.GRAPHS:
+            yield from attribute.graphs
+
+
+def _text(value: Any) -> Any:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _tensor(value: onnx.ValueInfoProto) -> TensorInfo:
+    kind = value.type.tensor_type
+    if value.type.WhichOneof("value") != "tensor_type":
+        return TensorInfo(np.dtype(object), None, (), value.type)
+    symbols = tuple(dim.dim_param for dim in kind.shape.dim)
+    element_type = np.dtype(helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    return TensorInfo(element_type, _shape(kind), symbols, value.type)
+
+
+def _shape(kind: onnx.TypeProto.Tensor) -> Dimensions | None:
+    if not kind.HasField("shape"):
+        return None
+    return tuple(dim.dim_value for dim in kind.shape.dim)

@@ -1,0 +1,159 @@
+"""Import ONNX models: passes over the graph, then a converter for each node."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import onnx
+from onnx import version_converter
+
+from nnhal.extensions.onnx import NAME
+from nnhal_frontends.errors import InvalidModel, UnsupportedInput, UnsupportedNode
+from nnhal_frontends.imported import ImportedModel, ImportedTensor
+from nnhal_frontends.onnx.builder import NodeBuilder, OnnxGraphBuilder, with_own_outputs
+from nnhal_frontends.onnx.extension import add_extension_operation, set_aside, whole
+from nnhal_frontends.onnx.folding import fold_constants, remove_identities
+from nnhal_frontends.onnx.fusion import fuse
+from nnhal_frontends.onnx.graph import MIN_OPSET, OnnxGraph, OnnxNode, read_graph
+from nnhal_frontends.onnx.ops import CONVERTERS
+from nnhal_frontends.onnx.qdq import fold_quantization
+from nnhal_frontends.onnx.sizes import resolve_reshapes
+
+_RULES = {op_type: converter.quantized for op_type, converter in CONVERTERS.items()}
+
+
+def import_onnx(
+    model: onnx.ModelProto,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    extension: bool = True,
+    as_one: bool = False,
+) -> ImportedModel:
+    """Import an ONNX model whose external data has been loaded.
+
+    ``shapes`` fixes the shapes of inputs. Dimensions that stay unknown are 0. What the HAL cannot express becomes
+    operations of the extension nnhal.onnx, unless ``extension`` is false; with ``as_one`` the whole model becomes one
+    such operation. Raises InvalidModel if the model is not valid or the shapes do not fit it; without the extension
+    also UnsupportedInput or UnsupportedNode, and InvalidModel for an opset before 7.
+    """
+    if not extension:
+        source = read_graph(model, shapes)
+        return _converted(source, prepare_graph(source))
+    source = read_graph(_raised(model), shapes, lenient=True)
+    if not as_one:
+        imported = _with_extension(source)
+        if imported is not None:
+            return imported
+    builder = OnnxGraphBuilder(whole(source), extension=True)
+    _add_inputs(builder)
+    try:
+        add_extension_operation(builder, builder.graph.nodes[0])
+    except ValueError as error:
+        raise InvalidModel(str(error)) from error
+    return _imported(source, builder)
+
+
+def _raised(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model of an opset before MIN_OPSET in that opset, or unchanged if it cannot be converted."""
+    versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+    if not versions or versions[0] >= MIN_OPSET:
+        return model
+    try:
+        return version_converter.convert_version(model, MIN_OPSET)
+    except (RuntimeError, ValueError):
+        return model
+
+
+def prepare_graph(graph: OnnxGraph, leave: Collection[str] | None = None) -> OnnxGraph:
+    """Return the graph after all passes, ready for the converters.
+
+    ``leave`` names nodes for the extension, which the passes do not touch; with None no node is left to it.
+    """
+    graph = remove_identities(resolve_reshapes(fold_constants(graph))).without_unused()
+    if leave is not None:
+        graph = set_aside(graph, leave, CONVERTERS if graph.opset >= MIN_OPSET else ())
+    graph = fold_quantization(fuse(graph), _RULES)
+    return with_own_outputs(graph)
+
+
+def _converted(source: OnnxGraph, graph: OnnxGraph) -> ImportedModel:
+    builder = OnnxGraphBuilder(graph)
+    _add_inputs(builder)
+    for node in graph.nodes:
+        _convert(builder, node)
+    return _imported(source, builder)
+
+
+def _with_extension(source: OnnxGraph) -> ImportedModel | None:
+    """Import the model with every node that cannot be converted left to the extension; None if that is not enough.
+
+    Passes merge nodes with their neighbours. So if a node cannot be converted, all nodes that it stands for are left to
+    the extension, and the passes run again.
+    """
+    left: set[str] = set()
+    while True:
+        try:
+            graph = prepare_graph(source, left)
+        except UnsupportedNode as error:
+            refused = {error.node}
+        else:
+            builder = OnnxGraphBuilder(graph, extension=True)
+            _add_inputs(builder)
+            refused = set()
+            for node in graph.nodes:
+                refused |= _try_to_add(builder, node)
+            if not refused:
+                return _imported(source, builder)
+        if refused <= left:
+            return None
+        left |= refused
+
+
+def _try_to_add(builder: OnnxGraphBuilder, node: OnnxNode) -> set[str]:
+    """Add a node. If that fails, return the names of the nodes that it stands for."""
+    try:
+        if node.domain == NAME:
+            add_extension_operation(builder, node)
+        else:
+            _convert(builder, node)
+    except UnsupportedNode:
+        if node.stands_for:
+            return set(node.stands_for)
+        add_extension_operation(builder, node)
+    except ValueError:
+        return set(node.stands_for)
+    return set()
+
+
+def _add_inputs(builder: OnnxGraphBuilder) -> None:
+    for name in builder.graph.inputs:
+        try:
+            builder.input(name)
+        except ValueError as error:
+            raise UnsupportedInput(f"input {error}") from error
+
+
+def _convert(builder: OnnxGraphBuilder, node: OnnxNode) -> None:
+    converter = None if node.domain else CONVERTERS.get(node.op_type)
+    if converter is None:
+        origin = f" of domain {node.domain}" if node.domain else ""
+        raise node.unsupported(f"the NN HAL has no operation for this operator{origin}", ", ".join(sorted(CONVERTERS)))
+    converter.convert(NodeBuilder(builder, node))
+
+
+def _imported(source: OnnxGraph, builder: OnnxGraphBuilder) -> ImportedModel:
+    inputs = [_tensor(source, name, builder.operands[name]) for name in source.inputs]
+    outputs = [_tensor(source, user, builder.operands[name]) for user, name in builder.graph.outputs.items()]
+    used = {name for names in builder.origins for name in names}
+    return ImportedModel(
+        builder.model.build([tensor.operand for tensor in inputs], [tensor.operand for tensor in outputs]),
+        tuple(inputs),
+        tuple(outputs),
+        tuple(builder.origins),
+        tuple(node.name for node in source.nodes if node.name not in used),
+        tuple(builder.model.names),
+    )
+
+
+def _tensor(source: OnnxGraph, name: str, operand: int) -> ImportedTensor:
+    info = source.tensors[name]
+    return ImportedTensor(name, operand, info.element_type, info.shape or ())

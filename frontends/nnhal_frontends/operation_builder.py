@@ -1,0 +1,98 @@
+"""Add operations to a HAL model for one of the user's nodes, whatever its format."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nnhal.arrays import Array
+from nnhal.errors import HalError
+from nnhal.types import FusedActivation, Operand, OperandLifeTime, OperandType, OperationType
+from nnhal_frontends.builder import ModelBuilder
+from nnhal_frontends.errors import UnsupportedNode
+
+ACTIVATIONS = {
+    FusedActivation.RELU: OperationType.RELU,
+    FusedActivation.RELU1: OperationType.RELU1,
+    FusedActivation.RELU6: OperationType.RELU6,
+}
+"""The operations that compute the same as a fused activation."""
+
+
+class OperationBuilder(ABC):
+    """Adds the operations of one node. Methods raise UnsupportedNode if the HAL does not take what they are to add."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def model(self) -> ModelBuilder:
+        """The model that operations are added to."""
+
+    @property
+    @abstractmethod
+    def origins(self) -> list[tuple[str, ...]]:
+        """The user's nodes that each operation of the model stands for."""
+
+    @property
+    @abstractmethod
+    def stands_for(self) -> tuple[str, ...]:
+        """The user's nodes that are being converted."""
+
+    @abstractmethod
+    def unsupported(self, reason: str, supported: str = "") -> UnsupportedNode:
+        """Return the error to raise about the node."""
+
+    def operand(self, index: int) -> Operand:
+        """Return an operand of the model by its index."""
+        return self.model.operands[index]
+
+    def int32(self, value: int) -> int:
+        """Add an INT32 scalar."""
+        return self.add_constant(OperandType.INT32, np.array(value))
+
+    def boolean(self, value: bool) -> int:
+        """Add a BOOL scalar."""
+        return self.add_constant(OperandType.BOOL, np.array(value))
+
+    def real_like(self, operand: int, value: float) -> int:
+        """Add a float scalar of the precision of an operand."""
+        half = self.operand(operand).type == OperandType.TENSOR_FLOAT16
+        return self.add_constant(OperandType.FLOAT16 if half else OperandType.FLOAT32, np.array(value))
+
+    def vector(self, values: Sequence[int]) -> int:
+        """Add a TENSOR_INT32 of rank 1."""
+        return self.add_constant(OperandType.TENSOR_INT32, np.array(values))
+
+    def add_constant(self, code: OperandType, values: Array, **quantization: Any) -> int:
+        """Add a constant operand; ``quantization`` as for ModelBuilder.constant."""
+        return self.model.constant(code, values, **quantization)
+
+    def absent(self, code: OperandType | int) -> int:
+        """Add an operand for an optional input that is left out."""
+        return self.model.add(Operand(code, lifetime=OperandLifeTime.NO_VALUE))
+
+    def add(self, code: OperationType, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """Add an operation whose outputs exist already."""
+        try:
+            self.model.operation(code, inputs, outputs)
+        except HalError as error:
+            raise self.unsupported(error.message) from error
+        self.origins.append(self.stands_for)
+
+    def apply(self, code: OperationType, inputs: Sequence[int], like: int | Operand | None = None) -> int:
+        """Add an operation whose result only this node uses, and return that result.
+
+        The result has the type and scale of ``like``, by default the first input.
+        """
+        result = self.new(inputs[0] if like is None else like)
+        self.add(code, inputs, [result])
+        return result
+
+    def new(self, like: int | Operand) -> int:
+        """Add an operand for the result of an operation, with the type and scale of another operand."""
+        pattern = like if isinstance(like, Operand) else self.operand(like)
+        return self.model.add(Operand(pattern.type, (), pattern.scale, pattern.zero_point))

@@ -1,0 +1,411 @@
+"""Make HAL operands for TFLite's tensors, and operations for one operator after another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+from tflite import ActivationFunctionType
+
+from nnhal.arrays import Array
+from nnhal.types import ChannelQuant, FusedActivation, Operand, OperandLifeTime, OperandType, OperationType
+from nnhal.types.layout import ELEMENT_TYPES, Dimensions, describe
+from nnhal_frontends.builder import ModelBuilder, ReferencedSubgraph
+from nnhal_frontends.errors import InvalidModel, UnsupportedNode
+from nnhal_frontends.operation_builder import ACTIVATIONS, OperationBuilder
+from nnhal_frontends.tflite.graph import (
+    OptionsKind,
+    TfliteGraph,
+    TfliteOperator,
+    TfliteQuantization,
+    TfliteTensor,
+)
+from nnhal_frontends.tflite.tensors import (
+    QUANT8,
+    channels_of,
+    element_type,
+    narrowed,
+    operand_of,
+    quantization_of,
+    real_values,
+    values_of,
+)
+
+FLOAT = Operand(OperandType.TENSOR_FLOAT32)
+"""The type of intermediate results in floats."""
+
+_MOST_ELEMENTS = 1 << 26
+"""The limit for constants that are generated here. A shape with more elements is taken as broken."""
+_DEEPEST = 16
+"""How deeply subgraphs may be nested."""
+_FUSED = {
+    ActivationFunctionType.NONE: FusedActivation.NONE,
+    ActivationFunctionType.RELU: FusedActivation.RELU,
+    ActivationFunctionType.RELU_N1_TO_1: FusedActivation.RELU1,
+    ActivationFunctionType.RELU6: FusedActivation.RELU6,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StateVariable:
+    """A variable. The HAL has none, so it is an input of the model (before) and an output (after an execution)."""
+
+    tensor: int
+    before: int
+    after: int
+
+
+@dataclass(slots=True)
+class SubgraphTable:
+    """The file's subgraphs that IF and WHILE refer to, converted on first use.
+
+    ``converted`` has them in the order of the HAL model's referenced subgraphs.
+    """
+
+    convert: Callable[[int], ReferencedSubgraph]
+    converted: list[ReferencedSubgraph] = field(default_factory=list)
+    _places: dict[int, int] = field(default_factory=dict)
+    _open: list[int] = field(default_factory=lambda: [0])
+
+    def place(self, number: int) -> int:
+        """Return the number in the HAL model of a subgraph of the file. Raises FrontendError if conversion fails."""
+        if number in self._open or len(self._open) > _DEEPEST:
+            raise InvalidModel(f"subgraphs refer to one another {self._open}, then {number}: in a cycle, or too deep")
+        if number not in self._places:
+            self._open.append(number)
+            self.converted.append(self.convert(number))
+            self._places[number] = len(self.converted) - 1
+            self._open.pop()
+        return self._places[number]
+
+
+@dataclass(slots=True)
+class TfliteGraphBuilder:
+    """Builds the HAL subgraph of a graph."""
+
+    graph: TfliteGraph
+    subgraphs: SubgraphTable
+    number: int = 0
+    """The graph's number in the file: 0 is main."""
+    model: ModelBuilder = field(default_factory=ModelBuilder)
+    operands: dict[int, int] = field(default_factory=dict)
+    """The operand of each tensor that has one."""
+    origins: list[tuple[str, ...]] = field(default_factory=list)
+    """The operators that each operation stands for."""
+    folded: dict[int, Array] = field(default_factory=dict)
+    """The values of tensors that need no operation, since they are known before execution."""
+    states: list[StateVariable] = field(default_factory=list)
+
+    def input(self, index: int) -> int:
+        """Add the operand of an input of the model. Raises ValueError if the HAL cannot hold the tensor."""
+        tensor = self.graph.tensors[index]
+        operand = operand_of(tensor, OperandLifeTime.SUBGRAPH_INPUT, tensor.initial_shape or (1,))
+        self.operands[index] = self.model.add(operand, tensor.name)
+        return self.operands[index]
+
+    def tensor(self, index: int) -> int:
+        """Return the operand of a tensor, added on first use.
+
+        Raises ValueError if the HAL cannot hold the tensor, InvalidModel if the tensor is malformed.
+        """
+        if index not in self.operands:
+            tensor = self.graph.tensors[index]
+            if self.values(index) is not None:
+                self.operands[index] = self._constant(index)
+            elif tensor.variable:
+                raise ValueError(f"'{tensor.name}' is a variable, which only recurrent operators may read")
+            else:
+                is_output = index in self.graph.outputs
+                lifetime = OperandLifeTime.SUBGRAPH_OUTPUT if is_output else OperandLifeTime.TEMPORARY_VARIABLE
+                self.operands[index] = self.model.add(operand_of(tensor, lifetime, tensor.shape), tensor.name)
+        return self.operands[index]
+
+    def values(self, index: int) -> Array | None:
+        """Return the values of a tensor, of its own element type; None if they are not known before execution."""
+        if index in self.folded:
+            return self.folded[index]
+        tensor = self.graph.tensors[index]
+        return None if tensor.data is None else values_of(tensor)
+
+    def _constant(self, index: int) -> int:
+        tensor, values = self.graph.tensors[index], self.values(index)
+        if values is None or values.size == 0:
+            raise ValueError(f"'{tensor.name}' has no elements")
+        values, code = np.atleast_1d(narrowed(values, tensor.name)), element_type(tensor).operand
+        found = quantization_of(tensor)
+        if found is None:
+            return self.model.constant(code, values, name=tensor.name)
+        if found.per_channel:
+            per_channel = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
+            return self.model.constant(per_channel, values, channels=channels_of(tensor), name=tensor.name)
+        return self.model.constant(code, values, found.scales[0], found.zero_points[0], name=tensor.name)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorBuilder(OperationBuilder):
+    """What a converter works with: its operator, and methods that add operations for it."""
+
+    builder: TfliteGraphBuilder
+    operator: TfliteOperator
+
+    @property
+    def model(self) -> ModelBuilder:
+        return self.builder.model
+
+    @property
+    def origins(self) -> list[tuple[str, ...]]:
+        return self.builder.origins
+
+    @property
+    def stands_for(self) -> tuple[str, ...]:
+        return (self.operator.name,)
+
+    def unsupported(self, reason: str, supported: str = "") -> UnsupportedNode:
+        return self.operator.unsupported(reason, supported)
+
+    def options(self, kind: type[OptionsKind]) -> OptionsKind:
+        """Return the operator's options. Raises InvalidModel if they are of another kind."""
+        return self.operator.options_as(kind)
+
+    def has(self, index: int) -> bool:
+        """Return whether an input is given."""
+        return index < len(self.operator.inputs) and self.operator.inputs[index] is not None
+
+    def source(self, index: int) -> TfliteTensor:
+        """Return the tensor of an input."""
+        return self.builder.graph.tensors[self._index(index)]
+
+    def target(self, output: int = 0) -> TfliteTensor:
+        """Return the tensor of an output."""
+        return self.builder.graph.tensors[self._output(output)]
+
+    def element_type(self, output: int = 0) -> np.dtype[np.generic]:
+        """Return the element type of an output."""
+        with self._held():
+            return element_type(self.target(output)).numpy
+
+    def input(self, index: int) -> int:
+        """Return the operand of an input."""
+        return self._operand(self._index(index))
+
+    def inputs(self) -> list[int]:
+        """Return the operands of all inputs."""
+        return [self.input(index) for index in range(len(self.operator.inputs))]
+
+    def result(self, output: int = 0) -> int:
+        """Return the operand of an output."""
+        return self._operand(self._output(output))
+
+    def results(self) -> list[int]:
+        """Return the operands of all outputs."""
+        return [self.result(output) for output in range(len(self.operator.outputs))]
+
+    def constant(self, index: int) -> Array | None:
+        """Return the array of an input; None if it is left out or not known before execution."""
+        if not self.has(index):
+            return None
+        with self._held():
+            return self.builder.values(self._index(index))
+
+    def required(self, index: int, what: str) -> Array:
+        """Return the array of an input. Raises UnsupportedNode if it is not known before execution."""
+        values = self.constant(index)
+        if values is None:
+            got = f"'{self.source(index).name}' is computed at run time" if self.has(index) else "it has none"
+            raise self.unsupported(f"its {what}: {got}", f"constant {what}")
+        return values
+
+    def integers(self, index: int, what: str) -> list[int]:
+        """Return the elements of an input. Raises UnsupportedNode unless they are integers known before execution."""
+        values = self.required(index, what)
+        if values.dtype.kind not in "iu":
+            raise self.unsupported(f"its {what}: elements of {values.dtype}", "integers")
+        with self._held():
+            return [int(value) for value in narrowed(values, self.source(index).name).reshape(-1)]
+
+    def integer(self, index: int, what: str) -> int:
+        """Return the only element of an input, as ``integers`` does. Raises UnsupportedNode if there are more."""
+        values = self.integers(index, what)
+        if len(values) != 1:
+            raise self.unsupported(f"its {what} has {len(values)} elements", "one")
+        return values[0]
+
+    def shape(self, index: int) -> Dimensions:
+        """Return the dimensions of an input, 0 for an unknown one. Raises UnsupportedNode if the rank is unknown."""
+        return self.ranked(self.input(index))
+
+    def ranked(self, operand: int) -> Dimensions:
+        """Return the dimensions of an operand, 0 for an unknown one. Raises UnsupportedNode if the rank is unknown."""
+        dimensions = self.operand(operand).dimensions
+        if not dimensions:
+            raise self.unsupported(f"the rank of '{self.model.names[operand]}' is unknown", "known ranks")
+        return dimensions
+
+    def tflite_shape(self, index: int) -> Dimensions:
+        """Return the shape of an input in TFLite: empty for a scalar, for which the HAL has [1]."""
+        dimensions = self.shape(index)
+        return () if dimensions == (1,) and not self.source(index).initial_shape else dimensions
+
+    def axis(self, axis: int, rank: int) -> int:
+        """Return an axis, which may count from the end, as one in [0, rank)."""
+        if not -rank <= axis < rank:
+            raise self.unsupported(f"axis {axis} of rank {rank}")
+        return axis % rank
+
+    def is_quantized(self, operand: int) -> bool:
+        """Return whether an operand has quantised 8-bit values."""
+        return self.operand(operand).type in QUANT8
+
+    def activation(self, code: int) -> int:
+        """Add a fused activation, by TFLite's number, as an operation's input."""
+        return self.int32(self.fused(code))
+
+    def fused(self, code: int) -> FusedActivation:
+        """Return a fused activation by TFLite's number."""
+        if code not in _FUSED:
+            raise self.unsupported(f"fused activation {code}", "NONE, RELU, RELU_N1_TO_1, RELU6")
+        return _FUSED[code]
+
+    def finish(self, code: OperationType, inputs: Sequence[int]) -> None:
+        """Add the operation that gives the operator's only result."""
+        self.add(code, inputs, [self.result()])
+
+    def finish_activated(self, code: OperationType, inputs: Sequence[int], activation: int) -> None:
+        """Add the operation that gives the only result, followed by an activation, which it does not take."""
+        fused = self.fused(activation)
+        if fused == FusedActivation.NONE:
+            self.finish(code, inputs)
+        else:
+            self.finish(ACTIVATIONS[fused], [self.apply(code, inputs, like=self.result())])
+
+    def reshape(self, operand: int, shape: Sequence[int]) -> int:
+        """Reshape an operand; one dimension may be unknown."""
+        return self.apply(OperationType.RESHAPE, [operand, self.shape_constant(shape)])
+
+    def finish_reshape(self, operand: int, shape: Sequence[int], output: int = 0) -> None:
+        """Give an operand in another shape."""
+        self.add(OperationType.RESHAPE, [operand, self.shape_constant(shape)], [self.result(output)])
+
+    def shape_constant(self, shape: Sequence[int]) -> int:
+        """Add a shape as RESHAPE's input. Raises UnsupportedNode if more than one dimension is unknown."""
+        if list(shape).count(0) > 1:
+            raise self.unsupported(f"shape {describe(shape)} has more than one unknown dimension", "at most one")
+        return self.vector([length or -1 for length in shape] or [1])
+
+    def same_scale(self, first: int, second: int) -> bool:
+        """Return whether two operands have the same type and quantisation."""
+        one, other = self.operand(first), self.operand(second)
+        return (one.type, one.scale, one.zero_point) == (other.type, other.scale, other.zero_point)
+
+    def with_zero(self, operand: int, activation: FusedActivation = FusedActivation.NONE) -> list[int]:
+        """Return the inputs of an ADD of zero, which can give a quantised operand in another scale."""
+        source = self.operand(operand)
+        zero = self.add_constant(
+            OperandType(source.type), np.array([source.zero_point]), scale=source.scale, zero_point=source.zero_point
+        )
+        return [operand, zero, self.int32(activation)]
+
+    def reals(self, index: int) -> int:
+        """Return an input in floats, dequantised if necessary."""
+        if self.quantization(index) is None:
+            return self.input(index)
+        values = self.real_constant(index)
+        if values is not None:
+            return self.add_constant(OperandType.TENSOR_FLOAT32, np.atleast_1d(values))
+        return self.apply(OperationType.DEQUANTIZE, [self.input(index)], like=FLOAT)
+
+    def finish_reals(self, code: OperationType, inputs: Sequence[int]) -> None:
+        """Add an operation that computes the only result in floats, followed by QUANTIZE if the result is quantised."""
+        if self.is_quantized(self.result()):
+            self.finish(OperationType.QUANTIZE, [self.apply(code, inputs, like=FLOAT)])
+        else:
+            self.finish(code, inputs)
+
+    def real_constant(self, index: int) -> Array | None:
+        """Return the reals of an input; None if it is left out or not known before execution."""
+        values = self.constant(index)
+        if values is None:
+            return None
+        found = self.quantization(index)
+        return values if found is None else real_values(values, found)
+
+    def quantization(self, index: int) -> TfliteQuantization | None:
+        """Return the quantisation of an input; None if it has plain integers or floats."""
+        with self._held():
+            return quantization_of(self.source(index))
+
+    def channels(self, index: int) -> ChannelQuant:
+        """Return the quantisation of an input with a scale for each channel."""
+        with self._held():
+            return channels_of(self.source(index))
+
+    def state(self, index: int) -> tuple[int, int]:
+        """Add the operands of a variable, before and after an execution: an input and an output of the model."""
+        tensor = self._index(index)
+        source = self.builder.graph.tensors[tensor]
+        if not source.variable:
+            return self.input(index), self.new(self.input(index))
+        if self.builder.number:
+            raise self.unsupported(f"variable '{source.name}' in a subgraph", "variables in main")
+        if any(state.tensor == tensor for state in self.builder.states):
+            raise self.unsupported(f"variable '{source.name}' belongs to another operator too", "variables of its own")
+        lifetimes = (OperandLifeTime.SUBGRAPH_INPUT, OperandLifeTime.SUBGRAPH_OUTPUT)
+        with self._held():
+            operands = [operand_of(source, lifetime, source.initial_shape) for lifetime in lifetimes]
+        before, after = (self.model.add(operand, source.name) for operand in operands)
+        self.builder.states.append(StateVariable(tensor, before, after))
+        return before, after
+
+    def filled(self, code: OperandType, shape: Dimensions, value: int = 0, **quantization: Any) -> int:
+        """Add a constant that is not in the file, with ``value`` in all elements."""
+        if not shape or not 0 < prod(shape) <= _MOST_ELEMENTS:
+            raise self.unsupported(f"a constant of {describe(shape)}", f"1 to {_MOST_ELEMENTS} elements")
+        return self.add_constant(code, np.full(shape, value, ELEMENT_TYPES[code]), **quantization)
+
+    def initial_state(self, index: int) -> int:
+        """Return the operand of a variable that is zero at the beginning of an execution."""
+        source = self.source(index)
+        if not source.variable:
+            return self.input(index)
+        with self._held():
+            return self.filled(element_type(source).operand, source.initial_shape)
+
+    def subgraph(self, number: int) -> int:
+        """Add an operand that refers to one of the file's subgraphs."""
+        return self.model.subgraph_reference(self.builder.subgraphs.place(number))
+
+    def control_flow(self, code: OperationType, inputs: Sequence[int]) -> None:
+        """Add an IF or WHILE that gives all of the operator's results."""
+        self.model.control_flow(code, inputs, self.results())
+        self.origins.append(self.stands_for)
+
+    def fold(self, values: Array) -> None:
+        """Give the result without an operation, since it is known before execution."""
+        self.builder.folded[self._output(0)] = values
+
+    def _index(self, index: int) -> int:
+        found = self.operator.inputs[index] if index < len(self.operator.inputs) else None
+        if found is None:
+            raise self.unsupported(f"input {index} is left out")
+        return found
+
+    def _output(self, output: int) -> int:
+        if output >= len(self.operator.outputs):
+            raise self.unsupported(f"it has {len(self.operator.outputs)} outputs", f"at least {output + 1}")
+        return self.operator.outputs[output]
+
+    def _operand(self, tensor: int) -> int:
+        with self._held():
+            return self.builder.tensor(tensor)
+
+    @contextmanager
+    def _held(self) -> Generator[None]:
+        """Raise UnsupportedNode about the operator instead of ValueError about a tensor."""
+        try:
+            yield
+        except ValueError as error:
+            raise self.unsupported(str(error)) from error

@@ -1,0 +1,111 @@
+"""Compute operators over constant integers, with which files compute shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from tflite import AddOptions, ConcatenationOptions, GatherOptions, MulOptions, PackOptions, ReducerOptions, SubOptions
+
+from nnhal.arrays import Array
+from nnhal_frontends.tflite.builder import OperatorBuilder
+from nnhal_frontends.tflite.ops._options import ActivationOptions
+from nnhal_frontends.tflite.ops.slicing import slices_of
+from nnhal_frontends.tflite.tensors import ELEMENTS
+
+_Folding = Callable[[OperatorBuilder, Sequence[Array]], Array]
+_MOST_ELEMENTS = 1024
+"""Shapes are short; longer constants are data."""
+_WHOLE_NUMBERS = (np.dtype(np.int32), np.dtype(np.int64))
+
+
+def fold(b: OperatorBuilder) -> bool:
+    """Give an operator's result if it consists of integers known before execution, and return whether it does."""
+    folding = FOLDINGS.get(b.operator.op_type)
+    if folding is None or len(b.operator.outputs) != 1:
+        return False
+    element = ELEMENTS.get(b.target().code)
+    values = [value for index in range(len(b.operator.inputs)) if (value := b.constant(index)) is not None]
+    if element is None or element.numpy not in _WHOLE_NUMBERS or not values or len(values) < len(b.operator.inputs):
+        return False
+    if max(value.size for value in values) > _MOST_ELEMENTS:
+        return False
+    try:
+        with np.errstate(all="ignore"):  # they wrap around, as at run time
+            b.fold(np.asarray(folding(b, values)).astype(element.numpy))
+    except (ValueError, IndexError) as error:
+        raise b.unsupported(f"it cannot be computed: {error}") from error
+    return True
+
+
+def _arithmetic(function: Callable[[Array, Array], Array], kind: type[ActivationOptions]) -> _Folding:
+    def fold(b: OperatorBuilder, values: Sequence[Array]) -> Array:
+        _require_none(b, b.options(kind).FusedActivationFunction(), "fused activation")
+        return function(values[0], values[1])
+
+    return fold
+
+
+def _of_two(function: Callable[[Array, Array], Array]) -> _Folding:
+    return lambda _, values: function(values[0], values[1])
+
+
+def _pack(b: OperatorBuilder, values: Sequence[Array]) -> Array:
+    return np.stack(values, b.options(PackOptions).Axis())
+
+
+def _concatenation(b: OperatorBuilder, values: Sequence[Array]) -> Array:
+    options = b.options(ConcatenationOptions)
+    _require_none(b, options.FusedActivationFunction(), "fused activation")
+    return np.concatenate(values, options.Axis())
+
+
+def _gather(b: OperatorBuilder, values: Sequence[Array]) -> Array:
+    options = b.options(GatherOptions)
+    _require_none(b, options.BatchDims(), "batch axes")
+    return np.take(values[0], values[1], options.Axis())
+
+
+def _strided_slice(b: OperatorBuilder, values: Sequence[Array]) -> Array:
+    tensor, slices = values[0], slices_of(b, values[0].ndim)
+    taken = tensor[np.ix_(*slices.ranges(tensor.shape))]
+    return taken.reshape([1 if axis is None else taken.shape[axis] for axis in slices.result])
+
+
+def _squeeze(b: OperatorBuilder, values: Sequence[Array]) -> Array:
+    return np.squeeze(values[0], b.operator.vector or None)
+
+
+def _expand_dims(b: OperatorBuilder, values: Sequence[Array]) -> Array:
+    del b
+    return np.expand_dims(values[0], int(values[1].item()))
+
+
+def _product(b: OperatorBuilder, values: Sequence[Array]) -> Array:
+    axes = tuple(int(axis) for axis in values[1].reshape(-1))
+    return np.asarray(np.prod(values[0], axes, keepdims=b.options(ReducerOptions).KeepDims()))
+
+
+def _require_none(b: OperatorBuilder, number: int, what: str) -> None:
+    if number:
+        raise b.unsupported(f"{what} {number} on integers", "none")
+
+
+FOLDINGS: dict[str, _Folding] = {
+    "ADD": _arithmetic(np.add, AddOptions),
+    "CAST": lambda _, values: values[0],
+    "CONCATENATION": _concatenation,
+    "EXPAND_DIMS": _expand_dims,
+    "FLOOR_DIV": _of_two(np.floor_divide),
+    "GATHER": _gather,
+    "MAXIMUM": _of_two(np.maximum),
+    "MINIMUM": _of_two(np.minimum),
+    "MUL": _arithmetic(np.multiply, MulOptions),
+    "PACK": _pack,
+    "REDUCE_PROD": _product,
+    "RESHAPE": _of_two(np.reshape),
+    "SQUEEZE": _squeeze,
+    "STRIDED_SLICE": _strided_slice,
+    "SUB": _arithmetic(np.subtract, SubOptions),
+}
+"""The functions by operator."""

@@ -1,0 +1,100 @@
+"""A TFLite graph, checked, in the terms of the file."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from tflite import BuiltinOptions
+
+from nnhal.arrays import Bytes
+from nnhal_frontends.errors import InvalidModel, UnsupportedNode
+
+NO_OPTIONS = struct.pack("<HHi", 4, 4, 4)
+"""A table without fields, so that all options have their defaults."""
+
+
+class OptionsTable(Protocol):
+    """A class of the schema that reads one kind of options."""
+
+    def Init(self, buf: bytes, pos: int) -> None:  # noqa: N802 - as the schema compiler names it
+        """Read from a table."""
+
+
+OptionsKind = TypeVar("OptionsKind", bound=OptionsTable)
+
+
+@dataclass(frozen=True, slots=True)
+class TfliteQuantization:
+    """How integers are quantised: real = (q - zero_point) * scale, with one pair or one per index along ``axis``."""
+
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+    axis: int = 0
+
+    @property
+    def per_channel(self) -> bool:
+        """Whether there is a scale for each index along the axis."""
+        return len(self.scales) > 1
+
+
+@dataclass(frozen=True, slots=True)
+class TfliteTensor:
+    """A tensor of the file."""
+
+    name: str
+    code: int
+    """A TensorType."""
+    shape: tuple[int, ...]
+    """0 for a dimension that may change; empty for a scalar, and if the file has no shape."""
+    initial_shape: tuple[int, ...]
+    """The shape with the initial lengths of dimensions that may change."""
+    quantization: TfliteQuantization | None = None
+    variable: bool = False
+    sparse: bool = False
+    data: Bytes | None = None
+    """The bytes of a constant; None for other tensors."""
+
+
+@dataclass(frozen=True, slots=True)
+class TfliteOperator:
+    """An operator of the file."""
+
+    name: str
+    """Type, index and first output, as in ``ADD_4:block/add``; after ``subgraph_1/`` unless it is in main."""
+    op_type: str
+    """Its name in the schema."""
+    inputs: tuple[int | None, ...]
+    """None for an input that is left out."""
+    outputs: tuple[int, ...]
+    options_type: int = BuiltinOptions.NONE
+    options: bytes = NO_OPTIONS
+    """A copy of the table of options, which contains all of its scalars."""
+    vector: tuple[int, ...] = ()
+    """The vector among the options of the few operators that have one."""
+
+    def options_as(self, kind: type[OptionsKind]) -> OptionsKind:
+        """Return the options, or defaults if there are none. Raises InvalidModel if they are of another kind."""
+        if self.options_type not in (BuiltinOptions.NONE, getattr(BuiltinOptions, kind.__name__)):
+            raise InvalidModel(
+                f"operator '{self.name}' has options of type {self.options_type}, expected {kind.__name__}"
+            )
+        table = kind()
+        (start,) = struct.unpack_from("<H", self.options)
+        table.Init(self.options, start)
+        return table
+
+    def unsupported(self, reason: str, supported: str = "") -> UnsupportedNode:
+        """Return the error to raise about this operator."""
+        return UnsupportedNode(self.name, self.op_type, reason, supported)
+
+
+@dataclass(frozen=True, slots=True)
+class TfliteGraph:
+    """A subgraph of the file: operators in an order in which they can be computed, and tensors by index."""
+
+    tensors: tuple[TfliteTensor, ...]
+    operators: tuple[TfliteOperator, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]

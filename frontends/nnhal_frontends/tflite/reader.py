@@ -1,0 +1,259 @@
+"""Read a TFLite file: from an untrusted flatbuffer to checked graphs."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+from math import isfinite
+from typing import Any
+
+import numpy as np
+import tflite
+from tflite import BuiltinOperator, BuiltinOptions
+
+from nnhal.arrays import Bytes
+from nnhal_frontends.errors import InvalidModel
+from nnhal_frontends.tflite.graph import (
+    NO_OPTIONS,
+    TfliteGraph,
+    TfliteOperator,
+    TfliteQuantization,
+    TfliteTensor,
+)
+from nnhal_frontends.tflite_identifier import IDENTIFIER, is_tflite
+
+VERSION = 3
+_OPERATOR_NAMES = {code: name for name, code in vars(BuiltinOperator).items() if isinstance(code, int)}
+_EMPTY: Bytes = np.zeros(0, np.uint8)
+_WIDEST = 8
+"""Bytes of the largest scalar."""
+
+
+def read_graphs(content: bytes) -> tuple[TfliteGraph, ...]:
+    """Return the subgraphs of a TFLite file, of which the first is main. Constants are views of ``content``.
+
+    Raises InvalidModel if the file is malformed.
+    """
+    if not is_tflite(content):
+        raise InvalidModel(f"not a TFLite model: bytes 4 to 8 are {content[4:8]!r}, expected {IDENTIFIER!r}")
+    try:
+        graphs = _Reader(content).graphs()
+    except (struct.error, TypeError, ValueError) as error:
+        # The accessors raise these if an offset points outside the file.
+        raise InvalidModel(f"the TFLite file is truncated or corrupt: {error}") from error
+    for graph in graphs:
+        _require_order(graph)
+    return graphs
+
+
+class _Reader:
+    """One pass over a file. A file that is shorter than the sum of its vectors is refused."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._left = len(content)
+
+    def graphs(self) -> tuple[TfliteGraph, ...]:
+        model = tflite.Model.GetRootAs(self._content)
+        if model.Version() != VERSION:
+            raise InvalidModel(f"the TFLite file is of schema version {model.Version()}, expected {VERSION}")
+        if model.SubgraphsLength() < 1:
+            raise InvalidModel("the TFLite file has no subgraph")
+        buffers = [self._data(buffer) for buffer in self._tables(model.BuffersLength(), model.Buffers)]
+        codes = [self._code(code) for code in self._tables(model.OperatorCodesLength(), model.OperatorCodes)]
+        sources = self._tables(model.SubgraphsLength(), model.Subgraphs)
+        return tuple(self._graph(source, number, codes, buffers) for number, source in enumerate(sources))
+
+    def _graph(self, source: Any, number: int, codes: list[str], buffers: list[Bytes]) -> TfliteGraph:
+        place = f"subgraph_{number}/" if number else ""
+        tensors = tuple(
+            self._tensor(tensor, index, buffers)
+            for index, tensor in enumerate(self._tables(source.TensorsLength(), source.Tensors))
+        )
+        operators = tuple(
+            self._operator(operator, index, codes, tensors, place)
+            for index, operator in enumerate(self._tables(source.OperatorsLength(), source.Operators))
+        )
+        inputs, outputs = (self._numbers(found) for found in (source.InputsAsNumpy(), source.OutputsAsNumpy()))
+        for what, indexes in (("inputs", inputs), ("outputs", outputs)):
+            _require_indexes(indexes, len(tensors), f"the {what} of subgraph {number}")
+        if not outputs:
+            raise InvalidModel(f"subgraph {number} has no outputs")
+        return TfliteGraph(_with_empty_constants(tensors, operators, inputs), operators, inputs, outputs)
+
+    def _tables(self, length: int, get: Callable[[int], Any]) -> list[Any]:
+        self._take(length)
+        return [get(index) for index in range(length)]
+
+    def _numbers(self, found: Any) -> tuple[Any, ...]:
+        """Return a vector. The accessors give 0 for one that is left out."""
+        if isinstance(found, int):
+            return ()
+        self._take(len(found))
+        return tuple(found.tolist())
+
+    def _text(self, found: bytes | None) -> str:
+        self._take(len(found or b""))
+        return (found or b"").decode(errors="replace")
+
+    def _take(self, length: int) -> None:
+        self._left -= length
+        if self._left < 0:
+            raise InvalidModel(f"vectors are longer than the TFLite file's {len(self._content)} bytes")
+
+    def _data(self, buffer: Any) -> Bytes:
+        """Return the bytes of a buffer: in the flatbuffer, or behind it in files of more than 2 GiB."""
+        start, size = buffer.Offset(), buffer.Size()
+        if start > 1:
+            if start + size > len(self._content):
+                raise InvalidModel(f"a buffer of {size} bytes at {start}, the file has {len(self._content)}")
+            return np.frombuffer(self._content, np.uint8, size, start)
+        found = buffer.DataAsNumpy()
+        return _EMPTY if isinstance(found, int) else found
+
+    def _code(self, code: Any) -> str:
+        """Return an operator's name. In old files the code is in a field of its own."""
+        number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
+        if number == BuiltinOperator.CUSTOM:
+            return f"CUSTOM {self._text(code.CustomCode())}"
+        return _OPERATOR_NAMES.get(number, f"BUILTIN {number}")
+
+    def _tensor(self, tensor: Any, index: int, buffers: list[Bytes]) -> TfliteTensor:
+        name = self._text(tensor.Name()) or f"tensor_{index}"
+        if tensor.Buffer() >= len(buffers):
+            raise InvalidModel(f"tensor '{name}' lies in buffer {tensor.Buffer()}, the file has {len(buffers)}")
+        shape = self._numbers(tensor.ShapeAsNumpy())
+        signature = self._numbers(tensor.ShapeSignatureAsNumpy())
+        data = buffers[tensor.Buffer()]
+        return TfliteTensor(
+            name,
+            tensor.Type(),
+            _shape(name, shape, signature),
+            tuple(max(length, 0) for length in shape),
+            self._quantization(name, len(shape), tensor.Quantization()),
+            tensor.IsVariable(),
+            tensor.Sparsity() is not None,
+            data if len(data) else None,
+        )
+
+    def _quantization(self, name: str, rank: int, found: Any) -> TfliteQuantization | None:
+        if found is None:
+            return None
+        scales, zero_points = self._numbers(found.ScaleAsNumpy()), self._numbers(found.ZeroPointAsNumpy())
+        if not scales:
+            return None  # only a range observed in training
+        if len(zero_points) not in (0, 1, len(scales)):
+            raise InvalidModel(f"tensor '{name}' has {len(scales)} scales and {len(zero_points)} zero points")
+        if not all(isfinite(scale) for scale in scales):
+            raise InvalidModel(f"tensor '{name}' has scales that are not finite")
+        axis = found.QuantizedDimension()
+        if len(scales) > 1 and not 0 <= axis < rank:
+            raise InvalidModel(f"tensor '{name}' of rank {rank} has a scale for each index along axis {axis}")
+        if len(zero_points) < len(scales):
+            zero_points = (zero_points or (0,)) * len(scales)
+        return TfliteQuantization(scales, zero_points, axis)
+
+    def _operator(
+        self, operator: Any, index: int, codes: list[str], tensors: tuple[TfliteTensor, ...], place: str
+    ) -> TfliteOperator:
+        if operator.OpcodeIndex() >= len(codes):
+            raise InvalidModel(f"operator {index} has code {operator.OpcodeIndex()}, the file has {len(codes)}")
+        inputs, outputs = self._numbers(operator.InputsAsNumpy()), self._numbers(operator.OutputsAsNumpy())
+        _require_indexes([i for i in inputs if i != -1], len(tensors), f"the inputs of operator {index}")
+        _require_indexes(outputs, len(tensors), f"the outputs of operator {index}")
+        code = codes[operator.OpcodeIndex()]
+        options = operator.BuiltinOptions()
+        return TfliteOperator(
+            f"{place}{code}_{index}:{tensors[outputs[0]].name if outputs else ''}",
+            code,
+            tuple(None if i == -1 else i for i in inputs),
+            outputs,
+            BuiltinOptions.NONE if options is None else operator.BuiltinOptionsType(),
+            NO_OPTIONS if options is None else _own_table(self._content, options.Pos),
+            () if options is None else self._vector(operator.BuiltinOptionsType(), options.Pos),
+        )
+
+    def _vector(self, options_type: int, position: int) -> tuple[int, ...]:
+        """Return the vector of options that have one; empty for others."""
+        if options_type == BuiltinOptions.SqueezeOptions:
+            squeeze = tflite.SqueezeOptions()
+            squeeze.Init(self._content, position)
+            return self._numbers(squeeze.SqueezeDimsAsNumpy())
+        if options_type == BuiltinOptions.ReshapeOptions:
+            reshape = tflite.ReshapeOptions()
+            reshape.Init(self._content, position)
+            return self._numbers(reshape.NewShapeAsNumpy())
+        return ()
+
+
+def _with_empty_constants(
+    tensors: tuple[TfliteTensor, ...], operators: tuple[TfliteOperator, ...], inputs: tuple[int, ...]
+) -> tuple[TfliteTensor, ...]:
+    """Return the tensors, with those as constants that have no elements and that nothing writes.
+
+    Their buffers are empty like those of computed tensors.
+    """
+    written = {index for operator in operators for index in operator.outputs}.union(inputs)
+    return tuple(
+        replace(tensor, data=_EMPTY)
+        if tensor.data is None and 0 in tensor.initial_shape and index not in written
+        else tensor
+        for index, tensor in enumerate(tensors)
+    )
+
+
+def _own_table(content: bytes, position: int) -> bytes:
+    """Copy one table, behind its field offsets, so that its scalars can be read without checking bounds."""
+    (distance,) = struct.unpack_from("<i", content, position)
+    fields = position - distance
+    if fields < 0:
+        raise ValueError(f"the fields of a table lie at {fields}")
+    length, size = struct.unpack_from("<HH", content, fields)
+    body = content[position + 4 : position + size]
+    if length < 4 or length % 2 or len(body) != size - 4:
+        raise ValueError(f"a table of {size} bytes with {length} bytes of offsets at {position}")
+    offsets = struct.unpack_from(f"<{length // 2}H", content, fields)[2:]
+    if max(offsets, default=0) >= size:
+        raise ValueError(f"a field at {max(offsets)} of a table of {size} bytes")
+    return struct.pack(f"<HH{len(offsets)}Hi", length, size, *offsets, length) + body + bytes(_WIDEST)
+
+
+def _shape(name: str, shape: tuple[int, ...], signature: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the lengths, 0 for those that may change, for which the signature has -1."""
+    if len(signature) not in (0, len(shape)):
+        raise InvalidModel(f"tensor '{name}' has shape {list(shape)} and signature {list(signature)}")
+    if min((*shape, *signature), default=0) < -1:
+        raise InvalidModel(f"tensor '{name}' has shape {list(shape)}, expected lengths of 0 or more")
+    if not signature:
+        return tuple(max(length, 0) for length in shape)
+    return tuple(0 if -1 in pair else pair[0] for pair in zip(shape, signature, strict=True))
+
+
+def _require_indexes(indexes: tuple[int, ...] | list[int], count: int, what: str) -> None:
+    if indexes and not 0 <= min(indexes) <= max(indexes) < count:
+        raise InvalidModel(f"{what} are tensors {list(indexes)}, the file has {count}")
+
+
+def _require_order(graph: TfliteGraph) -> None:
+    """Raise InvalidModel if a tensor is read before it is written, or written twice."""
+    known = {index for index, tensor in enumerate(graph.tensors) if tensor.data is not None or tensor.variable}
+    for index in graph.inputs:
+        if index in known:
+            raise InvalidModel(f"tensor '{graph.tensors[index].name}' is an input twice, or a constant")
+        known.add(index)
+    for operator in graph.operators:
+        for read in operator.inputs:
+            if read is not None and read not in known:
+                raise InvalidModel(
+                    f"operator '{operator.name}' reads '{graph.tensors[read].name}', which nothing has written before"
+                )
+        for index in operator.outputs:
+            if index in known:
+                raise InvalidModel(
+                    f"operator '{operator.name}' writes '{graph.tensors[index].name}', which has a value"
+                )
+            known.add(index)
+    for index in graph.outputs:
+        if index not in known:
+            raise InvalidModel(f"output '{graph.tensors[index].name}' has no value")

@@ -1,5 +1,0 @@
-"""The front end for ONNX."""
-
-from nnhal_service.frontends.onnx.importer import import_onnx
-
-__all__ = ["import_onnx"]
