@@ -1,4 +1,7 @@
-"""Tables of pages. Their elements have roles: without them, what is displayed as blocks is no table to a screen reader."""
+"""Tables of pages.
+
+Their elements have roles: without them, what is displayed as blocks is no table to a screen reader.
+"""
 
 from __future__ import annotations
 
