@@ -128,7 +128,7 @@ def _parts(story: CascadeStory) -> str:
         rows = "".join(_part(part, plan) for part in plan.parts)
         told = (
             f"{words.plan_name(plan)}: {words.size(plan.memory)}, {plan.cycles:,} cycles, "
-            f"{plan.copy_cycles:,} of them copies"
+            f"{plan.waiting:,} of them waiting for copies"
         )
         head = (
             f"<tr role='row' class='group'><th role='rowheader' colspan='6' scope='rowgroup'>{escape(told)}</th></tr>"

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from nnhal_devices.ethos_u.cascader.performance.copying import copy_cycles
 from nnhal_devices.ethos_u.cascader.performance.stripe_pricer import StripePricer
-from nnhal_devices.ethos_u.cascader.schedule.walk import walk
+from nnhal_devices.ethos_u.cascader.performance.timeline import Timeline
+from nnhal_devices.ethos_u.cascader.schedule.steps import ConstantsCopy, PlanStart, steps
 
-from nnhal_devices.ethos_u.cascader.geometry.box import Interval
-from nnhal_devices.ethos_u.cascader.performance.price import Price, StripePlaces
-from nnhal_devices.ethos_u.cascader.plans.plan import Plan, WeightsIn
+from nnhal_devices.ethos_u.cascader.performance.price import StripePlaces
+from nnhal_devices.ethos_u.cascader.plans.plan import WeightsIn
 from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
 from nnhal_devices.ethos_u.cascader.schedule.stripe_run import StripeRun
 
@@ -32,9 +32,9 @@ class PlanReplay:
 
     start: int
     """Cycles since the start of the schedule."""
-    end: int = 0
-    copy_cycles: int = 0
-    """Cycles of copies of constants while nothing else runs."""
+    end: int
+    waiting: int = 0
+    """Cycles in which the NPU waits for a copy of constants."""
     stripes: list[TimedStripe] = field(default_factory=list)
     read: Counter[str] = field(default_factory=Counter)
     """Bytes read from each region."""
@@ -49,81 +49,74 @@ class PlanReplay:
 
 def replay(schedule: Schedule) -> tuple[PlanReplay, ...]:
     """Return the plans of a schedule as they run, one after the other."""
-    pricer = StripePricer(schedule.graph, schedule.system)
-    replays: list[PlanReplay] = []
-    now = 0
-    for number, plan in enumerate(schedule.proposal.plans):
-        replays.append(_PlanClock(schedule, pricer, number, plan, now).run())
-        now = replays[-1].end
-    return tuple(replays)
+    clock = _Clock(schedule)
+    for step in steps(schedule):
+        if isinstance(step, PlanStart):
+            clock.begin(step.plan)
+        elif isinstance(step, ConstantsCopy):
+            clock.copy(step)
+        else:
+            clock.run(step)
+    return tuple(clock.plans)
 
 
-class _PlanClock:
-    """The cycles of one plan, in the order in which they pass."""
+class _Clock:
+    """Goes through the steps of a schedule, and keeps what each of them takes."""
 
-    def __init__(self, schedule: Schedule, pricer: StripePricer, number: int, plan: Plan, start: int) -> None:
-        self._schedule, self._pricer, self._number, self._plan = schedule, pricer, number, plan
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self._pricer = StripePricer(schedule.graph, schedule.system)
+        self._timeline = Timeline()
+        self._ready: dict[tuple[int, int], int] = {}
+        """For each part and slot the cycle at which its constants are there."""
+        self._runs: Counter[int] = Counter()
+        self._weights: dict[int, WeightsIn] = {}
+        self._places: dict[int, StripePlaces] = {}
+        self.plans: list[PlanReplay] = []
+
+    def begin(self, number: int) -> None:
+        self._timeline.begin_plan()
+        plan = self._schedule.proposal.plans[number]
         self._weights = dict(zip(plan.parts, plan.weights, strict=True))
-        self._places = {part: self._places_of(part) for part in plan.parts}
-        self._replay = PlanReplay(start)
+        self._places = {part: self._places_of(part, number) for part in plan.parts}
+        self._runs.clear()
+        self.plans.append(PlanReplay(self._timeline.now, self._timeline.now))
 
-    def run(self) -> PlanReplay:
-        schedule, number = self._schedule, self._number
-        runs = list(walk(schedule.graph, self._plan, number, schedule.reversed[number]))
-        prices = [self._price(run) for run in runs]
-        fills: dict[int, int] = {}
-        for run, price in zip(runs, prices, strict=True):
-            fills[run.part] = max(fills.get(run.part, 0), price.fill)
-        resident = (part for part, weights in self._weights.items() if weights == WeightsIn.RESIDENT)
-        self._replay.copy_cycles = sum(map(self._copy_all, resident))
-        copies = [self._copy_for(run) for run in runs]
-        self._replay.copy_cycles += copies[0]
-        now = self._replay.start + self._replay.copy_cycles
-        for run, price, copy in zip(runs, prices, [*copies[1:], 0], strict=True):
-            end = now + max(price.cycles, copy) + fills.pop(run.part, 0)
-            self._replay.stripes.append(TimedStripe(run, now, end, price.macs))
-            self._replay.read.update(price.read)
-            self._replay.written.update(price.written)
-            now = end
-        self._replay.end = now
-        return self._replay
+    def copy(self, step: ConstantsCopy) -> None:
+        system, constants = self._schedule.system, self._schedule.graph.parts[step.part].constants
+        count = constants.bytes_of(step.channels) if constants else 0
+        cycles = copy_cycles(system, system.constants.name, system.working.name, count)
+        self._ready[step.part, step.slot] = self._timeline.copy(cycles)
+        self.plans[-1].read[system.constants.name] += count
+        self.plans[-1].written[system.working.name] += count
 
-    def _price(self, run: StripeRun) -> Price:
-        shapes = tuple(box.shape for box in run.inputs)
-        return self._pricer.price(run.part, run.output.shape, shapes, self._places[run.part])
+    def run(self, step: StripeRun) -> None:
+        timeline, plan = self._timeline, self.plans[-1]
+        shapes = tuple(box.shape for box in step.inputs)
+        price = self._pricer.price(step.part, step.output.shape, shapes, self._places[step.part])
+        slot = self._runs[step.part] % 2 if self._weights[step.part] == WeightsIn.DOUBLE_BUFFERED else 0
+        self._runs[step.part] += 1
+        ready = self._ready.get((step.part, slot), 0)
+        start = max(timeline.now, ready)
+        plan.waiting += start - timeline.now
+        timeline.run(step.part, price, ready)
+        plan.end = timeline.now
+        plan.stripes.append(TimedStripe(step, start, plan.end, price.macs))
+        plan.read.update(price.read)
+        plan.written.update(price.written)
 
-    def _places_of(self, part: int) -> StripePlaces:
+    def _places_of(self, part: int, plan: int) -> StripePlaces:
         node, system = self._schedule.graph.parts[part], self._schedule.system
-        weights = self._weights[part]
-        at_rest = system.constants.name if weights == WeightsIn.STREAMED else ""
-        copied = weights in (WeightsIn.RESIDENT, WeightsIn.DOUBLE_BUFFERED)
-        return StripePlaces(
-            tuple(self._region(each.tensor) for each in node.inputs),
-            self._region(node.output),
-            system.working.name if copied else at_rest,
-        )
+        constants = {
+            WeightsIn.NONE: "",
+            WeightsIn.STREAMED: system.constants.name,
+            WeightsIn.RESIDENT: system.working.name,
+            WeightsIn.DOUBLE_BUFFERED: system.working.name,
+        }
+        inputs = tuple(self._region(each.tensor, plan) for each in node.inputs)
+        return StripePlaces(inputs, self._region(node.output, plan), constants[self._weights[part]])
 
-    def _region(self, tensor: int) -> str:
-        return next(
-            each.region
-            for each in self._schedule.tensors
-            if each.tensor == tensor and each.first <= self._number <= each.last
-        )
-
-    def _copy_all(self, part: int) -> int:
-        constants = self._schedule.graph.parts[part].constants
-        output = self._schedule.graph.tensors[self._schedule.graph.parts[part].output]
-        return self._copy(constants.bytes_of(Interval(0, output.shape.channels)) if constants else 0)
-
-    def _copy_for(self, run: StripeRun) -> int:
-        """The cycles of the copy that a stripe needs before it runs."""
-        constants = self._schedule.graph.parts[run.part].constants
-        if constants is None or self._weights[run.part] != WeightsIn.DOUBLE_BUFFERED:
-            return 0
-        return self._copy(constants.bytes_of(run.output.channels))
-
-    def _copy(self, count: int) -> int:
-        system = self._schedule.system
-        self._replay.read[system.constants.name] += count
-        self._replay.written[system.working.name] += count
-        return copy_cycles(system, system.constants.name, system.working.name, count)
+    def _region(self, tensor: int, plan: int) -> str:
+        """Where a tensor lies during a plan."""
+        buffers = (each for each in self._schedule.tensors if each.first <= plan <= each.last)
+        return next(each.region for each in buffers if each.tensor == tensor)

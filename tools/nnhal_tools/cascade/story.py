@@ -117,8 +117,8 @@ class PlanStory:
     memory: int
     """Bytes: the end of the highest buffer while it runs."""
     cycles: int
-    copy_cycles: int
-    """Of these, for constants that are copied while nothing runs."""
+    waiting: int
+    """Of these, the cycles in which the NPU waits for constants that are copied."""
     macs: int
     read: dict[str, int]
     written: dict[str, int]
@@ -143,11 +143,29 @@ class FrontierPoint:
 
 
 @dataclass(frozen=True, slots=True)
+class MisfitStory:
+    """A network for which there is too little memory."""
+
+    model: str
+    system: SystemStory
+    fits: bool
+    """False."""
+    budget: int
+    """Bytes of the working memory."""
+    least: int
+    """Bytes of the smallest schedule of the kind that was asked for."""
+    least_with_recompute: int
+    """Bytes of the smallest schedule that may compute values twice."""
+
+
+@dataclass(frozen=True, slots=True)
 class CascadeStory:
     """A compiled network."""
 
     model: str
     system: SystemStory
+    fits: bool
+    """True: what does not fit is a MisfitStory."""
     budget: int
     """Bytes of the working memory."""
     planned: RunFigures

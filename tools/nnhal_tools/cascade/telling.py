@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nnhal_devices.ethos_u.cascader.geometry.box import Interval
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph, Part
@@ -24,24 +23,24 @@ from nnhal_tools.cascade.story import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What is compiled, and in how many bytes."""
-
-    model: str
-    """The name of the model file."""
-    budget: int
-    """Bytes of the working memory."""
-
-
 def tell(
-    told: Told,
+    model: str,
+    budget: int,
     schedule: Schedule,
     replays: Sequence[PlanReplay],
     frontier: Sequence[Schedule] = (),
     measured: RunFigures | None = None,
 ) -> CascadeStory:
-    """Tell all of a schedule. ``replays`` are its own, ``frontier`` goes from most memory to least."""
+    """Tell all of a schedule.
+
+    Args:
+        model: The name of the model's file.
+        budget: Bytes of the working memory.
+        schedule: The schedule.
+        replays: Its plans as they run.
+        frontier: The best schedules, from most memory to least; none if they were not asked for.
+        measured: What the device measured, if it ran.
+    """
     buffers = _buffers(schedule)
     planned = figures(
         schedule.system,
@@ -52,9 +51,10 @@ def tell(
         sum((each.written for each in replays), Counter()),
     )
     return CascadeStory(
-        told.model,
-        _system(schedule.system),
-        told.budget,
+        model,
+        system_story(schedule.system),
+        True,
+        budget,
         planned,
         measured,
         tuple(_plan(schedule, number, each, buffers) for number, each in enumerate(replays)),
@@ -86,7 +86,8 @@ def _sorted(amounts: dict[str, int]) -> dict[str, int]:
     return {name: amounts[name] for name in sorted(amounts) if amounts[name]}
 
 
-def _system(system: System) -> SystemStory:
+def system_story(system: System) -> SystemStory:
+    """Tell of an accelerator with its memories."""
     regions = tuple(
         RegionStory(
             each.name,
@@ -115,7 +116,7 @@ def _plan(schedule: Schedule, number: int, ran: PlanReplay, buffers: Sequence[Bu
         schedule.reversed[number],
         max((each.address + each.bytes for each in alive), default=0),
         ran.end - ran.start,
-        ran.copy_cycles,
+        ran.waiting,
         ran.macs,
         _sorted(ran.read),
         _sorted(ran.written),
@@ -179,7 +180,7 @@ def _constants_buffer(schedule: Schedule, buffer: ConstantsBuffer) -> BufferStor
         buffer.bytes * buffer.slots,
         (buffer.slots, buffer.bytes),
         (),
-        buffer.plan,
+        buffer.copied_in,
         buffer.plan,
     )
 

@@ -47,7 +47,7 @@ def _part(position: int, part: PartStory, plan: PlanStory, written: dict[str, in
     outside = [name for name in part.inputs[position == 0 :] if name not in before]
     weights = f"weights {part.weights}, {part.weight_bytes:,} bytes" if part.weight_bytes else "no weights"
     lines = [
-        label(_LEFT + 12, y + 17, f"{part.part}  {shortened(part.name, _NAME)}", "strong"),
+        label(_LEFT + 12, y + 17, f"{part.part}  {part.operation}", "strong"),
         label(_LEFT + 12, y + 32, words.cut(part, plan), "muted"),
         label(_LEFT + 12, y + 46, weights + (f"; reads {', '.join(outside)} too" if outside else ""), "muted"),
     ]

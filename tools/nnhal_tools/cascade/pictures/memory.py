@@ -13,8 +13,8 @@ from nnhal_tools.names import shortened
 
 _WIDTH, _HEIGHT = 1100, 480
 _LEFT, _RIGHT, _TOP, _BOTTOM = 72, 1084, 44, 420
-_NAME = 18
-"""Characters of a name in the picture."""
+_NAME, _LEAST_NAME = 24, 6
+"""Characters of a name in the picture, at most and at least."""
 _LINE = 0.04
 """The height of a line of text, as a share of the picture."""
 _HATCHING = element(
@@ -117,10 +117,10 @@ def _names(lives: Sequence[TensorLife], across: Scale, up: Scale) -> Iterator[st
         address = sum((piece.address + piece.bytes / 2) * _area(piece) for piece in life.pieces) / max(area, 1)
         there = [piece for piece in life.pieces if piece.address <= address < piece.address + piece.bytes]
         piece = max(there, key=lambda each: each.end - each.start, default=None)
-        text = shortened(life.name, _NAME)
         if piece is not None and life.buffer.bytes > up.high * 1024 * _LINE:
             start, end = across(piece.start), across(piece.end)
-            if width_of(text) < end - start:
+            text = shortened(life.name, min(_NAME, int((end - start) / width_of("m"))))
+            if len(text) >= _LEAST_NAME:
                 yield label((start + end) / 2, up(address / 1024) + 4, text, "middle over")
 
 

@@ -11,7 +11,7 @@ from math import ceil, floor, log10
 
 from nnhal_tools.pages import palette
 
-_CHARACTER = 6.2
+_CHARACTER = 6.8
 """The width of a character of small text, on average, in units of a picture."""
 
 
