@@ -20,8 +20,8 @@ PACKAGES = {
     "nnhal_tools": ROOT / "tools/nnhal_tools",
 }
 COMPILERS = {"nnhal_devices.ethos_u.cascader"}
-"""Packages of devices that turn a model into a plan. They are pure, with no process and no wire, so that a tool may import
-them and show what a device would do without starting it.
+"""The compilers of devices, which a tool may import to show what a device would do. A compiler is a pure package: it
+turns a model into a plan, and has no process and no wire.
 """
 BESIDE_COMPILERS = {"nnhal_devices.driver", "nnhal_devices.ethos_u.machine", "nnhal_devices.ethos_u.support"}
 """What a tool may import beside them: which operations such a device takes, and what runs the compiler's output. Drivers
@@ -150,10 +150,9 @@ def test_a_package_knows_only_those_that_it_may(package: str) -> None:
 def test_a_compiler_is_pure(compiler: str) -> None:
     modules = run_by_importing(compiler)
     pure = {*sys.stdlib_module_names, "numpy", "nnhal", compiler}
-    others = [
-        f"{dotted(path)} imports {name}" for path in modules for name in imports_of(path) if not within(name, pure)
-    ]
-    assert others + violations(modules, WIRE | PROCESSES) == []
+    imports = [(dotted(path), name) for path in modules for name in imports_of(path)]
+    assert [pair for pair in imports if not within(pair[1], pure)] == []
+    assert violations(modules, WIRE | PROCESSES) == []
 
 
 def test_the_service_depends_downwards_only() -> None:

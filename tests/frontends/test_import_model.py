@@ -46,14 +46,14 @@ def test_a_file_is_imported_as_its_content_is(tmp_path: Path, content: bytes) ->
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="nowhere.tflite"):
+    with pytest.raises(OSError, match="nowhere"):
         import_file(tmp_path / "nowhere.tflite")
 
 
 def test_a_resolved_model_has_constants_from_the_model_and_from_its_pool() -> None:
     weights = np.arange(MAX_INLINE_BYTES, dtype=np.float32).reshape(1, -1)
     nodes = [make_node("Mul", ["x", "small"], ["scaled"]), make_node("Add", ["scaled", "weights"], ["y"])]
-    constants = {"small": np.float32([[3]]), "weights": weights}
+    constants = {"small": np.full((1, 1), 3, np.float32), "weights": weights}
     model = onnx_model(nodes, {"x": [1, weights.size]}, ["y"], constants)
     imported = import_model(model.SerializeToString())
     (found,) = imported.resolved().constants

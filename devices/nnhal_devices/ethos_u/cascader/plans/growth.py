@@ -1,0 +1,143 @@
+"""A group of consecutive parts that grows from its last part towards the inputs, and the memory that it needs.
+
+The memory of a group is what lives across it, its inputs and outputs, where a dying input and the output share bytes, and
+a rolling buffer for each tensor between its parts. All of it follows from the parts' dependencies in closed form.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+import numpy as np
+
+from nnhal_devices.ethos_u.cascader.geometry.access import Access
+from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Shape
+from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
+from nnhal_devices.ethos_u.cascader.plans.demand import (
+    Steps,
+    greatest_lead,
+    needed_start,
+    needed_stop,
+    rolling_extent,
+    rounded_up,
+)
+from nnhal_devices.ethos_u.cascader.plans.lifetimes import Lifetimes
+
+
+class Growth:
+    """One way to cut groups that end with the same part.
+
+    ``extent`` is that of the last part's stripes along ``along``. With ``scaled`` the other parts' stripes are what one of
+    those needs in addition; otherwise they have the same extent.
+    """
+
+    def __init__(
+        self, graph: CascaderGraph, lifetimes: Lifetimes, spilled: frozenset[int], stop: int, along: Axis, extent: int, scaled: bool
+    ) -> None:
+        self.along, self.stop = along, stop
+        self.stripes: dict[int, int] = {}
+        """The extent of each part's stripes, from the last part to the first."""
+        self.interior: frozenset[int] = frozenset()
+        """The tensors between the parts."""
+        self._graph, self._lifetimes, self._spilled, self._scaled, self._extent = graph, lifetimes, spilled, scaled, extent
+        length = self._length(graph.parts[stop - 1].output)
+        self._starts: Steps = np.arange(0, length, extent)
+        self._done: dict[int, Steps] = {stop - 1: np.minimum(self._starts + extent, length)}
+        self._buffers = 0
+
+    def grow(self) -> bool:
+        """Take in the part before the group. Returns False if no group with it can be a cascade."""
+        part = min(self.stripes, default=self.stop) - 1
+        if part == self.stop - 1:
+            self.stripes[part] = self._extent
+            return True
+        tensor = self._graph.parts[part].output
+        readers = self._readers(tensor)
+        length = self._length(tensor)
+        extents = [self._asked(access, self.stripes[reader]) for reader, access in readers]
+        if not readers or (self.along != Axis.ROWS and not all(extents)):
+            return False
+        extent = min(length, max(extents) or length) if self._scaled else min(self._extent, length)
+        self.stripes[part] = extent
+        self._done[part] = np.maximum.reduce(
+            [
+                rounded_up(needed_stop(access, self._reach(reader))[self._done[reader]], extent, length)
+                for reader, access in readers
+            ]
+        )
+        self.interior |= {tensor}
+        if self._lifetimes.last[tensor] >= self.stop:
+            self._done[part] = np.maximum(self._done[part], 0)
+            self._buffers += self._bytes(tensor)
+        else:
+            self._buffers += self._rolling(part, readers, length, extent)
+        return True
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the working memory for the group, without constants."""
+        first = min(self.stripes)
+        tensors = self._lifetimes.of_group(first, self.stop)
+        output = self._graph.parts[self.stop - 1].output
+        total = self._bytes(output) + sum(map(self._bytes, (*tensors.through, *tensors.dying))) + self._buffers
+        return total - max((self._shared(each, output) for each in tensors.dying), default=0)
+
+    def _shared(self, dying: int, output: int) -> int:
+        """The bytes that an output need not have, since it is written over a dying input."""
+        if self.along != Axis.ROWS or {dying, output} & self._spilled:
+            return 0
+        freed = np.minimum.reduce(
+            [
+                needed_start(access, self._reach(reader), self._length(dying))[
+                    self._starts if reader == self.stop - 1 else self._done[reader]
+                ]
+                for reader, access in self._readers(dying)
+            ]
+        )
+        lead = greatest_lead(self._done[self.stop - 1] * self._row(output), freed * self._row(dying))
+        before, after = self._bytes(dying), self._bytes(output)
+        return before + after - max(after, min(lead, after) + before)
+
+    def _rolling(self, part: int, readers: list[tuple[int, Access]], length: int, extent: int) -> int:
+        """The bytes of the rolling buffer between a part and its readers."""
+        shape = self._graph.tensors[self._graph.parts[part].output]
+        if len(readers) == 1:
+            reader, access = readers[0]
+            rows = rolling_extent(access, self._reach(reader), length, self.stripes[reader], extent)
+        else:
+            first = np.minimum.reduce(
+                [
+                    needed_start(access, self._reach(reader), length)[np.append(0, self._done[reader][:-1])]
+                    for reader, access in readers
+                ]
+            )
+            rows = max(1, int((self._done[part] - first).max()))
+        return shape.bytes // length * rows
+
+    def _asked(self, access: Access, extent: int) -> int:
+        """How many more elements of an input a stripe needs than the one before; 0 if it needs all of it."""
+        row = access.affine()
+        return ceil(extent * row.coefficient) if row.coefficient else int(row.constant == 1)
+
+    def _readers(self, tensor: int) -> list[tuple[int, Access]]:
+        """The parts of the group that read a tensor, each with its dependency along the axis."""
+        return [
+            (reader, each.along(self.along))
+            for reader in self._graph.consumers[tensor]
+            if reader < self.stop and (reader in self.stripes)
+            for each in self._graph.parts[reader].inputs
+            if each.tensor == tensor
+        ]
+
+    def _reach(self, part: int) -> int:
+        return self._length(self._graph.parts[part].output)
+
+    def _length(self, tensor: int) -> int:
+        return self._graph.tensors[tensor].shape[self.along]
+
+    def _row(self, tensor: int) -> int:
+        found: Shape = self._graph.tensors[tensor].shape
+        return found.columns * found.channels * self._graph.tensors[tensor].element_bytes
+
+    def _bytes(self, tensor: int) -> int:
+        return 0 if tensor in self._spilled else self._graph.tensors[tensor].bytes

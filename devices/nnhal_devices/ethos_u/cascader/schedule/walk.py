@@ -1,0 +1,156 @@
+"""The order in which the stripes of a plan run: on demand, from the last part to the first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Box, Interval, whole
+from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph, Part
+from nnhal_devices.ethos_u.cascader.plans.plan import Plan
+from nnhal_devices.ethos_u.cascader.schedule.stripe_run import Death, StripeRun
+
+
+def walk(graph: CascaderGraph, plan: Plan, number: int = 0, backwards: bool = False) -> Iterator[StripeRun]:
+    """Yield the stripes of a plan in the order in which they run.
+
+    ``number`` is the plan's index in its proposal. ``backwards`` runs the same stripes from the end of each tile to its
+    start, and the tiles from the last to the first.
+    """
+    tiles = plan.tiles[::-1] if backwards else plan.tiles
+    for position, tile in enumerate(tiles):
+        yield from _Cascade(graph, plan, number, backwards, tile, tiles[position + 1 :]).run()
+
+
+def demanded_boxes(graph: CascaderGraph, plan: Plan, tile: Box) -> dict[int, Box]:
+    """Return, for each part of a plan, the box of its output that a tile of the last part's output needs.
+
+    A tensor that is read after the plan, or that is an output of the network, is needed as a whole.
+    """
+    inside, boxes = set(plan.parts), {plan.parts[-1]: tile}
+    for index in reversed(plan.parts):
+        part = graph.parts[index]
+        if index not in boxes or (index != plan.parts[-1] and escapes(graph, part.output, inside)):
+            boxes[index] = whole(graph.tensors[part.output].shape)
+        for each in part.inputs:
+            producer = graph.producers[each.tensor]
+            if producer in inside and producer is not None:
+                needed = each.needs(boxes[index])
+                boxes[producer] = _united(boxes[producer], needed) if producer in boxes else needed
+    return boxes
+
+
+def escapes(graph: CascaderGraph, tensor: int, inside: set[int]) -> bool:
+    """Return whether a tensor is needed after a group of parts."""
+    last = max(inside)
+    return graph.tensors[tensor].is_output or any(reader > last for reader in graph.consumers[tensor])
+
+
+def _united(one: Box, other: Box) -> Box:
+    if 0 in one.shape or 0 in other.shape:
+        return other if 0 in one.shape else one
+    return Box(*(Interval(min(a.start, b.start), max(a.stop, b.stop)) for a, b in zip(one, other, strict=True)))
+
+
+class _Cascade:
+    """The parts of a plan while they compute one tile."""
+
+    def __init__(
+        self, graph: CascaderGraph, plan: Plan, number: int, backwards: bool, tile: Box, later: tuple[Box, ...]
+    ) -> None:
+        self._graph, self._plan, self._number, self._backwards = graph, plan, number, backwards
+        self._inside = set(plan.parts)
+        self._boxes = demanded_boxes(graph, plan, tile)
+        self._later = [demanded_boxes(graph, plan, each) for each in later]
+        self._stripes = {
+            index: _cut(self._boxes[index][plan.along], extent, backwards)
+            for index, extent in zip(plan.parts, plan.stripes, strict=True)
+        }
+        self._done = dict.fromkeys(plan.parts, 0)
+        self._alive: dict[int, dict[Axis, Interval]] = {}
+
+    def run(self) -> Iterator[StripeRun]:
+        last = self._plan.parts[-1]
+        for count in range(1, len(self._stripes[last]) + 1):
+            yield from self._until(last, count)
+        for index in self._plan.parts:
+            yield from self._until(index, len(self._stripes[index]))
+
+    def _until(self, index: int, count: int) -> Iterator[StripeRun]:
+        """Run stripes of a part until ``count`` of them have run."""
+        while self._done[index] < count:
+            part = self._graph.parts[index]
+            output = self._boxes[index].along(self._plan.along, self._stripes[index][self._done[index]])
+            inputs = tuple(each.needs(output) for each in part.inputs)
+            for each, box in zip(part.inputs, inputs, strict=True):
+                producer = self._graph.producers[each.tensor]
+                if producer is not None and producer in self._inside:
+                    yield from self._until(producer, self._covering(producer, box[self._plan.along]))
+            self._done[index] += 1
+            yield StripeRun(self._number, index, output, inputs, tuple(self._deaths(part)))
+
+    def _covering(self, index: int, wanted: Interval) -> int:
+        """How many stripes of a part have to run until an interval of its output is there."""
+        stripes = self._stripes[index]
+        if not wanted.length:
+            return self._done[index]
+        done = self._done[index]
+        while done < len(stripes) and (
+            stripes[done].stop > wanted.start if self._backwards else stripes[done].start < wanted.stop
+        ):
+            done += 1
+        return done
+
+    def _deaths(self, part: Part) -> Iterator[Death]:
+        """What a part's last stripe leaves dead: what no part still reads, in this tile and in the later ones."""
+        for tensor in {each.tensor for each in part.inputs}:
+            producer = self._graph.producers[tensor]
+            interior = producer is not None and producer in self._inside
+            if escapes(self._graph, tensor, self._inside):
+                continue
+            if interior:
+                axis, full = self._plan.along, self._boxes[producer][self._plan.along]  # type: ignore[index]
+            else:
+                axis = self._plan.along if not self._later and len(self._plan.tiles) == 1 else Axis.ROWS
+                full = Interval(0, self._graph.tensors[tensor].shape[axis])
+            needed = self._still_needed(tensor, axis, () if interior else self._later)
+            yield from self._shrunk(tensor, axis, full, needed)
+
+    def _still_needed(self, tensor: int, axis: Axis, later: tuple[Mapping[int, Box], ...] | list[dict[int, Box]]) -> Interval | None:
+        found: list[Interval] = []
+        for reader in self._graph.consumers[tensor]:
+            if reader not in self._inside:
+                continue
+            stripes, done = self._stripes[reader], self._done[reader]
+            boxes = [each[reader] for each in later]
+            if done < len(stripes):
+                rest = stripes[done:]
+                interval = Interval(min(rest[0].start, rest[-1].start), max(rest[0].stop, rest[-1].stop))
+                boxes.append(self._boxes[reader].along(self._plan.along, interval))
+            for each in self._graph.parts[reader].inputs:
+                if each.tensor == tensor:
+                    found += [each.along(axis).needs(box[axis]) for box in boxes]
+        found = [each for each in found if each.length]
+        if not found:
+            return None
+        return Interval(min(each.start for each in found), max(each.stop for each in found))
+
+    def _shrunk(self, tensor: int, axis: Axis, full: Interval, needed: Interval | None) -> Iterator[Death]:
+        alive = self._alive.setdefault(tensor, {}).get(axis, full)
+        if not alive.length:
+            return
+        if needed is None:
+            self._alive[tensor][axis] = Interval(alive.stop, alive.stop)
+            yield Death(tensor, axis, alive.start, alive.stop)
+            return
+        start, stop = (alive.start, min(alive.stop, needed.stop)) if self._backwards else (max(alive.start, needed.start), alive.stop)
+        self._alive[tensor][axis] = Interval(start, stop)
+        if alive.start < start:
+            yield Death(tensor, axis, alive.start, start)
+        if stop < alive.stop:
+            yield Death(tensor, axis, stop, alive.stop)
+
+
+def _cut(interval: Interval, extent: int, backwards: bool) -> list[Interval]:
+    starts = range(interval.start, interval.stop, extent)
+    stripes = [Interval(start, min(start + extent, interval.stop)) for start in starts]
+    return stripes[::-1] if backwards else stripes
