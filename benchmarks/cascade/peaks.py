@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from rich.table import Table
 
 from benchmarks.cascade.aims import Aim, statement
+from benchmarks.cascade.draining import drained_cycles
 from benchmarks.cascade.loading import LoadedNetwork
 from benchmarks.cascade.networks import BIG, FAST_BUDGET, FAST_RATIO, MeasuredNetwork
-from benchmarks.cascade.draining import drained_cycles
 from benchmarks.cascade.runs import MachineRun, Runner
 from benchmarks.vela.domination import Point, is_monotone
 from nnhal_devices.ethos_u.cascader.compiler import CompilerOptions, compile_graph, frontier

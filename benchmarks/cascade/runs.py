@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.cascade.loading import LoadedNetwork
 from nnhal.arrays import Array
 from nnhal.resolved import ResolvedModel
-from nnhal.types.layout import ELEMENT_TYPES
+from nnhal.types.layout import ELEMENT_TYPES, byte_size
 from nnhal_devices.cpu_ref.interpreter import Interpreter
 from nnhal_devices.driver import Control
 from nnhal_devices.ethos_u.cascader.hardware.memory import System
@@ -64,11 +64,10 @@ class Runner:
 
 
 def _random_inputs(model: ResolvedModel) -> list[Array]:
-    """Numbers over the whole range of each input's type."""
+    """Inputs of random bytes."""
     random, main = np.random.default_rng(_SEED), model.model.main
-    operands = [main.operands[index] for index in main.input_indexes]
-    limits = [np.iinfo(ELEMENT_TYPES[operand.type]) for operand in operands]
-    return [
-        random.integers(limit.min, limit.max + 1, tuple(operand.dimensions), limit.dtype)
-        for operand, limit in zip(operands, limits, strict=True)
-    ]
+    found: list[Array] = []
+    for operand in (main.operands[index] for index in main.input_indexes):
+        content = random.bytes(byte_size(operand.type, operand.dimensions))
+        found.append(np.frombuffer(content, ELEMENT_TYPES[operand.type]).reshape(operand.dimensions))
+    return found

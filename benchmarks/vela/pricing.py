@@ -15,6 +15,7 @@ from nnhal_devices.ethos_u.cascader.performance.timeline import Timeline
 from nnhal_devices.ethos_u.cascader.plans.part_costs import Homes
 from nnhal_devices.ethos_u.cascader.plans.plan import Proposal, WeightsIn
 from nnhal_devices.ethos_u.cascader.schedule.lowering import Lowering
+from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
 from nnhal_devices.ethos_u.cascader.schedule.walk import walk
 
 _Copies = list[tuple[int, Interval]]
@@ -44,7 +45,7 @@ class VelaPricer:
         plan before runs, wherever room for that may be. Raises ValueError if no placement is found.
         """
         schedule = self._lowering.schedule(Proposal(tuple(each.plan for each in plans), 0, 0))
-        if schedule is None:
+        if not isinstance(schedule, Schedule):
             raise ValueError("no place was found for the buffers of a schedule of Vela's")
         return Point(schedule.peak, self._cycles(plans))
 
