@@ -120,7 +120,7 @@ def run_table(runs: Sequence[MachineRun]) -> Table:
     for name in ("planned bytes", "measured", "planned cycles", "measured", "output", "seconds"):
         table.add_column(name, justify="right")
     for run in runs:
-        output = "cpu_ref's" if run.same_output else "differs"
+        output = run.failure or ("cpu_ref's" if run.same_output else "differs")
         table.add_row(
             run.network,
             run.system,

@@ -18,14 +18,14 @@ from benchmarks.vela.program import Core, vela_command
 from nnhal_devices.ethos_u.cascader.hardware.memory import System
 
 OWN = "nnhal cascade"
-_COUNTS = (50, 100, 200, 300, 400, 500, 600, 700, 800, 900, CHAIN_PARTS)
+_COUNTS = tuple(range(100, CHAIN_PARTS + 1, 100))
 
 
 def process_costs(network: Path, accelerator: str, vela: Path, rounds: int) -> dict[str, ProcessCost]:
     """Return what planning a network costs as a command, with those of Vela's two cores in the same rounds."""
     with tempfile.TemporaryDirectory(prefix="nnhal-planning-") as folder:
         commands: dict[str, Sequence[str]] = {
-            OWN: (sys.executable, "-m", "nnhal_tools.cli", "cascade", str(network), "--device", accelerator)
+            OWN: (sys.executable, "-m", "nnhal_tools", "cascade", str(network), "--device", accelerator)
         }
         for core in Core:
             commands[f"vela, {core}"] = vela_command(vela, network, accelerator, core, None, Path(folder))

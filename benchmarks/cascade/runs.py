@@ -16,6 +16,7 @@ from nnhal_devices.driver import Control
 from nnhal_devices.ethos_u.cascader.hardware.memory import System
 from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
 from nnhal_devices.ethos_u.cascader.stream.emit import emit
+from nnhal_devices.ethos_u.machine.errors import MachineError
 from nnhal_devices.ethos_u.machine.machine import Machine
 
 _SEED = 14
@@ -28,14 +29,16 @@ class MachineRun:
     network: str
     system: str
     schedule: Schedule
-    peak: int
+    peak: int = 0
     """Bytes that the machine measured."""
-    cycles: int
+    cycles: int = 0
     """Cycles that the machine measured."""
-    seconds: float
+    seconds: float = 0.0
     """How long the emulation took."""
-    same_output: bool
+    same_output: bool = False
     """Whether each output is cpu_ref's, bit for bit."""
+    failure: str = ""
+    """Why the machine gave up, if it did."""
 
     @property
     def is_as_planned(self) -> bool:
@@ -53,14 +56,16 @@ class Runner:
 
     def run(self, schedule: Schedule) -> MachineRun:
         """Run a schedule in checking mode."""
-        network = self._network
-        machine = Machine(emit(schedule), network.graph, network.model, self._system, checked=True)
+        network, names = self._network, (self._network.path.stem, self._system.name)
         started = time.perf_counter()
-        outputs, measured = machine.run(self._inputs, Control())
+        try:
+            machine = Machine(emit(schedule), network.graph, network.model, self._system, checked=True)
+            outputs, measured = machine.run(self._inputs, Control())
+        except MachineError as error:
+            return MachineRun(*names, schedule, failure=str(error))
         seconds = time.perf_counter() - started
         same = all(np.array_equal(one, other) for one, other in zip(outputs, self._expected, strict=True))
-        name = network.path.stem
-        return MachineRun(name, self._system.name, schedule, measured.peak, measured.cycles, seconds, same)
+        return MachineRun(*names, schedule, measured.peak, measured.cycles, seconds, same)
 
 
 def _random_inputs(model: ResolvedModel) -> list[Array]:
