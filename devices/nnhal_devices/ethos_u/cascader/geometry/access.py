@@ -1,7 +1,7 @@
 """Along one axis: which interval of an input an operator reads for an interval of its output.
 
-Exact if the dependency is affine, with paddings cut off, and never too small. What an operator reads from its padding is
-no element of the input, so an interval may be empty.
+Exact if the dependency is affine, with paddings cut off, and never too small. What an operator reads from its padding
+is no element of the input, so an interval may be empty.
 """
 
 from __future__ import annotations
