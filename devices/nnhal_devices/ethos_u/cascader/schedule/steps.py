@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
-from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Interval
+from nnhal_devices.ethos_u.cascader.geometry.box import Interval
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.plans.plan import Plan, WeightsIn
 from nnhal_devices.ethos_u.cascader.schedule.schedule import ConstantsBuffer, Schedule
@@ -38,8 +38,8 @@ Step: TypeAlias = PlanStart | ConstantsCopy | StripeRun
 def steps(schedule: Schedule) -> Iterator[Step]:
     """Yield the steps of a schedule.
 
-    Each plan first copies its constants that are not there yet, in the order in which its parts run. The constants of the
-    next plan follow as soon as the plan has no more copies of its own, if their buffer is free by then.
+    Each plan first copies its constants that are not there yet, in the order in which its parts run. The constants of
+    the next plan follow as soon as the plan has no more copies of its own, if their buffer is free by then.
     """
     plans = schedule.proposal.plans
     for number, plan in enumerate(plans):
