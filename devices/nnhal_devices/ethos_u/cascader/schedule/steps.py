@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from nnhal_devices.ethos_u.cascader.geometry.box import Interval
@@ -35,8 +35,10 @@ class ConstantsCopy(NamedTuple):
 Step: TypeAlias = PlanStart | ConstantsCopy | StripeRun
 
 
-def steps(schedule: Schedule) -> Iterator[Step]:
-    """Yield the steps of a schedule.
+def steps(
+    schedule: Schedule, walked: Callable[[CascaderGraph, Plan, bool], Iterable[StripeRun]] = walk
+) -> Iterator[Step]:
+    """Yield the steps of a schedule; ``walked`` gives the stripes of each plan.
 
     Each plan first copies its constants that are not there yet, in the order in which its parts run. The constants of
     the next plan follow as soon as the plan has no more copies of its own, if their buffer is free by then.
@@ -44,7 +46,7 @@ def steps(schedule: Schedule) -> Iterator[Step]:
     plans = schedule.proposal.plans
     for number, plan in enumerate(plans):
         yield PlanStart(number)
-        runs = list(walk(schedule.graph, plan, schedule.reversed[number]))
+        runs = list(walked(schedule.graph, plan, schedule.reversed[number]))
         order = list(dict.fromkeys(run.part for run in runs))
         own = {each.part: each for each in schedule.constants if each.plan == number}
         early = [each for each in schedule.constants if each.plan == number + 1 and each.copied_in == number]
