@@ -83,7 +83,9 @@ class PartInput:
 
     def needs(self, wanted: Box) -> Box:
         """Return the box of the input that a box of the part's output depends on."""
-        return Box(self.rows.needs(wanted.rows), self.columns.needs(wanted.columns), self.channels.needs(wanted.channels))
+        return Box(
+            self.rows.needs(wanted.rows), self.columns.needs(wanted.columns), self.channels.needs(wanted.channels)
+        )
 
     def along(self, axis: Axis) -> Access:
         """Return the dependency along an axis."""

@@ -28,18 +28,28 @@ class Growth:
     """One way to cut groups that end with the same part.
 
     ``extent`` is that of the last part's stripes along ``along``. With ``scaled`` the other parts' stripes are what one of
-    those needs in addition; otherwise they have the same extent.
+    those needs in addition; otherwise they have the same extent. ``band`` cuts a part that is alone into bands of as many
+    rows, one after the other, each of them cut along ``along``.
     """
 
     def __init__(
-        self, graph: CascaderGraph, lifetimes: Lifetimes, spilled: frozenset[int], stop: int, along: Axis, extent: int, scaled: bool
+        self,
+        graph: CascaderGraph,
+        lifetimes: Lifetimes,
+        spilled: frozenset[int],
+        stop: int,
+        along: Axis,
+        extent: int,
+        scaled: bool = False,
+        band: int = 0,
     ) -> None:
-        self.along, self.stop = along, stop
+        self.along, self.stop, self.band = along, stop, band
         self.stripes: dict[int, int] = {}
         """The extent of each part's stripes, from the last part to the first."""
         self.interior: frozenset[int] = frozenset()
         """The tensors between the parts."""
-        self._graph, self._lifetimes, self._spilled, self._scaled, self._extent = graph, lifetimes, spilled, scaled, extent
+        self._graph, self._lifetimes, self._spilled = graph, lifetimes, spilled
+        self._scaled, self._extent = scaled, extent
         length = self._length(graph.parts[stop - 1].output)
         self._starts: Steps = np.arange(0, length, extent)
         self._done: dict[int, Steps] = {stop - 1: np.minimum(self._starts + extent, length)}
@@ -73,6 +83,10 @@ class Growth:
             self._buffers += self._rolling(part, readers, length, extent)
         return True
 
+    def begun(self, part: int) -> float:
+        """Return the share of a part that has run when the last part first runs."""
+        return float(self._done[part][0]) / self._reach(part) if part < self.stop - 1 else 0.0
+
     @property
     def memory(self) -> int:
         """Bytes of the working memory for the group, without constants."""
@@ -84,7 +98,11 @@ class Growth:
 
     def _shared(self, dying: int, output: int) -> int:
         """The bytes that an output need not have, since it is written over a dying input."""
-        if self.along != Axis.ROWS or {dying, output} & self._spilled:
+        if {dying, output} & self._spilled:
+            return 0
+        if self.band:
+            return self._shared_by_bands(dying, output)
+        if self.along != Axis.ROWS:
             return 0
         freed = np.minimum.reduce(
             [
@@ -94,7 +112,20 @@ class Growth:
                 for reader, access in self._readers(dying)
             ]
         )
-        lead = greatest_lead(self._done[self.stop - 1] * self._row(output), freed * self._row(dying))
+        return self._saved(dying, output, self._done[self.stop - 1], freed)
+
+    def _shared_by_bands(self, dying: int, output: int) -> int:
+        node = self._graph.parts[self.stop - 1]
+        rows, extent = self._graph.tensors[output].shape.rows, self._graph.tensors[dying].shape.rows
+        starts: Steps = np.arange(0, rows, self.band)
+        freed = np.minimum.reduce(
+            [needed_start(each.rows, rows, extent)[starts] for each in node.inputs if each.tensor == dying]
+        )
+        return self._saved(dying, output, np.minimum(starts + self.band, rows), freed)
+
+    def _saved(self, dying: int, output: int, written: Steps, freed: Steps) -> int:
+        """The bytes that are shared if an output has ``written`` rows while ``freed`` rows of an input are dead."""
+        lead = greatest_lead(written * self._row(output), freed * self._row(dying))
         before, after = self._bytes(dying), self._bytes(output)
         return before + after - max(after, min(lead, after) + before)
 

@@ -44,7 +44,9 @@ class Plan:
     """Bytes of the working memory that the plan needs, with tensors that stay alive across it: an estimate that is
     exact for chains."""
     cycles: int = 0
-    """Modelled cycles."""
+    """Modelled cycles, with an estimate of how long it waits for constants."""
+    busy: int = 0
+    """Modelled cycles if it never waits for constants: a lower bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +60,8 @@ class Proposal:
     """The sum of its plans."""
     spilled: frozenset[int] = frozenset()
     """Tensors whose home is not the working memory but the spill region."""
+
+    @property
+    def busy(self) -> int:
+        """Modelled cycles if no plan waits for constants: a lower bound."""
+        return sum(plan.busy for plan in self.plans)
