@@ -77,7 +77,7 @@ class StripePricer:
         working = self._system.working.name
         constants = working if workload.weight_bytes + workload.scale_bytes else ""
         places = StripePlaces((working,) * len(workload.inputs), working, constants)
-        inputs = (workload.input_for(output), *(each.shape for each in workload.inputs[1:]))
+        inputs = (workload.input_for(output),) * len(workload.inputs)
         return self._find(part_index, output, inputs, places)[1]
 
     def _find(

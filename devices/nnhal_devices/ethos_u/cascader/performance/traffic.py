@@ -11,7 +11,7 @@ from nnhal_devices.ethos_u.cascader.hardware.memory import MemoryRegion
 from nnhal_devices.ethos_u.cascader.performance.blocks import BlockSet, Integers, Numbers
 from nnhal_devices.ethos_u.cascader.performance.npu_cycles import clipped
 from nnhal_devices.ethos_u.cascader.performance.price import StripePlaces
-from nnhal_devices.ethos_u.cascader.performance.workload import BRICK, Operand, PartWorkload, TensorLayout
+from nnhal_devices.ethos_u.cascader.performance.workload import BRICK, MovedTensor, PartWorkload, TensorLayout
 
 _LONGEST_WRITE = 64
 """Bytes of the longest burst to a row that is not in bricks."""
@@ -90,14 +90,14 @@ def stripe_traffic(workload: PartWorkload, output: Shape, inputs: tuple[Shape, .
     return StripeTraffic((read,), weights * spatial + scales, written)
 
 
-def read_burst(operand: Operand, blocks: BlockSet) -> Integers:
+def read_burst(operand: MovedTensor, blocks: BlockSet) -> Integers:
     """Return the bytes of one read of an input block."""
     if operand.layout is TensorLayout.BRICKS:
         return BRICK * operand.element_bytes * blocks.input_columns
     return operand.element_bytes * blocks.input_channels
 
 
-def write_burst(operand: Operand, blocks: BlockSet, cores: int) -> Integers:
+def write_burst(operand: MovedTensor, blocks: BlockSet, cores: int) -> Integers:
     """Return the bytes of one write of an output block."""
     if operand.layout is TensorLayout.BRICKS:
         return BRICK * operand.element_bytes * blocks.columns * cores
