@@ -34,12 +34,12 @@ def cases() -> list[Any]:
 def workload(
     kind: PartKind,
     kernel: Kernel,
-    input: Sizes,  # noqa: A002
+    read: Sizes,
     output: Sizes,
     operation: str = "",
     activation: Activation = Activation.NONE,
 ) -> PartWorkload:
-    graph = one_part(kind, (input,), output, kernel=kernel, operation=operation, activation=activation)
+    graph = one_part(kind, (read,), output, kernel=kernel, operation=operation, activation=activation)
     return workload_of(graph, graph.parts[0])
 
 
@@ -62,7 +62,7 @@ def test_parts_perform_as_published(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "kernel", "input", "output", "blocks"),
+    ("kind", "kernel", "read", "output", "blocks"),
     [
         (
             PartKind.CONVOLUTION,
@@ -95,15 +95,15 @@ def test_parts_perform_as_published(case: dict[str, Any]) -> None:
     ],
 )
 def test_the_best_block_is_the_published_one(
-    kind: PartKind, kernel: Kernel, input: Sizes, output: Sizes, blocks: tuple[Sizes, ...]
+    kind: PartKind, kernel: Kernel, read: Sizes, output: Sizes, blocks: tuple[Sizes, ...]
 ) -> None:
-    asked = workload(kind, kernel, input, output, "AVERAGE_POOL_2D" if kind is PartKind.POOLING else "")
+    asked = workload(kind, kernel, read, output, "AVERAGE_POOL_2D" if kind is PartKind.POOLING else "")
     found = [PublishedPart(accelerator(name), asked).block(Shape(*output)).output for name in U55]
     assert tuple(found) == blocks
 
 
 @pytest.mark.parametrize(
-    ("kind", "kernel", "input", "output", "cycles"),
+    ("kind", "kernel", "read", "output", "cycles"),
     [
         (PartKind.CONVOLUTION, Kernel(3, 3), (18, 18, 96), (16, 16, 96), 167_733),
         (PartKind.CONVOLUTION, Kernel(10, 4, 2, 1), (58, 13, 1), (25, 10, 276), 174_105),
@@ -112,9 +112,9 @@ def test_the_best_block_is_the_published_one(
     ],
 )
 def test_cycles_are_near_those_measured_on_the_hardware(
-    kind: PartKind, kernel: Kernel, input: Sizes, output: Sizes, cycles: int
+    kind: PartKind, kernel: Kernel, read: Sizes, output: Sizes, cycles: int
 ) -> None:
-    part = PublishedPart(accelerator("u55-128"), workload(kind, kernel, input, output))
+    part = PublishedPart(accelerator("u55-128"), workload(kind, kernel, read, output))
     assert part.performance(Shape(*output), rolling=True).cycles == pytest.approx(cycles, rel=0.1)
 
 
@@ -137,7 +137,6 @@ def test_an_element_of_the_output_takes_the_published_cycles(
 
 
 def test_a_small_convolution_takes_the_published_cycles() -> None:
-    part = PublishedPart(
-        accelerator("u55-256"), workload(PartKind.CONVOLUTION, Kernel(3, 3), (8, 8, 4), (8, 8, 4)), (1, 1)
-    )
+    asked = workload(PartKind.CONVOLUTION, Kernel(3, 3), (8, 8, 4), (8, 8, 4))
+    part = PublishedPart(accelerator("u55-256"), asked, padding=(1, 1))
     assert part.performance(Shape(8, 8, 4), rolling=True).cycles == 320
