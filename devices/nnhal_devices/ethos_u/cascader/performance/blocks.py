@@ -47,6 +47,14 @@ class BlockSet(NamedTuple):
         """Return one of them, alone."""
         return BlockSet(*(each[index : index + 1] for each in self))
 
+    def within(self, output: Shape) -> tuple[Integers, Integers, Integers]:
+        """Return rows, columns and channels, cut to those of a stripe."""
+        return (
+            np.minimum(self.rows, output.rows),
+            np.minimum(self.columns, output.columns),
+            np.minimum(self.channels, output.channels),
+        )
+
     def output(self, index: int) -> Shape:
         """Return the extents of one of them."""
         return Shape(int(self.rows[index]), int(self.columns[index]), int(self.channels[index]))

@@ -14,7 +14,7 @@ import numpy as np
 from nnhal_devices.ethos_u.cascader.geometry.box import Shape
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import Activation, PartKind
 from nnhal_devices.ethos_u.cascader.hardware.accelerator import Accelerator
-from nnhal_devices.ethos_u.cascader.performance.blocks import BlockSet, fitting_blocks, prefers_part_kernel
+from nnhal_devices.ethos_u.cascader.performance.blocks import BlockSet, fitting_blocks
 from nnhal_devices.ethos_u.cascader.performance.npu_cycles import block_cycles, decoding_cycles
 from nnhal_devices.ethos_u.cascader.performance.workload import PartWorkload, reach
 
@@ -147,7 +147,6 @@ def _blocks(accelerator: Accelerator, workload: PartWorkload) -> list[PublishedB
         (blocks.rows, blocks.columns, blocks.channels),
         blocks.input_channels,
         depth,
-        prefers_part_kernel(workload),
         decoding=0 if workload.kind is PartKind.DEPTHWISE else decoding_cycles(accelerator),
     )
     each = published_output_cycles(accelerator, workload)
