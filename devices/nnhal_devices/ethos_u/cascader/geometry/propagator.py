@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import floor, lcm
+from math import lcm
 
 import numpy as np
 import numpy.typing as npt
@@ -77,10 +77,10 @@ class Propagator:
         near, far = np.array(self.matrix, np.float64), np.array(other.matrix, np.float64)
         product = far @ near
         weights = far[:-1, :-1]
-        rounding = weights @ _rounding(near[:-1]) + _rounding(far[:-1])
+        between = weights @ _rounding(near[:-1])
         start = weights @ self.offset + other.offset
-        offset = np.array([floor(value) for value in start - rounding])
-        product[:-1, -1] += rounding + (start - offset) + _rounding(product[:-1, :-1])
+        offset = np.floor(start - between)
+        product[:-1, -1] += between + _rounding(far[:-1]) + (start - offset)
         return Propagator(tuple(map(tuple, product.tolist())), _integers(offset))
 
 

@@ -56,6 +56,12 @@ class PlanSpace:
         self._homes, self._graph, self._costs, self._max_parts = homes, homes.graph, costs, max_parts
         self._lifetimes = Lifetimes(homes.graph)
         self._fastest: list[int] = []
+        self._scaling = {
+            along: [
+                any(each.along(along).affine().coefficient != 1 for each in part.inputs) for part in self._graph.parts
+            ]
+            for along in Axis
+        }
 
     def all(self) -> list[list[Candidate]]:
         """Return for each part the plans that end with it: of each group those that are Pareto efficient."""
@@ -78,9 +84,13 @@ class PlanSpace:
             for extent in halvings(shape[along])[1:]:
                 if along == Axis.CHANNELS and extent % _DEPTH:
                     continue
-                for scaled in (True, False):
+                for scaled in (True, False) if self._scales(stop, along) else (False,):
                     found += self._grown(stop, along, extent, scaled)
         return _efficient(found)
+
+    def _scales(self, stop: int, along: Axis) -> bool:
+        """Return whether some part of the groups needs more or fewer elements than it computes."""
+        return any(self._scaling[along][max(0, stop - self._max_parts) : stop])
 
     def _reduces(self, part: int) -> bool:
         """Return whether each channel of a part's output needs all of its input's, and constants of its own."""
@@ -91,9 +101,7 @@ class PlanSpace:
         """The plans of the last part alone."""
         growth = Growth(self._graph, self._lifetimes, self._homes.spilled, stop, along, extent, band=band)
         growth.grow()
-        memory = growth.memory
-        if not band or self._homes.spilled or memory < self._fastest[stop - 1]:
-            yield from self._weighed(growth, memory)
+        yield from self._weighed(growth, self._fastest[stop - 1] if band else None)
 
     def _grown(self, stop: int, along: Axis, extent: int, scaled: bool) -> Iterator[Candidate]:
         """The plans of all groups that end with a part, for one choice of stripes.
@@ -107,12 +115,19 @@ class PlanSpace:
                 return
             differs = differs or growth.stripes[first] != extent
             limit = max(limit, self._fastest[first])
-            memory = growth.memory
-            if differs and (self._homes.spilled or memory < limit):
-                yield from self._weighed(growth, memory)
+            if differs:
+                yield from self._weighed(growth, limit)
 
-    def _weighed(self, growth: Growth, memory: int) -> Iterator[Candidate]:
-        """One cut, with the constants of no part copied, of the part where that saves most for its bytes, and so on."""
+    def _weighed(self, growth: Growth, limit: int | None) -> Iterator[Candidate]:
+        """One cut, with the constants of no part copied, of the part where that saves most for its bytes, and so on.
+
+        What takes ``limit`` bytes or more is of no use, unless tensors are spilled otherwise.
+        """
+        memory = growth.memory
+        if limit is None or self._homes.spilled:
+            limit = 1 << 62
+        if memory >= limit:
+            return
         stripes = dict(reversed(growth.stripes.items()))
         first, along, interior, band = min(stripes), growth.along, growth.interior, growth.band
         times: dict[int, int] = {}
@@ -131,6 +146,8 @@ class PlanSpace:
         yield Candidate(first, growth.stop, memory, busy, busy, along, band, extents, chosen)
         for _, part, size, copied in sorted(gains):
             memory, busy, times[part], chosen = memory + size, busy - times[part] + copied, copied, chosen | {part}
+            if memory >= limit:
+                return
             cycles = busy + self._waits(growth, times, chosen)
             yield Candidate(first, growth.stop, memory, cycles, busy, along, band, extents, chosen)
 

@@ -1,7 +1,7 @@
 """A group of consecutive parts that grows from its last part towards the inputs, and the memory that it needs.
 
-The memory of a group is what lives across it, its inputs and outputs, where a dying input and the output share bytes, and
-a rolling buffer for each tensor between its parts. All of it follows from the parts' dependencies in closed form.
+The memory of a group is what lives across it, its inputs and outputs, where a dying input and the output share bytes,
+and a rolling buffer for each tensor between its parts. All of it follows from the parts' dependencies in closed form.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from nnhal_devices.ethos_u.cascader.plans.lifetimes import Lifetimes
 class Growth:
     """One way to cut groups that end with the same part.
 
-    ``extent`` is that of the last part's stripes along ``along``. With ``scaled`` the other parts' stripes are what one of
-    those needs in addition; otherwise they have the same extent. ``band`` cuts a part that is alone into bands of as many
-    rows, one after the other, each of them cut along ``along``.
+    ``extent`` is that of the last part's stripes along ``along``. With ``scaled`` the other parts' stripes are what one
+    of those needs in addition; otherwise they have the same extent. ``band`` cuts a part that is alone into bands of as
+    many rows, one after the other, each of them cut along ``along``.
     """
 
     def __init__(

@@ -1,15 +1,15 @@
 """Addresses: where the tensors and buffers of a proposal lie in the working memory.
 
 An output may lie over the dying inputs of its plan as far as the plan's profile allows. Forwards it can only reach into
-them from below, and backwards only from above, so the direction of each plan is chosen with the addresses. Both are found
-by a search from the first plan to the last that goes back if a plan cannot be placed.
+them from below, and backwards only from above, so the direction of each plan is chosen with the addresses. Both are
+found by a search from the first plan to the last that goes back if a plan cannot be placed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 from typing import TypeAlias
 
 from nnhal_devices.ethos_u.cascader.schedule.profile import PlanProfile
@@ -175,7 +175,7 @@ class Placer:
 
     def _apart(self, bases: Addresses) -> bool:
         placed = sorted((base, self._sizes[tensor]) for tensor, base in bases.items())
-        return all(one + size <= other for (one, size), (other, _) in zip(placed, placed[1:], strict=False))
+        return all(one + size <= other for (one, size), (other, _) in pairwise(placed))
 
 
 def _fitted(

@@ -13,7 +13,8 @@ from nnhal_devices.ethos_u.cascader.schedule.stripe_run import Death, StripeRun
 def walk(graph: CascaderGraph, plan: Plan, backwards: bool = False) -> Iterator[StripeRun]:
     """Yield the stripes of a plan in the order in which they run.
 
-    ``backwards`` runs the same stripes from the end of each tile to its start, and the tiles from the last to the first.
+    ``backwards`` runs the same stripes from the end of each tile to its start, and the tiles from the last to the
+    first.
     """
     tiles = plan.tiles[::-1] if backwards else plan.tiles
     for position, tile in enumerate(tiles):

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import ceil, floor
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nnhal_devices.ethos_u.cascader.geometry.access import Access
+from nnhal_devices.ethos_u.cascader.geometry.access import Access, AffineRow
 from nnhal_devices.ethos_u.cascader.geometry.accesses import (
     Everything,
     Grouped,
@@ -17,29 +18,44 @@ from nnhal_devices.ethos_u.cascader.geometry.accesses import (
     ZeroInserted,
 )
 from nnhal_devices.ethos_u.cascader.geometry.box import Interval
-from nnhal_devices.ethos_u.cascader.geometry.propagator import Propagator, propagator_of
+from nnhal_devices.ethos_u.cascader.geometry.propagator import Propagator, diagonal, propagator_of
 from nnhal_devices.ethos_u.cascader.geometry.resized import Resized
 from nnhal_devices.ethos_u.cascader.geometry.stripe_config import StripeConfig
 from tests.support.known_good import config_of, known_good, needs_known_good
 
 SMALL = st.integers(1, 4)
 INPUTS = st.integers(1, 40)
+QUARTERS = st.integers(1, 9).map(lambda number: number / 4)
+ROWS = st.builds(AffineRow, QUARTERS, QUARTERS, st.integers(-3, 3))
 
 
-@st.composite
-def accesses(draw: st.DrawFn, outputs: int) -> Access:
-    """Draw an access of an output of some elements, of any kind."""
-    kinds: list[st.SearchStrategy[Access]] = [
-        st.builds(OneToOne, st.just(outputs)),
-        st.builds(Everything, INPUTS),
-        st.just(Single()),
-        st.builds(Shifted, INPUTS, st.integers(-9, 9)),
-        st.builds(Windowed, INPUTS, SMALL, SMALL, SMALL, st.integers(-3, 4), SMALL),
-        st.builds(ZeroInserted, INPUTS, SMALL, SMALL, st.integers(0, 3)),
-        st.builds(Grouped, INPUTS, SMALL, SMALL),
-        st.builds(Resized, INPUTS, st.just(outputs), st.booleans(), st.booleans(), st.booleans()),
-    ]
-    return draw(st.one_of(kinds))
+def windows(outputs: int) -> st.SearchStrategy[Access]:
+    return st.builds(Windowed, INPUTS, SMALL, SMALL, SMALL, st.integers(-3, 4))
+
+
+def upscaled(outputs: int) -> st.SearchStrategy[Access]:
+    return st.builds(Windowed, INPUTS, SMALL, SMALL, SMALL, st.integers(-3, 4), SMALL)
+
+
+def zero_inserted(outputs: int) -> st.SearchStrategy[Access]:
+    return st.builds(ZeroInserted, INPUTS, SMALL, SMALL, st.integers(0, 3))
+
+
+def resized(outputs: int) -> st.SearchStrategy[Access]:
+    return st.builds(Resized, INPUTS, st.just(outputs), st.booleans(), st.booleans(), st.booleans())
+
+
+def grouped(outputs: int) -> st.SearchStrategy[Access]:
+    return st.builds(Grouped, INPUTS, SMALL, SMALL)
+
+
+def others(outputs: int) -> st.SearchStrategy[Access]:
+    shifted = st.builds(Shifted, INPUTS, st.integers(-9, 9))
+    return st.one_of(st.builds(OneToOne, st.just(outputs)), st.builds(Everything, INPUTS), st.just(Single()), shifted)
+
+
+KINDS = [windows, upscaled, zero_inserted, resized, grouped, others]
+"""Strategies for the accesses of an output of some elements."""
 
 
 def stripes(extent: int, stride: int, shape: int) -> StripeConfig:
@@ -89,34 +105,57 @@ def test_a_constant_axis_has_one_stripe_and_no_loop() -> None:
     )
 
 
-@given(data=st.data(), outputs=INPUTS, stride=st.integers(1, 9), shape=st.integers(1, 9))
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data(), outputs=INPUTS, stride=SMALL, shape=SMALL)
 def test_the_input_of_a_stripe_has_all_that_the_stripe_needs(
-    data: st.DataObject, outputs: int, stride: int, shape: int
+    kind: Callable[[int], st.SearchStrategy[Access]], data: st.DataObject, outputs: int, stride: int, shape: int
 ) -> None:
-    access = data.draw(accesses(outputs))
+    access = data.draw(kind(outputs))
     assert uncovered(propagator_of([access]), [access], stripes(outputs, stride, shape)) == []
 
 
-@given(data=st.data(), outputs=INPUTS, stride=st.integers(1, 9), shape=st.integers(1, 9))
+@pytest.mark.parametrize("first", KINDS)
+@pytest.mark.parametrize("last", KINDS)
+@given(data=st.data(), outputs=INPUTS, stride=SMALL, shape=SMALL)
 def test_a_chain_has_all_that_a_stripe_needs_of_the_first_input(
-    data: st.DataObject, outputs: int, stride: int, shape: int
+    last: Callable[[int], st.SearchStrategy[Access]],
+    first: Callable[[int], st.SearchStrategy[Access]],
+    data: st.DataObject,
+    outputs: int,
+    stride: int,
+    shape: int,
 ) -> None:
-    last = data.draw(accesses(outputs))
-    middle = data.draw(accesses(getattr(last, "length", 1)))
-    first = data.draw(accesses(getattr(middle, "length", 1)))
-    chained = propagator_of([last]).chain(propagator_of([middle])).chain(propagator_of([first]))
-    assert uncovered(chained, [last, middle, first], stripes(outputs, stride, shape)) == []
+    near = data.draw(last(outputs))
+    far = data.draw(first(getattr(near, "length", 1)))
+    chained = propagator_of([near]).chain(propagator_of([far]))
+    assert uncovered(chained, [near, far], stripes(outputs, stride, shape)) == []
 
 
-@given(windows=st.lists(st.tuples(SMALL, SMALL, st.integers(0, 2)), min_size=2, max_size=4), shape=st.integers(1, 9))
-def test_a_chain_of_windows_is_exact(windows: list[tuple[int, int, int]], shape: int) -> None:
+def test_a_ratio_that_float32_rounds_down_is_covered() -> None:
+    access = Windowed(40, stride=5, upscale=6)
+    assert uncovered(propagator_of([access]), [access], stripes(48, 1, 1)) == []
+
+
+@given(kernels=st.lists(st.tuples(SMALL, SMALL, st.integers(0, 2)), min_size=2, max_size=4), shape=st.integers(1, 9))
+def test_a_chain_of_windows_is_exact(kernels: list[tuple[int, int, int]], shape: int) -> None:
     inside = Interval(1000, 1000 + shape)
     needed = inside
     chained = propagator_of([OneToOne(10**6)])
-    for kernel, stride, before in windows:
+    for kernel, stride, before in kernels:
         access = Windowed(10**6, kernel, stride, before=before)
         needed, chained = access.needs(needed), chained.chain(propagator_of([access]))
     assert chained.propagate(stripes(10**4, 1, shape)).stripe(0, inside.start) == needed
+
+
+@settings(max_examples=1000)
+@given(rows=st.lists(ROWS, min_size=2, max_size=2), start=st.integers(0, 40), shape=SMALL)
+def test_a_chain_covers_what_two_steps_give(rows: list[AffineRow], start: int, shape: int) -> None:
+    given, (near, far) = Interval(start, start + shape), rows
+    for row in rows:
+        first = row.offset + floor(row.coefficient * given.start)
+        given = Interval(first, first + ceil(row.coefficient * given.length + row.constant))
+    found = diagonal([near]).chain(diagonal([far])).propagate(stripes(50, 1, shape)).stripe(0, start)
+    assert found.start <= given.start < given.stop <= found.stop
 
 
 def test_two_convolutions_of_the_rfc_need_seven_rows_for_three() -> None:
