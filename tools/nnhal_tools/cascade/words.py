@@ -22,9 +22,16 @@ def time(milliseconds: float) -> str:
     return f"{milliseconds:.2f} ms" if milliseconds >= 1 else f"{milliseconds * 1e3:.1f} µs"
 
 
-def millions(number: int) -> str:
-    """A number in millions."""
-    return f"{number / 1e6:.2f} M"
+def short(number: int) -> str:
+    """A large number in thousands or millions, such as ``7.33 M``."""
+    if number < 10_000:
+        return f"{number:,}"
+    return f"{number / 1e6:.2f} M" if number >= 1_000_000 else f"{number / 1e3:.1f} k"
+
+
+def unit(number: int) -> tuple[float, str]:
+    """The unit in which an axis up to a number is labelled, and its name."""
+    return (1e6, "millions") if number >= 1_000_000 else (1e3, "thousands")
 
 
 def per_cent(share: float) -> str:
