@@ -31,7 +31,7 @@ def test_the_peak_and_the_cycles_come_first() -> None:
     first, second, third, fourth, *_ = shown(story()).splitlines()
     assert first == "network.tflite on u55-128 at 500 MHz (u55-128)"
     assert second == "peak    2,720 bytes (2.7 KiB) of sram: fits 4,096 bytes (4 KiB), 1,376 to spare"
-    assert third.startswith("        in part 3: d 1,024")
+    assert third.startswith("        in part 3 (CONV_2D d): d 1,024")
     assert fourth.startswith("cycles  ") and "multiply-adds" in fourth
 
 

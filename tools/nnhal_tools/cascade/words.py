@@ -102,6 +102,15 @@ def plan_name(plan: PlanStory) -> str:
     return kind + tiles
 
 
+def place(plan: PlanStory) -> str:
+    """A plan in a sentence: ``the cascade of 0-7``, or ``part 3 (CONV_2D a)``."""
+    if len(plan.parts) > 1:
+        return f"the {plan_name(plan)}"
+    (part,) = plan.parts
+    tiles = plan_name(plan).removeprefix(numbers(plan))
+    return f"part {part.part} ({part.operation} {part.output}){tiles}"
+
+
 def fit(story: CascadeStory) -> str:
     """Whether the peak fits the budget."""
     return f"fits {size(story.budget)}, {story.budget - story.planned.peak:,} to spare"
@@ -118,7 +127,7 @@ def made_of(story: CascadeStory) -> str:
     shared = sum(each.bytes for each in buffers) - plan.memory
     if shared > 0:
         found.append(f"less {shared:,} that a dying input and an output share")
-    return f"in {'the ' if len(plan.parts) > 1 else 'part '}{plan_name(plan)}: {', '.join(found)}"
+    return f"in {place(plan)}: {', '.join(found)}"
 
 
 def _kinds(rolling: list[BufferStory], weights: list[BufferStory]) -> list[tuple[str, list[BufferStory]]]:

@@ -33,7 +33,7 @@ def memory_drawing(story: CascadeStory, replays: Sequence[PlanReplay], lives: Se
     top = max(story.planned.peak, story.budget if story.budget <= 1.5 * story.planned.peak else 0)
     across = Scale(0, max(replays[-1].end, 1), _LEFT, _RIGHT)
     up = Scale(0, max(top, 1) * 1.02 / 1024, _BOTTOM, _TOP)
-    lane = lanes(story.tensors)
+    lane = lanes(dict.fromkeys((*story.tensors, *(life.name for life in lives))))
     weights = [each for each in story.buffers if each.kind == "weights" and each.region == story.system.working]
     parts = [
         element("defs", _HATCHING),
