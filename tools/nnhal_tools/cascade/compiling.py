@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nnhal_devices.ethos_u.cascader.compiler import CompilerOptions, DoesNotFitError, compile_graph, frontier
+from nnhal_devices.ethos_u.cascader.compiler import (
+    CompilerOptions,
+    DoesNotFitError,
+    compile_graph,
+    frontier,
+    least_memory,
+)
 from nnhal_devices.ethos_u.cascader.hardware.accelerators import accelerator
 from nnhal_devices.ethos_u.cascader.hardware.memory_file import read_system, system_for
 from nnhal_devices.ethos_u.cascader.hardware.sizes import parse_size
@@ -15,7 +21,8 @@ from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
 from nnhal_tools.cascade import words
 from nnhal_tools.cascade.network import Network
 from nnhal_tools.cascade.story import MisfitStory
-from nnhal_tools.cascade.telling import system_story
+from nnhal_tools.cascade.replay import replay
+from nnhal_tools.cascade.telling import system_story, tell
 
 DEFAULT_DEVICE = "u55-128"
 
@@ -60,7 +67,7 @@ class MisfitError(ValueError):
         )
         super().__init__(
             f"{story.model} does not fit {words.size(story.budget)} of {story.system.working}: "
-            f"the least is {words.size(story.least)}{less}"
+            f"the least is {words.size(story.least)}, in {story.where}{less}"
         )
         self.story = story
 
@@ -98,10 +105,14 @@ def _fastest(network: Network, request: CascadeRequest) -> Schedule:
 
 
 def _misfit(network: Network, request: CascadeRequest, least: int) -> MisfitStory:
-    with_recompute = least
-    if not request.recompute:
-        try:
-            compile_graph(network.graph, request.system, replace(request.options, budget=1, recompute=True))
-        except DoesNotFitError as error:
-            with_recompute = min(least, error.least)
-    return MisfitStory(network.name, system_story(request.system), False, request.budget, least, with_recompute)
+    """Tell what is the least, and where; also with recomputing, if that was not asked for."""
+    smallest = compile_graph(network.graph, request.system, replace(request.options, budget=least))
+    peak = tell(network.name, least, smallest, replay(smallest)).peak_plan
+    system = system_story(request.system)
+    recomputing = least if request.recompute else _least(network, request)
+    where = words.place(peak)
+    return MisfitStory(network.name, system, False, request.budget, least, where, min(least, recomputing))
+
+
+def _least(network: Network, request: CascadeRequest) -> int:
+    return least_memory(network.graph, request.system, replace(request.options, budget=None, recompute=True))

@@ -45,16 +45,8 @@ def _sums(story: CascadeStory) -> str:
     clock = words.clock(system.clock_hz)
     figures = [
         (f"Peak of {system.working}", words.kibibytes(planned.peak), f"{planned.peak:,} bytes; {words.fit(story)}"),
-        (
-            "Cycles",
-            words.millions(planned.cycles),
-            f"{planned.cycles:,}: {words.time(planned.milliseconds)} at {clock}",
-        ),
-        (
-            "Multiply-adds",
-            words.millions(planned.macs),
-            f"{planned.macs:,}: {planned.macs / planned.cycles:.1f} a cycle",
-        ),
+        ("Time", words.time(planned.milliseconds), f"{planned.cycles:,} cycles at {clock}"),
+        ("Multiply-adds", words.short(planned.macs), f"{planned.macs / planned.cycles:.1f} a cycle"),
         ("Cascades", str(len(story.cascades)), f"{sum(len(p.parts) for p in story.plans)} parts in all"),
     ]
     if story.measured is not None:
@@ -119,7 +111,7 @@ def _cascades(story: CascadeStory) -> str:
 def _caption(plan: PlanStory) -> str:
     tiles = f" in {plan.tiles} tiles of at most {words.shape(plan.tile)}" if plan.tiles > 1 else ""
     back = ", from the last stripe to the first" if plan.reversed else ""
-    return f"Parts {words.numbers(plan)}{tiles}{back}: {words.size(plan.memory)}, {words.millions(plan.cycles)} cycles"
+    return f"Parts {words.numbers(plan)}{tiles}{back}: {words.size(plan.memory)}, {words.short(plan.cycles)} cycles"
 
 
 def _parts(story: CascadeStory) -> str:

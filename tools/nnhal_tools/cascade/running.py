@@ -8,6 +8,7 @@ from nnhal_devices.ethos_u.machine.machine import Machine
 
 from nnhal.arrays import Array
 from nnhal.types.layout import ELEMENT_TYPES
+from nnhal_devices.driver import Control
 from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
 from nnhal_tools.cascade.network import Network
 from nnhal_tools.cascade.story import RunFigures
@@ -21,8 +22,10 @@ def measure(network: Network, schedule: Schedule, checked: bool) -> RunFigures:
     the tensor that is read.
     """
     machine = Machine(emit(schedule), schedule.graph, network.model, schedule.system, checked=checked)
-    _, measured = machine.run(_inputs(network))
-    return figures(schedule.system, measured.peak, measured.cycles, measured.macs, measured.read, measured.written)
+    _, measured = machine.run(_inputs(network), Control())
+    return figures(
+        schedule.system, measured.peak, measured.cycles, measured.macs, dict(measured.read), dict(measured.written)
+    )
 
 
 def _inputs(network: Network) -> list[Array]:

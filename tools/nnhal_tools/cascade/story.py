@@ -154,6 +154,8 @@ class MisfitStory:
     """Bytes of the working memory."""
     least: int
     """Bytes of the smallest schedule of the kind that was asked for."""
+    where: str
+    """The plan in which the smallest schedule has its peak."""
     least_with_recompute: int
     """Bytes of the smallest schedule that may compute values twice."""
 

@@ -194,7 +194,7 @@ def _frontier(schedules: Sequence[Schedule], chosen: Schedule) -> tuple[Frontier
             _milliseconds(each.system, each.cycles),
             each.cycles / fastest - 1 if fastest else 0.0,
             tuple((plan.parts[0], plan.parts[-1]) for plan in each.proposal.plans if len(plan.parts) > 1),
-            max(len(plan.tiles) for plan in each.proposal.plans),
+            max((len(plan.tiles) for plan in each.proposal.plans if len(plan.parts) > 1), default=1),
             (each.peak, each.cycles) == (chosen.peak, chosen.cycles),
         )
         for each in schedules

@@ -22,9 +22,16 @@ def time(milliseconds: float) -> str:
     return f"{milliseconds:.2f} ms" if milliseconds >= 1 else f"{milliseconds * 1e3:.1f} µs"
 
 
-def millions(number: int) -> str:
-    """A number in millions."""
-    return f"{number / 1e6:.2f} M"
+def short(number: int) -> str:
+    """A large number in thousands or millions, such as ``7.33 M``."""
+    if number < 10_000:
+        return f"{number:,}"
+    return f"{number / 1e6:.2f} M" if number >= 1_000_000 else f"{number / 1e3:.1f} k"
+
+
+def unit(number: int) -> tuple[float, str]:
+    """The unit in which an axis up to a number is labelled, and its name."""
+    return (1e6, "millions") if number >= 1_000_000 else (1e3, "thousands")
 
 
 def per_cent(share: float) -> str:
@@ -95,6 +102,15 @@ def plan_name(plan: PlanStory) -> str:
     return kind + tiles
 
 
+def place(plan: PlanStory) -> str:
+    """A plan in a sentence: ``the cascade of 0-7``, or ``part 3 (CONV_2D a)``."""
+    if len(plan.parts) > 1:
+        return f"the {plan_name(plan)}"
+    (part,) = plan.parts
+    tiles = plan_name(plan).removeprefix(numbers(plan))
+    return f"part {part.part} ({part.operation} {part.output}){tiles}"
+
+
 def fit(story: CascadeStory) -> str:
     """Whether the peak fits the budget."""
     return f"fits {size(story.budget)}, {story.budget - story.planned.peak:,} to spare"
@@ -111,7 +127,7 @@ def made_of(story: CascadeStory) -> str:
     shared = sum(each.bytes for each in buffers) - plan.memory
     if shared > 0:
         found.append(f"less {shared:,} that a dying input and an output share")
-    return f"in {'the ' if len(plan.parts) > 1 else 'part '}{plan_name(plan)}: {', '.join(found)}"
+    return f"in {place(plan)}: {', '.join(found)}"
 
 
 def _kinds(rolling: list[BufferStory], weights: list[BufferStory]) -> list[tuple[str, list[BufferStory]]]:

@@ -21,7 +21,7 @@ def frontier_drawing(story: CascadeStory) -> Drawing:
     across = Scale(max(0.0, lowest - margin), highest + margin, _LEFT, _RIGHT)
     fastest, slowest = min(p.cycles for p in points), max(p.cycles for p in points)
     spread = max((slowest - fastest) * 0.08, slowest * 0.01)
-    up = Scale((fastest - spread) / 1e6, (slowest + spread) / 1e6, _BOTTOM, _TOP)
+    up = Scale(max(0, fastest - spread), slowest + spread, _BOTTOM, _TOP)
     parts = [
         _axes(story, across, up),
         _budget(story, across),
@@ -29,8 +29,8 @@ def frontier_drawing(story: CascadeStory) -> Drawing:
         *(_point(point, across, up) for point in points),
     ]
     summary = (
-        f"The frontier of {story.model}: from {words.size(points[0].peak)} and {words.millions(points[0].cycles)} "
-        f"cycles to {words.size(points[-1].peak)} and {words.millions(points[-1].cycles)} cycles"
+        f"The frontier of {story.model}: from {words.size(points[0].peak)} and {words.short(points[0].cycles)} "
+        f"cycles to {words.size(points[-1].peak)} and {words.short(points[-1].cycles)} cycles"
     )
     return Drawing(_WIDTH, _HEIGHT, summary, "".join(parts), interactive=True)
 
@@ -41,14 +41,15 @@ def _axes(story: CascadeStory, across: Scale, up: Scale) -> str:
         x = across(value)
         parts.append(element("line", class_="grid", x1=x, x2=x, y1=_TOP, y2=_BOTTOM))
         parts.append(label(x, _BOTTOM + 18, f"{value:g}", "muted middle"))
+    unit, name = words.unit(int(up.high))
     for value in up.ticks(6):
         y = up(value)
         parts.append(element("line", class_="grid", x1=_LEFT, x2=_RIGHT, y1=y, y2=y))
-        parts.append(label(_LEFT - 8, y + 4, f"{value:g}", "muted end"))
+        parts.append(label(_LEFT - 8, y + 4, f"{value / unit:g}", "muted end"))
     parts.append(element("line", class_="axis", x1=_LEFT, x2=_RIGHT, y1=_BOTTOM, y2=_BOTTOM))
     parts.append(element("line", class_="axis", x1=_LEFT, x2=_LEFT, y1=_TOP, y2=_BOTTOM))
     parts.append(label((_LEFT + _RIGHT) / 2, _BOTTOM + 42, f"{story.system.working} used (KiB)", "middle"))
-    parts.append(label(8, _TOP - 12, f"Cycles (millions) on {story.system.accelerator}"))
+    parts.append(label(8, _TOP - 12, f"Cycles ({name}) on {story.system.accelerator}"))
     return "".join(parts)
 
 
@@ -68,16 +69,16 @@ def _steps(points: tuple[FrontierPoint, ...], across: Scale, up: Scale) -> str:
     """The least cycles for each size of memory: a line of steps, from the least memory on."""
     path = ""
     for point in reversed(points):
-        x, y = rounded(across(point.peak / _KIB)), rounded(up(point.cycles / 1e6))
+        x, y = rounded(across(point.peak / _KIB)), rounded(up(point.cycles))
         path += f"H{x}V{y}" if path else f"M{x} {y}"
     return f"{path}H{_RIGHT}"
 
 
 def _point(point: FrontierPoint, across: Scale, up: Scale) -> str:
-    x, y = across(point.peak / _KIB), up(point.cycles / 1e6)
+    x, y = across(point.peak / _KIB), up(point.cycles)
     lines = (
         words.size(point.peak),
-        f"{words.millions(point.cycles)} cycles, {words.time(point.milliseconds)}, {words.per_cent(point.overhead)}",
+        f"{words.short(point.cycles)} cycles, {words.time(point.milliseconds)}, {words.per_cent(point.overhead)}",
         f"cascades: {words.cascades(point)}",
     )
     classes = ["point"] + ["chosen"] * point.chosen + ["recomputing"] * (point.tiles > 1)

@@ -33,7 +33,7 @@ def memory_drawing(story: CascadeStory, replays: Sequence[PlanReplay], lives: Se
     top = max(story.planned.peak, story.budget if story.budget <= 1.5 * story.planned.peak else 0)
     across = Scale(0, max(replays[-1].end, 1), _LEFT, _RIGHT)
     up = Scale(0, max(top, 1) * 1.02 / 1024, _BOTTOM, _TOP)
-    lane = lanes(story.tensors)
+    lane = lanes(dict.fromkeys((*story.tensors, *(life.name for life in lives))))
     weights = [each for each in story.buffers if each.kind == "weights" and each.region == story.system.working]
     parts = [
         element("defs", _HATCHING),
@@ -44,7 +44,7 @@ def memory_drawing(story: CascadeStory, replays: Sequence[PlanReplay], lives: Se
         *_names(lives, across, up),
         _limit(story.planned.peak, f"peak {words.kibibytes(story.planned.peak)}", up, "axis", "muted"),
     ]
-    if story.budget < up.high * 1024 and story.budget - story.planned.peak > top * 0.03:
+    if story.budget < up.high * 1024 and story.budget - story.planned.peak > top * _LINE:
         parts.append(_limit(story.budget, f"budget {words.kibibytes(story.budget)}", up, "limit", "limit-label"))
     summary = f"The {story.system.working} of {story.model} over time, with a peak of {words.size(story.planned.peak)}"
     return Drawing(_WIDTH, _HEIGHT, summary, "".join(parts))
@@ -58,7 +58,7 @@ def _columns(story: CascadeStory, replays: Sequence[PlanReplay], across: Scale) 
             text = f"cascade of {words.numbers(plan)}"
             yield element(
                 "rect",
-                title(f"{text}: {words.millions(plan.cycles)} cycles, {words.size(plan.memory)}"),
+                title(f"{text}: {words.short(plan.cycles)} cycles, {words.size(plan.memory)}"),
                 class_="column",
                 x=start,
                 width=end - start,
@@ -72,7 +72,8 @@ def _columns(story: CascadeStory, replays: Sequence[PlanReplay], across: Scale) 
 
 def _axes(story: CascadeStory, across: Scale, up: Scale) -> str:
     parts = []
-    cycles = Scale(0, across.high / 1e6, across.start, across.end)
+    unit, name = words.unit(int(across.high))
+    cycles = Scale(0, across.high / unit, across.start, across.end)
     for value in cycles.ticks(8):
         parts.append(label(cycles(value), _BOTTOM + 18, f"{value:g}", "muted middle"))
         parts.append(element("line", class_="axis", x1=cycles(value), x2=cycles(value), y1=_BOTTOM, y2=_BOTTOM + 4))
@@ -80,7 +81,7 @@ def _axes(story: CascadeStory, across: Scale, up: Scale) -> str:
         parts.append(element("line", class_="grid", x1=_LEFT, x2=_RIGHT, y1=up(value), y2=up(value)))
         parts.append(label(_LEFT - 8, up(value) + 4, f"{value:g}", "muted end"))
     parts.append(element("line", class_="axis", x1=_LEFT, x2=_RIGHT, y1=_BOTTOM, y2=_BOTTOM))
-    parts.append(label((_LEFT + _RIGHT) / 2, _BOTTOM + 42, "Cycles (millions)", "middle"))
+    parts.append(label((_LEFT + _RIGHT) / 2, _BOTTOM + 42, f"Cycles ({name})", "middle"))
     parts.append(label(8, _TOP - 28, f"Address in {story.system.working} (KiB)"))
     return "".join(parts)
 
