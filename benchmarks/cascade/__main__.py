@@ -73,7 +73,7 @@ def _peaks(arguments: argparse.Namespace) -> Iterable[Aim]:
             own = list(machine_runs(found, loaded, arguments.every_point))
             networks.append(found)
             runs += own
-            aims += peak_aims(found, own)
+            aims += peak_aims(found, loaded, own)
             if arguments.frontiers:
                 show_table(frontier_table(found), output_console())
     show_table(peak_table(networks), output_console())

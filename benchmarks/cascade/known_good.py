@@ -11,12 +11,12 @@ from benchmarks.cascade.aims import Aim, statement
 from nnhal_devices.ethos_u.cascader.geometry.box import Shape
 from nnhal_devices.ethos_u.cascader.geometry.buffers import recompute_bytes, rolling_bytes
 from nnhal_devices.ethos_u.cascader.geometry.propagator import Propagator
-from nnhal_devices.ethos_u.cascader.geometry.propagators import SCALE_BYTES
 from nnhal_devices.ethos_u.cascader.geometry.stripe_config import StripeConfig, count_stripes
-from nnhal_devices.ethos_u.cascader.graph.cascader_graph import Activation, Kernel, PartKind
+from nnhal_devices.ethos_u.cascader.graph.cascader_graph import Kernel, PartKind
 from nnhal_devices.ethos_u.cascader.hardware.accelerators import accelerator
 from nnhal_devices.ethos_u.cascader.performance.part_performance import PartPerformance, PublishedPart
-from nnhal_devices.ethos_u.cascader.performance.workload import Operand, PartWorkload, TensorLayout
+from nnhal_devices.ethos_u.cascader.performance.workload import PartWorkload, workload_of
+from tests.support.cascader_parts import one_part
 
 Case = Mapping[str, Any]
 
@@ -90,20 +90,13 @@ def _totals(found: PartPerformance) -> Case:
 
 
 def _workload(case: Case) -> PartWorkload:
-    kind, operation = _KINDS[case["op"]]
-    (height, width), (stride_y, stride_x) = case["kernel"], case["stride"]
-    given, made = (Operand(Shape(*case[name][1:]), 1, TensorLayout.ROW_MAJOR) for name in ("ifm", "ofm"))
-    depth = given.shape.channels if kind is PartKind.CONVOLUTION else 1
-    weights, scales = (0, 0) if kind is PartKind.POOLING else (height * width * depth, SCALE_BYTES)
-    kernel = Kernel(height, width, stride_y, stride_x)
-    return PartWorkload(kind, operation, kernel, Activation.NONE, (given,), made, weights, scales, passes=1)
+    kernel = Kernel(*case["kernel"], *case["stride"])
+    read, written = (tuple(case[name][1:]) for name in ("ifm", "ofm"))
+    graph = one_part(_KINDS[case["op"]], (read,), written, kernel=kernel)
+    return workload_of(graph, graph.parts[0])
 
 
-_KINDS = {
-    "conv": (PartKind.CONVOLUTION, "CONV_2D"),
-    "dw": (PartKind.DEPTHWISE, "DEPTHWISE_CONV_2D"),
-    "pool": (PartKind.POOLING, "AVERAGE_POOL_2D"),
-}
+_KINDS = {"conv": PartKind.CONVOLUTION, "dw": PartKind.DEPTHWISE, "pool": PartKind.POOLING}
 _CHECKS: Mapping[str, Callable[[Case], bool]] = {
     "propagate": _propagates,
     "count_stripes": _counts,

@@ -31,7 +31,7 @@ def fitted(points: Sequence[tuple[float, float]]) -> Line:
     return Line(slope, intercept, 1 - rest / total if total else 1.0)
 
 
-_WIDTH, _HEIGHT, _LEFT, _BELOW, _EDGE = 560, 340, 56, 44, 16
+_WIDTH, _HEIGHT, _LEFT, _BELOW, _EDGE = 560, 340, 56, 44, 24
 _STYLE = (
     "text{font:12px sans-serif;fill:#333}line,path{stroke:#999;fill:none}.fit{stroke:#0b6bcb}circle{fill:#0b6bcb}"
     "@media(prefers-color-scheme:dark){text{fill:#ddd}.fit{stroke:#6cb4ff}circle{fill:#6cb4ff}}"
