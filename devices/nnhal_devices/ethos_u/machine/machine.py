@@ -72,8 +72,10 @@ class Machine:
         self.pricer = StripePricer(graph, system)
         main = model.model.main
         self.elements = [ELEMENT_TYPES[main.operands[tensor.operand].type] for tensor in graph.tensors]
-        names = [(tensor.name, tensor.shape) for tensor in graph.tensors]
-        self.owners = Owners(names + [(f"constants of {p.name}", self.constants_shape(p.index)) for p in graph.parts])
+        self.owners = Owners(
+            [(tensor.name, tensor.shape) for tensor in graph.tensors],
+            [(f"constants of {part.name}", self.constants_shape(part.index)) for part in graph.parts],
+        )
 
     def run(self, inputs: Sequence[Array], control: Control) -> tuple[list[Array], RunMeasurement]:
         """Run the stream on the model's inputs, and return its outputs and what the run took.
@@ -137,9 +139,10 @@ class _Run:
 
     def output(self, operand: int) -> Array:
         """Return an output of the network."""
-        tensor = self._machine.graph.tensor_of.get(operand)
-        if tensor is None or tensor not in self._outputs:
-            raise StreamError(f"the stream stores no operand {operand}, which is an output of the model")
+        tensor = self._machine.graph.tensor_of[operand]
+        if tensor not in self._outputs:
+            name = self._machine.graph.tensors[tensor].name
+            raise StreamError(f"the stream does not store {name}, which is an output of the model")
         return self._outputs[tensor].reshape(self._machine.operands.dimensions(operand))
 
     def _begin_plan(self, _: BeginPlan) -> None:
