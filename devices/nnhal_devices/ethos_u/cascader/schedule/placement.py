@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, product
 from typing import TypeAlias
 
 from nnhal_devices.ethos_u.cascader.schedule.profile import PlanProfile
@@ -127,13 +126,7 @@ class Placer:
         early = frozenset[int]() if taken is None else needs.constants
         for backwards in (False, True) if first is not second else (False,):
             scratch = needs.scratch[backwards]
-            choices = [
-                self._choices(tensor, before, needs, sum(scratch), backwards, limit) for tensor in needs.arriving
-            ]
-            for bases in product(*choices):
-                arriving = dict(zip(needs.arriving, bases, strict=True))
-                if not self._apart(arriving):
-                    continue
+            for arriving in self._arrivals({}, before, needs, sum(scratch), backwards, limit):
                 present = {**before, **arriving}
                 tensors = [(base, base + self._sizes[tensor]) for tensor, base in present.items()]
                 holes = _fitted(scratch, tensors, limit, early, taken or ())
@@ -142,8 +135,26 @@ class Placer:
                     buffers = [(base, base + size) for base, size in zip(holes, scratch, strict=True)]
                     yield PlacedPlan(backwards, arriving, holes, tuple(alive), (*tensors, *buffers))
 
+    def _arrivals(
+        self, placed: Addresses, before: Addresses, needs: PlanNeeds, scratch: int, backwards: bool, limit: int
+    ) -> Iterator[Addresses]:
+        """The addresses of all tensors that arrive, each beside those that are ``placed`` already."""
+        if len(placed) == len(needs.arriving):
+            yield placed
+            return
+        tensor = needs.arriving[len(placed)]
+        for base in self._choices(tensor, placed, before, needs, scratch, backwards, limit):
+            yield from self._arrivals({**placed, tensor: base}, before, needs, scratch, backwards, limit)
+
     def _choices(
-        self, tensor: int, before: Addresses, needs: PlanNeeds, scratch: int, backwards: bool, limit: int
+        self,
+        tensor: int,
+        placed: Addresses,
+        before: Addresses,
+        needs: PlanNeeds,
+        scratch: int,
+        backwards: bool,
+        limit: int,
     ) -> list[int]:
         """The addresses worth trying for a tensor: at the borders of the memory, of its neighbours, and of the scratch.
 
@@ -151,6 +162,8 @@ class Placer:
         """
         size, profile = self._sizes[tensor], needs.profiles[backwards]
         tried = [limit - size, 0, scratch, limit - size - scratch]
+        for other, base in placed.items():
+            tried += [base + self._sizes[other], base - size]
         for other, base in before.items():
             key = tensor, other
             tried += [base + self._sizes[other], base - size]
@@ -161,6 +174,7 @@ class Placer:
             for base in dict.fromkeys(tried)
             if 0 <= base <= limit - size
             and all(self._clear(tensor, base, other, there, needs, profile) for other, there in before.items())
+            and all(base >= there + self._sizes[other] or there >= base + size for other, there in placed.items())
         ]
         pieces = [(there, there + self._sizes[other]) for other, there in before.items()]
         return sorted(clear, key=lambda base: -_common((base, base + size), pieces))
@@ -172,10 +186,6 @@ class Placer:
         if other not in needs.dying or key not in profile.below:
             return False
         return there >= base + profile.below[key] or base >= there + profile.above[key]
-
-    def _apart(self, bases: Addresses) -> bool:
-        placed = sorted((base, self._sizes[tensor]) for tensor, base in bases.items())
-        return all(one + size <= other for (one, size), (other, _) in pairwise(placed))
 
 
 def _fitted(
