@@ -50,7 +50,7 @@ RUNTIME_ROOMS = ["run", "memory", "plan", "devices"]
 """The rooms of the runtime, from the top down. A room may use those below it."""
 MAX_FLOORS = 6
 """The longest chain of imports between modules of one room; a package within a room counts as one module."""
-NOT_DRIVERS = {"dynamic", "host"}
+NOT_DRIVERS = {"dynamic", "host", "npu_support"}
 WIRE = {"grpc", "google", "nnhal.v1", "nnhal.codec", "nnhal.link", "nnhal.remote"}
 PROCESSES = {"socket", "subprocess", "multiprocessing"}
 NO_DRIVERS_BUSINESS = {"grpc", "socket", "nnhal_hosting", "nnhal_devices.host", "nnhal.link", "nnhal.v1"}

@@ -1,8 +1,8 @@
-"""Models of one 8-bit operation, and whether ethos_n supports them."""
+"""Models of one 8-bit operation, and whether an NPU supports them: ethos_n, unless the test asks another one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from nnhal.operations._types import I32, Q8A, Q8AS, Q8C
 from nnhal.resolved import ResolvedModel
 from nnhal.types import ChannelQuant, Operand, OperandType, OperationType
 from nnhal.types.layout import Dimensions
-from nnhal_devices.driver import SUPPORTED, Unsupported
+from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 from nnhal_devices.ethos_n.support import supported_operations
 from tests.support.agreement import QUANTIZATION
 from tests.support.models import Recipe
@@ -19,6 +19,7 @@ from tests.support.models import Recipe
 SAME = 1
 VALID = 2
 TYPES = (Q8A, Q8AS)
+Ask = Callable[[ResolvedModel], Sequence[Support]]
 SCALES = (0.5, 0.25, 1.0)
 """The scales of a convolution's input, filter and output."""
 
@@ -72,14 +73,14 @@ def convolution_at_run_time(code: OperandType, index: int = FILTER) -> ResolvedM
     return recipe.build(recipe.operation(OperationType.CONV_2D, inputs, Operand(code, (), 1.0, zero_point)))
 
 
-def is_taken(model: ResolvedModel) -> bool:
+def is_taken(model: ResolvedModel, ask: Ask = supported_operations) -> bool:
     """Return whether every operation is supported."""
-    return all(answer == SUPPORTED for answer in supported_operations(model))
+    return all(answer == SUPPORTED for answer in ask(model))
 
 
-def refusal(model: ResolvedModel) -> Unsupported:
+def refusal(model: ResolvedModel, ask: Ask = supported_operations) -> Unsupported:
     """Return why the only operation is unsupported, and check that the reason is complete."""
-    (answer,) = supported_operations(model)
+    (answer,) = ask(model)
     assert isinstance(answer, Unsupported), "the operation is supported"
     assert answer.got
     assert answer.allowed
@@ -87,8 +88,10 @@ def refusal(model: ResolvedModel) -> Unsupported:
     return answer
 
 
-def assert_limit(inside: ResolvedModel, outside: ResolvedModel, code: str, got: str, allowed: str) -> None:
+def assert_limit(
+    inside: ResolvedModel, outside: ResolvedModel, code: str, got: str, allowed: str, ask: Ask = supported_operations
+) -> None:
     """Check that ``inside`` is supported, and that ``outside`` is refused for the given reason."""
-    assert is_taken(inside), supported_operations(inside)
-    reason = refusal(outside)
+    assert is_taken(inside, ask), ask(inside)
+    reason = refusal(outside, ask)
     assert (reason.code, reason.got, reason.allowed) == (code, got, allowed)

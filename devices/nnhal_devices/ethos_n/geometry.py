@@ -11,7 +11,7 @@ from nnhal.operations._convolution import FILTER, INPUT
 from nnhal.operations._window import Axis
 from nnhal.types import OperationType
 from nnhal.types.layout import Dimensions
-from nnhal_devices.ethos_n.rules.common import as_images
+from nnhal_devices.npu_support.rules import as_images
 
 _BIAS_BYTES = 4
 _FACTOR = 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-MAX_RANK = 4
 MAX_SIDE = 4096
 """Height and width of a tensor."""
 MAX_DEPTH = 32_768

@@ -18,13 +18,17 @@ from nnhal_devices.cpu_ref.kernels._types import Array, Integers
 
 def average_pool_2d(op: OperationContext) -> tuple[Array, ...]:
     """The sum over each window, divided by the number of its elements without the padding."""
-    window = window_of(op)
+    return (averages(op, window_of(op)),)
+
+
+def averages(op: OperationContext, window: Window) -> Array:
+    """AVERAGE_POOL_2D by a given window."""
     if op.main_type() not in QUANT8:
         values = channels_last(to_real(op, Implicit.INPUT), window.channels_first)
-        return (_real(op, _pool(values, window, np.add, 0) / _counts(values, window).astype(np.float32), window),)
+        return _real(op, _pool(values, window, np.add, 0) / _counts(values, window).astype(np.float32), window)
     quantized = channels_last(op.value(Implicit.INPUT).astype(np.int64), window.channels_first)
-    averages = divide_half_away(_pool(quantized, window, np.add, 0), _counts(quantized, window))
-    return (_quantized(op, averages, window),)
+    means = divide_half_away(_pool(quantized, window, np.add, 0), _counts(quantized, window))
+    return _quantized(op, means, window)
 
 
 def l2_pool_2d(op: OperationContext) -> tuple[Array, ...]:
@@ -37,12 +41,16 @@ def l2_pool_2d(op: OperationContext) -> tuple[Array, ...]:
 
 def max_pool_2d(op: OperationContext) -> tuple[Array, ...]:
     """The largest element of each window."""
-    window = window_of(op)
+    return (maxima(op, window_of(op)),)
+
+
+def maxima(op: OperationContext, window: Window) -> Array:
+    """MAX_POOL_2D by a given window."""
     if op.main_type() not in QUANT8:
         values = channels_last(to_real(op, Implicit.INPUT), window.channels_first)
-        return (_real(op, _pool(values, window, np.maximum, -np.inf), window),)
+        return _real(op, _pool(values, window, np.maximum, -np.inf), window)
     quantized = channels_last(op.value(Implicit.INPUT), window.channels_first)
-    return (_quantized(op, _pool(quantized, window, np.maximum, np.iinfo(quantized.dtype).min), window),)
+    return _quantized(op, _pool(quantized, window, np.maximum, np.iinfo(quantized.dtype).min), window)
 
 
 def _pool(images: Array, window: Window, function: Callable[[Array, Array], Array], neutral: float) -> Array:

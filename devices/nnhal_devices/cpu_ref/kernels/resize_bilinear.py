@@ -7,7 +7,7 @@ import numpy as np
 from nnhal.operations import OperationContext
 from nnhal.operations._resize import ResizeInput, prepare_resize, spatial_axes
 from nnhal_devices.cpu_ref.kernels._resize import positions, scale_of
-from nnhal_devices.cpu_ref.kernels._types import Array, Floats
+from nnhal_devices.cpu_ref.kernels._types import Array, Floats, Integers
 
 
 def resize_bilinear(op: OperationContext) -> tuple[Array, ...]:
@@ -23,12 +23,16 @@ def resize_bilinear(op: OperationContext) -> tuple[Array, ...]:
 
 
 def _interpolate(op: OperationContext, values: Floats, axis: int, resized: int) -> Floats:
-    length = values.shape[axis]
+    low, high, fraction = neighbours(op, values.shape[axis], resized)
+    fraction = fraction.reshape([-1 if a == axis else 1 for a in range(values.ndim)])
+    between: Floats = values.take(low, axis) * (1 - fraction) + values.take(high, axis) * fraction
+    return between
+
+
+def neighbours(op: OperationContext, length: int, resized: int) -> tuple[Integers, Integers, Floats]:
+    """For each element of the resized axis the two that it lies between, and how far from the first to the second."""
     scale = scale_of(op, length, resized)
     half = np.float32(0.5 if op.boolean(ResizeInput.HALF_PIXEL_CENTERS) else 0)
     places = np.clip((positions(resized) + half) * scale - half, 0, length - 1)
     low = np.floor(places).astype(np.int64)
-    fraction = (places - low).astype(np.float32).reshape([-1 if a == axis else 1 for a in range(values.ndim)])
-    high = np.minimum(low + 1, length - 1)
-    between: Floats = values.take(low, axis) * (1 - fraction) + values.take(high, axis) * fraction
-    return between
+    return low, np.minimum(low + 1, length - 1), (places - low).astype(np.float32)

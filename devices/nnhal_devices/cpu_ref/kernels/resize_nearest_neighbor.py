@@ -15,11 +15,12 @@ def resize_nearest_neighbor(op: OperationContext) -> tuple[Array, ...]:
     (dimensions,) = prepare_resize(op)
     result = op.value(ResizeInput.INPUT)
     for axis in spatial_axes(op):
-        result = result.take(_nearest(op, result.shape[axis], dimensions[axis]), axis)
+        result = result.take(nearest(op, result.shape[axis], dimensions[axis]), axis)
     return (result,)
 
 
-def _nearest(op: OperationContext, length: int, resized: int) -> Integers:
+def nearest(op: OperationContext, length: int, resized: int) -> Integers:
+    """The element that each element of the resized axis copies."""
     places = positions(resized)
     if op.boolean(ResizeInput.HALF_PIXEL_CENTERS):
         places = places + np.float32(0.5)

@@ -18,7 +18,7 @@ from nnhal.operations._window import Window
 from nnhal.types.layout import describe
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 from nnhal_devices.ethos_n.limits import KERNELS, LARGEST_STRIDED_KERNEL, LEAST_MULTIPLIER, MAX_DEPTH, STRIDES
-from nnhal_devices.ethos_n.rules.common import Check, NpuRule, channels_last, first_objection, listed
+from nnhal_devices.npu_support.rules import Check, NpuRule, channels_last, first_objection, listed
 
 _WEIGHTS = (FILTER, BIAS)
 

@@ -8,7 +8,8 @@ from nnhal.operations import OperationContext, concatenation, split, transpose
 from nnhal.operations._shape import axis_of
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 from nnhal_devices.ethos_n.limits import GRANULE
-from nnhal_devices.ethos_n.rules.common import NpuRule, first_objection, rescaled
+from nnhal_devices.ethos_n.rules.rescaling import rescaled
+from nnhal_devices.npu_support.rules import NpuRule, first_objection
 
 _PAD = f"pad the channels to a multiple of {GRANULE} with filters of zeros"
 

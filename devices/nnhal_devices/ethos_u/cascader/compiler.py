@@ -17,6 +17,9 @@ from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
 _PATIENCE = 1.05
 """How much slower an estimate may be than the best schedule to be looked at."""
 
+_ALTERNATIVES = 250
+"""How many further proposals are looked at, times the number of parts: planning takes a time that is linear in it."""
+
 _TRIALS = 24
 """How many plans are replaced at most to find addresses."""
 
@@ -43,7 +46,7 @@ class CompilerOptions:
 
     budget: int | None = None
     """Bytes of the working memory that a schedule may take; None for the size of the region."""
-    max_plan_parts: int = 12
+    max_plan_parts: int = 10
     """The most parts of one cascade; 1 for no cascades."""
     recompute: bool = False
     """Whether values may be computed twice to save memory."""
@@ -53,11 +56,7 @@ def compile_graph(graph: CascaderGraph, system: System, options: CompilerOptions
     """Return the fastest schedule within the budget. Raises DoesNotFitError if there is none."""
     options = options or CompilerOptions()
     budget = system.working.size if options.budget is None else min(options.budget, system.working.size)
-    found = [
-        schedule
-        for space in _spaces(graph, system, options)
-        if (schedule := space.fastest(budget)) is not None
-    ]
+    found = [schedule for space in _spaces(graph, system, options) if (schedule := space.fastest(budget)) is not None]
     if not found:
         raise DoesNotFitError(budget, least_memory(graph, system, options))
     return min(found, key=lambda each: (each.cycles, each.peak))
@@ -96,11 +95,10 @@ def _spaces(graph: CascaderGraph, system: System, options: CompilerOptions) -> I
 class _Space:
     """The schedules of a graph with the homes of its tensors given."""
 
-    def __init__(
-        self, graph: CascaderGraph, system: System, options: CompilerOptions, spilled: frozenset[int]
-    ) -> None:
+    def __init__(self, graph: CascaderGraph, system: System, options: CompilerOptions, spilled: frozenset[int]) -> None:
         homes, pricer = Homes(graph, system, spilled), StripePricer(graph, system)
-        space = PlanSpace(homes, PartCosts(homes, pricer), options.max_plan_parts)
+        self._alternatives = _ALTERNATIVES // len(graph.parts)
+        space = PlanSpace(homes, PartCosts(homes, pricer), options.max_plan_parts, options.recompute)
         self._search = ProposalSearch(graph, space.all(), spilled)
         self._lowering = Lowering(homes, pricer)
 
@@ -111,10 +109,12 @@ class _Space:
         are tried as long as they could be faster.
         """
         best: Schedule | None = None
+        left = self._alternatives
         for selection in self._search.efficient(limit):
-            if best is not None and selection.proposal.cycles > best.cycles * _PATIENCE:
+            if best is not None and (not left or selection.proposal.cycles > best.cycles * _PATIENCE):
                 break
             if best is None or selection.proposal.busy < best.cycles:
+                left -= best is not None
                 found = self._placed(selection, limit)
                 best = min(filter(None, (best, found)), key=lambda each: (each.cycles, each.peak), default=None)
         return best or self._least_within(limit)

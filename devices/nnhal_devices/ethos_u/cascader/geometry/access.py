@@ -1,7 +1,7 @@
 """Along one axis: which interval of an input an operator reads for an interval of its output.
 
-Exact if the dependency is affine, with paddings cut off, and never too small. What an operator reads from its padding is
-no element of the input, so an interval may be empty.
+Exact if the dependency is affine, with paddings cut off, and never too small. What an operator reads from its padding
+is no element of the input, so an interval may be empty.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ class AffineRow(NamedTuple):
 
 
 class Access(Protocol):
-    """The dependency along one axis."""
+    """The dependency along one axis. Equal dependencies have equal hashes, since answers about them are kept."""
+
+    def __hash__(self) -> int: ...
 
     def needs(self, wanted: Interval) -> Interval:
         """Return the interval of the input, within its borders, that an interval of the output depends on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -83,7 +84,9 @@ class PartInput:
 
     def needs(self, wanted: Box) -> Box:
         """Return the box of the input that a box of the part's output depends on."""
-        return Box(self.rows.needs(wanted.rows), self.columns.needs(wanted.columns), self.channels.needs(wanted.channels))
+        return Box(
+            self.rows.needs(wanted.rows), self.columns.needs(wanted.columns), self.channels.needs(wanted.channels)
+        )
 
     def along(self, axis: Axis) -> Access:
         """Return the dependency along an axis."""
@@ -136,6 +139,9 @@ class CascaderGraph:
 
     parts: tuple[Part, ...]
     tensors: tuple[CascaderTensor, ...]
+    tensor_of: Mapping[int, int] = field(default_factory=dict, compare=False)
+    """The tensor of each operand of the HAL model that is an activation. Operands that share memory share a tensor;
+    inputs that nobody reads, and what is inside a part, have none."""
 
     @cached_property
     def producers(self) -> tuple[int | None, ...]:

@@ -38,8 +38,8 @@ class System:
     """An accelerator with its memories.
 
     The first region that may hold activations is the working memory: cascades keep their buffers in it, and a budget is
-    a number of its bytes. A further region that may hold activations takes tensors that do not fit. The last region that
-    may hold constants is where they lie at rest; they are copied from there if a plan says so.
+    a number of its bytes. A further region that may hold activations takes tensors that do not fit. The last region
+    that may hold constants is where they lie at rest; they are copied from there if a plan says so.
     """
 
     name: str
@@ -62,3 +62,15 @@ class System:
         """The region of tensors that do not fit into the working memory, if there is one."""
         others = [region for region in self.regions if Content.ACTIVATIONS in region.holds and region != self.working]
         return others[0] if others else None
+
+    def region(self, name: str) -> MemoryRegion:
+        """Return a region by its name.
+
+        Raises:
+            ValueError: there is none of that name.
+        """
+        for region in self.regions:
+            if region.name == name:
+                return region
+        names = ", ".join(region.name for region in self.regions)
+        raise ValueError(f"{self.name} has no region {name!r}: expected one of {names}")

@@ -1,4 +1,4 @@
-"""The price of a stripe: the signature that planner and device share."""
+"""The price of a stripe: the types that planner and device share."""
 
 from __future__ import annotations
 
@@ -18,3 +18,13 @@ class Price(NamedTuple):
     """Bytes read from each region, by name."""
     written: dict[str, int]
     """Bytes written to each region, by name."""
+
+
+class StripePlaces(NamedTuple):
+    """The regions, by name, that a stripe reads and writes."""
+
+    inputs: tuple[str, ...]
+    """For each of the part's inputs."""
+    output: str
+    constants: str
+    """Empty if the part has no constants."""

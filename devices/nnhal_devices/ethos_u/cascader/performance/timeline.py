@@ -8,8 +8,8 @@ from nnhal_devices.ethos_u.cascader.performance.price import Price
 class Timeline:
     """Counts the cycles of a schedule.
 
-    The DMA engine does one copy after the other, beside the NPU; a copy starts when it is issued, at the earliest. The NPU
-    does one stripe after the other and waits for the constants of a stripe.
+    The DMA engine does one copy after the other, beside the NPU; a copy starts when it is issued, at the earliest. The
+    NPU does one stripe after the other and waits for the constants of a stripe.
     """
 
     def __init__(self) -> None:

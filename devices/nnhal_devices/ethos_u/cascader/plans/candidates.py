@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import NamedTuple
 
-from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Interval, cut, whole
+from nnhal_devices.ethos_u.cascader.geometry.box import Axis, cut, whole
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.plans.demand import halvings
 from nnhal_devices.ethos_u.cascader.plans.growth import Growth
@@ -50,12 +50,22 @@ class Candidate(NamedTuple):
 
 
 class PlanSpace:
-    """The plans of a graph whose tensors have their homes. A group has at most ``max_parts``; 1 means no cascades."""
+    """The plans of a graph whose tensors have their homes. A group has at most ``max_parts``; 1 means no cascades.
 
-    def __init__(self, homes: Homes, costs: PartCosts, max_parts: int) -> None:
+    With ``recompute`` there are plans that compute values twice, too.
+    """
+
+    def __init__(self, homes: Homes, costs: PartCosts, max_parts: int, recompute: bool = False) -> None:
+        self._recompute = recompute
         self._homes, self._graph, self._costs, self._max_parts = homes, homes.graph, costs, max_parts
         self._lifetimes = Lifetimes(homes.graph)
         self._fastest: list[int] = []
+        self._scaling = {
+            along: [
+                any(each.along(along).affine().coefficient != 1 for each in part.inputs) for part in self._graph.parts
+            ]
+            for along in Axis
+        }
 
     def all(self) -> list[list[Candidate]]:
         """Return for each part the plans that end with it: of each group those that are Pareto efficient."""
@@ -70,7 +80,7 @@ class PlanSpace:
         self._fastest.append(min(uncut, key=lambda each: (each.busy, each.memory)).memory)
         found = uncut
         if self._reduces(stop - 1):
-            for depth, band in product(depths, halvings(shape.rows)[1:]):
+            for depth, band in product(depths, _bands(shape.rows)):
                 found += self._alone(stop, Axis.CHANNELS, depth, band)
         for along in (Axis.ROWS, Axis.COLUMNS, Axis.CHANNELS):
             if along == Axis.COLUMNS and shape.columns <= shape.rows:
@@ -78,9 +88,20 @@ class PlanSpace:
             for extent in halvings(shape[along])[1:]:
                 if along == Axis.CHANNELS and extent % _DEPTH:
                     continue
-                for scaled in (True, False):
+                for scaled in (True, False) if self._scales(stop, along) else (False,):
                     found += self._grown(stop, along, extent, scaled)
+        if self._recompute:
+            columns = halvings(shape.columns)
+            for band, extent in product(
+                halvings(shape.rows)[1:], dict.fromkeys((columns[0], *columns[2:4], *columns[-3:]))
+            ):
+                for scaled in (True, False) if self._scales(stop, Axis.COLUMNS) else (False,):
+                    found += self._grown(stop, Axis.COLUMNS, extent, scaled, band)
         return _efficient(found)
+
+    def _scales(self, stop: int, along: Axis) -> bool:
+        """Return whether some part of the groups needs more or fewer elements than it computes."""
+        return any(self._scaling[along][max(0, stop - self._max_parts) : stop])
 
     def _reduces(self, part: int) -> bool:
         """Return whether each channel of a part's output needs all of its input's, and constants of its own."""
@@ -91,26 +112,33 @@ class PlanSpace:
         """The plans of the last part alone."""
         growth = Growth(self._graph, self._lifetimes, self._homes.spilled, stop, along, extent, band=band)
         growth.grow()
-        yield from self._weighed(growth, growth.memory)
+        yield from self._weighed(growth, self._fastest[stop - 1] if band else None)
 
-    def _grown(self, stop: int, along: Axis, extent: int, scaled: bool) -> Iterator[Candidate]:
+    def _grown(self, stop: int, along: Axis, extent: int, scaled: bool, band: int = 0) -> Iterator[Candidate]:
         """The plans of all groups that end with a part, for one choice of stripes.
 
         A cascade is of no use if each of its parts runs at its fastest, uncut, in the same memory.
         """
-        growth = Growth(self._graph, self._lifetimes, self._homes.spilled, stop, along, extent, scaled)
+        growth = Growth(self._graph, self._lifetimes, self._homes.spilled, stop, along, extent, scaled, band)
         limit, differs = 0, not scaled
         for first in range(stop - 1, max(-1, stop - 1 - self._max_parts), -1):
             if not growth.grow():
                 return
             differs = differs or growth.stripes[first] != extent
             limit = max(limit, self._fastest[first])
-            memory = growth.memory
-            if differs and (self._homes.spilled or memory < limit):
-                yield from self._weighed(growth, memory)
+            if differs:
+                yield from self._weighed(growth, limit)
 
-    def _weighed(self, growth: Growth, memory: int) -> Iterator[Candidate]:
-        """One cut, with the constants of no part copied, of the part where that saves most for its bytes, and so on."""
+    def _weighed(self, growth: Growth, limit: int | None) -> Iterator[Candidate]:
+        """One cut, with the constants of no part copied, of the part where that saves most for its bytes, and so on.
+
+        What takes ``limit`` bytes or more is of no use, unless tensors are spilled otherwise.
+        """
+        memory = growth.memory
+        if limit is None or self._homes.spilled:
+            limit = 1 << 62
+        if memory >= limit:
+            return
         stripes = dict(reversed(growth.stripes.items()))
         first, along, interior, band = min(stripes), growth.along, growth.interior, growth.band
         times: dict[int, int] = {}
@@ -118,9 +146,10 @@ class PlanSpace:
         for part, extent in stripes.items():
             constants = self._graph.parts[part].constants
             where = WeightsIn.NONE if constants is None else WeightsIn.STREAMED
-            times[part] = self._costs.cycles(part, along, extent, where, interior, band)
+            bands = growth.bands.get(part, ())
+            times[part] = self._costs.cycles(part, along, extent, where, interior, bands)
             if constants is not None:
-                copied = self._costs.cycles(part, along, extent, _copied_to(along), interior, band)
+                copied = self._costs.cycles(part, along, extent, _copied_to(along), interior, bands)
                 size = self._homes.constants_bytes(part, along, extent)
                 if copied < times[part]:
                     gains.append((size / (times[part] - copied), part, size, copied))
@@ -129,6 +158,8 @@ class PlanSpace:
         yield Candidate(first, growth.stop, memory, busy, busy, along, band, extents, chosen)
         for _, part, size, copied in sorted(gains):
             memory, busy, times[part], chosen = memory + size, busy - times[part] + copied, copied, chosen | {part}
+            if memory >= limit:
+                return
             cycles = busy + self._waits(growth, times, chosen)
             yield Candidate(first, growth.stop, memory, cycles, busy, along, band, extents, chosen)
 
@@ -137,11 +168,15 @@ class PlanSpace:
         waited = issued = begun = 0
         for part, extent in reversed(growth.stripes.items()):
             if part in copied:
-                stripe = Interval(0, extent) if growth.along == Axis.CHANNELS else None
-                issued += self._homes.constants_copy(part, stripe)
+                issued += self._costs.first_copy(part, growth.along, extent)
                 waited = max(waited, issued - begun)
             begun += int(times[part] * growth.begun(part))
         return waited
+
+
+def _bands(rows: int) -> list[int]:
+    """The heights of bands that are tried: for 2 to 8 bands, and for as many as halving leads to."""
+    return sorted({-(-rows // count) for count in range(2, 9)} | set(halvings(rows)[1:]))
 
 
 def _copied_to(along: Axis) -> WeightsIn:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 
+from nnhal_devices.ethos_u.cascader.geometry.access import Access
 from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Interval, Shape, cut, whole
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.hardware.memory import System
@@ -63,7 +66,8 @@ class PartCosts:
 
     def __init__(self, homes: Homes, pricer: StripePricer) -> None:
         self._homes, self._pricer = homes, pricer
-        self._known: dict[tuple[int, Axis, int, int, WeightsIn, frozenset[int]], int] = {}
+        self._known: dict[tuple[int, Axis, int, tuple[Interval, ...], WeightsIn, frozenset[int]], int] = {}
+        self._copies: dict[tuple[int, Axis, int], int] = {}
 
     def cycles(
         self,
@@ -72,51 +76,70 @@ class PartCosts:
         extent: int,
         weights: WeightsIn,
         interior: frozenset[int] = frozenset(),
-        band: int = 0,
+        bands: tuple[Interval, ...] = (),
     ) -> int:
         """Return the cycles of a whole part in stripes of ``extent`` elements along an axis.
 
-        ``band`` is the number of rows of its tiles, 0 for one tile. ``interior`` tensors lie between parts of the plan.
+        ``bands`` are the rows of its tiles, none for one tile. ``interior`` tensors lie between parts of the plan.
         """
         spilled = self._homes.spilled
         if spilled:
             node = self._homes.graph.parts[part]
             interior &= spilled & {node.output, *(each.tensor for each in node.inputs)}
-        key = part, along, extent, band, weights, interior if spilled else frozenset()
+        key = part, along, extent, bands, weights, interior if spilled else frozenset()
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._counted(*key)
         return found
 
+    def first_copy(self, part: int, along: Axis, extent: int) -> int:
+        """Return the cycles of the copy of a part's constants that its first stripe waits for."""
+        key = part, along, extent
+        found = self._copies.get(key)
+        if found is None:
+            stripe = Interval(0, extent) if along == Axis.CHANNELS else None
+            found = self._copies[key] = self._homes.constants_copy(part, stripe)
+        return found
+
     def _counted(
-        self, part: int, along: Axis, extent: int, band: int, weights: WeightsIn, interior: frozenset[int]
+        self,
+        part: int,
+        along: Axis,
+        extent: int,
+        bands: tuple[Interval, ...],
+        weights: WeightsIn,
+        interior: frozenset[int],
     ) -> int:
         homes, node = self._homes, self._homes.graph.parts[part]
         places = homes.places(part, weights, interior)
         box = whole(homes.graph.tensors[node.output].shape)
-        doubled = weights == WeightsIn.DOUBLE_BUFFERED
-        bands = cut(box.rows, band) if band else [box.rows]
-        copies = [homes.constants_copy(part, stripe) for stripe in cut(box[along], extent)] if doubled else [0]
-        priced: dict[tuple[int, ...], int] = {}
-        total = fill = number = 0
-        accesses = [each.along(along) for each in node.inputs]
-        for rows in bands:
-            tile = box.along(Axis.ROWS, rows) if band else box
-            others = [each.needs(tile).shape for each in node.inputs]
-            heights = tuple(shape.rows for shape in others) if band else ()
-            for stripe in cut(box[along], extent):
-                lengths = *heights, stripe.length, *(access.needs(stripe).length for access in accesses)
-                cycles = priced.get(lengths)
-                if cycles is None:
-                    needed = lengths[len(heights) + 1 :]
-                    shapes = [_along(shape, along, length) for shape, length in zip(others, needed, strict=True)]
-                    price = self._pricer.price(part, _along(tile.shape, along, stripe.length), tuple(shapes), places)
-                    cycles = priced[lengths] = price.cycles
-                    fill = max(fill, price.fill)
-                number += 1
-                following = copies[number % len(copies)] if number < len(bands) * len(copies) else 0
-                total += max(cycles, following)
+        heights = lengths_of(tuple(each.rows for each in node.inputs), bands)
+        stripes = lengths_of(tuple(each.along(along) for each in node.inputs), tuple(cut(box[along], extent)))
+        whole_inputs = [each.needs(box).shape for each in node.inputs]
+        copies = [0] * len(stripes)
+        if weights == WeightsIn.DOUBLE_BUFFERED:
+            copies = [homes.constants_copy(part, Interval(0, lengths[0])) for lengths, _ in stripes]
+        total = fill = last = 0
+        for tile, tiles in heights or (((box.rows.stop, *(shape.rows for shape in whole_inputs)), 1),):
+            output = Shape(tile[0], *box.shape[1:])
+            inputs = [Shape(rows, *shape[1:]) for rows, shape in zip(tile[1:], whole_inputs, strict=True)]
+            for number, (lengths, count) in enumerate(stripes):
+                shapes = tuple(_along(shape, along, length) for shape, length in zip(inputs, lengths[1:], strict=True))
+                price = self._pricer.price(part, _along(output, along, lengths[0]), shapes, places)
+                fill, last = max(fill, price.fill), price.cycles
+                # The stripe that follows the last one of its kind is of the next kind, or the first of the next band.
+                total += tiles * (max(price.cycles, copies[number]) * (count - 1))
+                total += tiles * max(price.cycles, copies[(number + 1) % len(copies)])
+        if weights == WeightsIn.DOUBLE_BUFFERED:
+            total -= max(last, copies[0]) - last
         return total + fill
+
+
+@lru_cache(maxsize=16384)
+def lengths_of(accesses: tuple[Access, ...], pieces: tuple[Interval, ...]) -> tuple[tuple[tuple[int, ...], int], ...]:
+    """Return the length of each piece of an axis and of what it needs of each input, with the number of such pieces."""
+    found = Counter((piece.length, *(access.needs(piece).length for access in accesses)) for piece in pieces)
+    return tuple(found.items())
 
 
 def _along(shape: Shape, axis: Axis, length: int) -> Shape:

@@ -25,9 +25,10 @@ class WeightsIn(StrEnum):
 class Plan:
     """A cascade: consecutive parts, executed as a sequence of dependent stripes.
 
-    The output of the last part is cut into ``tiles``, one after the other. Within a tile the parts advance along ``along``,
-    each by its own stripes, driven by demand: a part runs only when a later one needs its rows. What lies between parts
-    is kept in rolling buffers along ``along``, so nothing is computed twice within a tile; tiles recompute what they share.
+    The output of the last part is cut into ``tiles``, one after the other. Within a tile the parts advance along
+    ``along``, each by its own stripes, driven by demand: a part runs only when a later one needs what it computes. What
+    lies between parts is kept in rolling buffers along ``along``, so nothing is computed twice within a tile; tiles
+    recompute what they share.
     """
 
     parts: tuple[int, ...]

@@ -1,7 +1,8 @@
 """Proposals: disjoint plans that cover every part, combined bottom-up by dynamic programming.
 
-The memory of a proposal is the largest of its plans and its cycles are their sum. For a given limit of memory the fastest
-proposal is therefore a shortest path over the plans that fit. It is exact: no set of proposals has to be thinned.
+The memory of a proposal is the largest of its plans and its cycles are their sum. For a given limit of memory the
+fastest proposal is therefore a shortest path over the plans that fit. It is exact: no set of proposals has to be
+thinned.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from nnhal_devices.ethos_u.cascader.geometry.box import Shape
+from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.performance.stripe_pricer import StripePricer
 from nnhal_devices.ethos_u.cascader.performance.timeline import Timeline
 from nnhal_devices.ethos_u.cascader.plans.lifetimes import Lifetimes
@@ -17,6 +18,8 @@ from nnhal_devices.ethos_u.cascader.schedule.profile import PlanProfile, advance
 from nnhal_devices.ethos_u.cascader.schedule.schedule import ConstantsBuffer, Schedule, TensorBuffer
 from nnhal_devices.ethos_u.cascader.schedule.spilling import place_spilled
 from nnhal_devices.ethos_u.cascader.schedule.steps import ConstantsCopy, PlanStart, steps
+from nnhal_devices.ethos_u.cascader.schedule.stripe_run import StripeRun
+from nnhal_devices.ethos_u.cascader.schedule.walk import walk
 
 _ROOM = (0, 0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1)
 """How much more than the least memory is tried if the search for addresses finds none: shares of it."""
@@ -47,6 +50,7 @@ class Lowering:
     def __init__(self, homes: Homes, pricer: StripePricer) -> None:
         self._homes, self._graph, self._pricer = homes, homes.graph, pricer
         self._lifetimes = Lifetimes(homes.graph)
+        self._walks: dict[tuple[Plan, bool], list[StripeRun]] = {}
         self._profiles: dict[Plan, tuple[PlanProfile, PlanProfile]] = {}
 
     def schedule(self, proposal: Proposal, limit: int | None = None) -> Schedule | Unplaced:
@@ -80,14 +84,23 @@ class Lowering:
             frozenset(tensors.dying) | unread,
             (tuple(each.sizes[0] for each in scratch), tuple(each.sizes[1] for each in scratch)),
             self._profile(plan),
+            frozenset(index for index, each in enumerate(scratch) if each.part is not None),
         )
 
     def _profile(self, plan: Plan) -> tuple[PlanProfile, PlanProfile]:
         found = self._profiles.get(plan)
         if found is None:
-            forwards = profile(self._graph, plan, False)
-            by_rows = advances_by_rows(self._graph, plan)
-            found = self._profiles[plan] = forwards, profile(self._graph, plan, True) if by_rows else forwards
+            forwards = profile(self._graph, plan, self._walked(self._graph, plan, False))
+            backwards = forwards
+            if advances_by_rows(self._graph, plan):
+                backwards = profile(self._graph, plan, self._walked(self._graph, plan, True))
+            found = self._profiles[plan] = forwards, backwards
+        return found
+
+    def _walked(self, graph: CascaderGraph, plan: Plan, backwards: bool) -> list[StripeRun]:
+        found = self._walks.get((plan, backwards))
+        if found is None:
+            found = self._walks[plan, backwards] = list(walk(graph, plan, backwards))
         return found
 
     def _scratch(self, plan: Plan) -> list[_Scratch]:
@@ -117,9 +130,7 @@ class Lowering:
             for tensor, address in where.arriving.items():
                 node = self._graph.tensors[tensor]
                 tensors.append(
-                    TensorBuffer(
-                        tensor, working, address, node.shape, node.element_bytes, max(0, number), ends[tensor]
-                    )
+                    TensorBuffer(tensor, working, address, node.shape, node.element_bytes, max(0, number), ends[tensor])
                 )
             if number < 0:
                 continue
@@ -132,7 +143,9 @@ class Lowering:
                 elif each.part is not None:
                     early = self._early(number, address, each.sizes[0], tensors, constants)
                     slot = each.sizes[0] // each.slots
-                    constants.append(ConstantsBuffer(each.part, working, address, slot, each.slots, number, number - early))
+                    constants.append(
+                        ConstantsBuffer(each.part, working, address, slot, each.slots, number, number - early)
+                    )
         interior = frozenset(each.tensor for plan in scratch for each in plan if each.tensor is not None)
         spilled, spill_peak = place_spilled(self._homes, interior, self._first_plans(proposal), ends)
         peak = max(
@@ -168,14 +181,16 @@ class Lowering:
     ) -> bool:
         """Return whether a buffer of a plan is free in the plan before as well."""
         taken = [(each.address, each.bytes) for each in tensors if each.first < plan <= each.last + 1]
-        taken += [(each.address, each.bytes * each.slots) for each in constants if plan - 1 in (each.plan, each.copied_in)]
+        taken += [
+            (each.address, each.bytes * each.slots) for each in constants if plan - 1 in (each.plan, each.copied_in)
+        ]
         return plan > 0 and all(address + size <= other or other + length <= address for other, length in taken)
 
     def _cycles(self, schedule: Schedule) -> int:
         """The cycles of a schedule, step by step."""
         timeline, homes = Timeline(), self._homes
         ready: dict[tuple[int, int], int] = {}
-        for step in steps(schedule):
+        for step in steps(schedule, self._walked):
             if isinstance(step, PlanStart):
                 timeline.begin_plan()
                 plan = schedule.proposal.plans[step.plan]

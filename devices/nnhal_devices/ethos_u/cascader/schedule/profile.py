@@ -9,7 +9,7 @@ from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Interval, Shape
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.plans.plan import Plan
 from nnhal_devices.ethos_u.cascader.schedule.stripe_run import StripeRun
-from nnhal_devices.ethos_u.cascader.schedule.walk import demanded_boxes, escapes, walk
+from nnhal_devices.ethos_u.cascader.schedule.walk import demanded_boxes, escapes
 
 
 @dataclass(slots=True)
@@ -32,9 +32,9 @@ def advances_by_rows(graph: CascaderGraph, plan: Plan) -> bool:
     return all(tile.shape.columns == shape.columns and tile.shape.channels == shape.channels for tile in plan.tiles)
 
 
-def profile(graph: CascaderGraph, plan: Plan, backwards: bool) -> PlanProfile:
-    """Walk a plan, and return what it needs."""
-    return _Observer(graph, plan).observe(walk(graph, plan, backwards))
+def profile(graph: CascaderGraph, plan: Plan, runs: Iterable[StripeRun]) -> PlanProfile:
+    """Return what a plan needs, given a walk of it."""
+    return _Observer(graph, plan).observe(runs)
 
 
 class _Observer:
@@ -78,7 +78,11 @@ class _Observer:
     def _hold(self, tensor: int, stripe: Interval) -> None:
         """A stripe joins the rolling buffer of a tensor."""
         live = self._live.get(tensor)
-        live = stripe if live is None or not live.length else Interval(min(live.start, stripe.start), max(live.stop, stripe.stop))
+        live = (
+            stripe
+            if live is None or not live.length
+            else Interval(min(live.start, stripe.start), max(live.stop, stripe.stop))
+        )
         self._live[tensor] = live
         extents = list(self._found.extents[tensor])
         extents[self._plan.along] = max(extents[self._plan.along], live.length)

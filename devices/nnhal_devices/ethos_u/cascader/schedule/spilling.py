@@ -13,8 +13,8 @@ def place_spilled(
 ) -> tuple[list[TensorBuffer], int]:
     """Return the buffers of spilled tensors, the largest first at the lowest free address, and their peak in bytes.
 
-    ``interior`` tensors lie between the parts of a plan and are not spilled. ``first`` and ``last`` are the plans in which
-    each tensor is alive.
+    ``interior`` tensors lie between the parts of a plan and are not spilled. ``first`` and ``last`` are the plans in
+    which each tensor is alive.
     """
     spill = homes.system.spill
     if spill is None:

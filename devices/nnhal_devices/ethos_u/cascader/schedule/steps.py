@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
-from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Interval
+from nnhal_devices.ethos_u.cascader.geometry.box import Interval
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.plans.plan import Plan, WeightsIn
 from nnhal_devices.ethos_u.cascader.schedule.schedule import ConstantsBuffer, Schedule
@@ -35,20 +35,24 @@ class ConstantsCopy(NamedTuple):
 Step: TypeAlias = PlanStart | ConstantsCopy | StripeRun
 
 
-def steps(schedule: Schedule) -> Iterator[Step]:
-    """Yield the steps of a schedule.
+def steps(
+    schedule: Schedule, walked: Callable[[CascaderGraph, Plan, bool], Iterable[StripeRun]] = walk
+) -> Iterator[Step]:
+    """Yield the steps of a schedule; ``walked`` gives the stripes of each plan.
 
-    Each plan first copies its constants that are not there yet, in the order in which its parts run. The constants of the
-    next plan follow as soon as the plan has no more copies of its own, if their buffer is free by then.
+    Each plan first copies its constants that are not there yet, in the order in which its parts run. The constants of
+    the next plan follow as soon as the plan has no more copies of its own, if their buffer is free by then.
     """
     plans = schedule.proposal.plans
     for number, plan in enumerate(plans):
         yield PlanStart(number)
-        runs = list(walk(schedule.graph, plan, schedule.reversed[number]))
+        runs = list(walked(schedule.graph, plan, schedule.reversed[number]))
         order = list(dict.fromkeys(run.part for run in runs))
         own = {each.part: each for each in schedule.constants if each.plan == number}
         early = [each for each in schedule.constants if each.plan == number + 1 and each.copied_in == number]
-        doubled = {part for part, where in zip(plan.parts, plan.weights, strict=True) if where == WeightsIn.DOUBLE_BUFFERED}
+        doubled = {
+            part for part, where in zip(plan.parts, plan.weights, strict=True) if where == WeightsIn.DOUBLE_BUFFERED
+        }
         slices = {part: [run.output.channels for run in runs if run.part == part] for part in doubled}
         for part in order:
             if part in own and own[part].copied_in == number:

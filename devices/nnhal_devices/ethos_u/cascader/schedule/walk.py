@@ -13,7 +13,8 @@ from nnhal_devices.ethos_u.cascader.schedule.stripe_run import Death, StripeRun
 def walk(graph: CascaderGraph, plan: Plan, backwards: bool = False) -> Iterator[StripeRun]:
     """Yield the stripes of a plan in the order in which they run.
 
-    ``backwards`` runs the same stripes from the end of each tile to its start, and the tiles from the last to the first.
+    ``backwards`` runs the same stripes from the end of each tile to its start, and the tiles from the last to the
+    first.
     """
     tiles = plan.tiles[::-1] if backwards else plan.tiles
     for position, tile in enumerate(tiles):
@@ -53,9 +54,7 @@ def _united(one: Box, other: Box) -> Box:
 class _Cascade:
     """The parts of a plan while they compute one tile."""
 
-    def __init__(
-        self, graph: CascaderGraph, plan: Plan, backwards: bool, tile: Box, later: tuple[Box, ...]
-    ) -> None:
+    def __init__(self, graph: CascaderGraph, plan: Plan, backwards: bool, tile: Box, later: tuple[Box, ...]) -> None:
         self._graph, self._plan, self._backwards = graph, plan, backwards
         self._inside = set(plan.parts)
         self._boxes = demanded_boxes(graph, plan, tile)

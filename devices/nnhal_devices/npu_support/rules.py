@@ -1,4 +1,4 @@
-"""Rules, and checks that several families share."""
+"""Rules for single operations, and checks that several of them share."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from nnhal.operations import OperationContext
 from nnhal.types.layout import Dimensions
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
-from nnhal_devices.ethos_n.limits import LARGEST_RESCALING, MAX_RANK
+
+MAX_RANK = 4
 
 Check = Callable[[OperationContext], Support]
 
 
-def _anything(_: OperationContext) -> Support:
+def anything(_: OperationContext) -> Support:
+    """Support an operation without further conditions."""
     return SUPPORTED
 
 
@@ -30,7 +32,7 @@ class NpuRule:
     """
 
     constants: tuple[int, ...] = ()
-    check: Check = _anything
+    check: Check = anything
     tensors: Callable[[OperationContext], Sequence[int]] = _first_input
 
 
@@ -56,14 +58,3 @@ def channels_last(channels_first: bool) -> Support:
         return SUPPORTED
     hint = "export the network channels last, or transpose before and after"
     return Unsupported("SHAPE", "images of [batch, channels, height, width]", "channels last (NHWC)", hint)
-
-
-def rescaled(op: OperationContext, *inputs: int) -> Support:
-    """Refuse inputs whose scale is too large for requantisation to the output's."""
-    for index in inputs:
-        ratio = op.inputs[index].scale / op.outputs[0].scale
-        if ratio > LARGEST_RESCALING:
-            got = f"scale of input {index} / output scale = {ratio:.6g}"
-            hint = "calibrate again: the output's range must not be so much smaller than the input's"
-            return Unsupported("QUANT", got, f"at most {LARGEST_RESCALING:g}", hint)
-    return SUPPORTED

@@ -1,0 +1,26 @@
+"""The accesses and the kernel of a window over rows and columns."""
+
+from __future__ import annotations
+
+from nnhal.operations._window import Axis, Window
+from nnhal_devices.ethos_u.cascader.geometry.access import Access
+from nnhal_devices.ethos_u.cascader.geometry.accesses import Windowed
+from nnhal_devices.ethos_u.cascader.geometry.box import Shape
+from nnhal_devices.ethos_u.cascader.graph.cascader_graph import Kernel
+from nnhal_devices.ethos_u.cascader.graph.matchers.match import Reading
+
+
+def windowed(axis: Axis, length: int) -> Windowed:
+    """Return the dependency along an axis of ``length`` elements of the input."""
+    return Windowed(length, axis.size, axis.stride, axis.dilation, axis.before)
+
+
+def read_through(window: Window, given: Shape, channels: Access) -> Reading:
+    """Return the reading of an operation's first input through a window."""
+    return Reading(0, windowed(window.height, given.rows), windowed(window.width, given.columns), channels)
+
+
+def kernel_of(window: Window) -> Kernel:
+    """Return a window as a kernel."""
+    height, width = window.height, window.width
+    return Kernel(height.size, width.size, height.stride, width.stride, height.dilation, width.dilation)

@@ -1,0 +1,136 @@
+"""Which operations an NPU for 8-bit networks takes, and why not the others.
+
+The conditions for every operation are here: types, constants, known dimensions and their limits. Those of single
+operations are the NPU's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from nnhal.errors import HalError
+from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet, type_name
+from nnhal.operations._types import QUANT8
+from nnhal.resolved import ResolvedModel
+from nnhal.types import Operand, OperationType
+from nnhal.types.layout import Dimensions, combine, describe, is_extension, is_scalar
+from nnhal_devices.driver import SUPPORTED, Support, Unsupported
+from nnhal_devices.npu_support.rules import MAX_RANK, Check, NpuRule, anything, as_images, first_objection
+
+_ALLOWED_TYPES = "TENSOR_QUANT8_ASYMM or TENSOR_QUANT8_ASYMM_SIGNED"
+_ELSEWHERE = "place it on a CPU or GPU device"
+
+
+@dataclass(frozen=True, slots=True)
+class NpuSupport:
+    """What an NPU supports."""
+
+    name: str
+    """The driver's."""
+    rules: Mapping[OperationType, NpuRule]
+    """Those of the operations that it has."""
+    hints: Mapping[OperationType, str]
+    """Advice for operations that are often asked for, and that it does not have."""
+    max_side: int
+    """The largest height and width of a tensor."""
+    max_depth: int
+    """The largest number of channels."""
+    check: Check = anything
+    """A condition for every operation."""
+
+    def supported_operations(self, model: ResolvedModel) -> list[Support]:
+        """Return an answer for each operation of the main subgraph."""
+        graph = model.model.main
+        known = [operand.dimensions for operand in graph.operands]
+        answers: list[Support] = []
+        for number, operation in enumerate(graph.operations):
+            if is_extension(operation.type) or operation.type not in DEFINITIONS:
+                answers.append(self._not_taken(operation.type))
+                continue
+            op = model.context(0, number, tuple(known))
+            answer, found = self._support(op)
+            answers.append(answer)
+            for index, dimensions in zip(operation.outputs, found, strict=False):
+                known[index] = combine(known[index], dimensions) or known[index]
+        return answers
+
+    def _support(self, op: OperationContext) -> tuple[Support, Sequence[Dimensions]]:
+        """The answer for one operation, and its outputs' dimensions as far as they are known."""
+        try:
+            found: Sequence[Dimensions] = DEFINITIONS[op.type].prepare(op)
+        except HalError as error:
+            return Unsupported("OP", error.message, "a valid operation", "make its operands fit one another"), ()
+        except UnknownYet:
+            found = ()
+        rule = self.rules.get(op.type)
+        if rule is None:
+            return self._not_taken(op.type), found
+        answer = first_objection(self._of_any_operation(op, rule, found))
+        return (answer if isinstance(answer, Unsupported) else rule.check(op)), found
+
+    def _not_taken(self, code: int) -> Unsupported:
+        kind = None if is_extension(code) else OperationType(code)
+        got = f"operation {code:#x} of an extension" if kind is None else kind.name
+        allowed = f"one of the {len(self.rules)} operations that {self.name}'s README lists"
+        return Unsupported("OP", got, allowed, _ELSEWHERE if kind is None else self.hints.get(kind, _ELSEWHERE))
+
+    def _of_any_operation(self, op: OperationContext, rule: NpuRule, found: Sequence[Dimensions]) -> Iterator[Support]:
+        """The conditions for every operation, in an order in which each check may rely on those before it."""
+        tensors = [(f"input {index}", op.inputs[index], op.dimensions(index)) for index in rule.tensors(op)]
+        tensors += [
+            (f"output {index}", operand, combine(operand.dimensions, dimensions) or ())
+            for index, (operand, dimensions) in enumerate(zip(op.outputs, found or [()] * len(op.outputs), strict=True))
+        ]
+        for name, operand, _ in tensors:
+            yield _typed(name, operand)
+        yield from _constants(op, rule)
+        for name, _, dimensions in tensors:
+            yield _known(name, dimensions)
+            yield _ranked(name, dimensions)
+            yield self._sized(name, dimensions)
+        yield self.check(op)
+
+    def _sized(self, name: str, dimensions: Dimensions) -> Support:
+        batch, height, width, depth = as_images(dimensions)
+        got = f"{name} of {describe(dimensions)}"
+        if batch != 1:
+            hint = "run the images of a batch one after the other, and leave axis 0 of 4 where it is"
+            return Unsupported("SHAPE", got, "batch 1", hint)
+        if max(height, width) > self.max_side:
+            return Unsupported("SHAPE", got, f"height and width of at most {self.max_side}", "cut the image into tiles")
+        if depth > self.max_depth:
+            return Unsupported(
+                "SHAPE", got, f"at most {self.max_depth} channels", "split the tensor along its channels"
+            )
+        return SUPPORTED
+
+
+def _typed(name: str, operand: Operand) -> Support:
+    if operand.type in QUANT8:
+        return SUPPORTED
+    hint = "quantise the network to 8 bits: the NPU has no other arithmetic"
+    return Unsupported("DTYPE", f"{name} of {type_name(operand.type)}", _ALLOWED_TYPES, hint)
+
+
+def _constants(op: OperationContext, rule: NpuRule) -> Iterator[Support]:
+    for index, operand in enumerate(op.inputs):
+        parameter = index in rule.constants or is_scalar(operand.type)
+        if parameter and op.has(index) and not op.is_known(index):
+            hint = "store it in the model: filters and parameters are encoded when the model is prepared"
+            yield Unsupported("CONSTANT", f"input {index} that is computed or fed at run time", "a constant", hint)
+
+
+def _known(name: str, dimensions: Dimensions) -> Support:
+    if dimensions and 0 not in dimensions:
+        return SUPPORTED
+    got = f"{name} of {describe(dimensions) if dimensions else 'unknown rank'}"
+    hint = "fix the dimensions in the model: stripes are planned when it is prepared"
+    return Unsupported("DYN_SHAPE", got, "dimensions that are known beforehand", hint)
+
+
+def _ranked(name: str, dimensions: Dimensions) -> Support:
+    if len(dimensions) <= MAX_RANK:
+        return SUPPORTED
+    hint = "fold axes together with RESHAPE"
+    return Unsupported("RANK", f"{name} of rank {len(dimensions)}", f"rank 1 to {MAX_RANK}", hint)
