@@ -98,3 +98,10 @@ def test_every_class_of_a_picture_has_a_rule(document: Page) -> None:
     names = {name for each in inside for name in each.attributes.get("class", "").split()}
     known = set(re.findall(r"\.([a-z][\w-]*)", drawing_style()))
     assert names - known == set()
+
+
+def test_parts_are_grouped_by_cascade(document: Page) -> None:
+    cascade, alone = [group.text for group in document.having("group")]
+    assert cascade.startswith("cascade of 0-2: 2,416 bytes (2.4 KiB), ")
+    assert cascade.endswith(" of them waiting for copies")
+    assert alone == "part by part"

@@ -88,6 +88,11 @@ def extent(buffer: BufferStory) -> str:
     return ", ".join(f"{held} of {all_of} {axis}" for axis, held, all_of in axes if held != all_of)
 
 
+def brief(name: str) -> str:
+    """The end of a name: converters write the path of scopes before it."""
+    return "/".join(name.split("/")[-2:])
+
+
 def shape(extents: Sequence[int]) -> str:
     """Extents as ``112 x 112 x 32``."""
     return " x ".join(map(str, extents))

@@ -11,11 +11,12 @@ from nnhal_tools.names import shortened
 
 _WIDTH = 372
 _LEFT, _RIGHT = 58, 364
-_BOX, _GAP = 52, 62
+_BOX, _GAP = 58, 62
 _TOP = 12
 _SLOTS = 24
 """Rows of a buffer that are drawn at most."""
-_NAME = 38
+_NAME = 30
+"""Characters of a name."""
 _ARC = 12
 """How much farther to the left each edge bows that skips one part more."""
 
@@ -47,9 +48,9 @@ def _part(position: int, part: PartStory, plan: PlanStory, written: dict[str, in
     outside = [name for name in part.inputs[position == 0 :] if name not in before]
     weights = f"weights {part.weights}, {part.weight_bytes:,} bytes" if part.weight_bytes else "no weights"
     lines = [
-        label(_LEFT + 12, y + 17, f"{part.part}  {part.operation}", "strong"),
-        label(_LEFT + 12, y + 32, words.cut(part, plan), "muted"),
-        label(_LEFT + 12, y + 46, weights + (f"; reads {', '.join(outside)} too" if outside else ""), "muted"),
+        label(_LEFT + 12, y + 19, f"{part.part}  {part.operation}", "strong"),
+        label(_LEFT + 12, y + 34, words.cut(part, plan), "muted"),
+        label(_LEFT + 12, y + 48, weights + (f"; reads {', '.join(outside)} too" if outside else ""), "muted"),
     ]
     box = element("rect", class_="box", x=_LEFT, y=y, width=_RIGHT - _LEFT, height=_BOX, rx=6)
     return element("g", title(part.name) + box + "".join(lines))
@@ -77,7 +78,7 @@ def _buffer(position: int, buffer: BufferStory | None, colour: str) -> str:
         for slot in range(drawn)
     )
     held = f"{words.extent(buffer)}, {buffer.bytes:,} bytes"
-    lines = label(x + 50, y + 11, shortened(buffer.name, _NAME - 6)) + label(x + 50, y + 26, held, "muted")
+    lines = label(x + 50, y + 11, shortened(words.brief(buffer.name), _NAME)) + label(x + 50, y + 26, held, "muted")
     told = f"{buffer.name}, {words.shape(buffer.shape)}, at {buffer.address:#x}"
     return element("g", title(told) + bars + lines, class_=colour)
 

@@ -13,7 +13,7 @@ from nnhal_tools.names import shortened
 
 _WIDTH, _HEIGHT = 1100, 480
 _LEFT, _RIGHT, _TOP, _BOTTOM = 72, 1084, 44, 420
-_NAME, _LEAST_NAME = 24, 6
+_NAME, _LEAST_NAME = 24, 10
 """Characters of a name in the picture, at most and at least."""
 _LINE = 0.04
 """The height of a line of text, as a share of the picture."""
@@ -120,8 +120,8 @@ def _names(lives: Sequence[TensorLife], across: Scale, up: Scale) -> Iterator[st
         piece = max(there, key=lambda each: each.end - each.start, default=None)
         if piece is not None and life.buffer.bytes > up.high * 1024 * _LINE:
             start, end = across(piece.start), across(piece.end)
-            text = shortened(life.name, min(_NAME, int((end - start) / width_of("m"))))
-            if len(text) >= _LEAST_NAME:
+            text = shortened(words.brief(life.name), min(_NAME, int((end - start) / width_of("m"))))
+            if text == words.brief(life.name) or len(text) >= _LEAST_NAME:
                 yield label((start + end) / 2, up(address / 1024) + 4, text, "middle over")
 
 
