@@ -84,9 +84,11 @@ def _peaks(arguments: argparse.Namespace) -> Iterable[Aim]:
 def _processes(arguments: argparse.Namespace) -> Iterable[Aim]:
     """Plan networks as a command, beside Vela."""
     folder, vela = networks_folder(), vela_program()
+    accelerator, rounds = arguments.accelerators[0], arguments.rounds
     costs = {
-        name: process_costs(folder / f"{name}.tflite", arguments.accelerators[0], vela, arguments.rounds)
-        for name in arguments.networks
+        each.name: process_costs(folder / f"{each.name}.tflite", accelerator, each.peak_aim, vela, rounds)
+        for each in NETWORKS
+        if each.name in arguments.networks
     }
     show_table(process_table(costs), output_console())
     return process_aims(costs[BIG], BIG) if BIG in costs else []
