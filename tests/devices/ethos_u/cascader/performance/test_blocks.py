@@ -75,7 +75,7 @@ def test_blocks_are_of_whole_units_and_fit_with_their_inputs(
         assert banks(inputs, npu.input_granules[0]) + banks(sums, npu.accumulator_granules[0]) <= available
 
 
-def test_a_table_takes_banks_where_none_are_reserved() -> None:
+def test_a_table_takes_banks_if_none_are_reserved() -> None:
     plain, table = (
         fitting_blocks(
             accelerator("u55-32"),
