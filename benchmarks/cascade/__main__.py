@@ -29,9 +29,9 @@ from benchmarks.cascade.peaks import (
 from benchmarks.cascade.planning import chain_aims, chain_table, process_aims, process_costs, process_table
 from benchmarks.environments import InstallationError
 from benchmarks.peers.machine import machine
+from benchmarks.tables import ShownTables
 from benchmarks.vela.program import vela_program
 from nnhal_devices.ethos_u.cascader.hardware.memory_file import system_for
-from nnhal_tools.terminal import output_console, show_table
 
 _SECTIONS = ("peaks", "processes", "chain")
 
@@ -40,28 +40,31 @@ def main() -> int:
     """Measure and print. Returns 1 if an aim is missed, 2 if something is not there to be measured."""
     arguments = _parser().parse_args()
     aims: list[Aim] = []
+    tables = ShownTables()
     try:
         if arguments.known_good:
             aims += known_good_aims(arguments.known_good)
         if "peaks" in arguments.sections:
-            aims += _peaks(arguments)
+            aims += _peaks(arguments, tables)
         if "processes" in arguments.sections:
-            aims += _processes(arguments)
+            aims += _processes(arguments, tables)
         if "chain" in arguments.sections:
             found, points, line = chain_aims(system_for(arguments.accelerators[0]), arguments.plot)
             aims += found
-            show_table(chain_table(points, line), output_console())
+            tables.show(chain_table(points, line))
     except (NoNetworksError, InstallationError, OSError) as error:
         Console(stderr=True, soft_wrap=True, highlight=False, emoji=False).print(str(error), markup=False)
         return 2
-    show_table(aim_table(aims), output_console())
+    tables.show(aim_table(aims))
+    if arguments.markdown:
+        tables.write(arguments.markdown)
     if arguments.json:
         rows = [{**asdict(aim), "met": aim.is_met} for aim in aims]
         arguments.json.write_text(json.dumps({**machine(), "aims": rows}, indent=1))
     return int(not all(aim.is_met for aim in aims))
 
 
-def _peaks(arguments: argparse.Namespace) -> Iterable[Aim]:
+def _peaks(arguments: argparse.Namespace, tables: ShownTables) -> Iterable[Aim]:
     """Plan each network for each accelerator, and run some of the schedules."""
     folder, aims, networks, runs = networks_folder(), [], [], []
     for network in NETWORKS:
@@ -75,13 +78,13 @@ def _peaks(arguments: argparse.Namespace) -> Iterable[Aim]:
             runs += own
             aims += peak_aims(found, loaded, own)
             if arguments.frontiers:
-                show_table(frontier_table(found), output_console())
-    show_table(peak_table(networks), output_console())
-    show_table(run_table(runs), output_console())
+                tables.show(frontier_table(found))
+    tables.show(peak_table(networks))
+    tables.show(run_table(runs))
     return aims
 
 
-def _processes(arguments: argparse.Namespace) -> Iterable[Aim]:
+def _processes(arguments: argparse.Namespace, tables: ShownTables) -> Iterable[Aim]:
     """Plan networks as a command, beside Vela."""
     folder, vela = networks_folder(), vela_program()
     accelerator, rounds = arguments.accelerators[0], arguments.rounds
@@ -90,7 +93,7 @@ def _processes(arguments: argparse.Namespace) -> Iterable[Aim]:
         for each in NETWORKS
         if each.name in arguments.networks
     }
-    show_table(process_table(costs), output_console())
+    tables.show(process_table(costs))
     return process_aims(costs[BIG], BIG) if BIG in costs else []
 
 
@@ -106,6 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=5, help="of processes")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="write time against parts to an SVG file")
     parser.add_argument("--known-good", type=Path, metavar="FILE", help="check the cases of a JSON file too")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables to it")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the aims to it")
     return parser
 

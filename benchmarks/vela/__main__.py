@@ -17,6 +17,7 @@ from rich.console import Console
 
 from benchmarks.cascade.loading import LoadedNetwork, NoNetworksError, load, networks_folder
 from benchmarks.environments import InstallationError
+from benchmarks.tables import ShownTables
 from benchmarks.vela.comparison import Comparison, compared, comparison_table
 from benchmarks.vela.domination import Point
 from benchmarks.vela.plans import plans_of
@@ -24,7 +25,7 @@ from benchmarks.vela.pricing import VelaPricer
 from benchmarks.vela.program import Core, VelaError, VelaRun, run_vela, vela_program
 from nnhal_devices.ethos_u.cascader.compiler import CompilerOptions, frontier
 from nnhal_devices.ethos_u.cascader.hardware.memory_file import system_for
-from nnhal_tools.terminal import output_console, show_table
+from nnhal_tools.terminal import output_console
 
 _NETWORKS = "mobilenet_v1_1.0_224,mobilenet_v2_1.0_224"
 _ACCELERATORS = "u55-128,u55-256"
@@ -40,13 +41,16 @@ def main() -> int:
     except (NoNetworksError, InstallationError, OSError) as error:
         console.print(str(error), markup=False)
         return 2
-    show_table(comparison_table(comparisons), output_console())
+    tables = ShownTables()
+    tables.show(comparison_table(comparisons))
     dominated = sum(each.own is not None for each in comparisons)
     placed = sum(each.own_placed is not None for each in comparisons)
     output_console().print(
         f"{len(comparisons)} schedules of Vela; the frontier dominates {dominated} with the memory that Vela reports, "
         f"{placed} with the memory that they need if nnhal places their buffers"
     )
+    if arguments.markdown:
+        tables.write(arguments.markdown)
     if arguments.json:
         arguments.json.write_text(json.dumps([_row(each) for each in comparisons], indent=1))
     return int(dominated < len(comparisons))
@@ -99,6 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--cores", type=_cores, default=tuple(Core), help=f"of {', '.join(Core)}, with commas")
     parser.add_argument("--arenas", type=_numbers, default=_numbers(_ARENAS), help="KiB, with commas; 0 is the least")
     parser.add_argument("--recompute", action="store_true", help="let the frontier recompute")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table to it")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything to it")
     return parser
 
