@@ -53,7 +53,7 @@ def main() -> int:
             aims += found
             tables.show(chain_table(points, line))
     except (NoNetworksError, InstallationError, OSError) as error:
-        Console(stderr=True, soft_wrap=True, highlight=False, emoji=False).print(str(error), markup=False)
+        _say(str(error))
         return 2
     tables.show(aim_table(aims))
     if arguments.markdown:
@@ -72,6 +72,7 @@ def _peaks(arguments: argparse.Namespace, tables: ShownTables) -> Iterable[Aim]:
             continue
         loaded = load(folder / f"{network.name}.tflite")
         for accelerator in arguments.accelerators:
+            _say(f"{network.name} on {accelerator}")
             found = planned(network, loaded, system_for(accelerator), arguments.recompute)
             own = list(machine_runs(found, loaded, arguments.every_point))
             networks.append(found)
@@ -95,6 +96,10 @@ def _processes(arguments: argparse.Namespace, tables: ShownTables) -> Iterable[A
     }
     tables.show(process_table(costs))
     return process_aims(costs[BIG], BIG) if BIG in costs else []
+
+
+def _say(line: str) -> None:
+    Console(stderr=True, soft_wrap=True, highlight=False, emoji=False).print(line, markup=False)
 
 
 def _parser() -> argparse.ArgumentParser:
