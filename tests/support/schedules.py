@@ -75,7 +75,7 @@ def _extents(graph: CascaderGraph, plan: Plan, backwards: bool) -> dict[int, Sha
     """The most that is alive of each tensor that a plan makes, along its axis."""
     alive: dict[int, Interval] = {}
     most: defaultdict[int, int] = defaultdict(int)
-    for run in walk(graph, plan, 0, backwards):
+    for run in walk(graph, plan, backwards):
         tensor, made = graph.parts[run.part].output, run.output[plan.along]
         held = alive.get(tensor, made)
         held = Interval(min(held.start, made.start), max(held.stop, made.stop)) if held.length else made
