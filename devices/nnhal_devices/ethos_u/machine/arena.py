@@ -64,6 +64,12 @@ class Buffer:
         self._element_bytes = element.itemsize
         self._live: NDArray[np.bool_] = np.zeros(owner.shape, np.bool_)
 
+    def require(self, box: Box, writer: str) -> None:
+        """Raise StreamError if a box has no elements, or if the buffer has no room for it."""
+        if 0 in box.shape:
+            raise StreamError(f"{writer} makes no element of {self._owner.name}, expected at least one")
+        self._places(box, writer)
+
     def read(self, box: Box, reader: str) -> Array:
         """Return a box of the tensor, in place if it does not wrap. Raises OverwrittenError if that is checked."""
         places = self._places(box, reader)

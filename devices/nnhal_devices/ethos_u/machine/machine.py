@@ -210,6 +210,7 @@ class _Run:
             raise StreamError(f"a stripe of {part.name} with {len(command.inputs)} inputs, expected {len(part.inputs)}")
         sources = [self._buffer(each.tensor) for each in part.inputs]
         target = self._buffer(part.output)
+        target.require(command.output, part.name)
         given = [Given(box, source.read(box, part.name)) for source, box in zip(sources, command.inputs, strict=True)]
         places = StripePlaces(
             tuple(source.region for source in sources), target.region, self._constants_place(command, part.name)

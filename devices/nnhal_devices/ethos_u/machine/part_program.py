@@ -12,7 +12,7 @@ from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.types import Operation
 from nnhal.types.layout import is_scalar
 from nnhal_devices.ethos_u.cascader.geometry.box import Box, Interval, Shape, whole
-from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph, Part
+from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph, Part, PartInput
 from nnhal_devices.ethos_u.machine.arithmetic import stripe_kernel
 from nnhal_devices.ethos_u.machine.arithmetic.kernel import OperationCall, StripeKernel, shape_of
 from nnhal_devices.ethos_u.machine.errors import StreamError
@@ -62,6 +62,7 @@ class Programs:
         """Build a part's program. Raises ValueError for operations that do not make the part."""
         made: dict[int, int] = {}
         steps: list[_Step] = []
+        unread = dict(enumerate(part.inputs))
         for number in part.operations:
             operation = self._model.model.main.operations[number]
             output, position = self._output(part, operation)
@@ -70,9 +71,9 @@ class Programs:
             )
             kernel = stripe_kernel(call)
             operands = [operation.inputs[index] for index in call.activations]
-            steps.append(_Step(kernel, tuple(self._source(part, made, operand) for operand in operands)))
+            steps.append(_Step(kernel, tuple(self._source(part, made, unread, operand) for operand in operands)))
             made[output] = len(steps) - 1
-        return PartProgram(part.name, tuple(steps), self._graph.tensors[part.output].shape)
+        return PartProgram(part.name, tuple(steps))
 
     def _output(self, part: Part, operation: Operation) -> tuple[int, int]:
         """The output that the part is about, and its position. Only a part's last operation may have several."""
@@ -80,11 +81,13 @@ class Programs:
         position = operation.outputs.index(wanted) if wanted in operation.outputs else 0
         return operation.outputs[position], position
 
-    def _source(self, part: Part, made: Mapping[int, int], operand: int) -> _Source:
+    def _source(self, part: Part, made: Mapping[int, int], unread: dict[int, PartInput], operand: int) -> _Source:
+        """Where an activation comes from. An operation that reads a tensor twice has an input of the part for each."""
         if operand in made:
             return _Source(made[operand], None, shape_of(self._dimensions[operand]))
-        for position, each in enumerate(part.inputs):
+        for position, each in unread.items():
             if each.tensor == self._graph.tensor_of.get(operand):
+                del unread[position]
                 return _Source(None, position, self._graph.tensors[each.tensor].shape)
         raise ValueError(f"{part.name} reads operand {operand}, which is none of its inputs")
 
@@ -92,8 +95,8 @@ class Programs:
 class PartProgram:
     """The operations of a part. It holds no state between runs."""
 
-    def __init__(self, name: str, steps: tuple[_Step, ...], shape: Shape) -> None:
-        self._name, self._steps, self._shape = name, steps, shape
+    def __init__(self, name: str, steps: tuple[_Step, ...]) -> None:
+        self._name, self._steps = name, steps
 
     def run(self, output: Box, given: Sequence[Given]) -> Array:
         """Compute a box of the part's output. Raises StreamError if it needs more than is given."""
