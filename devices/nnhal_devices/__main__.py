@@ -39,6 +39,13 @@ def main() -> int:
         "--spin-us", help="microseconds to look for the next call before sleeping, which costs a processor (default 0)"
     )
     parser.add_argument("--threads", help="threads that one execution may use (default 1)")
+    parser.add_argument(
+        "--option",
+        metavar="KEY=VALUE",
+        action="append",
+        dest="options",
+        help="an option of the driver's own; may be repeated. The driver's README lists them",
+    )
     parser.add_argument("--log-level", help="debug, info, warning or error (default warning)")
     parser.add_argument(
         "--backend-path",
@@ -57,7 +64,7 @@ def main() -> int:
         configure_logs(name, settings.log_level, settings.log_json)
         guard = MemoryGuard() if settings.map_files else None  # before any thread is started
         register_backends(settings.backend_paths, registry())
-        driver = create_driver(name, DriverOptions(settings.threads))
+        driver = create_driver(name, DriverOptions(settings.threads, settings.options))
         process = host(driver, Endpoint(directory.resolve()), settings, guard)
     except ValidationError as error:
         print(f"nnhal device: {describe_invalid(error)}", file=sys.stderr)

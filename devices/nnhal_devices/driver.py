@@ -7,7 +7,7 @@ threads at once, except that one BoundWorkload runs once at a time.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -166,7 +166,16 @@ class Driver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DriverOptions:
-    """The options of a driver when its process starts. ``threads`` is for one execution."""
+    """The options of a driver when its process starts."""
 
     threads: int = 1
-    extra: dict[str, str] = field(default_factory=dict)
+    """For one execution."""
+
+    extra: Mapping[str, str] = field(default_factory=dict)
+    """The driver's own options by name, as the user wrote them."""
+
+    def require_known(self, driver: str, *names: str) -> None:
+        """Raise ValueError for an option of ``extra`` that a driver does not have."""
+        for name in self.extra:
+            if name not in names:
+                raise ValueError(f"{driver} has no option {name!r}, expected {', '.join(names) or 'none'}")

@@ -36,6 +36,7 @@ class CpuAcc:
 
     def __init__(self, options: DriverOptions, providers: Sequence[str] = CPU) -> None:
         """``providers`` are execution providers of ONNX Runtime, the preferred first."""
+        options.require_known(self.name)
         self._threads = options.threads
         self._providers = providers
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import final
-
-import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.extensions.onnx import EXTENSION
 from nnhal.resolved import ResolvedModel
 from nnhal.types import DeviceType, Extension, NumberOfCacheFiles
+from nnhal_devices.arguments import read_argument, write_argument
 from nnhal_devices.backend import Backend, MemoryRules
 from nnhal_devices.cpu_ref.capabilities import CAPABILITIES
 from nnhal_devices.cpu_ref.costs import ROOFLINE
@@ -43,7 +41,7 @@ class CpuRef:
     backend = Backend(ROOFLINE.operation_ns, realisation="numpy on this machine's CPU")
 
     def __init__(self, options: DriverOptions | None = None) -> None:
-        del options  # none applies
+        (options or DriverOptions()).require_known(self.name)
 
     def supported_operations(self, model: ResolvedModel) -> Sequence[Support]:
         return supported_operations(model)
@@ -64,7 +62,7 @@ class ReferenceWorkload:
     def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundReference:
         main = self._model.model.main
         arrays = [
-            _array(argument, element_type(self._model.model, main.operands[index].type))
+            read_argument(argument, element_type(self._model.model, main.operands[index].type))
             for argument, index in zip(inputs, main.input_indexes, strict=True)
         ]
         return BoundReference(self._interpreter, arrays, outputs)
@@ -81,13 +79,5 @@ class BoundReference:
     def run(self, control: Control) -> Outcome:
         results = self._interpreter.run(0, self._inputs, control)
         for result, argument in zip(results, self._outputs, strict=True):
-            if argument.data is not None and result.nbytes <= len(argument.data):
-                raw = np.ascontiguousarray(result).reshape(-1).view(np.uint8)
-                argument.data[: len(raw)] = raw
+            write_argument(argument, result)
         return Outcome(tuple(result.shape for result in results))
-
-
-def _array(argument: Argument, element: np.dtype[np.generic]) -> Array | None:
-    if argument.data is None:
-        return None
-    return argument.data[: element.itemsize * prod(argument.dimensions)].view(element).reshape(argument.dimensions)

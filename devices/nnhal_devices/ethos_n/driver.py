@@ -61,6 +61,7 @@ class EthosN:
     )
 
     def __init__(self, options: DriverOptions) -> None:
+        options.require_known(self.name)
         self._accelerated = CpuAcc(options)
         self._reference = CpuRef(options)
 

@@ -44,6 +44,7 @@ class GpuAcc:
     number_of_cache_files = NumberOfCacheFiles(1, 1)
 
     def __init__(self, options: DriverOptions, working_memory_bytes: int = WORKING_MEMORY_BYTES) -> None:
+        options.require_known(self.name)
         runtime = this_machine()
         self._arithmetic = CpuAcc(options, runtime.providers)
         self._queue = InOrderQueue()

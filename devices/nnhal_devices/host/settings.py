@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,20 @@ from nnhal_hosting.settings import ProcessSettings
 def _divided(value: object) -> object:
     """Divide a list of directories at its colons."""
     return [part for part in value.split(":") if part] if isinstance(value, str) else value
+
+
+def _pairs(value: object) -> object:
+    """Read ``KEY=VALUE``: several with commas between them, or a list of them."""
+    if isinstance(value, Mapping):
+        return value
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, Iterable):
+        return value
+    pairs = [str(item).partition("=") for item in items if item]
+    wrong = next(("".join(pair) for pair in pairs if not pair[0] or not pair[1]), None)
+    if wrong is not None:
+        raise ValueError(f"got {wrong!r}, expected KEY=VALUE")
+    return {key: text for key, _, text in pairs}
 
 
 class DeviceSettings(ProcessSettings):
@@ -35,6 +50,9 @@ class DeviceSettings(ProcessSettings):
 
     threads: int = Field(default=1, ge=1, le=256)
     """Threads that one execution may use, if the driver can use several."""
+
+    options: Annotated[Mapping[str, str], NoDecode, BeforeValidator(_pairs)] = {}
+    """The driver's own options: ``KEY=VALUE``, with commas between them."""
 
     spin_us: int = Field(default=0, ge=0, le=10_000)
     """Microseconds to look for the next call after a call before sleeping; none if there is only one processor."""

@@ -29,6 +29,7 @@ class Null:
     backend = Backend(lambda model: [0.0] * len(model.model.main.operations), realisation="nothing")
 
     def __init__(self, options: DriverOptions) -> None:
+        options.require_known(self.name)
         self._options = options
 
     def supported_operations(self, model: ResolvedModel) -> Sequence[Support]:

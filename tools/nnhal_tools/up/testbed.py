@@ -76,4 +76,7 @@ class Testbed:
 
     def _device(self, entry: DeviceEntry) -> Child:
         limits = ["--workers", str(entry.workers), "--threads", str(entry.threads)]
-        return Child("nnhal_devices", [entry.driver, "--endpoint", str(self._directory / entry.title), *limits])
+        return Child(
+            "nnhal_devices",
+            [entry.driver, "--endpoint", str(self._directory / entry.title), *limits, *entry.driver_options],
+        )

@@ -5,6 +5,7 @@ name = "npu0"        # its name in plans; the driver's name by default
 driver = "cpu_acc"
 workers = 1          # executions that run at a time
 threads = 1          # threads that one execution may use
+options = { KEY = "VALUE" }  # the driver's own, which its README lists
 
 [framework]          # options of ``nnhal serve``, by name
 model_repository = ["/srv/models"]
@@ -31,6 +32,9 @@ _NOT_OPTIONS = {"endpoint", "device", "supervisor"}
 """Options that the testbed sets itself."""
 
 
+Scalar = bool | int | float | str
+
+
 class TopologyError(NnhalError):
     """A topology file that cannot be read or is invalid."""
 
@@ -44,14 +48,17 @@ class DeviceEntry(BaseModel):
     name: str = Field(default="", pattern=_NAME)
     workers: int = Field(default=1, ge=1, le=256)
     threads: int = Field(default=1, ge=1, le=256)
+    options: Mapping[Annotated[str, Field(pattern=_OPTION)], Scalar] = {}
+
+    @property
+    def driver_options(self) -> list[str]:
+        """The driver's own options as words of a command line."""
+        return [f"--option={name}={_written(value)}" for name, value in self.options.items()]
 
     @property
     def title(self) -> str:
         """The name in plans."""
         return self.name or self.driver
-
-
-Scalar = bool | int | float | str
 
 
 class Topology(BaseModel):
@@ -66,7 +73,7 @@ class Topology(BaseModel):
     def framework_options(self) -> list[str]:
         """The options as words of a command line."""
         return [
-            f"--{name.replace('_', '-')}={str(value).lower() if isinstance(value, bool) else value}"
+            f"--{name.replace('_', '-')}={_written(value)}"
             for name, given in self.framework.items()
             for value in (given if isinstance(given, tuple) else (given,))
         ]
@@ -91,6 +98,11 @@ class Topology(BaseModel):
 
 
 DEFAULT_TOPOLOGY = Topology(device=(DeviceEntry(driver="cpu_acc"), DeviceEntry(driver="cpu_ref")))
+
+
+def _written(value: Scalar) -> str:
+    """A value as a command line has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def read_topology(path: Path) -> Topology:

@@ -1,8 +1,8 @@
 """The kinds of dependency along an axis, each an ``Access``.
 
-``length`` is the input's extent along the axis, in elements. ``needs`` is exact for all kinds here: it returns the least
-interval with all elements that are needed, and ``(0, 0)`` if none is. A plan asks for 10^5 intervals, so these are plain
-integers.
+``length`` is the input's extent along the axis, in elements. ``needs`` is exact for all kinds here: it returns the
+least interval with all elements that are needed, and ``(0, 0)`` if none is. A plan asks for 10^5 intervals, so these
+are plain integers.
 """
 
 from __future__ import annotations
@@ -145,7 +145,8 @@ class Windowed:
 class ZeroInserted:
     """A transpose convolution: element n of the input adds to as many outputs as the kernel has taps.
 
-    The first of them is ``n * stride - before``. It is a convolution of an input that has ``stride - 1`` zeros between its elements; zeros are nobody's elements.
+    The first of them is ``n * stride - before``. It is a convolution of the input with ``stride - 1`` zeros between its
+    elements, and zeros need nothing.
     """
 
     length: int

@@ -61,3 +61,10 @@ class Box(NamedTuple):
 def whole(shape: Shape) -> Box:
     """Return the box of a whole tensor."""
     return Box(*(Interval(0, extent) for extent in shape))
+
+
+def cut(interval: Interval, extent: int) -> list[Interval]:
+    """Cut an interval into pieces of ``extent`` elements, the last of which may be smaller."""
+    return [
+        Interval(start, min(start + extent, interval.stop)) for start in range(interval.start, interval.stop, extent)
+    ]

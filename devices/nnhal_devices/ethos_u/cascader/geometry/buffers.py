@@ -1,7 +1,7 @@
 """The sizes of buffers for stripes, as the RFC's implementation has them.
 
-A rolling buffer here is as high as the stripe that the consumer asks for. The planner's own rolling buffers have exactly
-the rows that are alive at once.
+A rolling buffer here is as high as the stripe that the consumer asks for. The planner's own rolling buffers have
+exactly the rows that are alive at once.
 """
 
 from __future__ import annotations

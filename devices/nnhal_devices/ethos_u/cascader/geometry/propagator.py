@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import floor, lcm
+from math import lcm
 
 import numpy as np
 import numpy.typing as npt
@@ -73,14 +73,14 @@ class Propagator:
         ValueError if the ranks do not fit.
         """
         if self.input_axes != other.output_axes:
-            raise ValueError(f"chain: got an output of rank {other.output_axes} for an input of {self.input_axes} axes")
+            raise ValueError(f"chain: got a propagator from rank {other.output_axes}; expected rank {self.input_axes}")
         near, far = np.array(self.matrix, np.float64), np.array(other.matrix, np.float64)
         product = far @ near
         weights = far[:-1, :-1]
-        rounding = weights @ _rounding(near[:-1]) + _rounding(far[:-1])
+        between = weights @ _rounding(near[:-1])
         start = weights @ self.offset + other.offset
-        offset = np.array([floor(value) for value in start - rounding])
-        product[:-1, -1] += rounding + (start - offset) + _rounding(product[:-1, :-1])
+        offset = np.floor(start - between)
+        product[:-1, -1] += between + _rounding(far[:-1]) + (start - offset)
         return Propagator(tuple(map(tuple, product.tolist())), _integers(offset))
 
 
@@ -102,7 +102,7 @@ def propagator_of(accesses: Sequence[Access]) -> Propagator:
 
 
 def _in_float32(row: AffineRow) -> AffineRow:
-    """Return a row with an element more if float32 rounds its coefficient, as it does a third: stripes may start early."""
+    """Return a row with one element more if float32 rounds its coefficient, a third: a stripe may start early."""
     exact = float(np.float32(row.coefficient)) == row.coefficient
     return row if exact else row._replace(constant=row.constant + 1)
 

@@ -1,7 +1,7 @@
 """The propagators of operators on tensors of [batch, height, width, channels], by the operators' parameters.
 
-The matrices are those of the RFC's implementation, which has none for transpose convolutions and for resizing. Pairs are
-(height, width), in elements.
+The matrices are those of the RFC's implementation, which has none for transpose convolutions and for resizing. Pairs
+are (height, width), in elements.
 """
 
 from __future__ import annotations

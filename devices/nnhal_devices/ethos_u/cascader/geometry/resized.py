@@ -41,9 +41,8 @@ class Resized:
         first, last = _taps(self)
         starts = [n * scale.numerator // scale.denominator for n in range(self.outputs)]
         offset = min(tap - start for tap, start in zip(first, starts, strict=True))
-        late = max(n * scale - start for n, start in enumerate(starts))
         beyond = max(tap + 1 - (n + 1) * scale for n, tap in enumerate(last))
-        return AffineRow(float(scale), float(beyond + late - offset), offset)
+        return AffineRow(float(scale), float(beyond - offset), offset)
 
 
 def _scale(axis: Resized) -> Fraction:

@@ -10,7 +10,7 @@
     read_latency = 32        # cycles
     write_latency = 32
     burst = 32               # bytes
-    holds = ["activations"]
+    holds = ["activations", "constants"]
 
 The regions are in the order that ``System`` gives a meaning to.
 """

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import product
 from typing import NamedTuple
 
-from nnhal_devices.ethos_u.cascader.geometry.box import Axis, whole
+from nnhal_devices.ethos_u.cascader.geometry.box import Axis, cut, whole
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.plans.demand import halvings
 from nnhal_devices.ethos_u.cascader.plans.growth import Growth
@@ -24,7 +25,11 @@ class Candidate(NamedTuple):
     stop: int
     memory: int
     cycles: int
+    busy: int
+    """Cycles if it never waits for constants."""
     along: Axis
+    band: int
+    """Rows of its tiles, 0 for one tile."""
     stripes: tuple[int, ...]
     copied: frozenset[int]
     """Parts whose constants are copied to the working memory."""
@@ -32,7 +37,7 @@ class Candidate(NamedTuple):
     def plan(self, graph: CascaderGraph) -> Plan:
         """Return it as a plan."""
         parts = tuple(range(self.first, self.stop))
-        copied = WeightsIn.DOUBLE_BUFFERED if self.along == Axis.CHANNELS else WeightsIn.RESIDENT
+        copied = _copied_to(self.along)
         weights = tuple(
             WeightsIn.NONE
             if graph.parts[part].constants is None
@@ -40,16 +45,27 @@ class Candidate(NamedTuple):
             for part in parts
         )
         output = whole(graph.tensors[graph.parts[parts[-1]].output].shape)
-        return Plan(parts, self.stripes, weights, (output,), self.along, self.memory, self.cycles)
+        tiles = tuple(output.along(Axis.ROWS, rows) for rows in cut(output.rows, self.band or output.rows.stop))
+        return Plan(parts, self.stripes, weights, tiles, self.along, self.memory, self.cycles, self.busy)
 
 
 class PlanSpace:
-    """The plans of a graph whose tensors have their homes. A group has at most ``max_parts``; 1 means no cascades."""
+    """The plans of a graph whose tensors have their homes. A group has at most ``max_parts``; 1 means no cascades.
 
-    def __init__(self, homes: Homes, costs: PartCosts, max_parts: int) -> None:
+    With ``recompute`` there are plans that compute values twice, too.
+    """
+
+    def __init__(self, homes: Homes, costs: PartCosts, max_parts: int, recompute: bool = False) -> None:
+        self._recompute = recompute
         self._homes, self._graph, self._costs, self._max_parts = homes, homes.graph, costs, max_parts
         self._lifetimes = Lifetimes(homes.graph)
         self._fastest: list[int] = []
+        self._scaling = {
+            along: [
+                any(each.along(along).affine().coefficient != 1 for each in part.inputs) for part in self._graph.parts
+            ]
+            for along in Axis
+        }
 
     def all(self) -> list[list[Candidate]]:
         """Return for each part the plans that end with it: of each group those that are Pareto efficient."""
@@ -57,59 +73,114 @@ class PlanSpace:
 
     def _ending_at(self, stop: int) -> list[Candidate]:
         shape = self._graph.tensors[self._graph.parts[stop - 1].output].shape
-        uncut = list(self._grown(stop, Axis.ROWS, shape.rows, False, 1, None))
-        for extent in {-(-each // _DEPTH) * _DEPTH for each in halvings(shape.channels)[1:]}:
-            uncut += self._grown(stop, Axis.CHANNELS, extent, True, 1, None)
-        self._fastest.append(min(uncut, key=lambda each: (each.cycles, each.memory)).memory)
+        depths = sorted({-(-each // _DEPTH) * _DEPTH for each in halvings(shape.channels)[1:]} - {shape.channels})
+        uncut = list(self._alone(stop, Axis.ROWS, shape.rows))
+        for depth in depths:
+            uncut += self._alone(stop, Axis.CHANNELS, depth)
+        self._fastest.append(min(uncut, key=lambda each: (each.busy, each.memory)).memory)
         found = uncut
+        if self._reduces(stop - 1):
+            for depth, band in product(depths, _bands(shape.rows)):
+                found += self._alone(stop, Axis.CHANNELS, depth, band)
         for along in (Axis.ROWS, Axis.COLUMNS, Axis.CHANNELS):
             if along == Axis.COLUMNS and shape.columns <= shape.rows:
                 continue
             for extent in halvings(shape[along])[1:]:
                 if along == Axis.CHANNELS and extent % _DEPTH:
                     continue
-                for scaled in (True, False):
-                    found += self._grown(stop, along, extent, scaled, self._max_parts, self._fastest)
+                for scaled in (True, False) if self._scales(stop, along) else (False,):
+                    found += self._grown(stop, along, extent, scaled)
+        if self._recompute:
+            columns = halvings(shape.columns)
+            for band, extent in product(
+                halvings(shape.rows)[1:], dict.fromkeys((columns[0], *columns[2:4], *columns[-3:]))
+            ):
+                for scaled in (True, False) if self._scales(stop, Axis.COLUMNS) else (False,):
+                    found += self._grown(stop, Axis.COLUMNS, extent, scaled, band)
         return _efficient(found)
 
-    def _grown(
-        self, stop: int, along: Axis, extent: int, scaled: bool, most: int, fastest: list[int] | None
-    ) -> Iterator[Candidate]:
-        growth = Growth(self._graph, self._lifetimes, self._homes.spilled, stop, along, extent, scaled)
-        limit = 0
-        same = True
-        for first in range(stop - 1, max(-1, stop - 1 - most), -1):
+    def _scales(self, stop: int, along: Axis) -> bool:
+        """Return whether some part of the groups needs more or fewer elements than it computes."""
+        return any(self._scaling[along][max(0, stop - self._max_parts) : stop])
+
+    def _reduces(self, part: int) -> bool:
+        """Return whether each channel of a part's output needs all of its input's, and constants of its own."""
+        node = self._graph.parts[part]
+        return node.constants is not None and not any(each.channels.affine().coefficient for each in node.inputs)
+
+    def _alone(self, stop: int, along: Axis, extent: int, band: int = 0) -> Iterator[Candidate]:
+        """The plans of the last part alone."""
+        growth = Growth(self._graph, self._lifetimes, self._homes.spilled, stop, along, extent, band=band)
+        growth.grow()
+        yield from self._weighed(growth, self._fastest[stop - 1] if band else None)
+
+    def _grown(self, stop: int, along: Axis, extent: int, scaled: bool, band: int = 0) -> Iterator[Candidate]:
+        """The plans of all groups that end with a part, for one choice of stripes.
+
+        A cascade is of no use if each of its parts runs at its fastest, uncut, in the same memory.
+        """
+        growth = Growth(self._graph, self._lifetimes, self._homes.spilled, stop, along, extent, scaled, band)
+        limit, differs = 0, not scaled
+        for first in range(stop - 1, max(-1, stop - 1 - self._max_parts), -1):
             if not growth.grow():
                 return
-            same = same and growth.stripes[first] == extent
-            if scaled and same and fastest is not None and first < stop - 1:
-                continue
-            limit = 0 if fastest is None else max(limit, fastest[first])
-            memory = growth.memory
-            if fastest is None or self._homes.spilled or memory < limit:
-                yield from self._weighed(growth, memory)
+            differs = differs or growth.stripes[first] != extent
+            limit = max(limit, self._fastest[first])
+            if differs:
+                yield from self._weighed(growth, limit)
 
-    def _weighed(self, growth: Growth, memory: int) -> Iterator[Candidate]:
-        """One cut, with the constants of no part copied, of the part where that saves most for its bytes, and so on."""
+    def _weighed(self, growth: Growth, limit: int | None) -> Iterator[Candidate]:
+        """One cut, with the constants of no part copied, of the part where that saves most for its bytes, and so on.
+
+        What takes ``limit`` bytes or more is of no use, unless tensors are spilled otherwise.
+        """
+        memory = growth.memory
+        if limit is None or self._homes.spilled:
+            limit = 1 << 62
+        if memory >= limit:
+            return
         stripes = dict(reversed(growth.stripes.items()))
-        first, along, interior = min(stripes), growth.along, growth.interior
-        cycles, gains = 0, []
-        copied = WeightsIn.DOUBLE_BUFFERED if along == Axis.CHANNELS else WeightsIn.RESIDENT
+        first, along, interior, band = min(stripes), growth.along, growth.interior, growth.band
+        times: dict[int, int] = {}
+        gains: list[tuple[float, int, int, int]] = []
         for part, extent in stripes.items():
             constants = self._graph.parts[part].constants
             where = WeightsIn.NONE if constants is None else WeightsIn.STREAMED
-            streamed = self._costs.cycles(part, along, extent, where, interior)
-            cycles += streamed
-            if constants is None:
-                continue
-            gain = streamed - self._costs.cycles(part, along, extent, copied, interior)
-            if gain > 0:
-                gains.append((gain, self._homes.constants_bytes(part, along, extent), part))
+            bands = growth.bands.get(part, ())
+            times[part] = self._costs.cycles(part, along, extent, where, interior, bands)
+            if constants is not None:
+                copied = self._costs.cycles(part, along, extent, _copied_to(along), interior, bands)
+                size = self._homes.constants_bytes(part, along, extent)
+                if copied < times[part]:
+                    gains.append((size / (times[part] - copied), part, size, copied))
         extents, chosen = tuple(stripes.values()), frozenset[int]()
-        yield Candidate(first, growth.stop, memory, cycles, along, extents, chosen)
-        for gain, size, part in sorted(gains, key=lambda each: each[1] / each[0]):
-            memory, cycles, chosen = memory + size, cycles - gain, chosen | {part}
-            yield Candidate(first, growth.stop, memory, cycles, along, extents, chosen)
+        busy = sum(times.values())
+        yield Candidate(first, growth.stop, memory, busy, busy, along, band, extents, chosen)
+        for _, part, size, copied in sorted(gains):
+            memory, busy, times[part], chosen = memory + size, busy - times[part] + copied, copied, chosen | {part}
+            if memory >= limit:
+                return
+            cycles = busy + self._waits(growth, times, chosen)
+            yield Candidate(first, growth.stop, memory, cycles, busy, along, band, extents, chosen)
+
+    def _waits(self, growth: Growth, times: Mapping[int, int], copied: frozenset[int]) -> int:
+        """An estimate of the cycles for which a plan waits for constants that are copied as it starts."""
+        waited = issued = begun = 0
+        for part, extent in reversed(growth.stripes.items()):
+            if part in copied:
+                issued += self._costs.first_copy(part, growth.along, extent)
+                waited = max(waited, issued - begun)
+            begun += int(times[part] * growth.begun(part))
+        return waited
+
+
+def _bands(rows: int) -> list[int]:
+    """The heights of bands that are tried: for 2 to 8 bands, and for as many as halving leads to."""
+    return sorted({-(-rows // count) for count in range(2, 9)} | set(halvings(rows)[1:]))
+
+
+def _copied_to(along: Axis) -> WeightsIn:
+    return WeightsIn.DOUBLE_BUFFERED if along == Axis.CHANNELS else WeightsIn.RESIDENT
 
 
 def _efficient(candidates: list[Candidate]) -> list[Candidate]:

@@ -47,12 +47,13 @@ def rounded_up(steps: Steps, stripe: int, length: int) -> Steps:
 def rolling_extent(access: Access, length: int, extent: int, stripe: int, produced: int) -> int:
     """The greatest number of elements of a tensor that are alive at once between its producer and its only reader.
 
-    ``length`` and ``stripe`` are the reader's output and the extent of its stripes, ``extent`` and ``produced`` those of
-    the tensor: all in elements along the plan's axis.
+    ``length`` and ``stripe`` are the reader's output and the extent of its stripes, ``extent`` and ``produced`` those
+    of the tensor: all in elements along the plan's axis.
     """
     starts = np.arange(0, length, stripe)
     done = rounded_up(needed_stop(access, length)[np.minimum(starts + stripe, length)], produced, extent)
-    return max(1, int((done - needed_start(access, length, extent)[starts]).max()))
+    first: Steps = needed_start(access, length, extent)[starts]
+    return max(1, int((done - first).max()))
 
 
 def greatest_lead(written: Steps, freed: Steps) -> int:

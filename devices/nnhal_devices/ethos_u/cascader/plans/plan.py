@@ -25,9 +25,10 @@ class WeightsIn(StrEnum):
 class Plan:
     """A cascade: consecutive parts, executed as a sequence of dependent stripes.
 
-    The output of the last part is cut into ``tiles``, one after the other. Within a tile the parts advance along ``along``,
-    each by its own stripes, driven by demand: a part runs only when a later one needs its rows. What lies between parts
-    is kept in rolling buffers along ``along``, so nothing is computed twice within a tile; tiles recompute what they share.
+    The output of the last part is cut into ``tiles``, one after the other. Within a tile the parts advance along
+    ``along``, each by its own stripes, driven by demand: a part runs only when a later one needs what it computes. What
+    lies between parts is kept in rolling buffers along ``along``, so nothing is computed twice within a tile; tiles
+    recompute what they share.
     """
 
     parts: tuple[int, ...]
@@ -44,7 +45,9 @@ class Plan:
     """Bytes of the working memory that the plan needs, with tensors that stay alive across it: an estimate that is
     exact for chains."""
     cycles: int = 0
-    """Modelled cycles."""
+    """Modelled cycles, with an estimate of how long it waits for constants."""
+    busy: int = 0
+    """Modelled cycles if it never waits for constants: a lower bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +61,8 @@ class Proposal:
     """The sum of its plans."""
     spilled: frozenset[int] = frozenset()
     """Tensors whose home is not the working memory but the spill region."""
+
+    @property
+    def busy(self) -> int:
+        """Modelled cycles if no plan waits for constants: a lower bound."""
+        return sum(plan.busy for plan in self.plans)

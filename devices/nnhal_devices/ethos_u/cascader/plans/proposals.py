@@ -1,37 +1,82 @@
 """Proposals: disjoint plans that cover every part, combined bottom-up by dynamic programming.
 
-The memory of a proposal is the largest of its plans and its cycles are their sum. For a given limit of memory the fastest
-proposal is therefore a shortest path over the plans that fit, and it is exact: no set of proposals has to be thinned.
+The memory of a proposal is the largest of its plans and its cycles are their sum. For a given limit of memory the
+fastest proposal is therefore a shortest path over the plans that fit. It is exact: no set of proposals has to be
+thinned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
+from typing import NamedTuple
 
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.plans.candidates import Candidate
 from nnhal_devices.ethos_u.cascader.plans.plan import Proposal
 
 
-def fastest_within(
-    graph: CascaderGraph, candidates: Sequence[Sequence[Candidate]], limit: int | None, spilled: frozenset[int]
-) -> Proposal | None:
-    """Return the fastest proposal of at most ``limit`` bytes; of equally fast ones that of the least memory."""
-    best: list[tuple[int, int]] = [(0, 0)]
-    chosen: list[Candidate] = []
-    unreachable = (1 << 62, 0)
-    for ending in candidates:
-        found, way = unreachable, None
-        for each in ending:
-            if limit is not None and each.memory > limit:
-                break
-            cycles, memory = best[each.first]
-            price = cycles + each.cycles, max(memory, each.memory)
-            if price < found:
-                found, way = price, each
-        best.append(found)
-        chosen.append(way)  # type: ignore[arg-type]
-    ...
+class Selection(NamedTuple):
+    """A proposal, and the candidates that it is made of."""
+
+    proposal: Proposal
+    candidates: tuple[Candidate, ...]
 
 
-def efficient(...)
+class ProposalSearch:
+    """The proposals over some plans: for each part of a graph, in order, the candidates that end with it."""
+
+    def __init__(
+        self, graph: CascaderGraph, candidates: Sequence[Sequence[Candidate]], spilled: frozenset[int] = frozenset()
+    ) -> None:
+        self._graph, self._candidates, self._spilled = graph, candidates, spilled
+
+    def fastest(self, limit: int | None = None, banned: Container[Candidate] = ()) -> Selection | None:
+        """Return the fastest proposal of at most ``limit`` bytes without ``banned`` plans, None if there is none.
+
+        Of equally fast ones it is that of the least memory.
+        """
+        reached: list[tuple[int, int] | None] = [(0, 0)]
+        ways: list[Candidate | None] = []
+        for ending in self._candidates:
+            best: tuple[int, int] | None = None
+            way = None
+            for each in ending:
+                before = reached[each.first]
+                if before is None or (limit is not None and each.memory > limit) or (banned and each in banned):
+                    continue
+                price = before[0] + each.cycles, max(before[1], each.memory)
+                if best is None or price < best:
+                    best, way = price, each
+            reached.append(best)
+            ways.append(way)
+        total = reached[-1]
+        if total is None:
+            return None
+        chosen = _traced(ways)
+        plans = tuple(each.plan(self._graph) for each in chosen)
+        return Selection(Proposal(plans, total[1], total[0], self._spilled), chosen)
+
+    def efficient(self, limit: int | None = None) -> Iterator[Selection]:
+        """Yield the Pareto efficient proposals of at most ``limit`` bytes: each is slower than the last, and less."""
+        while (found := self.fastest(limit)) is not None:
+            yield found
+            limit = found.proposal.memory - 1
+
+    def least(self) -> int:
+        """Return the memory of the smallest proposal."""
+        needed = [0]
+        for ending in self._candidates:
+            needed.append(min(max(needed[each.first], each.memory) for each in ending))
+        return needed[-1]
+
+
+def _traced(ways: Sequence[Candidate | None]) -> tuple[Candidate, ...]:
+    """The plans of the way to the last part, in order."""
+    found: list[Candidate] = []
+    stop = len(ways)
+    while stop:
+        way = ways[stop - 1]
+        assert way is not None, "there is a way to each part of a way"
+        found.append(way)
+        stop = way.first
+    return tuple(reversed(found))

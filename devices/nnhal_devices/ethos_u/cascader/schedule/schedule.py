@@ -45,6 +45,8 @@ class ConstantsBuffer:
     """1 if resident, 2 if double buffered: slot n is at ``address + n * bytes``."""
     plan: int
     """The plan that uses it, as an index into the proposal's plans."""
+    copied_in: int
+    """The plan in which the first copy is issued: the plan itself, or the one before if the buffer is free there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,6 @@ class Death(NamedTuple):
 class StripeRun(NamedTuple):
     """One stripe of a part."""
 
-    plan: int
-    """An index into the proposal's plans."""
     part: int
     """An index into the graph's parts."""
     output: Box

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Box, Interval, whole
+from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Box, Interval, cut, whole
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph, Part
 from nnhal_devices.ethos_u.cascader.plans.plan import Plan
 from nnhal_devices.ethos_u.cascader.schedule.stripe_run import Death, StripeRun
 
 
-def walk(graph: CascaderGraph, plan: Plan, number: int = 0, backwards: bool = False) -> Iterator[StripeRun]:
+def walk(graph: CascaderGraph, plan: Plan, backwards: bool = False) -> Iterator[StripeRun]:
     """Yield the stripes of a plan in the order in which they run.
 
-    ``number`` is the plan's index in its proposal. ``backwards`` runs the same stripes from the end of each tile to its
-    start, and the tiles from the last to the first.
+    ``backwards`` runs the same tiles from the last to the first; a single tile runs the same stripes from its end to
+    its start.
     """
     tiles = plan.tiles[::-1] if backwards else plan.tiles
     for position, tile in enumerate(tiles):
-        yield from _Cascade(graph, plan, number, backwards, tile, tiles[position + 1 :]).run()
+        yield from _Cascade(graph, plan, backwards, tile, tiles[position + 1 :]).run()
 
 
 def demanded_boxes(graph: CascaderGraph, plan: Plan, tile: Box) -> dict[int, Box]:
@@ -54,15 +54,14 @@ def _united(one: Box, other: Box) -> Box:
 class _Cascade:
     """The parts of a plan while they compute one tile."""
 
-    def __init__(
-        self, graph: CascaderGraph, plan: Plan, number: int, backwards: bool, tile: Box, later: tuple[Box, ...]
-    ) -> None:
-        self._graph, self._plan, self._number, self._backwards = graph, plan, number, backwards
+    def __init__(self, graph: CascaderGraph, plan: Plan, backwards: bool, tile: Box, later: tuple[Box, ...]) -> None:
+        self._graph, self._plan, self._tiles_backwards = graph, plan, backwards
+        self._backwards = backwards and len(plan.tiles) == 1
         self._inside = set(plan.parts)
         self._boxes = demanded_boxes(graph, plan, tile)
         self._later = [demanded_boxes(graph, plan, each) for each in later]
         self._stripes = {
-            index: _cut(self._boxes[index][plan.along], extent, backwards)
+            index: cut(self._boxes[index][plan.along], extent)[:: -1 if self._backwards else 1]
             for index, extent in zip(plan.parts, plan.stripes, strict=True)
         }
         self._done = dict.fromkeys(plan.parts, 0)
@@ -86,7 +85,7 @@ class _Cascade:
                 if producer is not None and producer in self._inside:
                     yield from self._until(producer, self._covering(producer, box[self._plan.along]))
             self._done[index] += 1
-            yield StripeRun(self._number, index, output, inputs, tuple(self._deaths(part)))
+            yield StripeRun(index, output, inputs, tuple(self._deaths(part)))
 
     def _covering(self, index: int, wanted: Interval) -> int:
         """How many stripes of a part have to run until an interval of its output is there."""
@@ -102,39 +101,39 @@ class _Cascade:
 
     def _deaths(self, part: Part) -> Iterator[Death]:
         """What a part's last stripe leaves dead: what no part still reads, in this tile and in the later ones."""
-        for tensor in {each.tensor for each in part.inputs}:
-            producer = self._graph.producers[tensor]
-            interior = producer is not None and producer in self._inside
+        for tensor in {each.tensor: None for each in part.inputs}:
             if escapes(self._graph, tensor, self._inside):
                 continue
-            if interior:
-                axis, full = self._plan.along, self._boxes[producer][self._plan.along]  # type: ignore[index]
+            producer = self._graph.producers[tensor]
+            if producer is not None and producer in self._inside:
+                axis, full = self._plan.along, self._boxes[producer][self._plan.along]
+                needed, backwards = self._still_needed(tensor, axis, ()), self._backwards
             else:
-                axis = self._plan.along if not self._later and len(self._plan.tiles) == 1 else Axis.ROWS
+                axis = self._plan.along if len(self._plan.tiles) == 1 else Axis.ROWS
                 full = Interval(0, self._graph.tensors[tensor].shape[axis])
-            needed = self._still_needed(tensor, axis, () if interior else self._later)
-            yield from self._shrunk(tensor, axis, full, needed)
+                needed, backwards = self._still_needed(tensor, axis, self._later), self._tiles_backwards
+            yield from self._shrunk(tensor, axis, full, needed, backwards)
 
-    def _still_needed(self, tensor: int, axis: Axis, later: tuple[Mapping[int, Box], ...] | list[dict[int, Box]]) -> Interval | None:
+    def _still_needed(self, tensor: int, axis: Axis, later: Sequence[Mapping[int, Box]]) -> Interval | None:
+        """The interval of a tensor that stripes have yet to read, None if there is none."""
         found: list[Interval] = []
         for reader in self._graph.consumers[tensor]:
             if reader not in self._inside:
                 continue
-            stripes, done = self._stripes[reader], self._done[reader]
             boxes = [each[reader] for each in later]
-            if done < len(stripes):
-                rest = stripes[done:]
+            rest = self._stripes[reader][self._done[reader] :]
+            if rest:
                 interval = Interval(min(rest[0].start, rest[-1].start), max(rest[0].stop, rest[-1].stop))
                 boxes.append(self._boxes[reader].along(self._plan.along, interval))
-            for each in self._graph.parts[reader].inputs:
-                if each.tensor == tensor:
-                    found += [each.along(axis).needs(box[axis]) for box in boxes]
-        found = [each for each in found if each.length]
+            accesses = [each.along(axis) for each in self._graph.parts[reader].inputs if each.tensor == tensor]
+            found += [needed for box in boxes for access in accesses if (needed := access.needs(box[axis])).length]
         if not found:
             return None
         return Interval(min(each.start for each in found), max(each.stop for each in found))
 
-    def _shrunk(self, tensor: int, axis: Axis, full: Interval, needed: Interval | None) -> Iterator[Death]:
+    def _shrunk(
+        self, tensor: int, axis: Axis, full: Interval, needed: Interval | None, backwards: bool
+    ) -> Iterator[Death]:
         alive = self._alive.setdefault(tensor, {}).get(axis, full)
         if not alive.length:
             return
@@ -142,15 +141,12 @@ class _Cascade:
             self._alive[tensor][axis] = Interval(alive.stop, alive.stop)
             yield Death(tensor, axis, alive.start, alive.stop)
             return
-        start, stop = (alive.start, min(alive.stop, needed.stop)) if self._backwards else (max(alive.start, needed.start), alive.stop)
+        if backwards:
+            start, stop = alive.start, min(alive.stop, needed.stop)
+        else:
+            start, stop = max(alive.start, needed.start), alive.stop
         self._alive[tensor][axis] = Interval(start, stop)
         if alive.start < start:
             yield Death(tensor, axis, alive.start, start)
         if stop < alive.stop:
             yield Death(tensor, axis, stop, alive.stop)
-
-
-def _cut(interval: Interval, extent: int, backwards: bool) -> list[Interval]:
-    starts = range(interval.start, interval.stop, extent)
-    stripes = [Interval(start, min(start + extent, interval.stop)) for start in starts]
-    return stripes[::-1] if backwards else stripes

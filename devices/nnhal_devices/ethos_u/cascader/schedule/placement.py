@@ -1,0 +1,226 @@
+"""Addresses: where the tensors and buffers of a proposal lie in the working memory.
+
+An output may lie over the dying inputs of its plan as far as the plan's profile allows. Forwards it can only reach into
+them from below, and backwards only from above, so the direction of each plan is chosen with the addresses. Both are
+found by a search from the first plan to the last that goes back if a plan cannot be placed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from nnhal_devices.ethos_u.cascader.schedule.profile import PlanProfile
+
+_STEPS = 20_000
+"""Placements of a plan that are tried before the search gives up."""
+
+Addresses: TypeAlias = dict[int, int]
+"""Tensors and their addresses."""
+
+Pieces: TypeAlias = Sequence[tuple[int, int]]
+"""Pieces of the memory: start and end."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanNeeds:
+    """What one plan places."""
+
+    arriving: tuple[int, ...]
+    """Tensors that it writes and that are needed after it; before the first plan, the network's inputs."""
+    dying: frozenset[int]
+    """Tensors that it reads last."""
+    scratch: tuple[tuple[int, ...], tuple[int, ...]]
+    """The bytes of the buffers that it alone uses, forwards and backwards."""
+    profiles: tuple[PlanProfile, PlanProfile]
+    """Forwards and backwards."""
+    constants: frozenset[int] = frozenset()
+    """Which of the buffers hold constants: they are best where the plan before leaves the memory free."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedPlan:
+    """One plan in its place."""
+
+    backwards: bool
+    arriving: Addresses
+    scratch: tuple[int, ...]
+    """The address of each buffer that it alone uses."""
+    alive: tuple[tuple[int, int], ...]
+    """Tensors that are alive after it, with their addresses."""
+    occupied: tuple[tuple[int, int], ...]
+    """What it uses of the memory: start and end of each piece."""
+
+
+class Placer:
+    """Places the plans of a proposal one after the other."""
+
+    def __init__(self, sizes: Sequence[int], needs: Sequence[PlanNeeds]) -> None:
+        self._sizes, self._needs = sizes, needs
+        self.deepest = 0
+        """The furthest plan that a search that failed did not get past."""
+
+    def least(self) -> int:
+        """Return a lower bound: the bytes that some plan needs, wherever the tensors around it lie."""
+        alive: set[int] = set()
+        most = 0
+        for needs in self._needs:
+            present = alive.union(needs.arriving)
+            whole = sum(self._sizes[tensor] for tensor in present)
+            ways = zip(needs.scratch, needs.profiles, strict=True)
+            most = max(most, whole + min(sum(scratch) - self._shared(needs, found) for scratch, found in ways))
+            alive = present - needs.dying
+        return most
+
+    def _shared(self, needs: PlanNeeds, found: PlanProfile) -> int:
+        """The bytes that one dying input at most shares with an output."""
+        return max(
+            (
+                self._sizes[output]
+                + self._sizes[dying]
+                - min(
+                    max(self._sizes[output], self._sizes[dying] + max(0, below)),
+                    max(self._sizes[dying], self._sizes[output] + max(0, found.above[output, dying])),
+                )
+                for (output, dying), below in found.below.items()
+                if dying in needs.dying and output in needs.arriving
+            ),
+            default=0,
+        )
+
+    def place(self, limit: int) -> list[PlacedPlan] | None:
+        """Return a placement within ``limit`` bytes, or None if the search finds none."""
+        placed: list[PlacedPlan] = []
+        failed: set[tuple[int, tuple[tuple[int, int], ...]]] = set()
+        ways: list[Iterator[PlacedPlan]] = [self._ways(0, None, limit)]
+        for _ in range(_STEPS + len(self._needs)):
+            way = next(ways[-1], None)
+            if way is None:
+                ways.pop()
+                if not ways:
+                    return None
+                dead = placed.pop()
+                failed.add((len(placed) + 1, dead.alive))
+                continue
+            if (len(ways), way.alive) in failed:
+                continue
+            placed.append(way)
+            self.deepest = max(self.deepest, len(placed))
+            if len(placed) == len(self._needs):
+                return placed
+            ways.append(self._ways(len(placed), way, limit))
+        return None
+
+    def _ways(self, number: int, previous: PlacedPlan | None, limit: int) -> Iterator[PlacedPlan]:
+        """The placements of a plan after the one before: first those whose constants can be copied during that one."""
+        needs = self._needs[number]
+        before = dict(previous.alive) if previous else {}
+        if previous is not None and needs.constants:
+            yield from self._fitting(needs, before, limit, previous.occupied)
+        yield from self._fitting(needs, before, limit, None)
+
+    def _fitting(self, needs: PlanNeeds, before: Addresses, limit: int, taken: Pieces | None) -> Iterator[PlacedPlan]:
+        """The placements of a plan; its constants lie outside of what is ``taken``, if that is given."""
+        first, second = needs.profiles
+        early = frozenset[int]() if taken is None else needs.constants
+        for backwards in (False, True) if first is not second else (False,):
+            scratch = needs.scratch[backwards]
+            for arriving in self._arrivals({}, before, needs, sum(scratch), backwards, limit):
+                present = {**before, **arriving}
+                tensors = [(base, base + self._sizes[tensor]) for tensor, base in present.items()]
+                holes = _fitted(scratch, tensors, limit, early, taken or ())
+                if holes is not None:
+                    alive = sorted(each for each in present.items() if each[0] not in needs.dying)
+                    buffers = [(base, base + size) for base, size in zip(holes, scratch, strict=True)]
+                    yield PlacedPlan(backwards, arriving, holes, tuple(alive), (*tensors, *buffers))
+
+    def _arrivals(
+        self, placed: Addresses, before: Addresses, needs: PlanNeeds, scratch: int, backwards: bool, limit: int
+    ) -> Iterator[Addresses]:
+        """The addresses of all tensors that arrive, each beside those that are ``placed`` already."""
+        if len(placed) == len(needs.arriving):
+            yield placed
+            return
+        tensor = needs.arriving[len(placed)]
+        for base in self._choices(tensor, placed, before, needs, scratch, backwards, limit):
+            yield from self._arrivals({**placed, tensor: base}, before, needs, scratch, backwards, limit)
+
+    def _choices(
+        self,
+        tensor: int,
+        placed: Addresses,
+        before: Addresses,
+        needs: PlanNeeds,
+        scratch: int,
+        backwards: bool,
+        limit: int,
+    ) -> list[int]:
+        """The addresses worth trying for a tensor: at the borders of the memory, of its neighbours, and of the scratch.
+
+        Those that share most with dying inputs come first, since they leave most of the memory free.
+        """
+        size, profile = self._sizes[tensor], needs.profiles[backwards]
+        tried = [limit - size, 0, scratch, limit - size - scratch]
+        for other, base in placed.items():
+            tried += [base + self._sizes[other], base - size]
+        for other, base in before.items():
+            key = tensor, other
+            tried += [base + self._sizes[other], base - size]
+            if other in needs.dying and key in profile.below:
+                tried += [base - profile.below[key], base + profile.above[key]]
+        clear = [
+            base
+            for base in dict.fromkeys(tried)
+            if 0 <= base <= limit - size
+            and all(self._clear(tensor, base, other, there, needs, profile) for other, there in before.items())
+            and all(base >= there + self._sizes[other] or there >= base + size for other, there in placed.items())
+        ]
+        pieces = [(there, there + self._sizes[other]) for other, there in before.items()]
+        return sorted(clear, key=lambda base: -_common((base, base + size), pieces))
+
+    def _clear(self, tensor: int, base: int, other: int, there: int, needs: PlanNeeds, profile: PlanProfile) -> bool:
+        if base >= there + self._sizes[other] or there >= base + self._sizes[tensor]:
+            return True
+        key = tensor, other
+        if other not in needs.dying or key not in profile.below:
+            return False
+        return there >= base + profile.below[key] or base >= there + profile.above[key]
+
+
+def _fitted(
+    sizes: Sequence[int], tensors: Pieces, limit: int, early: frozenset[int] = frozenset(), taken: Pieces = ()
+) -> tuple[int, ...] | None:
+    """Addresses for buffers between tensors: each in the smallest gap that it fits, the largest first.
+
+    The buffers in ``early`` come before the others and lie outside of what is ``taken``, too.
+    """
+    found = [0] * len(sizes)
+    used = list(tensors)
+    for some, around in ((early, taken), (frozenset(range(len(sizes))) - early, ())):
+        gaps = _gaps([*used, *around], limit)
+        for index in sorted(some, key=lambda each: -sizes[each]):
+            gap = min(
+                (gap for gap in gaps if gap[1] - gap[0] >= sizes[index]), key=lambda gap: gap[1] - gap[0], default=None
+            )
+            if gap is None:
+                return None
+            found[index] = gap[0]
+            used.append((gap[0], gap[0] + sizes[index]))
+            gap[0] += sizes[index]
+    return tuple(found)
+
+
+def _gaps(pieces: Pieces, limit: int) -> list[list[int]]:
+    """What pieces leave free of the memory."""
+    gaps, end = [], 0
+    for start, stop in sorted(pieces):
+        if start > end:
+            gaps.append([end, start])
+        end = max(end, stop)
+    return [*gaps, [end, limit]] if limit > end else gaps
+
+
+def _common(piece: tuple[int, int], others: Pieces) -> int:
+    """The bytes that a piece has in common with others, which are apart or lie over one another."""
+    return sum(max(0, min(piece[1], stop) - max(piece[0], start)) for start, stop in others)

@@ -1,0 +1,80 @@
+"""The steps of a schedule in order: what the command stream says, and what the timeline counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from nnhal_devices.ethos_u.cascader.geometry.box import Interval
+from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
+from nnhal_devices.ethos_u.cascader.plans.plan import Plan, WeightsIn
+from nnhal_devices.ethos_u.cascader.schedule.schedule import ConstantsBuffer, Schedule
+from nnhal_devices.ethos_u.cascader.schedule.stripe_run import StripeRun
+from nnhal_devices.ethos_u.cascader.schedule.walk import walk
+
+
+class PlanStart(NamedTuple):
+    """A plan starts."""
+
+    plan: int
+
+
+class ConstantsCopy(NamedTuple):
+    """Constants are copied into a buffer of the working memory, beside the stripes that follow."""
+
+    plan: int
+    """The plan that uses them."""
+    part: int
+    channels: Interval
+    """Of the part's output."""
+    slot: int
+    """Of the buffer."""
+
+
+Step: TypeAlias = PlanStart | ConstantsCopy | StripeRun
+
+
+def steps(
+    schedule: Schedule, walked: Callable[[CascaderGraph, Plan, bool], Iterable[StripeRun]] = walk
+) -> Iterator[Step]:
+    """Yield the steps of a schedule; ``walked`` gives the stripes of each plan.
+
+    Each plan first copies its constants that are not there yet, in the order in which its parts run. The constants of
+    the next plan follow as soon as the plan has no more copies of its own, if their buffer is free by then.
+    """
+    plans = schedule.proposal.plans
+    for number, plan in enumerate(plans):
+        yield PlanStart(number)
+        runs = list(walked(schedule.graph, plan, schedule.reversed[number]))
+        order = list(dict.fromkeys(run.part for run in runs))
+        own = {each.part: each for each in schedule.constants if each.plan == number}
+        early = [each for each in schedule.constants if each.plan == number + 1 and each.copied_in == number]
+        doubled = {
+            part for part, where in zip(plan.parts, plan.weights, strict=True) if where == WeightsIn.DOUBLE_BUFFERED
+        }
+        slices = {part: [run.output.channels for run in runs if run.part == part] for part in doubled}
+        for part in order:
+            if part in own and own[part].copied_in == number:
+                yield _first_copy(schedule.graph, plan, own[part], number)
+        left = sum(len(each) - 1 for each in slices.values())
+        if not left:
+            yield from (_first_copy(schedule.graph, plans[number + 1], each, number + 1) for each in early)
+        done: Counter[int] = Counter()
+        for run in runs:
+            if run.part in doubled:
+                done[run.part] += 1
+                following = done[run.part]
+                if following < len(slices[run.part]):
+                    yield ConstantsCopy(number, run.part, slices[run.part][following], following % 2)
+                    left -= 1
+                    if not left:
+                        yield from (_first_copy(schedule.graph, plans[number + 1], each, number + 1) for each in early)
+            yield run
+
+
+def _first_copy(graph: CascaderGraph, plan: Plan, buffer: ConstantsBuffer, number: int) -> ConstantsCopy:
+    channels = graph.tensors[graph.parts[buffer.part].output].shape.channels
+    if buffer.slots > 1:
+        channels = min(channels, plan.stripes[plan.parts.index(buffer.part)])
+    return ConstantsCopy(number, buffer.part, Interval(0, channels), 0)

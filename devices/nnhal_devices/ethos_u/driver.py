@@ -1,0 +1,107 @@
+"""The driver of ethos_u."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import final
+
+from nnhal.arrays import Array
+from nnhal.errors import HalError
+from nnhal.resolved import ResolvedModel
+from nnhal.types import DeviceType, ErrorStatus, Extension, NumberOfCacheFiles
+from nnhal.types.layout import ELEMENT_TYPES
+from nnhal_devices.arguments import read_argument, write_argument
+from nnhal_devices.backend import Backend, MemoryKind, MemoryRules, OptimizationViews
+from nnhal_devices.driver import Argument, Control, DriverOptions, Outcome, PrepareOptions, Support
+from nnhal_devices.ethos_u.capabilities import capabilities_of
+from nnhal_devices.ethos_u.cascader.compiler import CompilerOptions, DoesNotFitError, compile_graph
+from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
+from nnhal_devices.ethos_u.cascader.graph.matchers import build_graph
+from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
+from nnhal_devices.ethos_u.cascader.stream.emit import emit
+from nnhal_devices.ethos_u.costs import TRANSFER_COSTS, nanoseconds, operation_ns
+from nnhal_devices.ethos_u.machine.machine import Machine
+from nnhal_devices.ethos_u.optimize import optimize
+from nnhal_devices.ethos_u.options import OPTIONS, read_options
+from nnhal_devices.ethos_u.support import supported_operations
+
+_SCHEDULES = 8
+"""Schedules that are kept: a network is optimised, and then prepared."""
+
+
+@final
+class EthosU:
+    """An NPU with kilobytes of working memory, whose compiler cascades: synchronous, for 8-bit networks."""
+
+    name = "ethos_u"
+    version = "nnhal-ethos_u-0.1.0"
+    type = DeviceType.ACCELERATOR
+    memory = MemoryRules(frozenset({MemoryKind.ASHMEM, MemoryKind.HARDWARE_BUFFER_BLOB}), alignment=16)
+    modelled_timing = True
+    extensions: tuple[Extension, ...] = ()
+    number_of_cache_files = NumberOfCacheFiles(1, 1)
+
+    def __init__(self, options: DriverOptions) -> None:
+        """Raises ValueError and OSError if an option is wrong."""
+        options.require_known(self.name, *OPTIONS)
+        self._options = read_options(options.extra)
+        self.capabilities = capabilities_of(self._options.system)
+        self.backend = Backend(
+            self._operation_ns,
+            TRANSFER_COSTS,
+            self._optimize,
+            realisation="emulated: command streams, interpreted with cpu_ref's arithmetic on this machine's CPU",
+        )
+        self._scheduled = lru_cache(_SCHEDULES)(self._compile)
+
+    def supported_operations(self, model: ResolvedModel) -> Sequence[Support]:
+        return supported_operations(model)
+
+    def prepare(self, model: ResolvedModel, options: PrepareOptions) -> CascadedWorkload:
+        """Compile a model for the working memory. The preference changes nothing: the fastest schedule is taken."""
+        del options
+        graph, system = build_graph(model), self._options.system
+        try:
+            schedule = self._scheduled(graph)
+        except DoesNotFitError as error:
+            raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT, f"{error} of {system.name}") from error
+        return CascadedWorkload(Machine(emit(schedule), graph, model, system, self._options.checked))
+
+    def _compile(self, graph: CascaderGraph) -> Schedule:
+        return compile_graph(graph, self._options.system, CompilerOptions(budget=self._options.sram))
+
+    def _operation_ns(self, model: ResolvedModel) -> Sequence[float]:
+        return operation_ns(model, self._options.system)
+
+    def _optimize(self, model: ResolvedModel) -> OptimizationViews:
+        return optimize(model, self._scheduled)
+
+
+class CascadedWorkload:
+    """A machine that is loaded with the commands of a network."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundCascade:
+        main = self._machine.model.model.main
+        elements = [ELEMENT_TYPES[main.operands[index].type] for index in main.input_indexes]
+        given = [read_argument(*each) for each in zip(inputs, elements, strict=True)]
+        return BoundCascade(self._machine, [values for values in given if values is not None], outputs)
+
+
+class BoundCascade:
+    """A CascadedWorkload bound to memory."""
+
+    def __init__(self, machine: Machine, inputs: Sequence[Array], outputs: Sequence[Argument]) -> None:
+        self._machine = machine
+        self._inputs = inputs
+        self._outputs = outputs
+
+    def run(self, control: Control) -> Outcome:
+        """Run the commands. The time is that of the cycles that the machine has counted."""
+        results, measured = self._machine.run(self._inputs, control)
+        for result, argument in zip(results, self._outputs, strict=True):
+            write_argument(argument, result)
+        return Outcome(tuple(result.shape for result in results), nanoseconds(measured.cycles, self._machine.system))

@@ -1,0 +1,100 @@
+"""Which operations of a subgraph the NPU compiles together.
+
+All of them, if the working memory has room. If it has not, parts that do not fit even alone fail, and the rest is
+compiled in connected groups. If every part of a group fits alone, and the group does not, the largest part fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from nnhal.resolved import ResolvedModel, describe_operation
+from nnhal_devices.backend import FailedSubgraph, OptimizationViews, Substitution
+from nnhal_devices.ethos_u.cascader.compiler import DoesNotFitError
+from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph, Part
+from nnhal_devices.ethos_u.cascader.graph.matchers import build_graph
+from nnhal_devices.ethos_u.cascader.graph.subgraph import subgraph
+from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
+from nnhal_devices.npu_support.groups import groups_of
+
+CompileGraph = Callable[[CascaderGraph], Schedule]
+"""Raises DoesNotFitError."""
+_MEGA = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """A part that does not fit, alone or with what it is connected to."""
+
+    error: DoesNotFitError
+    alone: bool
+
+
+def optimize(model: ResolvedModel, compile_graph: CompileGraph) -> OptimizationViews:
+    """Compile a model of which every operation is supported."""
+    graph = build_graph(model)
+    failures: dict[int, _Failure] = {}
+    while True:
+        groups = groups_of(model, _failed_operations(model, graph, failures))
+        schedules: list[Schedule] = []
+        for group in groups:
+            parts = {part.index for part in graph.parts if part.operations[0] in group}
+            try:
+                schedules.append(compile_graph(_restricted(graph, parts)))
+            except DoesNotFitError as error:
+                failures.update(_failures(graph, parts, error, compile_graph))
+        if len(schedules) == len(groups):
+            break
+    return OptimizationViews(
+        tuple(
+            Substitution(tuple(group), _description(group, schedule))
+            for group, schedule in zip(groups, schedules, strict=True)
+        ),
+        tuple(
+            FailedSubgraph(graph.parts[part].operations, _reason(model, graph.parts[part], failure))
+            for part, failure in sorted(failures.items())
+        ),
+    )
+
+
+def _failed_operations(model: ResolvedModel, graph: CascaderGraph, failed: Collection[int]) -> list[bool]:
+    lost = {operation for part in failed for operation in graph.parts[part].operations}
+    return [number in lost for number in range(len(model.model.main.operations))]
+
+
+def _restricted(graph: CascaderGraph, parts: Collection[int]) -> CascaderGraph:
+    return graph if len(parts) == len(graph.parts) else subgraph(graph, parts)
+
+
+def _failures(
+    graph: CascaderGraph, parts: Collection[int], together: DoesNotFitError, compile_graph: CompileGraph
+) -> dict[int, _Failure]:
+    """The parts of a group that do not fit alone, or its largest part if all of them do."""
+    failures = {}
+    for part in parts:
+        try:
+            compile_graph(_restricted(graph, {part}))
+        except DoesNotFitError as error:
+            failures[part] = _Failure(error, alone=True)
+    if failures:
+        return failures
+    return {max(parts, key=lambda part: _bytes_around(graph, graph.parts[part])): _Failure(together, alone=False)}
+
+
+def _bytes_around(graph: CascaderGraph, part: Part) -> int:
+    return sum(graph.tensors[tensor].bytes for tensor in {part.output, *(each.tensor for each in part.inputs)})
+
+
+def _description(group: Sequence[int], schedule: Schedule) -> str:
+    cascades = [len(plan.parts) for plan in schedule.proposal.plans if len(plan.parts) > 1]
+    drawn = f"cascades of {'+'.join(map(str, cascades))}" if cascades else "no cascades"
+    cycles = f"{schedule.cycles / _MEGA:.3g} Mcycles"
+    return f"compiled: {len(group)} operations, {schedule.peak} bytes of SRAM, {cycles}, {drawn}"
+
+
+def _reason(model: ResolvedModel, part: Part, failure: _Failure) -> str:
+    number, error = part.operations[0], failure.error
+    place = describe_operation(model.model.main.operations[number], number)
+    taken = "takes" if failure.alone else "with what it is connected to, takes"
+    return f"{place}: {taken} at least {error.least} bytes of SRAM, there are {error.budget}"

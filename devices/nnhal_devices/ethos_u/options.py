@@ -1,0 +1,60 @@
+"""The options of the device: which accelerator it emulates, its memories, and how it looks at itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from nnhal_devices.ethos_u.cascader.hardware.accelerators import ACCELERATORS
+from nnhal_devices.ethos_u.cascader.hardware.memory import System
+from nnhal_devices.ethos_u.cascader.hardware.memory_file import read_system, system_for
+from nnhal_devices.ethos_u.cascader.hardware.sizes import parse_size
+
+ACCELERATOR, SRAM, MEMORY, CHECKED = OPTIONS = ("accelerator", "sram", "memory", "checked")
+"""The names of the options."""
+DEFAULT_ACCELERATOR = "u55-128"
+_T = TypeVar("_T")
+_SWITCH = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class EthosUOptions:
+    """What the options say."""
+
+    system: System
+    sram: int
+    """Bytes of the working memory that a network may take."""
+    checked: bool = False
+    """Whether the owner of each byte that is read is looked at."""
+
+
+def read_options(given: Mapping[str, str]) -> EthosUOptions:
+    """Read options, of which all are known. Raises ValueError and OSError that say which one is wrong."""
+    system = _system(given)
+    size = system.working.size
+    sram = _of(SRAM, parse_size, given[SRAM]) if SRAM in given else size
+    if sram > size:
+        raise ValueError(f"option {SRAM}: got {sram} bytes, expected at most the {size} of {system.working.name}")
+    switch = given.get(CHECKED, "false")
+    if switch not in _SWITCH:
+        raise ValueError(f"option {CHECKED}: got {switch!r}, expected true or false")
+    return EthosUOptions(system, sram, _SWITCH[switch])
+
+
+def _system(given: Mapping[str, str]) -> System:
+    if MEMORY not in given:
+        name = given.get(ACCELERATOR, DEFAULT_ACCELERATOR)
+        if name not in ACCELERATORS:
+            raise ValueError(f"option {ACCELERATOR}: got {name!r}, expected one of {', '.join(ACCELERATORS)}")
+        return system_for(name)
+    if ACCELERATOR in given:
+        raise ValueError(f"options {ACCELERATOR} and {MEMORY}: got both, expected one: the file names its accelerator")
+    return _of(MEMORY, read_system, given[MEMORY])
+
+
+def _of(name: str, read: Callable[[str], _T], text: str) -> _T:
+    try:
+        return read(text)
+    except ValueError as error:
+        raise ValueError(f"option {name}: {error}") from error

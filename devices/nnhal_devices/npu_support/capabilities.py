@@ -1,0 +1,30 @@
+"""The performance figures of an NPU for 8-bit networks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from nnhal.operations._types import Q8A, Q8AS, Q8C
+from nnhal.types import Capabilities, PerformanceInfo
+from nnhal_devices.costs import Roofline
+from nnhal_devices.cpu_ref.costs import ROOFLINE as REFERENCE
+
+_FLT_MAX = float(np.finfo(np.float32).max)
+_NEVER = PerformanceInfo(_FLT_MAX, _FLT_MAX)
+"""What a missing entry means in the HAL."""
+
+
+def quant8_capabilities(roofline: Roofline, power: float) -> Capabilities:
+    """Return the figures of a cost model for 8-bit types, and none for other types and for control flow.
+
+    ``power`` is the energy of a multiply-add, relative to cpu_ref.
+    """
+    return replace(
+        roofline.capabilities(REFERENCE, power, (Q8A, Q8AS, Q8C)),
+        relaxed_float32_to_float16_scalar=_NEVER,
+        relaxed_float32_to_float16_tensor=_NEVER,
+        if_performance=_NEVER,
+        while_performance=_NEVER,
+    )

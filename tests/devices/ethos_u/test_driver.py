@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from nnhal.arrays import Array
+from nnhal.errors import HalError
+from nnhal.operations._types import Q8A
+from nnhal.resolved import ResolvedModel
+from nnhal.types import ErrorStatus, OperandType
+from nnhal_devices.backend import MemoryKind, tensor_handles_of
+from nnhal_devices.cpu_ref.costs import ROOFLINE as REFERENCE
+from nnhal_devices.cpu_ref.driver import CpuRef
+from nnhal_devices.driver import Argument, Control, DriverOptions, PrepareOptions
+from nnhal_devices.ethos_u.driver import EthosU
+from tests.support.agreement import random
+from tests.support.ethos_u import examples, needs_networks, network
+from tests.support.models import memory_of, run_on
+from tests.support.npu import TYPES
+
+CHECKED = EthosU(DriverOptions(extra={"checked": "true"}))
+
+
+def inputs_of(model: ResolvedModel) -> list[Array]:
+    main = model.model.main
+    operands = [main.operands[index] for index in main.input_indexes]
+    return [random(OperandType(each.type), each.dimensions, seed) for seed, each in enumerate(operands)]
+
+
+def assert_equal_to_the_reference(driver: EthosU, model: ResolvedModel) -> None:
+    values = inputs_of(model)
+    for got, expected in zip(run_on(driver, model, *values), run_on(CpuRef(), model, *values), strict=True):
+        np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("code", TYPES)
+@pytest.mark.parametrize("name", examples(Q8A))
+def test_results_are_those_of_the_reference(name: str, code: OperandType) -> None:
+    assert_equal_to_the_reference(CHECKED, examples(code)[name])
+
+
+@needs_networks
+@pytest.mark.parametrize(
+    ("name", "sram"), [("two_conv_rfc", "9504"), ("ds_cnn_kws", "9000"), ("mobilenet_v1_0.25_96", "30000")]
+)
+def test_networks_in_little_memory(name: str, sram: str) -> None:
+    driver = EthosU(DriverOptions(extra={"checked": "true", "sram": sram}))
+    assert_equal_to_the_reference(driver, network(name))
+
+
+@needs_networks
+def test_a_network_that_does_not_fit_is_refused_with_the_least_size() -> None:
+    driver = EthosU(DriverOptions(extra={"sram": "4KiB"}))
+    with pytest.raises(HalError) as caught:
+        driver.prepare(network("ds_cnn_kws"), PrepareOptions())
+    assert caught.value.status == ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT
+    assert re.search(r"4,096 bytes of working memory: the least is [\d,]+ bytes", caught.value.message)
+
+
+def test_the_time_of_a_run_is_that_of_its_cycles() -> None:
+    model = examples(Q8A)["CONV_2D SAME"]
+    (values,) = inputs_of(model)
+    times = []
+    for accelerator in ("u55-32", "u55-256"):
+        driver = EthosU(DriverOptions(extra={"accelerator": accelerator}))
+        output = Argument(np.zeros(256, np.uint8), (1, 3, 5, 3))
+        outcome = driver.prepare(model, PrepareOptions()).bind([memory_of(values)], [output]).run(Control())
+        times.append(outcome.time_on_device_ns)
+    assert None not in times
+    assert times[0] > times[1] > 0
+
+
+def test_speed_is_told_for_8_bit_types_only() -> None:
+    entries = {entry.type: entry.info for entry in CHECKED.capabilities.operand_performance}
+    assert set(entries) == {*TYPES, OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL}
+    assert entries[Q8A].exec_time == pytest.approx(REFERENCE.default_macs_per_ns / 64)
+
+
+def test_memory_is_used_in_place_at_multiples_of_16() -> None:
+    (factory,) = tensor_handles_of(CHECKED.name, CHECKED.backend, CHECKED.memory)
+    assert factory.imports == {MemoryKind.ASHMEM, MemoryKind.HARDWARE_BUFFER_BLOB}
+    assert factory.alignment == 16
+
+
+@pytest.mark.parametrize("driver", [EthosU, CpuRef])
+def test_an_option_that_nobody_knows(driver: type[EthosU | CpuRef]) -> None:
+    with pytest.raises(ValueError, match="has no option 'colour', expected"):
+        driver(DriverOptions(extra={"colour": "red"}))

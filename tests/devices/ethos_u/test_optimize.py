@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from nnhal.operations._types import I32, Q8A
+from nnhal.resolved import ResolvedModel
+from nnhal.types import Operand, OperationType
+from nnhal_devices.backend import OptimizationViews
+from nnhal_devices.driver import DriverOptions
+from nnhal_devices.ethos_u.driver import EthosU
+from tests.support.ethos_u import is_taken, needs_networks, network
+from tests.support.models import Recipe
+from tests.support.npu import SAME
+
+SMALL, WIDE = (1, 4, 4, 16), (1, 64, 64, 16)
+QUANTIZATION = (0.5, 128)
+
+
+class Network:
+    """Convolutions and other operations on images that keep their dimensions."""
+
+    def __init__(self) -> None:
+        self.recipe = Recipe()
+
+    def image(self, dimensions: tuple[int, ...]) -> int:
+        return self.recipe.input(Q8A, dimensions, *QUANTIZATION)
+
+    def convolved(self, image: int, side: int = 3) -> int:
+        recipe = self.recipe
+        inputs = [
+            image,
+            recipe.constant(Q8A, np.zeros((16, side, side, 16)), 0.25, 128),
+            recipe.constant(I32, np.zeros(16), 0.125),
+            *recipe.integers(SAME, 1, 1, 0),
+        ]
+        return recipe.operation(OperationType.CONV_2D, inputs, Operand(Q8A, (), *QUANTIZATION))
+
+    def clamped(self, image: int) -> int:
+        return self.recipe.operation(OperationType.RELU, [image], Operand(Q8A, (), *QUANTIZATION))
+
+    def build(self, *outputs: int) -> ResolvedModel:
+        model = self.recipe.build(*outputs)
+        assert is_taken(model)
+        return model
+
+
+def optimized(model: ResolvedModel, sram: str) -> OptimizationViews:
+    return EthosU(DriverOptions(extra={"sram": sram})).backend.optimize(model)
+
+
+def test_a_network_that_fits_is_compiled_as_one() -> None:
+    given = Network()
+    views = optimized(given.build(given.clamped(given.convolved(given.convolved(given.image(SMALL))))), "4KiB")
+    (substitution,) = views.substitutions
+    assert substitution.operations == (0, 1, 2)
+    assert substitution.replacement.startswith("compiled: 3 operations, ")
+    assert "bytes of SRAM" in substitution.replacement
+    assert not views.failed
+
+
+def test_a_part_that_does_not_fit_alone_fails_with_the_least_size() -> None:
+    given = Network()
+    small, wide = given.image(SMALL), given.image(WIDE)
+    model = given.build(given.clamped(given.convolved(small)), given.clamped(given.convolved(wide)))
+    views = optimized(model, "16KiB")
+    assert [each.operations for each in views.substitutions] == [(0, 1)]
+    (failure,) = views.failed
+    assert failure.operations == (2, 3)
+    assert failure.reason.startswith("operation 2 (CONV_2D): takes at least ")
+    assert failure.reason.endswith("bytes of SRAM, there are 16384")
+
+
+def test_operations_after_one_that_failed_are_a_group_of_their_own() -> None:
+    given = Network()
+    image = given.image(WIDE)
+    recipe = given.recipe
+    begin, size = recipe.constant(I32, [0, 0, 0, 0]), recipe.constant(I32, [1, 4, 4, 16])
+    part = recipe.operation(OperationType.SLICE, [given.convolved(image), begin, size], Operand(Q8A, (), *QUANTIZATION))
+    views = optimized(given.build(given.convolved(given.convolved(part))), "16KiB")
+    assert [each.operations for each in views.failed] == [(0,), (1,)]
+    assert [each.operations for each in views.substitutions] == [(2, 3)]
+
+
+@needs_networks
+def test_cascades_are_named() -> None:
+    (substitution,) = optimized(network("mobilenet_v1_0.25_96"), "36KiB").substitutions
+    assert len(substitution.operations) == 31
+    assert re.search(r"SRAM, 0\.\d+ Mcycles, cascades of \d+(\+\d+)*$", substitution.replacement)
+    given = Network()
+    (substitution,) = optimized(given.build(given.convolved(given.image(SMALL))), "4KiB").substitutions
+    assert substitution.replacement.endswith(", no cascades")
