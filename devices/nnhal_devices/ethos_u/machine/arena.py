@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from nnhal.arrays import Array, Bytes
 from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Box, Interval, Shape, whole
 from nnhal_devices.ethos_u.machine.errors import OverwrittenError, StreamError
-from nnhal_devices.ethos_u.machine.tags import Owners, Tags, first_difference
+from nnhal_devices.ethos_u.machine.tags import ByteOwners, Tags, first_difference
 
 _Place = tuple[slice, slice, slice]
 
 
-class Region:
+class ArenaRegion:
     """As many bytes of one memory as the stream uses, and their tags if they are checked."""
 
     def __init__(self, name: str, size: int, checked: bool) -> None:
@@ -48,7 +48,13 @@ class Buffer:
     """A tensor in an arena. Element [row, column, channel] lies at these indices modulo the buffer's extents."""
 
     def __init__(
-        self, owner: Owner, element: np.dtype[np.generic], region: Region, address: int, extents: Shape, owners: Owners
+        self,
+        owner: Owner,
+        element: np.dtype[np.generic],
+        region: ArenaRegion,
+        address: int,
+        extents: Shape,
+        owners: ByteOwners,
     ) -> None:
         if min(extents) < 1 or any(extent > length for extent, length in zip(extents, owner.shape, strict=True)):
             raise StreamError(f"{owner.name} of {_sizes(owner.shape)} has a buffer of {_sizes(extents)}")

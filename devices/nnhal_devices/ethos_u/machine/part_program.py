@@ -28,8 +28,10 @@ class Given(NamedTuple):
 class _Source(NamedTuple):
     """Where an activation of an operation comes from: an earlier operation of the part, or an input of the part."""
 
-    step: int | None
-    input: int | None
+    made: bool
+    """Whether an operation of the part makes it."""
+    index: int
+    """Of the operation or of the input."""
     shape: Shape
     """The shape that it is made in, which may be another view of the same bytes than the reader's."""
 
@@ -84,11 +86,11 @@ class Programs:
     def _source(self, part: Part, made: Mapping[int, int], unread: dict[int, PartInput], operand: int) -> _Source:
         """Where an activation comes from. An operation that reads a tensor twice has an input of the part for each."""
         if operand in made:
-            return _Source(made[operand], None, shape_of(self._dimensions[operand]))
+            return _Source(True, made[operand], shape_of(self._dimensions[operand]))
         for position, each in unread.items():
             if each.tensor == self._graph.tensor_of.get(operand):
                 del unread[position]
-                return _Source(None, position, self._graph.tensors[each.tensor].shape)
+                return _Source(False, position, self._graph.tensors[each.tensor].shape)
         raise ValueError(f"{part.name} reads operand {operand}, which is none of its inputs")
 
 
@@ -120,20 +122,19 @@ class PartProgram:
         return np.ascontiguousarray(everything).reshape(view)[tuple(slice(*interval) for interval in box)]
 
     def _fetched(self, source: _Source, box: Box, given: Sequence[Given]) -> Array:
-        if source.step is not None:
-            return self._made(source.step, box, given)
-        position = source.input or 0
-        have = given[position].box
+        if source.made:
+            return self._made(source.index, box, given)
+        have, values = given[source.index]
         if box == have:
-            return given[position].values
+            return values
         if 0 in box.shape:
-            return np.empty(box.shape, given[position].values.dtype)
+            return np.empty(box.shape, values.dtype)
         if any(need.start < had.start or need.stop > had.stop for need, had in zip(box, have, strict=True)):
             raise StreamError(
-                f"a stripe of {self._name} needs {_described(box)} of its input {position}, it is given "
+                f"a stripe of {self._name} needs {_described(box)} of its input {source.index}, it is given "
                 f"{_described(have)}"
             )
-        return given[position].values[
+        return values[
             tuple(slice(need.start - had.start, need.stop - had.start) for need, had in zip(box, have, strict=True))
         ]
 
