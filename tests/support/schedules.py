@@ -64,7 +64,7 @@ def schedule_of(
             double = place == WeightsIn.DOUBLE_BUFFERED
             size = held.bytes_of(Interval(0, min(stripe, channels) if double else channels))
             slots = 2 if double else 1
-            constants.append(ConstantsBuffer(part, system.working.name, address, size, slots, number))
+            constants.append(ConstantsBuffer(part, system.working.name, address, size, slots, number, number))
             address += slots * size
     return Schedule(
         graph, system, Proposal(tuple(plans), address, 0), directions, tuple(buffers), tuple(constants), address
