@@ -101,6 +101,7 @@ class _Space:
         space = PlanSpace(homes, PartCosts(homes, pricer), options.max_plan_parts, options.recompute)
         self._search = ProposalSearch(graph, space.all(), spilled)
         self._lowering = Lowering(homes, pricer)
+        self._least: Schedule | None = None
 
     def fastest(self, limit: int) -> Schedule | None:
         """Return the fastest schedule within a limit.
@@ -108,7 +109,10 @@ class _Space:
         A proposal can be faster than one that takes more memory, since it waits less for its constants. So smaller ones
         are tried as long as they could be faster.
         """
-        return self._best(limit) or self._least_within(limit)
+        found = self._best(limit)
+        if found is None and self.least().peak <= limit:
+            return self.least()
+        return found
 
     def _best(self, limit: int) -> Schedule | None:
         best: Schedule | None = None
@@ -132,6 +136,11 @@ class _Space:
 
     def least(self) -> Schedule:
         """Return the smallest schedule."""
+        if self._least is None:
+            self._least = self._smallest()
+        return self._least
+
+    def _smallest(self) -> Schedule:
         least = self._search.least()
         found = None
         for room in _ROOM:
@@ -144,12 +153,6 @@ class _Space:
         while (smaller := self._best(found.peak - 1)) is not None:
             found = smaller
         return found
-
-    def _least_within(self, limit: int) -> Schedule | None:
-        if self._search.least() > limit:
-            return None
-        found = self.least()
-        return found if found.peak <= limit else None
 
     def _placed(self, selection: Selection, limit: int) -> Schedule | None:
         """Find addresses for a proposal. If there are none, plans that are in the way are replaced by others."""
