@@ -101,6 +101,7 @@ class _Space:
         space = PlanSpace(homes, PartCosts(homes, pricer), options.max_plan_parts, options.recompute)
         self._search = ProposalSearch(graph, space.all(), spilled)
         self._lowering = Lowering(homes, pricer)
+        self._least: Schedule | None = None
 
     def fastest(self, limit: int) -> Schedule | None:
         """Return the fastest schedule within a limit.
@@ -108,6 +109,12 @@ class _Space:
         A proposal can be faster than one that takes more memory, since it waits less for its constants. So smaller ones
         are tried as long as they could be faster.
         """
+        found = self._best(limit)
+        if found is None and self.least().peak <= limit:
+            return self.least()
+        return found
+
+    def _best(self, limit: int) -> Schedule | None:
         best: Schedule | None = None
         left = self._alternatives
         for selection in self._search.efficient(limit):
@@ -117,7 +124,7 @@ class _Space:
                 left -= best is not None
                 found = self._placed(selection, limit)
                 best = min(filter(None, (best, found)), key=lambda each: (each.cycles, each.peak), default=None)
-        return best or self._least_within(limit)
+        return best
 
     def all(self, limit: int | None) -> Iterator[Schedule]:
         """Yield schedules within a limit, from the fastest proposal to the smallest."""
@@ -129,20 +136,23 @@ class _Space:
 
     def least(self) -> Schedule:
         """Return the smallest schedule."""
+        if self._least is None:
+            self._least = self._smallest()
+        return self._least
+
+    def _smallest(self) -> Schedule:
         least = self._search.least()
+        found = None
         for room in _ROOM:
             limit = int(least * room)
             selection = self._search.fastest(limit)
             found = None if selection is None else self._placed(selection, limit)
             if found is not None:
-                return found
-        raise AssertionError("no placement in twice the least memory")
-
-    def _least_within(self, limit: int) -> Schedule | None:
-        if self._search.least() > limit:
-            return None
-        found = self.least()
-        return found if found.peak <= limit else None
+                break
+        assert found is not None, "twice the least memory is enough for a placement"
+        while (smaller := self._best(found.peak - 1)) is not None:
+            found = smaller
+        return found
 
     def _placed(self, selection: Selection, limit: int) -> Schedule | None:
         """Find addresses for a proposal. If there are none, plans that are in the way are replaced by others."""
