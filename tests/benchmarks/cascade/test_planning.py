@@ -24,6 +24,7 @@ def test_own_processes_are_compared_with_the_fastest_other() -> None:
     assert not found[f"net: process of {OWN_LEAST}"].is_met
     assert found[f"net: process of {OWN}"].limit == 1.2
     assert "fast" in found[f"net: process of {OWN}"].remark
+    assert found[f"net: processor time of {OWN_LEAST}"].figure == 1.4
     assert found[f"net: resident memory of {OWN}"].is_met
     assert not found[f"net: resident memory of {OWN_LEAST}"].is_met
 
