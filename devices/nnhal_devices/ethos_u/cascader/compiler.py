@@ -56,9 +56,10 @@ def compile_graph(graph: CascaderGraph, system: System, options: CompilerOptions
     """Return the fastest schedule within the budget. Raises DoesNotFitError if there is none."""
     options = options or CompilerOptions()
     budget = system.working.size if options.budget is None else min(options.budget, system.working.size)
-    found = [schedule for space in _spaces(graph, system, options) if (schedule := space.fastest(budget)) is not None]
+    spaces = list(_spaces(graph, system, options))
+    found = [schedule for space in spaces if (schedule := space.fastest(budget)) is not None]
     if not found:
-        raise DoesNotFitError(budget, least_memory(graph, system, options))
+        raise DoesNotFitError(budget, min(space.least().peak for space in spaces))
     return min(found, key=lambda each: (each.cycles, each.peak))
 
 
@@ -97,7 +98,7 @@ class _Space:
 
     def __init__(self, graph: CascaderGraph, system: System, options: CompilerOptions, spilled: frozenset[int]) -> None:
         homes, pricer = Homes(graph, system, spilled), StripePricer(graph, system)
-        self._alternatives = _ALTERNATIVES // len(graph.parts)
+        self._alternatives = _ALTERNATIVES // max(1, len(graph.parts))
         space = PlanSpace(homes, PartCosts(homes, pricer), options.max_plan_parts, options.recompute)
         self._search = ProposalSearch(graph, space.all(), spilled)
         self._lowering = Lowering(homes, pricer)
@@ -132,7 +133,8 @@ class _Space:
             found = self._placed(selection, selection.proposal.memory if limit is None else limit)
             if found is not None:
                 yield found
-        yield self.least()
+        if limit is None or self.least().peak <= limit:
+            yield self.least()
 
     def least(self) -> Schedule:
         """Return the smallest schedule."""
