@@ -67,8 +67,7 @@ def test_the_time_of_a_run_is_that_of_its_cycles() -> None:
         driver = EthosU(DriverOptions(extra={"accelerator": accelerator}))
         output = Argument(np.zeros(256, np.uint8), (1, 3, 5, 3))
         outcome = driver.prepare(model, PrepareOptions()).bind([memory_of(values)], [output]).run(Control())
-        times.append(outcome.time_on_device_ns)
-    assert None not in times
+        times.append(outcome.time_on_device_ns or 0)
     assert times[0] > times[1] > 0
 
 
