@@ -98,7 +98,7 @@ class _Space:
     def __init__(self, graph: CascaderGraph, system: System, options: CompilerOptions, spilled: frozenset[int]) -> None:
         homes, pricer = Homes(graph, system, spilled), StripePricer(graph, system)
         self._alternatives = _ALTERNATIVES // len(graph.parts)
-        space = PlanSpace(homes, PartCosts(homes, pricer), options.max_plan_parts)
+        space = PlanSpace(homes, PartCosts(homes, pricer), options.max_plan_parts, options.recompute)
         self._search = ProposalSearch(graph, space.all(), spilled)
         self._lowering = Lowering(homes, pricer)
 

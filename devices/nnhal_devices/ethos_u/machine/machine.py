@@ -72,8 +72,10 @@ class Machine:
         self.pricer = StripePricer(graph, system)
         main = model.model.main
         self.elements = [ELEMENT_TYPES[main.operands[tensor.operand].type] for tensor in graph.tensors]
-        names = [(tensor.name, tensor.shape) for tensor in graph.tensors]
-        self.owners = Owners(names + [(f"constants of {p.name}", self.constants_shape(p.index)) for p in graph.parts])
+        self.owners = Owners(
+            [(tensor.name, tensor.shape) for tensor in graph.tensors],
+            [(f"constants of {part.name}", self.constants_shape(part.index)) for part in graph.parts],
+        )
 
     def run(self, inputs: Sequence[Array], control: Control) -> tuple[list[Array], RunMeasurement]:
         """Run the stream on the model's inputs, and return its outputs and what the run took.
@@ -137,9 +139,10 @@ class _Run:
 
     def output(self, operand: int) -> Array:
         """Return an output of the network."""
-        tensor = self._machine.graph.tensor_of.get(operand)
-        if tensor is None or tensor not in self._outputs:
-            raise StreamError(f"the stream stores no operand {operand}, which is an output of the model")
+        tensor = self._machine.graph.tensor_of[operand]
+        if tensor not in self._outputs:
+            name = self._machine.graph.tensors[tensor].name
+            raise StreamError(f"the stream does not store {name}, which is an output of the model")
         return self._outputs[tensor].reshape(self._machine.operands.dimensions(operand))
 
     def _begin_plan(self, _: BeginPlan) -> None:
@@ -198,7 +201,7 @@ class _Run:
     def _copy(self, command: CopyConstants) -> None:
         slots = self._slots(command.part)
         size = slots.copy(command.channels, command.slot)
-        self.meter.copied(command.part, command.slot, slots.region, size, beside=slots.double)
+        self.meter.copied(command.part, command.slot, slots.region, size)
 
     def _run_stripe(self, command: RunStripe) -> None:
         index = self._known(command.part, self._machine.graph.parts, "part")
@@ -214,7 +217,7 @@ class _Run:
         values = self._machine.programs[index].run(command.output, given)
         self.meter.lived(target.write(command.output, values, part.name))
         shapes = tuple(box.shape for box in command.inputs)
-        slot = command.slot if command.weights == WeightsIn.DOUBLE_BUFFERED else None
+        slot = command.slot if command.weights in (WeightsIn.RESIDENT, WeightsIn.DOUBLE_BUFFERED) else None
         self.meter.ran(index, command.output.shape, shapes, places, slot)
 
     def _constants_place(self, command: RunStripe, name: str) -> str:

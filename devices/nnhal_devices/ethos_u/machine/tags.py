@@ -20,11 +20,15 @@ _ELEMENTS = (1 << _ELEMENT_BITS) - 1
 
 
 class Owners:
-    """The owners of bytes, by number: tensors, and the constants of parts."""
+    """The owners of bytes, by number: tensors, and behind them the constants of parts."""
 
-    def __init__(self, owners: Sequence[tuple[str, Shape]]) -> None:
-        """``owners`` have a name and the shape that their elements are numbered in, row-major."""
-        self._owners = owners
+    def __init__(self, tensors: Sequence[tuple[str, Shape]], constants: Sequence[tuple[str, Shape]]) -> None:
+        """Owners have a name and the shape that their elements are numbered in, row-major.
+
+        Constants are of [1, channels of the output, bytes of a channel].
+        """
+        self._owners = (*tensors, *constants)
+        self._tensors = len(tensors)
 
     def tags(self, owner: int, box: Box) -> Tags:
         """Return the tags of a box of an owner's elements."""
@@ -36,10 +40,13 @@ class Owners:
 
     def name(self, tag: int) -> str:
         """Return the name of a tag's element: ``conv_1[row 3, column 0, channel 1]``."""
-        name, (_, columns, channels) = self._owners[(abs(tag) >> _ELEMENT_BITS) - 1]
-        place, channel = divmod(abs(tag) & _ELEMENTS, channels)
+        owner = (abs(tag) >> _ELEMENT_BITS) - 1
+        name, (_, columns, channels) = self._owners[owner]
+        place, last = divmod(abs(tag) & _ELEMENTS, channels)
+        if owner >= self._tensors:
+            return f"{name}[channel {place}, byte {last}]"
         row, column = divmod(place, columns)
-        return f"{name}[row {row}, column {column}, channel {channel}]"
+        return f"{name}[row {row}, column {column}, channel {last}]"
 
     def fault(self, expected: int, found: int) -> str:
         """Say what became of an element in whose place there is another tag."""

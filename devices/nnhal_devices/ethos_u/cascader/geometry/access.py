@@ -23,7 +23,9 @@ class AffineRow(NamedTuple):
 
 
 class Access(Protocol):
-    """The dependency along one axis."""
+    """The dependency along one axis. Equal dependencies have equal hashes, since answers about them are kept."""
+
+    def __hash__(self) -> int: ...
 
     def needs(self, wanted: Interval) -> Interval:
         """Return the interval of the input, within its borders, that an interval of the output depends on."""

@@ -12,7 +12,15 @@ import numpy as np
 from nnhal_devices.ethos_u.cascader.geometry.box import Shape
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import Activation, PartKind
 from nnhal_devices.ethos_u.cascader.hardware.accelerator import Accelerator
-from nnhal_devices.ethos_u.cascader.performance.blocks import BlockSet, Integers, Numbers, flat_unit
+from nnhal_devices.ethos_u.cascader.performance.blocks import (
+    BlockSet,
+    Integers,
+    Numbers,
+    is_flat,
+    prefers_part_kernel,
+)
+from nnhal_devices.ethos_u.cascader.performance.priced_stripe import PricedStripe
+from nnhal_devices.ethos_u.cascader.performance.traffic import block_transfer
 from nnhal_devices.ethos_u.cascader.performance.workload import PartWorkload
 
 _COMMANDS_AT_ONCE = 4
@@ -30,70 +38,11 @@ class NpuCycles(NamedTuple):
     """Of the faster, for one block."""
 
 
-def clipped(blocks: BlockSet, output: Shape) -> tuple[Integers, Integers, Integers]:
-    """Return the rows, columns and channels of blocks that are no larger than a stripe."""
-    rows, columns, channels = (
-        np.minimum(each, extent)
-        for each, extent in zip((blocks.rows, blocks.columns, blocks.channels), output, strict=True)
-    )
-    return rows, columns, channels
-
-
-def accumulated_cycles(
-    accelerator: Accelerator,
-    workload: PartWorkload,
-    output: Shape,
-    depth: int,
-    blocks: BlockSet,
-    part_kernel: bool,
-    transfer: Numbers,
-    scale_latency: int,
-) -> NpuCycles:
-    """Return the cycles of a stripe of a part with accumulators.
-
-    Args:
-        accelerator: Which it is.
-        workload: The part.
-        output: The stripe.
-        depth: Channels of the input.
-        blocks: The blocks.
-        part_kernel: Whether a convolution goes over elements of the kernel first, and not over channels.
-        transfer: For each block, the cycles to load an input block and to store an output block.
-        scale_latency: Cycles until a read from the region of the constants is answered.
-    """
-    rows, columns, channels = clipped(blocks, output)
-    unit = _unit(accelerator, workload, output)
-    arithmetic = block_cycles(
-        accelerator,
-        workload,
-        unit,
-        (rows, columns, channels),
-        blocks.input_channels,
-        depth,
-        part_kernel,
-        decoding_cycles(accelerator),
-    )
-    arithmetic = arithmetic / accelerator.cores
-    result = np.ceil(output_cycles(accelerator, workload) * (rows * columns * channels))
-    result = np.maximum(result, workload.scale_bytes * channels * (scale_latency / _SCALE_BURST))
-    command = (transfer + result + arithmetic) / _COMMANDS_AT_ONCE
-    arithmetic, result = np.maximum(arithmetic, command), np.maximum(result, command)
-    count = -(-output.rows // rows) * -(-output.columns // columns) * -(-output.channels // channels)
-    return NpuCycles(np.maximum(arithmetic, result) * count, np.minimum(arithmetic, result))
-
-
-def elementwise_cycles(
-    accelerator: Accelerator, workload: PartWorkload, output: Shape, blocks: BlockSet, transfer: Numbers
-) -> NpuCycles:
-    """Return the cycles of a stripe of an elementwise part, whose blocks are not pipelined.
-
-    The arguments are those of ``accumulated_cycles``.
-    """
-    each = output_cycles(accelerator, workload)
-    elements = blocks.rows * blocks.columns * blocks.channels
-    command = (transfer + each * elements) / _COMMANDS_AT_ONCE
-    steady = np.maximum(each, command / elements) * output.elements
-    return NpuCycles(steady, np.zeros_like(steady))
+def npu_cycles(accelerator: Accelerator, stripe: PricedStripe, blocks: BlockSet) -> NpuCycles:
+    """Return the cycles of one pass over a stripe."""
+    if stripe.workload.has_accumulators:
+        return _accumulated(accelerator, stripe, blocks)
+    return _elementwise(accelerator, stripe, blocks)
 
 
 def block_cycles(
@@ -103,7 +52,6 @@ def block_cycles(
     block: tuple[Integers, Integers, Integers],
     input_channels: Integers,
     depth: int,
-    part_kernel: bool,
     decoding: int,
 ) -> Numbers:
     """Return the cycles of the multipliers of one core for a block of the output.
@@ -115,12 +63,13 @@ def block_cycles(
         block: Rows, columns and channels of the block of the output.
         input_channels: Those of its input block.
         depth: Channels of the input.
-        part_kernel: Whether a convolution goes over elements of the kernel first, and not over channels.
         decoding: Cycles in which the weights of a step are decoded.
     """
     rows, columns, channels = (-(-extent // each) for extent, each in zip(block, unit, strict=True))
     area = 4 * rows * columns
-    groups = -(-np.minimum(input_channels, depth) // 8) if part_kernel else 1
+    part_kernel = prefers_part_kernel(workload)
+    held = np.minimum(input_channels, depth)
+    groups = -(-held // 8) if part_kernel else 1
     narrow = workload.input_bytes != 2
     total = np.zeros(len(rows))
     for elements in workload.sub_kernels:
@@ -137,8 +86,8 @@ def block_cycles(
         else:
             steps = elements
             cycles = np.maximum(decoding, area) * (steps * channels)
-        total = total + cycles + _waits(accelerator, workload, rows, columns, channels, steps) * groups
-    return total * -(-depth // np.minimum(input_channels, depth)) if workload.sums_channels else total
+        total = total + cycles + _waits(accelerator, workload, (rows, columns, channels), steps) * groups
+    return total * -(-depth // held) if workload.sums_channels else total
 
 
 def decoding_cycles(accelerator: Accelerator) -> int:
@@ -165,18 +114,52 @@ def output_cycles(accelerator: Accelerator, workload: PartWorkload) -> float:
     return max(accelerator.output_cycles[row], accelerator.activation_cycles[activation])
 
 
+def _accumulated(accelerator: Accelerator, stripe: PricedStripe, blocks: BlockSet) -> NpuCycles:
+    workload, output = stripe.workload, stripe.output
+    rows, columns, channels = blocks.within(output)
+    arithmetic = block_cycles(
+        accelerator,
+        workload,
+        _unit(accelerator, workload, output),
+        (rows, columns, channels),
+        blocks.input_channels,
+        stripe.inputs[0].channels,
+        decoding_cycles(accelerator),
+    )
+    arithmetic = arithmetic / accelerator.cores
+    result = np.ceil(output_cycles(accelerator, workload) * (rows * columns * channels))
+    if stripe.constants:
+        scales = workload.scale_bytes * channels
+        result = np.maximum(result, scales * (stripe.constants.read_latency / _SCALE_BURST))
+    transfer = block_transfer(stripe, blocks, accelerator.cores)
+    command = (transfer + result + arithmetic) / _COMMANDS_AT_ONCE
+    arithmetic, result = np.maximum(arithmetic, command), np.maximum(result, command)
+    count = -(-output.rows // rows) * -(-output.columns // columns) * -(-output.channels // channels)
+    return NpuCycles(np.maximum(arithmetic, result) * count, np.minimum(arithmetic, result))
+
+
+def _elementwise(accelerator: Accelerator, stripe: PricedStripe, blocks: BlockSet) -> NpuCycles:
+    """The blocks of an elementwise part are not pipelined."""
+    each = output_cycles(accelerator, stripe.workload)
+    elements = blocks.rows * blocks.columns * blocks.channels
+    command = (block_transfer(stripe, blocks, accelerator.cores) + each * elements) / _COMMANDS_AT_ONCE
+    steady = np.maximum(each, command / elements) * stripe.output.elements
+    return NpuCycles(steady, np.zeros_like(steady))
+
+
 def _unit(accelerator: Accelerator, workload: PartWorkload, output: Shape) -> Shape:
     """What the multipliers compute at once: a row of four, and not two rows of two, for one row of an even width."""
     weighted = workload.is_convolution or workload.kind in (PartKind.DEPTHWISE, PartKind.VECTOR_PRODUCT)
-    if weighted and flat_unit(accelerator, workload, output) and output.columns % 2 == 0:
+    if weighted and is_flat(accelerator, workload, output) and output.columns % 2 == 0:
         return Shape(1, 4, accelerator.block_unit.channels)
     return accelerator.block_unit
 
 
 def _waits(
-    accelerator: Accelerator, workload: PartWorkload, rows: Integers, columns: Integers, channels: Integers, steps: int
+    accelerator: Accelerator, workload: PartWorkload, units: tuple[Integers, Integers, Integers], steps: int
 ) -> Integers:
     """Cycles that a block waits for its own sums, if it is of one unit of rows and columns."""
+    rows, columns, channels = units
     wide = workload.wide_accumulators
     delay = accelerator.delays[wide]
     of_one = np.where(channels == 1, steps, (steps - 1) * channels)

@@ -38,7 +38,7 @@ class TensorLayout(Enum):
     """[16 channels][column][channel of the 16]: NHCWB16."""
 
 
-class Operand(NamedTuple):
+class MovedTensor(NamedTuple):
     """A tensor as far as the cost of moving it is concerned."""
 
     shape: Shape
@@ -55,8 +55,8 @@ class PartWorkload(NamedTuple):
     """The HAL's name of the main operation."""
     kernel: Kernel
     activation: Activation
-    inputs: tuple[Operand, ...]
-    output: Operand
+    inputs: tuple[MovedTensor, ...]
+    output: MovedTensor
     weight_bytes: int
     """For one channel of the output, as they are stored."""
     scale_bytes: int
@@ -99,7 +99,9 @@ class PartWorkload(NamedTuple):
         return tuple(height * width for height in _cut(self.kernel.height) for width in _cut(self.kernel.width))
 
     def input_for(self, output: Shape) -> Shape:
-        """The extents of the first input that a stripe needs if no border cuts it off."""
+        """The extents of the largest input that a stripe needs if padding is not cut off."""
+        if not self.has_accumulators:
+            return output
         whole = self.inputs[0].shape
         kernel = self.kernel
         rows = (output.rows - 1) * kernel.stride_y + reach(kernel.height, kernel.dilation_y) + self.repeats_rows
@@ -137,11 +139,11 @@ def round_up(value: int, quantum: int) -> int:
     return -(-value // quantum) * quantum
 
 
-def _operand(tensor: CascaderTensor) -> Operand:
+def _operand(tensor: CascaderTensor) -> MovedTensor:
     """A tensor in bricks if it fills them and is the NPU's own: those of the network are in the order of the model."""
     own = not (tensor.is_input or tensor.is_output)
     bricks = own and tensor.shape.channels % BRICK == 0
-    return Operand(tensor.shape, tensor.element_bytes, TensorLayout.BRICKS if bricks else TensorLayout.ROW_MAJOR)
+    return MovedTensor(tensor.shape, tensor.element_bytes, TensorLayout.BRICKS if bricks else TensorLayout.ROW_MAJOR)
 
 
 def _cut(size: int) -> tuple[int, ...]:

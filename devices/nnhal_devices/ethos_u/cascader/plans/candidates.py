@@ -50,9 +50,13 @@ class Candidate(NamedTuple):
 
 
 class PlanSpace:
-    """The plans of a graph whose tensors have their homes. A group has at most ``max_parts``; 1 means no cascades."""
+    """The plans of a graph whose tensors have their homes. A group has at most ``max_parts``; 1 means no cascades.
 
-    def __init__(self, homes: Homes, costs: PartCosts, max_parts: int) -> None:
+    With ``recompute`` there are plans that compute values twice, too.
+    """
+
+    def __init__(self, homes: Homes, costs: PartCosts, max_parts: int, recompute: bool = False) -> None:
+        self._recompute = recompute
         self._homes, self._graph, self._costs, self._max_parts = homes, homes.graph, costs, max_parts
         self._lifetimes = Lifetimes(homes.graph)
         self._fastest: list[int] = []
@@ -86,6 +90,13 @@ class PlanSpace:
                     continue
                 for scaled in (True, False) if self._scales(stop, along) else (False,):
                     found += self._grown(stop, along, extent, scaled)
+        if self._recompute:
+            columns = halvings(shape.columns)
+            for band, extent in product(
+                halvings(shape.rows)[1:], dict.fromkeys((columns[0], *columns[2:4], *columns[-3:]))
+            ):
+                for scaled in (True, False) if self._scales(stop, Axis.COLUMNS) else (False,):
+                    found += self._grown(stop, Axis.COLUMNS, extent, scaled, band)
         return _efficient(found)
 
     def _scales(self, stop: int, along: Axis) -> bool:
@@ -103,12 +114,12 @@ class PlanSpace:
         growth.grow()
         yield from self._weighed(growth, self._fastest[stop - 1] if band else None)
 
-    def _grown(self, stop: int, along: Axis, extent: int, scaled: bool) -> Iterator[Candidate]:
+    def _grown(self, stop: int, along: Axis, extent: int, scaled: bool, band: int = 0) -> Iterator[Candidate]:
         """The plans of all groups that end with a part, for one choice of stripes.
 
         A cascade is of no use if each of its parts runs at its fastest, uncut, in the same memory.
         """
-        growth = Growth(self._graph, self._lifetimes, self._homes.spilled, stop, along, extent, scaled)
+        growth = Growth(self._graph, self._lifetimes, self._homes.spilled, stop, along, extent, scaled, band)
         limit, differs = 0, not scaled
         for first in range(stop - 1, max(-1, stop - 1 - self._max_parts), -1):
             if not growth.grow():
@@ -135,9 +146,10 @@ class PlanSpace:
         for part, extent in stripes.items():
             constants = self._graph.parts[part].constants
             where = WeightsIn.NONE if constants is None else WeightsIn.STREAMED
-            times[part] = self._costs.cycles(part, along, extent, where, interior, band)
+            bands = growth.bands.get(part, ())
+            times[part] = self._costs.cycles(part, along, extent, where, interior, bands)
             if constants is not None:
-                copied = self._costs.cycles(part, along, extent, _copied_to(along), interior, band)
+                copied = self._costs.cycles(part, along, extent, _copied_to(along), interior, bands)
                 size = self._homes.constants_bytes(part, along, extent)
                 if copied < times[part]:
                     gains.append((size / (times[part] - copied), part, size, copied))

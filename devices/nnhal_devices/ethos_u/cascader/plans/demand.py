@@ -52,7 +52,8 @@ def rolling_extent(access: Access, length: int, extent: int, stripe: int, produc
     """
     starts = np.arange(0, length, stripe)
     done = rounded_up(needed_stop(access, length)[np.minimum(starts + stripe, length)], produced, extent)
-    return max(1, int((done - needed_start(access, length, extent)[starts]).max()))
+    first: Steps = needed_start(access, length, extent)[starts]
+    return max(1, int((done - first).max()))
 
 
 def greatest_lead(written: Steps, freed: Steps) -> int:

@@ -11,7 +11,7 @@ from math import ceil
 import numpy as np
 
 from nnhal_devices.ethos_u.cascader.geometry.access import Access
-from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Shape
+from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Interval, Shape, cut
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.plans.demand import (
     Steps,
@@ -28,8 +28,9 @@ class Growth:
     """One way to cut groups that end with the same part.
 
     ``extent`` is that of the last part's stripes along ``along``. With ``scaled`` the other parts' stripes are what one
-    of those needs in addition; otherwise they have the same extent. ``band`` cuts a part that is alone into bands of as
-    many rows, one after the other, each of them cut along ``along``.
+    of those needs in addition; otherwise they have the same extent. ``band`` cuts the output into bands of as many
+    rows, one after the other, each of them cut along ``along``; parts before the last compute the rows that bands share
+    once for each of them.
     """
 
     def __init__(
@@ -48,12 +49,17 @@ class Growth:
         """The extent of each part's stripes, from the last part to the first."""
         self.interior: frozenset[int] = frozenset()
         """The tensors between the parts."""
+        self.bands: dict[int, tuple[Interval, ...]] = {}
+        """For each part the rows of its output that each band needs; empty if there are no bands."""
         self._graph, self._lifetimes, self._spilled = graph, lifetimes, spilled
         self._scaled, self._extent = scaled, extent
         length = self._length(graph.parts[stop - 1].output)
         self._starts: Steps = np.arange(0, length, extent)
         self._done: dict[int, Steps] = {stop - 1: np.minimum(self._starts + extent, length)}
         self._buffers = 0
+        if band:
+            rows = graph.tensors[graph.parts[stop - 1].output].shape.rows
+            self.bands[stop - 1] = tuple(cut(Interval(0, rows), band))
 
     def grow(self) -> bool:
         """Take in the part before the group. Returns False if no group with it can be a cascade."""
@@ -75,9 +81,12 @@ class Growth:
                 for reader, access in readers
             ]
         )
+        if self.band:
+            if self._lifetimes.last[tensor] >= self.stop:
+                return False
+            self.bands[part] = self._needed_rows(tensor)
         self.interior |= {tensor}
         if self._lifetimes.last[tensor] >= self.stop:
-            self._done[part] = np.maximum(self._done[part], 0)
             self._buffers += self._bytes(tensor)
         else:
             self._buffers += self._rolling(part, readers, length, extent)
@@ -101,7 +110,9 @@ class Growth:
         if {dying, output} & self._spilled:
             return 0
         if self.band:
-            return self._shared_by_bands(dying, output)
+            freed = np.array([rows.start for rows in self._needed_rows(dying)])
+            written = np.array([rows.stop for rows in self.bands[self.stop - 1]])
+            return self._saved(dying, output, written, freed)
         if self.along != Axis.ROWS:
             return 0
         freed = np.minimum.reduce(
@@ -113,15 +124,6 @@ class Growth:
             ]
         )
         return self._saved(dying, output, self._done[self.stop - 1], freed)
-
-    def _shared_by_bands(self, dying: int, output: int) -> int:
-        node = self._graph.parts[self.stop - 1]
-        rows, extent = self._graph.tensors[output].shape.rows, self._graph.tensors[dying].shape.rows
-        starts: Steps = np.arange(0, rows, self.band)
-        freed = np.minimum.reduce(
-            [needed_start(each.rows, rows, extent)[starts] for each in node.inputs if each.tensor == dying]
-        )
-        return self._saved(dying, output, np.minimum(starts + self.band, rows), freed)
 
     def _saved(self, dying: int, output: int, written: Steps, freed: Steps) -> int:
         """The bytes that are shared if an output has ``written`` rows while ``freed`` rows of an input are dead."""
@@ -143,7 +145,25 @@ class Growth:
                 ]
             )
             rows = max(1, int((self._done[part] - first).max()))
-        return shape.bytes // length * rows
+        size = shape.bytes // length * rows
+        if self.band:
+            size = size // shape.shape.rows * max(1, max(each.length for each in self.bands[part]))
+        return size
+
+    def _needed_rows(self, tensor: int) -> tuple[Interval, ...]:
+        """The rows of a tensor that the parts of the group need for each band."""
+        accesses = [
+            (self.bands[reader], each.rows)
+            for reader in self._graph.consumers[tensor]
+            if reader in self.stripes
+            for each in self._graph.parts[reader].inputs
+            if each.tensor == tensor
+        ]
+        needed = [[access.needs(rows) for rows in bands] for bands, access in accesses]
+        return tuple(
+            Interval(min(each.start for each in band), max(each.stop for each in band))
+            for band in zip(*needed, strict=True)
+        )
 
     def _asked(self, access: Access, extent: int) -> int:
         """How many more elements of an input a stripe needs than the one before; 0 if it needs all of it."""

@@ -66,7 +66,7 @@ class PartCosts:
 
     def __init__(self, homes: Homes, pricer: StripePricer) -> None:
         self._homes, self._pricer = homes, pricer
-        self._known: dict[tuple[int, Axis, int, int, WeightsIn, frozenset[int]], int] = {}
+        self._known: dict[tuple[int, Axis, int, tuple[Interval, ...], WeightsIn, frozenset[int]], int] = {}
         self._copies: dict[tuple[int, Axis, int], int] = {}
 
     def cycles(
@@ -76,17 +76,17 @@ class PartCosts:
         extent: int,
         weights: WeightsIn,
         interior: frozenset[int] = frozenset(),
-        band: int = 0,
+        bands: tuple[Interval, ...] = (),
     ) -> int:
         """Return the cycles of a whole part in stripes of ``extent`` elements along an axis.
 
-        ``band`` is the number of rows of its tiles, 0 for one tile. ``interior`` tensors lie between parts of the plan.
+        ``bands`` are the rows of its tiles, none for one tile. ``interior`` tensors lie between parts of the plan.
         """
         spilled = self._homes.spilled
         if spilled:
             node = self._homes.graph.parts[part]
             interior &= spilled & {node.output, *(each.tensor for each in node.inputs)}
-        key = part, along, extent, band, weights, interior if spilled else frozenset()
+        key = part, along, extent, bands, weights, interior if spilled else frozenset()
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._counted(*key)
@@ -102,19 +102,25 @@ class PartCosts:
         return found
 
     def _counted(
-        self, part: int, along: Axis, extent: int, band: int, weights: WeightsIn, interior: frozenset[int]
+        self,
+        part: int,
+        along: Axis,
+        extent: int,
+        bands: tuple[Interval, ...],
+        weights: WeightsIn,
+        interior: frozenset[int],
     ) -> int:
         homes, node = self._homes, self._homes.graph.parts[part]
         places = homes.places(part, weights, interior)
         box = whole(homes.graph.tensors[node.output].shape)
-        heights = stripe_lengths(tuple(each.rows for each in node.inputs), box.rows.stop, band) if band else None
-        stripes = stripe_lengths(tuple(each.along(along) for each in node.inputs), box[along].stop, extent)
+        heights = lengths_of(tuple(each.rows for each in node.inputs), bands)
+        stripes = lengths_of(tuple(each.along(along) for each in node.inputs), tuple(cut(box[along], extent)))
         whole_inputs = [each.needs(box).shape for each in node.inputs]
         copies = [0] * len(stripes)
         if weights == WeightsIn.DOUBLE_BUFFERED:
             copies = [homes.constants_copy(part, Interval(0, lengths[0])) for lengths, _ in stripes]
         total = fill = last = 0
-        for tile, bands in heights or (((box.rows.stop, *(shape.rows for shape in whole_inputs)), 1),):
+        for tile, tiles in heights or (((box.rows.stop, *(shape.rows for shape in whole_inputs)), 1),):
             output = Shape(tile[0], *box.shape[1:])
             inputs = [Shape(rows, *shape[1:]) for rows, shape in zip(tile[1:], whole_inputs, strict=True)]
             for number, (lengths, count) in enumerate(stripes):
@@ -122,20 +128,17 @@ class PartCosts:
                 price = self._pricer.price(part, _along(output, along, lengths[0]), shapes, places)
                 fill, last = max(fill, price.fill), price.cycles
                 # The stripe that follows the last one of its kind is of the next kind, or the first of the next band.
-                total += bands * (max(price.cycles, copies[number]) * (count - 1))
-                total += bands * max(price.cycles, copies[(number + 1) % len(copies)])
+                total += tiles * (max(price.cycles, copies[number]) * (count - 1))
+                total += tiles * max(price.cycles, copies[(number + 1) % len(copies)])
         if weights == WeightsIn.DOUBLE_BUFFERED:
             total -= max(last, copies[0]) - last
         return total + fill
 
 
 @lru_cache(maxsize=16384)
-def stripe_lengths(accesses: tuple[Access, ...], length: int, extent: int) -> tuple[tuple[tuple[int, ...], int], ...]:
-    """Return the stripes of an axis: the length of each one and of what it needs of each input, with their number."""
-    found = Counter(
-        (stripe.length, *(access.needs(stripe).length for access in accesses))
-        for stripe in cut(Interval(0, length), extent)
-    )
+def lengths_of(accesses: tuple[Access, ...], pieces: tuple[Interval, ...]) -> tuple[tuple[tuple[int, ...], int], ...]:
+    """Return the length of each piece of an axis and of what it needs of each input, with the number of such pieces."""
+    found = Counter((piece.length, *(access.needs(piece).length for access in accesses)) for piece in pieces)
     return tuple(found.items())
 
 

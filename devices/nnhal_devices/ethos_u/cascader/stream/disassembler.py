@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import singledispatchmethod
+from itertools import zip_longest
 from typing import NamedTuple
 
 from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Box, Interval, Shape
@@ -36,23 +37,19 @@ def disassemble(stream: CommandStream) -> str:
     title = f"; {len(stream.commands)} commands for the graph {stream.digest.hex()}, in {arenas or 'no memory'}"
     describe = _Describer(stream)
     lines = [describe.line(command) for command in stream.commands]
-    verbs = max((len(line.verb) for line in lines), default=0)
-    subjects = max((len(line.subject) for line in lines), default=0)
-    operands = max((len(line.operands) for line in lines if line.comment), default=0)
-    text = [
-        f"{line.verb:{verbs}}  {line.subject:{subjects}}  {line.operands:{operands}}"
-        + (f"  ; {line.comment}" if line.comment else "")
-        for line in lines
-    ]
-    return "\n".join([title, *(line.rstrip() for line in text)]) + "\n"
+    widths = [max(map(len, column)) for column in zip_longest(*(line.cells for line in lines), fillvalue="")]
+    rows = ["  ".join(map(str.ljust, line.cells, widths)).rstrip() for line in lines]
+    margin = max((len(row) for row, line in zip(rows, lines, strict=True) if line.comment), default=0)
+    commented = (
+        f"{row:{margin}}  ; {line.comment}" if line.comment else row for row, line in zip(rows, lines, strict=True)
+    )
+    return "\n".join([title, *commented]) + "\n"
 
 
 class _Line(NamedTuple):
-    """The columns of a line."""
+    """A command: what it does, to what, and its operands; and a comment."""
 
-    verb: str
-    subject: str
-    operands: str = ""
+    cells: tuple[str, ...]
     comment: str = ""
 
 
@@ -70,45 +67,41 @@ class _Describer:
 
     @line.register
     def _(self, command: BeginPlan) -> _Line:
-        return _Line("plan", str(command.plan))
+        return _Line(("plan", str(command.plan)))
 
     @line.register
     def _(self, command: AllocateTensor) -> _Line:
         tensor, extents = self._tensor(command.tensor), command.extents
         rolls = " and ".join(_plural(axis) for axis in Axis if extents[axis] < tensor.shape[axis])
         return _Line(
-            "allocate",
-            tensor.name,
-            f"{command.region}[{command.address:#08x}]  {_sizes(extents)}",
+            ("allocate", tensor.name, f"{command.region}[{command.address:#08x}]", _sizes(extents)),
             f"{extents.elements * tensor.element_bytes} bytes" + (f", {rolls} roll" if rolls else ""),
         )
 
     @line.register
     def _(self, command: AllocateConstants) -> _Line:
+        name, place = f"constants of {self._part(command.part).name}", f"{command.region}[{command.address:#08x}]"
         return _Line(
-            "allocate",
-            f"constants of {self._part(command.part).name}",
-            f"{command.region}[{command.address:#08x}]  {command.slots} x {command.bytes}",
+            ("allocate", name, place, f"{command.slots} x {command.bytes}"),
             f"{command.slots * command.bytes} bytes",
         )
 
     @line.register
     def _(self, command: LoadInput) -> _Line:
         tensor = self._tensor(command.tensor)
-        return _Line("load", tensor.name, comment=f"{tensor.shape.elements * tensor.element_bytes} bytes")
+        return _Line(("load", tensor.name), f"{tensor.shape.elements * tensor.element_bytes} bytes")
 
     @line.register
     def _(self, command: StoreOutput) -> _Line:
         tensor = self._tensor(command.tensor)
-        return _Line("store", tensor.name, comment=f"{tensor.shape.elements * tensor.element_bytes} bytes")
+        return _Line(("store", tensor.name), f"{tensor.shape.elements * tensor.element_bytes} bytes")
 
     @line.register
     def _(self, command: CopyConstants) -> _Line:
         part = self._part(command.part)
+        channels = _interval(Axis.CHANNELS, command.channels)
         return _Line(
-            "copy",
-            f"constants of {part.name}",
-            f"{_interval(Axis.CHANNELS, command.channels)} -> slot {command.slot}",
+            ("copy", f"constants of {part.name}", channels, f"-> slot {command.slot}"),
             f"{part.channel_bytes * command.channels.length} bytes",
         )
 
@@ -121,26 +114,25 @@ class _Describer:
             f"{tensor.name}[{_part_of(box, tensor.shape)}]"
             for tensor, box in zip(sources, command.inputs, strict=False)
         )
-        weights = "" if command.weights == WeightsIn.NONE else f"  weights {command.weights}"
-        slot = f" in slot {command.slot}" if command.weights == WeightsIn.DOUBLE_BUFFERED else ""
+        place = f"in slot {command.slot}" if command.weights == WeightsIn.DOUBLE_BUFFERED else command.weights
+        weights = "" if command.weights == WeightsIn.NONE else f"weights {place}"
+        made = _part_of(command.output, output.shape, totals=True)
         return _Line(
-            "run",
-            part.name,
-            f"{_part_of(command.output, output.shape, totals=True)}  <- {inputs}{weights}{slot}",
+            ("run", part.name, made, f"<- {inputs}", weights),
             f"{command.output.shape.elements * output.element_bytes} bytes",
         )
 
     @line.register
     def _(self, command: Roll) -> _Line:
-        return _Line("roll", self._tensor(command.tensor).name, _interval(command.axis, command.dead))
+        return _Line(("roll", self._tensor(command.tensor).name, _interval(command.axis, command.dead)))
 
     @line.register
     def _(self, command: ReleaseTensor) -> _Line:
-        return _Line("release", self._tensor(command.tensor).name)
+        return _Line(("release", self._tensor(command.tensor).name))
 
     @line.register
     def _(self, command: ReleaseConstants) -> _Line:
-        return _Line("release", f"constants of {self._part(command.part).name}")
+        return _Line(("release", f"constants of {self._part(command.part).name}"))
 
     def _tensor(self, index: int) -> TensorSymbol:
         if index < len(self._tensors):
