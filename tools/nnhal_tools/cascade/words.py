@@ -67,13 +67,17 @@ def cascades(point: FrontierPoint) -> str:
 
 
 def stripes(part: PartStory, plan: PlanStory) -> str:
-    """How a part is cut: ``whole``, or ``112 of 1 row``."""
-    return "whole" if part.runs == 1 else f"{part.runs} of {_elements(part.stripe, plan.along)}"
+    """How a part is cut: ``whole``, ``112 of 1 row``, or ``7 tiles`` if these are not cut further."""
+    if part.runs == plan.tiles:
+        return "whole" if plan.tiles == 1 else f"{plan.tiles} tiles"
+    return f"{part.runs} of {_elements(part.stripe, plan.along)}"
 
 
 def cut(part: PartStory, plan: PlanStory) -> str:
     """How a part is cut, as a phrase: ``in one piece``, or ``in 112 stripes of 1 row``."""
-    return "in one piece" if part.runs == 1 else f"in {part.runs} stripes of {_elements(part.stripe, plan.along)}"
+    if part.runs == plan.tiles:
+        return "in one piece" if plan.tiles == 1 else f"in {plan.tiles} tiles"
+    return f"in {part.runs} stripes of {_elements(part.stripe, plan.along)}"
 
 
 def _elements(count: int, axis: str) -> str:

@@ -67,8 +67,8 @@ def test_a_tip_lies_within_the_picture() -> None:
     for tip in having(parsed(drawing), "tip"):
         (box,) = tip.iter("rect")
         left, top, width, height = (float(box.get(name, "")) for name in ("x", "y", "width", "height"))
-        assert 0 <= left and left + width <= drawing.width
-        assert 0 <= top and top + height <= drawing.height
+        assert left >= 0 and left + width <= drawing.width
+        assert top >= 0 and top + height <= drawing.height
 
 
 def test_the_memory_shows_each_tensor_each_weights_and_each_cascade() -> None:
