@@ -201,7 +201,7 @@ class _Run:
     def _copy(self, command: CopyConstants) -> None:
         slots = self._slots(command.part)
         size = slots.copy(command.channels, command.slot)
-        self.meter.copied(command.part, command.slot, slots.region, size, beside=slots.double)
+        self.meter.copied(command.part, command.slot, slots.region, size)
 
     def _run_stripe(self, command: RunStripe) -> None:
         index = self._known(command.part, self._machine.graph.parts, "part")
@@ -217,7 +217,7 @@ class _Run:
         values = self._machine.programs[index].run(command.output, given)
         self.meter.lived(target.write(command.output, values, part.name))
         shapes = tuple(box.shape for box in command.inputs)
-        slot = command.slot if command.weights == WeightsIn.DOUBLE_BUFFERED else None
+        slot = command.slot if command.weights in (WeightsIn.RESIDENT, WeightsIn.DOUBLE_BUFFERED) else None
         self.meter.ran(index, command.output.shape, shapes, places, slot)
 
     def _constants_place(self, command: RunStripe, name: str) -> str:

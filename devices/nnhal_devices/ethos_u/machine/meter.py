@@ -11,6 +11,7 @@ from nnhal_devices.ethos_u.cascader.hardware.memory import System
 from nnhal_devices.ethos_u.cascader.performance.copying import copy_cycles
 from nnhal_devices.ethos_u.cascader.performance.price import StripePlaces
 from nnhal_devices.ethos_u.cascader.performance.stripe_pricer import StripePricer
+from nnhal_devices.ethos_u.cascader.performance.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,25 +37,20 @@ class RunMeasurement:
 
 
 class Meter:
-    """Adds up one run.
-
-    In a plan the NPU waits for exposed copies; then each part fills the pipeline once, and each of its stripes takes
-    its price. While a stripe runs, a copy to the other of two slots runs beside it: the longer of the two counts.
-    """
+    """Adds up one run. A stripe waits for the copies of its constants, which run beside other stripes."""
 
     def __init__(self, pricer: StripePricer, system: System) -> None:
         self._pricer, self._system = pricer, system
-        self._cycles = 0
-        self._fills: dict[int, int] = {}
-        self._copies: dict[tuple[int, int], int] = {}
+        self._timeline = Timeline()
+        self._ready: dict[tuple[int, int], int] = {}
         self._moved: tuple[defaultdict[str, int], defaultdict[str, int]] = defaultdict(int), defaultdict(int)
         self._macs = self._count = 0
         self._peaks: defaultdict[str, int] = defaultdict(int)
         self._live = self._most_live = 0
 
     def begin_plan(self) -> None:
-        """The pipeline is empty, and no copy is under way."""
-        self._settle()
+        """The parts of a plan start: each fills the NPU's pipeline."""
+        self._timeline.begin_plan()
 
     def allocated(self, region: str, end: int) -> None:
         """A buffer that ends at an address was allocated."""
@@ -65,48 +61,33 @@ class Meter:
         self._live += change
         self._most_live = max(self._most_live, self._live)
 
-    def copied(self, part: int, slot: int, destination: str, size: int, beside: bool) -> None:
-        """Constants are copied to a slot: beside the next stripe, or before it."""
+    def copied(self, part: int, slot: int, destination: str, size: int) -> None:
+        """A copy of constants to a slot was issued."""
         source = self._system.constants.name
-        cycles = copy_cycles(self._system, source, destination, size)
+        self._ready[part, slot] = self._timeline.copy(copy_cycles(self._system, source, destination, size))
         self._move({source: size}, {destination: size})
-        if beside:
-            self._copies[part, slot] = cycles
-        else:
-            self._cycles += cycles
 
     def ran(self, part: int, output: Shape, inputs: tuple[Shape, ...], places: StripePlaces, slot: int | None) -> None:
-        """A stripe ran; ``slot`` is that of its constants if they are double buffered."""
-        if slot is not None:
-            self._cycles += self._copies.pop((part, slot), 0)
+        """A stripe ran; ``slot`` is that of its constants if they were copied."""
         price = self._pricer.price(part, output, inputs, places)
-        self._cycles += max(price.cycles, sum(self._copies.values()))
-        self._copies.clear()
-        self._fills[part] = max(self._fills.get(part, 0), price.fill)
+        self._timeline.run(part, price, 0 if slot is None else self._ready.get((part, slot), 0))
         self._macs += price.macs
         self._count += 1
         self._move(price.read, price.written)
 
     def measurement(self) -> RunMeasurement:
         """Return what the run has taken."""
-        self._settle()
         read, written = self._moved
         return RunMeasurement(
             self._peaks[self._system.working.name],
             dict(self._peaks),
             self._most_live,
-            self._cycles,
+            self._timeline.end,
             self._count,
             self._macs,
             dict(read),
             dict(written),
         )
-
-    def _settle(self) -> None:
-        """Wait for all copies, and count what filling the pipeline took."""
-        self._cycles += sum(self._copies.values()) + sum(self._fills.values())
-        self._copies.clear()
-        self._fills.clear()
 
     def _move(self, read: Mapping[str, int], written: Mapping[str, int]) -> None:
         for total, moved in zip(self._moved, (read, written), strict=True):

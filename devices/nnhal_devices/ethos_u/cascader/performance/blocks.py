@@ -75,18 +75,25 @@ class _Fit(NamedTuple):
     banks: int
     """Without those of output, end and table."""
     flat: bool
+    """Whether accumulators are held for a single row although the NPU's unit has two."""
     depths: tuple[int, ...]
     """The numbers of channels that are tried."""
 
 
-def fitting_blocks(accelerator: Accelerator, workload: PartWorkload, output: Shape) -> BlockSet:
+def fitting_blocks(accelerator: Accelerator, workload: PartWorkload, output: Shape, *, flat: bool = False) -> BlockSet:
     """Return the blocks that fit into SHRAM and are no larger than a stripe of the output needs.
+
+    Args:
+        accelerator: Which it is.
+        workload: The part.
+        output: The extents of the stripe.
+        flat: Whether accumulators are held for a single row although the NPU's unit has two.
 
     Raises:
         ValueError: none does.
     """
     unit, largest = accelerator.block_unit, accelerator.largest_block
-    blocks = _all_blocks(_fit(accelerator, workload, output), accelerator)
+    blocks = _all_blocks(_fit(accelerator, workload, output.channels, flat), accelerator)
     rows = round_up(min(output.rows, largest.rows), unit.rows)
     columns = round_up(min(output.columns, largest.columns), unit.columns)
     blocks = blocks.select((blocks.rows <= rows) & (blocks.columns <= columns))
@@ -111,8 +118,8 @@ def prefers_part_kernel(workload: PartWorkload) -> bool:
     return channels <= 8 or by_elements > by_channels
 
 
-def flat_unit(accelerator: Accelerator, workload: PartWorkload, output: Shape) -> bool:
-    """Return whether blocks hold a single row although the NPU's unit has two: a convolution of one row."""
+def is_flat(accelerator: Accelerator, workload: PartWorkload, output: Shape) -> bool:
+    """Return whether a stripe is of one row, by a kernel of one row, on an NPU whose unit has two."""
     return output.rows == 1 and workload.kernel.height == 1 and accelerator.block_unit.rows == 2
 
 
@@ -123,7 +130,7 @@ def fewest_fetches(accelerator: Accelerator, workload: PartWorkload, output: Sha
     """
     needed = workload.input_for(output)
     held = blocks
-    if flat_unit(accelerator, workload, output):
+    if is_flat(accelerator, workload, output):
         held = blocks._replace(rows=np.ones_like(blocks.rows))
     if workload.has_accumulators:
         cost = _fetched(workload, output, needed, held)
@@ -133,7 +140,7 @@ def fewest_fetches(accelerator: Accelerator, workload: PartWorkload, output: Sha
     return _first_of_cheapest(np.where(all_held, cost / 2, cost), blocks, needed)
 
 
-def _fit(accelerator: Accelerator, workload: PartWorkload, output: Shape) -> _Fit:
+def _fit(accelerator: Accelerator, workload: PartWorkload, channels: int, flat: bool) -> _Fit:
     width = (1, 2, 4).index(workload.input_bytes)
     granules = accelerator.input_granules if workload.has_accumulators else accelerator.elementwise_granules
     table_banks = _TABLE_BANKS if workload.activation is Activation.TABLE else 0
@@ -147,8 +154,8 @@ def _fit(accelerator: Accelerator, workload: PartWorkload, output: Shape) -> _Fi
         accumulator_bits=(40 if wide else 32) if workload.has_accumulators else 0,
         accumulator_granule=accelerator.accumulator_granules[wide],
         banks=accelerator.banks - accelerator.reserved_output_banks - max(table_banks, accelerator.reserved_end_banks),
-        flat=flat_unit(accelerator, workload, output),
-        depths=_depths(accelerator, output.channels),
+        flat=flat,
+        depths=_depths(accelerator, channels),
     )
 
 

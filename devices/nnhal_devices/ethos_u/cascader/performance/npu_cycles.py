@@ -16,7 +16,7 @@ from nnhal_devices.ethos_u.cascader.performance.blocks import (
     BlockSet,
     Integers,
     Numbers,
-    flat_unit,
+    is_flat,
     prefers_part_kernel,
 )
 from nnhal_devices.ethos_u.cascader.performance.priced_stripe import PricedStripe
@@ -150,7 +150,7 @@ def _elementwise(accelerator: Accelerator, stripe: PricedStripe, blocks: BlockSe
 def _unit(accelerator: Accelerator, workload: PartWorkload, output: Shape) -> Shape:
     """What the multipliers compute at once: a row of four, and not two rows of two, for one row of an even width."""
     weighted = workload.is_convolution or workload.kind in (PartKind.DEPTHWISE, PartKind.VECTOR_PRODUCT)
-    if weighted and flat_unit(accelerator, workload, output) and output.columns % 2 == 0:
+    if weighted and is_flat(accelerator, workload, output) and output.columns % 2 == 0:
         return Shape(1, 4, accelerator.block_unit.channels)
     return accelerator.block_unit
 

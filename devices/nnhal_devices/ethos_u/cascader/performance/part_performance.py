@@ -19,11 +19,13 @@ from nnhal_devices.ethos_u.cascader.performance.npu_cycles import block_cycles, 
 from nnhal_devices.ethos_u.cascader.performance.workload import PartWorkload, reach
 
 _BASE_CYCLES = {"MAX_POOL_2D": 1, "MINIMUM": 2, "MAXIMUM": 2, "MUL": 3, "ADD": 6, "SUB": 6}
+"""Cycles of one output unit for an element, by operation; those of any other take 2."""
 _ADDITION_TO_32_BITS = 3
+"""Those of an addition or a subtraction whose output has elements of 32 bits."""
 
 
 class PublishedBlock(NamedTuple):
-    """A block that fits into the NPU's own memory."""
+    """A block that fits into the NPU's own memory; its cycles are those of one block."""
 
     output: Shape
     input: Shape
@@ -131,9 +133,12 @@ def published_output_cycles(accelerator: Accelerator, workload: PartWorkload) ->
     if workload.operation in ("ADD", "SUB") and to_32_bits:
         base = _ADDITION_TO_32_BITS
     bandwidth = (0.75 if to_32_bits else 0.125) if workload.kind is PartKind.ELEMENTWISE else 0.0
-    clamp, table = {32: (1.0, 2.0)}.get(accelerator.macs, (accelerator.activation_cycles[1], 1.0))
-    activation = {Activation.NONE: 0.0, Activation.CLAMP: clamp, Activation.TABLE: table}[workload.activation]
-    return max(base / units, activation, bandwidth)
+    activation = {
+        Activation.NONE: 0.0,
+        Activation.CLAMP: accelerator.activation_cycles[1],
+        Activation.TABLE: 2.0 if units == 1 else 1.0,
+    }
+    return max(base / units, activation[workload.activation], bandwidth)
 
 
 def _blocks(accelerator: Accelerator, workload: PartWorkload) -> list[PublishedBlock]:

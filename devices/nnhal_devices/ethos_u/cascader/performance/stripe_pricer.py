@@ -10,7 +10,7 @@ import numpy as np
 from nnhal_devices.ethos_u.cascader.geometry.box import Shape
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph, PartKind
 from nnhal_devices.ethos_u.cascader.hardware.memory import System
-from nnhal_devices.ethos_u.cascader.performance.blocks import BlockSet, fewest_fetches, fitting_blocks
+from nnhal_devices.ethos_u.cascader.performance.blocks import BlockSet, fewest_fetches, fitting_blocks, is_flat
 from nnhal_devices.ethos_u.cascader.performance.npu_cycles import npu_cycles
 from nnhal_devices.ethos_u.cascader.performance.price import Price, StripePlaces
 from nnhal_devices.ethos_u.cascader.performance.priced_stripe import PricedStripe
@@ -111,7 +111,7 @@ class StripePricer:
     def _blocks(self, stripe: PricedStripe) -> BlockSet:
         """The blocks to choose from."""
         accelerator, workload, output = self._system.accelerator, stripe.workload, stripe.output
-        blocks = fitting_blocks(accelerator, workload, output)
+        blocks = fitting_blocks(accelerator, workload, output, flat=is_flat(accelerator, workload, output))
         if self._goal is BlockGoal.FETCHES:
             return blocks.only(fewest_fetches(accelerator, workload, output, blocks))
         return blocks

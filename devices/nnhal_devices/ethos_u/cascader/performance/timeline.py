@@ -18,6 +18,11 @@ class Timeline:
         self._copied = 0
         self._fills: dict[int, int] = {}
 
+    @property
+    def end(self) -> int:
+        """Cycles until all stripes and all copies are complete."""
+        return max(self.now, self._copied)
+
     def begin_plan(self) -> None:
         """Start a plan: its parts fill the NPU's pipeline anew."""
         self._fills.clear()

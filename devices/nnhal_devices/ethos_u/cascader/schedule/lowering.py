@@ -206,4 +206,4 @@ class Lowering:
                 slot = runs[step.part] % 2 if weights[step.part] == WeightsIn.DOUBLE_BUFFERED else 0
                 runs[step.part] += 1
                 timeline.run(step.part, price, ready.get((step.part, slot), 0))
-        return timeline.now
+        return timeline.end

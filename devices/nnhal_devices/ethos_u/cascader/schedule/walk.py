@@ -13,8 +13,8 @@ from nnhal_devices.ethos_u.cascader.schedule.stripe_run import Death, StripeRun
 def walk(graph: CascaderGraph, plan: Plan, backwards: bool = False) -> Iterator[StripeRun]:
     """Yield the stripes of a plan in the order in which they run.
 
-    ``backwards`` runs the same stripes from the end of each tile to its start, and the tiles from the last to the
-    first.
+    ``backwards`` runs the same tiles from the last to the first; a single tile runs the same stripes from its end to
+    its start.
     """
     tiles = plan.tiles[::-1] if backwards else plan.tiles
     for position, tile in enumerate(tiles):
@@ -55,12 +55,13 @@ class _Cascade:
     """The parts of a plan while they compute one tile."""
 
     def __init__(self, graph: CascaderGraph, plan: Plan, backwards: bool, tile: Box, later: tuple[Box, ...]) -> None:
-        self._graph, self._plan, self._backwards = graph, plan, backwards
+        self._graph, self._plan, self._tiles_backwards = graph, plan, backwards
+        self._backwards = backwards and len(plan.tiles) == 1
         self._inside = set(plan.parts)
         self._boxes = demanded_boxes(graph, plan, tile)
         self._later = [demanded_boxes(graph, plan, each) for each in later]
         self._stripes = {
-            index: cut(self._boxes[index][plan.along], extent)[:: -1 if backwards else 1]
+            index: cut(self._boxes[index][plan.along], extent)[:: -1 if self._backwards else 1]
             for index, extent in zip(plan.parts, plan.stripes, strict=True)
         }
         self._done = dict.fromkeys(plan.parts, 0)
@@ -106,12 +107,12 @@ class _Cascade:
             producer = self._graph.producers[tensor]
             if producer is not None and producer in self._inside:
                 axis, full = self._plan.along, self._boxes[producer][self._plan.along]
-                needed = self._still_needed(tensor, axis, ())
+                needed, backwards = self._still_needed(tensor, axis, ()), self._backwards
             else:
                 axis = self._plan.along if len(self._plan.tiles) == 1 else Axis.ROWS
                 full = Interval(0, self._graph.tensors[tensor].shape[axis])
-                needed = self._still_needed(tensor, axis, self._later)
-            yield from self._shrunk(tensor, axis, full, needed)
+                needed, backwards = self._still_needed(tensor, axis, self._later), self._tiles_backwards
+            yield from self._shrunk(tensor, axis, full, needed, backwards)
 
     def _still_needed(self, tensor: int, axis: Axis, later: Sequence[Mapping[int, Box]]) -> Interval | None:
         """The interval of a tensor that stripes have yet to read, None if there is none."""
@@ -130,7 +131,9 @@ class _Cascade:
             return None
         return Interval(min(each.start for each in found), max(each.stop for each in found))
 
-    def _shrunk(self, tensor: int, axis: Axis, full: Interval, needed: Interval | None) -> Iterator[Death]:
+    def _shrunk(
+        self, tensor: int, axis: Axis, full: Interval, needed: Interval | None, backwards: bool
+    ) -> Iterator[Death]:
         alive = self._alive.setdefault(tensor, {}).get(axis, full)
         if not alive.length:
             return
@@ -138,7 +141,7 @@ class _Cascade:
             self._alive[tensor][axis] = Interval(alive.stop, alive.stop)
             yield Death(tensor, axis, alive.start, alive.stop)
             return
-        if self._backwards:
+        if backwards:
             start, stop = alive.start, min(alive.stop, needed.stop)
         else:
             start, stop = max(alive.start, needed.start), alive.stop

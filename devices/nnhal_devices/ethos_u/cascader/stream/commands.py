@@ -59,8 +59,8 @@ class StoreOutput(NamedTuple):
 class CopyConstants(NamedTuple):
     """Constants are copied from where they lie at rest to a slot of their buffer.
 
-    The NPU waits for a copy to a buffer of one slot. A copy to one of two slots runs beside the next stripe, unless
-    that stripe reads the slot.
+    Copies run one after the other, beside the stripes that follow. A stripe waits for the copy to the slot that it
+    reads.
     """
 
     part: int

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator
 
 from nnhal_devices.ethos_u.cascader.geometry.box import Interval
-from nnhal_devices.ethos_u.cascader.plans.plan import Plan, WeightsIn
+from nnhal_devices.ethos_u.cascader.plans.plan import WeightsIn
 from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
+from nnhal_devices.ethos_u.cascader.schedule.steps import ConstantsCopy, PlanStart, steps
 from nnhal_devices.ethos_u.cascader.schedule.stripe_run import StripeRun
-from nnhal_devices.ethos_u.cascader.schedule.walk import walk
 from nnhal_devices.ethos_u.cascader.stream.commands import (
     AllocateConstants,
     AllocateTensor,
@@ -35,9 +36,7 @@ def emit(schedule: Schedule) -> CommandStream:
     if system.spill is not None and schedule.spill_peak:
         arenas.append((system.spill.name, schedule.spill_peak))
     return CommandStream(
-        tuple(
-            command for number, plan in enumerate(schedule.proposal.plans) for command in _plan(schedule, number, plan)
-        ),
+        tuple(_commands(schedule)),
         graph_digest(graph),
         tuple(arenas),
         tuple(TensorSymbol(tensor.name, tensor.shape, tensor.element_bytes) for tensor in graph.tensors),
@@ -53,47 +52,52 @@ def emit(schedule: Schedule) -> CommandStream:
     )
 
 
-def _plan(schedule: Schedule, number: int, plan: Plan) -> Iterator[Command]:
-    graph = schedule.graph
-    yield BeginPlan(number)
+def _commands(schedule: Schedule) -> Iterator[Command]:
+    """The commands: buffers are allocated as plans start, and released as they end."""
+    plans = schedule.proposal.plans
+    weights: dict[int, WeightsIn] = {}
+    runs: Counter[int] = Counter()
+    for step in steps(schedule):
+        match step:
+            case PlanStart(number):
+                if number:
+                    yield from _released(schedule, number - 1)
+                yield BeginPlan(number)
+                yield from _allocated(schedule, number)
+                weights = dict(zip(plans[number].parts, plans[number].weights, strict=True))
+                runs.clear()
+            case ConstantsCopy():
+                yield CopyConstants(step.part, step.channels, step.slot)
+            case StripeRun():
+                place = weights[step.part]
+                slot = runs[step.part] % 2 if place == WeightsIn.DOUBLE_BUFFERED else 0
+                runs[step.part] += 1
+                yield RunStripe(step.part, step.output, step.inputs, place, slot)
+                for death in step.deaths:
+                    yield Roll(death.tensor, death.axis, Interval(death.from_, death.to))
+    if plans:
+        yield from _released(schedule, len(plans) - 1)
+
+
+def _allocated(schedule: Schedule, number: int) -> Iterator[Command]:
+    """What is allocated as a plan starts; constants of the next plan, too, if they are copied early."""
     for buffer in schedule.tensors:
         if buffer.first == number:
             yield AllocateTensor(buffer.tensor, buffer.region, buffer.address, buffer.extents)
-            if graph.tensors[buffer.tensor].is_input:
+            if schedule.graph.tensors[buffer.tensor].is_input:
                 yield LoadInput(buffer.tensor)
-    copied = [each for each in schedule.constants if each.plan == number]
-    for each in copied:
-        yield AllocateConstants(each.part, each.region, each.address, each.bytes, each.slots)
-    weights = dict(zip(plan.parts, plan.weights, strict=True))
-    for part, place in weights.items():
-        if place == WeightsIn.RESIDENT:
-            channels = graph.tensors[graph.parts[part].output].shape.channels
-            yield CopyConstants(part, Interval(0, channels), 0)
-    yield from _stripes(list(walk(graph, plan, schedule.reversed[number])), weights)
-    for each in copied:
-        yield ReleaseConstants(each.part)
+    for each in schedule.constants:
+        if each.copied_in == number:
+            yield AllocateConstants(each.part, each.region, each.address, each.bytes, each.slots)
+
+
+def _released(schedule: Schedule, number: int) -> Iterator[Command]:
+    """What is released as a plan ends."""
+    for each in schedule.constants:
+        if each.plan == number:
+            yield ReleaseConstants(each.part)
     for buffer in schedule.tensors:
         if buffer.last == number:
-            if graph.tensors[buffer.tensor].is_output:
+            if schedule.graph.tensors[buffer.tensor].is_output:
                 yield StoreOutput(buffer.tensor)
             yield ReleaseTensor(buffer.tensor)
-
-
-def _stripes(runs: Sequence[StripeRun], weights: dict[int, WeightsIn]) -> Iterator[Command]:
-    """Run stripes; before each that is double buffered, start to copy what the next one needs to the other slot."""
-    slot, held = 0, None
-    for index, run in enumerate(runs):
-        place = weights[run.part]
-        if place == WeightsIn.DOUBLE_BUFFERED:
-            channels = run.output.channels
-            if held is None:
-                yield CopyConstants(run.part, channels, slot)
-            elif held != channels:
-                slot = 1 - slot
-            held = channels
-            following = runs[index + 1].output.channels if index + 1 < len(runs) else channels
-            if following != channels:
-                yield CopyConstants(run.part, following, 1 - slot)
-        yield RunStripe(run.part, run.output, run.inputs, place, slot if place == WeightsIn.DOUBLE_BUFFERED else 0)
-        for death in run.deaths:
-            yield Roll(death.tensor, death.axis, Interval(death.from_, death.to))

@@ -12,7 +12,7 @@ from nnhal_devices.ethos_u.cascader.hardware.accelerators import ACCELERATORS, a
 from nnhal_devices.ethos_u.cascader.performance.blocks import (
     fewest_fetches,
     fitting_blocks,
-    flat_unit,
+    is_flat,
     prefers_part_kernel,
 )
 from nnhal_devices.ethos_u.cascader.performance.workload import PartWorkload, round_up, workload_of
@@ -59,8 +59,8 @@ def test_blocks_are_of_whole_units_and_fit_with_their_inputs(
 ) -> None:
     npu = accelerator(name)
     asked = workload(kind, depth if kind is CONVOLUTION else output.channels, output.channels, kernel)
-    blocks = fitting_blocks(npu, asked, output)
-    flat = flat_unit(npu, asked, output)
+    flat = is_flat(npu, asked, output)
+    blocks = fitting_blocks(npu, asked, output, flat=flat)
     available = npu.banks - npu.reserved_output_banks - npu.reserved_end_banks
     for index in range(0, blocks.rows.size, 7):
         block = blocks.output(index)
@@ -75,7 +75,7 @@ def test_blocks_are_of_whole_units_and_fit_with_their_inputs(
         assert banks(inputs, npu.input_granules[0]) + banks(sums, npu.accumulator_granules[0]) <= available
 
 
-def test_a_table_takes_banks_where_none_are_reserved() -> None:
+def test_a_table_takes_banks_if_none_are_reserved() -> None:
     plain, table = (
         fitting_blocks(
             accelerator("u55-32"),
@@ -121,10 +121,10 @@ def test_only_convolutions_go_by_elements_of_the_kernel() -> None:
 
 def test_a_single_row_is_held_flat_by_units_of_two() -> None:
     pointwise = workload(CONVOLUTION, 32, 64, Kernel())
-    assert flat_unit(accelerator("u55-256"), pointwise, Shape(1, 56, 64))
-    assert not flat_unit(accelerator("u55-256"), pointwise, Shape(2, 56, 64))
-    assert not flat_unit(accelerator("u55-128"), pointwise, Shape(1, 56, 64))
-    assert not flat_unit(accelerator("u55-256"), workload(CONVOLUTION, 32, 64, Kernel(3, 3)), Shape(1, 56, 64))
+    assert is_flat(accelerator("u55-256"), pointwise, Shape(1, 56, 64))
+    assert not is_flat(accelerator("u55-256"), pointwise, Shape(2, 56, 64))
+    assert not is_flat(accelerator("u55-128"), pointwise, Shape(1, 56, 64))
+    assert not is_flat(accelerator("u55-256"), workload(CONVOLUTION, 32, 64, Kernel(3, 3)), Shape(1, 56, 64))
 
 
 def test_of_blocks_that_hold_all_of_an_input_the_first_small_one_that_covers_most_wins() -> None:
