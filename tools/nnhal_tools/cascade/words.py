@@ -136,6 +136,8 @@ def made_of(story: CascadeStory) -> str:
     shared = sum(each.bytes for each in buffers) - plan.memory
     if shared > 0:
         found.append(f"less {shared:,} that a dying input and an output share")
+    elif shared < 0:
+        found.append(f"{-shared:,} free below them")
     return f"in {place(plan)}: {', '.join(found)}"
 
 
