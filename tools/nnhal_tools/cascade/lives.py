@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from nnhal_devices.ethos_u.cascader.geometry.box import Axis
 from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule, TensorBuffer
-from nnhal_devices.ethos_u.cascader.schedule.stripe_run import Death
+from nnhal_devices.ethos_u.cascader.schedule.stripe_run import Death, StripeRun
 from nnhal_tools.cascade.replay import PlanReplay
 from nnhal_tools.cascade.telling import tensor_names
 
@@ -70,44 +70,34 @@ class _Life:
 
         If the buffer is written along one axis and dies along another, it is cut at the start of its last plan.
         """
-        start, end = self._plans[0].start, self._plans[-1].end
         dies_along = self._dies_along()
         if not self._is_written:
-            yield from self._lives(dies_along, dict.fromkeys(range(self._shape[dies_along]), start), end)
-        elif dies_along == self._written_along:
-            yield from self._lives(dies_along, self._births(), end)
+            yield from self._joined(dies_along, self._alive(self._plans, dies_along, full=True))
+        elif dies_along == self._written_along or len(self._plans) == 1:
+            yield from self._joined(dies_along, self._alive(self._plans, dies_along))
         else:
-            last = self._plans[-1].start
-            yield from self._joined(self._written_along, ((born, last, at) for at, born in self._births().items()))
-            yield from self._lives(dies_along, dict.fromkeys(range(self._shape[dies_along]), last), end)
+            yield from self._joined(self._written_along, self._alive(self._plans[:-1], self._written_along))
+            yield from self._joined(dies_along, self._alive(self._plans[-1:], dies_along, full=True))
 
     def _dies_along(self) -> Axis:
-        return next((death.axis for _, death in self._deaths()), self._written_along)
+        deaths = (death for plan in self._plans for stripe in plan.stripes for death in self._deaths(stripe.run))
+        return next((death.axis for death in deaths), self._written_along)
 
-    def _births(self) -> dict[int, int]:
-        """For each element along the axis when it is written first."""
-        born: dict[int, int] = {}
-        for stripe in self._plans[0].stripes:
+    def _deaths(self, run: StripeRun) -> Iterator[Death]:
+        return (death for death in run.deaths if death.tensor == self._buffer.tensor)
+
+    def _alive(self, plans: Sequence[PlanReplay], axis: Axis, full: bool = False) -> Iterator[tuple[int, int, int]]:
+        """Yield start, end and index of what is alive during some plans. If the buffer is full, all is from the start."""
+        born = dict.fromkeys(range(self._shape[axis]), plans[0].start) if full else {}
+        for stripe in (stripe for plan in plans for stripe in plan.stripes):
             if self._graph.parts[stripe.run.part].output == self._buffer.tensor:
-                for at in range(*stripe.run.output[self._written_along]):
+                for at in range(*stripe.run.output[axis]):
                     born.setdefault(at, stripe.start)
-        return born
-
-    def _deaths(self) -> Iterator[tuple[int, Death]]:
-        """Yield the deaths of elements, each with its time."""
-        for plan in self._plans:
-            for stripe in plan.stripes:
-                for death in stripe.run.deaths:
-                    if death.tensor == self._buffer.tensor:
-                        yield stripe.end, death
-
-    def _lives(self, axis: Axis, born: dict[int, int], end: int) -> Iterator[LiveBytes]:
-        """Yield what is born at given times, until it dies, or until the end. A death may be told again later."""
-        died: dict[int, int] = {}
-        for time, death in self._deaths():
-            for at in range(death.from_, death.to):
-                died.setdefault(at, time)
-        return self._joined(axis, ((start, died.get(at, end), at) for at, start in born.items()))
+            for death in self._deaths(stripe.run):
+                for at in range(death.from_, death.to):
+                    if at in born:
+                        yield born.pop(at), stripe.end, at
+        yield from ((start, plans[-1].end, at) for at, start in born.items())
 
     def _joined(self, axis: Axis, elements: Iterable[tuple[int, int, int]]) -> Iterator[LiveBytes]:
         """Join neighbours that live equally long. Elements are start, end and index."""

@@ -111,6 +111,13 @@ def plan_name(plan: PlanStory) -> str:
     return kind + tiles
 
 
+def cost(plan: PlanStory) -> str:
+    """What a plan takes: its memory, its cycles, and how many of them it waits."""
+    waiting = f", {plan.waiting:,} of them waiting for copies" if plan.waiting else ""
+    direction = ", from the last stripe to the first" if plan.reversed else ""
+    return f"{size(plan.memory)}, {plan.cycles:,} cycles{waiting}{direction}"
+
+
 def place(plan: PlanStory) -> str:
     """A plan in a sentence: ``the cascade of 0-7``, or ``part 3 (CONV_2D a)``."""
     if len(plan.parts) > 1:

@@ -77,8 +77,10 @@ def _buffer(position: int, buffer: BufferStory | None, colour: str) -> str:
         )
         for slot in range(drawn)
     )
-    held = f"{words.extent(buffer)}, {buffer.bytes:,} bytes"
-    lines = label(x + 50, y + 11, shortened(words.brief(buffer.name), _NAME)) + label(x + 50, y + 26, held, "muted")
+    held, size = words.extent(buffer), f"{buffer.bytes:,} bytes"
+    texts = [held, size] if "," in held else [f"{held}, {size}"]
+    lines = label(x + 50, y + 11, shortened(words.brief(buffer.name), _NAME))
+    lines += "".join(label(x + 50, y + 26 + 14 * number, text, "muted") for number, text in enumerate(texts))
     told = f"{buffer.name}, {words.shape(buffer.shape)}, at {buffer.address:#x}"
     return element("g", title(told) + bars + lines, class_=colour)
 
