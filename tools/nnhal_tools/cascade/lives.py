@@ -87,7 +87,7 @@ class _Life:
         return (death for death in run.deaths if death.tensor == self._buffer.tensor)
 
     def _alive(self, plans: Sequence[PlanReplay], axis: Axis, full: bool = False) -> Iterator[tuple[int, int, int]]:
-        """Yield start, end and index of what is alive during some plans. If the buffer is full, all is from the start."""
+        """Yield start, end and index of what is alive during some plans; all of it from the start if it is full."""
         born = dict.fromkeys(range(self._shape[axis]), plans[0].start) if full else {}
         for stripe in (stripe for plan in plans for stripe in plan.stripes):
             if self._graph.parts[stripe.run.part].output == self._buffer.tensor:
