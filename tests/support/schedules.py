@@ -64,7 +64,7 @@ def schedule_of(
             double = place == WeightsIn.DOUBLE_BUFFERED
             size = held.bytes_of(Interval(0, min(stripe, channels) if double else channels))
             slots = 2 if double else 1
-            constants.append(ConstantsBuffer(part, system.working.name, address, size, slots, number))
+            constants.append(ConstantsBuffer(part, system.working.name, address, size, slots, number, number))
             address += slots * size
     return Schedule(
         graph, system, Proposal(tuple(plans), address, 0), directions, tuple(buffers), tuple(constants), address
@@ -75,7 +75,7 @@ def _extents(graph: CascaderGraph, plan: Plan, backwards: bool) -> dict[int, Sha
     """The most that is alive of each tensor that a plan makes, along its axis."""
     alive: dict[int, Interval] = {}
     most: defaultdict[int, int] = defaultdict(int)
-    for run in walk(graph, plan, 0, backwards):
+    for run in walk(graph, plan, backwards):
         tensor, made = graph.parts[run.part].output, run.output[plan.along]
         held = alive.get(tensor, made)
         held = Interval(min(held.start, made.start), max(held.stop, made.stop)) if held.length else made

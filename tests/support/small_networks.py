@@ -31,12 +31,20 @@ class Network:
         inputs = [
             given,
             self.recipe.constant(Q8AS, weights, 0.01, 0),
-            self.recipe.constant(
-                I32, self._generator.integers(-900, 900, channels), float(np.float32(0.05) * np.float32(0.01))
-            ),
+            self.recipe.constant(I32, self._generator.integers(-900, 900, channels), _ACCUMULATOR),
             *self.recipe.integers(scheme, stride, stride, 0),
         ]
         return self.recipe.operation(OperationType.CONV_2D, inputs, like(Q8AS))
+
+    def depthwise(self, given: int, channels: int, side: int = 3, stride: int = 1) -> int:
+        weights = self._generator.integers(-90, 90, (1, side, side, channels))
+        inputs = [
+            given,
+            self.recipe.constant(Q8AS, weights, 0.01, 0),
+            self.recipe.constant(I32, self._generator.integers(-900, 900, channels), _ACCUMULATOR),
+            *self.recipe.integers(SAME, stride, stride, 1, 0),
+        ]
+        return self.recipe.operation(OperationType.DEPTHWISE_CONV_2D, inputs, like(Q8AS))
 
     def relu(self, given: int) -> int:
         return self.recipe.operation(OperationType.RELU, [given], like(Q8AS))

@@ -108,6 +108,9 @@ class _Space:
         A proposal can be faster than one that takes more memory, since it waits less for its constants. So smaller ones
         are tried as long as they could be faster.
         """
+        return self._best(limit) or self._least_within(limit)
+
+    def _best(self, limit: int) -> Schedule | None:
         best: Schedule | None = None
         left = self._alternatives
         for selection in self._search.efficient(limit):
@@ -117,7 +120,7 @@ class _Space:
                 left -= best is not None
                 found = self._placed(selection, limit)
                 best = min(filter(None, (best, found)), key=lambda each: (each.cycles, each.peak), default=None)
-        return best or self._least_within(limit)
+        return best
 
     def all(self, limit: int | None) -> Iterator[Schedule]:
         """Yield schedules within a limit, from the fastest proposal to the smallest."""
@@ -130,13 +133,17 @@ class _Space:
     def least(self) -> Schedule:
         """Return the smallest schedule."""
         least = self._search.least()
+        found = None
         for room in _ROOM:
             limit = int(least * room)
             selection = self._search.fastest(limit)
             found = None if selection is None else self._placed(selection, limit)
             if found is not None:
-                return found
-        raise AssertionError("no placement in twice the least memory")
+                break
+        assert found is not None, "twice the least memory is enough for a placement"
+        while (smaller := self._best(found.peak - 1)) is not None:
+            found = smaller
+        return found
 
     def _least_within(self, limit: int) -> Schedule | None:
         if self._search.least() > limit:

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from nnhal.arrays import Array, Bytes
 from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Box, Interval, Shape, whole
 from nnhal_devices.ethos_u.machine.errors import OverwrittenError, StreamError
-from nnhal_devices.ethos_u.machine.tags import Owners, Tags, first_difference
+from nnhal_devices.ethos_u.machine.tags import ByteOwners, Tags, first_difference
 
 _Place = tuple[slice, slice, slice]
 
 
-class Region:
+class ArenaRegion:
     """As many bytes of one memory as the stream uses, and their tags if they are checked."""
 
     def __init__(self, name: str, size: int, checked: bool) -> None:
@@ -48,7 +48,13 @@ class Buffer:
     """A tensor in an arena. Element [row, column, channel] lies at these indices modulo the buffer's extents."""
 
     def __init__(
-        self, owner: Owner, element: np.dtype[np.generic], region: Region, address: int, extents: Shape, owners: Owners
+        self,
+        owner: Owner,
+        element: np.dtype[np.generic],
+        region: ArenaRegion,
+        address: int,
+        extents: Shape,
+        owners: ByteOwners,
     ) -> None:
         if min(extents) < 1 or any(extent > length for extent, length in zip(extents, owner.shape, strict=True)):
             raise StreamError(f"{owner.name} of {_sizes(owner.shape)} has a buffer of {_sizes(extents)}")
@@ -63,6 +69,12 @@ class Buffer:
         self._tags = None if region.tags is None else region.tags[where].reshape(*extents, element.itemsize)
         self._element_bytes = element.itemsize
         self._live: NDArray[np.bool_] = np.zeros(owner.shape, np.bool_)
+
+    def require(self, box: Box, writer: str) -> None:
+        """Raise StreamError if a box has no elements, or if the buffer has no room for it."""
+        if 0 in box.shape:
+            raise StreamError(f"{writer} makes no element of {self._owner.name}, expected at least one")
+        self._places(box, writer)
 
     def read(self, box: Box, reader: str) -> Array:
         """Return a box of the tensor, in place if it does not wrap. Raises OverwrittenError if that is checked."""

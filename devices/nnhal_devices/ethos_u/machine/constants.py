@@ -13,9 +13,9 @@ import numpy as np
 
 from nnhal.arrays import Array, Bytes
 from nnhal_devices.ethos_u.cascader.geometry.box import Box, Interval, Shape
-from nnhal_devices.ethos_u.machine.arena import Owner, Region
+from nnhal_devices.ethos_u.machine.arena import ArenaRegion, Owner
 from nnhal_devices.ethos_u.machine.errors import OverwrittenError, StreamError
-from nnhal_devices.ethos_u.machine.tags import Owners, Tags, first_difference
+from nnhal_devices.ethos_u.machine.tags import ByteOwners, Tags, first_difference
 
 
 def image_of(constants: Sequence[Array], shape: Shape) -> Bytes:
@@ -28,13 +28,12 @@ class Slots:
     """The buffer of a part's constants: one slot, or two."""
 
     def __init__(
-        self, owner: Owner, image: Bytes, region: Region, address: int, size: int, slots: int, owners: Owners
+        self, owner: Owner, image: Bytes, region: ArenaRegion, address: int, size: int, slots: int, owners: ByteOwners
     ) -> None:
         if slots not in (1, 2):
             raise StreamError(f"{owner.name} have {slots} slots, expected 1 or 2")
         self.region = region.name
         self.end = address + slots * size
-        self.double = slots == 2
         where = region.slice(address, slots * size, owner.name)
         self._address, self._size = address, size
         self._owner, self._owners, self._image = owner, owners, image

@@ -30,12 +30,12 @@ from nnhal_devices.ethos_u.cascader.stream.commands import (
     StoreOutput,
 )
 from nnhal_devices.ethos_u.cascader.stream.digest import graph_digest
-from nnhal_devices.ethos_u.machine.arena import Buffer, Owner, Region
+from nnhal_devices.ethos_u.machine.arena import ArenaRegion, Buffer, Owner
 from nnhal_devices.ethos_u.machine.constants import Slots, image_of
 from nnhal_devices.ethos_u.machine.errors import StreamError
 from nnhal_devices.ethos_u.machine.meter import Meter, RunMeasurement
 from nnhal_devices.ethos_u.machine.part_program import Given, Programs
-from nnhal_devices.ethos_u.machine.tags import Owners
+from nnhal_devices.ethos_u.machine.tags import ByteOwners
 
 
 class Machine:
@@ -72,7 +72,7 @@ class Machine:
         self.pricer = StripePricer(graph, system)
         main = model.model.main
         self.elements = [ELEMENT_TYPES[main.operands[tensor.operand].type] for tensor in graph.tensors]
-        self.owners = Owners(
+        self.owners = ByteOwners(
             [(tensor.name, tensor.shape) for tensor in graph.tensors],
             [(f"constants of {part.name}", self.constants_shape(part.index)) for part in graph.parts],
         )
@@ -108,7 +108,7 @@ class _Run:
 
     def __init__(self, machine: Machine, inputs: Mapping[int, Array]) -> None:
         self._machine, self._inputs = machine, inputs
-        self._regions = {name: Region(name, size, machine.checked) for name, size in machine.stream.arenas}
+        self._regions = {name: ArenaRegion(name, size, machine.checked) for name, size in machine.stream.arenas}
         self._tensors: dict[int, Buffer] = {}
         self._constants: dict[int, Slots] = {}
         self._outputs: dict[int, Array] = {}
@@ -210,6 +210,7 @@ class _Run:
             raise StreamError(f"a stripe of {part.name} with {len(command.inputs)} inputs, expected {len(part.inputs)}")
         sources = [self._buffer(each.tensor) for each in part.inputs]
         target = self._buffer(part.output)
+        target.require(command.output, part.name)
         given = [Given(box, source.read(box, part.name)) for source, box in zip(sources, command.inputs, strict=True)]
         places = StripePlaces(
             tuple(source.region for source in sources), target.region, self._constants_place(command, part.name)
@@ -243,7 +244,7 @@ class _Run:
         self._slots(command.part)
         del self._constants[command.part]
 
-    def _region(self, name: str) -> Region:
+    def _region(self, name: str) -> ArenaRegion:
         if name not in self._regions:
             raise StreamError(f"the region {name}, of which the stream uses nothing")
         return self._regions[name]

@@ -12,7 +12,7 @@ from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.types import Operation
 from nnhal.types.layout import is_scalar
 from nnhal_devices.ethos_u.cascader.geometry.box import Box, Interval, Shape, whole
-from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph, Part
+from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph, Part, PartInput
 from nnhal_devices.ethos_u.machine.arithmetic import stripe_kernel
 from nnhal_devices.ethos_u.machine.arithmetic.kernel import OperationCall, StripeKernel, shape_of
 from nnhal_devices.ethos_u.machine.errors import StreamError
@@ -28,8 +28,10 @@ class Given(NamedTuple):
 class _Source(NamedTuple):
     """Where an activation of an operation comes from: an earlier operation of the part, or an input of the part."""
 
-    step: int | None
-    input: int | None
+    made: bool
+    """Whether an operation of the part makes it."""
+    index: int
+    """Of the operation or of the input."""
     shape: Shape
     """The shape that it is made in, which may be another view of the same bytes than the reader's."""
 
@@ -62,6 +64,7 @@ class Programs:
         """Build a part's program. Raises ValueError for operations that do not make the part."""
         made: dict[int, int] = {}
         steps: list[_Step] = []
+        unread = dict(enumerate(part.inputs))
         for number in part.operations:
             operation = self._model.model.main.operations[number]
             output, position = self._output(part, operation)
@@ -70,9 +73,9 @@ class Programs:
             )
             kernel = stripe_kernel(call)
             operands = [operation.inputs[index] for index in call.activations]
-            steps.append(_Step(kernel, tuple(self._source(part, made, operand) for operand in operands)))
+            steps.append(_Step(kernel, tuple(self._source(part, made, unread, operand) for operand in operands)))
             made[output] = len(steps) - 1
-        return PartProgram(part.name, tuple(steps), self._graph.tensors[part.output].shape)
+        return PartProgram(part.name, tuple(steps))
 
     def _output(self, part: Part, operation: Operation) -> tuple[int, int]:
         """The output that the part is about, and its position. Only a part's last operation may have several."""
@@ -80,20 +83,22 @@ class Programs:
         position = operation.outputs.index(wanted) if wanted in operation.outputs else 0
         return operation.outputs[position], position
 
-    def _source(self, part: Part, made: Mapping[int, int], operand: int) -> _Source:
+    def _source(self, part: Part, made: Mapping[int, int], unread: dict[int, PartInput], operand: int) -> _Source:
+        """Where an activation comes from. An operation that reads a tensor twice has an input of the part for each."""
         if operand in made:
-            return _Source(made[operand], None, shape_of(self._dimensions[operand]))
-        for position, each in enumerate(part.inputs):
+            return _Source(True, made[operand], shape_of(self._dimensions[operand]))
+        for position, each in unread.items():
             if each.tensor == self._graph.tensor_of.get(operand):
-                return _Source(None, position, self._graph.tensors[each.tensor].shape)
+                del unread[position]
+                return _Source(False, position, self._graph.tensors[each.tensor].shape)
         raise ValueError(f"{part.name} reads operand {operand}, which is none of its inputs")
 
 
 class PartProgram:
     """The operations of a part. It holds no state between runs."""
 
-    def __init__(self, name: str, steps: tuple[_Step, ...], shape: Shape) -> None:
-        self._name, self._steps, self._shape = name, steps, shape
+    def __init__(self, name: str, steps: tuple[_Step, ...]) -> None:
+        self._name, self._steps = name, steps
 
     def run(self, output: Box, given: Sequence[Given]) -> Array:
         """Compute a box of the part's output. Raises StreamError if it needs more than is given."""
@@ -117,20 +122,19 @@ class PartProgram:
         return np.ascontiguousarray(everything).reshape(view)[tuple(slice(*interval) for interval in box)]
 
     def _fetched(self, source: _Source, box: Box, given: Sequence[Given]) -> Array:
-        if source.step is not None:
-            return self._made(source.step, box, given)
-        position = source.input or 0
-        have = given[position].box
+        if source.made:
+            return self._made(source.index, box, given)
+        have, values = given[source.index]
         if box == have:
-            return given[position].values
+            return values
         if 0 in box.shape:
-            return np.empty(box.shape, given[position].values.dtype)
+            return np.empty(box.shape, values.dtype)
         if any(need.start < had.start or need.stop > had.stop for need, had in zip(box, have, strict=True)):
             raise StreamError(
-                f"a stripe of {self._name} needs {_described(box)} of its input {position}, it is given "
+                f"a stripe of {self._name} needs {_described(box)} of its input {source.index}, it is given "
                 f"{_described(have)}"
             )
-        return given[position].values[
+        return values[
             tuple(slice(need.start - had.start, need.stop - had.start) for need, had in zip(box, have, strict=True))
         ]
 

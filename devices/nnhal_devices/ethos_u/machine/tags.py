@@ -19,11 +19,11 @@ _ELEMENT_BITS = 40
 _ELEMENTS = (1 << _ELEMENT_BITS) - 1
 
 
-class Owners:
+class ByteOwners:
     """The owners of bytes, by number: tensors, and behind them the constants of parts."""
 
     def __init__(self, tensors: Sequence[tuple[str, Shape]], constants: Sequence[tuple[str, Shape]]) -> None:
-        """Owners have a name and the shape that their elements are numbered in, row-major.
+        """ByteOwners have a name and the shape that their elements are numbered in, row-major.
 
         Constants are of [1, channels of the output, bytes of a channel].
         """

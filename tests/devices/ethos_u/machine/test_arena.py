@@ -6,15 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Box, Interval, Shape
-from nnhal_devices.ethos_u.machine.arena import Buffer, Owner, Region
+from nnhal_devices.ethos_u.machine.arena import ArenaRegion, Buffer, Owner
 from nnhal_devices.ethos_u.machine.errors import OverwrittenError, StreamError
-from nnhal_devices.ethos_u.machine.tags import Owners
+from nnhal_devices.ethos_u.machine.tags import ByteOwners
 
 SHAPE = Shape(7, 5, 6)
-OWNERS = Owners([("image", SHAPE), ("rows", SHAPE)], [])
+OWNERS = ByteOwners([("image", SHAPE), ("rows", SHAPE)], [])
 
 
-def buffer_at(region: Region, address: int, extents: Shape, owner: int = 0, element: str = "i1") -> Buffer:
+def buffer_at(region: ArenaRegion, address: int, extents: Shape, owner: int = 0, element: str = "i1") -> Buffer:
     name = ("image", "rows")[owner]
     return Buffer(Owner(owner, name, SHAPE), np.dtype(element), region, address, extents, OWNERS)
 
@@ -37,21 +37,21 @@ def test_a_box_that_was_written_is_read_wherever_it_wraps(
     drawn: tuple[Shape, Box], element: str, checked: bool
 ) -> None:
     extents, box = drawn
-    buffer = buffer_at(Region("sram", 1000, checked), 8, extents, element=element)
+    buffer = buffer_at(ArenaRegion("sram", 1000, checked), 8, extents, element=element)
     values = np.arange(np.prod(box.shape)).astype(element).reshape(box.shape)
     assert buffer.write(box, values, "writer") == values.nbytes
     np.testing.assert_array_equal(buffer.read(box, "reader"), values)
 
 
 def test_an_element_lies_at_its_indices_modulo_the_extents() -> None:
-    region = Region("sram", 100, checked=False)
+    region = ArenaRegion("sram", 100, checked=False)
     box = Box(Interval(4, 5), Interval(3, 4), Interval(5, 6))
     buffer_at(region, 10, Shape(3, 5, 4)).write(box, np.full((1, 1, 1), 9, np.int8), "writer")
     assert np.flatnonzero(region.bytes).tolist() == [10 + (1 * 5 + 3) * 4 + 1]
 
 
 def test_bytes_come_to_life_once_and_die_once() -> None:
-    buffer = buffer_at(Region("sram", 1000, checked=True), 0, SHAPE)
+    buffer = buffer_at(ArenaRegion("sram", 1000, checked=True), 0, SHAPE)
     rows = Box(Interval(0, 2), Interval(0, 5), Interval(0, 6))
     values = np.zeros(rows.shape, np.int8)
     assert buffer.write(rows, values, "writer") == 60
@@ -63,7 +63,7 @@ def test_bytes_come_to_life_once_and_die_once() -> None:
 @given(boxes())
 def test_what_was_rolled_past_is_not_read(drawn: tuple[Shape, Box]) -> None:
     extents, box = drawn
-    buffer = buffer_at(Region("sram", 1000, checked=True), 0, extents)
+    buffer = buffer_at(ArenaRegion("sram", 1000, checked=True), 0, extents)
     buffer.write(box, np.zeros(box.shape, np.int8), "writer")
     buffer.roll(Axis.ROWS, Interval(box.rows.stop - 1, box.rows.stop))
     last = box.along(Axis.ROWS, Interval(box.rows.stop - 1, box.rows.stop))
@@ -72,7 +72,7 @@ def test_what_was_rolled_past_is_not_read(drawn: tuple[Shape, Box]) -> None:
 
 
 def test_a_dead_element_may_be_written_over_and_the_new_one_lives_on() -> None:
-    region = Region("sram", 1000, checked=True)
+    region = ArenaRegion("sram", 1000, checked=True)
     image, rows = buffer_at(region, 0, SHAPE), buffer_at(region, 0, SHAPE, owner=1)
     row = Box(Interval(0, 1), Interval(0, 5), Interval(0, 6))
     values = np.ones(row.shape, np.int8)
@@ -94,5 +94,5 @@ def test_a_dead_element_may_be_written_over_and_the_new_one_lives_on() -> None:
 )
 def test_a_buffer_that_does_not_fit_is_refused(address: int, extents: Shape, sentence: str) -> None:
     with pytest.raises(StreamError) as caught:
-        buffer_at(Region("sram", 1000, checked=False), address, extents)
+        buffer_at(ArenaRegion("sram", 1000, checked=False), address, extents)
     assert str(caught.value) == sentence

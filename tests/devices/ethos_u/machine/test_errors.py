@@ -109,10 +109,10 @@ def without(kind: type[Command]) -> Callable[[Command], Sequence[Command]]:
     return lambda command: [] if isinstance(command, kind) else [command]
 
 
-FIRST_ROW = Box(Interval(0, 1), Interval(0, 10), Interval(0, 8))
 TOO_FEW = Box(Interval(0, 2), Interval(0, 12), Interval(0, 8))
 OUTSIDE = Box(Interval(0, 3), Interval(0, 13), Interval(0, 8))
 LONG = Box(Interval(0, 4), Interval(0, 10), Interval(0, 8))
+NOTHING = Box(Interval(3, 3), Interval(0, 10), Interval(0, 8))
 ENOUGH = Box(Interval(0, 6), Interval(0, 12), Interval(0, 8))
 
 
@@ -141,6 +141,10 @@ ENOUGH = Box(Interval(0, 6), Interval(0, 12), Interval(0, 8))
             lambda c: [c._replace(output=LONG, inputs=(ENOUGH,))] if isinstance(c, RunStripe) else [c],
             "command 9 (RunStripe): conv_1 (CONV_2D) uses conv_1[rows 0..3, columns 0..9, channels 0..7], in a "
             "buffer of 3 x 10 x 8 elements",
+        ),
+        (
+            lambda c: [c._replace(output=NOTHING)] if isinstance(c, RunStripe) else [c],
+            "command 9 (RunStripe): conv_1 (CONV_2D) makes no element of conv_1, expected at least one",
         ),
         (
             lambda c: [c._replace(inputs=())] if isinstance(c, RunStripe) else [c],

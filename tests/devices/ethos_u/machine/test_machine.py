@@ -150,9 +150,9 @@ def test_the_npu_waits_for_constants_that_become_resident() -> None:
         (1, Shape(8, 8, 4), Shape(10, 10, 8)),
     ]
     run_prices = prices(graph, stripes, SRAM)
-    copies = sum(copy_cycles(SYSTEM, FLASH, SRAM, size) for size in held)
-    fills = max(run_prices[0].fill, run_prices[1].fill) + run_prices[2].fill
-    assert measured.cycles == copies + sum(each.cycles for each in run_prices) + fills
+    first, second = (copy_cycles(SYSTEM, FLASH, SRAM, size) for size in held)
+    convolved = first + sum(each.cycles for each in run_prices[:2]) + max(each.fill for each in run_prices[:2])
+    assert measured.cycles == max(convolved, first + second) + run_prices[2].cycles + run_prices[2].fill
     assert measured.read[FLASH] == sum(held) < streamed.read[FLASH]
 
 
@@ -167,8 +167,8 @@ def test_constants_of_the_next_stripe_are_copied_while_one_runs() -> None:
     copy = copy_cycles(SYSTEM, FLASH, SRAM, constants.bytes_of(Interval(0, 4)))
     (stripe,) = prices(graph, [(0, Shape(10, 10, 4), Shape(12, 12, 8))], SRAM)
     (last,) = prices(graph, [(1, Shape(8, 8, 4), Shape(10, 10, 8))], FLASH)
-    first_plan = copy + max(stripe.cycles, copy) + stripe.cycles + stripe.fill
-    assert measured.cycles == first_plan + last.cycles + last.fill
+    first_half = copy + stripe.cycles + stripe.fill
+    assert measured.cycles == max(first_half, 2 * copy) + stripe.cycles + last.cycles + last.fill
 
 
 def test_tensors_may_lie_in_the_spill_region() -> None:

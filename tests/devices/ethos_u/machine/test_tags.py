@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from nnhal_devices.ethos_u.cascader.geometry.box import Box, Interval, Shape
-from nnhal_devices.ethos_u.machine.tags import Owners, first_difference
+from nnhal_devices.ethos_u.machine.tags import ByteOwners, first_difference
 
-OWNERS = Owners([("image", Shape(4, 3, 2)), ("conv_1", Shape(2, 2, 2))], [("constants of conv_1", Shape(1, 2, 10))])
+OWNERS = ByteOwners([("image", Shape(4, 3, 2)), ("conv_1", Shape(2, 2, 2))], [("constants of conv_1", Shape(1, 2, 10))])
 
 
 def tag(owner: int, row: int, column: int, channel: int) -> int:

@@ -121,7 +121,7 @@ class Padding:
         return result
 
 
-class Selection:
+class RangeSelection:
     """SLICE, SPLIT and STRIDED_SLICE: of each axis the elements of a range."""
 
     def __init__(self, call: OperationCall) -> None:

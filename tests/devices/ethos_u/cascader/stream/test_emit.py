@@ -49,7 +49,7 @@ def test_tensors_have_buffers_from_their_first_plan_to_their_last() -> None:
 def test_stripes_run_in_the_order_of_the_plan_and_what_dies_is_rolled_past(backwards: bool) -> None:
     plan = cascade(GRAPH, [0, 1], 2)
     commands = emit(schedule_of(GRAPH, SYSTEM, [plan], [backwards])).commands
-    runs = list(walk(GRAPH, plan, 0, backwards))
+    runs = list(walk(GRAPH, plan, backwards))
     stripes = [command for command in commands if isinstance(command, RunStripe)]
     assert [(each.part, each.output, each.inputs) for each in stripes] == [(r.part, r.output, r.inputs) for r in runs]
     rolls = [command for command in commands if isinstance(command, Roll)]
