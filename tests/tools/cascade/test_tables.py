@@ -64,3 +64,7 @@ def test_what_the_device_measured_is_compared(cycles: int) -> None:
     told = story()
     measured = replace(told.planned, cycles=told.planned.cycles + cycles)
     assert ("as planned" in shown(replace(told, measured=measured))) == (cycles == 0)
+
+
+def test_spilled_tensors_are_told() -> None:
+    assert "spilled dram 512 bytes" in shown(replace(story(), spilled={"dram": 512}))

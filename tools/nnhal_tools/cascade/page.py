@@ -50,6 +50,8 @@ def _sums(story: CascadeStory) -> str:
         ("Multiply-adds", words.short(planned.macs), f"{planned.macs / planned.cycles:.1f} a cycle"),
         ("Cascades", str(len(story.cascades)), f"{sum(len(p.parts) for p in story.plans)} parts in all"),
     ]
+    if story.spilled:
+        figures.append(("Bytes elsewhere", words.amounts(story.spilled), "whole tensors that were moved out"))
     if story.measured is not None:
         same = story.measured == planned
         figures.append(("Measured by the device", "as planned" if same else "differs", words.agreement(story)))

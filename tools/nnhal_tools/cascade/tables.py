@@ -29,6 +29,10 @@ def _show_sums(story: CascadeStory, console: Console) -> None:
     console.print(f"peak    {words.size(planned.peak)} of {system.working}: {words.fit(story)}", markup=False)
     console.print(f"        {words.made_of(story)}", markup=False)
     console.print(f"cycles  {planned.cycles:,}, {words.time(planned.milliseconds)}; {planned.macs:,} multiply-adds")
+    if story.spilled:
+        console.print(
+            f"spilled {words.amounts(story.spilled)} bytes: whole tensors that do not lie in {system.working}"
+        )
     if story.measured is not None:
         console.print(f"device  {words.agreement(story)}", markup=False)
 

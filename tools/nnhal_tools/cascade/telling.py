@@ -57,10 +57,16 @@ def tell(
         budget,
         planned,
         measured,
+        _spilled(schedule),
         tuple(_plan(schedule, number, each, buffers) for number, each in enumerate(replays)),
         buffers,
         _frontier(frontier, schedule),
     )
+
+
+def _spilled(schedule: Schedule) -> dict[str, int]:
+    spill = schedule.system.spill
+    return {spill.name: schedule.spill_peak} if spill is not None and schedule.spill_peak else {}
 
 
 def tensor_names(graph: CascaderGraph) -> list[str]:

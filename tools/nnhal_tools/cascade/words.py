@@ -45,7 +45,7 @@ def clock(hertz: int) -> str:
 
 
 def amounts(bytes_of: dict[str, int]) -> str:
-    """Bytes by region, such as ``flash 4,209,088, sram 120``."""
+    """Bytes by region, such as ``dram 200,704``."""
     return ", ".join(f"{name} {count:,}" for name, count in bytes_of.items()) or "none"
 
 
