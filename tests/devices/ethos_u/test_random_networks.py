@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -23,8 +25,8 @@ from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
 from nnhal_devices.ethos_u.cascader.stream.binary import from_bytes, to_bytes
 from nnhal_devices.ethos_u.cascader.stream.emit import emit
 from nnhal_devices.ethos_u.machine.machine import Machine
-from tests.support.drawn_networks import networks
 from tests.support.ethos_u import is_taken
+from tests.support.drawn_networks import networks
 
 _SLOW = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -65,5 +67,7 @@ def test_a_machine_takes_what_was_planned_and_computes_what_cpu_ref_does(
     assert_as_planned(model, smallest)
     with pytest.raises(DoesNotFitError):
         compile_graph(graph, system, CompilerOptions(least - 1, parts, recompute))
-    for schedule in frontier(graph, system, options):
-        assert_as_planned(model, schedule)
+    schedules = frontier(graph, system, options)
+    assert all(one.cycles < other.cycles and one.peak > other.peak for one, other in pairwise(schedules))
+    assert schedules[-1].peak == least
+    assert_as_planned(model, schedules[len(schedules) // 2])
