@@ -23,6 +23,10 @@ COMPILERS = {"nnhal_devices.ethos_u.cascader"}
 """The compilers of devices, which a tool may import to show what a device would do. A compiler is a pure package: it
 turns a model into a plan, and has no process and no wire.
 """
+BESIDE_COMPILERS = {"nnhal_devices.driver", "nnhal_devices.ethos_u.machine", "nnhal_devices.ethos_u.support"}
+"""What a tool may import beside them: which operations such a device takes, and what runs the compiler's output. Like
+all of a driver, these know neither the network nor their host.
+"""
 MAY_USE: dict[str, set[str]] = {
     "nnhal": set(),
     "nnhal_hosting": {"nnhal"},
@@ -30,7 +34,7 @@ MAY_USE: dict[str, set[str]] = {
     "nnhal_devices": {"nnhal", "nnhal_hosting"},
     "nnhal_service": {"nnhal", "nnhal_hosting", "nnhal_frontends"},
     "nnhal_client": {"nnhal"},
-    "nnhal_tools": {"nnhal", "nnhal_hosting", "nnhal_frontends", "nnhal_client", *COMPILERS},
+    "nnhal_tools": {"nnhal", "nnhal_hosting", "nnhal_frontends", "nnhal_client", *COMPILERS, *BESIDE_COMPILERS},
 }
 """Devices, framework and clients meet over sockets; the tools start other processes by module name."""
 SERVICE_LAYERS = [

@@ -44,5 +44,6 @@ class ImportedModel:
     """The user's name of each operand of main; empty if it has none."""
 
     def resolved(self) -> ResolvedModel:
-        """Return the HAL model with its constants, which stay in its pools."""
-        return ResolvedModel(self.model, inline_constants(self.model, read_pools(self.model.pools)))
+        """Return the HAL model with its constants, which stay in its pools, and with the user's names."""
+        names = {index: name for index, name in enumerate(self.operand_names) if name}
+        return ResolvedModel(self.model, inline_constants(self.model, read_pools(self.model.pools)), names)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -10,10 +9,8 @@ from importlib.resources import files
 from nnhal_client.explanation import Explanation, OperationStory
 from nnhal_tools.explain.picture import lane, picture
 from nnhal_tools.explain.units import duration, median_of, place
-from nnhal_tools.names import shortened
-
-_NAME_WIDTH = 44
-"""Characters of a name that are shown; its title has all."""
+from nnhal_tools.pages import short_name, stacking_table, table
+from nnhal_tools.pages import style as page_style
 
 
 def fragment(explanation: Explanation, level: int = 2) -> str:
@@ -35,12 +32,7 @@ def fragment(explanation: Explanation, level: int = 2) -> str:
 @cache
 def style() -> str:
     """The style sheet of fragments."""
-    return files("nnhal_tools.explain").joinpath("style.css").read_text()
-
-
-def short_name(name: str) -> str:
-    """A name's element, shortened in the middle, with the whole name as title."""
-    return f"<span class='name' title='{escape(name)}'>{escape(shortened(name, _NAME_WIDTH))}</span>"
+    return page_style() + files("nnhal_tools.explain").joinpath("style.css").read_text()
 
 
 def _sums(explanation: Explanation) -> str:
@@ -93,7 +85,7 @@ def _devices(explanation: Explanation) -> str:
         "What it is",
         "Its times are",
     )
-    return _stacking("devices", "The devices that could be used, in order of preference.", header, rows, {1, 2})
+    return stacking_table("devices", "The devices that could be used, in order of preference.", header, rows, {1, 2})
 
 
 def _operations(explanation: Explanation) -> str:
@@ -112,7 +104,7 @@ def _operations(explanation: Explanation) -> str:
             )
     caption = "Where each operation runs, and why it does not run elsewhere. A reason opens in full."
     header = ("Node", "Operation", "Device", "Modelled", "Why not elsewhere")
-    return _table("operations", caption, header, {3}, "".join(groups))
+    return table("operations", caption, header, {3}, "".join(groups))
 
 
 def _operation(explanation: Explanation, story: OperationStory) -> str:
@@ -147,38 +139,7 @@ def _edges(explanation: Explanation) -> str:
     ]
     header = ("Value", "From and to", "Strategy", "Memory", "Bytes", "Copied", "Reason")
     caption = "How each value is passed on. The number after a device is its step."
-    return _stacking("edges", caption, header, rows, {4, 5})
-
-
-def _stacking(
-    kind: str, caption: str, header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Collection[int]
-) -> str:
-    """A table whose rows become blocks on a narrow screen, with the header's words before each cell."""
-    lines = []
-    for first, *cells in rows:
-        rest = "".join(
-            f"<td role='cell'{_look(column, numbers)} data-label='{header[column]}'><div>{cell}</div></td>"
-            for column, cell in enumerate(cells, 1)
-        )
-        lines.append(f"<tr role='row'><th role='rowheader' scope='row'>{first}</th>{rest}</tr>")
-    body = f"<tbody role='rowgroup'>{''.join(lines)}</tbody>"
-    return _table(f"{kind} labelled", caption, header, numbers, body)
-
-
-def _table(kind: str, caption: str, header: Sequence[str], numbers: Collection[int], bodies: str) -> str:
-    """Its elements have roles: without them, what is displayed as blocks is no table to a screen reader."""
-    heads = "".join(
-        f"<th role='columnheader' scope='col'{_look(column, numbers)}>{title}</th>"
-        for column, title in enumerate(header)
-    )
-    return (
-        f"<table role='table' class='stacking {kind}'><caption>{caption}</caption>"
-        f"<thead role='rowgroup'><tr role='row'>{heads}</tr></thead>{bodies}</table>"
-    )
-
-
-def _look(column: int, numbers: Collection[int]) -> str:
-    return " class='number'" if column in numbers else ""
+    return stacking_table("edges", caption, header, rows, {4, 5})
 
 
 def _device(explanation: Explanation, name: str) -> str:

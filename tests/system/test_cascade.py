@@ -1,0 +1,94 @@
+"""``nnhal cascade``: as tables, as an object, as a page, and with a run on the device."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from tests.support.cascades import write_network
+from tests.support.command import nnhal, nnhal_on_terminal
+from tests.support.html import parsed
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(write_network(tmp_path_factory.mktemp("models") / "network.tflite"))
+
+
+def test_the_tables_fit_a_terminal(network: str) -> None:
+    status, text = nnhal_on_terminal(100, "cascade", network)
+    assert status == 0
+    assert max(map(len, text.splitlines())) <= 100
+    assert "network.tflite on u55-128" in text
+
+
+def test_the_object_has_the_schedule_and_the_frontier(network: str) -> None:
+    done = nnhal("cascade", network, "--sram", "1400", "--frontier", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    told = json.loads(done.stdout)
+    assert told["fits"] and told["planned"]["peak"] <= told["budget"] == 1400
+    assert sum(len(plan["parts"]) for plan in told["plans"]) == 4
+    assert [point["chosen"] for point in told["frontier"]].count(True) == 1
+
+
+def test_a_run_measures_what_was_planned(network: str) -> None:
+    done = nnhal("cascade", network, "--sram", "1400", "--checked", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["measured"] == told["planned"]
+
+
+def test_a_budget_that_is_too_small_ends_with_the_least(network: str) -> None:
+    done = nnhal("cascade", network, "--sram", "300", "--json")
+    assert done.returncode == 1
+    told = json.loads(done.stdout)
+    assert told["fits"] is False
+    assert f"the least is {told['least']:,} bytes" in done.stderr
+
+
+def test_a_page_pictures_and_a_listing_are_written(network: str, tmp_path: Path) -> None:
+    page, pictures, listing = tmp_path / "page.html", tmp_path / "pictures", tmp_path / "stream.txt"
+    done = nnhal(
+        *("cascade", network, "--sram", "1400"),
+        *("--html", str(page), "--pictures", str(pictures), "--disassemble", str(listing)),
+    )
+    assert done.returncode == 0, done.stderr
+    assert parsed(page.read_text()).all("title")[0].text == "network.tflite on u55-128"
+    assert {"frontier.svg", "memory.svg"} <= {each.name for each in pictures.iterdir()}
+    for picture in pictures.iterdir():
+        assert ElementTree.parse(picture).getroot().tag.endswith("svg")
+    assert "image" in listing.read_text()
+
+
+def test_what_is_wrong_is_said_in_a_sentence(network: str, tmp_path: Path) -> None:
+    floats = str(write_network(tmp_path / "floats.tflite", np.float32))
+    broken = tmp_path / "broken.toml"
+    broken.write_text("accelerator = 'u55-128'\ncolour = 'blue'\n")
+    cases = {
+        ("cascade", floats): "floats.tflite: ethos_u runs 0 of 4 operations",
+        ("cascade", network, "--sram", "much"): "'much' is no size",
+        ("cascade", network, "--device", "u99"): "unknown system 'u99'",
+        ("cascade", network, "--memory", str(broken)): "broken.toml",
+        ("cascade", str(tmp_path / "none.tflite")): "No such file",
+    }
+    for arguments, expected in cases.items():
+        done = nnhal(*arguments)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith("nnhal: ") and expected in done.stderr
+
+
+def test_the_object_is_printed_without_what_it_does_not_need(network: str) -> None:
+    program = (
+        "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); "
+        "from nnhal_tools.cli import main; main()"
+    )
+    command = [sys.executable, "-c", program, "cascade", network, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    loaded = {module.partition(".")[0] for module in done.stderr.split()}
+    assert loaded & {"grpc", "onnx", "onnxruntime", "rich", "asyncio", "nnhal_client", "nnhal_service"} == set()

@@ -1,0 +1,1 @@
+"""What ``nnhal cascade`` tells of a schedule: figures, tables, pictures. It starts no process."""
