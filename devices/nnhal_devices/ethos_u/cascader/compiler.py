@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.hardware.memory import System
 from nnhal_devices.ethos_u.cascader.performance.stripe_pricer import StripePricer
-from nnhal_devices.ethos_u.cascader.plans.candidates import Candidate, PlanSpace
+from nnhal_devices.ethos_u.cascader.plans.candidates import PlanCandidate, PlanSpace
 from nnhal_devices.ethos_u.cascader.plans.part_costs import Homes, PartCosts
 from nnhal_devices.ethos_u.cascader.plans.proposals import ProposalSearch, Selection
 from nnhal_devices.ethos_u.cascader.schedule.lowering import Lowering
@@ -158,7 +158,7 @@ class _Space:
 
     def _placed(self, selection: Selection, limit: int) -> Schedule | None:
         """Find addresses for a proposal. If there are none, plans that are in the way are replaced by others."""
-        banned: set[Candidate] = set()
+        banned: set[PlanCandidate] = set()
         trial: Selection | None = selection
         for _ in range(_TRIALS):
             if trial is None:

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 
-from nnhal_devices.ethos_u.cascader.geometry.access import Access
+from nnhal_devices.ethos_u.cascader.geometry.access import AxisAccess
 from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Interval, Shape, cut, whole
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.hardware.memory import System
@@ -136,7 +136,9 @@ class PartCosts:
 
 
 @lru_cache(maxsize=16384)
-def lengths_of(accesses: tuple[Access, ...], pieces: tuple[Interval, ...]) -> tuple[tuple[tuple[int, ...], int], ...]:
+def lengths_of(
+    accesses: tuple[AxisAccess, ...], pieces: tuple[Interval, ...]
+) -> tuple[tuple[tuple[int, ...], int], ...]:
     """Return the length of each piece of an axis and of what it needs of each input, with the number of such pieces."""
     found = Counter((piece.length, *(access.needs(piece).length for access in accesses)) for piece in pieces)
     return tuple(found.items())
