@@ -11,7 +11,7 @@ from math import ceil
 import numpy as np
 
 from nnhal_devices.ethos_u.cascader.geometry.access import AxisAccess
-from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Interval, Shape, cut
+from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Interval, Shape, cut, hull
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.plans.demand import (
     Steps,
@@ -160,10 +160,7 @@ class Growth:
             if each.tensor == tensor
         ]
         needed = [[access.needs(rows) for rows in bands] for bands, access in accesses]
-        return tuple(
-            Interval(min(each.start for each in band), max(each.stop for each in band))
-            for band in zip(*needed, strict=True)
-        )
+        return tuple(hull(band) for band in zip(*needed, strict=True))
 
     def _asked(self, access: AxisAccess, extent: int) -> int:
         """How many more elements of an input a stripe needs than the one before; 0 if it needs all of it."""
