@@ -84,24 +84,25 @@ def least_memory(graph: CascaderGraph, system: System, options: CompilerOptions 
 
 def _spaces(graph: CascaderGraph, system: System, options: CompilerOptions) -> Iterator[_Space]:
     """The homes that tensors may have: all in the working memory, or those from some size on in the spill region."""
-    yield _Space(graph, system, options, frozenset())
+    pricer = StripePricer(graph, system)
+    yield _Space(Homes(graph, system), pricer, options)
     if system.spill is None:
         return
     sizes = sorted({tensor.bytes for tensor in graph.tensors})
     step = -(-len(sizes) // _SPILL_CHOICES)
     for size in sizes[::step]:
-        yield _Space(graph, system, options, frozenset(each.index for each in graph.tensors if each.bytes >= size))
+        spilled = frozenset(each.index for each in graph.tensors if each.bytes >= size)
+        yield _Space(Homes(graph, system, spilled), pricer, options)
 
 
 class _Space:
     """The schedules of a graph with the homes of its tensors given."""
 
-    def __init__(self, graph: CascaderGraph, system: System, options: CompilerOptions, spilled: frozenset[int]) -> None:
-        homes, pricer = Homes(graph, system, spilled), StripePricer(graph, system)
-        self._alternatives = _ALTERNATIVES // max(1, len(graph.parts))
+    def __init__(self, homes: Homes, pricer: StripePricer, options: CompilerOptions) -> None:
         space = PlanSpace(homes, PartCosts(homes, pricer), options.max_plan_parts, options.recompute)
-        self._search = ProposalSearch(graph, space.all(), spilled)
+        self._search = ProposalSearch(homes.graph, space.all(), homes.spilled)
         self._lowering = Lowering(homes, pricer)
+        self._alternatives = _ALTERNATIVES // max(1, len(homes.graph.parts))
         self._least: Schedule | None = None
 
     def fastest(self, limit: int) -> Schedule | None:
