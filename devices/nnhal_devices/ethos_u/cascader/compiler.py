@@ -56,9 +56,10 @@ def compile_graph(graph: CascaderGraph, system: System, options: CompilerOptions
     """Return the fastest schedule within the budget. Raises DoesNotFitError if there is none."""
     options = options or CompilerOptions()
     budget = system.working.size if options.budget is None else min(options.budget, system.working.size)
-    found = [schedule for space in _spaces(graph, system, options) if (schedule := space.fastest(budget)) is not None]
+    spaces = list(_spaces(graph, system, options))
+    found = [schedule for space in spaces if (schedule := space.fastest(budget)) is not None]
     if not found:
-        raise DoesNotFitError(budget, least_memory(graph, system, options))
+        raise DoesNotFitError(budget, min(space.least().peak for space in spaces))
     return min(found, key=lambda each: (each.cycles, each.peak))
 
 
@@ -97,10 +98,11 @@ class _Space:
 
     def __init__(self, graph: CascaderGraph, system: System, options: CompilerOptions, spilled: frozenset[int]) -> None:
         homes, pricer = Homes(graph, system, spilled), StripePricer(graph, system)
-        self._alternatives = _ALTERNATIVES // len(graph.parts)
+        self._alternatives = _ALTERNATIVES // max(1, len(graph.parts))
         space = PlanSpace(homes, PartCosts(homes, pricer), options.max_plan_parts, options.recompute)
         self._search = ProposalSearch(graph, space.all(), spilled)
         self._lowering = Lowering(homes, pricer)
+        self._least: Schedule | None = None
 
     def fastest(self, limit: int) -> Schedule | None:
         """Return the fastest schedule within a limit.
@@ -108,7 +110,10 @@ class _Space:
         A proposal can be faster than one that takes more memory, since it waits less for its constants. So smaller ones
         are tried as long as they could be faster.
         """
-        return self._best(limit) or self._least_within(limit)
+        found = self._best(limit)
+        if found is None and self.least().peak <= limit:
+            return self.least()
+        return found
 
     def _best(self, limit: int) -> Schedule | None:
         best: Schedule | None = None
@@ -128,10 +133,16 @@ class _Space:
             found = self._placed(selection, selection.proposal.memory if limit is None else limit)
             if found is not None:
                 yield found
-        yield self.least()
+        if limit is None or self.least().peak <= limit:
+            yield self.least()
 
     def least(self) -> Schedule:
         """Return the smallest schedule."""
+        if self._least is None:
+            self._least = self._smallest()
+        return self._least
+
+    def _smallest(self) -> Schedule:
         least = self._search.least()
         found = None
         for room in _ROOM:
@@ -144,12 +155,6 @@ class _Space:
         while (smaller := self._best(found.peak - 1)) is not None:
             found = smaller
         return found
-
-    def _least_within(self, limit: int) -> Schedule | None:
-        if self._search.least() > limit:
-            return None
-        found = self.least()
-        return found if found.peak <= limit else None
 
     def _placed(self, selection: Selection, limit: int) -> Schedule | None:
         """Find addresses for a proposal. If there are none, plans that are in the way are replaced by others."""
