@@ -104,6 +104,14 @@ def test_a_tensor_that_is_read_again_is_an_arc() -> None:
     assert title.text == "a is read again"
 
 
+def test_an_input_of_the_cascade_that_is_read_again_is_an_arc() -> None:
+    told = story()
+    parts = told.plans[0].parts
+    again = replace(told.plans[0], parts=(parts[0], parts[1], replace(parts[2], inputs=("b", "image"))))
+    (arc,) = having(parsed(cascade_drawing(told, again)), "arc")
+    assert arc[0].text == "image is read again"
+
+
 def test_what_a_part_reads_from_outside_is_said() -> None:
     told = story()
     parts = told.plans[0].parts
