@@ -33,11 +33,11 @@ _SPILL_CHOICES = 6
 class DoesNotFitError(ValueError):
     """No plan fits the budget."""
 
-    def __init__(self, budget: int, least: int) -> None:
+    def __init__(self, budget: int, smallest: Schedule) -> None:
+        self.budget, self.least, self.smallest = budget, smallest.peak, smallest
         super().__init__(
-            f"the network does not fit into {budget:,} bytes of working memory: the least is {least:,} bytes"
+            f"the network does not fit into {budget:,} bytes of working memory: the least is {self.least:,} bytes"
         )
-        self.budget, self.least = budget, least
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def compile_graph(graph: CascaderGraph, system: System, options: CompilerOptions
     spaces = list(_spaces(graph, system, options))
     found = [schedule for space in spaces if (schedule := space.fastest(budget)) is not None]
     if not found:
-        raise DoesNotFitError(budget, min(space.least().peak for space in spaces))
+        raise DoesNotFitError(budget, min((space.least() for space in spaces), key=lambda each: each.peak))
     return min(found, key=lambda each: (each.cycles, each.peak))
 
 

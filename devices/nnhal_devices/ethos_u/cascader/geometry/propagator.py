@@ -95,8 +95,8 @@ def diagonal(rows: Sequence[AffineRow]) -> Propagator:
 def propagator_of(accesses: Sequence[AxisAccess]) -> Propagator:
     """Return the propagator of an operator's dependencies, one for each axis.
 
-    It covers what ``AxisAccess.needs`` returns, and is larger at the borders of the input, if an axis is upscaled, and if
-    the dependency is not affine.
+    It covers what ``AxisAccess.needs`` returns, and is larger at the borders of the input, if an axis is upscaled, and
+    if the dependency is not affine.
     """
     return diagonal([_in_float32(access.affine()) for access in accesses])
 
