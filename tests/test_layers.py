@@ -24,8 +24,8 @@ COMPILERS = {"nnhal_devices.ethos_u.cascader"}
 turns a model into a plan, and has no process and no wire.
 """
 BESIDE_COMPILERS = {"nnhal_devices.driver", "nnhal_devices.ethos_u.machine", "nnhal_devices.ethos_u.support"}
-"""What a tool may import beside them: which operations such a device takes, and what runs the compiler's output. As parts
-of drivers they know neither the network nor their host.
+"""What a tool may import beside them: which operations such a device takes, and what runs the compiler's output. Like
+all of a driver, these know neither the network nor their host.
 """
 MAY_USE: dict[str, set[str]] = {
     "nnhal": set(),

@@ -18,13 +18,22 @@ NDK = "client/nnhal_client/ndk"
 
 SHARED = {
     "Model": {"hal/nnhal/types/model.py", "client/nnhal_client/model.py"},
+    "Part": {
+        "devices/nnhal_devices/ethos_u/cascader/graph/cascader_graph.py",
+        "service/nnhal_service/runtime/plan/parts.py",
+    },
+    "Plan": {
+        "devices/nnhal_devices/ethos_u/cascader/plans/plan.py",
+        "service/nnhal_service/partition/plan.py",
+    },
     "OutputTooSmallError": {
         "client/nnhal_client/core/binding_runs.py",
         "service/nnhal_service/runtime/run/reports.py",
     },
     "RunReport": {"client/nnhal_client/reports.py", "service/nnhal_service/runtime/run/reports.py"},
 }
-"""One thing on the two sides of a wire, under one name on purpose. A client's Model is the handle of a loaded one."""
+"""Names that are shared on purpose: one thing on the two sides of a wire, where a client's Model is the handle of a
+loaded one; and the words of the cascading planner's RFC, which are the partitioner's words too."""
 
 
 def public_classes() -> Iterator[tuple[str, str]]:

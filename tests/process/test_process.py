@@ -113,11 +113,26 @@ def test_a_socket_of_another_kind_is_left_alone(short_path: Path) -> None:
     [
         (("--workers", "0"), "workers '0': Input should be greater than or equal to 1"),
         (("--threads", "many"), "threads 'many': Input should be a valid integer"),
+        (("--option", "sram"), "options ['sram']: Value error, got 'sram', expected KEY=VALUE"),
+        (("--option", "sram=1"), "null has no option 'sram', expected none"),
         (("--log-level", "loud"), "log_level 'loud': Input should be 'debug', 'info', 'warning' or 'error'"),
     ],
 )
 def test_a_setting_out_of_range_is_refused(short_path: Path, arguments: tuple[str, str], words: str) -> None:
     assert_refused(run("null", "--endpoint", str(short_path), *arguments), words)
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("colour=red", "ethos_u has no option 'colour', expected accelerator, sram, memory, checked"),
+        ("accelerator=u85", "option accelerator: got 'u85', expected one of u55-32"),
+        ("sram=much", "option sram: 'much' is no size"),
+        ("memory=/does/not/exist.toml", "No such file or directory: '/does/not/exist.toml'"),
+    ],
+)
+def test_an_option_of_the_drivers_own_that_is_wrong_is_refused(short_path: Path, option: str, words: str) -> None:
+    assert_refused(run("ethos_u", "--endpoint", str(short_path), "--option", option), words)
 
 
 def test_an_endpoint_in_use_is_refused_and_its_process_goes_on(short_path: Path) -> None:

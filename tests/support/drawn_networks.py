@@ -196,9 +196,7 @@ def _resized(drawing: Drawing) -> None:
     rows, columns = value.rows * 2, value.columns * 2
     if max(rows, columns) > _LARGEST:
         return
-    operation = drawing.draw(
-        st.sampled_from((OperationType.RESIZE_NEAREST_NEIGHBOR, OperationType.RESIZE_BILINEAR))
-    )
+    operation = drawing.draw(st.sampled_from((OperationType.RESIZE_NEAREST_NEIGHBOR, OperationType.RESIZE_BILINEAR)))
     layout = drawing.recipe.constant(OperandType.BOOL, False)
     inputs = [value.operand, *drawing.recipe.integers(columns, rows), layout]
     drawing.add(operation, inputs, rows, columns, value.channels)
@@ -209,9 +207,7 @@ def _padded(drawing: Drawing) -> None:
     before, after = drawing.draw(st.integers(0, 2)), drawing.draw(st.integers(0, 2))
     borders = drawing.recipe.constant(I32, [[0, 0], [before, after], [after, before], [0, 0]])
     total = before + after
-    drawing.add(
-        OperationType.PAD, [value.operand, borders], value.rows + total, value.columns + total, value.channels
-    )
+    drawing.add(OperationType.PAD, [value.operand, borders], value.rows + total, value.columns + total, value.channels)
 
 
 def _sliced(drawing: Drawing) -> None:

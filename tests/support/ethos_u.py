@@ -131,6 +131,35 @@ def examples(code: OperandType) -> dict[str, ResolvedModel]:
     }
 
 
+def padded_convolution(
+    paddings: Sequence[Sequence[int]],
+    kind: OperationType = OperationType.CONV_2D,
+    parameters: Sequence[int] = (VALID, 2, 1),
+    value: int | None = None,
+    outputs: bool = False,
+) -> ResolvedModel:
+    """Return a PAD and a convolution of 3 x 3 on [1, 6, 5, 4]. The padded image is an output too if ``outputs``."""
+    recipe, depthwise = Recipe(), kind == OperationType.DEPTHWISE_CONV_2D
+    zero_point = QUANTIZATION[Q8A][1]
+    given = [recipe.input(Q8A, _IMAGE, 0.5, zero_point), recipe.constant(I32, paddings)]
+    values = [] if value is None else recipe.integers(value)
+    image = recipe.operation(
+        OperationType.PAD if value is None else OperationType.PAD_V2,
+        [*given, *values],
+        Operand(Q8A, (), 0.5, zero_point),
+    )
+    depth = 4 + sum(paddings[3])
+    weights = np.random.default_rng(1).integers(100, 140, (1, 3, 3, depth) if depthwise else (4, 3, 3, depth))
+    inputs = [
+        image,
+        recipe.constant(Q8A, weights, 0.25, zero_point),
+        recipe.constant(I32, np.arange(depth if depthwise else 4) * 50, 0.125),
+        *recipe.integers(*parameters, *([1] if depthwise else []), 1),
+    ]
+    convolved = recipe.operation(kind, inputs, Operand(Q8A, (), 20.0, 100))
+    return recipe.build(*([image] if outputs else []), convolved)
+
+
 def _with_constant(
     code: OperandType, operation: OperationType, image: Dimensions, constant: Dimensions, *parameters: int
 ) -> ResolvedModel:

@@ -35,7 +35,7 @@ _PAUSE = Event()
 _IMPORTED = (
     "nnhal.operations",
     "nnhal_devices.host",
-    *(f"nnhal_devices.{name}" for name in ("cpu_acc", "cpu_ref", "ethos_n", "gpu_acc")),
+    *(f"nnhal_devices.{name}" for name in ("cpu_acc", "cpu_ref", "ethos_n", "ethos_u", "gpu_acc", "npu_support")),
     "nnhal_hosting",
 )
 """Packages of which devices use modules."""

@@ -16,6 +16,7 @@ from nnhal_devices.driver import Supported
 from nnhal_devices.ethos_u.cascader.geometry.box import whole
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.graph.matchers import build_graph
+from nnhal_devices.ethos_u.cascader.graph.paddings import fold_paddings
 from nnhal_devices.ethos_u.cascader.hardware.memory import System
 from nnhal_devices.ethos_u.cascader.performance.price import StripePlaces
 from nnhal_devices.ethos_u.cascader.performance.stripe_pricer import StripePricer
@@ -38,7 +39,7 @@ def operation_ns(model: ResolvedModel, system: System) -> list[float]:
     supported = [isinstance(answer, Supported) for answer in supported_operations(model)]
     found = [_NOTHING] * len(supported)
     numbers = [number for number, taken in enumerate(supported) if taken]
-    graph = build_graph(_only(model, numbers))
+    graph = build_graph(fold_paddings(_only(model, numbers)))
     for part, cycles in zip(graph.parts, _whole_cycles(graph, system), strict=True):
         found[numbers[part.operations[0]]] += nanoseconds(cycles, system)
     return found

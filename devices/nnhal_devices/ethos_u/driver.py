@@ -18,6 +18,7 @@ from nnhal_devices.ethos_u.capabilities import capabilities_of
 from nnhal_devices.ethos_u.cascader.compiler import CompilerOptions, DoesNotFitError, compile_graph
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.graph.matchers import build_graph
+from nnhal_devices.ethos_u.cascader.graph.paddings import fold_paddings
 from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
 from nnhal_devices.ethos_u.cascader.stream.emit import emit
 from nnhal_devices.ethos_u.costs import TRANSFER_COSTS, nanoseconds, operation_ns
@@ -61,6 +62,7 @@ class EthosU:
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> CascadedWorkload:
         """Compile a model for the working memory. The preference changes nothing: the fastest schedule is taken."""
         del options
+        model = fold_paddings(model)
         graph, system = build_graph(model), self._options.system
         try:
             schedule = self._scheduled(graph)

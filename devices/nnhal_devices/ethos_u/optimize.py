@@ -14,6 +14,7 @@ from nnhal_devices.backend import FailedSubgraph, OptimizationViews, Substitutio
 from nnhal_devices.ethos_u.cascader.compiler import DoesNotFitError
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph, Part
 from nnhal_devices.ethos_u.cascader.graph.matchers import build_graph
+from nnhal_devices.ethos_u.cascader.graph.paddings import fold_paddings
 from nnhal_devices.ethos_u.cascader.graph.subgraph import subgraph
 from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
 from nnhal_devices.npu_support.groups import groups_of
@@ -33,7 +34,7 @@ class _Failure:
 
 def optimize(model: ResolvedModel, compile_graph: CompileGraph) -> OptimizationViews:
     """Compile a model of which every operation is supported."""
-    graph = build_graph(model)
+    graph = build_graph(fold_paddings(model))
     failures: dict[int, _Failure] = {}
     while True:
         groups = groups_of(model, _failed_operations(model, graph, failures))

@@ -16,7 +16,7 @@ from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.driver import Argument, Control, DriverOptions, PrepareOptions
 from nnhal_devices.ethos_u.driver import EthosU
 from tests.support.agreement import random
-from tests.support.ethos_u import examples, needs_networks, network
+from tests.support.ethos_u import examples, needs_networks, network, padded_convolution
 from tests.support.models import memory_of, run_on
 from tests.support.npu import TYPES
 
@@ -39,6 +39,13 @@ def assert_equal_to_the_reference(driver: EthosU, model: ResolvedModel) -> None:
 @pytest.mark.parametrize("name", examples(Q8A))
 def test_results_are_those_of_the_reference(name: str, code: OperandType) -> None:
     assert_equal_to_the_reference(CHECKED, examples(code)[name])
+
+
+def test_a_padding_that_becomes_the_convolutions_own() -> None:
+    model = padded_convolution([[0, 0], [0, 1], [1, 1], [0, 0]])
+    assert_equal_to_the_reference(CHECKED, model)
+    (substitution,) = CHECKED.backend.optimize(model).substitutions
+    assert substitution.operations == (0, 1)
 
 
 @needs_networks
@@ -67,8 +74,7 @@ def test_the_time_of_a_run_is_that_of_its_cycles() -> None:
         driver = EthosU(DriverOptions(extra={"accelerator": accelerator}))
         output = Argument(np.zeros(256, np.uint8), (1, 3, 5, 3))
         outcome = driver.prepare(model, PrepareOptions()).bind([memory_of(values)], [output]).run(Control())
-        times.append(outcome.time_on_device_ns)
-    assert None not in times
+        times.append(outcome.time_on_device_ns or 0)
     assert times[0] > times[1] > 0
 
 

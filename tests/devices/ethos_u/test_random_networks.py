@@ -25,8 +25,8 @@ from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
 from nnhal_devices.ethos_u.cascader.stream.binary import from_bytes, to_bytes
 from nnhal_devices.ethos_u.cascader.stream.emit import emit
 from nnhal_devices.ethos_u.machine.machine import Machine
-from tests.support.ethos_u import is_taken
 from tests.support.drawn_networks import networks
+from tests.support.ethos_u import is_taken
 
 _SLOW = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 

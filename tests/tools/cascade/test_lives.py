@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from nnhal_tools.cascade.lives import TensorLife, lives
+from nnhal_tools.cascade.compiling import CascadeRequest, compile_network
+from nnhal_tools.cascade.lives import LiveBytes, TensorLife, lives
+from nnhal_tools.cascade.network import read_network
 from nnhal_tools.cascade.replay import replay
-from tests.support.cascades import GRAPH, SIDE, schedule
+from tests.support.cascades import GRAPH, SIDE, SYSTEM, schedule, write_network
+
+
+def apart(one: LiveBytes, other: LiveBytes) -> bool:
+    """Whether two pieces share no byte at any time."""
+    below = one.address + one.bytes <= other.address or other.address + other.bytes <= one.address
+    return below or one.end <= other.start or other.end <= one.start
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +42,7 @@ def test_no_byte_is_alive_twice(told: dict[str, TensorLife], name: str) -> None:
     pieces = told[name].pieces
     for number, one in enumerate(pieces):
         for other in pieces[:number]:
-            apart = one.address + one.bytes <= other.address or other.address + other.bytes <= one.address
-            assert apart or one.end <= other.start or other.end <= one.start
+            assert apart(one, other)
 
 
 def test_every_row_of_a_rolling_buffer_lives_once(told: dict[str, TensorLife]) -> None:
@@ -57,3 +66,14 @@ def test_a_tensor_that_the_next_plan_reads_lives_on(told: dict[str, TensorLife])
 
 def test_stripes_of_channels_are_told_one_after_the_other(told: dict[str, TensorLife]) -> None:
     assert sum(piece.bytes for piece in told["d"].pieces) == GRAPH.tensors[4].bytes
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_no_schedule_of_a_frontier_has_two_tensors_alive_in_one_byte(tmp_path: Path, recompute: bool) -> None:
+    network = read_network(write_network(tmp_path / "network.tflite"))
+    request = CascadeRequest(SYSTEM, SYSTEM.working.size, recompute, None)
+    for made in compile_network(network, request, True).frontier:
+        told = [piece for life in lives(made, replay(made)) for piece in life.pieces]
+        for number, one in enumerate(told):
+            for other in told[:number]:
+                assert apart(one, other)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from nnhal_devices.ethos_u.cascader.performance.copying import copy_cycles
@@ -21,7 +23,7 @@ def test_plans_run_one_after_the_other(replays: tuple[PlanReplay, ...]) -> None:
 
 def test_stripes_run_one_after_the_other(replays: tuple[PlanReplay, ...]) -> None:
     for plan in replays:
-        for one, other in zip(plan.stripes, plan.stripes[1:], strict=False):
+        for one, other in pairwise(plan.stripes):
             assert one.start < one.end <= other.start
         assert plan.stripes[-1].end == plan.end
 

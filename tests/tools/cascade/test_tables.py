@@ -35,11 +35,23 @@ def test_the_peak_and_the_cycles_come_first() -> None:
     assert fourth.startswith("cycles  ") and "multiply-adds" in fourth
 
 
-def test_each_part_has_a_row_with_stripes_buffer_and_weights() -> None:
+def test_each_part_has_a_row_with_its_stripes_and_weights() -> None:
     text = shown(story())
-    first = row(text, "cascade of 0-2")
-    assert first[1:9] == ["0", "a", "CONV_2D", "8 of 1 row", "3 of 8 rows", "192", "0x100", "resident"]
-    assert row(text, "double buffered")[:7] == ["3", "3", "d", "CONV_2D", "2 of 8 channels", "whole", "1,024"]
+    assert row(text, "resident")[:6] == ["0", "0", "CONV_2D", "8 of 1 row", "resident", "368"]
+    assert row(text, "double buffered")[:6] == ["1", "3", "CONV_2D", "2 of 8 channels", "double buffered", "288"]
+
+
+def test_each_buffer_has_a_row_with_its_rows_and_its_address() -> None:
+    text = shown(story())
+    assert row(text, "3 of 8 rows") == ["a", "3 of 8 rows", "sram", "192", "0x100", "0"]
+    assert row(text, "c", "whole") == ["c", "whole", "sram", "512", "0x200", "0-1"]
+
+
+def test_each_cascade_is_told_with_what_it_takes() -> None:
+    text = shown(story())
+    assert "cascade of 0-2: 2,416 bytes (2.4 KiB), " in text
+    back = replace(story(), plans=tuple(replace(plan, reversed=True, waiting=0) for plan in story().plans))
+    assert " cycles, from the last stripe to the first\n" in shown(back)
 
 
 def test_the_chosen_point_of_the_frontier_is_marked() -> None:
@@ -52,3 +64,7 @@ def test_what_the_device_measured_is_compared(cycles: int) -> None:
     told = story()
     measured = replace(told.planned, cycles=told.planned.cycles + cycles)
     assert ("as planned" in shown(replace(told, measured=measured))) == (cycles == 0)
+
+
+def test_spilled_tensors_are_told() -> None:
+    assert "spilled dram 512 bytes" in shown(replace(story(), spilled={"dram": 512}))

@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, replace
 
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
+from nnhal_devices.ethos_u.cascader.hardware.memory_file import system_for
 from nnhal_tools.cascade.replay import replay
 from nnhal_tools.cascade.telling import tell, tensor_names
 from tests.support.cascades import GRAPH, PEAK, SIDE, schedule, story
@@ -75,8 +76,16 @@ def test_the_story_is_an_object_of_json() -> None:
         "budget",
         "planned",
         "measured",
+        "spilled",
         "plans",
         "buffers",
         "frontier",
     ]
     assert told["fits"] is True
+
+
+def test_tensors_outside_of_the_working_memory_are_told() -> None:
+    system = system_for("u65-256")
+    made = replace(schedule(), system=system, spill_peak=512)
+    assert tell("m", 4096, made, replay(schedule())).spilled == {"dram": 512}
+    assert story().spilled == {}

@@ -58,9 +58,12 @@ def test_plans_are_named_by_their_parts() -> None:
 
 def test_the_peak_is_told_with_what_it_is_made_of() -> None:
     told = story()
-    assert words.made_of(told) == "in part 3 (CONV_2D d): d 1,024, c 512, 1 buffer of weights 288"
+    expected = "in part 3 (CONV_2D d): d 1,024, c 512, 1 buffer of weights 288, 896 free below them"
+    assert words.made_of(told) == expected
     first = replace(told, plans=(replace(told.plans[0], memory=5000), told.plans[1]))
-    expected = "in the cascade of 0-2: c 512, image 256, 2 rolling buffers 256, 1 buffer of weights 368"
+    expected = (
+        "in the cascade of 0-2: c 512, image 256, 2 rolling buffers 256, 1 buffer of weights 368, 3,608 free below them"
+    )
     assert words.made_of(first) == expected
 
 

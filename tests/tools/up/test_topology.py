@@ -25,6 +25,13 @@ def test_devices_are_read_in_order_of_preference_with_their_defaults(tmp_path: P
     assert [entry.title for entry in topology.device] == ["npu0", "cpu_ref"]
 
 
+def test_options_of_the_driver_are_those_of_its_command_line(tmp_path: Path) -> None:
+    text = '[[device]]\ndriver = "ethos_u"\noptions = { sram = "256KiB", checked = true }\n' + ONE
+    first, second = read_topology(written(tmp_path, text)).device
+    assert first.driver_options == ["--option=sram=256KiB", "--option=checked=true"]
+    assert second.driver_options == []
+
+
 def test_one_driver_may_serve_several_devices_by_different_names(tmp_path: Path) -> None:
     text = ONE + ONE + 'name = "other"\n'
     assert [entry.title for entry in read_topology(written(tmp_path, text)).device] == ["cpu_ref", "other"]
@@ -53,6 +60,8 @@ def test_the_options_of_the_framework_are_those_of_its_command_line(tmp_path: Pa
         (ONE + "workers = 0", "device.0.workers: Input should be greater than or equal to 1"),
         (ONE + "threads = 257", "device.0.threads: Input should be less than or equal to 256"),
         (ONE + 'workers = "many"', "device.0.workers: Input should be a valid integer"),
+        (ONE + "options = { sram = [1] }", "device.0.options.sram."),
+        (ONE + 'options = { "s ram" = 1 }', "device.0.options.s ram."),
         (ONE + "worker = 1", "device.0.worker: Extra inputs are not permitted"),
         ("devices = 3\n" + ONE, "devices: Extra inputs are not permitted"),
         (ONE + ONE, "the file: Value error, device names ['cpu_ref', 'cpu_ref']: expected distinct ones"),

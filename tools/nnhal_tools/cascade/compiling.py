@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,15 +14,15 @@ from nnhal_devices.ethos_u.cascader.compiler import (
     least_memory,
 )
 from nnhal_devices.ethos_u.cascader.hardware.accelerators import accelerator
+from nnhal_devices.ethos_u.cascader.hardware.memory import System
 from nnhal_devices.ethos_u.cascader.hardware.memory_file import read_system, system_for
 from nnhal_devices.ethos_u.cascader.hardware.sizes import parse_size
-
-from nnhal_devices.ethos_u.cascader.hardware.memory import System
 from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
 from nnhal_tools.cascade import words
 from nnhal_tools.cascade.network import Network
-from nnhal_tools.cascade.story import MisfitStory
 from nnhal_tools.cascade.replay import replay
+from nnhal_tools.cascade.settings import changed
+from nnhal_tools.cascade.story import MisfitStory
 from nnhal_tools.cascade.telling import system_story, tell
 
 DEFAULT_DEVICE = "u55-128"
@@ -72,17 +73,19 @@ class MisfitError(ValueError):
         self.story = story
 
 
-def chosen_system(device: str, memory: Path | None) -> System:
+def chosen_system(device: str, memory: Path | None, settings: Sequence[str] = ()) -> System:
     """Return the system of a device by name, or that of a file of memories, around the device if both are given.
+
+    ``settings`` change single values of it.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: the device is unknown, or the file does not describe a system.
+        ValueError: the device is unknown, the file does not describe a system, or a setting is wrong.
     """
     if memory is None:
-        return system_for(device or DEFAULT_DEVICE)
+        return changed(system_for(device or DEFAULT_DEVICE), settings)
     system = read_system(memory)
-    return replace(system, accelerator=accelerator(device)) if device else system
+    return changed(replace(system, accelerator=accelerator(device)) if device else system, settings)
 
 
 def chosen_budget(size: str, system: System) -> int:

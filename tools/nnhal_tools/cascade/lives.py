@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from nnhal_devices.ethos_u.cascader.geometry.box import Axis
 from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule, TensorBuffer
+from nnhal_devices.ethos_u.cascader.schedule.stripe_run import Death, StripeRun
 from nnhal_tools.cascade.replay import PlanReplay
 from nnhal_tools.cascade.telling import tensor_names
 
@@ -54,56 +55,58 @@ class _Element(NamedTuple):
 
 
 class _Life:
-    """The elements of one buffer along one axis, in the order of the stripes."""
+    """What is alive in one buffer, from the plan that fills it to the one that reads it last."""
 
     def __init__(self, schedule: Schedule, replays: Sequence[PlanReplay], buffer: TensorBuffer) -> None:
-        self._schedule, self._buffer = schedule, buffer
-        self._replays = replays[buffer.first : buffer.last + 1]
-        self._length = schedule.graph.tensors[buffer.tensor].shape
-        self._axis = self._axis_of()
-        self._born: dict[int, int] = {}
-        """For each element along the axis that is alive, since when."""
+        self._graph, self._buffer = schedule.graph, buffer
+        self._shape = schedule.graph.tensors[buffer.tensor].shape
+        self._plans = replays[buffer.first : buffer.last + 1]
+        plan = schedule.proposal.plans[buffer.first]
+        self._written_along = plan.along if len(plan.tiles) == 1 else Axis.ROWS
+        self._is_written = any(schedule.graph.parts[part].output == buffer.tensor for part in plan.parts)
 
     def pieces(self) -> Iterator[LiveBytes]:
-        """Yield what lies together and lives equally long."""
-        each = self._buffer.bytes // self._buffer.extents[self._axis]
-        for group in _neighbours(sorted(self._elements())):
+        """Yield what lies together and lives equally long.
+
+        If the buffer is written along one axis and dies along another, it is cut at the start of its last plan.
+        """
+        dies_along = self._dies_along()
+        if not self._is_written:
+            yield from self._joined(dies_along, self._alive(self._plans, dies_along, full=True))
+        elif dies_along == self._written_along or len(self._plans) == 1:
+            yield from self._joined(dies_along, self._alive(self._plans, dies_along))
+        else:
+            yield from self._joined(self._written_along, self._alive(self._plans[:-1], self._written_along))
+            yield from self._joined(dies_along, self._alive(self._plans[-1:], dies_along, full=True))
+
+    def _dies_along(self) -> Axis:
+        deaths = (death for plan in self._plans for stripe in plan.stripes for death in self._deaths(stripe.run))
+        return next((death.axis for death in deaths), self._written_along)
+
+    def _deaths(self, run: StripeRun) -> Iterator[Death]:
+        return (death for death in run.deaths if death.tensor == self._buffer.tensor)
+
+    def _alive(self, plans: Sequence[PlanReplay], axis: Axis, full: bool = False) -> Iterator[tuple[int, int, int]]:
+        """Yield start, end and index of what is alive during some plans; all of it from the start if it is full."""
+        born = dict.fromkeys(range(self._shape[axis]), plans[0].start) if full else {}
+        for stripe in (stripe for plan in plans for stripe in plan.stripes):
+            if self._graph.parts[stripe.run.part].output == self._buffer.tensor:
+                for at in range(*stripe.run.output[axis]):
+                    born.setdefault(at, stripe.start)
+            for death in self._deaths(stripe.run):
+                for at in range(death.from_, death.to):
+                    if at in born:
+                        yield born.pop(at), stripe.end, at
+        yield from ((start, plans[-1].end, at) for at, start in born.items())
+
+    def _joined(self, axis: Axis, elements: Iterable[tuple[int, int, int]]) -> Iterator[LiveBytes]:
+        """Join neighbours that live equally long. Elements are start, end and index."""
+        slots = self._buffer.extents[axis]
+        each = self._buffer.bytes // slots
+        in_slots = sorted(_Element(start, end, at % slots) for start, end, at in elements)
+        for group in _neighbours(in_slots):
             first = group[0]
             yield LiveBytes(self._buffer.address + first.slot * each, len(group) * each, first.start, first.end)
-
-    def _axis_of(self) -> Axis:
-        deaths = (
-            death.axis
-            for each in self._replays
-            for stripe in each.stripes
-            for death in stripe.run.deaths
-            if death.tensor == self._buffer.tensor
-        )
-        return next(deaths, Axis.ROWS)
-
-    def _written(self) -> bool:
-        """Whether a part writes the buffer; otherwise it is full from its beginning."""
-        graph, plans = self._schedule.graph, self._schedule.proposal.plans[self._buffer.first : self._buffer.last + 1]
-        return any(graph.parts[part].output == self._buffer.tensor for plan in plans for part in plan.parts)
-
-    def _elements(self) -> Iterator[_Element]:
-        slots = self._buffer.extents[self._axis]
-        tensor = self._buffer.tensor
-        if not self._written():
-            self._born = dict.fromkeys(range(self._length[self._axis]), self._replays[0].start)
-        for each in self._replays:
-            for stripe in each.stripes:
-                if self._schedule.graph.parts[stripe.run.part].output == tensor:
-                    written = stripe.run.output[self._axis]
-                    for element in range(written.start, written.stop):
-                        self._born.setdefault(element, stripe.start)
-                for death in stripe.run.deaths:
-                    if death.tensor == tensor and death.axis == self._axis:
-                        for element in range(death.from_, death.to):
-                            if element in self._born:
-                                yield _Element(self._born.pop(element), stripe.end, element % slots)
-        end = self._replays[-1].end
-        yield from (_Element(start, end, element % slots) for element, start in self._born.items())
 
 
 def _neighbours(elements: Iterable[_Element]) -> Iterator[list[_Element]]:

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nnhal_devices.ethos_u.cascader.graph.matchers import build_graph
-from nnhal_devices.ethos_u.support import supported_operations
-
 from nnhal.resolved import ResolvedModel, describe_operation
 from nnhal_devices.driver import Unsupported
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
+from nnhal_devices.ethos_u.cascader.graph.matchers import build_graph
+from nnhal_devices.ethos_u.support import supported_operations
 from nnhal_frontends import import_file
 
 
@@ -20,7 +19,7 @@ class UnsupportedNetworkError(ValueError):
 
     def __init__(self, name: str, total: int, reasons: Sequence[UnsupportedOperations]) -> None:
         count = sum(len(each.operations) for each in reasons)
-        lines = [f"{name}: ethos_u runs {total - count} of {total} operations, and a cascade needs all of them"]
+        lines = [f"{name}: ethos_u runs {total - count} of {total} operations, and has to run all of them"]
         lines += [f"  {each}" for each in reasons]
         super().__init__("\n".join(lines))
         self.reasons = tuple(reasons)

@@ -50,6 +50,8 @@ def _sums(story: CascadeStory) -> str:
         ("Multiply-adds", words.short(planned.macs), f"{planned.macs / planned.cycles:.1f} a cycle"),
         ("Cascades", str(len(story.cascades)), f"{sum(len(p.parts) for p in story.plans)} parts in all"),
     ]
+    if story.spilled:
+        figures.append(("Bytes elsewhere", words.amounts(story.spilled), "whole tensors that were moved out"))
     if story.measured is not None:
         same = story.measured == planned
         figures.append(("Measured by the device", "as planned" if same else "differs", words.agreement(story)))
@@ -119,17 +121,12 @@ def _parts(story: CascadeStory) -> str:
     groups = []
     for number, plans in groupby(story.plans, lambda plan: plan.plan if len(plan.parts) > 1 else None):
         together = list(plans)
-        told = "part by part" if number is None else _cost(together[0])
+        told = "part by part" if number is None else f"{words.plan_name(together[0])}: {words.cost(together[0])}"
         title = f"<th role='rowheader' colspan='6' scope='rowgroup'>{escape(told)}</th>"
         rows = "".join(_part(part, plan) for plan in together for part in plan.parts)
         groups.append(f"<tbody role='rowgroup'><tr role='row' class='group'>{title}</tr>{rows}</tbody>")
     header = ("Part", "Operation", "Stripes", "Weights", "Weight bytes", "Cycles")
     return table("parts labelled", "The parts, in the order in which they run.", header, {4, 5}, "".join(groups))
-
-
-def _cost(plan: PlanStory) -> str:
-    waiting = f", {plan.waiting:,} of them waiting for copies" if plan.waiting else ""
-    return f"{words.plan_name(plan)}: {words.size(plan.memory)}, {plan.cycles:,} cycles{waiting}"
 
 
 def _part(part: PartStory, plan: PlanStory) -> str:

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from nnhal_devices.ethos_u.cascader.performance.copying import copy_cycles
+from nnhal_devices.ethos_u.cascader.performance.price import StripePlaces
 from nnhal_devices.ethos_u.cascader.performance.stripe_pricer import StripePricer
 from nnhal_devices.ethos_u.cascader.performance.timeline import Timeline
-from nnhal_devices.ethos_u.cascader.schedule.steps import ConstantsCopy, PlanStart, steps
-
-from nnhal_devices.ethos_u.cascader.performance.price import StripePlaces
 from nnhal_devices.ethos_u.cascader.plans.plan import WeightsIn
 from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
+from nnhal_devices.ethos_u.cascader.schedule.steps import ConstantsCopy, PlanStart, steps
 from nnhal_devices.ethos_u.cascader.schedule.stripe_run import StripeRun
 
 

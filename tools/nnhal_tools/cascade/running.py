@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from nnhal_devices.ethos_u.cascader.stream.emit import emit
-from nnhal_devices.ethos_u.machine.machine import Machine
 
 from nnhal.arrays import Array
 from nnhal.types.layout import ELEMENT_TYPES
 from nnhal_devices.driver import Control
 from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
+from nnhal_devices.ethos_u.cascader.stream.emit import emit
+from nnhal_devices.ethos_u.machine.machine import Machine
 from nnhal_tools.cascade.network import Network
 from nnhal_tools.cascade.story import RunFigures
 from nnhal_tools.cascade.telling import figures
@@ -32,7 +32,7 @@ def _inputs(network: Network) -> list[Array]:
     generator = np.random.default_rng(0)
     main = network.model.model.main
     operands = [main.operands[index] for index in main.input_indexes]
-    limits = [np.iinfo(ELEMENT_TYPES[operand.type]) for operand in operands]
+    limits = [np.iinfo(ELEMENT_TYPES[operand.type].name) for operand in operands]
     return [
         generator.integers(limit.min, limit.max, operand.dimensions, limit.dtype, endpoint=True)
         for operand, limit in zip(operands, limits, strict=True)

@@ -173,6 +173,8 @@ class CascadeStory:
     planned: RunFigures
     measured: RunFigures | None
     """By the device, if it ran."""
+    spilled: dict[str, int]
+    """Bytes of tensors that do not lie in the working memory, by region."""
     plans: tuple[PlanStory, ...]
     buffers: tuple[BufferStory, ...]
     """By address."""

@@ -11,9 +11,11 @@ from nnhal_tools.terminal import Name, show_table
 
 
 def show(story: CascadeStory, console: Console) -> None:
-    """Print sums, parts, and the frontier if there is one."""
+    """Print sums, cascades, parts, buffers, and the frontier if there is one."""
     _show_sums(story, console)
+    _show_cascades(story, console)
     _show_parts(story, console)
+    _show_buffers(story, console)
     _show_traffic(story, console)
     if story.frontier:
         _show_frontier(story, console)
@@ -27,40 +29,50 @@ def _show_sums(story: CascadeStory, console: Console) -> None:
     console.print(f"peak    {words.size(planned.peak)} of {system.working}: {words.fit(story)}", markup=False)
     console.print(f"        {words.made_of(story)}", markup=False)
     console.print(f"cycles  {planned.cycles:,}, {words.time(planned.milliseconds)}; {planned.macs:,} multiply-adds")
+    if story.spilled:
+        console.print(
+            f"spilled {words.amounts(story.spilled)} bytes: whole tensors that do not lie in {system.working}"
+        )
     if story.measured is not None:
         console.print(f"device  {words.agreement(story)}", markup=False)
 
 
+def _show_cascades(story: CascadeStory, console: Console) -> None:
+    for plan in story.cascades:
+        console.print(f"{words.plan_name(plan)}: {words.cost(plan)}", markup=False)
+
+
 def _show_parts(story: CascadeStory, console: Console) -> None:
-    """A row for each part, with the buffer of what it writes."""
-    table = Table(
-        *_words("plan", "part"),
-        "writes",
-        *_words("operation", "stripes", "buffer"),
-        *_numbers("bytes", "address"),
-        *_words("weights"),
-        *_numbers("weight bytes", "cycles"),
-        title="Parts, by plan",
-    )
+    columns = _words("plan", "part", "operation", "stripes", "weights"), _numbers("bytes", "cycles")
+    table = Table(*(column for some in columns for column in some), title="Parts")
     for plan, after in zip(story.plans, [*story.plans[1:], None], strict=True):
         edge = len(plan.parts) > 1 or (after is not None and len(after.parts) > 1)
-        buffers = {each.name: each for each in story.buffers if each.first <= plan.plan <= each.last}
         for position, part in enumerate(plan.parts):
-            buffer = buffers.get(part.output)
             table.add_row(
-                words.plan_name(plan) if position == 0 else "",
+                str(plan.plan) if position == 0 else "",
                 str(part.part),
-                Name(part.output),
                 part.operation,
                 words.stripes(part, plan),
-                words.extent(buffer) if buffer else "",
-                f"{buffer.bytes:,}" if buffer else "",
-                f"{buffer.address:#x}" if buffer else "",
                 part.weights,
                 f"{part.weight_bytes:,}" if part.weight_bytes else "",
                 f"{part.cycles:,}",
                 end_section=edge and part is plan.parts[-1],
             )
+    show_table(table, console)
+
+
+def _show_buffers(story: CascadeStory, console: Console) -> None:
+    columns = _words("name", "holds", "memory"), _numbers("bytes", "address"), _words("plans")
+    table = Table(*(column for some in columns for column in some), title="Buffers")
+    for buffer in story.buffers:
+        table.add_row(
+            Name(buffer.name),
+            words.extent(buffer),
+            buffer.region,
+            f"{buffer.bytes:,}",
+            f"{buffer.address:#x}",
+            words.span((buffer.first, buffer.last)),
+        )
     show_table(table, console)
 
 

@@ -57,10 +57,16 @@ def tell(
         budget,
         planned,
         measured,
+        _spilled(schedule),
         tuple(_plan(schedule, number, each, buffers) for number, each in enumerate(replays)),
         buffers,
         _frontier(frontier, schedule),
     )
+
+
+def _spilled(schedule: Schedule) -> dict[str, int]:
+    spill = schedule.system.spill
+    return {spill.name: schedule.spill_peak} if spill is not None and schedule.spill_peak else {}
 
 
 def tensor_names(graph: CascaderGraph) -> list[str]:
@@ -105,14 +111,14 @@ def system_story(system: System) -> SystemStory:
 
 def _plan(schedule: Schedule, number: int, ran: PlanReplay, buffers: Sequence[BufferStory]) -> PlanStory:
     plan, working = schedule.proposal.plans[number], schedule.system.working.name
-    shapes = [tile.shape for tile in plan.tiles]
+    largest = max((tile.shape for tile in plan.tiles), key=lambda shape: shape.elements)
     alive = (each for each in buffers if each.region == working and each.first <= number <= each.last)
     return PlanStory(
         number,
         tuple(_part(schedule, plan, position, ran) for position in range(len(plan.parts))),
         plan.along.name.lower(),
         len(plan.tiles),
-        tuple(max(shapes, key=lambda shape: shape.elements)),
+        tuple(largest),
         schedule.reversed[number],
         max((each.address + each.bytes for each in alive), default=0),
         ran.end - ran.start,

@@ -45,7 +45,7 @@ def clock(hertz: int) -> str:
 
 
 def amounts(bytes_of: dict[str, int]) -> str:
-    """Bytes by region, such as ``flash 4,209,088, sram 120``."""
+    """Bytes by region, such as ``dram 200,704``."""
     return ", ".join(f"{name} {count:,}" for name, count in bytes_of.items()) or "none"
 
 
@@ -67,13 +67,17 @@ def cascades(point: FrontierPoint) -> str:
 
 
 def stripes(part: PartStory, plan: PlanStory) -> str:
-    """How a part is cut: ``whole``, or ``112 of 1 row``."""
-    return "whole" if part.runs == 1 else f"{part.runs} of {_elements(part.stripe, plan.along)}"
+    """How a part is cut: ``whole``, ``112 of 1 row``, or ``7 tiles`` if these are not cut further."""
+    if part.runs == plan.tiles:
+        return "whole" if plan.tiles == 1 else f"{plan.tiles} tiles"
+    return f"{part.runs} of {_elements(part.stripe, plan.along)}"
 
 
 def cut(part: PartStory, plan: PlanStory) -> str:
     """How a part is cut, as a phrase: ``in one piece``, or ``in 112 stripes of 1 row``."""
-    return "in one piece" if part.runs == 1 else f"in {part.runs} stripes of {_elements(part.stripe, plan.along)}"
+    if part.runs == plan.tiles:
+        return "in one piece" if plan.tiles == 1 else f"in {plan.tiles} tiles"
+    return f"in {part.runs} stripes of {_elements(part.stripe, plan.along)}"
 
 
 def _elements(count: int, axis: str) -> str:
@@ -107,6 +111,13 @@ def plan_name(plan: PlanStory) -> str:
     return kind + tiles
 
 
+def cost(plan: PlanStory) -> str:
+    """What a plan takes: its memory, its cycles, and how many of them it waits."""
+    waiting = f", {plan.waiting:,} of them waiting for copies" if plan.waiting else ""
+    direction = ", from the last stripe to the first" if plan.reversed else ""
+    return f"{size(plan.memory)}, {plan.cycles:,} cycles{waiting}{direction}"
+
+
 def place(plan: PlanStory) -> str:
     """A plan in a sentence: ``the cascade of 0-7``, or ``part 3 (CONV_2D a)``."""
     if len(plan.parts) > 1:
@@ -132,6 +143,8 @@ def made_of(story: CascadeStory) -> str:
     shared = sum(each.bytes for each in buffers) - plan.memory
     if shared > 0:
         found.append(f"less {shared:,} that a dying input and an output share")
+    elif shared < 0:
+        found.append(f"{-shared:,} free below them")
     return f"in {place(plan)}: {', '.join(found)}"
 
 

@@ -26,6 +26,12 @@ def cascade(
         str, typer.Option(help="The budget of working memory, such as 240KiB; all of it by default.", metavar="SIZE")
     ] = "",
     memory: Annotated[Path | None, typer.Option(help="A file of memories (TOML) instead of the device's own.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="Change a value of the system: sram.bandwidth=4, clock_hz=400_000_000.", metavar="KEY=VALUE"
+        ),
+    ] = None,
     frontier: Annotated[
         bool, typer.Option("--frontier", help="Show all the best compromises between memory and cycles.")
     ] = False,
@@ -65,7 +71,7 @@ def cascade(
     from nnhal_tools.cascade.replay import replay
     from nnhal_tools.cascade.telling import tell
 
-    system = chosen_system(device, memory)
+    system = chosen_system(device, memory, settings or [])
     request = CascadeRequest(system, chosen_budget(sram, system), recompute, max_parts)
     network = read_network(model)
     try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.hardware.memory import System
 from nnhal_devices.ethos_u.cascader.performance.stripe_pricer import StripePricer
-from nnhal_devices.ethos_u.cascader.plans.candidates import Candidate, PlanSpace
+from nnhal_devices.ethos_u.cascader.plans.candidates import PlanCandidate, PlanSpace
 from nnhal_devices.ethos_u.cascader.plans.part_costs import Homes, PartCosts
 from nnhal_devices.ethos_u.cascader.plans.proposals import ProposalSearch, Selection
 from nnhal_devices.ethos_u.cascader.schedule.lowering import Lowering
@@ -33,11 +33,11 @@ _SPILL_CHOICES = 6
 class DoesNotFitError(ValueError):
     """No plan fits the budget."""
 
-    def __init__(self, budget: int, least: int) -> None:
+    def __init__(self, budget: int, smallest: Schedule) -> None:
+        self.budget, self.least, self.smallest = budget, smallest.peak, smallest
         super().__init__(
-            f"the network does not fit into {budget:,} bytes of working memory: the least is {least:,} bytes"
+            f"the network does not fit into {budget:,} bytes of working memory: the least is {self.least:,} bytes"
         )
-        self.budget, self.least = budget, least
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,10 @@ def compile_graph(graph: CascaderGraph, system: System, options: CompilerOptions
     """Return the fastest schedule within the budget. Raises DoesNotFitError if there is none."""
     options = options or CompilerOptions()
     budget = system.working.size if options.budget is None else min(options.budget, system.working.size)
-    found = [schedule for space in _spaces(graph, system, options) if (schedule := space.fastest(budget)) is not None]
+    spaces = list(_spaces(graph, system, options))
+    found = [schedule for space in spaces if (schedule := space.fastest(budget)) is not None]
     if not found:
-        raise DoesNotFitError(budget, least_memory(graph, system, options))
+        raise DoesNotFitError(budget, min((space.least() for space in spaces), key=lambda each: each.peak))
     return min(found, key=lambda each: (each.cycles, each.peak))
 
 
@@ -83,24 +84,25 @@ def least_memory(graph: CascaderGraph, system: System, options: CompilerOptions 
 
 def _spaces(graph: CascaderGraph, system: System, options: CompilerOptions) -> Iterator[_Space]:
     """The homes that tensors may have: all in the working memory, or those from some size on in the spill region."""
-    yield _Space(graph, system, options, frozenset())
+    pricer = StripePricer(graph, system)
+    yield _Space(Homes(graph, system), pricer, options)
     if system.spill is None:
         return
     sizes = sorted({tensor.bytes for tensor in graph.tensors})
     step = -(-len(sizes) // _SPILL_CHOICES)
     for size in sizes[::step]:
-        yield _Space(graph, system, options, frozenset(each.index for each in graph.tensors if each.bytes >= size))
+        spilled = frozenset(each.index for each in graph.tensors if each.bytes >= size)
+        yield _Space(Homes(graph, system, spilled), pricer, options)
 
 
 class _Space:
     """The schedules of a graph with the homes of its tensors given."""
 
-    def __init__(self, graph: CascaderGraph, system: System, options: CompilerOptions, spilled: frozenset[int]) -> None:
-        homes, pricer = Homes(graph, system, spilled), StripePricer(graph, system)
-        self._alternatives = _ALTERNATIVES // len(graph.parts)
+    def __init__(self, homes: Homes, pricer: StripePricer, options: CompilerOptions) -> None:
         space = PlanSpace(homes, PartCosts(homes, pricer), options.max_plan_parts, options.recompute)
-        self._search = ProposalSearch(graph, space.all(), spilled)
+        self._search = ProposalSearch(homes.graph, space.all(), homes.spilled)
         self._lowering = Lowering(homes, pricer)
+        self._alternatives = _ALTERNATIVES // max(1, len(homes.graph.parts))
         self._least: Schedule | None = None
 
     def fastest(self, limit: int) -> Schedule | None:
@@ -132,7 +134,8 @@ class _Space:
             found = self._placed(selection, selection.proposal.memory if limit is None else limit)
             if found is not None:
                 yield found
-        yield self.least()
+        if limit is None or self.least().peak <= limit:
+            yield self.least()
 
     def least(self) -> Schedule:
         """Return the smallest schedule."""
@@ -156,7 +159,7 @@ class _Space:
 
     def _placed(self, selection: Selection, limit: int) -> Schedule | None:
         """Find addresses for a proposal. If there are none, plans that are in the way are replaced by others."""
-        banned: set[Candidate] = set()
+        banned: set[PlanCandidate] = set()
         trial: Selection | None = selection
         for _ in range(_TRIALS):
             if trial is None:

@@ -91,6 +91,8 @@ class Buffer:
     def write(self, box: Box, values: Array, writer: str) -> int:
         """Write a box of the tensor, and return how many bytes came to life."""
         places = self._places(box, writer)
+        if len(places) > 1 and np.may_share_memory(values, self._elements):
+            values = values.copy()  # a piece must not be written over what another one is copied from
         for place, part in places:
             self._elements[place] = values[part]
         if self._tags is not None:

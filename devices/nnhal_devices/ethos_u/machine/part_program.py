@@ -30,7 +30,7 @@ class _Source(NamedTuple):
 
     made: bool
     """Whether an operation of the part makes it."""
-    index: int
+    number: int
     """Of the operation or of the input."""
     shape: Shape
     """The shape that it is made in, which may be another view of the same bytes than the reader's."""
@@ -123,15 +123,15 @@ class PartProgram:
 
     def _fetched(self, source: _Source, box: Box, given: Sequence[Given]) -> Array:
         if source.made:
-            return self._made(source.index, box, given)
-        have, values = given[source.index]
+            return self._made(source.number, box, given)
+        have, values = given[source.number]
         if box == have:
             return values
         if 0 in box.shape:
             return np.empty(box.shape, values.dtype)
         if any(need.start < had.start or need.stop > had.stop for need, had in zip(box, have, strict=True)):
             raise StreamError(
-                f"a stripe of {self._name} needs {_described(box)} of its input {source.index}, it is given "
+                f"a stripe of {self._name} needs {_described(box)} of its input {source.number}, it is given "
                 f"{_described(have)}"
             )
         return values[

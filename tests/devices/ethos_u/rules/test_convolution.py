@@ -74,7 +74,7 @@ def test_depthwise_strides_and_multiplier() -> None:
 
 def test_transposed_strides_and_sizes() -> None:
     def transposed(stride: int, side: int, scheme: int = SAME) -> ResolvedModel:
-        parameters = [[1, side, side, 2], scheme, stride, stride, 0, False]
+        parameters: list[int | bool | list[int]] = [[1, side, side, 2], scheme, stride, stride, 0, False]
         return convolution(Q8A, (2, 3, 3, 2), parameters, (1, 4, 4, 2), OperationType.TRANSPOSE_CONV_2D)
 
     allowed = "1 or 2, the same in both directions"
@@ -86,7 +86,7 @@ def test_transposed_strides_and_sizes() -> None:
 
 def test_one_row_is_stretched() -> None:
     def stretched(height: int) -> ResolvedModel:
-        parameters = [[1, height, 8, 2], SAME, 2, 1, 0, False]
+        parameters: list[int | bool | list[int]] = [[1, height, 8, 2], SAME, 2, 1, 0, False]
         image = (1, height, 4, 2)
         return convolution(Q8A, (2, 1, 3, 2), parameters, image, OperationType.TRANSPOSE_CONV_2D)
 

@@ -67,8 +67,8 @@ def test_a_tip_lies_within_the_picture() -> None:
     for tip in having(parsed(drawing), "tip"):
         (box,) = tip.iter("rect")
         left, top, width, height = (float(box.get(name, "")) for name in ("x", "y", "width", "height"))
-        assert 0 <= left and left + width <= drawing.width
-        assert 0 <= top and top + height <= drawing.height
+        assert left >= 0 and left + width <= drawing.width
+        assert top >= 0 and top + height <= drawing.height
 
 
 def test_the_memory_shows_each_tensor_each_weights_and_each_cascade() -> None:
@@ -102,6 +102,14 @@ def test_a_tensor_that_is_read_again_is_an_arc() -> None:
     (arc,) = having(parsed(cascade_drawing(told, told.plans[0])), "arc")
     (title,) = arc
     assert title.text == "a is read again"
+
+
+def test_an_input_of_the_cascade_that_is_read_again_is_an_arc() -> None:
+    told = story()
+    parts = told.plans[0].parts
+    again = replace(told.plans[0], parts=(parts[0], parts[1], replace(parts[2], inputs=("b", "image"))))
+    (arc,) = having(parsed(cascade_drawing(told, again)), "arc")
+    assert arc[0].text == "image is read again"
 
 
 def test_what_a_part_reads_from_outside_is_said() -> None:

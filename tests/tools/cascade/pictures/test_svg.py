@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
@@ -49,7 +50,7 @@ def test_there_are_enough_ticks() -> None:
 
 def test_neighbours_have_different_colours() -> None:
     found = list(lanes("abcdefgh").values())
-    assert all(one != other for one, other in zip(found, found[1:], strict=False))
+    assert all(one != other for one, other in pairwise(found))
     assert all(f".{name} " in drawing_style() for name in found)
 
 

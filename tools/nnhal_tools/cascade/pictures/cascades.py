@@ -24,14 +24,14 @@ _ARC = 12
 def cascade_drawing(story: CascadeStory, plan: PlanStory) -> Drawing:
     """Draw one cascade from its first part to its last, downwards."""
     buffers = {each.name: each for each in story.buffers_of(plan.plan) if each.kind != "weights"}
-    written = {part.output: position for position, part in enumerate(plan.parts)}
     lane = lanes(story.tensors)
     entry = plan.parts[0].inputs[0]
+    sources = {entry: -1} | {part.output: position for position, part in enumerate(plan.parts)}
     parts = [_buffer(-1, buffers.get(entry), lane[entry])]
     for position, part in enumerate(plan.parts):
-        parts.append(_part(position, part, plan, written))
+        parts.append(_part(position, part, plan, sources))
         parts.append(_buffer(position, buffers.get(part.output), lane[part.output]))
-        parts += _arrows(position, part, written)
+        parts += _arrows(position, part, sources)
     height = _y(len(plan.parts)) + 4
     summary = f"The cascade of parts {words.numbers(plan)}: {', '.join(part.name for part in plan.parts)}"
     return Drawing(_WIDTH, height, summary, "".join(parts))
@@ -42,10 +42,9 @@ def _y(position: int) -> int:
     return _TOP + _GAP + position * (_BOX + _GAP)
 
 
-def _part(position: int, part: PartStory, plan: PlanStory, written: dict[str, int]) -> str:
+def _part(position: int, part: PartStory, plan: PlanStory, sources: dict[str, int]) -> str:
     y = _y(position)
-    before = {name for name, at in written.items() if at < position}
-    outside = [name for name in part.inputs[position == 0 :] if name not in before]
+    outside = [shortened(words.brief(name), _NAME // 2) for name in part.inputs if name not in sources]
     weights = f"weights {part.weights}, {part.weight_bytes:,} bytes" if part.weight_bytes else "no weights"
     lines = [
         label(_LEFT + 12, y + 19, f"{part.part}  {part.operation}", "strong"),
@@ -62,7 +61,7 @@ def _buffer(position: int, buffer: BufferStory | None, colour: str) -> str:
         return ""
     y = _y(position) + _BOX + 12
     x = _LEFT + 34
-    rows = buffer.extents[0] if buffer.kind == "rolling" else 1
+    rows = buffer.extents[0] if buffer.extents[0] < buffer.shape[0] else 1
     drawn = min(rows, _SLOTS)
     height = 24 / drawn
     bars = "".join(
@@ -77,16 +76,18 @@ def _buffer(position: int, buffer: BufferStory | None, colour: str) -> str:
         )
         for slot in range(drawn)
     )
-    held = f"{words.extent(buffer)}, {buffer.bytes:,} bytes"
-    lines = label(x + 50, y + 11, shortened(words.brief(buffer.name), _NAME)) + label(x + 50, y + 26, held, "muted")
+    held, size = words.extent(buffer), f"{buffer.bytes:,} bytes"
+    texts = [held, size] if "," in held else [f"{held}, {size}"]
+    lines = label(x + 50, y + 11, shortened(words.brief(buffer.name), _NAME))
+    lines += "".join(label(x + 50, y + 26 + 14 * number, text, "muted") for number, text in enumerate(texts))
     told = f"{buffer.name}, {words.shape(buffer.shape)}, at {buffer.address:#x}"
     return element("g", title(told) + bars + lines, class_=colour)
 
 
-def _arrows(position: int, part: PartStory, written: dict[str, int]) -> Iterator[str]:
+def _arrows(position: int, part: PartStory, sources: dict[str, int]) -> Iterator[str]:
     """Yield an arrow from the part above, and an arc from each that is farther up."""
     for name in dict.fromkeys(part.inputs):
-        source = written.get(name, -1 if position == 0 and name == part.inputs[0] else None)
+        source = sources.get(name)
         if source is None:
             continue
         start, end = _y(source) + _BOX, _y(position)
@@ -95,14 +96,17 @@ def _arrows(position: int, part: PartStory, written: dict[str, int]) -> Iterator
             yield element("path", class_="arrow", d=f"M{x} {start if source >= 0 else start + 10}V{end - 7}")
             yield element("path", class_="head", d=f"M{x - 4} {end - 8}h8l-4 7z")
         else:
-            bow = max(4, _LEFT - 16 - _ARC * (position - source - 1))
-            low = end + _BOX / 2
-            high = start - _BOX / 2
-            yield element(
-                "path",
-                title(f"{name} is read again"),
-                class_="arc",
-                d=f"M{_LEFT} {rounded(high)}H{bow + 10}Q{bow} {rounded(high)} {bow} {rounded(high + 10)}"
-                f"V{rounded(low - 10)}Q{bow} {rounded(low)} {bow + 10} {rounded(low)}H{_LEFT - 7}",
-            )
-            yield element("path", class_="arc-head", d=f"M{_LEFT - 8} {rounded(low - 4)}v8l7 -4z")
+            yield _arc(name, source, position)
+
+
+def _arc(name: str, source: int, position: int) -> str:
+    """A tensor that is read again farther down. The cascade's input has no box that it could start from."""
+    bow = max(4, _LEFT - 16 - _ARC * (position - source - 1))
+    high = _y(source) + (_BOX / 2 if source >= 0 else _BOX + 26)
+    low = _y(position) + _BOX / 2
+    line = (
+        f"M{_LEFT if source >= 0 else _LEFT + 30} {rounded(high)}H{bow + 10}Q{bow} {rounded(high)} {bow} "
+        f"{rounded(high + 10)}V{rounded(low - 10)}Q{bow} {rounded(low)} {bow + 10} {rounded(low)}H{_LEFT - 7}"
+    )
+    head = element("path", class_="arc-head", d=f"M{_LEFT - 8} {rounded(low - 4)}v8l7 -4z")
+    return element("path", title(f"{name} is read again"), class_="arc", d=line) + head

@@ -22,7 +22,7 @@ class AffineRow(NamedTuple):
     offset: int
 
 
-class Access(Protocol):
+class AxisAccess(Protocol):
     """The dependency along one axis. Equal dependencies have equal hashes, since answers about them are kept."""
 
     def __hash__(self) -> int: ...

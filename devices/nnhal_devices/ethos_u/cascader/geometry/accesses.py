@@ -1,4 +1,4 @@
-"""The kinds of dependency along an axis, each an ``Access``.
+"""The kinds of dependency along an axis, each an ``AxisAccess``.
 
 ``length`` is the input's extent along the axis, in elements. ``needs`` is exact for all kinds here: it returns the
 least interval with all elements that are needed, and ``(0, 0)`` if none is. A plan asks for 10^5 intervals, so these

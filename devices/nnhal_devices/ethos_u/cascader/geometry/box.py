@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -61,6 +62,14 @@ class Box(NamedTuple):
 def whole(shape: Shape) -> Box:
     """Return the box of a whole tensor."""
     return Box(*(Interval(0, extent) for extent in shape))
+
+
+def hull(intervals: Iterable[Interval]) -> Interval:
+    """Return the least interval that contains others; empty ones have no place, and do not count."""
+    found = [each for each in intervals if each.length]
+    if not found:
+        return Interval(0, 0)
+    return Interval(min(each.start for each in found), max(each.stop for each in found))
 
 
 def cut(interval: Interval, extent: int) -> list[Interval]:

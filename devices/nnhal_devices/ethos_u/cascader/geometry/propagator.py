@@ -10,7 +10,7 @@ from math import lcm
 import numpy as np
 import numpy.typing as npt
 
-from nnhal_devices.ethos_u.cascader.geometry.access import Access, AffineRow
+from nnhal_devices.ethos_u.cascader.geometry.access import AffineRow, AxisAccess
 from nnhal_devices.ethos_u.cascader.geometry.stripe_config import StripeConfig
 
 
@@ -92,11 +92,11 @@ def diagonal(rows: Sequence[AffineRow]) -> Propagator:
     return Propagator(tuple(map(tuple, matrix.tolist())), tuple(row.offset for row in rows))
 
 
-def propagator_of(accesses: Sequence[Access]) -> Propagator:
+def propagator_of(accesses: Sequence[AxisAccess]) -> Propagator:
     """Return the propagator of an operator's dependencies, one for each axis.
 
-    It covers what ``Access.needs`` returns, and is larger at the borders of the input, if an axis is upscaled, and if
-    the dependency is not affine.
+    It covers what ``AxisAccess.needs`` returns, and is larger at the borders of the input, if an axis is upscaled, and
+    if the dependency is not affine.
     """
     return diagonal([_in_float32(access.affine()) for access in accesses])
 

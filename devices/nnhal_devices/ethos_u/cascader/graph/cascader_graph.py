@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
-from nnhal_devices.ethos_u.cascader.geometry.access import Access
+from nnhal_devices.ethos_u.cascader.geometry.access import AxisAccess
 from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Box, Interval, Shape
 
 
@@ -78,9 +78,9 @@ class PartInput:
 
     tensor: int
     """Its index in the graph's tensors."""
-    rows: Access
-    columns: Access
-    channels: Access
+    rows: AxisAccess
+    columns: AxisAccess
+    channels: AxisAccess
 
     def needs(self, wanted: Box) -> Box:
         """Return the box of the input that a box of the part's output depends on."""
@@ -88,7 +88,7 @@ class PartInput:
             self.rows.needs(wanted.rows), self.columns.needs(wanted.columns), self.channels.needs(wanted.channels)
         )
 
-    def along(self, axis: Axis) -> Access:
+    def along(self, axis: Axis) -> AxisAccess:
         """Return the dependency along an axis."""
         return (self.rows, self.columns, self.channels)[axis]
 

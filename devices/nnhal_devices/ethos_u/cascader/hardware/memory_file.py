@@ -48,7 +48,16 @@ def read_system(path: str | PathLike[str]) -> System:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is no TOML: {error}") from error
-    return _system(_Table(str(path), "", table), path.stem)
+    return system_from(table, str(path), path.stem)
+
+
+def system_from(table: Mapping[str, object], source: str, name: str) -> System:
+    """Return the system that a table describes whose keys are those of a file. ``source`` is where it is from.
+
+    Raises:
+        ValueError: it does not describe a system; the sentence begins with ``source``.
+    """
+    return _system(_Table(source, "", table), name)
 
 
 def system_for(name: str) -> System:

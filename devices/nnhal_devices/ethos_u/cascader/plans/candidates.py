@@ -18,7 +18,7 @@ _DEPTH = 16
 """Stripes of channels are multiples of this, as the NPU's blocks are."""
 
 
-class Candidate(NamedTuple):
+class PlanCandidate(NamedTuple):
     """A plan that is tried: its group, its price, and how it is cut."""
 
     first: int
@@ -67,11 +67,11 @@ class PlanSpace:
             for along in Axis
         }
 
-    def all(self) -> list[list[Candidate]]:
+    def all(self) -> list[list[PlanCandidate]]:
         """Return for each part the plans that end with it: of each group those that are Pareto efficient."""
         return [self._ending_at(stop) for stop in range(1, len(self._graph.parts) + 1)]
 
-    def _ending_at(self, stop: int) -> list[Candidate]:
+    def _ending_at(self, stop: int) -> list[PlanCandidate]:
         shape = self._graph.tensors[self._graph.parts[stop - 1].output].shape
         depths = sorted({-(-each // _DEPTH) * _DEPTH for each in halvings(shape.channels)[1:]} - {shape.channels})
         uncut = list(self._alone(stop, Axis.ROWS, shape.rows))
@@ -108,13 +108,13 @@ class PlanSpace:
         node = self._graph.parts[part]
         return node.constants is not None and not any(each.channels.affine().coefficient for each in node.inputs)
 
-    def _alone(self, stop: int, along: Axis, extent: int, band: int = 0) -> Iterator[Candidate]:
+    def _alone(self, stop: int, along: Axis, extent: int, band: int = 0) -> Iterator[PlanCandidate]:
         """The plans of the last part alone."""
         growth = Growth(self._graph, self._lifetimes, self._homes.spilled, stop, along, extent, band=band)
         growth.grow()
         yield from self._weighed(growth, self._fastest[stop - 1] if band else None)
 
-    def _grown(self, stop: int, along: Axis, extent: int, scaled: bool, band: int = 0) -> Iterator[Candidate]:
+    def _grown(self, stop: int, along: Axis, extent: int, scaled: bool, band: int = 0) -> Iterator[PlanCandidate]:
         """The plans of all groups that end with a part, for one choice of stripes.
 
         A cascade is of no use if each of its parts runs at its fastest, uncut, in the same memory.
@@ -129,7 +129,7 @@ class PlanSpace:
             if differs:
                 yield from self._weighed(growth, limit)
 
-    def _weighed(self, growth: Growth, limit: int | None) -> Iterator[Candidate]:
+    def _weighed(self, growth: Growth, limit: int | None) -> Iterator[PlanCandidate]:
         """One cut, with the constants of no part copied, of the part where that saves most for its bytes, and so on.
 
         What takes ``limit`` bytes or more is of no use, unless tensors are spilled otherwise.
@@ -155,13 +155,13 @@ class PlanSpace:
                     gains.append((size / (times[part] - copied), part, size, copied))
         extents, chosen = tuple(stripes.values()), frozenset[int]()
         busy = sum(times.values())
-        yield Candidate(first, growth.stop, memory, busy, busy, along, band, extents, chosen)
+        yield PlanCandidate(first, growth.stop, memory, busy, busy, along, band, extents, chosen)
         for _, part, size, copied in sorted(gains):
             memory, busy, times[part], chosen = memory + size, busy - times[part] + copied, copied, chosen | {part}
             if memory >= limit:
                 return
             cycles = busy + self._waits(growth, times, chosen)
-            yield Candidate(first, growth.stop, memory, cycles, busy, along, band, extents, chosen)
+            yield PlanCandidate(first, growth.stop, memory, cycles, busy, along, band, extents, chosen)
 
     def _waits(self, growth: Growth, times: Mapping[int, int], copied: frozenset[int]) -> int:
         """An estimate of the cycles for which a plan waits for constants that are copied as it starts."""
@@ -183,9 +183,9 @@ def _copied_to(along: Axis) -> WeightsIn:
     return WeightsIn.DOUBLE_BUFFERED if along == Axis.CHANNELS else WeightsIn.RESIDENT
 
 
-def _efficient(candidates: list[Candidate]) -> list[Candidate]:
+def _efficient(candidates: list[PlanCandidate]) -> list[PlanCandidate]:
     """The candidates that no other one of their group beats in memory and in cycles."""
-    found: list[Candidate] = []
+    found: list[PlanCandidate] = []
     best: dict[int, int] = {}
     for each in sorted(candidates, key=lambda each: (each.memory, each.cycles, each.first)):
         if each.first not in best or each.cycles < best[each.first]:

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from nnhal_devices.ethos_u.cascader.geometry.access import Access
+from nnhal_devices.ethos_u.cascader.geometry.access import AxisAccess
 from nnhal_devices.ethos_u.cascader.geometry.box import Interval
 
 Steps = NDArray[np.int64]
@@ -16,7 +16,7 @@ Steps = NDArray[np.int64]
 
 
 @lru_cache(maxsize=4096)
-def needed_stop(access: Access, length: int) -> Steps:
+def needed_stop(access: AxisAccess, length: int) -> Steps:
     """For each count of output elements that are done, how many elements of the input they need."""
     stops, most = np.zeros(length + 1, np.int64), 0
     for done in range(1, length + 1):
@@ -27,7 +27,7 @@ def needed_stop(access: Access, length: int) -> Steps:
 
 
 @lru_cache(maxsize=4096)
-def needed_start(access: Access, length: int, extent: int) -> Steps:
+def needed_start(access: AxisAccess, length: int, extent: int) -> Steps:
     """For each count of output elements that are done, the first element of the input that the others need."""
     starts, first = np.full(length + 1, extent, np.int64), extent
     for done in range(length - 1, -1, -1):
@@ -44,7 +44,7 @@ def rounded_up(steps: Steps, stripe: int, length: int) -> Steps:
 
 
 @lru_cache(maxsize=65536)
-def rolling_extent(access: Access, length: int, extent: int, stripe: int, produced: int) -> int:
+def rolling_extent(access: AxisAccess, length: int, extent: int, stripe: int, produced: int) -> int:
     """The greatest number of elements of a tensor that are alive at once between its producer and its only reader.
 
     ``length`` and ``stripe`` are the reader's output and the extent of its stripes, ``extent`` and ``produced`` those

@@ -10,8 +10,8 @@ from math import ceil
 
 import numpy as np
 
-from nnhal_devices.ethos_u.cascader.geometry.access import Access
-from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Interval, Shape, cut
+from nnhal_devices.ethos_u.cascader.geometry.access import AxisAccess
+from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Interval, Shape, cut, hull
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.plans.demand import (
     Steps,
@@ -131,7 +131,7 @@ class Growth:
         before, after = self._bytes(dying), self._bytes(output)
         return before + after - max(after, min(lead, after) + before)
 
-    def _rolling(self, part: int, readers: list[tuple[int, Access]], length: int, extent: int) -> int:
+    def _rolling(self, part: int, readers: list[tuple[int, AxisAccess]], length: int, extent: int) -> int:
         """The bytes of the rolling buffer between a part and its readers."""
         shape = self._graph.tensors[self._graph.parts[part].output]
         if len(readers) == 1:
@@ -160,17 +160,14 @@ class Growth:
             if each.tensor == tensor
         ]
         needed = [[access.needs(rows) for rows in bands] for bands, access in accesses]
-        return tuple(
-            Interval(min(each.start for each in band), max(each.stop for each in band))
-            for band in zip(*needed, strict=True)
-        )
+        return tuple(hull(band) for band in zip(*needed, strict=True))
 
-    def _asked(self, access: Access, extent: int) -> int:
+    def _asked(self, access: AxisAccess, extent: int) -> int:
         """How many more elements of an input a stripe needs than the one before; 0 if it needs all of it."""
         row = access.affine()
         return ceil(extent * row.coefficient) if row.coefficient else int(row.constant == 1)
 
-    def _readers(self, tensor: int) -> list[tuple[int, Access]]:
+    def _readers(self, tensor: int) -> list[tuple[int, AxisAccess]]:
         """The parts of the group that read a tensor, each with its dependency along the axis."""
         return [
             (reader, each.along(self.along))

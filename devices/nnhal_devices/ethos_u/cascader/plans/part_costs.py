@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 
-from nnhal_devices.ethos_u.cascader.geometry.access import Access
+from nnhal_devices.ethos_u.cascader.geometry.access import AxisAccess
 from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Interval, Shape, cut, whole
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.hardware.memory import System
@@ -120,7 +120,9 @@ class PartCosts:
         if weights == WeightsIn.DOUBLE_BUFFERED:
             copies = [homes.constants_copy(part, Interval(0, lengths[0])) for lengths, _ in stripes]
         total = fill = last = 0
-        for tile, tiles in heights or (((box.rows.stop, *(shape.rows for shape in whole_inputs)), 1),):
+        if not bands:
+            heights = (((box.rows.stop, *(shape.rows for shape in whole_inputs)), 1),)
+        for tile, tiles in heights:
             output = Shape(tile[0], *box.shape[1:])
             inputs = [Shape(rows, *shape[1:]) for rows, shape in zip(tile[1:], whole_inputs, strict=True)]
             for number, (lengths, count) in enumerate(stripes):
@@ -136,9 +138,13 @@ class PartCosts:
 
 
 @lru_cache(maxsize=16384)
-def lengths_of(accesses: tuple[Access, ...], pieces: tuple[Interval, ...]) -> tuple[tuple[tuple[int, ...], int], ...]:
+def lengths_of(
+    accesses: tuple[AxisAccess, ...], pieces: tuple[Interval, ...]
+) -> tuple[tuple[tuple[int, ...], int], ...]:
     """Return the length of each piece of an axis and of what it needs of each input, with the number of such pieces."""
-    found = Counter((piece.length, *(access.needs(piece).length for access in accesses)) for piece in pieces)
+    found = Counter(
+        (piece.length, *(access.needs(piece).length for access in accesses)) for piece in pieces if piece.length
+    )
     return tuple(found.items())
 
 

@@ -11,7 +11,7 @@ from collections.abc import Container, Iterator, Sequence
 from typing import NamedTuple
 
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
-from nnhal_devices.ethos_u.cascader.plans.candidates import Candidate
+from nnhal_devices.ethos_u.cascader.plans.candidates import PlanCandidate
 from nnhal_devices.ethos_u.cascader.plans.plan import Proposal
 
 
@@ -19,24 +19,24 @@ class Selection(NamedTuple):
     """A proposal, and the candidates that it is made of."""
 
     proposal: Proposal
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[PlanCandidate, ...]
 
 
 class ProposalSearch:
     """The proposals over some plans: for each part of a graph, in order, the candidates that end with it."""
 
     def __init__(
-        self, graph: CascaderGraph, candidates: Sequence[Sequence[Candidate]], spilled: frozenset[int] = frozenset()
+        self, graph: CascaderGraph, candidates: Sequence[Sequence[PlanCandidate]], spilled: frozenset[int] = frozenset()
     ) -> None:
         self._graph, self._candidates, self._spilled = graph, candidates, spilled
 
-    def fastest(self, limit: int | None = None, banned: Container[Candidate] = ()) -> Selection | None:
+    def fastest(self, limit: int | None = None, banned: Container[PlanCandidate] = ()) -> Selection | None:
         """Return the fastest proposal of at most ``limit`` bytes without ``banned`` plans, None if there is none.
 
         Of equally fast ones it is that of the least memory.
         """
         reached: list[tuple[int, int] | None] = [(0, 0)]
-        ways: list[Candidate | None] = []
+        ways: list[PlanCandidate | None] = []
         for ending in self._candidates:
             best: tuple[int, int] | None = None
             way = None
@@ -70,9 +70,9 @@ class ProposalSearch:
         return needed[-1]
 
 
-def _traced(ways: Sequence[Candidate | None]) -> tuple[Candidate, ...]:
+def _traced(ways: Sequence[PlanCandidate | None]) -> tuple[PlanCandidate, ...]:
     """The plans of the way to the last part, in order."""
-    found: list[Candidate] = []
+    found: list[PlanCandidate] = []
     stop = len(ways)
     while stop:
         way = ways[stop - 1]

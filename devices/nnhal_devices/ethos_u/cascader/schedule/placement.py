@@ -7,7 +7,7 @@ found by a search from the first plan to the last that goes back if a plan canno
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -69,12 +69,12 @@ class Placer:
             present = alive.union(needs.arriving)
             whole = sum(self._sizes[tensor] for tensor in present)
             ways = zip(needs.scratch, needs.profiles, strict=True)
-            most = max(most, whole + min(sum(scratch) - self._shared(needs, found) for scratch, found in ways))
+            most = max(most, whole + min(sum(scratch) - self._shared(alive, needs, found) for scratch, found in ways))
             alive = present - needs.dying
         return most
 
-    def _shared(self, needs: PlanNeeds, found: PlanProfile) -> int:
-        """The bytes that one dying input at most shares with an output."""
+    def _shared(self, alive: Collection[int], needs: PlanNeeds, found: PlanProfile) -> int:
+        """The bytes that one dying input, if it is in this memory, at most shares with an output."""
         return max(
             (
                 self._sizes[output]
@@ -84,7 +84,7 @@ class Placer:
                     max(self._sizes[dying], self._sizes[output] + max(0, found.above[output, dying])),
                 )
                 for (output, dying), below in found.below.items()
-                if dying in needs.dying and output in needs.arriving
+                if dying in alive and dying in needs.dying and output in needs.arriving
             ),
             default=0,
         )

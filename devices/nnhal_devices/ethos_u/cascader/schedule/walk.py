@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Box, Interval, cut, whole
+from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Box, Interval, cut, hull, whole
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph, Part
 from nnhal_devices.ethos_u.cascader.plans.plan import Plan
 from nnhal_devices.ethos_u.cascader.schedule.stripe_run import Death, StripeRun
@@ -46,9 +46,12 @@ def escapes(graph: CascaderGraph, tensor: int, inside: set[int]) -> bool:
 
 
 def _united(one: Box, other: Box) -> Box:
-    if 0 in one.shape or 0 in other.shape:
-        return other if 0 in one.shape else one
-    return Box(*(Interval(min(a.start, b.start), max(a.stop, b.stop)) for a, b in zip(one, other, strict=True)))
+    return Box(*(hull(intervals) for intervals in zip(one, other, strict=True)))
+
+
+def _stripes(box: Box, along: Axis, extent: int) -> list[Interval]:
+    """Cut a box into stripes. If a tile needs nothing but padding of a tensor, there is nothing to compute."""
+    return cut(box[along], extent) if 0 not in box.shape else []
 
 
 class _Cascade:
@@ -61,7 +64,7 @@ class _Cascade:
         self._boxes = demanded_boxes(graph, plan, tile)
         self._later = [demanded_boxes(graph, plan, each) for each in later]
         self._stripes = {
-            index: cut(self._boxes[index][plan.along], extent)[:: -1 if self._backwards else 1]
+            index: _stripes(self._boxes[index], plan.along, extent)[:: -1 if self._backwards else 1]
             for index, extent in zip(plan.parts, plan.stripes, strict=True)
         }
         self._done = dict.fromkeys(plan.parts, 0)
@@ -127,9 +130,7 @@ class _Cascade:
                 boxes.append(self._boxes[reader].along(self._plan.along, interval))
             accesses = [each.along(axis) for each in self._graph.parts[reader].inputs if each.tensor == tensor]
             found += [needed for box in boxes for access in accesses if (needed := access.needs(box[axis])).length]
-        if not found:
-            return None
-        return Interval(min(each.start for each in found), max(each.stop for each in found))
+        return hull(found) if found else None
 
     def _shrunk(
         self, tensor: int, axis: Axis, full: Interval, needed: Interval | None, backwards: bool

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nnhal.arrays import Array
 from nnhal.types import OperandType, OperationType
-from nnhal_devices.ethos_u.cascader.geometry.access import Access
+from nnhal_devices.ethos_u.cascader.geometry.access import AxisAccess
 from nnhal_devices.ethos_u.cascader.geometry.accesses import (
     Everything,
     Grouped,
@@ -49,7 +49,7 @@ def filters(*shape: int) -> list[Given]:
     return [tensor(F32, RNG.uniform(0.5, 1, shape)), tensor(F32, np.zeros(outputs))]
 
 
-def check(access: Access, operator: Operator, length: int) -> None:
+def check(access: AxisAccess, operator: Operator, length: int) -> None:
     """Require the least interval of the input, for each interval of the output."""
     depends = dependencies(operator, length)
     assume(len(depends))
@@ -192,13 +192,13 @@ ACCESSES = [
 
 @pytest.mark.parametrize("access", ACCESSES, ids=lambda access: type(access).__name__)
 @pytest.mark.parametrize("wanted", [Interval(0, 0), Interval(3, 3), Interval(4, 2)])
-def test_nothing_needs_nothing(access: Access, wanted: Interval) -> None:
+def test_nothing_needs_nothing(access: AxisAccess, wanted: Interval) -> None:
     assert access.needs(wanted) == Interval(0, 0)
 
 
 @pytest.mark.parametrize("access", ACCESSES, ids=lambda access: type(access).__name__)
 @given(start=st.integers(-20, 20), length=st.integers(0, 30))
-def test_whatever_is_wanted_the_interval_lies_in_the_input(access: Access, start: int, length: int) -> None:
+def test_whatever_is_wanted_the_interval_lies_in_the_input(access: AxisAccess, start: int, length: int) -> None:
     first, stop = access.needs(Interval(start, start + length))
     assert 0 <= first <= stop <= getattr(access, "length", 1)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nnhal_devices.ethos_u.cascader.geometry.access import Access, AffineRow
+from nnhal_devices.ethos_u.cascader.geometry.access import AffineRow, AxisAccess
 from nnhal_devices.ethos_u.cascader.geometry.accesses import (
     Everything,
     Grouped,
@@ -29,27 +29,27 @@ QUARTERS = st.integers(1, 9).map(lambda number: number / 4)
 ROWS = st.builds(AffineRow, QUARTERS, QUARTERS, st.integers(-3, 3))
 
 
-def windows(outputs: int) -> st.SearchStrategy[Access]:
+def windows(outputs: int) -> st.SearchStrategy[AxisAccess]:
     return st.builds(Windowed, INPUTS, SMALL, SMALL, SMALL, st.integers(-3, 4))
 
 
-def upscaled(outputs: int) -> st.SearchStrategy[Access]:
+def upscaled(outputs: int) -> st.SearchStrategy[AxisAccess]:
     return st.builds(Windowed, INPUTS, SMALL, SMALL, SMALL, st.integers(-3, 4), SMALL)
 
 
-def zero_inserted(outputs: int) -> st.SearchStrategy[Access]:
+def zero_inserted(outputs: int) -> st.SearchStrategy[AxisAccess]:
     return st.builds(ZeroInserted, INPUTS, SMALL, SMALL, st.integers(0, 3))
 
 
-def resized(outputs: int) -> st.SearchStrategy[Access]:
+def resized(outputs: int) -> st.SearchStrategy[AxisAccess]:
     return st.builds(Resized, INPUTS, st.just(outputs), st.booleans(), st.booleans(), st.booleans())
 
 
-def grouped(outputs: int) -> st.SearchStrategy[Access]:
+def grouped(outputs: int) -> st.SearchStrategy[AxisAccess]:
     return st.builds(Grouped, INPUTS, SMALL, SMALL)
 
 
-def others(outputs: int) -> st.SearchStrategy[Access]:
+def others(outputs: int) -> st.SearchStrategy[AxisAccess]:
     shifted = st.builds(Shifted, INPUTS, st.integers(-9, 9))
     return st.one_of(st.builds(OneToOne, st.just(outputs)), st.builds(Everything, INPUTS), st.just(Single()), shifted)
 
@@ -63,7 +63,7 @@ def stripes(extent: int, stride: int, shape: int) -> StripeConfig:
     return StripeConfig((shape,), (extent,), (stride,), (1,), (-(-extent // stride),), (0,))
 
 
-def uncovered(propagator: Propagator, chain: Sequence[Access], config: StripeConfig) -> list[Interval]:
+def uncovered(propagator: Propagator, chain: Sequence[AxisAccess], config: StripeConfig) -> list[Interval]:
     """Return the output's stripes that need elements outside of the input's stripes."""
     given, found = propagator.propagate(config), []
     for number in range(config.stripes[0]):
@@ -108,7 +108,7 @@ def test_a_constant_axis_has_one_stripe_and_no_loop() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data(), outputs=INPUTS, stride=SMALL, shape=SMALL)
 def test_the_input_of_a_stripe_has_all_that_the_stripe_needs(
-    kind: Callable[[int], st.SearchStrategy[Access]], data: st.DataObject, outputs: int, stride: int, shape: int
+    kind: Callable[[int], st.SearchStrategy[AxisAccess]], data: st.DataObject, outputs: int, stride: int, shape: int
 ) -> None:
     access = data.draw(kind(outputs))
     assert uncovered(propagator_of([access]), [access], stripes(outputs, stride, shape)) == []
@@ -118,8 +118,8 @@ def test_the_input_of_a_stripe_has_all_that_the_stripe_needs(
 @pytest.mark.parametrize("last", KINDS)
 @given(data=st.data(), outputs=INPUTS, stride=SMALL, shape=SMALL)
 def test_a_chain_has_all_that_a_stripe_needs_of_the_first_input(
-    last: Callable[[int], st.SearchStrategy[Access]],
-    first: Callable[[int], st.SearchStrategy[Access]],
+    last: Callable[[int], st.SearchStrategy[AxisAccess]],
+    first: Callable[[int], st.SearchStrategy[AxisAccess]],
     data: st.DataObject,
     outputs: int,
     stride: int,

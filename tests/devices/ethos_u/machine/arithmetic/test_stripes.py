@@ -15,6 +15,8 @@ from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.ethos_u.cascader.geometry.box import Box, Interval, Shape
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph, Part
 from nnhal_devices.ethos_u.cascader.graph.matchers import build_graph
+from nnhal_devices.ethos_u.cascader.graph.matchers.table import ACTIVATIONS, MATCHERS, VIEWS
+from nnhal_devices.ethos_u.machine.arithmetic import STRIPE_KERNELS
 from nnhal_devices.ethos_u.machine.arithmetic.kernel import shape_of
 from nnhal_devices.ethos_u.machine.part_program import Given, Programs
 from tests.support.agreement import like, random, single
@@ -70,6 +72,10 @@ class Whole:
         expected = self.tensors[part.output][slices(box)]
         assert got.dtype == expected.dtype
         np.testing.assert_array_equal(got, expected)
+
+
+def test_every_operation_of_the_compiler_has_a_form_for_stripes() -> None:
+    assert {*MATCHERS, *ACTIVATIONS, *VIEWS} <= set(STRIPE_KERNELS)
 
 
 @TYPES

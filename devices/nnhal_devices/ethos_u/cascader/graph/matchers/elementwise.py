@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nnhal.operations import OperationContext, binary, prelu, softmax
 from nnhal.operations._shape import axis_of
 from nnhal.operations._window import activation_of
-from nnhal_devices.ethos_u.cascader.geometry.access import Access
+from nnhal_devices.ethos_u.cascader.geometry.access import AxisAccess
 from nnhal_devices.ethos_u.cascader.geometry.accesses import Everything, OneToOne, Single
 from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Shape
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import Activation, PartKind
@@ -85,5 +85,5 @@ def _broadcast(op: OperationContext, position: int, output: Shape) -> Reading:
     return Reading(position, *(_access(*each) for each in zip(shape_of(op, position), output, strict=True)))
 
 
-def _access(given: int, wanted: int) -> Access:
+def _access(given: int, wanted: int) -> AxisAccess:
     return Single() if given == 1 < wanted else OneToOne(given)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from nnhal.operations import OperationContext
 from nnhal.types import FusedActivation
 from nnhal.types.layout import Dimensions, describe
-from nnhal_devices.ethos_u.cascader.geometry.access import Access
+from nnhal_devices.ethos_u.cascader.geometry.access import AxisAccess
 from nnhal_devices.ethos_u.cascader.geometry.box import Shape
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import Activation, Kernel, PartConstants, PartKind
 
@@ -21,9 +21,9 @@ class Reading:
 
     position: int
     """Among the operation's inputs."""
-    rows: Access
-    columns: Access
-    channels: Access
+    rows: AxisAccess
+    columns: AxisAccess
+    channels: AxisAccess
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from nnhal.operations import OperationContext, concatenation, pad, slicing, split, strided_slice
 from nnhal.operations._shape import axis_of
-from nnhal_devices.ethos_u.cascader.geometry.access import Access
+from nnhal_devices.ethos_u.cascader.geometry.access import AxisAccess
 from nnhal_devices.ethos_u.cascader.geometry.accesses import Everything, OneToOne, Shifted
 from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Shape
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import PartKind
@@ -81,7 +81,7 @@ def _of_image(offsets: Sequence[int]) -> tuple[int, ...]:
 
 def _shifted(op: OperationContext, position: int, offsets: Sequence[int], output: Shape) -> Reading:
     """Return the reading of an input whose element at 0 is the output's element at ``offsets``."""
-    accesses: list[Access] = [
+    accesses: list[AxisAccess] = [
         OneToOne(length) if length == made else Shifted(length, offset)
         for length, offset, made in zip(shape_of(op, position), offsets, output, strict=True)
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnhal.operations import OperationContext, mean, pooling
-from nnhal_devices.ethos_u.cascader.geometry.access import Access
+from nnhal_devices.ethos_u.cascader.geometry.access import AxisAccess
 from nnhal_devices.ethos_u.cascader.geometry.accesses import Everything, OneToOne
 from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Shape
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import Kernel, PartKind
@@ -41,7 +41,7 @@ def match_mean(op: OperationContext, outputs: Sequence[Shape]) -> tuple[Match, .
     kept = Shape(*(1 if axis in averaged else given[axis] for axis in Axis))
     same_axes = kept == outputs[0]
 
-    def access(axis: Axis) -> Access:
+    def access(axis: Axis) -> AxisAccess:
         return OneToOne(given[axis]) if same_axes and axis not in averaged else Everything(given[axis])
 
     reading = Reading(mean.Input.INPUT, *(access(axis) for axis in Axis))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from nnhal.operations import OperationContext
 from nnhal.operations._resize import ResizeInput
-from nnhal_devices.ethos_u.cascader.geometry.access import Access
+from nnhal_devices.ethos_u.cascader.geometry.access import AxisAccess
 from nnhal_devices.ethos_u.cascader.geometry.accesses import OneToOne
 from nnhal_devices.ethos_u.cascader.geometry.box import Shape
 from nnhal_devices.ethos_u.cascader.geometry.resized import Resized
@@ -32,7 +32,7 @@ def _resize(op: OperationContext, output: Shape, nearest: bool, side: int) -> Ma
     require_channels_last(op, op.boolean(ResizeInput.LAYOUT))
     corners, centres = op.boolean(ResizeInput.ALIGN_CORNERS), op.boolean(ResizeInput.HALF_PIXEL_CENTERS)
 
-    def access(length: int, resized: int) -> Access:
+    def access(length: int, resized: int) -> AxisAccess:
         return Resized(length, resized, nearest, corners, centres)
 
     reading = Reading(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnhal.operations._window import Axis, Window
-from nnhal_devices.ethos_u.cascader.geometry.access import Access
+from nnhal_devices.ethos_u.cascader.geometry.access import AxisAccess
 from nnhal_devices.ethos_u.cascader.geometry.accesses import Windowed
 from nnhal_devices.ethos_u.cascader.geometry.box import Shape
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import Kernel
@@ -15,7 +15,7 @@ def windowed(axis: Axis, length: int) -> Windowed:
     return Windowed(length, axis.size, axis.stride, axis.dilation, axis.before)
 
 
-def read_through(window: Window, given: Shape, channels: Access) -> Reading:
+def read_through(window: Window, given: Shape, channels: AxisAccess) -> Reading:
     """Return the reading of an operation's first input through a window."""
     return Reading(0, windowed(window.height, given.rows), windowed(window.width, given.columns), channels)
 

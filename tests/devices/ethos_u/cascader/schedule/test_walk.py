@@ -1,0 +1,89 @@
+"""The order in which the stripes of a plan run."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nnhal.resolved import ResolvedModel
+from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Interval, whole
+from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
+from nnhal_devices.ethos_u.cascader.graph.matchers import build_graph
+from nnhal_devices.ethos_u.cascader.plans.plan import Plan
+from nnhal_devices.ethos_u.cascader.schedule.walk import walk
+from tests.support.random_networks import random_networks, random_plans
+from tests.support.schedules import cascade
+from tests.support.small_networks import residual, two_convs
+
+
+def test_a_part_runs_only_when_a_later_one_needs_its_rows() -> None:
+    graph = build_graph(two_convs())
+    runs = [(run.part, *run.output.rows) for run in walk(graph, cascade(graph, [0, 1], 1))]
+    assert runs[:5] == [(0, 0, 1), (0, 1, 2), (0, 2, 3), (1, 0, 1), (0, 3, 4)]
+
+
+def test_backwards_the_same_stripes_run_from_the_end() -> None:
+    graph = build_graph(two_convs())
+    plan = cascade(graph, [0, 1], 3)
+    forwards, backwards = list(walk(graph, plan)), list(walk(graph, plan, backwards=True))
+    assert backwards[0].output.rows == Interval(9, 10)
+    assert Counter((run.part, run.output) for run in forwards) == Counter((run.part, run.output) for run in backwards)
+
+
+def test_rows_die_as_soon_as_no_stripe_needs_them() -> None:
+    graph = build_graph(two_convs())
+    run = next(run for run in walk(graph, cascade(graph, [0, 1], 1)) if run.part == 1)
+    between = graph.parts[0].output
+    assert [(death.tensor, death.axis, death.from_, death.to) for death in run.deaths] == [(between, Axis.ROWS, 0, 1)]
+
+
+def test_what_is_needed_after_the_plan_does_not_die() -> None:
+    graph = build_graph(residual())
+    read_later = {each.tensor for each in graph.parts[-1].inputs}
+    plan = cascade(graph, [part.index for part in graph.parts[:-1]], 1)
+    assert not read_later & {death.tensor for run in walk(graph, plan) for death in run.deaths}
+
+
+def test_tiles_run_one_after_the_other_and_compute_again_what_they_share() -> None:
+    graph = build_graph(two_convs())
+    output = whole(graph.tensors[graph.parts[1].output].shape)
+    tiles = [output.along(Axis.ROWS, Interval(start, start + 4)) for start in (0, 4)]
+    plan = cascade(graph, [0, 1], 1 << 20, Axis.COLUMNS, tiles=tiles)
+    assert [(run.part, *run.output.rows) for run in walk(graph, plan)] == [(0, 0, 6), (1, 0, 4), (0, 4, 10), (1, 4, 8)]
+
+
+@settings(max_examples=60)
+@given(random_networks(), st.data())
+def test_each_tile_computes_what_is_needed_once_and_before_it_is_read(
+    model: ResolvedModel, data: st.DataObject
+) -> None:
+    graph = build_graph(model)
+    plans, directions = data.draw(random_plans(graph))
+    for plan, backwards in zip(plans, directions, strict=True):
+        _assert_in_order(graph, plan, backwards)
+
+
+def _assert_in_order(graph: CascaderGraph, plan: Plan, backwards: bool) -> None:
+    inside = {graph.parts[part].output for part in plan.parts}
+    made = {tensor: np.zeros(graph.tensors[tensor].shape, int) for tensor in inside}
+    for run in walk(graph, plan, backwards):
+        part = graph.parts[run.part]
+        for each, box in zip(part.inputs, run.inputs, strict=True):
+            if each.tensor in inside:
+                assert made[each.tensor][tuple(slice(*interval) for interval in box)].all()
+        made[part.output][tuple(slice(*interval) for interval in run.output)] += 1
+    last = made[graph.parts[plan.parts[-1]].output]
+    assert (last == 1).all()
+    if len(plan.tiles) == 1:
+        assert all((count <= 1).all() for count in made.values())
+
+
+@pytest.mark.parametrize("along", list(Axis))
+def test_stripes_go_along_any_axis(along: Axis) -> None:
+    graph = build_graph(two_convs())
+    runs = walk(graph, cascade(graph, [1], 2, along))
+    assert [run.output[along].start for run in runs] == list(range(0, graph.tensors[2].shape[along], 2))

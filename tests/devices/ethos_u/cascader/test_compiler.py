@@ -1,0 +1,96 @@
+"""The compiler: networks in the least memory, budgets, and what does not fit."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from nnhal_devices.ethos_u.cascader.compiler import (
+    CompilerOptions,
+    DoesNotFitError,
+    compile_graph,
+    frontier,
+    least_memory,
+)
+from nnhal_devices.ethos_u.cascader.graph.matchers import build_graph
+from nnhal_devices.ethos_u.cascader.hardware.memory_file import system_for
+from tests.devices.ethos_u.test_random_networks import assert_as_planned
+from tests.support.ethos_u import needs_networks, network
+from tests.support.small_networks import residual, two_convs
+
+SYSTEM = system_for("u55-128")
+LEAST = {
+    "mobilenet_v1_1.0_224": 240_128,
+    "mobilenet_v2_1.0_224": 204_288,
+    "mobilenet_v1_0.25_96": 28_032,
+    "ds_cnn_kws": 8_640,
+    "two_conv_rfc": 9_504,
+}
+"""Bytes if no value is computed twice: input, output and rolling rows. A dying input and an output share memory."""
+
+
+@needs_networks
+@pytest.mark.parametrize("name", LEAST)
+def test_a_network_runs_in_the_least_memory_as_planned(name: str) -> None:
+    model = network(name)
+    schedule = compile_graph(build_graph(model), SYSTEM, CompilerOptions(LEAST[name]))
+    assert schedule.peak <= LEAST[name]
+    assert_as_planned(model, schedule)
+
+
+@needs_networks
+def test_mobilenet_is_nearly_as_fast_in_280_000_bytes_as_without_cascades() -> None:
+    graph = build_graph(network("mobilenet_v1_1.0_224"))
+    uncascaded = compile_graph(graph, SYSTEM, CompilerOptions(max_plan_parts=1))
+    assert compile_graph(graph, SYSTEM, CompilerOptions(280_000)).cycles <= 1.01 * uncascaded.cycles
+
+
+@needs_networks
+def test_recomputing_goes_below_the_least_memory() -> None:
+    model = network("mobilenet_v1_1.0_224")
+    options = CompilerOptions(200_000, recompute=True)
+    schedule = compile_graph(build_graph(model), SYSTEM, options)
+    assert schedule.peak <= 200_000 < LEAST["mobilenet_v1_1.0_224"]
+    assert_as_planned(model, schedule)
+
+
+@needs_networks
+@pytest.mark.parametrize("name", ["ds_cnn_kws", "mobilenet_v1_0.25_96"])
+def test_more_memory_is_never_slower(name: str) -> None:
+    graph = build_graph(network(name))
+    budgets = range(LEAST[name], 2 * LEAST[name], LEAST[name] // 16)
+    cycles = [compile_graph(graph, SYSTEM, CompilerOptions(budget)).cycles for budget in budgets]
+    assert all(less >= more for less, more in pairwise(cycles))
+
+
+def test_each_point_of_the_frontier_takes_less_memory_and_more_cycles_than_the_last() -> None:
+    found = frontier(build_graph(residual()), SYSTEM)
+    assert len(found) > 1
+    assert all(one.cycles < other.cycles and one.peak > other.peak for one, other in pairwise(found))
+
+
+def test_a_budget_below_the_least_is_refused_with_the_least() -> None:
+    graph = build_graph(two_convs())
+    least = least_memory(graph, SYSTEM)
+    assert compile_graph(graph, SYSTEM, CompilerOptions(least)).peak == least
+    message = f"does not fit into {least - 1:,} bytes of working memory: the least is {least:,} bytes"
+    with pytest.raises(DoesNotFitError, match=message) as refusal:
+        compile_graph(graph, SYSTEM, CompilerOptions(least - 1))
+    assert refusal.value.least == least
+    assert refusal.value.smallest.peak == least
+
+
+def test_without_cascades_each_plan_has_one_part() -> None:
+    schedule = compile_graph(build_graph(residual()), SYSTEM, CompilerOptions(max_plan_parts=1))
+    assert {len(plan.parts) for plan in schedule.proposal.plans} == {1}
+
+
+def test_tensors_that_do_not_fit_are_spilled_if_there_is_a_region_for_them() -> None:
+    model = two_convs()
+    graph, system = build_graph(model), system_for("u65-256")
+    least = least_memory(graph, SYSTEM)
+    schedule = compile_graph(graph, system, CompilerOptions(least // 2))
+    assert schedule.peak <= least // 2
+    assert schedule.spill_peak > 0
+    assert_as_planned(model, schedule)
