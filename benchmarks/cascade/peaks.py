@@ -12,6 +12,7 @@ from benchmarks.cascade.budgets import budget_faults, budgets_between
 from benchmarks.cascade.draining import drained_cycles
 from benchmarks.cascade.loading import LoadedNetwork
 from benchmarks.cascade.networks import BIG, FAST_ACCELERATOR, FAST_BUDGET, FAST_RATIO, MeasuredNetwork
+from benchmarks.cascade.repetition import repetition
 from benchmarks.cascade.runs import MachineRun, Runner
 from benchmarks.vela.domination import Point, dominating, is_monotone
 from nnhal_devices.ethos_u.cascader.compiler import CompilerOptions, compile_graph, frontier
@@ -158,7 +159,7 @@ def frontier_table(found: PlannedNetwork) -> Table:
     """Return a table with a row for each point, with what each byte less costs."""
     name = f"{found.network.name} on {found.system.accelerator.name}"
     table = Table(title=f"The frontier of {name}")
-    for column in ("bytes", "cycles", "of the fastest", "cycles for a byte less", "cascades", "recomputes"):
+    for column in ("bytes", "cycles", "of the fastest", "cycles for a byte less", "cascades", "elements computed"):
         table.add_column(column, justify="right")
     points = found.recomputing or found.frontier
     before: Schedule | None = None
@@ -171,7 +172,7 @@ def frontier_table(found: PlannedNetwork) -> Table:
             f"{each.cycles / points[0].cycles:.2f}",
             price,
             "+".join(str(len(plan.parts)) for plan in plans if len(plan.parts) > 1) or "-",
-            "yes" if any(len(plan.tiles) > 1 for plan in plans) else "",
+            f"{repetition(each):.2f}",
         )
         before = each
     return table
