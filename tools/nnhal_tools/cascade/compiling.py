@@ -104,12 +104,12 @@ def _fastest(network: Network, request: CascadeRequest) -> Schedule:
     try:
         return compile_graph(network.graph, request.system, request.options)
     except DoesNotFitError as error:
-        raise MisfitError(_misfit(network, request, error.least)) from error
+        raise MisfitError(_misfit(network, request, error.smallest)) from error
 
 
-def _misfit(network: Network, request: CascadeRequest, least: int) -> MisfitStory:
+def _misfit(network: Network, request: CascadeRequest, smallest: Schedule) -> MisfitStory:
     """Tell what is the least, and where; also with recomputing, if that was not asked for."""
-    smallest = compile_graph(network.graph, request.system, replace(request.options, budget=least))
+    least = smallest.peak
     peak = tell(network.name, least, smallest, replay(smallest)).peak_plan
     system = system_story(request.system)
     recomputing = least if request.recompute else _least(network, request)

@@ -10,6 +10,7 @@ from nnhal.resolved import ResolvedModel, describe_operation
 from nnhal_devices.driver import Unsupported
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.graph.matchers import build_graph
+from nnhal_devices.ethos_u.cascader.graph.paddings import fold_paddings
 from nnhal_devices.ethos_u.support import supported_operations
 from nnhal_frontends import import_file
 
@@ -60,6 +61,7 @@ def read_network(path: Path) -> Network:
     """
     model = import_file(path).resolved()
     _check_support(path.name, model)
+    model = fold_paddings(model)
     return Network(path.name, model, build_graph(model))
 
 

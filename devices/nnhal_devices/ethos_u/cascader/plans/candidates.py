@@ -81,7 +81,7 @@ class PlanSpace:
         found = uncut
         if self._reduces(stop - 1):
             for depth, band in product(depths, _bands(shape.rows)):
-                found += self._alone(stop, Axis.CHANNELS, depth, band)
+                found += self._banded(stop, depth, band)
         for along in (Axis.ROWS, Axis.COLUMNS, Axis.CHANNELS):
             if along == Axis.COLUMNS and shape.columns <= shape.rows:
                 continue
@@ -108,11 +108,23 @@ class PlanSpace:
         node = self._graph.parts[part]
         return node.constants is not None and not any(each.channels.affine().coefficient for each in node.inputs)
 
-    def _alone(self, stop: int, along: Axis, extent: int, band: int = 0) -> Iterator[PlanCandidate]:
-        """The plans of the last part alone."""
-        growth = Growth(self._graph, self._lifetimes, self._homes.spilled, stop, along, extent, band=band)
+    def _alone(self, stop: int, along: Axis, extent: int) -> Iterator[PlanCandidate]:
+        """The plans of the last part alone, in one tile."""
+        growth = Growth(self._graph, self._lifetimes, self._homes.spilled, stop, along, extent)
         growth.grow()
-        yield from self._weighed(growth, self._fastest[stop - 1] if band else None)
+        yield from self._weighed(growth, None)
+
+    def _banded(self, stop: int, depth: int, band: int) -> Iterator[PlanCandidate]:
+        """The last part alone, in bands of rows, each of them in stripes of channels with double-buffered constants."""
+        growth = Growth(self._graph, self._lifetimes, self._homes.spilled, stop, Axis.CHANNELS, depth, band=band)
+        growth.grow()
+        part = stop - 1
+        memory = growth.memory + self._homes.constants_bytes(part, Axis.CHANNELS, depth)
+        if memory < self._fastest[part] or self._homes.spilled:
+            doubled = WeightsIn.DOUBLE_BUFFERED
+            busy = self._costs.cycles(part, Axis.CHANNELS, depth, doubled, frozenset(), growth.bands[part])
+            cycles, copied = busy + self._costs.first_copy(part, Axis.CHANNELS, depth), frozenset({part})
+            yield PlanCandidate(part, stop, memory, cycles, busy, Axis.CHANNELS, band, (depth,), copied)
 
     def _grown(self, stop: int, along: Axis, extent: int, scaled: bool, band: int = 0) -> Iterator[PlanCandidate]:
         """The plans of all groups that end with a part, for one choice of stripes.
@@ -148,9 +160,9 @@ class PlanSpace:
             where = WeightsIn.NONE if constants is None else WeightsIn.STREAMED
             bands = growth.bands.get(part, ())
             times[part] = self._costs.cycles(part, along, extent, where, interior, bands)
-            if constants is not None:
+            size = self._homes.constants_bytes(part, along, extent)
+            if constants is not None and memory + size < limit:
                 copied = self._costs.cycles(part, along, extent, _copied_to(along), interior, bands)
-                size = self._homes.constants_bytes(part, along, extent)
                 if copied < times[part]:
                     gains.append((size / (times[part] - copied), part, size, copied))
         extents, chosen = tuple(stripes.values()), frozenset[int]()
