@@ -18,7 +18,7 @@ from rich.console import Console
 from benchmarks.cascade.loading import LoadedNetwork, NoNetworksError, load, networks_folder
 from benchmarks.environments import InstallationError
 from benchmarks.tables import ShownTables
-from benchmarks.vela.comparison import Comparison, compared, comparison_table
+from benchmarks.vela.comparison import Comparison, compared, comparison_table, summary_table
 from benchmarks.vela.domination import Point
 from benchmarks.vela.plans import plans_of
 from benchmarks.vela.pricing import VelaPricer
@@ -43,6 +43,7 @@ def main() -> int:
         return 2
     tables = ShownTables()
     tables.show(comparison_table(comparisons))
+    tables.show(summary_table(comparisons))
     dominated = sum(each.own is not None for each in comparisons)
     placed = sum(each.own_placed is not None for each in comparisons)
     output_console().print(

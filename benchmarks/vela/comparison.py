@@ -56,6 +56,30 @@ def comparison_table(comparisons: Sequence[Comparison]) -> Table:
     return table
 
 
+def summary_table(comparisons: Sequence[Comparison]) -> Table:
+    """Return a table with a row for each network, accelerator and core: how many schedules the frontier dominates."""
+    table = Table("network", "accelerator", "core", title="Schedules of Vela that the frontier dominates")
+    for name in ("schedules", "in Vela's bytes", "our cycles", "in bytes placed by us", "our cycles"):
+        table.add_column(name, justify="right")
+    groups: dict[tuple[str, str, str], list[Comparison]] = {}
+    for each in comparisons:
+        groups.setdefault((each.run.network, each.run.accelerator, each.run.core), []).append(each)
+    for names, own in groups.items():
+        reported, placed = _ratios(own, [each.own for each in own]), _ratios(own, [each.own_placed for each in own])
+        table.add_row(*names, str(len(own)), str(len(reported)), _range(reported), str(len(placed)), _range(placed))
+    return table
+
+
+def _ratios(comparisons: Sequence[Comparison], points: Sequence[Point | None]) -> list[float]:
+    """The cycles of points over those of Vela's schedules, where there is one."""
+    pairs = zip(comparisons, points, strict=True)
+    return [point.cycles / each.placed.cycles for each, point in pairs if point is not None]
+
+
+def _range(ratios: Sequence[float]) -> str:
+    return f"{min(ratios):.1%} to {max(ratios):.1%}" if ratios else ""
+
+
 def _point(own: Point | None, cycles: int) -> tuple[str, str, str]:
     if own is None:
         return "none", "", ""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchmarks.vela.comparison import Comparison, compared, comparison_table
+from benchmarks.vela.comparison import Comparison, compared, comparison_table, summary_table
 from benchmarks.vela.domination import Point
 from benchmarks.vela.program import Core, VelaRun, vela_command
 from benchmarks.vela.reports import VelaOperation, VelaSchedule, VelaSummary
@@ -44,6 +44,13 @@ def test_the_table_has_both_sides() -> None:
     text = _text(compared(_run(250_000), Point(90_000, 5_500), FRONTIER))
     assert all(word in text for word in ("256 KiB", "250,000", "9,999", "5,500", "200,000", "4,000", "72.7%", "none"))
     assert "least" in _text(compared(_run(250_000, arena=None), Point(90_000, 5_500), FRONTIER))
+
+
+def test_the_summary_counts_what_is_dominated() -> None:
+    better, worse = (compared(_run(sram), Point(90_000, 5_500), FRONTIER) for sram in (250_000, 80_000))
+    table = summary_table([better, worse])
+    assert table.row_count == 1
+    assert [list(column.cells) for column in table.columns][3:] == [["2"], ["1"], ["72.7% to 72.7%"], ["0"], [""]]
 
 
 @pytest.mark.parametrize(
