@@ -85,8 +85,8 @@ class Machine:
             HalError: the deadline has passed.
         """
         main = self.model.model.main
-        run = _Run(self, dict(zip(main.input_indexes, inputs, strict=True)))
-        run.execute(control)
+        run = _Run(self, dict(zip(main.input_indexes, inputs, strict=True)), control)
+        run.execute()
         return [run.output(operand) for operand in main.output_indexes], run.meter.measurement()
 
     def constants_shape(self, part: int) -> Shape:
@@ -106,8 +106,8 @@ class Machine:
 class _Run:
     """One run: an arena, and what is in it."""
 
-    def __init__(self, machine: Machine, inputs: Mapping[int, Array]) -> None:
-        self._machine, self._inputs = machine, inputs
+    def __init__(self, machine: Machine, inputs: Mapping[int, Array], control: Control) -> None:
+        self._machine, self._inputs, self._control = machine, inputs, control
         self._regions = {name: ArenaRegion(name, size, machine.checked) for name, size in machine.stream.arenas}
         self._tensors: dict[int, Buffer] = {}
         self._constants: dict[int, Slots] = {}
@@ -126,12 +126,10 @@ class _Run:
             ReleaseConstants: self._release_constants,
         }
 
-    def execute(self, control: Control) -> None:
+    def execute(self) -> None:
         """Execute all commands."""
         handlers = self._handlers
         for number, command in enumerate(self._machine.stream.commands):
-            if number % 64 == 0:
-                control.check()
             try:
                 handlers[type(command)](command)
             except StreamError as error:
@@ -204,6 +202,7 @@ class _Run:
         self.meter.copied(command.part, command.slot, slots.region, size)
 
     def _run_stripe(self, command: RunStripe) -> None:
+        self._control.check()
         index = self._known(command.part, self._machine.graph.parts, "part")
         part = self._machine.graph.parts[index]
         if len(command.inputs) != len(part.inputs):
