@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import final
 
 from nnhal.arrays import Array
-from nnhal.errors import HalError
+from nnhal.errors import HalError, invalid_argument
 from nnhal.resolved import ResolvedModel
 from nnhal.types import NO_DEADLINE, DeviceType, ErrorStatus, Extension, NumberOfCacheFiles
 from nnhal.types.layout import ELEMENT_TYPES
@@ -95,13 +95,16 @@ class CascadedWorkload:
         main = self._machine.model.model.main
         elements = [ELEMENT_TYPES[main.operands[index].type] for index in main.input_indexes]
         given = [read_argument(*each) for each in zip(inputs, elements, strict=True)]
-        return BoundCascade(self._machine, [values for values in given if values is not None], outputs)
+        for position, (operand, values) in enumerate(zip(main.input_indexes, given, strict=True)):
+            if values is None and operand in self._machine.graph.tensor_of:
+                invalid_argument(f"input {position} is omitted, but an operation reads it")
+        return BoundCascade(self._machine, given, outputs)
 
 
 class BoundCascade:
     """A CascadedWorkload bound to memory."""
 
-    def __init__(self, machine: Machine, inputs: Sequence[Array], outputs: Sequence[Argument]) -> None:
+    def __init__(self, machine: Machine, inputs: Sequence[Array | None], outputs: Sequence[Argument]) -> None:
         self._machine = machine
         self._inputs = inputs
         self._outputs = outputs
