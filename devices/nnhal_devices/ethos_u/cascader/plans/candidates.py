@@ -17,6 +17,9 @@ from nnhal_devices.ethos_u.cascader.plans.plan import Plan, WeightsIn
 _DEPTH = 16
 """Stripes of channels are multiples of this, as the NPU's blocks are."""
 
+_BOUNDLESS = 1 << 62
+"""More bytes than there are."""
+
 
 class PlanCandidate(NamedTuple):
     """A plan that is tried: its group, its price, and how it is cut."""
@@ -52,11 +55,14 @@ class PlanCandidate(NamedTuple):
 class PlanSpace:
     """The plans of a graph whose tensors have their homes. A group has at most ``max_parts``; 1 means no cascades.
 
-    With ``recompute`` there are plans that compute values twice, too.
+    With ``recompute`` there are plans that compute values twice, too. Plans that need more than ``limit`` bytes are left
+    out, and do not cost the time to price them.
     """
 
-    def __init__(self, homes: Homes, costs: PartCosts, max_parts: int, recompute: bool = False) -> None:
-        self._recompute = recompute
+    def __init__(
+        self, homes: Homes, costs: PartCosts, max_parts: int, recompute: bool = False, limit: int | None = None
+    ) -> None:
+        self._recompute, self._limit = recompute, _BOUNDLESS if limit is None else limit
         self._homes, self._graph, self._costs, self._max_parts = homes, homes.graph, costs, max_parts
         self._lifetimes = Lifetimes(homes.graph)
         self._fastest: list[int] = []
@@ -78,7 +84,7 @@ class PlanSpace:
         for depth in depths:
             uncut += self._alone(stop, Axis.CHANNELS, depth)
         self._fastest.append(min(uncut, key=lambda each: (each.busy, each.memory)).memory)
-        found = uncut
+        found = [each for each in uncut if each.memory <= self._limit]
         if self._reduces(stop - 1):
             for depth, band in product(depths, _bands(shape.rows)):
                 found += self._banded(stop, depth, band)
@@ -112,7 +118,7 @@ class PlanSpace:
         """The plans of the last part alone, in one tile."""
         growth = Growth(self._graph, self._lifetimes, self._homes.spilled, stop, along, extent)
         growth.grow()
-        yield from self._weighed(growth, None)
+        yield from self._weighed(growth, _BOUNDLESS)
 
     def _banded(self, stop: int, depth: int, band: int) -> Iterator[PlanCandidate]:
         """The last part alone, in bands of rows, each of them in stripes of channels with double-buffered constants."""
@@ -120,7 +126,7 @@ class PlanSpace:
         growth.grow()
         part = stop - 1
         memory = growth.memory + self._homes.constants_bytes(part, Axis.CHANNELS, depth)
-        if memory < self._fastest[part] or self._homes.spilled:
+        if memory < self._useful(self._fastest[part]):
             doubled = WeightsIn.DOUBLE_BUFFERED
             busy = self._costs.cycles(part, Axis.CHANNELS, depth, doubled, frozenset(), growth.bands[part])
             cycles, copied = busy + self._costs.first_copy(part, Axis.CHANNELS, depth), frozenset({part})
@@ -139,16 +145,21 @@ class PlanSpace:
             differs = differs or growth.stripes[first] != extent
             limit = max(limit, self._fastest[first])
             if differs:
-                yield from self._weighed(growth, limit)
+                yield from self._weighed(growth, self._useful(limit))
 
-    def _weighed(self, growth: Growth, limit: int | None) -> Iterator[PlanCandidate]:
+    def _useful(self, uncut: int) -> int:
+        """The bytes from which on a plan is of no use if its parts run at their fastest in ``uncut`` bytes.
+
+        If tensors are spilled, it may be of use all the same, since it spares them the way to the spill region.
+        """
+        return self._limit + 1 if self._homes.spilled else min(uncut, self._limit + 1)
+
+    def _weighed(self, growth: Growth, limit: int) -> Iterator[PlanCandidate]:
         """One cut, with the constants of no part copied, of the part where that saves most for its bytes, and so on.
 
-        What takes ``limit`` bytes or more is of no use, unless tensors are spilled otherwise.
+        What takes ``limit`` bytes or more is left out.
         """
         memory = growth.memory
-        if limit is None or self._homes.spilled:
-            limit = 1 << 62
         if memory >= limit:
             return
         stripes = dict(reversed(growth.stripes.items()))
