@@ -9,7 +9,8 @@ from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.hardware.memory import System
 from nnhal_devices.ethos_u.cascader.performance.stripe_pricer import StripePricer
 from nnhal_devices.ethos_u.cascader.plans.candidates import PlanCandidate, PlanSpace
-from nnhal_devices.ethos_u.cascader.plans.part_costs import Homes, PartCosts
+from nnhal_devices.ethos_u.cascader.plans.homes import Homes
+from nnhal_devices.ethos_u.cascader.plans.part_costs import PartCosts
 from nnhal_devices.ethos_u.cascader.plans.proposals import ProposalSearch, Selection
 from nnhal_devices.ethos_u.cascader.schedule.lowering import Lowering
 from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
@@ -87,22 +88,23 @@ def least_memory(graph: CascaderGraph, system: System, options: CompilerOptions 
 
 def _spaces(graph: CascaderGraph, system: System, options: CompilerOptions) -> Iterator[_Space]:
     """The homes that tensors may have: all in the working memory, or those from some size on in the spill region."""
-    pricer = StripePricer(graph, system)
-    yield _Space(Homes(graph, system), pricer, options)
+    homes, pricer = Homes(graph, system), StripePricer(graph, system)
+    costs = PartCosts(homes, pricer)
+    yield _Space(homes, costs, pricer, options)
     if system.spill is None:
         return
     sizes = sorted({tensor.bytes for tensor in graph.tensors})
     step = -(-len(sizes) // _SPILL_CHOICES)
     for size in sizes[::step]:
         spilled = frozenset(each.index for each in graph.tensors if each.bytes >= size)
-        yield _Space(Homes(graph, system, spilled), pricer, options)
+        yield _Space(Homes(graph, system, spilled), costs, pricer, options)
 
 
 class _Space:
     """The schedules of a graph with the homes of its tensors given."""
 
-    def __init__(self, homes: Homes, pricer: StripePricer, options: CompilerOptions) -> None:
-        self._homes, self._costs, self._options = homes, PartCosts(homes, pricer), options
+    def __init__(self, homes: Homes, costs: PartCosts, pricer: StripePricer, options: CompilerOptions) -> None:
+        self._homes, self._costs, self._options = homes, costs, options
         self._lowering = Lowering(homes, pricer)
         self._alternatives = _ALTERNATIVES // max(1, len(homes.graph.parts))
 
