@@ -56,8 +56,8 @@ class PlanCandidate(NamedTuple):
 class PlanSpace:
     """The plans of a graph whose tensors have their homes. A group has at most ``max_parts``; 1 means no cascades.
 
-    With ``recompute`` there are plans that compute values twice, too. Plans that need more than ``limit`` bytes are left
-    out, and do not cost the time to price them.
+    With ``recompute`` there are plans that compute values twice, too. Plans of more than ``limit`` bytes are left out,
+    and do not cost the time to price them.
     """
 
     def __init__(
