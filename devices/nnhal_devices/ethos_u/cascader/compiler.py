@@ -27,8 +27,8 @@ _TRIALS = 24
 _ROOM = (1, 1.002, 1.005, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2)
 """How much memory is tried for the smallest schedule, as multiples of the smallest proposal's."""
 
-_SPILL_CHOICES = 6
-"""How many sizes from which on tensors are spilled are tried."""
+_SPILL_CHOICES = 8
+"""How many sizes from which on tensors are spilled are tried at most."""
 
 
 class DoesNotFitError(ValueError):
@@ -57,11 +57,16 @@ def compile_graph(graph: CascaderGraph, system: System, options: CompilerOptions
     """Return the fastest schedule within the budget. Raises DoesNotFitError if there is none."""
     options = options or CompilerOptions()
     budget = system.working.size if options.budget is None else min(options.budget, system.working.size)
-    spaces = list(_spaces(graph, system, options))
-    found = [schedule for space in spaces if (schedule := space.fastest(budget)) is not None]
-    if found:
-        return min(found, key=lambda each: (each.cycles, each.peak))
-    smallest = min((space.least() for space in spaces), key=lambda each: each.peak)
+    best: Schedule | None = None
+    for space in _spaces(graph, system, options):
+        found = space.fastest(budget)
+        if best is not None and found is not None and found.cycles >= best.cycles:
+            # Each space spills more than the one before. Beyond what the budget asks for, that only costs cycles.
+            break
+        best = found or best
+    if best is not None:
+        return best
+    smallest = min((space.least() for space in _spaces(graph, system, options)), key=lambda each: each.peak)
     if smallest.peak > budget:
         raise DoesNotFitError(budget, smallest)
     return smallest
@@ -87,13 +92,16 @@ def least_memory(graph: CascaderGraph, system: System, options: CompilerOptions 
 
 
 def _spaces(graph: CascaderGraph, system: System, options: CompilerOptions) -> Iterator[_Space]:
-    """The homes that tensors may have: all in the working memory, or those from some size on in the spill region."""
+    """The homes that tensors may have: all in the working memory, or those from some size on in the spill region.
+
+    First those that spill nothing, then those that spill the largest, and so on.
+    """
     homes, pricer = Homes(graph, system), StripePricer(graph, system)
     costs = PartCosts(homes, pricer)
     yield _Space(homes, costs, pricer, options)
     if system.spill is None:
         return
-    sizes = sorted({tensor.bytes for tensor in graph.tensors})
+    sizes = sorted({tensor.bytes for tensor in graph.tensors}, reverse=True)
     step = -(-len(sizes) // _SPILL_CHOICES)
     for size in sizes[::step]:
         spilled = frozenset(each.index for each in graph.tensors if each.bytes >= size)
