@@ -9,7 +9,8 @@ from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.hardware.memory import System
 from nnhal_devices.ethos_u.cascader.performance.stripe_pricer import StripePricer
 from nnhal_devices.ethos_u.cascader.plans.candidates import PlanCandidate, PlanSpace
-from nnhal_devices.ethos_u.cascader.plans.part_costs import Homes, PartCosts
+from nnhal_devices.ethos_u.cascader.plans.homes import Homes
+from nnhal_devices.ethos_u.cascader.plans.part_costs import PartCosts
 from nnhal_devices.ethos_u.cascader.plans.proposals import ProposalSearch, Selection
 from nnhal_devices.ethos_u.cascader.schedule.lowering import Lowering
 from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
@@ -26,8 +27,8 @@ _TRIALS = 24
 _ROOM = (1, 1.002, 1.005, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2)
 """How much memory is tried for the smallest schedule, as multiples of the smallest proposal's."""
 
-_SPILL_CHOICES = 6
-"""How many sizes from which on tensors are spilled are tried."""
+_SPILL_CHOICES = 8
+"""How many sizes from which on tensors are spilled are tried at most."""
 
 
 class DoesNotFitError(ValueError):
@@ -56,11 +57,19 @@ def compile_graph(graph: CascaderGraph, system: System, options: CompilerOptions
     """Return the fastest schedule within the budget. Raises DoesNotFitError if there is none."""
     options = options or CompilerOptions()
     budget = system.working.size if options.budget is None else min(options.budget, system.working.size)
-    spaces = list(_spaces(graph, system, options))
-    found = [schedule for space in spaces if (schedule := space.fastest(budget)) is not None]
-    if not found:
-        raise DoesNotFitError(budget, min((space.least() for space in spaces), key=lambda each: each.peak))
-    return min(found, key=lambda each: (each.cycles, each.peak))
+    best: Schedule | None = None
+    for space in _spaces(graph, system, options):
+        found = space.fastest(budget)
+        if best is not None and found is not None and found.cycles >= best.cycles:
+            # Each space spills more than the one before. Beyond what the budget asks for, that only costs cycles.
+            break
+        best = found or best
+    if best is not None:
+        return best
+    smallest = min((space.least() for space in _spaces(graph, system, options)), key=lambda each: each.peak)
+    if smallest.peak > budget:
+        raise DoesNotFitError(budget, smallest)
+    return smallest
 
 
 def frontier(graph: CascaderGraph, system: System, options: CompilerOptions | None = None) -> tuple[Schedule, ...]:
@@ -83,81 +92,87 @@ def least_memory(graph: CascaderGraph, system: System, options: CompilerOptions 
 
 
 def _spaces(graph: CascaderGraph, system: System, options: CompilerOptions) -> Iterator[_Space]:
-    """The homes that tensors may have: all in the working memory, or those from some size on in the spill region."""
-    pricer = StripePricer(graph, system)
-    yield _Space(Homes(graph, system), pricer, options)
+    """The homes that tensors may have: all in the working memory, or those from some size on in the spill region.
+
+    First those that spill nothing, then those that spill the largest, and so on.
+    """
+    homes, pricer = Homes(graph, system), StripePricer(graph, system)
+    costs = PartCosts(homes, pricer)
+    yield _Space(homes, costs, pricer, options)
     if system.spill is None:
         return
-    sizes = sorted({tensor.bytes for tensor in graph.tensors})
+    sizes = sorted({tensor.bytes for tensor in graph.tensors}, reverse=True)
     step = -(-len(sizes) // _SPILL_CHOICES)
     for size in sizes[::step]:
         spilled = frozenset(each.index for each in graph.tensors if each.bytes >= size)
-        yield _Space(Homes(graph, system, spilled), pricer, options)
+        yield _Space(Homes(graph, system, spilled), costs, pricer, options)
 
 
 class _Space:
     """The schedules of a graph with the homes of its tensors given."""
 
-    def __init__(self, homes: Homes, pricer: StripePricer, options: CompilerOptions) -> None:
-        space = PlanSpace(homes, PartCosts(homes, pricer), options.max_plan_parts, options.recompute)
-        self._search = ProposalSearch(homes.graph, space.all(), homes.spilled)
+    def __init__(self, homes: Homes, costs: PartCosts, pricer: StripePricer, options: CompilerOptions) -> None:
+        self._homes, self._costs, self._options = homes, costs, options
         self._lowering = Lowering(homes, pricer)
         self._alternatives = _ALTERNATIVES // max(1, len(homes.graph.parts))
-        self._least: Schedule | None = None
 
     def fastest(self, limit: int) -> Schedule | None:
-        """Return the fastest schedule within a limit.
+        """Return the fastest schedule within a limit, None if no proposal within it has addresses."""
+        return self._best(self._search(limit), limit)
+
+    def _search(self, limit: int | None) -> ProposalSearch:
+        """The proposals of plans that take at most ``limit`` bytes, by their estimates."""
+        options = self._options
+        space = PlanSpace(self._homes, self._costs, options.max_plan_parts, options.recompute, limit)
+        return ProposalSearch(self._homes.graph, space.all(), self._homes.spilled)
+
+    def _best(self, search: ProposalSearch, limit: int) -> Schedule | None:
+        """The fastest schedule.
 
         A proposal can be faster than one that takes more memory, since it waits less for its constants. So smaller ones
         are tried as long as they could be faster.
         """
-        found = self._best(limit)
-        if found is None and self.least().peak <= limit:
-            return self.least()
-        return found
-
-    def _best(self, limit: int) -> Schedule | None:
         best: Schedule | None = None
         left = self._alternatives
-        for selection in self._search.efficient(limit):
+        for selection in search.efficient(limit):
             if best is not None and (not left or selection.proposal.cycles > best.cycles * _PATIENCE):
                 break
             if best is None or selection.proposal.busy < best.cycles:
                 left -= best is not None
-                found = self._placed(selection, limit)
+                found = self._placed(search, selection, limit)
                 best = min(filter(None, (best, found)), key=lambda each: (each.cycles, each.peak), default=None)
         return best
 
     def all(self, limit: int | None) -> Iterator[Schedule]:
         """Yield schedules within a limit, from the fastest proposal to the smallest."""
-        for selection in self._search.efficient(limit):
-            found = self._placed(selection, selection.proposal.memory if limit is None else limit)
+        search = self._search(None)
+        for selection in search.efficient(limit):
+            found = self._placed(search, selection, selection.proposal.memory if limit is None else limit)
             if found is not None:
                 yield found
-        if limit is None or self.least().peak <= limit:
-            yield self.least()
+        least = self._smallest(search)
+        if limit is None or least.peak <= limit:
+            yield least
 
     def least(self) -> Schedule:
         """Return the smallest schedule."""
-        if self._least is None:
-            self._least = self._smallest()
-        return self._least
+        return self._smallest(self._search(None))
 
-    def _smallest(self) -> Schedule:
-        least = self._search.least()
+    def _smallest(self, search: ProposalSearch) -> Schedule:
+        least = search.least()
         found = None
         for room in _ROOM:
             limit = int(least * room)
-            selection = self._search.fastest(limit)
-            found = None if selection is None else self._placed(selection, limit)
+            selection = search.fastest(limit)
+            found = None if selection is None else self._placed(search, selection, limit)
             if found is not None:
                 break
         assert found is not None, "twice the least memory is enough for a placement"
-        while (smaller := self._best(found.peak - 1)) is not None:
+        while (smaller := self._best(search, found.peak - 1)) is not None:
             found = smaller
         return found
 
-    def _placed(self, selection: Selection, limit: int) -> Schedule | None:
+    def _placed(self, search: ProposalSearch, selection: Selection, limit: int) -> Schedule | None:
         """Find addresses for a proposal. If there are none, plans that are in the way are replaced by others."""
         banned: set[PlanCandidate] = set()
         trial: Selection | None = selection
@@ -169,5 +184,5 @@ class _Space:
                 return found
             near = trial.candidates[max(0, found.plan - 1) : found.plan + 1]
             banned.add(max(near, key=lambda each: each.memory))
-            trial = self._search.fastest(limit, banned)
+            trial = search.fastest(limit, banned)
         return None

@@ -7,14 +7,18 @@ found by a search from the first plan to the last that goes back if a plan canno
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from nnhal_devices.ethos_u.cascader.schedule.profile import PlanProfile
 
-_STEPS = 20_000
-"""Placements of a plan that are tried before the search gives up."""
+_STEPS = 500
+"""How many placements of plans are tried, beside one for each plan, before the search gives up.
+
+Networks with branches have been seen to take one or two for a plan.
+"""
 
 Addresses: TypeAlias = dict[int, int]
 """Tensors and their addresses."""
@@ -161,31 +165,32 @@ class Placer:
         Those that share most with dying inputs come first, since they leave most of the memory free.
         """
         size, profile = self._sizes[tensor], needs.profiles[backwards]
+        shared = {other: there for other, there in before.items() if (tensor, other) in profile.below}
+        shared = {other: there for other, there in shared.items() if other in needs.dying}
+        apart = [(there, there + self._sizes[other]) for other, there in before.items() if other not in shared]
+        apart += [(there, there + self._sizes[other]) for other, there in placed.items()]
+        gaps = _gaps(apart, limit)
         tried = [limit - size, 0, scratch, limit - size - scratch]
         for other, base in placed.items():
             tried += [base + self._sizes[other], base - size]
         for other, base in before.items():
-            key = tensor, other
             tried += [base + self._sizes[other], base - size]
-            if other in needs.dying and key in profile.below:
-                tried += [base - profile.below[key], base + profile.above[key]]
+            if other in shared:
+                tried += [base - profile.below[tensor, other], base + profile.above[tensor, other]]
         clear = [
             base
             for base in dict.fromkeys(tried)
-            if 0 <= base <= limit - size
-            and all(self._clear(tensor, base, other, there, needs, profile) for other, there in before.items())
-            and all(base >= there + self._sizes[other] or there >= base + size for other, there in placed.items())
+            if _inside(gaps, base, base + size)
+            and all(self._clear(tensor, base, other, there, profile) for other, there in shared.items())
         ]
-        pieces = [(there, there + self._sizes[other]) for other, there in before.items()]
+        pieces = [(there, there + self._sizes[other]) for other, there in shared.items()]
         return sorted(clear, key=lambda base: -_common((base, base + size), pieces))
 
-    def _clear(self, tensor: int, base: int, other: int, there: int, needs: PlanNeeds, profile: PlanProfile) -> bool:
+    def _clear(self, tensor: int, base: int, other: int, there: int, profile: PlanProfile) -> bool:
+        """Whether a tensor may lie at ``base`` if a dying one lies ``there``."""
         if base >= there + self._sizes[other] or there >= base + self._sizes[tensor]:
             return True
-        key = tensor, other
-        if other not in needs.dying or key not in profile.below:
-            return False
-        return there >= base + profile.below[key] or base >= there + profile.above[key]
+        return there >= base + profile.below[tensor, other] or base >= there + profile.above[tensor, other]
 
 
 def _fitted(
@@ -219,6 +224,16 @@ def _gaps(pieces: Pieces, limit: int) -> list[list[int]]:
             gaps.append([end, start])
         end = max(end, stop)
     return [*gaps, [end, limit]] if limit > end else gaps
+
+
+def _inside(gaps: Sequence[Sequence[int]], start: int, stop: int) -> bool:
+    """Return whether a piece lies in one of the gaps, which are in order."""
+    index = bisect_right(gaps, start, key=_start) - 1
+    return index >= 0 and stop <= gaps[index][1]
+
+
+def _start(gap: Sequence[int]) -> int:
+    return gap[0]
 
 
 def _common(piece: tuple[int, int], others: Pieces) -> int:
