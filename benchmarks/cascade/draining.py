@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from nnhal_devices.ethos_u.cascader.performance.stripe_pricer import StripePricer
-from nnhal_devices.ethos_u.cascader.plans.part_costs import Homes
+from nnhal_devices.ethos_u.cascader.plans.homes import Homes
 from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
 from nnhal_devices.ethos_u.cascader.schedule.walk import walk
 

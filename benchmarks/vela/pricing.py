@@ -12,7 +12,7 @@ from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.hardware.memory import System
 from nnhal_devices.ethos_u.cascader.performance.stripe_pricer import StripePricer
 from nnhal_devices.ethos_u.cascader.performance.timeline import Timeline
-from nnhal_devices.ethos_u.cascader.plans.part_costs import Homes
+from nnhal_devices.ethos_u.cascader.plans.homes import Homes
 from nnhal_devices.ethos_u.cascader.plans.plan import Proposal, WeightsIn
 from nnhal_devices.ethos_u.cascader.schedule.lowering import Lowering
 from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule

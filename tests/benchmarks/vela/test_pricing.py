@@ -11,7 +11,7 @@ from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Interval, whole
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.hardware.memory_file import system_for
 from nnhal_devices.ethos_u.cascader.performance.stripe_pricer import StripePricer
-from nnhal_devices.ethos_u.cascader.plans.part_costs import Homes
+from nnhal_devices.ethos_u.cascader.plans.homes import Homes
 from nnhal_devices.ethos_u.cascader.plans.plan import Plan, WeightsIn
 
 SYSTEM = system_for("u55-128")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import ceil, log2
 
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.hardware.memory import System
@@ -15,10 +16,10 @@ from nnhal_devices.ethos_u.cascader.plans.proposals import ProposalSearch, Selec
 from nnhal_devices.ethos_u.cascader.schedule.lowering import Lowering
 from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
 
-_PATIENCE = 1.05
-"""How much slower an estimate may be than the best schedule to be looked at."""
+_RUNGS = 16
+"""How many limits of memory are tried between one and its double."""
 
-_ALTERNATIVES = 250
+_ALTERNATIVES = 1_200
 """How many further proposals are looked at, times the number of parts: planning takes a time that is linear in it."""
 
 _TRIALS = 24
@@ -108,6 +109,14 @@ def _spaces(graph: CascaderGraph, system: System, options: CompilerOptions) -> I
         yield _Space(Homes(graph, system, spilled), costs, pricer, options)
 
 
+def _rung_below(size: int) -> int:
+    """The largest power of the sixteenth root of 2, rounded down, that is less than a size."""
+    power = ceil(_RUNGS * log2(size)) if size > 1 else 0
+    while power and int(2 ** (power / _RUNGS)) >= size:
+        power -= 1
+    return int(2 ** (power / _RUNGS)) if power else 0
+
+
 class _Space:
     """The schedules of a graph with the homes of its tensors given."""
 
@@ -118,57 +127,71 @@ class _Space:
 
     def fastest(self, limit: int) -> Schedule | None:
         """Return the fastest schedule within a limit, None if no proposal within it has addresses."""
-        return self._best(self._search(limit), limit)
+        return self._best(self._searches(limit), limit)
 
-    def _search(self, limit: int | None) -> ProposalSearch:
-        """The proposals of plans that take at most ``limit`` bytes, by their estimates."""
-        options = self._options
-        space = PlanSpace(self._homes, self._costs, options.max_plan_parts, options.recompute, limit)
-        return ProposalSearch(self._homes.graph, space.all(), self._homes.spilled)
+    def _searches(self, limit: int | None) -> list[ProposalSearch]:
+        """The proposals of plans that take at most ``limit`` bytes.
 
-    def _best(self, search: ProposalSearch, limit: int) -> Schedule | None:
+        Plans that compute nothing twice, and those of one part, are searched for themselves as well: what an estimate
+        prefers to them may turn out to be slower.
+        """
+        options, graph = self._options, self._homes.graph
+        found = PlanSpace(self._homes, self._costs, options.max_plan_parts, options.recompute, limit).all()
+        kinds = [found]
+        if options.recompute:
+            kinds.append([[each for each in ending if not each.recomputes] for ending in found])
+        if options.max_plan_parts > 1:
+            kinds.append([[each for each in ending if each.stop == each.first + 1] for ending in found])
+        return [ProposalSearch(graph, kind, self._homes.spilled) for kind in kinds]
+
+    def _best(self, searches: Sequence[ProposalSearch], limit: int) -> Schedule | None:
         """The fastest schedule.
 
-        A proposal can be faster than one that takes more memory, since it waits less for its constants. So smaller ones
-        are tried as long as they could be faster.
+        A proposal can be slower than estimated, since addresses decide how long it waits for its constants. So smaller
+        limits are tried as long as they could be faster: always the same ones, so that a budget finds what a smaller
+        budget finds.
         """
         best: Schedule | None = None
         left = self._alternatives
-        for selection in search.efficient(limit):
-            if best is not None and (not left or selection.proposal.cycles > best.cycles * _PATIENCE):
-                break
-            if best is None or selection.proposal.busy < best.cycles:
-                left -= best is not None
-                found = self._placed(search, selection, limit)
+        for search in searches:
+            within = limit
+            while (selection := search.fastest(within)) is not None:
+                if best is not None and selection.proposal.cycles >= best.cycles:
+                    break
+                found = self._placed(search, selection, within)
                 best = min(filter(None, (best, found)), key=lambda each: (each.cycles, each.peak), default=None)
+                if not selection.proposal.memory or (best is not None and left <= 0):
+                    break
+                left -= 1
+                within = _rung_below(selection.proposal.memory)
         return best
 
     def all(self, limit: int | None) -> Iterator[Schedule]:
         """Yield schedules within a limit, from the fastest proposal to the smallest."""
-        search = self._search(None)
-        for selection in search.efficient(limit):
-            found = self._placed(search, selection, selection.proposal.memory if limit is None else limit)
-            if found is not None:
-                yield found
-        least = self._smallest(search)
+        searches = self._searches(None)
+        for search in searches:
+            for selection in search.efficient(limit):
+                found = self._placed(search, selection, selection.proposal.memory if limit is None else limit)
+                if found is not None:
+                    yield found
+        least = self._smallest(searches)
         if limit is None or least.peak <= limit:
             yield least
 
     def least(self) -> Schedule:
         """Return the smallest schedule."""
-        return self._smallest(self._search(None))
+        return self._smallest(self._searches(None))
 
-    def _smallest(self, search: ProposalSearch) -> Schedule:
-        least = search.least()
+    def _smallest(self, searches: Sequence[ProposalSearch]) -> Schedule:
+        least = min(search.least() for search in searches)
         found = None
         for room in _ROOM:
             limit = int(least * room)
-            selection = search.fastest(limit)
-            found = None if selection is None else self._placed(search, selection, limit)
+            found = self._best(searches, limit)
             if found is not None:
                 break
         assert found is not None, "twice the least memory is enough for a placement"
-        while (smaller := self._best(search, found.peak - 1)) is not None:
+        while (smaller := self._best(searches, found.peak - 1)) is not None:
             found = smaller
         return found
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from nnhal_devices.ethos_u.cascader.geometry.box import Axis, cut, whole
+from nnhal_devices.ethos_u.cascader.geometry.box import Axis, cut_evenly, whole
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.plans.demand import halvings
 from nnhal_devices.ethos_u.cascader.plans.growth import Growth
@@ -28,15 +28,18 @@ class PlanCandidate(NamedTuple):
     first: int
     stop: int
     memory: int
-    cycles: int
     busy: int
     """Cycles if it never waits for constants."""
+    waits: int
+    """An estimate of the cycles for which it waits for constants, if none is copied before it starts."""
     along: Axis
     band: int
     """Rows of its tiles, 0 for one tile."""
     stripes: tuple[int, ...]
     copied: frozenset[int]
     """Parts whose constants are copied to the working memory."""
+    copied_bytes: int = 0
+    """The bytes that it takes for them."""
 
     def plan(self, graph: CascaderGraph) -> Plan:
         """Return it as a plan."""
@@ -49,8 +52,18 @@ class PlanCandidate(NamedTuple):
             for part in parts
         )
         output = whole(graph.tensors[graph.parts[parts[-1]].output].shape)
-        tiles = tuple(output.along(Axis.ROWS, rows) for rows in cut(output.rows, self.band or output.rows.stop))
+        tiles = tuple(output.along(Axis.ROWS, rows) for rows in cut_evenly(output.rows, self.band or output.rows.stop))
         return Plan(parts, self.stripes, weights, tiles, self.along, self.memory, self.cycles, self.busy)
+
+    @property
+    def recomputes(self) -> bool:
+        """Whether it computes values twice."""
+        return self.band > 0 and self.stop > self.first + 1
+
+    @property
+    def cycles(self) -> int:
+        """An estimate of its cycles."""
+        return self.busy + self.waits
 
 
 class PlanSpace:
@@ -136,8 +149,9 @@ class PlanSpace:
             memory = without + self._homes.constants_bytes(part, along, depth)
             if memory < limit:
                 busy = self._costs.cycles(part, along, depth, doubled, places, bands)
-                cycles = busy + self._costs.first_copy(part, along, depth)
-                yield PlanCandidate(part, stop, memory, cycles, busy, along, band, (depth,), frozenset({part}))
+                waits = self._costs.first_copy(part, along, depth)
+                size, copied = memory - without, frozenset({part})
+                yield PlanCandidate(part, stop, memory, busy, waits, along, band, (depth,), copied, size)
 
     def _grown(self, stop: int, along: Axis, extent: int, scaled: bool, band: int = 0) -> Iterator[PlanCandidate]:
         """The plans of all groups that end with a part, for one choice of stripes.
@@ -188,13 +202,14 @@ class PlanSpace:
                     gains.append((size / (times[part] - copied), part, size, copied))
         extents, chosen = tuple(stripes.values()), frozenset[int]()
         busy = sum(times.values())
-        yield PlanCandidate(first, growth.stop, memory, busy, busy, along, band, extents, chosen)
+        yield PlanCandidate(first, growth.stop, memory, busy, 0, along, band, extents, chosen)
         for _, part, size, copied in sorted(gains):
             memory, busy, times[part], chosen = memory + size, busy - times[part] + copied, copied, chosen | {part}
             if memory >= limit:
                 return
-            cycles = busy + self._waits(growth, times, chosen)
-            yield PlanCandidate(first, growth.stop, memory, cycles, busy, along, band, extents, chosen)
+            waits = self._waits(growth, times, chosen)
+            copied = memory - growth.memory
+            yield PlanCandidate(first, growth.stop, memory, busy, waits, along, band, extents, chosen, copied)
 
     def _waits(self, growth: Growth, times: Mapping[int, int], copied: frozenset[int]) -> int:
         """An estimate of the cycles for which a plan waits for constants that are copied as it starts."""
@@ -217,11 +232,12 @@ def _copied_to(along: Axis) -> WeightsIn:
 
 
 def _efficient(candidates: list[PlanCandidate]) -> list[PlanCandidate]:
-    """The candidates that no other one of their group beats in memory and in cycles."""
+    """The candidates that no other one of their group beats in memory and in cycles, with and without waits."""
     found: list[PlanCandidate] = []
-    best: dict[int, int] = {}
-    for each in sorted(candidates, key=lambda each: (each.memory, each.cycles, each.first)):
-        if each.first not in best or each.cycles < best[each.first]:
-            best[each.first] = each.cycles
+    best: dict[int, tuple[int, int]] = {}
+    for each in sorted(candidates, key=lambda each: (each.memory, each.cycles, each.busy, each.first)):
+        cycles, busy = best.get(each.first, (_BOUNDLESS, _BOUNDLESS))
+        if each.cycles < cycles or each.busy < busy:
+            best[each.first] = min(each.cycles, cycles), min(each.busy, busy)
             found.append(each)
     return found

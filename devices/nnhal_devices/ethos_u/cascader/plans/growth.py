@@ -11,7 +11,7 @@ from math import ceil
 import numpy as np
 
 from nnhal_devices.ethos_u.cascader.geometry.access import AxisAccess
-from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Interval, Shape, cut, hull
+from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Interval, Shape, cut_evenly, hull
 from nnhal_devices.ethos_u.cascader.plans.demand import (
     Steps,
     greatest_lead,
@@ -51,7 +51,7 @@ class Growth:
         self._dying: set[int] = set()
         self._buffers = 0
         if band:
-            self.bands[stop - 1] = tuple(cut(Interval(0, self._graph.tensors[self._output].shape.rows), band))
+            self.bands[stop - 1] = tuple(cut_evenly(Interval(0, self._graph.tensors[self._output].shape.rows), band))
 
     def grow(self) -> bool:
         """Take in the part before the group. Returns False if no group with it can be a cascade."""

@@ -20,6 +20,12 @@ _STEPS = 500
 Networks with branches have been seen to take one or two for a plan.
 """
 
+_FEW_STEPS = 200
+"""The same for a search that only makes a placement better."""
+
+_LATE = 6
+"""For how many plans whose constants cannot be copied early another placement is tried."""
+
 Addresses: TypeAlias = dict[int, int]
 """Tensors and their addresses."""
 
@@ -55,6 +61,8 @@ class PlacedPlan:
     """Tensors that are alive after it, with their addresses."""
     occupied: tuple[tuple[int, int], ...]
     """What it uses of the memory: start and end of each piece."""
+    early: bool
+    """Whether its constants can be copied while the plan before runs."""
 
 
 class Placer:
@@ -94,11 +102,25 @@ class Placer:
         )
 
     def place(self, limit: int) -> list[PlacedPlan] | None:
-        """Return a placement within ``limit`` bytes, or None if the search finds none."""
+        """Return a placement within ``limit`` bytes, or None if the search finds none.
+
+        If constants cannot be copied early, other placements are tried in which they can.
+        """
+        best = self._place(limit, frozenset(), _STEPS + len(self._needs))
+        if best is None:
+            return None
+        wanted = {number for number, each in enumerate(self._needs) if number > 1 and each.constants}
+        for number in sorted(wanted - _early(best), key=lambda each: -sum(self._needs[each].scratch[0]))[:_LATE]:
+            other = self._place(limit, _early(best) | {number}, _FEW_STEPS + len(self._needs))
+            best = other or best
+        return best
+
+    def _place(self, limit: int, early: frozenset[int], most: int) -> list[PlacedPlan] | None:
+        """Search for a placement in which the constants of the plans in ``early`` can be copied early."""
         placed: list[PlacedPlan] = []
         failed: set[tuple[int, tuple[tuple[int, int], ...]]] = set()
-        ways: list[Iterator[PlacedPlan]] = [self._ways(0, None, limit)]
-        for _ in range(_STEPS + len(self._needs)):
+        ways: list[Iterator[PlacedPlan]] = [self._ways(0, None, limit, False)]
+        for _ in range(most):
             way = next(ways[-1], None)
             if way is None:
                 ways.pop()
@@ -113,16 +135,20 @@ class Placer:
             self.deepest = max(self.deepest, len(placed))
             if len(placed) == len(self._needs):
                 return placed
-            ways.append(self._ways(len(placed), way, limit))
+            ways.append(self._ways(len(placed), way, limit, len(placed) in early))
         return None
 
-    def _ways(self, number: int, previous: PlacedPlan | None, limit: int) -> Iterator[PlacedPlan]:
-        """The placements of a plan after the one before: first those whose constants can be copied during that one."""
+    def _ways(self, number: int, previous: PlacedPlan | None, limit: int, early: bool) -> Iterator[PlacedPlan]:
+        """The placements of a plan after the one before: first those whose constants can be copied during that one.
+
+        With ``early`` there are no others.
+        """
         needs = self._needs[number]
         before = dict(previous.alive) if previous else {}
         if previous is not None and needs.constants:
             yield from self._fitting(needs, before, limit, previous.occupied)
-        yield from self._fitting(needs, before, limit, None)
+        if not early:
+            yield from self._fitting(needs, before, limit, None)
 
     def _fitting(self, needs: PlanNeeds, before: Addresses, limit: int, taken: Pieces | None) -> Iterator[PlacedPlan]:
         """The placements of a plan; its constants lie outside of what is ``taken``, if that is given."""
@@ -137,7 +163,8 @@ class Placer:
                 if holes is not None:
                     alive = sorted(each for each in present.items() if each[0] not in needs.dying)
                     buffers = [(base, base + size) for base, size in zip(holes, scratch, strict=True)]
-                    yield PlacedPlan(backwards, arriving, holes, tuple(alive), (*tensors, *buffers))
+                    occupied = *tensors, *buffers
+                    yield PlacedPlan(backwards, arriving, holes, tuple(alive), occupied, taken is not None)
 
     def _arrivals(
         self, placed: Addresses, before: Addresses, needs: PlanNeeds, scratch: int, backwards: bool, limit: int
@@ -191,6 +218,10 @@ class Placer:
         if base >= there + self._sizes[other] or there >= base + self._sizes[tensor]:
             return True
         return there >= base + profile.below[tensor, other] or base >= there + profile.above[tensor, other]
+
+
+def _early(placed: Sequence[PlacedPlan]) -> frozenset[int]:
+    return frozenset(number for number, each in enumerate(placed) if each.early)
 
 
 def _fitted(
