@@ -31,6 +31,9 @@ _ROOM = (1, 1.002, 1.005, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2)
 _SPILL_CHOICES = 8
 """How many sizes from which on tensors are spilled are tried at most."""
 
+_VAIN_CHOICES = 2
+"""After how many of them in a row that make nothing faster the others are left out."""
+
 
 class DoesNotFitError(ValueError):
     """No plan fits the budget."""
@@ -59,12 +62,16 @@ def compile_graph(graph: CascaderGraph, system: System, options: CompilerOptions
     options = options or CompilerOptions()
     budget = system.working.size if options.budget is None else min(options.budget, system.working.size)
     best: Schedule | None = None
+    vain = 0
     for space in _spaces(graph, system, options):
         found = space.fastest(budget)
-        if best is not None and found is not None and found.cycles >= best.cycles:
-            # Each space spills more than the one before. Beyond what the budget asks for, that only costs cycles.
-            break
-        best = found or best
+        if found is not None and (best is None or found.cycles < best.cycles):
+            best, vain = found, 0
+        elif best is not None:
+            # Each space spills more than the one before. Beyond what the budget asks for, that costs cycles.
+            vain += 1
+            if vain == _VAIN_CHOICES:
+                break
     if best is not None:
         return best
     smallest = min((space.least() for space in _spaces(graph, system, options)), key=lambda each: each.peak)
