@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, log2
 
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
-from nnhal_devices.ethos_u.cascader.hardware.memory import System
+from nnhal_devices.ethos_u.cascader.hardware.memory import MemoryRegion, System
 from nnhal_devices.ethos_u.cascader.performance.stripe_pricer import StripePricer
 from nnhal_devices.ethos_u.cascader.plans.candidates import PlanCandidate, PlanSpace
 from nnhal_devices.ethos_u.cascader.plans.homes import Homes
@@ -45,6 +45,13 @@ class DoesNotFitError(ValueError):
         )
 
 
+class ConstantsDoNotFitError(ValueError):
+    """The region in which constants lie at rest is too small for those of a network."""
+
+    def __init__(self, needed: int, region: MemoryRegion) -> None:
+        super().__init__(f"the constants take {needed:,} bytes, {region.name} has {region.size:,}")
+
+
 @dataclass(frozen=True, slots=True)
 class CompilerOptions:
     """What a user may ask of the compiler."""
@@ -58,7 +65,12 @@ class CompilerOptions:
 
 
 def compile_graph(graph: CascaderGraph, system: System, options: CompilerOptions | None = None) -> Schedule:
-    """Return the fastest schedule within the budget. Raises DoesNotFitError if there is none."""
+    """Return the fastest schedule within the budget.
+
+    Raises:
+        DoesNotFitError: there is none.
+        ConstantsDoNotFitError: the region of constants at rest is too small.
+    """
     options = options or CompilerOptions()
     budget = system.working.size if options.budget is None else min(options.budget, system.working.size)
     best: Schedule | None = None
@@ -74,7 +86,7 @@ def compile_graph(graph: CascaderGraph, system: System, options: CompilerOptions
                 break
     if best is not None:
         return best
-    smallest = min((space.least() for space in _spaces(graph, system, options)), key=lambda each: each.peak)
+    smallest = _smallest(_spaces(graph, system, options))
     if smallest.peak > budget:
         raise DoesNotFitError(budget, smallest)
     return smallest
@@ -83,7 +95,7 @@ def compile_graph(graph: CascaderGraph, system: System, options: CompilerOptions
 def frontier(graph: CascaderGraph, system: System, options: CompilerOptions | None = None) -> tuple[Schedule, ...]:
     """Return the Pareto efficient schedules, the fastest first: each takes less memory and more cycles than the last.
 
-    The budget is an upper limit.
+    The budget is an upper limit. Raises ConstantsDoNotFitError if the region of constants at rest is too small.
     """
     options = options or CompilerOptions()
     every = [each for space in _spaces(graph, system, options) for each in space.all(options.budget)]
@@ -95,8 +107,16 @@ def frontier(graph: CascaderGraph, system: System, options: CompilerOptions | No
 
 
 def least_memory(graph: CascaderGraph, system: System, options: CompilerOptions | None = None) -> int:
-    """Return the bytes of the smallest schedule."""
-    return min(space.least().peak for space in _spaces(graph, system, options or CompilerOptions()))
+    """Return the bytes of the smallest schedule.
+
+    Raises ConstantsDoNotFitError if the region of constants at rest is too small.
+    """
+    return _smallest(_spaces(graph, system, options or CompilerOptions())).peak
+
+
+def _smallest(spaces: Iterable[_Space]) -> Schedule:
+    """The schedule of least memory. There is one if nothing is spilled."""
+    return min((found for space in spaces if (found := space.least()) is not None), key=lambda each: each.peak)
 
 
 def _spaces(graph: CascaderGraph, system: System, options: CompilerOptions) -> Iterator[_Space]:
@@ -104,6 +124,9 @@ def _spaces(graph: CascaderGraph, system: System, options: CompilerOptions) -> I
 
     First those that spill nothing, then those that spill the largest, and so on.
     """
+    constants = sum(graph.constants_bytes)
+    if constants > system.constants.size:
+        raise ConstantsDoNotFitError(constants, system.constants)
     homes, pricer = Homes(graph, system), StripePricer(graph, system)
     costs = PartCosts(homes, pricer)
     yield _Space(homes, costs, pricer, options)
@@ -176,20 +199,23 @@ class _Space:
     def all(self, limit: int | None) -> Iterator[Schedule]:
         """Yield schedules within a limit, from the fastest proposal to the smallest."""
         searches = self._searches(None)
+        yield from self._efficient(searches, limit)
+        least = self._smallest(searches)
+        if least is not None and (limit is None or least.peak <= limit):
+            yield least
+
+    def _efficient(self, searches: Sequence[ProposalSearch], limit: int | None) -> Iterator[Schedule]:
         for search in searches:
             for selection in search.efficient(limit):
                 found = self._placed(search, selection, selection.proposal.memory if limit is None else limit)
                 if found is not None:
                     yield found
-        least = self._smallest(searches)
-        if limit is None or least.peak <= limit:
-            yield least
 
-    def least(self) -> Schedule:
-        """Return the smallest schedule."""
+    def least(self) -> Schedule | None:
+        """Return the smallest schedule, None if what it spills does not fit."""
         return self._smallest(self._searches(None))
 
-    def _smallest(self, searches: Sequence[ProposalSearch]) -> Schedule:
+    def _smallest(self, searches: Sequence[ProposalSearch]) -> Schedule | None:
         least = min(search.least() for search in searches)
         found = None
         for room in _ROOM:
@@ -197,7 +223,11 @@ class _Space:
             found = self._best(searches, limit)
             if found is not None:
                 break
-        assert found is not None, "twice the least memory is enough for a placement"
+        if found is None:
+            # What the smallest proposals spill may be more than the spill region holds.
+            found = min(self._efficient(searches, None), key=lambda each: each.peak, default=None)
+        if found is None:
+            return None
         while (smaller := self._best(searches, found.peak - 1)) is not None:
             found = smaller
         return found

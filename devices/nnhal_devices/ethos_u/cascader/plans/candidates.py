@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from nnhal_devices.ethos_u.cascader.geometry.box import Axis, cut_evenly, whole
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
+from nnhal_devices.ethos_u.cascader.hardware.memory import Content
 from nnhal_devices.ethos_u.cascader.plans.demand import halvings
 from nnhal_devices.ethos_u.cascader.plans.growth import Growth
 from nnhal_devices.ethos_u.cascader.plans.homes import Homes
@@ -79,6 +80,7 @@ class PlanSpace:
         self._recompute, self._limit = recompute, _BOUNDLESS if limit is None else limit
         self._homes, self._graph, self._costs, self._max_parts = homes, homes.graph, costs, max_parts
         self._held = WorkingSet(homes)
+        self._may_copy = Content.CONSTANTS in homes.system.working.holds
         self._fastest: list[int] = []
         self._scaling = {
             along: [
@@ -99,7 +101,7 @@ class PlanSpace:
             uncut += self._alone(stop, Axis.CHANNELS, depth)
         self._fastest.append(min(uncut, key=lambda each: (each.busy, each.memory)).memory)
         found = [each for each in uncut if each.memory <= self._limit]
-        if self._reduces(stop - 1):
+        if self._may_copy and self._reduces(stop - 1):
             for band in _bands(shape.rows):
                 found += self._banded(stop, depths, band)
         for along in (Axis.ROWS, Axis.COLUMNS, Axis.CHANNELS):
@@ -194,7 +196,7 @@ class PlanSpace:
             places = self._homes.places(part, where, interior)
             times[part] = self._costs.cycles(part, along, extent, where, places, bands)
             size = self._homes.constants_bytes(part, along, extent)
-            if constants is not None and memory + size < limit:
+            if constants is not None and self._may_copy and memory + size < limit:
                 where = _copied_to(along)
                 places = self._homes.places(part, where, interior)
                 copied = self._costs.cycles(part, along, extent, where, places, bands)
