@@ -15,7 +15,12 @@ from nnhal_devices.arguments import read_argument, write_argument
 from nnhal_devices.backend import Backend, MemoryKind, MemoryRules, OptimizationViews
 from nnhal_devices.driver import Argument, Control, DriverOptions, Outcome, PrepareOptions, Support
 from nnhal_devices.ethos_u.capabilities import capabilities_of
-from nnhal_devices.ethos_u.cascader.compiler import CompilerOptions, DoesNotFitError, compile_graph
+from nnhal_devices.ethos_u.cascader.compiler import (
+    CompilerOptions,
+    ConstantsDoNotFitError,
+    DoesNotFitError,
+    compile_graph,
+)
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.graph.matchers import build_graph
 from nnhal_devices.ethos_u.cascader.graph.paddings import fold_paddings
@@ -66,7 +71,7 @@ class EthosU:
         graph, system = build_graph(model), self._options.system
         try:
             schedule = self._scheduled(graph)
-        except DoesNotFitError as error:
+        except (ConstantsDoNotFitError, DoesNotFitError) as error:
             raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT, f"{error} of {system.name}") from error
         return CascadedWorkload(Machine(emit(schedule), graph, model, system, self._options.checked))
 

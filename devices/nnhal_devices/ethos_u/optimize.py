@@ -1,17 +1,17 @@
 """Which operations of a subgraph the NPU compiles together.
 
 All of them, if the working memory has room. If it has not, parts that do not fit even alone fail, and the rest is
-compiled in connected groups. If every part of a group fits alone, and the group does not, the largest part fails.
+compiled in connected groups. If every part of a group fits alone, and the group does not, the largest part fails. If
+the constants of a group do not fit where they lie at rest, the part that has most of them fails.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 
 from nnhal.resolved import ResolvedModel, describe_operation
 from nnhal_devices.backend import FailedSubgraph, OptimizationViews, Substitution
-from nnhal_devices.ethos_u.cascader.compiler import DoesNotFitError
+from nnhal_devices.ethos_u.cascader.compiler import ConstantsDoNotFitError, DoesNotFitError
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph, Part
 from nnhal_devices.ethos_u.cascader.graph.matchers import build_graph
 from nnhal_devices.ethos_u.cascader.graph.paddings import fold_paddings
@@ -20,22 +20,15 @@ from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
 from nnhal_devices.npu_support.groups import groups_of
 
 CompileGraph = Callable[[CascaderGraph], Schedule]
-"""Raises DoesNotFitError."""
+"""Raises DoesNotFitError and ConstantsDoNotFitError."""
 _MEGA = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    """A part that does not fit, alone or with what it is connected to."""
-
-    error: DoesNotFitError
-    alone: bool
 
 
 def optimize(model: ResolvedModel, compile_graph: CompileGraph) -> OptimizationViews:
     """Compile a model of which every operation is supported."""
     graph = build_graph(fold_paddings(model))
-    failures: dict[int, _Failure] = {}
+    failures: dict[int, str] = {}
+    """Parts, and why they fail."""
     while True:
         groups = groups_of(model, _failed_operations(model, graph, failures))
         schedules: list[Schedule] = []
@@ -45,6 +38,8 @@ def optimize(model: ResolvedModel, compile_graph: CompileGraph) -> OptimizationV
                 schedules.append(compile_graph(_restricted(graph, parts)))
             except DoesNotFitError as error:
                 failures.update(_failures(graph, parts, error, compile_graph))
+            except ConstantsDoNotFitError as error:
+                failures[max(parts, key=lambda part: graph.constants_bytes[part])] = str(error)
         if len(schedules) == len(groups):
             break
     return OptimizationViews(
@@ -53,8 +48,8 @@ def optimize(model: ResolvedModel, compile_graph: CompileGraph) -> OptimizationV
             for group, schedule in zip(groups, schedules, strict=True)
         ),
         tuple(
-            FailedSubgraph(graph.parts[part].operations, _reason(model, graph.parts[part], failure))
-            for part, failure in sorted(failures.items())
+            FailedSubgraph(graph.parts[part].operations, _place(model, graph.parts[part]) + reason)
+            for part, reason in sorted(failures.items())
         ),
     )
 
@@ -70,17 +65,18 @@ def _restricted(graph: CascaderGraph, parts: Collection[int]) -> CascaderGraph:
 
 def _failures(
     graph: CascaderGraph, parts: Collection[int], together: DoesNotFitError, compile_graph: CompileGraph
-) -> dict[int, _Failure]:
+) -> dict[int, str]:
     """The parts of a group that do not fit alone, or its largest part if all of them do."""
     failures = {}
     for part in parts:
         try:
             compile_graph(_restricted(graph, {part}))
         except DoesNotFitError as error:
-            failures[part] = _Failure(error, alone=True)
+            failures[part] = _shortage(error)
     if failures:
         return failures
-    return {max(parts, key=lambda part: _bytes_around(graph, graph.parts[part])): _Failure(together, alone=False)}
+    largest = max(parts, key=lambda part: _bytes_around(graph, graph.parts[part]))
+    return {largest: f"with what it is connected to, {_shortage(together)}"}
 
 
 def _bytes_around(graph: CascaderGraph, part: Part) -> int:
@@ -94,8 +90,10 @@ def _description(group: Sequence[int], schedule: Schedule) -> str:
     return f"compiled: {len(group)} operations, {schedule.peak} bytes of SRAM, {cycles}, {drawn}"
 
 
-def _reason(model: ResolvedModel, part: Part, failure: _Failure) -> str:
-    number, error = part.operations[0], failure.error
-    place = describe_operation(model.model.main.operations[number], number)
-    taken = "takes" if failure.alone else "with what it is connected to, takes"
-    return f"{place}: {taken} at least {error.least} bytes of SRAM, there are {error.budget}"
+def _shortage(error: DoesNotFitError) -> str:
+    return f"takes at least {error.least} bytes of SRAM, there are {error.budget}"
+
+
+def _place(model: ResolvedModel, part: Part) -> str:
+    number = part.operations[0]
+    return f"{describe_operation(model.model.main.operations[number], number)}: "

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 
@@ -16,6 +17,18 @@ from tests.support.npu import SAME
 
 SMALL, WIDE = (1, 4, 4, 16), (1, 64, 64, 16)
 QUANTIZATION = (0.5, 128)
+_BOARD = """
+accelerator = "u55-128"
+clock_hz = 500_000_000
+region = [
+    { name = "sram", size = "256KiB", bandwidth = 8, read_latency = 32, write_latency = 32, burst = 32, holds = [
+        "activations",
+    ] },
+    { name = "flash", size = "4KiB", bandwidth = 1, read_latency = 64, write_latency = 0, burst = 128, holds = [
+        "constants",
+    ] },
+]
+"""
 
 
 class Network:
@@ -81,6 +94,17 @@ def test_operations_after_one_that_failed_are_a_group_of_their_own() -> None:
     views = optimized(given.build(given.convolved(given.convolved(part))), "16KiB")
     assert [each.operations for each in views.failed] == [(0,), (1,)]
     assert [each.operations for each in views.substitutions] == [(2, 3)]
+
+
+def test_the_part_of_most_constants_fails_if_they_do_not_fit_at_rest(tmp_path: Path) -> None:
+    given, board = Network(), tmp_path / "board.toml"
+    board.write_text(_BOARD)
+    convolved = given.convolved(given.convolved(given.image(SMALL)), side=5)
+    views = EthosU(DriverOptions(extra={"memory": str(board)})).backend.optimize(given.build(convolved))
+    assert [each.operations for each in views.substitutions] == [(0,)]
+    assert [(each.operations, each.reason) for each in views.failed] == [
+        ((1,), "operation 1 (CONV_2D): the constants take 9,024 bytes, flash has 4,096")
+    ]
 
 
 @needs_networks

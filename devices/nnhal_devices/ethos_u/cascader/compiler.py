@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
-from nnhal_devices.ethos_u.cascader.hardware.memory import System
+from nnhal_devices.ethos_u.cascader.hardware.memory import MemoryRegion, System
 from nnhal_devices.ethos_u.cascader.performance.stripe_pricer import StripePricer
 from nnhal_devices.ethos_u.cascader.plans.candidates import PlanCandidate, PlanSpace
 from nnhal_devices.ethos_u.cascader.plans.part_costs import Homes, PartCosts
@@ -40,6 +40,13 @@ class DoesNotFitError(ValueError):
         )
 
 
+class ConstantsDoNotFitError(ValueError):
+    """The region in which constants lie at rest is too small for those of a network."""
+
+    def __init__(self, needed: int, region: MemoryRegion) -> None:
+        super().__init__(f"the constants take {needed:,} bytes, {region.name} has {region.size:,}")
+
+
 @dataclass(frozen=True, slots=True)
 class CompilerOptions:
     """What a user may ask of the compiler."""
@@ -53,20 +60,25 @@ class CompilerOptions:
 
 
 def compile_graph(graph: CascaderGraph, system: System, options: CompilerOptions | None = None) -> Schedule:
-    """Return the fastest schedule within the budget. Raises DoesNotFitError if there is none."""
+    """Return the fastest schedule within the budget.
+
+    Raises:
+        DoesNotFitError: there is none.
+        ConstantsDoNotFitError: the region of constants at rest is too small.
+    """
     options = options or CompilerOptions()
     budget = system.working.size if options.budget is None else min(options.budget, system.working.size)
     spaces = list(_spaces(graph, system, options))
     found = [schedule for space in spaces if (schedule := space.fastest(budget)) is not None]
     if not found:
-        raise DoesNotFitError(budget, min((space.least() for space in spaces), key=lambda each: each.peak))
+        raise DoesNotFitError(budget, _smallest(spaces))
     return min(found, key=lambda each: (each.cycles, each.peak))
 
 
 def frontier(graph: CascaderGraph, system: System, options: CompilerOptions | None = None) -> tuple[Schedule, ...]:
     """Return the Pareto efficient schedules, the fastest first: each takes less memory and more cycles than the last.
 
-    The budget is an upper limit.
+    The budget is an upper limit. Raises ConstantsDoNotFitError if the region of constants at rest is too small.
     """
     options = options or CompilerOptions()
     every = [each for space in _spaces(graph, system, options) for each in space.all(options.budget)]
@@ -78,12 +90,23 @@ def frontier(graph: CascaderGraph, system: System, options: CompilerOptions | No
 
 
 def least_memory(graph: CascaderGraph, system: System, options: CompilerOptions | None = None) -> int:
-    """Return the bytes of the smallest schedule."""
-    return min(space.least().peak for space in _spaces(graph, system, options or CompilerOptions()))
+    """Return the bytes of the smallest schedule.
+
+    Raises ConstantsDoNotFitError if the region of constants at rest is too small.
+    """
+    return _smallest(_spaces(graph, system, options or CompilerOptions())).peak
+
+
+def _smallest(spaces: Iterable[_Space]) -> Schedule:
+    """The schedule of least memory. There is one if nothing is spilled."""
+    return min((found for space in spaces if (found := space.least()) is not None), key=lambda each: each.peak)
 
 
 def _spaces(graph: CascaderGraph, system: System, options: CompilerOptions) -> Iterator[_Space]:
     """The homes that tensors may have: all in the working memory, or those from some size on in the spill region."""
+    constants = sum(graph.constants_bytes)
+    if constants > system.constants.size:
+        raise ConstantsDoNotFitError(constants, system.constants)
     pricer = StripePricer(graph, system)
     yield _Space(Homes(graph, system), pricer, options)
     if system.spill is None:
@@ -112,8 +135,8 @@ class _Space:
         are tried as long as they could be faster.
         """
         found = self._best(limit)
-        if found is None and self.least().peak <= limit:
-            return self.least()
+        if found is None and (least := self.least()) is not None and least.peak <= limit:
+            return least
         return found
 
     def _best(self, limit: int) -> Schedule | None:
@@ -134,16 +157,17 @@ class _Space:
             found = self._placed(selection, selection.proposal.memory if limit is None else limit)
             if found is not None:
                 yield found
-        if limit is None or self.least().peak <= limit:
-            yield self.least()
+        least = self.least()
+        if least is not None and (limit is None or least.peak <= limit):
+            yield least
 
-    def least(self) -> Schedule:
-        """Return the smallest schedule."""
+    def least(self) -> Schedule | None:
+        """Return the smallest schedule, None if what it spills does not fit."""
         if self._least is None:
             self._least = self._smallest()
         return self._least
 
-    def _smallest(self) -> Schedule:
+    def _smallest(self) -> Schedule | None:
         least = self._search.least()
         found = None
         for room in _ROOM:
@@ -152,7 +176,8 @@ class _Space:
             found = None if selection is None else self._placed(selection, limit)
             if found is not None:
                 break
-        assert found is not None, "twice the least memory is enough for a placement"
+        if found is None:
+            return None
         while (smaller := self._best(found.peak - 1)) is not None:
             found = smaller
         return found

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from nnhal_devices.ethos_u.cascader.compiler import (
     CompilerOptions,
+    ConstantsDoNotFitError,
     DoesNotFitError,
     compile_graph,
     frontier,
     least_memory,
 )
 from nnhal_devices.ethos_u.cascader.graph.matchers import build_graph
+from nnhal_devices.ethos_u.cascader.hardware.memory import Content, MemoryRegion
 from nnhal_devices.ethos_u.cascader.hardware.memory_file import system_for
 from tests.devices.ethos_u.test_random_networks import assert_as_planned
 from tests.support.ethos_u import needs_networks, network
-from tests.support.small_networks import residual, two_convs
+from tests.support.small_networks import Network, residual, two_convs
 
 SYSTEM = system_for("u55-128")
 LEAST = {
@@ -94,3 +97,42 @@ def test_tensors_that_do_not_fit_are_spilled_if_there_is_a_region_for_them() -> 
     assert schedule.peak <= least // 2
     assert schedule.spill_peak > 0
     assert_as_planned(model, schedule)
+
+
+def region(name: str, size: int, *holds: Content) -> MemoryRegion:
+    return MemoryRegion(name, size, 4.0, 8, 8, 16, frozenset(holds))
+
+
+def test_constants_are_copied_only_to_a_memory_that_may_hold_them() -> None:
+    given = Network(24, 24, 8)
+    graph = build_graph(given.recipe.build(given.conv(given.conv(given.image, 8, 16), 16, 16)))
+    sram, flash = SYSTEM.regions
+    assert any(schedule.constants for schedule in frontier(graph, SYSTEM))
+    alone = replace(SYSTEM, regions=(replace(sram, holds=frozenset({Content.ACTIVATIONS})), flash))
+    assert not any(schedule.constants for schedule in frontier(graph, alone))
+
+
+def test_constants_that_do_not_fit_at_rest_are_refused() -> None:
+    graph, (sram, flash) = build_graph(two_convs()), SYSTEM.regions
+    small = replace(SYSTEM, regions=(sram, replace(flash, size=100)))
+    needed = sum(graph.constants_bytes)
+    for ask in (compile_graph, frontier, least_memory):
+        with pytest.raises(ConstantsDoNotFitError, match=rf"the constants take {needed:,} bytes, flash has 100$"):
+            ask(graph, small)
+
+
+@pytest.mark.parametrize("at_rest", [0, 1])
+def test_no_more_is_spilled_than_the_region_holds(at_rest: int) -> None:
+    """The constants may lie in the spill region, too, which leaves less of it."""
+    model = two_convs()
+    graph = build_graph(model)
+    constants, least = sum(graph.constants_bytes), least_memory(graph, SYSTEM)
+    kinds = {Content.ACTIVATIONS, *([Content.CONSTANTS] if at_rest else [])}
+    for size in range(constants, constants + 2 * least, least // 4):
+        spill = region("dram", size, *kinds)
+        others = () if at_rest else (region("flash", constants, Content.CONSTANTS),)
+        system = replace(SYSTEM, regions=(SYSTEM.regions[0], spill, *others))
+        schedules = frontier(graph, system)
+        assert all(each.spill_peak <= size - at_rest * constants for each in schedules)
+        assert_as_planned(model, schedules[-1])
+        assert schedules[-1].peak <= least

@@ -144,6 +144,14 @@ class CascaderGraph:
     inputs that nobody reads, and what is inside a part, have none."""
 
     @cached_property
+    def constants_bytes(self) -> tuple[int, ...]:
+        """The bytes of each part's constants, 0 for parts without any."""
+        return tuple(
+            part.constants.bytes_of(Interval(0, self.tensors[part.output].shape.channels)) if part.constants else 0
+            for part in self.parts
+        )
+
+    @cached_property
     def producers(self) -> tuple[int | None, ...]:
         """The part that writes each tensor, None for inputs of the network."""
         found: list[int | None] = [None] * len(self.tensors)

@@ -39,7 +39,8 @@ class System:
 
     The first region that may hold activations is the working memory: cascades keep their buffers in it, and a budget is
     a number of its bytes. A further region that may hold activations takes tensors that do not fit. The last region
-    that may hold constants is where they lie at rest; they are copied from there if a plan says so.
+    that may hold constants is where they lie at rest, and is not the working memory; they are copied from there if a
+    plan says so and the working memory may hold constants.
     """
 
     name: str

@@ -139,6 +139,12 @@ def _system(table: _Table, name: str) -> System:
     for content in Content:
         if not any(content in region.holds for region in system.regions):
             raise table.error("region", f"has none that holds {content.value}, expected at least one")
+    if system.constants == system.working:
+        raise table.error(
+            "region",
+            f"has constants at rest in {system.working.name}, which is the working memory; "
+            "expected another one that holds constants after it",
+        )
     return system
 
 

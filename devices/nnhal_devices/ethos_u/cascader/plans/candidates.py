@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from nnhal_devices.ethos_u.cascader.geometry.box import Axis, cut, whole
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
+from nnhal_devices.ethos_u.cascader.hardware.memory import Content
 from nnhal_devices.ethos_u.cascader.plans.demand import halvings
 from nnhal_devices.ethos_u.cascader.plans.growth import Growth
 from nnhal_devices.ethos_u.cascader.plans.lifetimes import Lifetimes
@@ -59,6 +60,7 @@ class PlanSpace:
         self._recompute = recompute
         self._homes, self._graph, self._costs, self._max_parts = homes, homes.graph, costs, max_parts
         self._lifetimes = Lifetimes(homes.graph)
+        self._may_copy = Content.CONSTANTS in homes.system.working.holds
         self._fastest: list[int] = []
         self._scaling = {
             along: [
@@ -79,7 +81,7 @@ class PlanSpace:
             uncut += self._alone(stop, Axis.CHANNELS, depth)
         self._fastest.append(min(uncut, key=lambda each: (each.busy, each.memory)).memory)
         found = uncut
-        if self._reduces(stop - 1):
+        if self._may_copy and self._reduces(stop - 1):
             for depth, band in product(depths, _bands(shape.rows)):
                 found += self._banded(stop, depth, band)
         for along in (Axis.ROWS, Axis.COLUMNS, Axis.CHANNELS):
@@ -161,7 +163,7 @@ class PlanSpace:
             bands = growth.bands.get(part, ())
             times[part] = self._costs.cycles(part, along, extent, where, interior, bands)
             size = self._homes.constants_bytes(part, along, extent)
-            if constants is not None and memory + size < limit:
+            if constants is not None and self._may_copy and memory + size < limit:
                 copied = self._costs.cycles(part, along, extent, _copied_to(along), interior, bands)
                 if copied < times[part]:
                     gains.append((size / (times[part] - copied), part, size, copied))

@@ -50,11 +50,15 @@ class Lowering:
     def __init__(self, homes: Homes, pricer: StripePricer) -> None:
         self._homes, self._graph, self._pricer = homes, homes.graph, pricer
         self._lifetimes = Lifetimes(homes.graph)
+        self._spill_room = _spill_room(homes)
         self._walks: dict[tuple[Plan, bool], list[StripeRun]] = {}
         self._profiles: dict[Plan, tuple[PlanProfile, PlanProfile]] = {}
 
     def schedule(self, proposal: Proposal, limit: int | None = None) -> Schedule | Unplaced:
-        """Return the proposal with addresses within ``limit`` bytes, or where no placement is found."""
+        """Return the proposal with addresses within ``limit`` bytes, or where no placement is found.
+
+        If the tensors that it spills do not fit into their region, that is at its first plan.
+        """
         scratch = [self._scratch(plan) for plan in proposal.plans]
         needs = [self._inputs(), *map(self._needs, proposal.plans, scratch)]
         placer = Placer([tensor.bytes for tensor in self._graph.tensors], needs)
@@ -64,7 +68,8 @@ class Lowering:
                 break
             placed = placer.place(room)
             if placed is not None:
-                return self._made(proposal, scratch, placed)
+                found = self._made(proposal, scratch, placed)
+                return found if found.spill_peak <= self._spill_room else Unplaced(0)
         return Unplaced(max(0, placer.deepest - 1))
 
     def _inputs(self) -> PlanNeeds:
@@ -207,3 +212,11 @@ class Lowering:
                 runs[step.part] += 1
                 timeline.run(step.part, price, ready.get((step.part, slot), 0))
         return timeline.end
+
+
+def _spill_room(homes: Homes) -> int:
+    """The bytes of the spill region for tensors: without the constants, if they lie there at rest."""
+    spill = homes.system.spill
+    if spill is None:
+        return 0
+    return spill.size - (sum(homes.graph.constants_bytes) if spill == homes.system.constants else 0)

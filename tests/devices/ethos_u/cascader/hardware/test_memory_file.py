@@ -131,6 +131,13 @@ def test_something_holds_activations_and_something_constants(tmp_path: Path, con
         read_system(path)
 
 
+def test_constants_do_not_lie_at_rest_in_the_working_memory(tmp_path: Path) -> None:
+    alone = GOOD[: GOOD.index("[[region]]", GOOD.index("[[region]]") + 1)]
+    sentence = "region has constants at rest in sram, which is the working memory; expected another one"
+    with pytest.raises(ValueError, match=sentence):
+        read_system(written(tmp_path, alone))
+
+
 def test_regions_are_tables(tmp_path: Path) -> None:
     path = written(tmp_path, 'accelerator = "u55-64"\nclock_hz = 1\nregion = 3\n')
     with pytest.raises(ValueError, match=r"region is 3, expected tables \[\[region\]\]"):
