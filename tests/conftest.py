@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from threadpoolctl import threadpool_limits
 
 from nnhal.endpoint import Endpoint
 from nnhal.remote import RemoteDevice
@@ -18,6 +19,9 @@ from tests.support.quick import forbid_processes, quick_items
 # The same examples each time, however slow the machine is at the moment.
 settings.register_profile("nnhal", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("nnhal")
+
+# As in the processes of devices.
+threadpool_limits(1, user_api="blas")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

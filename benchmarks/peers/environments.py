@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-import venv
 from dataclasses import dataclass
 from pathlib import Path
+
+from benchmarks.environments import InstallationError, interpreter
 
 REQUIREMENTS = {
     "pytriton": ("nvidia-pytriton==0.7.0", "onnxruntime>=1.31,<2"),
@@ -37,22 +36,7 @@ def environments_directory() -> Path:
 
 def installed(name: str, directory: Path) -> Peer:
     """A peer's environment, made if there is none. Raises PeerError."""
-    python = directory / name / "bin" / "python"
-    if not _can_import(python, name):
-        try:
-            venv.create(directory / name, with_pip=True)
-            command = [str(python), "-m", "pip", "install", "--quiet", *REQUIREMENTS[name]]
-            subprocess.run(command, check=True, stdout=sys.stderr)
-        except (OSError, ValueError, subprocess.CalledProcessError) as error:
-            raise PeerError(f"{', '.join(REQUIREMENTS[name])} cannot be installed in {directory}: {error}") from error
-        if not _can_import(python, name):
-            raise PeerError(f"{name} is installed in {directory}, but cannot be imported")
-    return Peer(name, python)
-
-
-def _can_import(python: Path, name: str) -> bool:
-    """Whether the module and ONNX Runtime are installed."""
-    if not python.exists():
-        return False
-    words = f"import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, ({name!r}, 'onnxruntime'))))"
-    return subprocess.run([python, "-c", words], check=False).returncode == 0
+    try:
+        return Peer(name, interpreter(directory / name, REQUIREMENTS[name], (name, "onnxruntime")))
+    except InstallationError as error:
+        raise PeerError(str(error)) from error

@@ -13,6 +13,7 @@ def main() -> int:
     """Serve until SIGTERM or SIGINT. Returns 2 if the arguments are wrong."""
     require_extra("devices", "nnhal device")
     from pydantic import ValidationError
+    from threadpoolctl import threadpool_limits
 
     from nnhal.endpoint import Endpoint
     from nnhal.memory import MemoryGuard
@@ -65,6 +66,7 @@ def main() -> int:
         guard = MemoryGuard() if settings.map_files else None  # before any thread is started
         register_backends(settings.backend_paths, registry())
         driver = create_driver(name, DriverOptions(settings.threads, settings.options))
+        threadpool_limits(settings.threads, user_api="blas")  # numpy's would use every processor
         process = host(driver, Endpoint(directory.resolve()), settings, guard)
     except ValidationError as error:
         print(f"nnhal device: {describe_invalid(error)}", file=sys.stderr)

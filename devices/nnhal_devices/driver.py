@@ -169,7 +169,7 @@ class DriverOptions:
     """The options of a driver when its process starts."""
 
     threads: int = 1
-    """For one execution."""
+    """For one execution. The process of the device holds numpy's BLAS to it."""
 
     extra: Mapping[str, str] = field(default_factory=dict)
     """The driver's own options by name, as the user wrote them."""

@@ -115,7 +115,7 @@ def examples(code: OperandType) -> dict[str, ResolvedModel]:
         "RESIZE_BILINEAR of corners": one(kinds.RESIZE_BILINEAR, 17, 21, False, True, False),
         "RESIZE_NEAREST_NEIGHBOR": one(kinds.RESIZE_NEAREST_NEIGHBOR, 20, 24, False),
         "RESIZE_NEAREST_NEIGHBOR of corners": one(kinds.RESIZE_NEAREST_NEIGHBOR, 9, 11, False, True, False),
-        "RSQRT": single(kinds.RSQRT, Q8AS, [_IMAGE]),
+        "RSQRT": one(kinds.RSQRT),
         "SLICE": one(kinds.SLICE, [0, 1, 2, 1], [1, 3, -1, 2]),
         "SOFTMAX": one(kinds.SOFTMAX, 0.1, outputs=(_SIGMOID[code],)),
         "SPLIT of channels": one(kinds.SPLIT, 3, 2, outputs=(like(code),) * 2),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import final
 
 from nnhal.arrays import Array
-from nnhal.errors import HalError
+from nnhal.errors import HalError, invalid_argument
 from nnhal.resolved import ResolvedModel
-from nnhal.types import DeviceType, ErrorStatus, Extension, NumberOfCacheFiles
+from nnhal.types import NO_DEADLINE, DeviceType, ErrorStatus, Extension, NumberOfCacheFiles
 from nnhal.types.layout import ELEMENT_TYPES
 from nnhal_devices.arguments import read_argument, write_argument
 from nnhal_devices.backend import Backend, MemoryKind, MemoryRules, OptimizationViews
@@ -27,6 +28,7 @@ from nnhal_devices.ethos_u.cascader.graph.paddings import fold_paddings
 from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
 from nnhal_devices.ethos_u.cascader.stream.emit import emit
 from nnhal_devices.ethos_u.costs import TRANSFER_COSTS, nanoseconds, operation_ns
+from nnhal_devices.ethos_u.machine.errors import MachineError
 from nnhal_devices.ethos_u.machine.machine import Machine
 from nnhal_devices.ethos_u.optimize import optimize
 from nnhal_devices.ethos_u.options import OPTIONS, read_options
@@ -65,14 +67,17 @@ class EthosU:
         return supported_operations(model)
 
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> CascadedWorkload:
-        """Compile a model for the working memory. The preference changes nothing: the fastest schedule is taken."""
-        del options
+        """Compile a model for the working memory. The preference changes nothing: the fastest schedule is taken.
+
+        A deadline that passes meanwhile ends the preparation after compiling; the schedule is kept for the next one.
+        """
         model = fold_paddings(model)
         graph, system = build_graph(model), self._options.system
         try:
             schedule = self._scheduled(graph)
         except (ConstantsDoNotFitError, DoesNotFitError) as error:
             raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT, f"{error} of {system.name}") from error
+        _require_time(options.deadline_ns)
         return CascadedWorkload(Machine(emit(schedule), graph, model, system, self._options.checked))
 
     def _compile(self, graph: CascaderGraph) -> Schedule:
@@ -95,20 +100,32 @@ class CascadedWorkload:
         main = self._machine.model.model.main
         elements = [ELEMENT_TYPES[main.operands[index].type] for index in main.input_indexes]
         given = [read_argument(*each) for each in zip(inputs, elements, strict=True)]
-        return BoundCascade(self._machine, [values for values in given if values is not None], outputs)
+        for position, (operand, values) in enumerate(zip(main.input_indexes, given, strict=True)):
+            if values is None and operand in self._machine.graph.tensor_of:
+                invalid_argument(f"input {position} is omitted, but an operation reads it")
+        return BoundCascade(self._machine, given, outputs)
 
 
 class BoundCascade:
     """A CascadedWorkload bound to memory."""
 
-    def __init__(self, machine: Machine, inputs: Sequence[Array], outputs: Sequence[Argument]) -> None:
+    def __init__(self, machine: Machine, inputs: Sequence[Array | None], outputs: Sequence[Argument]) -> None:
         self._machine = machine
         self._inputs = inputs
         self._outputs = outputs
 
     def run(self, control: Control) -> Outcome:
         """Run the commands. The time is that of the cycles that the machine has counted."""
-        results, measured = self._machine.run(self._inputs, control)
+        try:
+            results, measured = self._machine.run(self._inputs, control)
+        except MachineError as error:
+            message = f"the compiled network cannot be run: {error}"
+            raise HalError(ErrorStatus.GENERAL_FAILURE, message) from error
         for result, argument in zip(results, self._outputs, strict=True):
             write_argument(argument, result)
         return Outcome(tuple(result.shape for result in results), nanoseconds(measured.cycles, self._machine.system))
+
+
+def _require_time(deadline_ns: int) -> None:
+    if deadline_ns != NO_DEADLINE and time.clock_gettime_ns(time.CLOCK_BOOTTIME) > deadline_ns:
+        raise HalError(ErrorStatus.MISSED_DEADLINE_TRANSIENT, "the deadline passed while the network was compiled")

@@ -17,8 +17,8 @@ MAX_PADDED_POOL = 8
 """Height and width of an average pooling with padding."""
 MAX_POOL_HEIGHT = 256
 MAX_POOL_AREA = 256 * 256
-MAX_MEAN = {"signed": 2**24, "unsigned": 2**23}
-"""Elements of a mean, by the type's signedness."""
+MAX_MEAN = 2**23
+"""Elements of a mean."""
 MAX_MEAN_EXTENT = 64 * 64
 """Columns, and channels, of a mean over that axis."""
 RESIZE_FACTORS = (1, 2, 4, 8)

@@ -14,13 +14,23 @@ from nnhal_devices.backend import MemoryKind, tensor_handles_of
 from nnhal_devices.cpu_ref.costs import ROOFLINE as REFERENCE
 from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.driver import Argument, Control, DriverOptions, PrepareOptions
+from nnhal_devices.ethos_u.cascader.compiler import CompilerOptions, compile_graph
+from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
+from nnhal_devices.ethos_u.cascader.hardware.memory import System
+from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
 from nnhal_devices.ethos_u.driver import EthosU
+from nnhal_devices.ethos_u.machine.errors import StreamError
+from nnhal_devices.ethos_u.machine.part_program import PartProgram
 from tests.support.agreement import random
 from tests.support.ethos_u import examples, needs_networks, network, padded_convolution
 from tests.support.models import memory_of, run_on
 from tests.support.npu import TYPES
 
 CHECKED = EthosU(DriverOptions(extra={"checked": "true"}))
+
+
+def fail(reason: str) -> Array:
+    raise StreamError(reason)
 
 
 def inputs_of(model: ResolvedModel) -> list[Array]:
@@ -64,6 +74,45 @@ def test_a_network_that_does_not_fit_is_refused_with_the_least_size() -> None:
         driver.prepare(network("ds_cnn_kws"), PrepareOptions())
     assert caught.value.status == ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT
     assert re.search(r"4,096 bytes of working memory: the least is [\d,]+ bytes", caught.value.message)
+
+
+def test_an_omitted_input_is_refused() -> None:
+    workload = CHECKED.prepare(examples(Q8A)["ADD"], PrepareOptions())
+    output = Argument(np.zeros(256, np.uint8), (1, 4, 4, 3))
+    with pytest.raises(HalError, match="input 0 is omitted, but an operation reads it") as caught:
+        workload.bind([Argument(None, (1, 4, 4, 3)), output], [output])
+    assert caught.value.status == ErrorStatus.INVALID_ARGUMENT
+
+
+def test_a_stream_at_fault_fails_the_run_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = examples(Q8A)["CONV_2D SAME"]
+    workload = CHECKED.prepare(model, PrepareOptions())
+    monkeypatch.setattr(PartProgram, "run", lambda *_: fail("a stripe needs more than it is given"))
+    (values,) = inputs_of(model)
+    bound = workload.bind([memory_of(values)], [Argument(np.zeros(256, np.uint8), (1, 3, 5, 3))])
+    with pytest.raises(HalError, match=r"cannot be run: command .* a stripe needs more than it is given") as caught:
+        bound.run(Control())
+    assert caught.value.status == ErrorStatus.GENERAL_FAILURE
+
+
+def test_a_preparation_that_takes_too_long_misses_its_deadline() -> None:
+    with pytest.raises(HalError, match="while the network was compiled") as caught:
+        CHECKED.prepare(examples(Q8A)["CONV_2D SAME"], PrepareOptions(deadline_ns=1))
+    assert caught.value.status == ErrorStatus.MISSED_DEADLINE_TRANSIENT
+
+
+def test_a_network_is_compiled_once_to_be_optimised_and_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[CascaderGraph] = []
+
+    def counted(graph: CascaderGraph, system: System, options: CompilerOptions) -> Schedule:
+        compiled.append(graph)
+        return compile_graph(graph, system, options)
+
+    monkeypatch.setattr("nnhal_devices.ethos_u.driver.compile_graph", counted)
+    driver, model = EthosU(DriverOptions()), examples(Q8A)["CONV_2D SAME"]
+    driver.backend.optimize(model)
+    driver.prepare(model, PrepareOptions())
+    assert len(compiled) == 1
 
 
 def test_the_time_of_a_run_is_that_of_its_cycles() -> None:

@@ -91,13 +91,6 @@ def test_a_whole_network_is_taken() -> None:
     assert is_taken(network("mobilenet_v2_1.0_224"))
 
 
-def test_rsqrt_is_of_signed_values() -> None:
-    unsigned = single(OperationType.RSQRT, Q8A, [(1, 4)])
-    assert_limit(
-        examples(Q8AS)["RSQRT"], unsigned, "DTYPE", "input 0 of TENSOR_QUANT8_ASYMM", "TENSOR_QUANT8_ASYMM_SIGNED"
-    )
-
-
 def test_extrema_are_of_one_quantisation() -> None:
     def maximum(scale: float) -> ResolvedModel:
         return single(OperationType.MAXIMUM, Q8A, [(4,), (4,)], [], like(Q8A, scale=scale))

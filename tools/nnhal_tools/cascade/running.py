@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from nnhal.arrays import Array
 from nnhal.types.layout import ELEMENT_TYPES
@@ -22,7 +23,8 @@ def measure(network: Network, schedule: Schedule, checked: bool) -> RunFigures:
     the tensor that is read.
     """
     machine = Machine(emit(schedule), schedule.graph, network.model, schedule.system, checked=checked)
-    _, measured = machine.run(_inputs(network), Control())
+    with threadpool_limits(1, user_api="blas"):  # stripes are too small to be shared between threads
+        _, measured = machine.run(_inputs(network), Control())
     return figures(
         schedule.system, measured.peak, measured.cycles, measured.macs, dict(measured.read), dict(measured.written)
     )

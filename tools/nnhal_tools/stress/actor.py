@@ -41,15 +41,20 @@ class Actor:
         self,
         device: RemoteDevice,
         specimens: Sequence[Specimen],
+        addition: Specimen,
         random: Random,
         tell: Callable[[str], None],
         synchronous: bool = False,
     ) -> None:
-        """``synchronous`` is for a device that returns no fences: a launch must not wait for a gate."""
+        """``addition`` is one of the specimens that the device supports.
+
+        ``synchronous`` is for a device that returns no fences: a launch must not wait for a gate.
+        """
         self.device = device
         self.synchronous = synchronous
         self.random = random
         self.specimens = specimens
+        self.addition = addition
         self.prepared: list[PreparedSpecimen] = []
         self.buffers: list[HeldBuffer] = []
         self.executions: list[HeldExecution] = []
@@ -99,7 +104,7 @@ class Actor:
         chosen = specimen or self.random.choice(self.specimens)
         if not self.supports(chosen):
             ask(lambda: self.device.prepare_model(chosen.model), OK | REFUSED)
-            chosen = self.specimens[0]
+            chosen = self.addition
         prepared = PreparedSpecimen(chosen, self.get(ask(lambda: self.device.prepare_model(chosen.model))))
         self.keep(self.prepared, prepared, MOST["prepared"])
         return prepared

@@ -12,6 +12,12 @@ from nnhal.types import DataLocation, Model, Operand, OperandLifeTime, OperandTy
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
 
 F32, I32 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32
+Q8 = OperandType.TENSOR_QUANT8_ASYMM_SIGNED
+
+
+def operand_of(code: OperandType, dimensions: Dimensions) -> Operand:
+    """Return an operand. One of 8 bits stands for the numbers that it holds: its scale is 1."""
+    return Operand(code, dimensions, scale=1.0 if code == Q8 else 0.0)
 
 
 class SpecimenBuilder:
@@ -44,7 +50,7 @@ class SubgraphBuilder:
 
     def input(self, code: OperandType, dimensions: Dimensions) -> int:
         """Add an input of the subgraph."""
-        return self._add(Operand(code, dimensions, lifetime=OperandLifeTime.SUBGRAPH_INPUT))
+        return self._add(replace(operand_of(code, dimensions), lifetime=OperandLifeTime.SUBGRAPH_INPUT))
 
     def constant(self, code: OperandType, values: Any) -> int:
         """Add a constant; 0-d values make a scalar."""

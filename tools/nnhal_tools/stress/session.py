@@ -23,7 +23,7 @@ from nnhal_tools.stress.actor import Actor, Unavailable
 from nnhal_tools.stress.messages import MAX_CHARACTERS, Message, ProgressEvent, SessionEnding, Writer
 from nnhal_tools.stress.outcomes import Violation
 from nnhal_tools.stress.shared import SharedObjects, share
-from nnhal_tools.stress.specimens import Specimen, create_specimens
+from nnhal_tools.stress.specimens import Specimen, addition_for, create_specimens
 
 _OWN = 0.85
 """Probability that a thread uses objects of its own."""
@@ -43,7 +43,7 @@ class StressSession:
         """Start the threads. Raises HalError."""
         random = Random(seed)
         specimens = create_specimens(random)
-        shared = share(self.device, specimens[0], random)
+        shared = share(self.device, addition_for(self.device, specimens), random)
         started = []
         for number in range(threads):
             arguments = (number, Random(f"{seed}/{number}"), specimens, shared)
@@ -53,7 +53,9 @@ class StressSession:
         return started
 
     def _work(self, number: int, random: Random, specimens: Sequence[Specimen], shared: SharedObjects) -> None:
-        actor = Actor(self.device, specimens, random, lambda text: worker.note(text), shared.synchronous)
+        actor = Actor(
+            self.device, specimens, shared.plan.specimen, random, lambda text: worker.note(text), shared.synchronous
+        )
         worker = _Worker(self, number, actor, shared)
         step = 0
         while step < self.steps and not self.stopping.is_set():

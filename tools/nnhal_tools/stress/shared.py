@@ -15,7 +15,7 @@ from nnhal_tools.stress.specimens import Specimen
 
 @dataclass
 class SharedObjects:
-    """One object of each kind, for a model that every device supports. The inputs of the request never change."""
+    """One object of each kind, for a model that the device supports. The inputs of the request never change."""
 
     plan: RequestPlan
     """The request."""

@@ -9,9 +9,10 @@ from random import Random
 import numpy as np
 
 from nnhal.arrays import Array
+from nnhal.remote import RemoteDevice
 from nnhal.types import DataLocation, Model, Operand, OperandLifeTime, OperandType, OperationType
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
-from nnhal_tools.stress.graph import F32, I32, SpecimenBuilder
+from nnhal_tools.stress.graph import F32, I32, Q8, SpecimenBuilder, operand_of
 from nnhal_tools.stress.memory import KINDS, BlockKind, block_of
 from nnhal_tools.stress.outcomes import FAILURE, MISSED, OK, Statuses
 
@@ -88,13 +89,21 @@ class Specimen:
 def create_specimens(random: Random) -> list[Specimen]:
     """Create all models. Their constants lie in new memory of each kind."""
     return [
-        _addition("add", 4),
-        _addition("add of open size", 0),
-        _rectifier(),
+        _addition("add", F32, 4),
+        _addition("add of 8 bits", Q8, 4),
+        _addition("add of open size", F32, 0),
+        _rectifier(F32),
+        _rectifier(Q8),
         _lookup(),
         _loop(),
         *(_convolution(kind, random) for kind in KINDS),
     ]
+
+
+def addition_for(device: RemoteDevice, specimens: Sequence[Specimen]) -> Specimen:
+    """Return the addition of floats, or that of 8-bit values if the device does not support floats. Raises HalError."""
+    floats, quantised = specimens[:2]
+    return floats if all(device.supported_operations(floats.model)) else quantised
 
 
 def whole_numbers(random: Random, code: int, dimensions: Dimensions) -> Array:
@@ -103,30 +112,35 @@ def whole_numbers(random: Random, code: int, dimensions: Dimensions) -> Array:
     return generator.integers(-99, 100, dimensions).astype(ELEMENT_TYPES[code])
 
 
-def _addition(name: str, rows: int) -> Specimen:
+def _addition(name: str, code: OperandType, rows: int) -> Specimen:
     program = SpecimenBuilder()
     main = program.graph()
     dimensions = (rows, _WIDTH)
-    terms = [main.input(F32, dimensions) for _ in range(2)]
+    terms = [main.input(code, dimensions) for _ in range(2)]
     none = main.constant(OperandType.INT32, 0)
-    main.returns(main.operation(OperationType.ADD, [*terms, none], Operand(F32, dimensions)))
+    main.returns(main.operation(OperationType.ADD, [*terms, none], operand_of(code, dimensions)))
+
+    def compute(terms: Sequence[Array]) -> Array:
+        if code == F32:
+            return terms[0] + terms[1]
+        return np.clip(terms[0].astype(np.int32) + terms[1], -128, 127).astype(np.int8)
 
     def draw(random: Random, size: int) -> tuple[Array, ...]:
-        return tuple(whole_numbers(random, F32, (rows or size, _WIDTH)) for _ in range(2))
+        return tuple(whole_numbers(random, code, (rows or size, _WIDTH)) for _ in range(2))
 
-    return Specimen(name, program.model(), lambda terms: terms[0] + terms[1], draw)
+    return Specimen(name, program.model(), compute, draw)
 
 
-def _rectifier() -> Specimen:
+def _rectifier(code: OperandType) -> Specimen:
     program = SpecimenBuilder()
     main = program.graph()
-    value = main.input(F32, (4, _WIDTH))
-    main.returns(main.operation(OperationType.RELU, [value], Operand(F32, (4, _WIDTH))))
+    value = main.input(code, (4, _WIDTH))
+    main.returns(main.operation(OperationType.RELU, [value], operand_of(code, (4, _WIDTH))))
     return Specimen(
-        "relu",
+        "relu of 8 bits" if code == Q8 else "relu",
         program.model(),
         lambda inputs: np.maximum(inputs[0], 0),
-        lambda random, _: (whole_numbers(random, F32, (4, _WIDTH)),),
+        lambda random, _: (whole_numbers(random, code, (4, _WIDTH)),),
     )
 
 

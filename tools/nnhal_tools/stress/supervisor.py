@@ -16,7 +16,7 @@ from nnhal_tools.stress.holdings import holdings_of, leftovers, resident_bytes
 from nnhal_tools.stress.outcomes import Violation
 from nnhal_tools.stress.plan import RequestPlan
 from nnhal_tools.stress.report import StressFinding, StressReport
-from nnhal_tools.stress.specimens import create_specimens
+from nnhal_tools.stress.specimens import addition_for, create_specimens
 
 HANG_SECONDS = 60.0
 _CLEAN_SECONDS = 20.0
@@ -136,11 +136,11 @@ def _answers(device: RemoteDevice, report: StressReport) -> bool:
 def _execute_once(device: RemoteDevice, report: StressReport, what: str) -> None:
     """Execute a valid request, which must succeed."""
     random = Random(0)
-    specimen = create_specimens(random)[0]
     try:
+        specimen = addition_for(device, create_specimens(random))
         prepared = PreparedSpecimen(specimen, device.prepare_model(specimen.model))
         plan = RequestPlan(prepared, random)
         plan.verify(prepared.remote.execute(plan.request, plan.config))
         prepared.remote.release()
     except (NnhalError, Violation) as error:
-        report.findings.append(StressFinding(report.seed, 0, 0, what, specimen.name, str(error)))
+        report.findings.append(StressFinding(report.seed, 0, 0, what, "an addition", str(error)))

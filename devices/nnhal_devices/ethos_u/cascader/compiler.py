@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import ceil, log2
 
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.hardware.memory import MemoryRegion, System
 from nnhal_devices.ethos_u.cascader.performance.stripe_pricer import StripePricer
 from nnhal_devices.ethos_u.cascader.plans.candidates import PlanCandidate, PlanSpace
-from nnhal_devices.ethos_u.cascader.plans.part_costs import Homes, PartCosts
+from nnhal_devices.ethos_u.cascader.plans.homes import Homes
+from nnhal_devices.ethos_u.cascader.plans.part_costs import PartCosts
 from nnhal_devices.ethos_u.cascader.plans.proposals import ProposalSearch, Selection
 from nnhal_devices.ethos_u.cascader.schedule.lowering import Lowering
 from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
 
-_PATIENCE = 1.05
-"""How much slower an estimate may be than the best schedule to be looked at."""
+_RUNGS = 16
+"""How many limits of memory are tried between one and its double."""
 
-_ALTERNATIVES = 250
+_ALTERNATIVES = 1_200
 """How many further proposals are looked at, times the number of parts: planning takes a time that is linear in it."""
 
 _TRIALS = 24
@@ -26,8 +28,11 @@ _TRIALS = 24
 _ROOM = (1, 1.002, 1.005, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2)
 """How much memory is tried for the smallest schedule, as multiples of the smallest proposal's."""
 
-_SPILL_CHOICES = 6
-"""How many sizes from which on tensors are spilled are tried."""
+_SPILL_CHOICES = 8
+"""How many sizes from which on tensors are spilled are tried at most."""
+
+_VAIN_CHOICES = 2
+"""After how many of them in a row that make nothing faster the others are left out."""
 
 
 class DoesNotFitError(ValueError):
@@ -68,11 +73,23 @@ def compile_graph(graph: CascaderGraph, system: System, options: CompilerOptions
     """
     options = options or CompilerOptions()
     budget = system.working.size if options.budget is None else min(options.budget, system.working.size)
-    spaces = list(_spaces(graph, system, options))
-    found = [schedule for space in spaces if (schedule := space.fastest(budget)) is not None]
-    if not found:
-        raise DoesNotFitError(budget, _smallest(spaces))
-    return min(found, key=lambda each: (each.cycles, each.peak))
+    best: Schedule | None = None
+    vain = 0
+    for space in _spaces(graph, system, options):
+        found = space.fastest(budget)
+        if found is not None and (best is None or found.cycles < best.cycles):
+            best, vain = found, 0
+        elif best is not None:
+            # Each space spills more than the one before. Beyond what the budget asks for, that costs cycles.
+            vain += 1
+            if vain == _VAIN_CHOICES:
+                break
+    if best is not None:
+        return best
+    smallest = _smallest(graph, system, options)
+    if smallest.peak > budget:
+        raise DoesNotFitError(budget, smallest)
+    return smallest
 
 
 def frontier(graph: CascaderGraph, system: System, options: CompilerOptions | None = None) -> tuple[Schedule, ...]:
@@ -94,95 +111,123 @@ def least_memory(graph: CascaderGraph, system: System, options: CompilerOptions 
 
     Raises ConstantsDoNotFitError if the region of constants at rest is too small.
     """
-    return _smallest(_spaces(graph, system, options or CompilerOptions())).peak
+    return _smallest(graph, system, options or CompilerOptions()).peak
 
 
-def _smallest(spaces: Iterable[_Space]) -> Schedule:
+def _smallest(graph: CascaderGraph, system: System, options: CompilerOptions) -> Schedule:
     """The schedule of least memory. There is one if nothing is spilled."""
-    return min((found for space in spaces if (found := space.least()) is not None), key=lambda each: each.peak)
+    found = [space.least() for space in _spaces(graph, system, options)]
+    return min(filter(None, found), key=lambda each: each.peak)
 
 
 def _spaces(graph: CascaderGraph, system: System, options: CompilerOptions) -> Iterator[_Space]:
-    """The homes that tensors may have: all in the working memory, or those from some size on in the spill region."""
+    """The homes that tensors may have: all in the working memory, or those from some size on in the spill region.
+
+    First those that spill nothing, then those that spill the largest, and so on.
+    """
     constants = sum(graph.constants_bytes)
     if constants > system.constants.size:
         raise ConstantsDoNotFitError(constants, system.constants)
-    pricer = StripePricer(graph, system)
-    yield _Space(Homes(graph, system), pricer, options)
+    homes, pricer = Homes(graph, system), StripePricer(graph, system)
+    costs = PartCosts(homes, pricer)
+    yield _Space(homes, costs, pricer, options)
     if system.spill is None:
         return
-    sizes = sorted({tensor.bytes for tensor in graph.tensors})
+    sizes = sorted({tensor.bytes for tensor in graph.tensors}, reverse=True)
     step = -(-len(sizes) // _SPILL_CHOICES)
     for size in sizes[::step]:
         spilled = frozenset(each.index for each in graph.tensors if each.bytes >= size)
-        yield _Space(Homes(graph, system, spilled), pricer, options)
+        yield _Space(Homes(graph, system, spilled), costs, pricer, options)
+
+
+def _rung_below(size: int) -> int:
+    """The largest power of the sixteenth root of 2, rounded down, that is less than a size."""
+    power = ceil(_RUNGS * log2(size)) if size > 1 else 0
+    while power and int(2 ** (power / _RUNGS)) >= size:
+        power -= 1
+    return int(2 ** (power / _RUNGS)) if power else 0
 
 
 class _Space:
     """The schedules of a graph with the homes of its tensors given."""
 
-    def __init__(self, homes: Homes, pricer: StripePricer, options: CompilerOptions) -> None:
-        space = PlanSpace(homes, PartCosts(homes, pricer), options.max_plan_parts, options.recompute)
-        self._search = ProposalSearch(homes.graph, space.all(), homes.spilled)
+    def __init__(self, homes: Homes, costs: PartCosts, pricer: StripePricer, options: CompilerOptions) -> None:
+        self._homes, self._costs, self._options = homes, costs, options
         self._lowering = Lowering(homes, pricer)
         self._alternatives = _ALTERNATIVES // max(1, len(homes.graph.parts))
-        self._least: Schedule | None = None
 
     def fastest(self, limit: int) -> Schedule | None:
-        """Return the fastest schedule within a limit.
+        """Return the fastest schedule within a limit, None if no proposal within it has addresses."""
+        return self._best(self._searches(limit), limit)
 
-        A proposal can be faster than one that takes more memory, since it waits less for its constants. So smaller ones
-        are tried as long as they could be faster.
+    def _searches(self, limit: int | None) -> list[ProposalSearch]:
+        """The proposals of plans that take at most ``limit`` bytes.
+
+        Plans that compute nothing twice, and those of one part, are searched for themselves as well: what an estimate
+        prefers to them may turn out to be slower.
         """
-        found = self._best(limit)
-        if found is None and (least := self.least()) is not None and least.peak <= limit:
-            return least
-        return found
+        options, graph = self._options, self._homes.graph
+        found = PlanSpace(self._homes, self._costs, options.max_plan_parts, options.recompute, limit).all()
+        kinds = [found]
+        if options.recompute:
+            kinds.append([[each for each in ending if not each.recomputes] for ending in found])
+        if options.max_plan_parts > 1:
+            kinds.append([[each for each in ending if each.stop == each.first + 1] for ending in found])
+        return [ProposalSearch(graph, kind, self._homes.spilled) for kind in kinds]
 
-    def _best(self, limit: int) -> Schedule | None:
+    def _best(self, searches: Sequence[ProposalSearch], limit: int) -> Schedule | None:
+        """The fastest schedule.
+
+        A proposal can be slower than estimated, since addresses decide how long it waits for its constants. So smaller
+        limits are tried as long as they could be faster: always the same ones, so that a budget finds what a smaller
+        budget finds.
+        """
         best: Schedule | None = None
         left = self._alternatives
-        for selection in self._search.efficient(limit):
-            if best is not None and (not left or selection.proposal.cycles > best.cycles * _PATIENCE):
-                break
-            if best is None or selection.proposal.busy < best.cycles:
-                left -= best is not None
-                found = self._placed(selection, limit)
+        for search in searches:
+            within = limit
+            while (selection := search.fastest(within)) is not None:
+                if best is not None and selection.proposal.cycles >= best.cycles:
+                    break
+                found = self._placed(search, selection, within)
                 best = min(filter(None, (best, found)), key=lambda each: (each.cycles, each.peak), default=None)
+                if not selection.proposal.memory or (best is not None and left <= 0):
+                    break
+                left -= 1
+                within = _rung_below(selection.proposal.memory)
         return best
 
     def all(self, limit: int | None) -> Iterator[Schedule]:
         """Yield schedules within a limit, from the fastest proposal to the smallest."""
-        for selection in self._search.efficient(limit):
-            found = self._placed(selection, selection.proposal.memory if limit is None else limit)
-            if found is not None:
-                yield found
-        least = self.least()
+        searches = self._searches(None)
+        for search in searches:
+            for selection in search.efficient(limit):
+                found = self._placed(search, selection, selection.proposal.memory if limit is None else limit)
+                if found is not None:
+                    yield found
+        least = self._smallest(searches)
         if least is not None and (limit is None or least.peak <= limit):
             yield least
 
     def least(self) -> Schedule | None:
         """Return the smallest schedule, None if what it spills does not fit."""
-        if self._least is None:
-            self._least = self._smallest()
-        return self._least
+        return self._smallest(self._searches(None))
 
-    def _smallest(self) -> Schedule | None:
-        least = self._search.least()
+    def _smallest(self, searches: Sequence[ProposalSearch]) -> Schedule | None:
+        least = min(search.least() for search in searches)
         found = None
         for room in _ROOM:
             limit = int(least * room)
-            selection = self._search.fastest(limit)
-            found = None if selection is None else self._placed(selection, limit)
+            found = self._best(searches, limit)
             if found is not None:
                 break
         if found is None:
             return None
-        while (smaller := self._best(found.peak - 1)) is not None:
+        while (smaller := self._best(searches, found.peak - 1)) is not None:
             found = smaller
         return found
 
-    def _placed(self, selection: Selection, limit: int) -> Schedule | None:
+    def _placed(self, search: ProposalSearch, selection: Selection, limit: int) -> Schedule | None:
         """Find addresses for a proposal. If there are none, plans that are in the way are replaced by others."""
         banned: set[PlanCandidate] = set()
         trial: Selection | None = selection
@@ -194,5 +239,5 @@ class _Space:
                 return found
             near = trial.candidates[max(0, found.plan - 1) : found.plan + 1]
             banned.add(max(near, key=lambda each: each.memory))
-            trial = self._search.fastest(limit, banned)
+            trial = search.fastest(limit, banned)
         return None

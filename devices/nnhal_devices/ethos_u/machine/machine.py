@@ -77,16 +77,19 @@ class Machine:
             [(f"constants of {part.name}", self.constants_shape(part.index)) for part in graph.parts],
         )
 
-    def run(self, inputs: Sequence[Array], control: Control) -> tuple[list[Array], RunMeasurement]:
+    def run(self, inputs: Sequence[Array | None], control: Control) -> tuple[list[Array], RunMeasurement]:
         """Run the stream on the model's inputs, and return its outputs and what the run took.
+
+        An input that no operation reads may be None.
 
         Raises:
             MachineError: the stream is at fault.
             HalError: the deadline has passed.
         """
         main = self.model.model.main
-        run = _Run(self, dict(zip(main.input_indexes, inputs, strict=True)))
-        run.execute(control)
+        given = zip(main.input_indexes, inputs, strict=True)
+        run = _Run(self, {operand: values for operand, values in given if values is not None}, control)
+        run.execute()
         return [run.output(operand) for operand in main.output_indexes], run.meter.measurement()
 
     def constants_shape(self, part: int) -> Shape:
@@ -106,34 +109,19 @@ class Machine:
 class _Run:
     """One run: an arena, and what is in it."""
 
-    def __init__(self, machine: Machine, inputs: Mapping[int, Array]) -> None:
-        self._machine, self._inputs = machine, inputs
+    def __init__(self, machine: Machine, inputs: Mapping[int, Array], control: Control) -> None:
+        self._machine, self._inputs, self._control = machine, inputs, control
         self._regions = {name: ArenaRegion(name, size, machine.checked) for name, size in machine.stream.arenas}
         self._tensors: dict[int, Buffer] = {}
         self._constants: dict[int, Slots] = {}
         self._outputs: dict[int, Array] = {}
         self.meter = Meter(machine.pricer, machine.system)
-        self._handlers: dict[type[Any], Callable[[Any], None]] = {
-            BeginPlan: self._begin_plan,
-            AllocateTensor: self._allocate_tensor,
-            AllocateConstants: self._allocate_constants,
-            LoadInput: self._load,
-            StoreOutput: self._store,
-            CopyConstants: self._copy,
-            RunStripe: self._run_stripe,
-            Roll: self._roll,
-            ReleaseTensor: self._release_tensor,
-            ReleaseConstants: self._release_constants,
-        }
 
-    def execute(self, control: Control) -> None:
+    def execute(self) -> None:
         """Execute all commands."""
-        handlers = self._handlers
         for number, command in enumerate(self._machine.stream.commands):
-            if number % 64 == 0:
-                control.check()
             try:
-                handlers[type(command)](command)
+                _HANDLERS[type(command)](self, command)
             except StreamError as error:
                 raise StreamError(f"command {number} ({type(command).__name__}): {error}") from error
 
@@ -187,7 +175,7 @@ class _Run:
     def _load(self, command: LoadInput) -> None:
         tensor = self._machine.graph.tensors[self._known(command.tensor, self._machine.graph.tensors, "tensor")]
         if tensor.operand not in self._inputs:
-            raise StreamError(f"a load of {tensor.name}, which is no input of the model")
+            raise StreamError(f"a load of {tensor.name}, which is no input that the run is given")
         values = self._inputs[tensor.operand]
         if values.size != prod(tensor.shape):
             raise StreamError(f"a load of {tensor.name} of {values.size} elements, expected {prod(tensor.shape)}")
@@ -204,6 +192,7 @@ class _Run:
         self.meter.copied(command.part, command.slot, slots.region, size)
 
     def _run_stripe(self, command: RunStripe) -> None:
+        self._control.check()
         index = self._known(command.part, self._machine.graph.parts, "part")
         part = self._machine.graph.parts[index]
         if len(command.inputs) != len(part.inputs):
@@ -265,3 +254,18 @@ class _Run:
         if not 0 <= index < len(things):
             raise StreamError(f"{what} {index}, the graph has {len(things)}")
         return index
+
+
+_HANDLERS: Mapping[type[Any], Callable[[_Run, Any], None]] = {
+    BeginPlan: _Run._begin_plan,
+    AllocateTensor: _Run._allocate_tensor,
+    AllocateConstants: _Run._allocate_constants,
+    LoadInput: _Run._load,
+    StoreOutput: _Run._store,
+    CopyConstants: _Run._copy,
+    RunStripe: _Run._run_stripe,
+    Roll: _Run._roll,
+    ReleaseTensor: _Run._release_tensor,
+    ReleaseConstants: _Run._release_constants,
+}
+"""A run holds none of these: bound to it, they would keep its memory until the next garbage collection."""

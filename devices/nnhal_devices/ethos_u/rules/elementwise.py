@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from nnhal.operations import OperationContext, softmax, type_name
+from nnhal.operations import OperationContext, softmax
 from nnhal.operations._shape import axis_of
-from nnhal.operations._types import Q8AS
 from nnhal.operations.binary import Input
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 from nnhal_devices.ethos_u.limits import MAX_EXTENT
@@ -25,13 +24,6 @@ def _comparable(op: OperationContext) -> Support:
             hint = "quantise both inputs and the output alike"
             return Unsupported("QUANT", got, f"those of the output, {wanted}", hint)
     return SUPPORTED
-
-
-def _signed(op: OperationContext) -> Support:
-    if op.main_type() == Q8AS:
-        return SUPPORTED
-    hint = "quantise this operation to signed values"
-    return Unsupported("DTYPE", f"input 0 of {type_name(op.main_type())}", "TENSOR_QUANT8_ASYMM_SIGNED", hint)
 
 
 def _softmax(op: OperationContext) -> Support:
@@ -58,5 +50,5 @@ def _sums(op: OperationContext) -> Support:
 ARITHMETIC = NpuRule(tensors=_both)
 EXTREMUM = NpuRule(check=_comparable, tensors=_both)
 PRELU = NpuRule(tensors=_both)
-RSQRT = NpuRule(check=_signed)
+RSQRT = NpuRule()
 SOFTMAX = NpuRule(check=_softmax)

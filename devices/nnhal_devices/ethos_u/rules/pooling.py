@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from math import prod
 
 from nnhal.operations import OperationContext, mean, pooling
-from nnhal.operations._types import Q8AS
 from nnhal.operations._window import Window
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 from nnhal_devices.ethos_u.limits import (
@@ -68,10 +67,9 @@ def _mean_objections(op: OperationContext) -> Iterator[Support]:
     missing = MAX_RANK - len(op.dimensions(mean.Input.INPUT))
     averaged = [axis + missing for axis in mean.axes_of(op)]
     elements = prod(given[axis] for axis in averaged)
-    signedness = "signed" if op.main_type() == Q8AS else "unsigned"
-    if elements > MAX_MEAN[signedness]:
-        allowed = f"at most {MAX_MEAN[signedness]} for {signedness} types"
-        yield Unsupported("SHAPE", f"a mean of {elements} elements", allowed, "pool before, so that less remains")
+    if elements > MAX_MEAN:
+        got = f"a mean of {elements} elements"
+        yield Unsupported("SHAPE", got, f"at most {MAX_MEAN}", "pool before, so that less remains")
     for axis, name in ((_COLUMNS, "columns"), (_CHANNELS, "channels")):
         if axis in averaged and given[axis] > MAX_MEAN_EXTENT:
             got = f"a mean over {given[axis]} {name}"

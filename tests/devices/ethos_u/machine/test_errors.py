@@ -188,7 +188,7 @@ ENOUGH = Box(Interval(0, 6), Interval(0, 12), Interval(0, 8))
         ),
         (
             lambda c: [c._replace(tensor=1)] if isinstance(c, LoadInput) else [c],
-            "command 2 (LoadInput): a load of conv_1, which is no input of the model",
+            "command 2 (LoadInput): a load of conv_1, which is no input that the run is given",
         ),
     ],
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -202,6 +204,21 @@ def test_a_run_stops_at_its_deadline() -> None:
     with pytest.raises(HalError) as caught:
         machine.run(inputs_of(model), Control(deadline_ns=1))
     assert caught.value.status == ErrorStatus.MISSED_DEADLINE_TRANSIENT
+
+
+def test_nothing_holds_the_inputs_when_a_run_is_over() -> None:
+    model = two_convs()
+    graph = build_graph(model)
+    machine = Machine(emit(schedule_of(graph, SYSTEM, all_at_once(graph, 1))), graph, model, SYSTEM)
+    (image,) = inputs_of(model)
+    gone = weakref.ref(image)
+    gc.disable()
+    try:
+        machine.run([image], Control())
+        del image
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_several_threads_run_one_machine() -> None:

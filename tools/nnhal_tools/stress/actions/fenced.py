@@ -101,7 +101,7 @@ def launch_in_truncated_file(actor: Actor) -> ErrorStatus:
 
 def chain(actor: Actor) -> ErrorStatus:
     """Launch two executions at once; the second one reads the device buffer that the first one writes."""
-    addition = actor.specimens[0]
+    addition = actor.addition
     prepared = actor.some(
         [held for held in actor.prepared if held.specimen is addition], lambda: actor.prepare(addition)
     )

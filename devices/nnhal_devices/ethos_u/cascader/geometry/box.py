@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
+from itertools import pairwise
 from typing import NamedTuple
 
 
@@ -70,6 +71,13 @@ def hull(intervals: Iterable[Interval]) -> Interval:
     if not found:
         return Interval(0, 0)
     return Interval(min(each.start for each in found), max(each.stop for each in found))
+
+
+def cut_evenly(interval: Interval, most: int) -> list[Interval]:
+    """Cut an interval into as few pieces as ``most`` elements allow, which differ by one element at most."""
+    count = -(-interval.length // most)
+    ends = [interval.start + interval.length * number // count for number in range(count + 1)]
+    return [Interval(start, stop) for start, stop in pairwise(ends)]
 
 
 def cut(interval: Interval, extent: int) -> list[Interval]:

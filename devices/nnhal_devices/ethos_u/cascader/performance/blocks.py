@@ -93,10 +93,9 @@ def fitting_blocks(accelerator: Accelerator, workload: PartWorkload, output: Sha
         ValueError: none does.
     """
     unit, largest = accelerator.block_unit, accelerator.largest_block
-    blocks = _all_blocks(_fit(accelerator, workload, output.channels, flat), accelerator)
     rows = round_up(min(output.rows, largest.rows), unit.rows)
     columns = round_up(min(output.columns, largest.columns), unit.columns)
-    blocks = blocks.select((blocks.rows <= rows) & (blocks.columns <= columns))
+    blocks = _blocks_up_to(rows, columns, _fit(accelerator, workload, output.channels, flat), accelerator)
     if not blocks.rows.size:
         kernel = workload.kernel
         raise ValueError(
@@ -171,6 +170,13 @@ def _depths(accelerator: Accelerator, channels: int) -> tuple[int, ...]:
     largest = accelerator.largest_block.channels
     split = range(_SPLIT_DEPTH, min(full - 1, largest) + 1, _SPLIT_DEPTH)
     return (*split, full) if full <= largest else tuple(split)
+
+
+@lru_cache(maxsize=4096)
+def _blocks_up_to(rows: int, columns: int, fit: _Fit, accelerator: Accelerator) -> BlockSet:
+    """The blocks that fit, of at most as many rows and columns."""
+    blocks = _all_blocks(fit, accelerator)
+    return blocks.select((blocks.rows <= rows) & (blocks.columns <= columns))
 
 
 @lru_cache(maxsize=1024)

@@ -12,6 +12,7 @@ import numpy as np
 from nnhal_devices.ethos_u.cascader.geometry.box import Shape
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import Activation, PartKind
 from nnhal_devices.ethos_u.cascader.hardware.accelerator import Accelerator
+from nnhal_devices.ethos_u.cascader.hardware.memory import MemoryRegion
 from nnhal_devices.ethos_u.cascader.performance.blocks import (
     BlockSet,
     Integers,
@@ -38,11 +39,59 @@ class NpuCycles(NamedTuple):
     """Of the faster, for one block."""
 
 
-def npu_cycles(accelerator: Accelerator, stripe: PricedStripe, blocks: BlockSet) -> NpuCycles:
-    """Return the cycles of one pass over a stripe."""
-    if stripe.workload.has_accumulators:
-        return _accumulated(accelerator, stripe, blocks)
-    return _elementwise(accelerator, stripe, blocks)
+class BlockPipeline(NamedTuple):
+    """What the NPU does for one block of a stripe, by each block: the same wherever the constants are."""
+
+    arithmetic: Numbers
+    """Cycles of the multipliers."""
+    output: Numbers
+    """Cycles to scale, activate and write."""
+    transfer: Numbers
+    """Cycles to load the input and to store the output, with the latencies."""
+    scales: Integers
+    """Bytes."""
+    blocks: Integers
+    """How many there are."""
+
+    def cycles(self, constants: MemoryRegion | None) -> NpuCycles:
+        """Return the cycles of one pass over the stripe, whose constants are in a region."""
+        arithmetic, output = self.arithmetic, self.output
+        if constants:
+            output = np.maximum(output, self.scales * (constants.read_latency / _SCALE_BURST))
+        command = (self.transfer + output + arithmetic) / _COMMANDS_AT_ONCE
+        slower = np.maximum(np.maximum(arithmetic, output), command)
+        return NpuCycles(slower * self.blocks, np.maximum(np.minimum(arithmetic, output), command))
+
+
+def elementwise_cycles(accelerator: Accelerator, stripe: PricedStripe, blocks: BlockSet) -> NpuCycles:
+    """Return the cycles of one pass over a stripe without accumulators. Its blocks are not pipelined."""
+    each = output_cycles(accelerator, stripe.workload)
+    elements = blocks.rows * blocks.columns * blocks.channels
+    command = (block_transfer(stripe, blocks, accelerator.cores) + each * elements) / _COMMANDS_AT_ONCE
+    steady = np.maximum(each, command / elements) * stripe.output.elements
+    return NpuCycles(steady, np.zeros_like(steady))
+
+
+def block_pipeline(accelerator: Accelerator, stripe: PricedStripe, blocks: BlockSet) -> BlockPipeline:
+    """Return what the NPU does for a stripe with accumulators."""
+    workload, output = stripe.workload, stripe.output
+    rows, columns, channels = blocks.within(output)
+    arithmetic = block_cycles(
+        accelerator,
+        workload,
+        _unit(accelerator, workload, output),
+        (rows, columns, channels),
+        blocks.input_channels,
+        stripe.inputs[0].channels,
+        decoding_cycles(accelerator),
+    )
+    return BlockPipeline(
+        arithmetic=arithmetic / accelerator.cores,
+        output=np.ceil(output_cycles(accelerator, workload) * (rows * columns * channels)),
+        transfer=block_transfer(stripe, blocks, accelerator.cores),
+        scales=workload.scale_bytes * channels,
+        blocks=-(-output.rows // rows) * -(-output.columns // columns) * -(-output.channels // channels),
+    )
 
 
 def block_cycles(
@@ -114,39 +163,6 @@ def output_cycles(accelerator: Accelerator, workload: PartWorkload) -> float:
     return max(accelerator.output_cycles[row], accelerator.activation_cycles[activation])
 
 
-def _accumulated(accelerator: Accelerator, stripe: PricedStripe, blocks: BlockSet) -> NpuCycles:
-    workload, output = stripe.workload, stripe.output
-    rows, columns, channels = blocks.within(output)
-    arithmetic = block_cycles(
-        accelerator,
-        workload,
-        _unit(accelerator, workload, output),
-        (rows, columns, channels),
-        blocks.input_channels,
-        stripe.inputs[0].channels,
-        decoding_cycles(accelerator),
-    )
-    arithmetic = arithmetic / accelerator.cores
-    result = np.ceil(output_cycles(accelerator, workload) * (rows * columns * channels))
-    if stripe.constants:
-        scales = workload.scale_bytes * channels
-        result = np.maximum(result, scales * (stripe.constants.read_latency / _SCALE_BURST))
-    transfer = block_transfer(stripe, blocks, accelerator.cores)
-    command = (transfer + result + arithmetic) / _COMMANDS_AT_ONCE
-    arithmetic, result = np.maximum(arithmetic, command), np.maximum(result, command)
-    count = -(-output.rows // rows) * -(-output.columns // columns) * -(-output.channels // channels)
-    return NpuCycles(np.maximum(arithmetic, result) * count, np.minimum(arithmetic, result))
-
-
-def _elementwise(accelerator: Accelerator, stripe: PricedStripe, blocks: BlockSet) -> NpuCycles:
-    """The blocks of an elementwise part are not pipelined."""
-    each = output_cycles(accelerator, stripe.workload)
-    elements = blocks.rows * blocks.columns * blocks.channels
-    command = (block_transfer(stripe, blocks, accelerator.cores) + each * elements) / _COMMANDS_AT_ONCE
-    steady = np.maximum(each, command / elements) * stripe.output.elements
-    return NpuCycles(steady, np.zeros_like(steady))
-
-
 def _unit(accelerator: Accelerator, workload: PartWorkload, output: Shape) -> Shape:
     """What the multipliers compute at once: a row of four, and not two rows of two, for one row of an even width."""
     weighted = workload.is_convolution or workload.kind in (PartKind.DEPTHWISE, PartKind.VECTOR_PRODUCT)
@@ -163,7 +179,7 @@ def _waits(
     wide = workload.wide_accumulators
     delay = accelerator.delays[wide]
     of_one = np.where(channels == 1, steps, (steps - 1) * channels)
-    waits = np.where((rows == 1) & (columns == 1), delay * of_one, 0)
+    waits: Integers = ((rows == 1) & (columns == 1)) * of_one * delay
     if accelerator.macs == 32 and wide:
         waits = waits + np.where(((rows == 1) | (columns == 1)) & (channels > 1), delay * channels, 0)
     return waits

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 from math import ceil
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,10 +12,12 @@ from nnhal_devices.ethos_u.cascader.geometry.box import Shape
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph, PartKind
 from nnhal_devices.ethos_u.cascader.hardware.memory import System
 from nnhal_devices.ethos_u.cascader.performance.blocks import BlockSet, fewest_fetches, fitting_blocks, is_flat
-from nnhal_devices.ethos_u.cascader.performance.npu_cycles import npu_cycles
+from nnhal_devices.ethos_u.cascader.performance.npu_cycles import BlockPipeline, block_pipeline, elementwise_cycles
 from nnhal_devices.ethos_u.cascader.performance.price import Price, StripePlaces
 from nnhal_devices.ethos_u.cascader.performance.priced_stripe import PricedStripe
 from nnhal_devices.ethos_u.cascader.performance.traffic import (
+    Bursts,
+    StripeTraffic,
     access_cycles,
     block_bursts,
     computed_traffic,
@@ -33,6 +36,20 @@ class BlockGoal(Enum):
     """The elements that are fetched, as Vela does."""
 
 
+_WORKS = 256
+"""How much work is kept at most: its arrays take some 10 KB each."""
+
+
+class _Work(NamedTuple):
+    """What a stripe asks of the NPU, by each block, wherever its constants are."""
+
+    blocks: BlockSet
+    traffic: StripeTraffic
+    bursts: Bursts
+    pipeline: BlockPipeline | None
+    """None if it has no accumulators."""
+
+
 class StripePricer:
     """Prices the stripes of a graph's parts on a system, each once. Equal parts share their prices."""
 
@@ -42,6 +59,7 @@ class StripePricer:
         shared: dict[PartWorkload, PartWorkload] = {}
         self._workloads = [shared.setdefault(each, each) for each in (workload_of(graph, part) for part in graph.parts)]
         self._priced: dict[tuple[int, Shape, tuple[Shape, ...], StripePlaces], tuple[Price, Shape]] = {}
+        self._works: dict[tuple[int, Shape, tuple[Shape, ...], tuple[str, ...]], _Work] = {}
 
     def price(self, part_index: int, output: Shape, inputs: tuple[Shape, ...], places: StripePlaces) -> Price:
         """Return the price of one stripe of a part.
@@ -91,11 +109,12 @@ class StripePricer:
 
     def _computed(self, stripe: PricedStripe) -> tuple[Price, Shape]:
         """The price of a stripe that the NPU computes, and its block."""
-        accelerator = self._system.accelerator
-        blocks = self._blocks(stripe)
-        npu = npu_cycles(accelerator, stripe, blocks)
-        traffic = computed_traffic(stripe, blocks)
-        access = access_cycles(stripe, traffic, block_bursts(stripe, blocks, accelerator.cores))
+        blocks, traffic, bursts, pipeline = self._work_of(stripe)
+        if pipeline is None:
+            npu = elementwise_cycles(self._system.accelerator, stripe, blocks)
+        else:
+            npu = pipeline.cycles(stripe.constants)
+        access = access_cycles(stripe, traffic, bursts)
         passes = stripe.workload.passes
         cycles = np.ceil(np.maximum(npu.steady, access) * passes)
         chosen = int(np.argmin(cycles + npu.fill))
@@ -107,6 +126,23 @@ class StripePricer:
             written=traffic.written(stripe),
         )
         return price, Shape(*map(min, stripe.output, blocks.output(chosen)))
+
+    def _work_of(self, stripe: PricedStripe) -> _Work:
+        """What a stripe asks of the NPU. Stripes that differ in the place of their constants share it."""
+        names = (*(region.name for region in stripe.sources), stripe.destination.name)
+        key = (id(stripe.workload), stripe.output, stripe.inputs, names)
+        found = self._works.get(key)
+        if found is None:
+            if len(self._works) == _WORKS:
+                self._works.clear()
+            accelerator, blocks = self._system.accelerator, self._blocks(stripe)
+            found = self._works[key] = _Work(
+                blocks,
+                computed_traffic(stripe, blocks),
+                block_bursts(stripe, blocks, accelerator.cores),
+                block_pipeline(accelerator, stripe, blocks) if stripe.workload.has_accumulators else None,
+            )
+        return found
 
     def _blocks(self, stripe: PricedStripe) -> BlockSet:
         """The blocks to choose from."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -126,8 +127,7 @@ def access_cycles(stripe: PricedStripe, traffic: StripeTraffic, bursts: Bursts) 
     cycles: dict[str, Numbers] = {}
     for region, size, burst in moved:
         cycles[region.name] = cycles.get(region.name, np.zeros(1)) + _transfer(region, size, burst)
-    busiest: Numbers = np.max(np.broadcast_arrays(*cycles.values()), axis=0)
-    return busiest
+    return reduce(np.maximum, cycles.values())
 
 
 def _read_burst(tensor: MovedTensor, blocks: BlockSet) -> Integers:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from nnhal_devices.ethos_u.cascader.geometry.box import Axis, cut, whole
+from nnhal_devices.ethos_u.cascader.geometry.box import Axis, cut_evenly, whole
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.hardware.memory import Content
 from nnhal_devices.ethos_u.cascader.plans.demand import halvings
 from nnhal_devices.ethos_u.cascader.plans.growth import Growth
-from nnhal_devices.ethos_u.cascader.plans.lifetimes import Lifetimes
-from nnhal_devices.ethos_u.cascader.plans.part_costs import Homes, PartCosts
+from nnhal_devices.ethos_u.cascader.plans.homes import Homes
+from nnhal_devices.ethos_u.cascader.plans.part_costs import PartCosts
 from nnhal_devices.ethos_u.cascader.plans.plan import Plan, WeightsIn
+from nnhal_devices.ethos_u.cascader.plans.working_set import WorkingSet
 
 _DEPTH = 16
 """Stripes of channels are multiples of this, as the NPU's blocks are."""
+
+_BOUNDLESS = 1 << 62
+"""More bytes than there are."""
 
 
 class PlanCandidate(NamedTuple):
@@ -25,15 +29,18 @@ class PlanCandidate(NamedTuple):
     first: int
     stop: int
     memory: int
-    cycles: int
     busy: int
     """Cycles if it never waits for constants."""
+    waits: int
+    """An estimate of the cycles for which it waits for constants, if none is copied before it starts."""
     along: Axis
     band: int
     """Rows of its tiles, 0 for one tile."""
     stripes: tuple[int, ...]
     copied: frozenset[int]
     """Parts whose constants are copied to the working memory."""
+    copied_bytes: int = 0
+    """The bytes that it takes for them."""
 
     def plan(self, graph: CascaderGraph) -> Plan:
         """Return it as a plan."""
@@ -46,20 +53,33 @@ class PlanCandidate(NamedTuple):
             for part in parts
         )
         output = whole(graph.tensors[graph.parts[parts[-1]].output].shape)
-        tiles = tuple(output.along(Axis.ROWS, rows) for rows in cut(output.rows, self.band or output.rows.stop))
+        tiles = tuple(output.along(Axis.ROWS, rows) for rows in cut_evenly(output.rows, self.band or output.rows.stop))
         return Plan(parts, self.stripes, weights, tiles, self.along, self.memory, self.cycles, self.busy)
+
+    @property
+    def recomputes(self) -> bool:
+        """Whether it computes values twice."""
+        return self.band > 0 and self.stop > self.first + 1
+
+    @property
+    def cycles(self) -> int:
+        """An estimate of its cycles."""
+        return self.busy + self.waits
 
 
 class PlanSpace:
     """The plans of a graph whose tensors have their homes. A group has at most ``max_parts``; 1 means no cascades.
 
-    With ``recompute`` there are plans that compute values twice, too.
+    With ``recompute`` there are plans that compute values twice, too. Plans of more than ``limit`` bytes are left out,
+    and do not cost the time to price them.
     """
 
-    def __init__(self, homes: Homes, costs: PartCosts, max_parts: int, recompute: bool = False) -> None:
-        self._recompute = recompute
+    def __init__(
+        self, homes: Homes, costs: PartCosts, max_parts: int, recompute: bool = False, limit: int | None = None
+    ) -> None:
+        self._recompute, self._limit = recompute, _BOUNDLESS if limit is None else limit
         self._homes, self._graph, self._costs, self._max_parts = homes, homes.graph, costs, max_parts
-        self._lifetimes = Lifetimes(homes.graph)
+        self._held = WorkingSet(homes)
         self._may_copy = Content.CONSTANTS in homes.system.working.holds
         self._fastest: list[int] = []
         self._scaling = {
@@ -80,10 +100,10 @@ class PlanSpace:
         for depth in depths:
             uncut += self._alone(stop, Axis.CHANNELS, depth)
         self._fastest.append(min(uncut, key=lambda each: (each.busy, each.memory)).memory)
-        found = uncut
+        found = [each for each in uncut if each.memory <= self._limit]
         if self._may_copy and self._reduces(stop - 1):
-            for depth, band in product(depths, _bands(shape.rows)):
-                found += self._banded(stop, depth, band)
+            for band in _bands(shape.rows):
+                found += self._banded(stop, depths, band)
         for along in (Axis.ROWS, Axis.COLUMNS, Axis.CHANNELS):
             if along == Axis.COLUMNS and shape.columns <= shape.rows:
                 continue
@@ -112,28 +132,35 @@ class PlanSpace:
 
     def _alone(self, stop: int, along: Axis, extent: int) -> Iterator[PlanCandidate]:
         """The plans of the last part alone, in one tile."""
-        growth = Growth(self._graph, self._lifetimes, self._homes.spilled, stop, along, extent)
+        growth = Growth(self._held, stop, along, extent)
         growth.grow()
-        yield from self._weighed(growth, None)
+        yield from self._weighed(growth, _BOUNDLESS)
 
-    def _banded(self, stop: int, depth: int, band: int) -> Iterator[PlanCandidate]:
+    def _banded(self, stop: int, depths: Sequence[int], band: int) -> Iterator[PlanCandidate]:
         """The last part alone, in bands of rows, each of them in stripes of channels with double-buffered constants."""
-        growth = Growth(self._graph, self._lifetimes, self._homes.spilled, stop, Axis.CHANNELS, depth, band=band)
+        part, along, doubled = stop - 1, Axis.CHANNELS, WeightsIn.DOUBLE_BUFFERED
+        growth = Growth(self._held, stop, along, max(depths, default=1), band=band)
         growth.grow()
-        part = stop - 1
-        memory = growth.memory + self._homes.constants_bytes(part, Axis.CHANNELS, depth)
-        if memory < self._fastest[part] or self._homes.spilled:
-            doubled = WeightsIn.DOUBLE_BUFFERED
-            busy = self._costs.cycles(part, Axis.CHANNELS, depth, doubled, frozenset(), growth.bands[part])
-            cycles, copied = busy + self._costs.first_copy(part, Axis.CHANNELS, depth), frozenset({part})
-            yield PlanCandidate(part, stop, memory, cycles, busy, Axis.CHANNELS, band, (depth,), copied)
+        places, bands, without, limit = (
+            self._homes.places(part, doubled),
+            growth.bands[part],
+            growth.memory,
+            self._useful(self._fastest[part]),
+        )
+        for depth in depths:
+            memory = without + self._homes.constants_bytes(part, along, depth)
+            if memory < limit:
+                busy = self._costs.cycles(part, along, depth, doubled, places, bands)
+                waits = self._costs.first_copy(part, along, depth)
+                size, copied = memory - without, frozenset({part})
+                yield PlanCandidate(part, stop, memory, busy, waits, along, band, (depth,), copied, size)
 
     def _grown(self, stop: int, along: Axis, extent: int, scaled: bool, band: int = 0) -> Iterator[PlanCandidate]:
         """The plans of all groups that end with a part, for one choice of stripes.
 
         A cascade is of no use if each of its parts runs at its fastest, uncut, in the same memory.
         """
-        growth = Growth(self._graph, self._lifetimes, self._homes.spilled, stop, along, extent, scaled, band)
+        growth = Growth(self._held, stop, along, extent, scaled, band)
         limit, differs = 0, not scaled
         for first in range(stop - 1, max(-1, stop - 1 - self._max_parts), -1):
             if not growth.grow():
@@ -141,16 +168,21 @@ class PlanSpace:
             differs = differs or growth.stripes[first] != extent
             limit = max(limit, self._fastest[first])
             if differs:
-                yield from self._weighed(growth, limit)
+                yield from self._weighed(growth, self._useful(limit))
 
-    def _weighed(self, growth: Growth, limit: int | None) -> Iterator[PlanCandidate]:
+    def _useful(self, uncut: int) -> int:
+        """The bytes from which on a plan is of no use if its parts run at their fastest in ``uncut`` bytes.
+
+        If tensors are spilled, it may be of use all the same, since it spares them the way to the spill region.
+        """
+        return self._limit + 1 if self._homes.spilled else min(uncut, self._limit + 1)
+
+    def _weighed(self, growth: Growth, limit: int) -> Iterator[PlanCandidate]:
         """One cut, with the constants of no part copied, of the part where that saves most for its bytes, and so on.
 
-        What takes ``limit`` bytes or more is of no use, unless tensors are spilled otherwise.
+        What takes ``limit`` bytes or more is left out.
         """
         memory = growth.memory
-        if limit is None or self._homes.spilled:
-            limit = 1 << 62
         if memory >= limit:
             return
         stripes = dict(reversed(growth.stripes.items()))
@@ -161,21 +193,25 @@ class PlanSpace:
             constants = self._graph.parts[part].constants
             where = WeightsIn.NONE if constants is None else WeightsIn.STREAMED
             bands = growth.bands.get(part, ())
-            times[part] = self._costs.cycles(part, along, extent, where, interior, bands)
+            places = self._homes.places(part, where, interior)
+            times[part] = self._costs.cycles(part, along, extent, where, places, bands)
             size = self._homes.constants_bytes(part, along, extent)
             if constants is not None and self._may_copy and memory + size < limit:
-                copied = self._costs.cycles(part, along, extent, _copied_to(along), interior, bands)
+                where = _copied_to(along)
+                places = self._homes.places(part, where, interior)
+                copied = self._costs.cycles(part, along, extent, where, places, bands)
                 if copied < times[part]:
                     gains.append((size / (times[part] - copied), part, size, copied))
         extents, chosen = tuple(stripes.values()), frozenset[int]()
         busy = sum(times.values())
-        yield PlanCandidate(first, growth.stop, memory, busy, busy, along, band, extents, chosen)
+        yield PlanCandidate(first, growth.stop, memory, busy, 0, along, band, extents, chosen)
         for _, part, size, copied in sorted(gains):
             memory, busy, times[part], chosen = memory + size, busy - times[part] + copied, copied, chosen | {part}
             if memory >= limit:
                 return
-            cycles = busy + self._waits(growth, times, chosen)
-            yield PlanCandidate(first, growth.stop, memory, cycles, busy, along, band, extents, chosen)
+            waits = self._waits(growth, times, chosen)
+            copied = memory - growth.memory
+            yield PlanCandidate(first, growth.stop, memory, busy, waits, along, band, extents, chosen, copied)
 
     def _waits(self, growth: Growth, times: Mapping[int, int], copied: frozenset[int]) -> int:
         """An estimate of the cycles for which a plan waits for constants that are copied as it starts."""
@@ -198,11 +234,12 @@ def _copied_to(along: Axis) -> WeightsIn:
 
 
 def _efficient(candidates: list[PlanCandidate]) -> list[PlanCandidate]:
-    """The candidates that no other one of their group beats in memory and in cycles."""
+    """The candidates that no other one of their group beats in memory and in cycles, with and without waits."""
     found: list[PlanCandidate] = []
-    best: dict[int, int] = {}
-    for each in sorted(candidates, key=lambda each: (each.memory, each.cycles, each.first)):
-        if each.first not in best or each.cycles < best[each.first]:
-            best[each.first] = each.cycles
+    best: dict[int, tuple[int, int]] = {}
+    for each in sorted(candidates, key=lambda each: (each.memory, each.cycles, each.busy, each.first)):
+        cycles, busy = best.get(each.first, (_BOUNDLESS, _BOUNDLESS))
+        if each.cycles < cycles or each.busy < busy:
+            best[each.first] = min(each.cycles, cycles), min(each.busy, busy)
             found.append(each)
     return found

@@ -11,8 +11,7 @@ from math import ceil
 import numpy as np
 
 from nnhal_devices.ethos_u.cascader.geometry.access import AxisAccess
-from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Interval, Shape, cut, hull
-from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
+from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Interval, Shape, cut_evenly, hull
 from nnhal_devices.ethos_u.cascader.plans.demand import (
     Steps,
     greatest_lead,
@@ -21,7 +20,7 @@ from nnhal_devices.ethos_u.cascader.plans.demand import (
     rolling_extent,
     rounded_up,
 )
-from nnhal_devices.ethos_u.cascader.plans.lifetimes import Lifetimes
+from nnhal_devices.ethos_u.cascader.plans.working_set import WorkingSet
 
 
 class Growth:
@@ -34,15 +33,7 @@ class Growth:
     """
 
     def __init__(
-        self,
-        graph: CascaderGraph,
-        lifetimes: Lifetimes,
-        spilled: frozenset[int],
-        stop: int,
-        along: Axis,
-        extent: int,
-        scaled: bool = False,
-        band: int = 0,
+        self, held: WorkingSet, stop: int, along: Axis, extent: int, scaled: bool = False, band: int = 0
     ) -> None:
         self.along, self.stop, self.band = along, stop, band
         self.stripes: dict[int, int] = {}
@@ -51,21 +42,23 @@ class Growth:
         """The tensors between the parts."""
         self.bands: dict[int, tuple[Interval, ...]] = {}
         """For each part the rows of its output that each band needs; empty if there are no bands."""
-        self._graph, self._lifetimes, self._spilled = graph, lifetimes, spilled
+        self._held, self._graph, self._last = held, held.graph, held.lifetimes.last
         self._scaled, self._extent = scaled, extent
-        length = self._length(graph.parts[stop - 1].output)
+        self._output = self._graph.parts[stop - 1].output
+        length = self._length(self._output)
         self._starts: Steps = np.arange(0, length, extent)
         self._done: dict[int, Steps] = {stop - 1: np.minimum(self._starts + extent, length)}
+        self._dying: set[int] = set()
         self._buffers = 0
         if band:
-            rows = graph.tensors[graph.parts[stop - 1].output].shape.rows
-            self.bands[stop - 1] = tuple(cut(Interval(0, rows), band))
+            self.bands[stop - 1] = tuple(cut_evenly(Interval(0, self._graph.tensors[self._output].shape.rows), band))
 
     def grow(self) -> bool:
         """Take in the part before the group. Returns False if no group with it can be a cascade."""
-        part = min(self.stripes, default=self.stop) - 1
+        part = self.stop - 1 - len(self.stripes)
         if part == self.stop - 1:
             self.stripes[part] = self._extent
+            self._take(part)
             return True
         tensor = self._graph.parts[part].output
         readers = self._readers(tensor)
@@ -75,22 +68,25 @@ class Growth:
             return False
         extent = min(length, max(extents) or length) if self._scaled else min(self._extent, length)
         self.stripes[part] = extent
-        self._done[part] = np.maximum.reduce(
-            [
-                rounded_up(needed_stop(access, self._reach(reader))[self._done[reader]], extent, length)
-                for reader, access in readers
-            ]
-        )
+        demanded = [needed_stop(access, self._reach(reader))[self._done[reader]] for reader, access in readers]
+        self._done[part] = rounded_up(_most(demanded), extent, length)
         if self.band:
-            if self._lifetimes.last[tensor] >= self.stop:
+            if self._last[tensor] >= self.stop:
                 return False
             self.bands[part] = self._needed_rows(tensor)
         self.interior |= {tensor}
-        if self._lifetimes.last[tensor] >= self.stop:
-            self._buffers += self._bytes(tensor)
+        if self._last[tensor] >= self.stop:
+            self._buffers += self._held.sizes[tensor]
         else:
             self._buffers += self._rolling(part, readers, length, extent)
+        self._take(part)
         return True
+
+    def _take(self, part: int) -> None:
+        """Keep account of the tensors that the group reads last."""
+        node = self._graph.parts[part]
+        self._dying.discard(node.output)
+        self._dying.update(each.tensor for each in node.inputs if self._last[each.tensor] < self.stop)
 
     def begun(self, part: int) -> float:
         """Return the share of a part that has run when the last part first runs."""
@@ -99,15 +95,13 @@ class Growth:
     @property
     def memory(self) -> int:
         """Bytes of the working memory for the group, without constants."""
-        first = min(self.stripes)
-        tensors = self._lifetimes.of_group(first, self.stop)
-        output = self._graph.parts[self.stop - 1].output
-        total = self._bytes(output) + sum(map(self._bytes, (*tensors.through, *tensors.dying))) + self._buffers
-        return total - max((self._shared(each, output) for each in tensors.dying), default=0)
+        first = self.stop - len(self.stripes)
+        total = self._held.sizes[self._output] + self._held.alive[first] + self._buffers
+        return total - max((self._shared(each, self._output) for each in self._dying), default=0)
 
     def _shared(self, dying: int, output: int) -> int:
         """The bytes that an output need not have, since it is written over a dying input."""
-        if {dying, output} & self._spilled:
+        if {dying, output} & self._held.spilled:
             return 0
         if self.band:
             freed = np.array([rows.start for rows in self._needed_rows(dying)])
@@ -115,7 +109,7 @@ class Growth:
             return self._saved(dying, output, written, freed)
         if self.along != Axis.ROWS:
             return 0
-        freed = np.minimum.reduce(
+        freed = _least(
             [
                 needed_start(access, self._reach(reader), self._length(dying))[
                     self._starts if reader == self.stop - 1 else self._done[reader]
@@ -128,7 +122,7 @@ class Growth:
     def _saved(self, dying: int, output: int, written: Steps, freed: Steps) -> int:
         """The bytes that are shared if an output has ``written`` rows while ``freed`` rows of an input are dead."""
         lead = greatest_lead(written * self._row(output), freed * self._row(dying))
-        before, after = self._bytes(dying), self._bytes(output)
+        before, after = self._held.sizes[dying], self._held.sizes[output]
         return before + after - max(after, min(lead, after) + before)
 
     def _rolling(self, part: int, readers: list[tuple[int, AxisAccess]], length: int, extent: int) -> int:
@@ -138,7 +132,7 @@ class Growth:
             reader, access = readers[0]
             rows = rolling_extent(access, self._reach(reader), length, self.stripes[reader], extent)
         else:
-            first = np.minimum.reduce(
+            first = _least(
                 [
                     needed_start(access, self._reach(reader), length)[np.append(0, self._done[reader][:-1])]
                     for reader, access in readers
@@ -172,7 +166,7 @@ class Growth:
         return [
             (reader, each.along(self.along))
             for reader in self._graph.consumers[tensor]
-            if reader < self.stop and (reader in self.stripes)
+            if reader in self.stripes
             for each in self._graph.parts[reader].inputs
             if each.tensor == tensor
         ]
@@ -187,5 +181,14 @@ class Growth:
         found: Shape = self._graph.tensors[tensor].shape
         return found.columns * found.channels * self._graph.tensors[tensor].element_bytes
 
-    def _bytes(self, tensor: int) -> int:
-        return 0 if tensor in self._spilled else self._graph.tensors[tensor].bytes
+
+def _least(steps: list[Steps]) -> Steps:
+    """The least of several for each stripe."""
+    found: Steps = steps[0] if len(steps) == 1 else np.minimum.reduce(steps)
+    return found
+
+
+def _most(steps: list[Steps]) -> Steps:
+    """The greatest of several for each stripe."""
+    found: Steps = steps[0] if len(steps) == 1 else np.maximum.reduce(steps)
+    return found

@@ -2,44 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from itertools import accumulate
 
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
-
-
-@dataclass(frozen=True, slots=True)
-class GroupTensors:
-    """The tensors of a group of consecutive parts."""
-
-    through: tuple[int, ...]
-    """Alive before and after it. The group may read them."""
-    dying: tuple[int, ...]
-    """Alive before it, and read for the last time by it."""
-    escaping: tuple[int, ...]
-    """Written by a part of it other than the last, and needed after it."""
 
 
 class Lifetimes:
     """The lifetimes of a graph's tensors: alive from before part ``born`` up to and with part ``last``."""
 
     def __init__(self, graph: CascaderGraph) -> None:
-        count = len(graph.parts)
+        self._graph = graph
         self.born = [0 if producer is None else producer + 1 for producer in graph.producers]
         self.last = [
-            count if tensor.is_output else max(graph.consumers[tensor.index], default=self.born[tensor.index] - 1)
+            len(graph.parts)
+            if tensor.is_output
+            else max(graph.consumers[tensor.index], default=self.born[tensor.index] - 1)
             for tensor in graph.tensors
         ]
-        self._before: list[list[int]] = [[] for _ in range(count + 1)]
-        for tensor, (born, last) in enumerate(zip(self.born, self.last, strict=True)):
-            for part in range(born, min(last, count) + 1):
-                self._before[part].append(tensor)
-        self._written = [part.output for part in graph.parts]
 
-    def of_group(self, first: int, stop: int) -> GroupTensors:
-        """Return the tensors of the parts from ``first`` up to, and without, ``stop``."""
-        before = self._before[first]
-        return GroupTensors(
-            tuple(tensor for tensor in before if self.last[tensor] >= stop),
-            tuple(tensor for tensor in before if self.last[tensor] < stop),
-            tuple(tensor for tensor in self._written[first : stop - 1] if self.last[tensor] >= stop),
-        )
+    def dying(self, first: int, stop: int) -> tuple[int, ...]:
+        """Return the tensors that are alive before part ``first`` and read for the last time before part ``stop``."""
+        read = {each.tensor: None for part in self._graph.parts[first:stop] for each in part.inputs}
+        return tuple(tensor for tensor in read if self.born[tensor] <= first and self.last[tensor] < stop)
+
+    def escaping(self, first: int, stop: int) -> tuple[int, ...]:
+        """Return what the parts from ``first`` up to, and without, the last write that is needed after them."""
+        written = (part.output for part in self._graph.parts[first : stop - 1])
+        return tuple(tensor for tensor in written if self.last[tensor] >= stop)
+
+    def alive_bytes(self, sizes: Sequence[int]) -> list[int]:
+        """Return the bytes that are alive before each part, and after the last. ``sizes`` are those of the tensors."""
+        changes = [0] * (len(self._graph.parts) + 2)
+        for size, born, last in zip(sizes, self.born, self.last, strict=True):
+            changes[born] += size
+            changes[last + 1] -= size
+        return list(accumulate(changes[:-1]))

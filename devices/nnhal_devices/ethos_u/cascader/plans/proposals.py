@@ -7,6 +7,7 @@ thinned.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Iterator, Sequence
 from typing import NamedTuple
 
@@ -23,10 +24,17 @@ class Selection(NamedTuple):
 
 
 class ProposalSearch:
-    """The proposals over some plans: for each part of a graph, in order, the candidates that end with it."""
+    """The proposals over some plans: for each part of a graph, in order, the candidates that end with it.
+
+    Constants of a plan are taken to be copied while the plan before runs if there is room for both: addresses decide
+    later whether they are.
+    """
 
     def __init__(
-        self, graph: CascaderGraph, candidates: Sequence[Sequence[PlanCandidate]], spilled: frozenset[int] = frozenset()
+        self,
+        graph: CascaderGraph,
+        candidates: Sequence[Sequence[PlanCandidate]],
+        spilled: frozenset[int] = frozenset(),
     ) -> None:
         self._graph, self._candidates, self._spilled = graph, candidates, spilled
 
@@ -37,6 +45,7 @@ class ProposalSearch:
         """
         reached: list[tuple[int, int] | None] = [(0, 0)]
         ways: list[PlanCandidate | None] = []
+        room = math.inf if limit is None else limit
         for ending in self._candidates:
             best: tuple[int, int] | None = None
             way = None
@@ -44,7 +53,10 @@ class ProposalSearch:
                 before = reached[each.first]
                 if before is None or (limit is not None and each.memory > limit) or (banned and each in banned):
                     continue
-                price = before[0] + each.cycles, max(before[1], each.memory)
+                waits, last = each.waits, ways[each.first - 1] if each.first else None
+                if waits and last is not None and last.memory + each.copied_bytes <= room:
+                    waits = max(0, waits - last.busy)
+                price = before[0] + each.busy + waits, max(before[1], each.memory)
                 if best is None or price < best:
                     best, way = price, each
             reached.append(best)

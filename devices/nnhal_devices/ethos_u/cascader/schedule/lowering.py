@@ -10,8 +10,8 @@ from nnhal_devices.ethos_u.cascader.geometry.box import Shape
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.performance.stripe_pricer import StripePricer
 from nnhal_devices.ethos_u.cascader.performance.timeline import Timeline
+from nnhal_devices.ethos_u.cascader.plans.homes import Homes
 from nnhal_devices.ethos_u.cascader.plans.lifetimes import Lifetimes
-from nnhal_devices.ethos_u.cascader.plans.part_costs import Homes
 from nnhal_devices.ethos_u.cascader.plans.plan import Plan, Proposal, WeightsIn
 from nnhal_devices.ethos_u.cascader.schedule.placement import PlacedPlan, Placer, PlanNeeds
 from nnhal_devices.ethos_u.cascader.schedule.profile import PlanProfile, advances_by_rows, profile
@@ -81,12 +81,12 @@ class Lowering:
 
     def _needs(self, plan: Plan, scratch: Sequence[_Scratch]) -> PlanNeeds:
         first, stop = plan.parts[0], plan.parts[-1] + 1
-        tensors, output = self._lifetimes.of_group(first, stop), self._graph.parts[stop - 1].output
-        arriving = [each for each in (*tensors.escaping, output) if each not in self._homes.spilled]
-        unread = {output} if self._lifetimes.last[output] < stop else set()
+        output = self._graph.parts[stop - 1].output
+        written = (*self._lifetimes.escaping(first, stop), output)
+        unread = frozenset({output} if self._lifetimes.last[output] < stop else ())
         return PlanNeeds(
-            tuple(arriving),
-            frozenset(tensors.dying) | unread,
+            tuple(each for each in written if each not in self._homes.spilled),
+            unread.union(self._lifetimes.dying(first, stop)),
             (tuple(each.sizes[0] for each in scratch), tuple(each.sizes[1] for each in scratch)),
             self._profile(plan),
             frozenset(index for index, each in enumerate(scratch) if each.part is not None),

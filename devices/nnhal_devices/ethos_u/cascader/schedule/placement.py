@@ -7,14 +7,24 @@ found by a search from the first plan to the last that goes back if a plan canno
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from nnhal_devices.ethos_u.cascader.schedule.profile import PlanProfile
 
-_STEPS = 20_000
-"""Placements of a plan that are tried before the search gives up."""
+_STEPS = 500
+"""How many placements of plans are tried, beside one for each plan, before the search gives up.
+
+Networks with branches have been seen to take one or two for a plan.
+"""
+
+_FEW_STEPS = 200
+"""The same for a search that only makes a placement better."""
+
+_LATE = 6
+"""For how many plans whose constants cannot be copied early another placement is tried."""
 
 Addresses: TypeAlias = dict[int, int]
 """Tensors and their addresses."""
@@ -51,6 +61,8 @@ class PlacedPlan:
     """Tensors that are alive after it, with their addresses."""
     occupied: tuple[tuple[int, int], ...]
     """What it uses of the memory: start and end of each piece."""
+    early: bool
+    """Whether its constants can be copied while the plan before runs."""
 
 
 class Placer:
@@ -90,11 +102,25 @@ class Placer:
         )
 
     def place(self, limit: int) -> list[PlacedPlan] | None:
-        """Return a placement within ``limit`` bytes, or None if the search finds none."""
+        """Return a placement within ``limit`` bytes, or None if the search finds none.
+
+        If constants cannot be copied early, other placements are tried in which they can.
+        """
+        best = self._place(limit, frozenset(), _STEPS + len(self._needs))
+        if best is None:
+            return None
+        wanted = {number for number, each in enumerate(self._needs) if number > 1 and each.constants}
+        for number in sorted(wanted - _early(best), key=lambda each: -sum(self._needs[each].scratch[0]))[:_LATE]:
+            other = self._place(limit, _early(best) | {number}, _FEW_STEPS + len(self._needs))
+            best = other or best
+        return best
+
+    def _place(self, limit: int, early: frozenset[int], most: int) -> list[PlacedPlan] | None:
+        """Search for a placement in which the constants of the plans in ``early`` can be copied early."""
         placed: list[PlacedPlan] = []
         failed: set[tuple[int, tuple[tuple[int, int], ...]]] = set()
-        ways: list[Iterator[PlacedPlan]] = [self._ways(0, None, limit)]
-        for _ in range(_STEPS + len(self._needs)):
+        ways: list[Iterator[PlacedPlan]] = [self._ways(0, None, limit, False)]
+        for _ in range(most):
             way = next(ways[-1], None)
             if way is None:
                 ways.pop()
@@ -109,16 +135,20 @@ class Placer:
             self.deepest = max(self.deepest, len(placed))
             if len(placed) == len(self._needs):
                 return placed
-            ways.append(self._ways(len(placed), way, limit))
+            ways.append(self._ways(len(placed), way, limit, len(placed) in early))
         return None
 
-    def _ways(self, number: int, previous: PlacedPlan | None, limit: int) -> Iterator[PlacedPlan]:
-        """The placements of a plan after the one before: first those whose constants can be copied during that one."""
+    def _ways(self, number: int, previous: PlacedPlan | None, limit: int, early: bool) -> Iterator[PlacedPlan]:
+        """The placements of a plan after the one before: first those whose constants can be copied during that one.
+
+        With ``early`` there are no others.
+        """
         needs = self._needs[number]
         before = dict(previous.alive) if previous else {}
         if previous is not None and needs.constants:
             yield from self._fitting(needs, before, limit, previous.occupied)
-        yield from self._fitting(needs, before, limit, None)
+        if not early:
+            yield from self._fitting(needs, before, limit, None)
 
     def _fitting(self, needs: PlanNeeds, before: Addresses, limit: int, taken: Pieces | None) -> Iterator[PlacedPlan]:
         """The placements of a plan; its constants lie outside of what is ``taken``, if that is given."""
@@ -133,7 +163,8 @@ class Placer:
                 if holes is not None:
                     alive = sorted(each for each in present.items() if each[0] not in needs.dying)
                     buffers = [(base, base + size) for base, size in zip(holes, scratch, strict=True)]
-                    yield PlacedPlan(backwards, arriving, holes, tuple(alive), (*tensors, *buffers))
+                    occupied = *tensors, *buffers
+                    yield PlacedPlan(backwards, arriving, holes, tuple(alive), occupied, taken is not None)
 
     def _arrivals(
         self, placed: Addresses, before: Addresses, needs: PlanNeeds, scratch: int, backwards: bool, limit: int
@@ -161,31 +192,36 @@ class Placer:
         Those that share most with dying inputs come first, since they leave most of the memory free.
         """
         size, profile = self._sizes[tensor], needs.profiles[backwards]
+        shared = {other: there for other, there in before.items() if (tensor, other) in profile.below}
+        shared = {other: there for other, there in shared.items() if other in needs.dying}
+        apart = [(there, there + self._sizes[other]) for other, there in before.items() if other not in shared]
+        apart += [(there, there + self._sizes[other]) for other, there in placed.items()]
+        gaps = _gaps(apart, limit)
         tried = [limit - size, 0, scratch, limit - size - scratch]
         for other, base in placed.items():
             tried += [base + self._sizes[other], base - size]
         for other, base in before.items():
-            key = tensor, other
             tried += [base + self._sizes[other], base - size]
-            if other in needs.dying and key in profile.below:
-                tried += [base - profile.below[key], base + profile.above[key]]
+            if other in shared:
+                tried += [base - profile.below[tensor, other], base + profile.above[tensor, other]]
         clear = [
             base
             for base in dict.fromkeys(tried)
-            if 0 <= base <= limit - size
-            and all(self._clear(tensor, base, other, there, needs, profile) for other, there in before.items())
-            and all(base >= there + self._sizes[other] or there >= base + size for other, there in placed.items())
+            if _inside(gaps, base, base + size)
+            and all(self._clear(tensor, base, other, there, profile) for other, there in shared.items())
         ]
-        pieces = [(there, there + self._sizes[other]) for other, there in before.items()]
+        pieces = [(there, there + self._sizes[other]) for other, there in shared.items()]
         return sorted(clear, key=lambda base: -_common((base, base + size), pieces))
 
-    def _clear(self, tensor: int, base: int, other: int, there: int, needs: PlanNeeds, profile: PlanProfile) -> bool:
+    def _clear(self, tensor: int, base: int, other: int, there: int, profile: PlanProfile) -> bool:
+        """Whether a tensor may lie at ``base`` if a dying one lies ``there``."""
         if base >= there + self._sizes[other] or there >= base + self._sizes[tensor]:
             return True
-        key = tensor, other
-        if other not in needs.dying or key not in profile.below:
-            return False
-        return there >= base + profile.below[key] or base >= there + profile.above[key]
+        return there >= base + profile.below[tensor, other] or base >= there + profile.above[tensor, other]
+
+
+def _early(placed: Sequence[PlacedPlan]) -> frozenset[int]:
+    return frozenset(number for number, each in enumerate(placed) if each.early)
 
 
 def _fitted(
@@ -219,6 +255,16 @@ def _gaps(pieces: Pieces, limit: int) -> list[list[int]]:
             gaps.append([end, start])
         end = max(end, stop)
     return [*gaps, [end, limit]] if limit > end else gaps
+
+
+def _inside(gaps: Sequence[Sequence[int]], start: int, stop: int) -> bool:
+    """Return whether a piece lies in one of the gaps, which are in order."""
+    index = bisect_right(gaps, start, key=_start) - 1
+    return index >= 0 and stop <= gaps[index][1]
+
+
+def _start(gap: Sequence[int]) -> int:
+    return gap[0]
 
 
 def _common(piece: tuple[int, int], others: Pieces) -> int:

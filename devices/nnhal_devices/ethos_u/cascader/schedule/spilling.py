@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnhal_devices.ethos_u.cascader.plans.part_costs import Homes
+from nnhal_devices.ethos_u.cascader.plans.homes import Homes
 from nnhal_devices.ethos_u.cascader.schedule.schedule import TensorBuffer
 
 

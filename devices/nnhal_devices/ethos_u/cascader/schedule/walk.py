@@ -69,26 +69,27 @@ class _Cascade:
         }
         self._done = dict.fromkeys(plan.parts, 0)
         self._alive: dict[int, dict[Axis, Interval]] = {}
+        self._runs: list[StripeRun] = []
 
-    def run(self) -> Iterator[StripeRun]:
+    def run(self) -> Sequence[StripeRun]:
         last = self._plan.parts[-1]
-        for count in range(1, len(self._stripes[last]) + 1):
-            yield from self._until(last, count)
+        self._until(last, len(self._stripes[last]))
         for index in self._plan.parts:
-            yield from self._until(index, len(self._stripes[index]))
+            self._until(index, len(self._stripes[index]))
+        return self._runs
 
-    def _until(self, index: int, count: int) -> Iterator[StripeRun]:
+    def _until(self, index: int, count: int) -> None:
         """Run stripes of a part until ``count`` of them have run."""
+        part = self._graph.parts[index]
         while self._done[index] < count:
-            part = self._graph.parts[index]
             output = self._boxes[index].along(self._plan.along, self._stripes[index][self._done[index]])
             inputs = tuple(each.needs(output) for each in part.inputs)
             for each, box in zip(part.inputs, inputs, strict=True):
                 producer = self._graph.producers[each.tensor]
                 if producer is not None and producer in self._inside:
-                    yield from self._until(producer, self._covering(producer, box[self._plan.along]))
+                    self._until(producer, self._covering(producer, box[self._plan.along]))
             self._done[index] += 1
-            yield StripeRun(index, output, inputs, tuple(self._deaths(part)))
+            self._runs.append(StripeRun(index, output, inputs, tuple(self._deaths(part))))
 
     def _covering(self, index: int, wanted: Interval) -> int:
         """How many stripes of a part have to run until an interval of its output is there."""

@@ -10,7 +10,8 @@ from nnhal_devices.ethos_u.cascader.graph.matchers import build_graph
 from nnhal_devices.ethos_u.cascader.hardware.memory_file import system_for
 from nnhal_devices.ethos_u.cascader.performance.stripe_pricer import StripePricer
 from nnhal_devices.ethos_u.cascader.plans.candidates import PlanCandidate, PlanSpace
-from nnhal_devices.ethos_u.cascader.plans.part_costs import Homes, PartCosts
+from nnhal_devices.ethos_u.cascader.plans.homes import Homes
+from nnhal_devices.ethos_u.cascader.plans.part_costs import PartCosts
 from nnhal_devices.ethos_u.cascader.plans.plan import Proposal
 from nnhal_devices.ethos_u.cascader.schedule.lowering import Lowering
 from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule

@@ -28,7 +28,7 @@ def spaces(draw: st.DrawFn) -> list[list[PlanCandidate]]:
                 memory, cycles = draw(st.integers(1, 9)), draw(st.integers(1, 9))
                 stripes = (1,) * (stop - first)
                 found[stop - 1].append(
-                    PlanCandidate(first, stop, memory, cycles, cycles, Axis.ROWS, 0, stripes, frozenset())
+                    PlanCandidate(first, stop, memory, cycles, 0, Axis.ROWS, 0, stripes, frozenset())
                 )
     return found
 

@@ -1,16 +1,20 @@
-"""Conformance vectors on an NPU, which supports few of them. NNHAL_CONFORMANCE has the vectors."""
+"""Conformance vectors on the NPUs, which support few of them. NNHAL_CONFORMANCE has the vectors."""
 
 from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from nnhal.remote import RemoteDevice
 from nnhal.resolved import ResolvedModel, inline_constants
+from nnhal_devices.driver import Support
+from nnhal_devices.ethos_n.support import supported_operations as ethos_n
+from nnhal_devices.ethos_u.support import supported_operations as ethos_u
 from nnhal_tools.conformance.memory import MemoryChoice
 from nnhal_tools.conformance.runner import ExecutionMode, VectorRunner, Verdict
 from nnhal_tools.conformance.vectors import Vector
@@ -22,25 +26,33 @@ from tests.support.vectors import NEEDS_VECTORS, smallest_by_form
 pytestmark = NEEDS_VECTORS
 
 
-def is_taken_in_both(vector: Vector) -> bool:
-    return has_signed_counterpart(vector) and is_taken(ResolvedModel(vector.model, inline_constants(vector.model)))
+class Npu(NamedTuple):
+    """An NPU in a process of its own."""
+
+    device: RemoteDevice
+    support: Callable[[ResolvedModel], Sequence[Support]]
+
+    def takes(self, vector: Vector) -> bool:
+        """Return whether it supports a vector that has a signed counterpart."""
+        resolved = ResolvedModel(vector.model, inline_constants(vector.model))
+        return has_signed_counterpart(vector) and is_taken(resolved, self.support)
 
 
-@pytest.fixture(scope="module")
-def npu() -> Iterator[RemoteDevice]:
-    """Open a session with a process."""
+@pytest.fixture(scope="module", params=["ethos_n", "ethos_u"])
+def npu(request: pytest.FixtureRequest) -> Iterator[Npu]:
+    """Open a session with each of them."""
     with (
         tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        device_process("ethos_n", Path(directory)) as (_, endpoint),
+        device_process(request.param, Path(directory)) as (_, endpoint),
         RemoteDevice(endpoint, "test") as device,
     ):
-        yield device
+        yield Npu(device, {"ethos_n": ethos_n, "ethos_u": ethos_u}[request.param])
 
 
 @pytest.mark.contract("EX-16")
-def test_unsigned_and_signed_values_are_both_right_or_both_declined(npu: RemoteDevice) -> None:
-    runner, passed = VectorRunner(npu, [(ExecutionMode.SYNC, MemoryChoice.HARDWARE_BUFFER_BLOB)]), 0
-    taken, any_ = smallest_by_form(is_taken_in_both), smallest_by_form(has_signed_counterpart)
+def test_unsigned_and_signed_values_are_both_right_or_both_declined(npu: Npu) -> None:
+    runner, passed = VectorRunner(npu.device, [(ExecutionMode.SYNC, MemoryChoice.HARDWARE_BUFFER_BLOB)]), 0
+    taken, any_ = smallest_by_form(npu.takes), smallest_by_form(has_signed_counterpart)
     for vector in (*taken.values(), *any_.values()):
         (unsigned,), (signed,) = runner.run(vector), runner.run(signed_counterpart(vector))
         both = f"{vector.name}: {unsigned.verdict} {unsigned.reason}; signed: {signed.verdict} {signed.reason}"
@@ -49,14 +61,14 @@ def test_unsigned_and_signed_values_are_both_right_or_both_declined(npu: RemoteD
     assert passed > 10
 
 
-def test_supported_vectors_pass(npu: RemoteDevice) -> None:
+def test_supported_vectors_pass(npu: Npu) -> None:
     ways = [
         (ExecutionMode.SYNC, MemoryChoice.ASHMEM),
         (ExecutionMode.BURST, MemoryChoice.HARDWARE_BUFFER_BLOB),
         (ExecutionMode.FENCED, MemoryChoice.TOKEN),
     ]
-    runner = VectorRunner(npu, ways)
-    results = [result for vector in smallest_by_form(is_taken_in_both).values() for result in runner.run(vector)]
+    runner = VectorRunner(npu.device, ways)
+    results = [result for vector in smallest_by_form(npu.takes).values() for result in runner.run(vector)]
     assert [result for result in results if result.verdict != Verdict.PASSED] == []
     assert Counter((result.mode, result.memory) for result in results).keys() == set(ways)
     assert len(results) > 10 * len(ways)

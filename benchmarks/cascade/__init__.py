@@ -1,0 +1,1 @@
+"""What the cascading compiler reaches, beside what others publish; docs/cascading.md describes it."""

@@ -1,0 +1,82 @@
+"""Vela's schedules as plans of nnhal's compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+from benchmarks.vela.reports import VelaBuffer, VelaOperation, VelaSchedule
+from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Interval, whole
+from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph, Part
+from nnhal_devices.ethos_u.cascader.plans.plan import Plan, WeightsIn
+
+_SEVERAL = frozenset({"SOFTMAX"})
+"""Operations that are one part here, and several operations of Vela."""
+
+
+@dataclass(frozen=True, slots=True)
+class VelaPlan:
+    """A plan that does what Vela does with some operations."""
+
+    plan: Plan
+    slices: tuple[Interval, ...] = ()
+    """The channels that Vela copies and computes one after the other, if it does. Slices may differ in extent, and
+    stripes may not: the plan has the largest."""
+
+
+def plans_of(schedule: VelaSchedule, graph: CascaderGraph) -> tuple[VelaPlan, ...]:
+    """Return the plans of a schedule. Raises ValueError if operations and parts do not correspond."""
+    pairs = list(_paired(schedule.operations, graph))
+    # An operation of no cascade is a group of its own.
+    groups = groupby(pairs, lambda pair: (pair[1].cascade, pair[0].index if not pair[1].cascade else 0))
+    return tuple(_plan(list(group), graph) for _, group in groups)
+
+
+def _paired(operations: Sequence[VelaOperation], graph: CascaderGraph) -> Iterator[tuple[Part, VelaOperation]]:
+    """Each part with the operation that computes it."""
+    position = 0
+    for part in graph.parts:
+        output = graph.tensors[part.output].shape
+        if position == len(operations):
+            raise ValueError(f"Vela has {position} operations, and none is left for part {part.index}, {part.name}")
+        found = operations[position]
+        if part.operation in _SEVERAL:
+            if part is not graph.parts[-1]:
+                raise ValueError(f"part {part.index}, {part.name}, is several operations of Vela and not the last part")
+            yield part, operations[-1]
+            return
+        if found.output.elements != output.elements:
+            raise ValueError(
+                f"operation {found.index} of Vela, {found.name}, writes {found.output}, but part {part.index}, "
+                f"{part.name}, writes {output}"
+            )
+        yield part, found
+        position += 1
+    if position < len(operations):
+        raise ValueError(f"Vela has {len(operations)} operations for {position} parts")
+
+
+def _plan(pairs: Sequence[tuple[Part, VelaOperation]], graph: CascaderGraph) -> VelaPlan:
+    parts = tuple(part.index for part, _ in pairs)
+    tile = whole(graph.tensors[pairs[-1][0].output].shape)
+    if len(pairs) == 1:
+        (part, operation), *_ = pairs
+        slices = tuple(Interval(*pair) for pair in pairwise(operation.slices))
+        if operation.buffer is VelaBuffer.DOUBLE and len(slices) > 1:
+            extent = max(each.length for each in slices)
+            plan = Plan(parts, (extent,), (WeightsIn.DOUBLE_BUFFERED,), (tile,), Axis.CHANNELS)
+            return VelaPlan(plan, slices)
+        return VelaPlan(Plan(parts, (tile.rows.length,), (_weights(part, operation),), (tile,)))
+    weights = tuple(_weights(part, operation) for part, operation in pairs)
+    return VelaPlan(Plan(parts, tuple(operation.stripe.rows for _, operation in pairs), weights, (tile,)))
+
+
+def _weights(part: Part, operation: VelaOperation) -> WeightsIn:
+    """Where the constants of a part are, if it goes along the rows.
+
+    Two buffers within a cascade have no counterpart. Resident weights are what costs the fewest cycles.
+    """
+    if part.constants is None:
+        return WeightsIn.NONE
+    return WeightsIn.STREAMED if operation.buffer is VelaBuffer.NONE else WeightsIn.RESIDENT

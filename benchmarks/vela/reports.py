@@ -1,0 +1,142 @@
+"""What Vela writes: the schedule of ``--verbose-schedule`` and the summary as CSV.
+
+Its two cores write the same things in different words: shapes as ``[1, 28, 28, 64]`` or ``<Shape4D [1, 28, 28, 64]>``,
+buffers as ``Weight buffer = 944 bytes (Double)`` or as ``Weight buffer1`` and ``Weight buffer2``.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from nnhal_devices.ethos_u.cascader.geometry.box import Shape
+
+_OPERATION = re.compile(r"^\t(\d+): Operation (.*?)\s+- OFM (.*)$")
+_FIELD = re.compile(r"^\t\t([A-Za-z][A-Za-z0-9 ]*?)\s*[=:] (.*)$")
+_NUMBERS = re.compile(r"\d+")
+
+
+class VelaBuffer(StrEnum):
+    """How Vela brings the weights of an operation to the NPU."""
+
+    NONE = "none"
+    """The NPU reads them from flash."""
+    SINGLE = "single"
+    """They are copied to a buffer before the operation."""
+    DOUBLE = "double"
+    """Two buffers take turns, so that a slice of channels is copied while the one before is computed."""
+
+
+@dataclass(frozen=True, slots=True)
+class VelaOperation:
+    """An operation as Vela schedules it."""
+
+    index: int
+    name: str
+    """Its kind, or the name of its output: the cores differ."""
+    output: Shape
+    stripe: Shape
+    """Of the output."""
+    cascade: int
+    """The index of the last operation of its cascade, 0 if it is in none."""
+    buffer: VelaBuffer = VelaBuffer.NONE
+    slices: tuple[int, ...] = ()
+    """The borders of the slices of channels, from 0 to all; empty if it has no weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class VelaSchedule:
+    """Operations in the order in which they run."""
+
+    operations: tuple[VelaOperation, ...]
+
+    @property
+    def cascades(self) -> str:
+        """The number of operations of each cascade: ``8+2``, or a dash if there is none."""
+        counts: dict[int, int] = {}
+        for each in self.operations:
+            counts[each.cascade] = counts.get(each.cascade, 0) + 1
+        counts.pop(0, None)
+        return "+".join(map(str, counts.values())) or "-"
+
+
+@dataclass(frozen=True, slots=True)
+class VelaSummary:
+    """Totals by Vela's own model."""
+
+    sram: int
+    """Bytes."""
+    cycles: int
+
+
+def parse_schedule(text: str) -> VelaSchedule:
+    """Return the schedule in what Vela printed. Raises ValueError if there is none."""
+    operations = tuple(_operation(*block) for block in _blocks(text))
+    if not operations:
+        raise ValueError("Vela printed no schedule: there is no line with 'Operation' in its output")
+    return VelaSchedule(operations)
+
+
+def parse_summary(text: str) -> VelaSummary:
+    """Return the totals of the last row of a summary. Raises ValueError if it has no such columns."""
+    rows = list(csv.DictReader(io.StringIO(text)))
+    try:
+        last = rows[-1]
+        return VelaSummary(round(float(last["sram_memory_used"]) * 1024), round(float(last["cycles_total"])))
+    except (IndexError, KeyError, ValueError) as error:
+        raise ValueError(f"Vela's summary has no usable sram_memory_used and cycles_total: {error!r}") from error
+
+
+def _blocks(text: str) -> Iterator[tuple[re.Match[str], dict[str, str]]]:
+    """The heading of each operation, with its fields."""
+    heading: re.Match[str] | None = None
+    fields: dict[str, str] = {}
+    for line in text.splitlines():
+        found = _OPERATION.match(line)
+        if found or not line.startswith("\t\t"):
+            if heading is not None:
+                yield heading, fields
+            heading, fields = found, {}
+        elif heading is not None and (pair := _FIELD.match(line)):
+            fields[pair[1]] = pair[2]
+    if heading is not None:
+        yield heading, fields
+
+
+def _operation(heading: re.Match[str], fields: dict[str, str]) -> VelaOperation:
+    index, name, output = int(heading[1]), heading[2], heading[3].split("(")[0].replace("Shape4D", "")
+    try:
+        stripe, cascade = fields["OFM Stripe"].replace("Shape4D", ""), int(fields["Assigned Cascade"])
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"Vela's operation {index} has no usable stripe and cascade: {error!r}") from error
+    slices = _numbers(fields.get("Depth slices", "")) if _has_weights(fields) else ()
+    return VelaOperation(index, name, _shape(output), _shape(stripe), cascade, _buffer(fields), slices)
+
+
+def _has_weights(fields: dict[str, str]) -> bool:
+    return bool(_numbers(fields.get("Encoded Weights", "")))
+
+
+def _buffer(fields: dict[str, str]) -> VelaBuffer:
+    for kind in (VelaBuffer.SINGLE, VelaBuffer.DOUBLE):
+        if kind in fields.get("Weight buffer", "").lower():
+            return kind
+    if "Weight buffer2" in fields:
+        return VelaBuffer.DOUBLE
+    return VelaBuffer.SINGLE if "Weight buffer1" in fields else VelaBuffer.NONE
+
+
+def _shape(text: str) -> Shape:
+    """Rows, columns and channels of ``1, 28, 28, 64``."""
+    numbers = _numbers(text)
+    if len(numbers) != 4:
+        raise ValueError(f"Vela's shape {text.strip()!r} has {len(numbers)} dimensions, expected 4")
+    return Shape(*numbers[1:])
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, _NUMBERS.findall(text)))

@@ -1,0 +1,100 @@
+"""ethos_u among other devices: what it leaves to them, and what happens if it dies while several clients run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnhal.errors import HalError
+from nnhal_client import Framework, connect
+from nnhal_tools.up import DeviceEntry, Testbed, Topology
+from tests.support.mobilenet import BODY, MobileNet, image
+from tests.support.waiting import wait_until
+
+SRAM = 48 << 10
+NEAR = 0.01
+"""A difference of probabilities: an operation on 8-bit values may be off by one on another device."""
+BODY_ON_THE_NPU = {f"name:*{BODY}/*": "large"}
+
+
+@pytest.fixture(scope="module")
+def framework() -> Iterator[Framework]:
+    """Run a framework over an NPU of little memory, one of much, and the CPUs."""
+    topology = Topology(
+        device=(
+            DeviceEntry(name="small", driver="ethos_u", options={"sram": SRAM, "checked": True}),
+            DeviceEntry(name="large", driver="ethos_u", workers=2, options={"checked": True}),
+            DeviceEntry(driver="cpu_acc"),
+            DeviceEntry(driver="cpu_ref"),
+        )
+    )
+    with (
+        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
+        Testbed(topology, Path(directory)) as testbed,
+        connect(testbed.framework) as session,
+    ):
+        yield session
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the network's file."""
+    path = tmp_path_factory.mktemp("ethos_u") / "mobilenet.tflite"
+    path.write_bytes(MobileNet().content)
+    return path
+
+
+def test_what_does_not_fit_goes_to_the_next_device_with_the_least_size_as_the_reason(
+    framework: Framework, network: Path
+) -> None:
+    model = framework.load(network, devices=["small", "cpu_acc", "cpu_ref"], partitioner="nnapi")
+    first, *others = model.explain().operations
+    assert first.device == "cpu_acc"
+    assert "takes at least" in first.refusals["small"]
+    assert f"bytes of SRAM, there are {SRAM}" in first.refusals["small"]
+    assert "small" in {other.device for other in others}
+    reference = framework.load(network, devices=["cpu_ref"])
+    (name,) = (each.name for each in model.inputs)
+    for key, expected in reference.run({name: image()}).items():
+        np.testing.assert_allclose(model.run({name: image()})[key], expected, atol=NEAR)
+    with pytest.raises(HalError, match="bytes of SRAM, there are"):
+        framework.load(network, pins={f"name:*{BODY}/*": "small"})
+
+
+def test_no_run_is_lost_when_the_device_is_killed(framework: Framework, network: Path) -> None:
+    model = framework.load(network, pins=BODY_ON_THE_NPU)
+    (name,) = (each.name for each in model.inputs)
+    expected = model.run({name: image()})
+    stop = threading.Event()
+
+    def run_until_told() -> int:
+        count = 0
+        while not stop.is_set():
+            for key, values in model.run({name: image()}).items():
+                np.testing.assert_allclose(values, expected[key], atol=NEAR)
+            count += 1
+        return count
+
+    def is_back() -> bool:
+        _, report = model.run_with_report({name: image()})
+        return "large" in {step.device for step in report.steps}
+
+    with ThreadPoolExecutor(2) as clients:
+        running = [clients.submit(run_until_told) for _ in range(2)]
+        try:
+            (pid,) = (each.pid for each in framework.devices() if each.name == "large")
+            assert is_back()
+            os.kill(pid, signal.SIGKILL)
+            wait_until(lambda: pid not in {each.pid for each in framework.devices()}, "the device is started again")
+            wait_until(is_back, "runs are on the device again")
+        finally:
+            stop.set()
+        assert all(each.result() > 0 for each in running)
