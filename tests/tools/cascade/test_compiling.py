@@ -124,11 +124,12 @@ def test_the_default_is_a_u55_of_128() -> None:
     assert chosen_system("", None).accelerator.name == "u55-128"
 
 
-@pytest.mark.parametrize(("size", "budget"), [("", 4 << 20), ("240KiB", 245_760), ("1GiB", 4 << 20)])
-def test_a_budget_is_at_most_the_working_memory(size: str, budget: int) -> None:
+@pytest.mark.parametrize(("size", "budget"), [(None, 4 << 20), ("240KiB", 245_760), ("1GiB", 4 << 20)])
+def test_a_budget_is_at_most_the_working_memory(size: str | None, budget: int) -> None:
     assert chosen_budget(size, SYSTEM) == budget
 
 
-def test_a_budget_that_is_no_size_is_refused() -> None:
-    with pytest.raises(ValueError, match="'12parsec' is no size"):
-        chosen_budget("12parsec", SYSTEM)
+@pytest.mark.parametrize("size", ["12parsec", ""])
+def test_a_budget_that_is_no_size_is_refused(size: str) -> None:
+    with pytest.raises(ValueError, match=f"'{size}' is no size"):
+        chosen_budget(size, SYSTEM)

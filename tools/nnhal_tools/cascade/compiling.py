@@ -88,9 +88,9 @@ def chosen_system(device: str, memory: Path | None, settings: Sequence[str] = ()
     return changed(replace(system, accelerator=accelerator(device)) if device else system, settings)
 
 
-def chosen_budget(size: str, system: System) -> int:
+def chosen_budget(size: str | None, system: System) -> int:
     """Return the bytes of a size such as ``240KiB``, at most the working memory's. Raises ValueError if it is none."""
-    return min(parse_size(size), system.working.size) if size else system.working.size
+    return min(parse_size(size), system.working.size) if size is not None else system.working.size
 
 
 def compile_network(network: Network, request: CascadeRequest, with_frontier: bool) -> Compilation:

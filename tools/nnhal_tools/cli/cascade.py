@@ -23,8 +23,9 @@ def cascade(
         str, typer.Option(help="The accelerator: u55-32, -64, -128, -256, u65-256, -512, or a system by name.")
     ] = "",
     sram: Annotated[
-        str, typer.Option(help="The budget of working memory, such as 240KiB; all of it by default.", metavar="SIZE")
-    ] = "",
+        str | None,
+        typer.Option(help="The budget of working memory, such as 240KiB; all of it by default.", metavar="SIZE"),
+    ] = None,
     memory: Annotated[Path | None, typer.Option(help="A file of memories (TOML) instead of the device's own.")] = None,
     settings: Annotated[
         list[str] | None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, log2
 
@@ -86,7 +86,7 @@ def compile_graph(graph: CascaderGraph, system: System, options: CompilerOptions
                 break
     if best is not None:
         return best
-    smallest = _smallest(_spaces(graph, system, options))
+    smallest = _smallest(graph, system, options)
     if smallest.peak > budget:
         raise DoesNotFitError(budget, smallest)
     return smallest
@@ -111,12 +111,13 @@ def least_memory(graph: CascaderGraph, system: System, options: CompilerOptions 
 
     Raises ConstantsDoNotFitError if the region of constants at rest is too small.
     """
-    return _smallest(_spaces(graph, system, options or CompilerOptions())).peak
+    return _smallest(graph, system, options or CompilerOptions()).peak
 
 
-def _smallest(spaces: Iterable[_Space]) -> Schedule:
+def _smallest(graph: CascaderGraph, system: System, options: CompilerOptions) -> Schedule:
     """The schedule of least memory. There is one if nothing is spilled."""
-    return min((found for space in spaces if (found := space.least()) is not None), key=lambda each: each.peak)
+    found = [space.least() for space in _spaces(graph, system, options)]
+    return min(filter(None, found), key=lambda each: each.peak)
 
 
 def _spaces(graph: CascaderGraph, system: System, options: CompilerOptions) -> Iterator[_Space]:
