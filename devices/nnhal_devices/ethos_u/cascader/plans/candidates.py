@@ -188,7 +188,7 @@ class PlanSpace:
         stripes = dict(reversed(growth.stripes.items()))
         first, along, interior, band = min(stripes), growth.along, growth.interior, growth.band
         times: dict[int, int] = {}
-        gains: list[tuple[float, int, int, int]] = []
+        gains: list[tuple[float, int, int, int, int]] = []
         for part, extent in stripes.items():
             constants = self._graph.parts[part].constants
             where = WeightsIn.NONE if constants is None else WeightsIn.STREAMED
@@ -201,17 +201,21 @@ class PlanSpace:
                 places = self._homes.places(part, where, interior)
                 copied = self._costs.cycles(part, along, extent, where, places, bands)
                 if copied < times[part]:
-                    gains.append((size / (times[part] - copied), part, size, copied))
+                    ready = copied
+                    if len(stripes) > 1 and where == WeightsIn.DOUBLE_BUFFERED:
+                        # The stripes of other parts, between this one's, may leave the copies all the time they take.
+                        ready = self._costs.cycles(part, along, extent, WeightsIn.RESIDENT, places, bands)
+                    gains.append((size / (times[part] - copied), part, size, copied, copied - ready))
         extents, chosen = tuple(stripes.values()), frozenset[int]()
-        busy = sum(times.values())
+        busy, hidden = sum(times.values()), 0
         yield PlanCandidate(first, growth.stop, memory, busy, 0, along, band, extents, chosen)
-        for _, part, size, copied in sorted(gains):
-            memory, busy, times[part], chosen = memory + size, busy - times[part] + copied, copied, chosen | {part}
+        for _, part, size, copied, waited in sorted(gains):
+            memory, chosen = memory + size, chosen | {part}
             if memory >= limit:
                 return
-            waits = self._waits(growth, times, chosen)
-            copied = memory - growth.memory
-            yield PlanCandidate(first, growth.stop, memory, busy, waits, along, band, extents, chosen, copied)
+            busy, hidden, times[part] = busy - times[part] + copied, hidden + waited, copied
+            waits, room = self._waits(growth, times, chosen) + hidden, memory - growth.memory
+            yield PlanCandidate(first, growth.stop, memory, busy - hidden, waits, along, band, extents, chosen, room)
 
     def _waits(self, growth: Growth, times: Mapping[int, int], copied: frozenset[int]) -> int:
         """An estimate of the cycles for which a plan waits for constants that are copied as it starts."""
