@@ -141,14 +141,10 @@ class PlanSpace:
         part, along, doubled = stop - 1, Axis.CHANNELS, WeightsIn.DOUBLE_BUFFERED
         growth = Growth(self._held, stop, along, max(depths, default=1), band=band)
         growth.grow()
-        places, bands, without, limit = (
-            self._homes.places(part, doubled),
-            growth.bands[part],
-            growth.memory,
-            self._useful(self._fastest[part]),
-        )
+        places, bands = self._homes.places(part, doubled), growth.bands[part]
+        activations, limit = growth.memory, self._useful(self._fastest[part])
         for depth in depths:
-            memory = without + self._homes.constants_bytes(part, along, depth)
+            memory = activations + self._homes.constants_bytes(part, along, depth)
             if memory < limit:
                 busy = self._costs.cycles(part, along, depth, doubled, places, bands)
                 waits = self._costs.first_copy(part, along, depth)
