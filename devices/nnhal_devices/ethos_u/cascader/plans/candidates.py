@@ -148,7 +148,7 @@ class PlanSpace:
             if memory < limit:
                 busy = self._costs.cycles(part, along, depth, doubled, places, bands)
                 waits = self._costs.first_copy(part, along, depth)
-                size, copied = memory - without, frozenset({part})
+                size, copied = memory - activations, frozenset({part})
                 yield PlanCandidate(part, stop, memory, busy, waits, along, band, (depth,), copied, size)
 
     def _grown(self, stop: int, along: Axis, extent: int, scaled: bool, band: int = 0) -> Iterator[PlanCandidate]:

@@ -110,6 +110,8 @@ class _Cascade:
                 continue
             producer = self._graph.producers[tensor]
             if producer is not None and producer in self._inside:
+                if 0 in self._boxes[producer].shape:
+                    continue
                 axis, full = self._plan.along, self._boxes[producer][self._plan.along]
                 needed, backwards = self._still_needed(tensor, axis, ()), self._backwards
             else:

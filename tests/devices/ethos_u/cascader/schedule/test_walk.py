@@ -9,15 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nnhal.operations._types import Q8AS
 from nnhal.resolved import ResolvedModel
-from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Interval, whole
+from nnhal.types import OperandType, OperationType
+from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Interval, Shape, whole
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.graph.matchers import build_graph
 from nnhal_devices.ethos_u.cascader.plans.plan import Plan
+from nnhal_devices.ethos_u.cascader.schedule.profile import profile
 from nnhal_devices.ethos_u.cascader.schedule.walk import walk
+from tests.support.agreement import like
 from tests.support.random_networks import random_networks, random_plans
 from tests.support.schedules import cascade
-from tests.support.small_networks import residual, two_convs
+from tests.support.small_networks import Network, residual, two_convs
 
 
 def test_a_part_runs_only_when_a_later_one_needs_its_rows() -> None:
@@ -80,6 +84,21 @@ def _assert_in_order(graph: CascaderGraph, plan: Plan, backwards: bool) -> None:
     assert (last == 1).all()
     if len(plan.tiles) == 1:
         assert all((count <= 1).all() for count in made.values())
+
+
+def test_nothing_of_a_tensor_dies_in_a_tile_that_needs_only_its_padding() -> None:
+    network = Network(4, 6, 2)
+    made = network.conv(network.image, 2, 3, side=1)
+    borders = network.recipe.constant(OperandType.TENSOR_INT32, [[0, 0], [2, 0], [0, 0], [0, 0]])
+    padded = network.recipe.operation(OperationType.PAD, [made, borders], like(Q8AS))
+    graph = build_graph(network.recipe.build(padded))
+    output = whole(graph.tensors[graph.parts[1].output].shape)
+    tiles = [output.along(Axis.ROWS, Interval(row, row + 2)) for row in (0, 2, 4)]
+    plan = cascade(graph, [0, 1], 3, Axis.COLUMNS, tiles=tiles)
+    runs = list(walk(graph, plan))
+    assert [run.part for run in runs[:2]] == [1, 1]
+    assert not any(run.deaths for run in runs[:2])
+    assert profile(graph, plan, runs).extents[graph.parts[0].output] == Shape(2, 3, 3)
 
 
 @pytest.mark.parametrize("along", list(Axis))
