@@ -69,6 +69,10 @@ class Lowering:
             placed = placer.place(room)
             if placed is not None:
                 found = self._made(proposal, scratch, placed)
+                wide = placer.ample()
+                if limit is not None and room < wide <= limit and (placed := placer.place(wide)) is not None:
+                    # With more room constants can be copied earlier.
+                    found = min(found, self._made(proposal, scratch, placed), key=lambda each: each.cycles)
                 return found if found.spill_peak <= self._spill_room else Unplaced(0)
         return Unplaced(max(0, placer.deepest - 1))
 

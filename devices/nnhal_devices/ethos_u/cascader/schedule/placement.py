@@ -85,6 +85,19 @@ class Placer:
             alive = present - needs.dying
         return most
 
+    def ample(self) -> int:
+        """Return the bytes with which constants of each plan are likely to have room beside the plan before."""
+        alive: set[int] = set()
+        before = most = 0
+        for needs in self._needs:
+            present = alive.union(needs.arriving)
+            shared = max(self._shared(alive, needs, found) for found in needs.profiles)
+            constants = sum(needs.scratch[0][index] for index in needs.constants)
+            most = max(most, before + constants)
+            before = sum(self._sizes[tensor] for tensor in present) + sum(needs.scratch[0]) - shared
+            alive = present - needs.dying
+        return max(most, self.least())
+
     def _shared(self, alive: Collection[int], needs: PlanNeeds, found: PlanProfile) -> int:
         """The bytes that one dying input, if it is in this memory, at most shares with an output."""
         return max(
