@@ -21,8 +21,11 @@ _PATIENCE = 1.05
 _ALTERNATIVES = 250
 """How many further proposals are looked at, times the number of parts: planning takes a time that is linear in it."""
 
-_TRIALS = 24
-"""How many plans are replaced at most to find addresses."""
+_TRIALS = 1200
+"""How many plans are replaced at most to find addresses, times the number of parts; see ``_LEAST_TRIALS``, too."""
+
+_LEAST_TRIALS, _MOST_TRIALS = 4, 24
+"""How many they are at least and at most."""
 
 _ROOM = (1, 1.002, 1.005, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2)
 """How much memory is tried for the smallest schedule, as multiples of the smallest proposal's."""
@@ -121,7 +124,9 @@ class _Space:
     def __init__(self, homes: Homes, costs: PartCosts, pricer: StripePricer, options: CompilerOptions) -> None:
         self._homes, self._costs, self._options = homes, costs, options
         self._lowering = Lowering(homes, pricer)
-        self._alternatives = _ALTERNATIVES // max(1, len(homes.graph.parts))
+        parts = max(1, len(homes.graph.parts))
+        self._alternatives = _ALTERNATIVES // parts
+        self._trials = min(max(_TRIALS // parts, _LEAST_TRIALS), _MOST_TRIALS)
 
     def fastest(self, limit: int) -> Schedule | None:
         """Return the fastest schedule within a limit, None if no proposal within it has addresses."""
@@ -183,7 +188,7 @@ class _Space:
         """Find addresses for a proposal. If there are none, plans that are in the way are replaced by others."""
         banned: set[PlanCandidate] = set()
         trial: Selection | None = selection
-        for _ in range(_TRIALS):
+        for _ in range(self._trials):
             if trial is None:
                 return None
             found = self._lowering.schedule(trial.proposal, limit)
