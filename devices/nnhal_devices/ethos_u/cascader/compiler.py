@@ -62,7 +62,7 @@ class CompilerOptions:
 def compile_graph(graph: CascaderGraph, system: System, options: CompilerOptions | None = None) -> Schedule:
     """Return the fastest schedule within the budget. Raises DoesNotFitError if there is none."""
     options = options or CompilerOptions()
-    budget = system.working.size if options.budget is None else min(options.budget, system.working.size)
+    budget = _limit(system, options)
     best: Schedule | None = None
     vain = 0
     for space in _spaces(graph, system, options):
@@ -88,7 +88,8 @@ def frontier(graph: CascaderGraph, system: System, options: CompilerOptions | No
     The budget is an upper limit.
     """
     options = options or CompilerOptions()
-    every = [each for space in _spaces(graph, system, options) for each in space.all(options.budget)]
+    limit = _limit(system, options)
+    every = [each for space in _spaces(graph, system, options) for each in space.all(limit)]
     found: list[Schedule] = []
     for each in sorted(every, key=lambda each: (each.cycles, each.peak)):
         if not found or each.peak < found[-1].peak:
@@ -99,6 +100,11 @@ def frontier(graph: CascaderGraph, system: System, options: CompilerOptions | No
 def least_memory(graph: CascaderGraph, system: System, options: CompilerOptions | None = None) -> int:
     """Return the bytes of the smallest schedule."""
     return min(space.least().peak for space in _spaces(graph, system, options or CompilerOptions()))
+
+
+def _limit(system: System, options: CompilerOptions) -> int:
+    """The bytes of the working memory that a schedule may take."""
+    return system.working.size if options.budget is None else min(options.budget, system.working.size)
 
 
 def _spaces(graph: CascaderGraph, system: System, options: CompilerOptions) -> Iterator[_Space]:
@@ -155,15 +161,15 @@ class _Space:
                 best = min(filter(None, (best, found)), key=lambda each: (each.cycles, each.peak), default=None)
         return best
 
-    def all(self, limit: int | None) -> Iterator[Schedule]:
+    def all(self, limit: int) -> Iterator[Schedule]:
         """Yield schedules within a limit, from the fastest proposal to the smallest."""
-        search = self._search(None)
+        search = self._search(limit)
         for selection in search.efficient(limit):
-            found = self._placed(search, selection, selection.proposal.memory if limit is None else limit)
+            found = self._placed(search, selection, selection.proposal.memory)
             if found is not None:
                 yield found
-        least = self._smallest(search)
-        if limit is None or least.peak <= limit:
+        least = self._smallest(search) if search.fastest() else self.least()
+        if least.peak <= limit:
             yield least
 
     def least(self) -> Schedule:
