@@ -22,8 +22,11 @@ _RUNGS = 16
 _ALTERNATIVES = 1_200
 """How many further proposals are looked at, times the number of parts: planning takes a time that is linear in it."""
 
-_TRIALS = 24
-"""How many plans are replaced at most to find addresses."""
+_TRIALS = 1200
+"""How many plans are replaced at most to find addresses, times the number of parts; see ``_LEAST_TRIALS``, too."""
+
+_LEAST_TRIALS, _MOST_TRIALS = 4, 24
+"""How many they are at least and at most."""
 
 _ROOM = (1, 1.002, 1.005, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2)
 """How much memory is tried for the smallest schedule, as multiples of the smallest proposal's."""
@@ -72,7 +75,7 @@ def compile_graph(graph: CascaderGraph, system: System, options: CompilerOptions
         ConstantsDoNotFitError: the region of constants at rest is too small.
     """
     options = options or CompilerOptions()
-    budget = system.working.size if options.budget is None else min(options.budget, system.working.size)
+    budget = _limit(system, options)
     best: Schedule | None = None
     vain = 0
     for space in _spaces(graph, system, options):
@@ -98,7 +101,8 @@ def frontier(graph: CascaderGraph, system: System, options: CompilerOptions | No
     The budget is an upper limit. Raises ConstantsDoNotFitError if the region of constants at rest is too small.
     """
     options = options or CompilerOptions()
-    every = [each for space in _spaces(graph, system, options) for each in space.all(options.budget)]
+    limit = _limit(system, options)
+    every = [each for space in _spaces(graph, system, options) for each in space.all(limit)]
     found: list[Schedule] = []
     for each in sorted(every, key=lambda each: (each.cycles, each.peak)):
         if not found or each.peak < found[-1].peak:
@@ -118,6 +122,11 @@ def _smallest(graph: CascaderGraph, system: System, options: CompilerOptions) ->
     """The schedule of least memory. There is one if nothing is spilled."""
     found = [space.least() for space in _spaces(graph, system, options)]
     return min(filter(None, found), key=lambda each: each.peak)
+
+
+def _limit(system: System, options: CompilerOptions) -> int:
+    """The bytes of the working memory that a schedule may take."""
+    return system.working.size if options.budget is None else min(options.budget, system.working.size)
 
 
 def _spaces(graph: CascaderGraph, system: System, options: CompilerOptions) -> Iterator[_Space]:
@@ -154,7 +163,9 @@ class _Space:
     def __init__(self, homes: Homes, costs: PartCosts, pricer: StripePricer, options: CompilerOptions) -> None:
         self._homes, self._costs, self._options = homes, costs, options
         self._lowering = Lowering(homes, pricer)
-        self._alternatives = _ALTERNATIVES // max(1, len(homes.graph.parts))
+        parts = max(1, len(homes.graph.parts))
+        self._alternatives = _ALTERNATIVES // parts
+        self._trials = min(max(_TRIALS // parts, _LEAST_TRIALS), _MOST_TRIALS)
 
     def fastest(self, limit: int) -> Schedule | None:
         """Return the fastest schedule within a limit, None if no proposal within it has addresses."""
@@ -197,20 +208,25 @@ class _Space:
                 within = _rung_below(selection.proposal.memory)
         return best
 
-    def all(self, limit: int | None) -> Iterator[Schedule]:
+    def all(self, limit: int) -> Iterator[Schedule]:
         """Yield schedules within a limit, from the fastest proposal to the smallest."""
-        searches = self._searches(None)
+        searches = self._searches(limit)
         yield from self._efficient(searches, limit)
         least = self._smallest(searches)
-        if least is not None and (limit is None or least.peak <= limit):
+        if least is not None and least.peak <= limit:
             yield least
 
     def _efficient(self, searches: Sequence[ProposalSearch], limit: int | None) -> Iterator[Schedule]:
+        """Each efficient proposal in its own memory, and in more if it waits for its constants there."""
         for search in searches:
             for selection in search.efficient(limit):
-                found = self._placed(search, selection, selection.proposal.memory if limit is None else limit)
+                found = self._placed(search, selection, selection.proposal.memory)
                 if found is not None:
                     yield found
+                if limit is not None and (found is None or found.cycles > selection.proposal.cycles):
+                    wider = self._placed(search, selection, limit)
+                    if wider is not None:
+                        yield wider
 
     def least(self) -> Schedule | None:
         """Return the smallest schedule, None if what it spills does not fit."""
@@ -237,7 +253,7 @@ class _Space:
         """Find addresses for a proposal. If there are none, plans that are in the way are replaced by others."""
         banned: set[PlanCandidate] = set()
         trial: Selection | None = selection
-        for _ in range(_TRIALS):
+        for _ in range(self._trials):
             if trial is None:
                 return None
             found = self._lowering.schedule(trial.proposal, limit)

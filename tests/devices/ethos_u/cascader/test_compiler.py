@@ -75,6 +75,15 @@ def test_each_point_of_the_frontier_takes_less_memory_and_more_cycles_than_the_l
     assert all(one.cycles < other.cycles and one.peak > other.peak for one, other in pairwise(found))
 
 
+def test_no_point_of_the_frontier_takes_more_than_there_is() -> None:
+    graph, system = build_graph(two_convs()), system_for("u65-256")
+    working = replace(system.working, size=1500)
+    small = replace(system, regions=(working, *system.regions[1:]))
+    assert max(each.peak for each in frontier(graph, system)) > 1500
+    assert max(each.peak for each in frontier(graph, small)) <= 1500
+    assert max(each.peak for each in frontier(graph, small, CompilerOptions(1400))) <= 1400
+
+
 def test_a_budget_below_the_least_is_refused_with_the_least() -> None:
     graph = build_graph(two_convs())
     least = least_memory(graph, SYSTEM)

@@ -75,10 +75,12 @@ class ProposalSearch:
             limit = found.proposal.memory - 1
 
     def least(self) -> int:
-        """Return the memory of the smallest proposal."""
-        needed = [0]
+        """Return the memory of the smallest proposal, of which there must be one."""
+        needed: list[int | None] = [0]
         for ending in self._candidates:
-            needed.append(min(max(needed[each.first], each.memory) for each in ending))
+            ways = (max(before, each.memory) for each in ending if (before := needed[each.first]) is not None)
+            needed.append(min(ways, default=None))
+        assert needed[-1] is not None, "plans that cover every part"
         return needed[-1]
 
 

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from nnhal_devices.ethos_u.cascader.schedule.profile import PlanProfile
 
-_STEPS = 500
+_STEPS = 200
 """How many placements of plans are tried, beside one for each plan, before the search gives up.
 
 Networks with branches have been seen to take one or two for a plan.

@@ -67,6 +67,16 @@ def test_the_plans_of_a_proposal_cover_each_part_once(space: list[list[PlanCandi
     assert [part for plan in found.proposal.plans for part in plan.parts] == list(range(len(space)))
 
 
+def test_a_part_with_which_no_plan_ends_may_be_within_one() -> None:
+    """A limit of memory may leave plans over all parts, and none that ends before the last."""
+    only = PlanCandidate(0, len(GRAPH.parts), 7, 9, 9, Axis.ROWS, 0, (1,) * len(GRAPH.parts), frozenset())
+    search = ProposalSearch(GRAPH, [*([] for _ in GRAPH.parts[1:]), [only]])
+    assert search.least() == 7
+    found = search.fastest()
+    assert found is not None
+    assert found.candidates == (only,)
+
+
 @given(spaces())
 def test_banned_plans_are_not_taken(space: list[list[PlanCandidate]]) -> None:
     search = ProposalSearch(GRAPH, space)
