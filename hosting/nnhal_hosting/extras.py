@@ -9,13 +9,13 @@ _SERVER = ("grpc_health", "grpc_reflection", "ml_dtypes", "onnx", "pydantic_sett
 _FRONTENDS = ("flatbuffers", "ml_dtypes", "onnx", "tflite")
 MODULES = {
     "frontends": _FRONTENDS,
-    "devices": (*_SERVER, "onnxruntime"),
+    "devices": (*_SERVER, "onnxruntime", "threadpoolctl"),
     "service": (
         *_SERVER,
         *_FRONTENDS,
         *("fastapi", "httptools", "orjson", "prometheus_client", "uvicorn", "uvloop"),
     ),
-    "tools": ("grpc_health", *_FRONTENDS, "onnxruntime", "pydantic_settings", "rich", "typer"),
+    "tools": ("grpc_health", *_FRONTENDS, "onnxruntime", "pydantic_settings", "rich", "threadpoolctl", "typer"),
 }
 """What each extra of pyproject.toml installs."""
 

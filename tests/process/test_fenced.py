@@ -62,7 +62,7 @@ MEASURED = ExecutionConfig(measure_timing=True)
 CONFIGS = [pytest.param(PLAIN, id="plain"), pytest.param(MEASURED, id="measured")]
 SLOW_ELEMENTS, SLOW_OPERATIONS = 1 << 20, 400
 """The size of an execution that takes a good part of a second."""
-MOMENT_NS = 20_000_000
+MOMENT_NS = 250_000_000
 """Much less than such an execution takes."""
 
 
