@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, log2
 
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
@@ -76,7 +76,7 @@ def compile_graph(graph: CascaderGraph, system: System, options: CompilerOptions
     """
     options = options or CompilerOptions()
     budget = _limit(system, options)
-    best = _computing_once(graph, system, options) if options.recompute else None
+    best: Schedule | None = None
     vain = 0
     for space in _spaces(graph, system, options):
         found = space.fastest(budget)
@@ -95,14 +95,6 @@ def compile_graph(graph: CascaderGraph, system: System, options: CompilerOptions
     return smallest
 
 
-def _computing_once(graph: CascaderGraph, system: System, options: CompilerOptions) -> Schedule | None:
-    """The fastest schedule within the budget that computes nothing twice, None if there is none."""
-    try:
-        return compile_graph(graph, system, replace(options, recompute=False))
-    except DoesNotFitError:
-        return None
-
-
 def frontier(graph: CascaderGraph, system: System, options: CompilerOptions | None = None) -> tuple[Schedule, ...]:
     """Return the Pareto efficient schedules, the fastest first: each takes less memory and more cycles than the last.
 
@@ -111,8 +103,6 @@ def frontier(graph: CascaderGraph, system: System, options: CompilerOptions | No
     options = options or CompilerOptions()
     limit = _limit(system, options)
     every = [each for space in _spaces(graph, system, options) for each in space.all(limit)]
-    if options.recompute:
-        every += frontier(graph, system, replace(options, recompute=False))
     found: list[Schedule] = []
     for each in sorted(every, key=lambda each: (each.cycles, each.peak)):
         if not found or each.peak < found[-1].peak:

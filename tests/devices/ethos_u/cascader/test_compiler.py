@@ -69,20 +69,6 @@ def test_a_budget_buys_what_the_frontier_says(name: str) -> None:
         assert compile_graph(graph, SYSTEM, CompilerOptions(budget)).cycles <= 1.01 * best
 
 
-def test_leave_to_recompute_costs_nothing() -> None:
-    graph = build_graph(residual())
-    for once in frontier(graph, SYSTEM):
-        leave = CompilerOptions(once.peak, recompute=True)
-        assert (
-            compile_graph(graph, SYSTEM, leave).cycles
-            <= compile_graph(graph, SYSTEM, replace(leave, recompute=False)).cycles
-        )
-        assert any(
-            each.peak <= once.peak and each.cycles <= once.cycles
-            for each in frontier(graph, SYSTEM, replace(leave, budget=None))
-        )
-
-
 def test_each_point_of_the_frontier_takes_less_memory_and_more_cycles_than_the_last() -> None:
     found = frontier(build_graph(residual()), SYSTEM)
     assert len(found) > 1
