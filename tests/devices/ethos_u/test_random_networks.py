@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from nnhal_devices.cpu_ref.interpreter import Interpreter
 from nnhal_devices.driver import Control
 from nnhal_devices.ethos_u.cascader.compiler import (
     CompilerOptions,
+    DoesNotFitError,
     compile_graph,
     frontier,
     least_memory,
@@ -61,9 +63,11 @@ def test_a_machine_takes_what_was_planned_and_computes_what_cpu_ref_does(
     least = least_memory(graph, system, options)
     tight = CompilerOptions(least, parts, recompute)
     smallest = compile_graph(graph, system, tight)
-    assert smallest.peak <= least
+    assert smallest.peak == least
     assert_as_planned(model, smallest)
+    with pytest.raises(DoesNotFitError):
+        compile_graph(graph, system, CompilerOptions(least - 1, parts, recompute))
     schedules = frontier(graph, system, options)
     assert all(one.cycles < other.cycles and one.peak > other.peak for one, other in pairwise(schedules))
-    assert schedules[-1].peak <= least
+    assert schedules[-1].peak == least
     assert_as_planned(model, schedules[len(schedules) // 2])

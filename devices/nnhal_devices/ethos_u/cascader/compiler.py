@@ -196,8 +196,8 @@ class _Space:
         best: Schedule | None = None
         left = self._alternatives
         for search in searches:
-            within = limit
-            while (selection := search.fastest(within)) is not None:
+            within = most = limit
+            while (selection := search.fastest(most)) is not None:
                 if best is not None and selection.proposal.cycles >= best.cycles:
                     break
                 found = self._placed(search, selection, within)
@@ -205,7 +205,11 @@ class _Space:
                 if not selection.proposal.memory or (best is not None and left <= 0):
                     break
                 left -= 1
-                within = _rung_below(selection.proposal.memory)
+                if found is None:
+                    # A smaller proposal may have addresses in the same memory.
+                    most = selection.proposal.memory - 1
+                else:
+                    within = most = _rung_below(selection.proposal.memory)
         return best
 
     def all(self, limit: int) -> Iterator[Schedule]:
