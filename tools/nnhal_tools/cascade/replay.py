@@ -12,7 +12,7 @@ from nnhal_devices.ethos_u.cascader.performance.stripe_pricer import StripePrice
 from nnhal_devices.ethos_u.cascader.performance.timeline import Timeline
 from nnhal_devices.ethos_u.cascader.plans.plan import WeightsIn
 from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
-from nnhal_devices.ethos_u.cascader.schedule.steps import ConstantsCopy, PlanStart, steps
+from nnhal_devices.ethos_u.cascader.schedule.steps import ConstantsCopy, PlanStart, StripeStep, steps
 from nnhal_devices.ethos_u.cascader.schedule.stripe_run import StripeRun
 
 
@@ -68,17 +68,14 @@ class _Clock:
         self._timeline = Timeline()
         self._ready: dict[tuple[int, int], int] = {}
         """For each part and slot the cycle at which its constants are there."""
-        self._runs: Counter[int] = Counter()
-        self._weights: dict[int, WeightsIn] = {}
         self._places: dict[int, StripePlaces] = {}
         self.plans: list[PlanReplay] = []
 
     def begin(self, number: int) -> None:
         self._timeline.begin_plan()
         plan = self._schedule.proposal.plans[number]
-        self._weights = dict(zip(plan.parts, plan.weights, strict=True))
-        self._places = {part: self._places_of(part, number) for part in plan.parts}
-        self._runs.clear()
+        weights = zip(plan.parts, plan.weights, strict=True)
+        self._places = {part: self._places_of(part, where, number) for part, where in weights}
         self.plans.append(PlanReplay(self._timeline.now, self._timeline.now))
 
     def copy(self, step: ConstantsCopy) -> None:
@@ -89,22 +86,20 @@ class _Clock:
         self.plans[-1].read[system.constants.name] += count
         self.plans[-1].written[system.working.name] += count
 
-    def run(self, step: StripeRun) -> None:
-        timeline, plan = self._timeline, self.plans[-1]
-        shapes = tuple(box.shape for box in step.inputs)
-        price = self._pricer.price(step.part, step.output.shape, shapes, self._places[step.part])
-        slot = self._runs[step.part] % 2 if self._weights[step.part] == WeightsIn.DOUBLE_BUFFERED else 0
-        self._runs[step.part] += 1
-        ready = self._ready.get((step.part, slot), 0)
+    def run(self, step: StripeStep) -> None:
+        timeline, plan, run = self._timeline, self.plans[-1], step.run
+        shapes = tuple(box.shape for box in run.inputs)
+        price = self._pricer.price(step.part, run.output.shape, shapes, self._places[step.part])
+        ready = self._ready.get((step.part, step.slot), 0)
         start = max(timeline.now, ready)
         plan.waiting += start - timeline.now
         timeline.run(step.part, price, ready)
         plan.end = timeline.now
-        plan.stripes.append(TimedStripe(step, start, plan.end, price.macs))
+        plan.stripes.append(TimedStripe(run, start, plan.end, price.macs))
         plan.read.update(price.read)
         plan.written.update(price.written)
 
-    def _places_of(self, part: int, plan: int) -> StripePlaces:
+    def _places_of(self, part: int, weights: WeightsIn, plan: int) -> StripePlaces:
         node, system = self._schedule.graph.parts[part], self._schedule.system
         constants = {
             WeightsIn.NONE: "",
@@ -113,7 +108,7 @@ class _Clock:
             WeightsIn.DOUBLE_BUFFERED: system.working.name,
         }
         inputs = tuple(self._region(each.tensor, plan) for each in node.inputs)
-        return StripePlaces(inputs, self._region(node.output, plan), constants[self._weights[part]])
+        return StripePlaces(inputs, self._region(node.output, plan), constants[weights])
 
     def _region(self, tensor: int, plan: int) -> str:
         """Where a tensor lies during a plan."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -134,7 +133,8 @@ class Lowering:
         working = self._homes.system.working.name
         tensors: list[TensorBuffer] = []
         constants: list[ConstantsBuffer] = []
-        ends = self._last_plans(proposal)
+        plan_of = {part: number for number, plan in enumerate(proposal.plans) for part in plan.parts}
+        ends = [plan_of.get(max(last, 0), len(proposal.plans) - 1) for last in self._lifetimes.last]
         for number, where in enumerate(placed, -1):
             for tensor, address in where.arriving.items():
                 node = self._graph.tensors[tensor]
@@ -156,7 +156,8 @@ class Lowering:
                         ConstantsBuffer(each.part, working, address, slot, each.slots, number, number - early)
                     )
         interior = frozenset(each.tensor for plan in scratch for each in plan if each.tensor is not None)
-        spilled, spill_peak = place_spilled(self._homes, interior, self._first_plans(proposal), ends)
+        starts = [0 if producer is None else plan_of[producer] for producer in self._graph.producers]
+        spilled, spill_peak = place_spilled(self._homes, interior, starts, ends)
         peak = max(
             [each.address + each.bytes for each in tensors]
             + [each.address + each.bytes * each.slots for each in constants],
@@ -173,17 +174,6 @@ class Lowering:
             spill_peak,
         )
         return replace(found, cycles=self._cycles(found))
-
-    def _last_plans(self, proposal: Proposal) -> list[int]:
-        """For each tensor the index of the last plan in which it is alive."""
-        plan_of = {part: number for number, plan in enumerate(proposal.plans) for part in plan.parts}
-        count = len(proposal.plans)
-        return [plan_of.get(max(last, 0), count - 1) for last in self._lifetimes.last]
-
-    def _first_plans(self, proposal: Proposal) -> list[int]:
-        """For each tensor the index of the first plan in which it is alive."""
-        plan_of = {part: number for number, plan in enumerate(proposal.plans) for part in plan.parts}
-        return [0 if producer is None else plan_of[producer] for producer in self._graph.producers]
 
     def _early(
         self, plan: int, address: int, size: int, tensors: Sequence[TensorBuffer], constants: Sequence[ConstantsBuffer]
@@ -203,18 +193,14 @@ class Lowering:
             if isinstance(step, PlanStart):
                 timeline.begin_plan()
                 plan = schedule.proposal.plans[step.plan]
-                weights = dict(zip(plan.parts, plan.weights, strict=True))
                 interior = frozenset(self._profile(plan)[0].extents)
-                places = {part: homes.places(part, where, interior) for part, where in weights.items()}
-                runs = Counter[int]()
             elif isinstance(step, ConstantsCopy):
                 ready[step.part, step.slot] = timeline.copy(homes.constants_copy(step.part, step.channels))
             else:
-                shapes = tuple(box.shape for box in step.inputs)
-                price = self._pricer.price(step.part, step.output.shape, shapes, places[step.part])
-                slot = runs[step.part] % 2 if weights[step.part] == WeightsIn.DOUBLE_BUFFERED else 0
-                runs[step.part] += 1
-                timeline.run(step.part, price, ready.get((step.part, slot), 0))
+                shapes = tuple(box.shape for box in step.run.inputs)
+                places = homes.places(step.part, step.weights, interior)
+                price = self._pricer.price(step.part, step.run.output.shape, shapes, places)
+                timeline.run(step.part, price, ready.get((step.part, step.slot), 0))
         return timeline.end
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Interval, Shape
+from nnhal_devices.ethos_u.cascader.geometry.box import Axis, Interval, Shape, hull
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.plans.plan import Plan
 from nnhal_devices.ethos_u.cascader.schedule.stripe_run import StripeRun
@@ -77,13 +77,7 @@ class _Observer:
 
     def _hold(self, tensor: int, stripe: Interval) -> None:
         """A stripe joins the rolling buffer of a tensor."""
-        live = self._live.get(tensor)
-        live = (
-            stripe
-            if live is None or not live.length
-            else Interval(min(live.start, stripe.start), max(live.stop, stripe.stop))
-        )
-        self._live[tensor] = live
+        live = self._live[tensor] = hull((self._live.get(tensor, stripe), stripe))
         extents = list(self._found.extents[tensor])
         extents[self._plan.along] = max(extents[self._plan.along], live.length)
         self._found.extents[tensor] = Shape(*extents)
@@ -92,8 +86,7 @@ class _Observer:
         """A stripe joins an output: it lies where no living row of a dying input does."""
         shape = self._graph.tensors[output].shape
         rows = rows if self._by_rows else Interval(0, shape.rows)
-        known = self._written.get(output, rows)
-        written = self._written[output] = Interval(min(known.start, rows.start), max(known.stop, rows.stop))
+        written = self._written[output] = hull((self._written.get(output, rows), rows))
         pitch = _pitch(self._graph, output)
         for tensor, alive in self._alive.items():
             if alive.length:

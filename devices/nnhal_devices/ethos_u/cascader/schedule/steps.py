@@ -32,7 +32,21 @@ class ConstantsCopy(NamedTuple):
     """Of the buffer."""
 
 
-Step: TypeAlias = PlanStart | ConstantsCopy | StripeRun
+class StripeStep(NamedTuple):
+    """A stripe runs, with the constants in their place."""
+
+    run: StripeRun
+    weights: WeightsIn
+    slot: int
+    """Of the buffer of its constants, if they are copied."""
+
+    @property
+    def part(self) -> int:
+        """The part that runs."""
+        return self.run.part
+
+
+Step: TypeAlias = PlanStart | ConstantsCopy | StripeStep
 
 
 def steps(
@@ -50,9 +64,8 @@ def steps(
         order = list(dict.fromkeys(run.part for run in runs))
         own = {each.part: each for each in schedule.constants if each.plan == number}
         early = [each for each in schedule.constants if each.plan == number + 1 and each.copied_in == number]
-        doubled = {
-            part for part, where in zip(plan.parts, plan.weights, strict=True) if where == WeightsIn.DOUBLE_BUFFERED
-        }
+        weights = dict(zip(plan.parts, plan.weights, strict=True))
+        doubled = {part for part, where in weights.items() if where == WeightsIn.DOUBLE_BUFFERED}
         slices = {part: [run.output.channels for run in runs if run.part == part] for part in doubled}
         for part in order:
             if part in own and own[part].copied_in == number:
@@ -62,7 +75,9 @@ def steps(
             yield from (_first_copy(schedule.graph, plans[number + 1], each, number + 1) for each in early)
         done: Counter[int] = Counter()
         for run in runs:
+            slot = 0
             if run.part in doubled:
+                slot = done[run.part] % 2
                 done[run.part] += 1
                 following = done[run.part]
                 if following < len(slices[run.part]):
@@ -70,7 +85,7 @@ def steps(
                     left -= 1
                     if not left:
                         yield from (_first_copy(schedule.graph, plans[number + 1], each, number + 1) for each in early)
-            yield run
+            yield StripeStep(run, weights[run.part], slot)
 
 
 def _first_copy(graph: CascaderGraph, plan: Plan, buffer: ConstantsBuffer, number: int) -> ConstantsCopy:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 from nnhal_devices.ethos_u.cascader.geometry.box import Interval
-from nnhal_devices.ethos_u.cascader.plans.plan import WeightsIn
 from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
-from nnhal_devices.ethos_u.cascader.schedule.steps import ConstantsCopy, PlanStart, steps
-from nnhal_devices.ethos_u.cascader.schedule.stripe_run import StripeRun
+from nnhal_devices.ethos_u.cascader.schedule.steps import ConstantsCopy, PlanStart, StripeStep, steps
 from nnhal_devices.ethos_u.cascader.stream.commands import (
     AllocateConstants,
     AllocateTensor,
@@ -54,9 +51,6 @@ def emit(schedule: Schedule) -> CommandStream:
 
 def _commands(schedule: Schedule) -> Iterator[Command]:
     """The commands: buffers are allocated as plans start, and released as they end."""
-    plans = schedule.proposal.plans
-    weights: dict[int, WeightsIn] = {}
-    runs: Counter[int] = Counter()
     for step in steps(schedule):
         match step:
             case PlanStart(number):
@@ -64,19 +58,14 @@ def _commands(schedule: Schedule) -> Iterator[Command]:
                     yield from _released(schedule, number - 1)
                 yield BeginPlan(number)
                 yield from _allocated(schedule, number)
-                weights = dict(zip(plans[number].parts, plans[number].weights, strict=True))
-                runs.clear()
             case ConstantsCopy():
                 yield CopyConstants(step.part, step.channels, step.slot)
-            case StripeRun():
-                place = weights[step.part]
-                slot = runs[step.part] % 2 if place == WeightsIn.DOUBLE_BUFFERED else 0
-                runs[step.part] += 1
-                yield RunStripe(step.part, step.output, step.inputs, place, slot)
-                for death in step.deaths:
+            case StripeStep(run, weights, slot):
+                yield RunStripe(run.part, run.output, run.inputs, weights, slot)
+                for death in run.deaths:
                     yield Roll(death.tensor, death.axis, Interval(death.from_, death.to))
-    if plans:
-        yield from _released(schedule, len(plans) - 1)
+    if schedule.proposal.plans:
+        yield from _released(schedule, len(schedule.proposal.plans) - 1)
 
 
 def _allocated(schedule: Schedule, number: int) -> Iterator[Command]:

@@ -9,8 +9,7 @@ from nnhal_devices.ethos_u.cascader.graph.matchers import build_graph
 from nnhal_devices.ethos_u.cascader.hardware.memory_file import system_for
 from nnhal_devices.ethos_u.cascader.plans.plan import Plan, WeightsIn
 from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
-from nnhal_devices.ethos_u.cascader.schedule.steps import ConstantsCopy, PlanStart, steps
-from nnhal_devices.ethos_u.cascader.schedule.stripe_run import StripeRun
+from nnhal_devices.ethos_u.cascader.schedule.steps import ConstantsCopy, PlanStart, StripeStep, steps
 from tests.support.schedules import cascade, schedule_of
 from tests.support.small_networks import two_convs
 
@@ -67,5 +66,5 @@ def test_streamed_constants_are_not_copied() -> None:
 def test_a_plan_backwards_runs_its_stripes_from_the_end() -> None:
     plans = [cascade(GRAPH, [0], 5), cascade(GRAPH, [1], 8)]
     schedule = schedule_of(GRAPH, system_for("u55-128"), plans, [True, False])
-    rows = [step.output.rows for step in steps(schedule) if isinstance(step, StripeRun)]
+    rows = [step.run.output.rows for step in steps(schedule) if isinstance(step, StripeStep)]
     assert rows == [Interval(5, 10), Interval(0, 5), Interval(0, 8)]
