@@ -25,8 +25,8 @@ from nnhal_devices.ethos_u.cascader.schedule.schedule import Schedule
 from nnhal_devices.ethos_u.cascader.stream.binary import from_bytes, to_bytes
 from nnhal_devices.ethos_u.cascader.stream.emit import emit
 from nnhal_devices.ethos_u.machine.machine import Machine
-from tests.support.drawn_networks import networks
 from tests.support.ethos_u import is_taken
+from tests.support.random_networks import random_networks
 
 _SLOW = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -48,7 +48,7 @@ def assert_as_planned(model: ResolvedModel, schedule: Schedule) -> None:
 
 @_SLOW
 @given(
-    networks(),
+    random_networks(),
     st.sampled_from(("u55-32", "u55-128", "u55-256", "u65-256")),
     st.booleans(),
     st.sampled_from((1, 3, 10)),

@@ -20,7 +20,8 @@ from nnhal_devices.ethos_u.cascader.stream.binary import from_bytes, to_bytes
 from nnhal_devices.ethos_u.cascader.stream.emit import emit
 from nnhal_devices.ethos_u.machine.machine import Machine
 from tests.support.ethos_u import needs_networks, network
-from tests.support.random_networks import random_networks, random_plans
+from tests.support.random_networks import random_networks
+from tests.support.random_plans import random_plans
 from tests.support.schedules import cascade, schedule_of
 from tests.support.small_networks import inputs_of
 

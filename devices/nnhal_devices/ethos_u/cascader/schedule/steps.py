@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
-from nnhal_devices.ethos_u.cascader.geometry.box import Interval
+from nnhal_devices.ethos_u.cascader.geometry.box import Interval, cut
 from nnhal_devices.ethos_u.cascader.graph.cascader_graph import CascaderGraph
 from nnhal_devices.ethos_u.cascader.plans.plan import Plan, WeightsIn
 from nnhal_devices.ethos_u.cascader.schedule.schedule import ConstantsBuffer, Schedule
@@ -57,8 +57,7 @@ def steps(
     Each plan first copies its constants that are not there yet, in the order in which its parts run. The constants of
     the next plan follow as soon as the plan has no more copies of its own, if their buffer is free by then.
     """
-    plans = schedule.proposal.plans
-    for number, plan in enumerate(plans):
+    for number, plan in enumerate(schedule.proposal.plans):
         yield PlanStart(number)
         runs = list(walked(schedule.graph, plan, schedule.reversed[number]))
         order = list(dict.fromkeys(run.part for run in runs))
@@ -69,10 +68,10 @@ def steps(
         slices = {part: [run.output.channels for run in runs if run.part == part] for part in doubled}
         for part in order:
             if part in own and own[part].copied_in == number:
-                yield _first_copy(schedule.graph, plan, own[part], number)
+                yield _first_copy(schedule, own[part])
         left = sum(len(each) - 1 for each in slices.values())
         if not left:
-            yield from (_first_copy(schedule.graph, plans[number + 1], each, number + 1) for each in early)
+            yield from (_first_copy(schedule, each) for each in early)
         done: Counter[int] = Counter()
         for run in runs:
             slot = 0
@@ -84,12 +83,15 @@ def steps(
                     yield ConstantsCopy(number, run.part, slices[run.part][following], following % 2)
                     left -= 1
                     if not left:
-                        yield from (_first_copy(schedule.graph, plans[number + 1], each, number + 1) for each in early)
+                        yield from (_first_copy(schedule, each) for each in early)
             yield StripeStep(run, weights[run.part], slot)
 
 
-def _first_copy(graph: CascaderGraph, plan: Plan, buffer: ConstantsBuffer, number: int) -> ConstantsCopy:
-    channels = graph.tensors[graph.parts[buffer.part].output].shape.channels
+def _first_copy(schedule: Schedule, buffer: ConstantsBuffer) -> ConstantsCopy:
+    """The copy that the first stripe of a part in its plan waits for."""
+    plan, graph = schedule.proposal.plans[buffer.plan], schedule.graph
+    channels = Interval(0, graph.tensors[graph.parts[buffer.part].output].shape.channels)
     if buffer.slots > 1:
-        channels = min(channels, plan.stripes[plan.parts.index(buffer.part)])
-    return ConstantsCopy(number, buffer.part, Interval(0, channels), 0)
+        backwards = schedule.reversed[buffer.plan] and len(plan.tiles) == 1
+        channels = cut(channels, plan.stripes[plan.parts.index(buffer.part)])[-1 if backwards else 0]
+    return ConstantsCopy(buffer.plan, buffer.part, channels, 0)

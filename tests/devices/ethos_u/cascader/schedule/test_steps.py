@@ -59,6 +59,14 @@ def test_each_stripe_of_channels_copies_the_constants_of_the_next_into_the_other
     ]
 
 
+def test_backwards_the_constants_of_the_last_channels_are_copied_first() -> None:
+    plans = [cascade(GRAPH, [0], 3, Axis.CHANNELS, WeightsIn.DOUBLE_BUFFERED), cascade(GRAPH, [1], 8)]
+    assert told(schedule_of(GRAPH, system_for("u55-128"), plans, [True, False]))[:7] == [
+        *("plan 0", "copy 0 6:8 to 0"),
+        *("copy 0 3:6 to 1", "run 0", "copy 0 0:3 to 0", "run 0", "run 0"),
+    ]
+
+
 def test_streamed_constants_are_not_copied() -> None:
     assert told(scheduled(cascade(GRAPH, [0, 1], 20))) == ["plan 0", "run 0", "run 1"]
 

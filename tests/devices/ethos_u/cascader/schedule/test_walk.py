@@ -19,7 +19,8 @@ from nnhal_devices.ethos_u.cascader.plans.plan import Plan
 from nnhal_devices.ethos_u.cascader.schedule.profile import profile
 from nnhal_devices.ethos_u.cascader.schedule.walk import walk
 from tests.support.agreement import like
-from tests.support.random_networks import random_networks, random_plans
+from tests.support.random_networks import random_networks
+from tests.support.random_plans import random_plans
 from tests.support.schedules import cascade
 from tests.support.small_networks import Network, residual, two_convs
 
