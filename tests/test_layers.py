@@ -19,9 +19,10 @@ PACKAGES = {
     "nnhal_client": ROOT / "client/nnhal_client",
     "nnhal_tools": ROOT / "tools/nnhal_tools",
 }
-COMPILERS = {"nnhal_devices.ethos_u.cascader"}
-"""The compilers of devices, which a tool may import to show what a device would do. A compiler is a pure package: it
-turns a model into a plan, and has no process and no wire.
+MLIP = {f"nnhal_devices.mlip.{room}" for room in ("flow", "compiler", "program", "timing", "simulator")}
+COMPILERS = {"nnhal_devices.ethos_u.cascader": {"nnhal_devices.ethos_u.cascader"}, **dict.fromkeys(sorted(MLIP), MLIP)}
+"""The compilers of devices, which a tool may import to show what a device would do, and what of the devices each may
+use. A compiler is a pure package: it turns a model into a plan, or runs it, and has no process and no wire.
 """
 BESIDE_COMPILERS = {"nnhal_devices.driver", "nnhal_devices.ethos_u.machine", "nnhal_devices.ethos_u.support"}
 """What a tool may import beside them: which operations such a device takes, and what runs the compiler's output. Like
@@ -149,7 +150,7 @@ def test_a_package_knows_only_those_that_it_may(package: str) -> None:
 @pytest.mark.parametrize("compiler", sorted(COMPILERS))
 def test_a_compiler_is_pure(compiler: str) -> None:
     modules = run_by_importing(compiler)
-    pure = {*sys.stdlib_module_names, "numpy", "nnhal", compiler}
+    pure = {*sys.stdlib_module_names, "numpy", "nnhal", "pydantic", *COMPILERS[compiler]}
     imports = [(dotted(path), name) for path in modules for name in imports_of(path)]
     assert [pair for pair in imports if not within(pair[1], pure)] == []
     assert violations(modules, WIRE | PROCESSES) == []

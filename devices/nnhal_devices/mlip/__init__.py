@@ -1,0 +1,1 @@
+"""Marvell's MLIP: a device with a compile flow in the open, and a simulator of its tiles."""

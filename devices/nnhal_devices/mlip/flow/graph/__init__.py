@@ -1,0 +1,1 @@
+"""Graphs as the flow sees them: operators, their shapes, and how to compute them."""

@@ -1,0 +1,73 @@
+"""The operators of a flow graph, with the names that Relay has for them.
+
+Layouts are words such as NCHW, NHWC and OHWI. Paddings are top, left, bottom, right; sizes, strides and dilations are
+height, width.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Operator(StrEnum):
+    """The operators that the flow knows. Any other text names one that only the host has, such as ``onnx.Erf``.
+
+    Behind each are its inputs, and after a semicolon its attributes.
+    """
+
+    ADD = "add"
+    """left, right, which broadcast as numpy's"""
+    AVG_POOL2D = "avg_pool2d"
+    """data; pool_size, strides, dilation, padding, ceil_mode, count_include_pad, layout"""
+    BATCH_FLATTEN = "batch_flatten"
+    """data"""
+    BATCH_NORM = "batch_norm"
+    """data, gamma, beta, mean, variance; axis, epsilon. The normalised data is its only result."""
+    BIAS_ADD = "bias_add"
+    """data, bias of rank 1; axis"""
+    CLIP = "clip"
+    """data; a_min, a_max"""
+    CONCATENATE = "concatenate"
+    """any number of tensors; axis"""
+    CONV2D = "conv2d"
+    """data, weight; strides, padding, dilation, groups, channels, kernel_size, data_layout, kernel_layout"""
+    COPY = "copy"
+    """data"""
+    DENSE = "dense"
+    """data [.., I], weight [O, I]"""
+    DIVIDE = "divide"
+    """left, right"""
+    DROPOUT = "dropout"
+    """data"""
+    GLOBAL_AVG_POOL2D = "global_avg_pool2d"
+    """data; layout"""
+    GLOBAL_MAX_POOL2D = "global_max_pool2d"
+    """data; layout"""
+    LAYOUT_TRANSFORM = "layout_transform"
+    """data; src_layout, dst_layout"""
+    LEAKY_RELU = "leaky_relu"
+    """data; alpha"""
+    MAX_POOL2D = "max_pool2d"
+    """data; pool_size, strides, dilation, padding, ceil_mode, layout"""
+    MEAN = "mean"
+    """data; axis, keepdims"""
+    MULTIPLY = "multiply"
+    """left, right"""
+    PAD = "pad"
+    """data; pad_width (before and after each axis, flat), pad_value, pad_mode (constant, edge, reflect)"""
+    RELU = "relu"
+    """data"""
+    RESHAPE = "reshape"
+    """data; newshape, without -1 and 0"""
+    SIGMOID = "sigmoid"
+    """data"""
+    SOFTMAX = "softmax"
+    """data; axis"""
+    SQUEEZE = "squeeze"
+    """data; axis (not empty)"""
+    SUBTRACT = "subtract"
+    """left, right"""
+    TANH = "tanh"
+    """data"""
+    TRANSPOSE = "transpose"
+    """data; axes"""

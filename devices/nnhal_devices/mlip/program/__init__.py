@@ -1,0 +1,1 @@
+"""What the accelerator executes: its program, and the binary that holds it."""

@@ -1,0 +1,234 @@
+"""A program of the accelerator: what its DMA engine and its tiles do, and in which order.
+
+Two queues run beside each other. The DMA engine does transfers in order, each when the stage that it names is done. The
+tiles do stages in order, each when the transfers that it names are done. In a stage each tile does its own tasks in
+order; a barrier of all tiles ends it. Every value lies in the on-chip memory (OCM) of one tile or several, at the byte
+addresses that the program says, or in one of four ranges of DDR.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+MAX_TILES = 8
+OCM_BYTES = 1 << 20
+"""The on-chip memory of each tile (DPDK, cn10k_ml_ocm.h)."""
+
+
+class TensorType(IntEnum):
+    """The element types of the driver's metadata (DPDK, cn10k_ml_model.h)."""
+
+    INT8 = 1
+    UINT8 = 2
+    INT16 = 3
+    UINT16 = 4
+    INT32 = 5
+    UINT32 = 6
+    FP16 = 7
+    FP32 = 8
+    INT64 = 9
+    UINT64 = 10
+
+
+class DdrRange(IntEnum):
+    """A range of DDR."""
+
+    WEIGHTS = 0
+    INPUTS = 1
+    OUTPUTS = 2
+    SCRATCH = 3
+
+
+class Strided(NamedTuple):
+    """Bytes in pieces of equal length. ``pieces`` of ``length`` bytes begin ``stride`` bytes apart."""
+
+    start: int
+    pieces: int
+    length: int
+    stride: int
+
+
+@dataclass(frozen=True, slots=True)
+class DdrTransfer:
+    """The DMA engine moves bytes between DDR and OCM."""
+
+    layer: int
+    """The layer that it is for, an index of ``MlipProgram.layers``."""
+    after_stage: int
+    """It begins when that many stages are done."""
+    store: bool
+    """From OCM to DDR; otherwise from DDR to OCM."""
+    at_start: bool
+    """Done once when the model is loaded, not in each run: pinned weights. Only loads."""
+    tiles: int
+    """A bit for each tile. A load may have several, which all receive the same bytes; a store has one."""
+    ddr: DdrRange
+    ddr_bytes: Strided
+    """Within the range."""
+    ocm_bytes: Strided
+    """The same in OCM: as many bytes in total."""
+
+
+@dataclass(frozen=True, slots=True)
+class TileCopy:
+    """Tiles receive bytes from the OCM of another tile, or their own: halos, and inputs that several tiles need."""
+
+    source: int
+    """A tile."""
+    source_bytes: Strided
+    tiles: int
+    """A bit for each tile that receives."""
+    target_bytes: Strided
+
+
+class OcmView(NamedTuple):
+    """A tensor of rank 4 in the OCM of a tile. A stride of 0 repeats an axis."""
+
+    address: int
+    shape: tuple[int, int, int, int]
+    """For an image batch, height, width, channels; a task may read it in any order."""
+    strides: tuple[int, int, int, int]
+    """Bytes."""
+    type: TensorType
+
+
+class TaskKind(IntEnum):
+    """What a task computes, and on which unit of the tile."""
+
+    CONVOLUTION = 1
+    """On the array; a dense layer is one of 1 x 1."""
+    DEPTHWISE = 2
+    """On the irregular unit, as all below."""
+    MAX_POOL = 3
+    AVERAGE_POOL = 4
+    """Over the elements that are not padding, unless ``count_padding``."""
+    SUM = 5
+    """Of its inputs, which have the output's shape."""
+    COPY = 6
+    """Of its input, which has the output's shape and may have another type or scale: concatenation, transposition."""
+
+
+class TaskWindow(NamedTuple):
+    """How a task slides over its input view. Padding lies around the view, in elements."""
+
+    kernel: tuple[int, int] = (1, 1)
+    strides: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    """Top, left, bottom, right; negative if the view has rows or columns that the window does not reach."""
+    count_padding: bool = False
+
+
+class TaskRange(NamedTuple):
+    """The range that an activation clips to, as real numbers; infinite ends clip nothing."""
+
+    low: float = float("-inf")
+    high: float = float("inf")
+
+
+ONE_BY_ONE = TaskWindow()
+UNCLIPPED = TaskRange()
+
+
+@dataclass(frozen=True, slots=True)
+class TileTask:
+    """One tile computes a part of a layer's output."""
+
+    tile: int
+    kind: TaskKind
+    inputs: tuple[OcmView, ...]
+    output: OcmView
+    weights: OcmView | None = None
+    """CONVOLUTION: output channels, height, width, input channels (of a group: there is one). DEPTHWISE: 1, height,
+    width, channels.
+    """
+    biases: int = -1
+    """The address of a bias for each output channel, float32 in fp16 and int32 in int8; -1 if there is none."""
+    factors: int = -1
+    """In int8, the address of a float32 for each output channel, by which the sum is multiplied; -1 otherwise."""
+    input_factors: tuple[float, ...] = ()
+    """In int8, for kinds without weights: by which each input is multiplied to be in the output's scale."""
+    window: TaskWindow = ONE_BY_ONE
+    range: TaskRange = UNCLIPPED
+    output_scale: float = 1.0
+    """In int8: the real value of 1, so that the range can be applied."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramStage:
+    """What the tiles do between two barriers. Copies come before tasks."""
+
+    layer: int
+    after_transfers: int
+    """It begins when that many transfers are done."""
+    copies: tuple[TileCopy, ...]
+    tasks: tuple[TileTask, ...]
+
+
+class LayerSplit(IntEnum):
+    """How a layer is divided over tiles."""
+
+    ROWS = 0
+    CHANNELS = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LayerRecord:
+    """What a program says about a layer, for reports."""
+
+    name: str
+    """The kernel's in the nodes file."""
+    kind: str
+    """``Conv2D``, as in the nodes file."""
+    user_names: tuple[str, ...]
+    macs: int
+    weight_bytes: int
+    split: LayerSplit
+    tiles: int
+    """How many tiles compute it."""
+    stripes: int
+    """In how many stages."""
+    spills: bool
+    """Whether its output passes through DDR."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramPort:
+    """An input or output of a program."""
+
+    name: str
+    shape: tuple[int, ...]
+    layout: str
+    """NCHW, NHWC or NC; empty for other ranks."""
+    type: TensorType
+    scale: float
+    """In int8 the real value of 1; 1 otherwise."""
+    offset: int
+    """Bytes from the start of its DDR range."""
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class MlipProgram:
+    """A program."""
+
+    name: str
+    """The symbol of the subgraph."""
+    tiles: int
+    batch: int
+    type: TensorType
+    """FP16 or INT8: the arithmetic."""
+    pinned: bool
+    layers: tuple[LayerRecord, ...]
+    transfers: tuple[DdrTransfer, ...]
+    stages: tuple[ProgramStage, ...]
+    inputs: tuple[ProgramPort, ...]
+    outputs: tuple[ProgramPort, ...]
+    scratch_bytes: int
+    """Of DDR."""
+    ocm_weights_bytes: int
+    """Of each tile, from address 0: pinned weights. Kept from run to run."""
+    ocm_scratch_floor: int
+    """The lowest address of each tile that a run overwrites; it overwrites from there to the end of OCM."""

@@ -1,0 +1,1 @@
+"""Runs binaries: real arithmetic, modelled cycles."""
