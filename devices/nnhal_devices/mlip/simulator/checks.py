@@ -16,9 +16,10 @@ from nnhal_devices.mlip.program.program import (
     ProgramPort,
     ProgramStage,
 )
+from nnhal_devices.mlip.program.sizes import bytes_of, tiles_of
 from nnhal_devices.mlip.simulator.elements import ELEMENT_DTYPES
 from nnhal_devices.mlip.simulator.errors import ProgramFaultError
-from nnhal_devices.mlip.simulator.memory import ddr_bytes, pieces, tiles_of
+from nnhal_devices.mlip.simulator.memory import ddr_bytes, pieces
 from nnhal_devices.mlip.simulator.order import steps_of
 from nnhal_devices.mlip.simulator.spans import check_pieces, check_within, lowest_of
 from nnhal_devices.mlip.simulator.task_checks import check_task
@@ -91,11 +92,13 @@ def _check_transfer(program: MlipProgram, transfer: DdrTransfer, ddr_size: int) 
         )
     if transfer.at_start and transfer.ddr != DdrRange.WEIGHTS:
         raise ProgramFaultError(f"a load of {transfer.ddr.name} at the start, expected weights")
-    if not transfer.at_start and not 0 <= transfer.after_stage <= len(program.stages):
+    if transfer.at_start and transfer.after_stage:
+        raise ProgramFaultError(f"a load at the start after {transfer.after_stage} stages, expected 0")
+    if not 0 <= transfer.after_stage <= len(program.stages):
         raise ProgramFaultError(f"after {transfer.after_stage} stages, the program has {len(program.stages)}")
     check_pieces(transfer.ddr_bytes, ddr_size, transfer.ddr.name, written=transfer.store)
     check_pieces(transfer.ocm_bytes, OCM_BYTES, "OCM", written=not transfer.store)
-    sizes = [each.pieces * each.length for each in (transfer.ddr_bytes, transfer.ocm_bytes)]
+    sizes = [bytes_of(each) for each in (transfer.ddr_bytes, transfer.ocm_bytes)]
     if sizes[0] != sizes[1]:
         raise ProgramFaultError(f"{sizes[0]} bytes of {transfer.ddr.name} and {sizes[1]} of OCM, expected as many")
     if transfer.at_start:
@@ -114,7 +117,7 @@ def _check_stage(program: MlipProgram, stage: ProgramStage) -> None:
         check_pieces(copy.source_bytes, OCM_BYTES, "OCM", written=False)
         check_pieces(copy.target_bytes, OCM_BYTES, "OCM", written=True)
         check_within(copy.target_bytes.start, program.ocm_scratch_floor, "a copy")
-        sizes = [each.pieces * each.length for each in (copy.source_bytes, copy.target_bytes)]
+        sizes = [bytes_of(each) for each in (copy.source_bytes, copy.target_bytes)]
         if sizes[0] != sizes[1]:
             raise ProgramFaultError(f"a copy of {sizes[0]} bytes to {sizes[1]}, expected as many")
     for task in stage.tasks:
@@ -129,7 +132,7 @@ def _check_tiles(program: MlipProgram, mask: int) -> int:
     """Return how many tiles a mask has."""
     if not 0 < mask < 1 << program.tiles:
         raise ProgramFaultError(f"the tiles {mask:#b}, the program has {program.tiles}")
-    return len(list(tiles_of(mask)))
+    return len(tiles_of(mask))
 
 
 def _check_outputs(program: MlipProgram, size: int) -> None:

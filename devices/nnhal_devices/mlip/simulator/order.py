@@ -29,9 +29,7 @@ def steps_of(program: MlipProgram, late: bool = False) -> Iterator[QueueStep]:
     """
     transfers = stages = 0
     while transfers < len(program.transfers) or stages < len(program.stages):
-        transfer_ready = transfers < len(program.transfers) and (
-            program.transfers[transfers].at_start or program.transfers[transfers].after_stage <= stages
-        )
+        transfer_ready = transfers < len(program.transfers) and program.transfers[transfers].after_stage <= stages
         stage_ready = stages < len(program.stages) and program.stages[stages].after_transfers <= transfers
         if transfer_ready and not (late and stage_ready):
             if not program.transfers[transfers].at_start:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnhal_devices.mlip.program.program import OCM_BYTES, OcmView, Strided
-from nnhal_devices.mlip.simulator.elements import ELEMENT_DTYPES
+from nnhal_devices.mlip.program.sizes import TYPE_BYTES, end_of
 from nnhal_devices.mlip.simulator.errors import ProgramFaultError
 
 
@@ -12,7 +12,7 @@ def check_pieces(bytes_: Strided, size: int, memory: str, written: bool) -> None
     start, number, length, stride = bytes_
     if number < 1 or length < 1 or stride < 0 or (written and number > 1 and stride < length):
         raise ProgramFaultError(f"{_words(bytes_)}, expected at least one piece of one byte, which do not overlap")
-    end = start + (number - 1) * stride + length
+    end = end_of(bytes_)
     if start < 0 or end > size:
         raise ProgramFaultError(f"{_words(bytes_)} end at {end}, {memory} has {size} bytes")
 
@@ -25,7 +25,7 @@ def check_within(start: int, floor: int, what: str) -> None:
 
 def check_view(view: OcmView, what: str, written: bool = False) -> None:
     """Check that a tensor lies in OCM, and that no two elements of one that is written share a byte."""
-    size = ELEMENT_DTYPES[view.type].itemsize
+    size = TYPE_BYTES[view.type]
     reach = [(extent - 1) * stride for extent, stride in zip(view.shape, view.strides, strict=True)]
     low = lowest_of(view)
     high = view.address + sum(each for each in reach if each > 0) + size
