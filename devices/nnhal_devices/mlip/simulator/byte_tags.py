@@ -58,7 +58,7 @@ class ByteTags(NamedTuple):
 
     def digest(self) -> int:
         """Return a number that differs if other steps wrote the bytes."""
-        return crc32(np.ascontiguousarray(self.writers))
+        return crc32(self.writers.tobytes())
 
 
 def unknown_bytes(size: int) -> ByteTags:

@@ -1,4 +1,4 @@
-"""The memories that a program uses, and parts of them as arrays. Bounds are checked before, in ``checks.py``."""
+"""The memories that a program uses, and parts of them as arrays. Programs must have been checked before."""
 
 from __future__ import annotations
 

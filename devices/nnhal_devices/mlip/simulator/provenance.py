@@ -36,9 +36,7 @@ def check_provenance(program: MlipProgram) -> None:
     early, late = (dict(_ProgramWalk(program, late).reads()) for late in (False, True))
     for place, digest in early.items():
         if late[place] != digest:
-            raise StaleBytesError(
-                f"{program.name}: {place} reads bytes that the queues allow to be written before or after"
-            )
+            raise StaleBytesError(f"what {place} reads", "written before or after it", "the one or the other")
 
 
 class _ProgramWalk:
@@ -98,9 +96,7 @@ class _ProgramWalk:
             place = f"copy {index} of {name} from tile {copy.source}"
             source = ByteTags(*(tags.copy() for tags in self._ocm[copy.source].taken(copy.source_bytes)))
             if (source.writers == writer).any():
-                raise self._stale(
-                    place, "what another copy of the stage writes", "it as it was", source.writers == writer
-                )
+                raise StaleBytesError(f"what {place} reads", "written by another copy of the stage", "older")
             for tile in tiles_of(copy.tiles):
                 self._ocm[tile].taken(copy.target_bytes).write(source.origins, source.overwritten, writer)
             yield place, source.digest()
@@ -124,26 +120,22 @@ class _ProgramWalk:
         for what, tags in _constants_of(task, ocm):
             self._check_own(tags, tags.origins != own, place, f"{what}: {self._names[own]}")
             digests.append(tags.digest())
-        return crc32(np.array(digests, np.uint32))
+        return crc32(np.array(digests, np.uint32).tobytes())
 
     def _check_own(self, tags: ByteTags, foreign: Array, place: str, expected: str) -> None:
         if foreign.any():
-            raise self._stale(place, self._names[int(tags.origins[foreign][0])], expected, foreign)
+            raise _stale(place, self._names[int(tags.origins[foreign][0])], expected, foreign)
 
     def _check(self, tags: ByteTags, place: str) -> None:
         """Check that all bytes were written, and that none of an origin that is read was overwritten."""
         lowest, highest = int(tags.origins.min()), int(tags.origins.max())
         if lowest == NOBODY:
-            raise self._stale(place, "nothing", "something that was written", tags.origins == NOBODY)
+            raise _stale(place, "nothing", "something that was written", tags.origins == NOBODY)
         read = [lowest] if lowest == highest else np.unique(tags.origins)
         lost = np.isin(tags.overwritten, read)
         if lost.any():
             got, expected = (self._names[int(each[lost][0])] for each in (tags.origins, tags.overwritten))
-            raise self._stale(place, got, expected, lost)
-
-    def _stale(self, place: str, got: str, expected: str, which: Array) -> StaleBytesError:
-        count = int(np.count_nonzero(which))
-        return StaleBytesError(f"{self._program.name}: {place} reads {count} bytes of {got}, expected {expected}")
+            raise _stale(place, got, expected, lost)
 
     def _layer(self, layer: int) -> str:
         record = self._program.layers[layer]
@@ -156,3 +148,7 @@ def _constants_of(task: TileTask, ocm: ByteTags) -> Iterator[tuple[str, ByteTags
     for what, address in (("biases", task.biases), ("factors", task.factors)):
         if address >= 0:
             yield what, ByteTags(*(tags[address : address + 4 * task.output.shape[3]] for tags in ocm))
+
+
+def _stale(place: str, got: str, expected: str, which: Array) -> StaleBytesError:
+    return StaleBytesError(f"what {place} reads", f"{got} in {int(np.count_nonzero(which))} bytes", expected)
