@@ -41,7 +41,8 @@ def describe(partition: FlowPartition, subgraph: FlowSubgraph) -> SubgraphFiles:
     for name in subgraph.outputs:
         if name not in ids:
             raise FlowFilesError(f"subgraph {subgraph.symbol}: got output '{name}', expected the result of a layer")
-    nodes = NodesFile(
+    nodes: tuple[InputNode | KernelNode, ...] = (*inputs, *kernels)
+    file = NodesFile(
         symbol=subgraph.symbol,
         batch_size=next(iter(inputs[-1].attrs.shape[0]), 1),
         num_subgraph_inputs=len(inputs),
@@ -49,15 +50,15 @@ def describe(partition: FlowPartition, subgraph: FlowSubgraph) -> SubgraphFiles:
         arg_nodes=tuple(range(len(inputs))),
         heads=tuple(NodeEdge(ids[name], 0) for name in subgraph.outputs),
         attrs=SubgraphAttributes(
-            shape=("list_shape", tuple(node.attrs.shape[0] for node in (*inputs, *kernels))),
-            dltype=("list_str", tuple(node.attrs.dtype[0] for node in (*inputs, *kernels))),
+            shape=("list_shape", tuple(node.attrs.shape[0] for node in nodes)),
+            dltype=("list_str", tuple(node.attrs.dtype[0] for node in nodes)),
         ),
-        nodes=(*inputs, *kernels),
+        nodes=nodes,
         nnhal=SubgraphExtension(
-            schema_version=1, outputs=tuple(_output(graph, name, layouts[name]) for name in subgraph.outputs)
+            schema=1, outputs=tuple(_output(graph, name, layouts[name]) for name in subgraph.outputs)
         ),
     )
-    files = SubgraphFiles(nodes, pool.file)
+    files = SubgraphFiles(file, pool.file)
     files.check()
     return files
 
