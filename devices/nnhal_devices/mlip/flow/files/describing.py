@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnhal_devices.mlip.flow.files.constant_pool import ConstantPool
 from nnhal_devices.mlip.flow.files.errors import FlowFilesError
-from nnhal_devices.mlip.flow.files.extension import SubgraphExtension, ValueExtension
+from nnhal_devices.mlip.flow.files.extension import OutputExtension, SubgraphExtension, ValueExtension
 from nnhal_devices.mlip.flow.files.kernel_description import kernel_node, scales_of
 from nnhal_devices.mlip.flow.files.kernel_draft import KernelDraft
 from nnhal_devices.mlip.flow.files.nodes_file import (
@@ -83,6 +83,6 @@ def _input(graph: FlowGraph, subgraph: FlowSubgraph, number: int, name: str, lay
     )
 
 
-def _output(graph: FlowGraph, name: str, layout: str) -> ValueExtension:
+def _output(graph: FlowGraph, name: str, layout: str) -> OutputExtension:
     names = tuple(user for user, value in graph.outputs.items() if value == name)
-    return ValueExtension(value=name, names=names, layout=layout, **scales_of(graph.values[name]))
+    return OutputExtension(value=name, names=names, layout=layout, **scales_of(graph.values[name]))
