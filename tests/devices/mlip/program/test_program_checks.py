@@ -22,7 +22,7 @@ from nnhal_devices.mlip.program.program import (
     TileTask,
 )
 from nnhal_devices.mlip.program.program_checks import check_program
-from tests.support.mlip_programs import FLOOR, READ, small_program
+from tests.support.mlip_small_program import FLOOR, READ, small_program
 
 PINNED, WEIGHTS = small_program(pinned=True)
 PLAIN, _ = small_program()

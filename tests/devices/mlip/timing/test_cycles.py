@@ -29,7 +29,7 @@ from nnhal_devices.mlip.timing.cycles import (
     work_of,
 )
 from nnhal_devices.mlip.timing.profile import read_profile
-from tests.support.mlip_programs import small_program
+from tests.support.mlip_small_program import small_program
 
 PROFILE = read_profile()
 FP16, INT8 = TensorType.FP16, TensorType.INT8

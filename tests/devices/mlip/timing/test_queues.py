@@ -11,7 +11,7 @@ from nnhal_devices.mlip.timing.profile import read_profile
 from nnhal_devices.mlip.timing.queues import DeadlockError, timeline
 from nnhal_devices.mlip.timing.usage import usage
 from tests.support.mlip_networks import mobilenet, network_program
-from tests.support.mlip_programs import small_program
+from tests.support.mlip_small_program import small_program
 
 PROFILE = read_profile()
 PLAIN, _ = small_program()
