@@ -10,7 +10,7 @@ from nnhal_devices.mlip.program.binary import MlipBinary, read_binary, write_bin
 from nnhal_devices.mlip.program.errors import BinaryError, BinaryFault, ProgramError
 from nnhal_devices.mlip.program.metadata import METADATA_BYTES, sealed
 from nnhal_devices.mlip.program.program import MlipProgram, TensorType
-from tests.support.mlip_programs import small_program
+from tests.support.mlip_small_program import small_program
 
 CRCS = range(248, 256)
 

@@ -8,7 +8,7 @@ from nnhal_devices.mlip.program.codec import CodeOffsets, ProgramCode, decode_pr
 from nnhal_devices.mlip.program.errors import BinaryError, ProgramError
 from nnhal_devices.mlip.program.program import TensorType
 from nnhal_devices.mlip.program.program_checks import check_program
-from tests.support.mlip_programs import small_program
+from tests.support.mlip_small_program import small_program
 
 OFFSETS = CodeOffsets(8192, 8320, 8832)
 

@@ -12,7 +12,7 @@ from nnhal_devices.mlip.program.metadata import (
     output_offsets,
 )
 from nnhal_devices.mlip.program.program import TensorType
-from tests.support.mlip_programs import small_program
+from tests.support.mlip_small_program import small_program
 
 
 def test_the_metadata_are_where_the_driver_looks() -> None:

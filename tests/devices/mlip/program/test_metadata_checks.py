@@ -6,7 +6,7 @@ from nnhal_devices.mlip.program.binary import write_binary
 from nnhal_devices.mlip.program.errors import BinaryError, BinaryFault
 from nnhal_devices.mlip.program.metadata import METADATA_BYTES, sealed
 from nnhal_devices.mlip.program.metadata_checks import check_metadata
-from tests.support.mlip_programs import small_program
+from tests.support.mlip_small_program import small_program
 
 DAMAGE = [
     (252, b"\1\2\3\4", BinaryFault.HEADER_CRC),

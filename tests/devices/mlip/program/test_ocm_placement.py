@@ -13,7 +13,7 @@ from nnhal_devices.mlip.program.ocm_placement import (
     ocm_demand,
     place_model,
 )
-from tests.support.mlip_programs import small_program
+from tests.support.mlip_small_program import small_program
 
 
 def test_a_model_wants_whole_pages() -> None:
