@@ -16,6 +16,7 @@ from nnhal_devices.mlip.program.program import (
     TensorType,
     TileTask,
 )
+from nnhal_devices.mlip.simulator.errors import SimulatorError
 from nnhal_devices.mlip.simulator.machine import TileMachine
 from tests.support.mlip_programs import NUMBERS, HandMade, halved_convolution, one_task
 
@@ -251,5 +252,5 @@ def test_factors_must_be_numbers() -> None:
         weights=bytes_of(1, 1, 1, 1),
         factors=np.array([np.nan], np.float32),
     )
-    with pytest.raises(ProgramError, match="a factor of CONVOLUTION"):
+    with pytest.raises(SimulatorError, match="a factor of CONVOLUTION"):
         run(made, image)
