@@ -19,7 +19,7 @@ from nnhal_devices.mlip.program.program import (
 )
 from nnhal_devices.mlip.simulator.errors import StaleBytesError
 from nnhal_devices.mlip.simulator.provenance import check_provenance
-from tests.support.mlip_programs import HandMade, whole
+from tests.support.mlip_by_hand import HandMade, whole
 
 SHAPE = (1, 4, 4, 8)
 FILTERS: Array = np.ones((8, 1, 1, 8), np.float16)

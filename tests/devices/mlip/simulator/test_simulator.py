@@ -13,7 +13,7 @@ from nnhal_devices.mlip.program.errors import BinaryError
 from nnhal_devices.mlip.simulator.errors import StaleBytesError
 from nnhal_devices.mlip.simulator.simulator import Simulator
 from nnhal_devices.mlip.timing.profile import read_profile
-from tests.support.mlip_programs import HandMade, halved_convolution
+from tests.support.mlip_by_hand import HandMade, halved_convolution
 
 PROFILE = read_profile()
 RANDOM = np.random.default_rng(11)
