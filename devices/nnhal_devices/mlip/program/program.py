@@ -193,8 +193,8 @@ class LayerRecord:
     spills: bool
     """Whether its output passes through DDR."""
     origins: tuple[int, ...] = ()
-    """Which layers have computed the bytes that its tasks read as inputs, constants apart: their indices, and -1, -2 and
-    so on for the inputs of the program; empty if the compiler does not say.
+    """From where the bytes are that its tasks read as inputs, constants apart: the layers that computed them, by their
+    indices, and -1, -2 and so on for the inputs of the program. Empty if the compiler does not say.
     """
 
 
