@@ -161,7 +161,7 @@ def transfer_cycles(transfer: DdrTransfer, profile: TimingProfile) -> int:
 
 
 def copy_cycles(stage: ProgramStage, profile: TimingProfile) -> int:
-    """Return the cycles of a stage's copies: one issue, then as long as the busiest stream of any tile; 0 without any."""
+    """Return the cycles of a stage's copies: an issue, then the busiest stream of any tile. 0 if it has none."""
     if not stage.copies:
         return 0
     read: dict[int, int] = {}
