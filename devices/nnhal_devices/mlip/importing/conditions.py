@@ -35,7 +35,8 @@ def _conditions(op: OperationContext, rule: ImportRule, outputs: Sequence[Dimens
     inputs = rule.tensors(op)
     tensors = [(f"input {index}", op.inputs[index], op.dimensions(index)) for index in inputs]
     tensors += [
-        (f"output {index}", operand, found) for index, (operand, found) in enumerate(zip(op.outputs, outputs, strict=True))
+        (f"output {index}", operand, found)
+        for index, (operand, found) in enumerate(zip(op.outputs, outputs, strict=True))
     ]
     quantised = [(f"input {index}", op.inputs[index]) for index in rule.constants if op.inputs[index].type in QUANT8]
     for name, operand, _ in tensors:

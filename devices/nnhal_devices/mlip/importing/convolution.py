@@ -73,4 +73,3 @@ def _biased(op: HalOperation, summed: str, weight_scales: Sequence[float], axis:
     given = op.context.inputs[INPUT]
     scales = [given.scale * scale for scale in weight_scales] if given.type in QUANT8 else ()
     return op.add(Operator.BIAS_ADD, [summed, op.constant("bias", values, scales)], {"axis": axis})
-

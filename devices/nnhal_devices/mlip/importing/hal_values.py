@@ -6,6 +6,8 @@ the same numbers: its bytes differ from the signed ones in their highest bit.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from nnhal.arrays import Array
@@ -15,7 +17,7 @@ from nnhal.types import Operand
 from nnhal.types.layout import ELEMENT_TYPES, Dimensions
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowValue
 
-ZERO_POINTS = {Q8A: 128, Q8AS: 0}
+ZERO_POINTS: Mapping[int, int] = {Q8A: 128, Q8AS: 0}
 """The zero points of activations that stand for signed numbers around 0."""
 _HIGHEST_BIT = np.uint8(0x80)
 _BYTE = np.dtype(np.int8)

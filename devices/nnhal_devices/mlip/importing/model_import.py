@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from nnhal.arrays import Array
 from nnhal.errors import HalError
 from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet
 from nnhal.resolved import ResolvedModel, describe_operation
@@ -17,6 +18,7 @@ from nnhal.types import Operation, OperationType
 from nnhal.types.layout import Dimensions, combine, is_extension
 from nnhal_devices.driver import Unsupported
 from nnhal_devices.mlip.flow.graph.builder import FlowGraphBuilder
+from nnhal_devices.mlip.flow.graph.errors import FlowError
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph, SourceNode
 from nnhal_devices.mlip.importing.conditions import condition
 from nnhal_devices.mlip.importing.hal_operation import HalOperation
@@ -118,16 +120,15 @@ class _ModelImport:
         )
 
     def _add_opaque(self, number: int, operation: Operation, refusal: Unsupported) -> None:
-        """Add a node for each output of an operation, which reads those inputs that are computed or fed."""
+        """Add a node that stands for an operation, with those inputs that are computed or fed."""
         origin = self._origins[number]
         if origin is not None:
             self._refusals[origin] = refusal
         inputs = [self._values[index] for index in operation.inputs if index in self._values]
-        for index in operation.outputs:
-            value = flow_value(self._main.operands[index], self._known[index])
-            self._values[index] = self._builder.add(
-                f"hal.{_kind(operation)}", inputs, sources=self._sources(number), results=(value,)
-            )
+        results = [flow_value(self._main.operands[index], self._known[index]) for index in operation.outputs]
+        name = f"hal.{_kind(operation)}"
+        first = self._builder.add(name, inputs, {}, self._sources(number), evaluate=_elsewhere, results=results)
+        self._values.update(zip(operation.outputs, self._builder.outputs_of(first), strict=True))
 
     def _value(self, index: int) -> str:
         """The value of an operand. A constant is added when it is first read."""
@@ -157,6 +158,10 @@ def _unique_names(model: ResolvedModel) -> list[str]:
         taken.add(name)
         names.append(name)
     return names
+
+
+def _elsewhere(_: Sequence[Array]) -> Sequence[Array]:
+    raise FlowError("an operation that another device computes was computed, expected one of the accelerator's")
 
 
 def _kind(operation: Operation) -> str:

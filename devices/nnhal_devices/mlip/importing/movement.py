@@ -5,6 +5,7 @@ from __future__ import annotations
 from nnhal.operations import concatenation, pad, squeeze, transpose
 from nnhal.operations._shape import axis_of
 from nnhal.operations._types import QUANT8
+from nnhal_devices.mlip.flow.graph.flow_graph import Attribute
 from nnhal_devices.mlip.flow.graph.operators import Operator
 from nnhal_devices.mlip.importing.hal_operation import HalOperation
 
@@ -19,7 +20,7 @@ def emit_concatenation(op: HalOperation) -> str:
 def emit_pad(op: HalOperation) -> str:
     """Add the node of a PAD or PAD_V2."""
     widths = tuple(width for pair in pad.paddings_of(op.context) for width in pair)
-    attributes = {"pad_width": widths, "pad_value": _padding_value(op), "pad_mode": "constant"}
+    attributes: dict[str, Attribute] = {"pad_width": widths, "pad_value": _padding_value(op), "pad_mode": "constant"}
     return op.add(Operator.PAD, [op.tensor(pad.Input.INPUT)], attributes)
 
 
