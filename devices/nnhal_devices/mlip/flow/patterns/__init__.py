@@ -1,0 +1,1 @@
+"""Which operators make a layer of the accelerator, and what it takes of them."""
