@@ -47,7 +47,7 @@ def _rows(head: _Words, body: _Words, lanes: int) -> _Words:
 
 
 def _times(words: _Words, low: _Words, high: _Words) -> _Words:
-    product = low[words & 0xFFFF]
+    product: _Words = low[words & 0xFFFF]
     product ^= high[words >> np.uint32(16)]
     return product
 
