@@ -1,7 +1,7 @@
-"""What can go wrong when the simulator runs a program.
+"""What can go wrong when the simulator runs a program, beside what is wrong with the program or its binary.
 
-SimulatorError
-├── ProgramFaultError
+NnhalError
+├── ProgramError
 │   └── StaleBytesError
 └── SimulatorInputError
 """
@@ -9,19 +9,12 @@ SimulatorError
 from __future__ import annotations
 
 from nnhal.errors import NnhalError
+from nnhal_devices.mlip.program.errors import ProgramError
 
 
-class SimulatorError(NnhalError):
-    """A program cannot be run. The message says what was got, what was expected and where."""
-
-
-class ProgramFaultError(SimulatorError):
-    """A program asks for what is not there, contradicts itself, or would wait for ever."""
-
-
-class StaleBytesError(ProgramFaultError):
+class StaleBytesError(ProgramError):
     """A program reads bytes that do not hold what it expects: overwritten, or never written."""
 
 
-class SimulatorInputError(SimulatorError):
-    """The inputs of a run are not what the program takes."""
+class SimulatorInputError(NnhalError):
+    """The inputs of a run are not what the program takes. The message says what was got and expected."""

@@ -1,13 +1,14 @@
-"""The memories that a program uses, and parts of them as arrays. Bounds are checked before, in ``checks.py``."""
+"""The memories that a program uses, and parts of them as arrays. Programs must have been checked before."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from nnhal.arrays import Array, Bytes
 from nnhal_devices.mlip.program.program import OCM_BYTES, DdrRange, DdrTransfer, MlipProgram, OcmView, Strided
+from nnhal_devices.mlip.program.sizes import tiles_of
 from nnhal_devices.mlip.simulator.elements import ELEMENT_DTYPES
 
 
@@ -51,11 +52,6 @@ def ddr_bytes(program: MlipProgram, range_: DdrRange) -> int:
     """Return how many bytes of DDR a program's inputs or outputs take."""
     ports = program.inputs if range_ == DdrRange.INPUTS else program.outputs
     return max((port.offset + port.bytes for port in ports), default=0)
-
-
-def tiles_of(mask: int) -> Iterator[int]:
-    """Yield the tiles whose bits are set."""
-    return (tile for tile in range(mask.bit_length()) if mask >> tile & 1)
 
 
 def pieces(memory: Array, bytes_: Strided) -> Array:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from nnhal_devices.mlip.program.errors import ProgramError
 from nnhal_devices.mlip.program.program import MlipProgram
-from nnhal_devices.mlip.simulator.errors import ProgramFaultError
 
 
 class QueueStep(NamedTuple):
@@ -25,13 +25,11 @@ def steps_of(program: MlipProgram, late: bool = False) -> Iterator[QueueStep]:
     is prescribed have one order in the first and the other in the second.
 
     Raises:
-        ProgramFaultError: the queues wait for each other for ever.
+        ProgramError: the queues wait for each other for ever.
     """
     transfers = stages = 0
     while transfers < len(program.transfers) or stages < len(program.stages):
-        transfer_ready = transfers < len(program.transfers) and (
-            program.transfers[transfers].at_start or program.transfers[transfers].after_stage <= stages
-        )
+        transfer_ready = transfers < len(program.transfers) and program.transfers[transfers].after_stage <= stages
         stage_ready = stages < len(program.stages) and program.stages[stages].after_transfers <= transfers
         if transfer_ready and not (late and stage_ready):
             if not program.transfers[transfers].at_start:
@@ -41,14 +39,18 @@ def steps_of(program: MlipProgram, late: bool = False) -> Iterator[QueueStep]:
             yield QueueStep(True, stages)
             stages += 1
         else:
-            raise ProgramFaultError(f"{program.name}: {_wait(program, transfers, stages)}")
+            raise ProgramError(
+                f"what is next in {program.name}",
+                _waits(program, transfers, stages),
+                "one that waits for none after it",
+            )
 
 
-def _wait(program: MlipProgram, transfers: int, stages: int) -> str:
+def _waits(program: MlipProgram, transfers: int, stages: int) -> str:
     """Who waits for what."""
     waits = []
     if transfers < len(program.transfers):
-        waits.append(f"transfer {transfers} waits for {program.transfers[transfers].after_stage} stages")
+        waits.append(f"transfer {transfers} after {program.transfers[transfers].after_stage} stages")
     if stages < len(program.stages):
-        waits.append(f"stage {stages} waits for {program.stages[stages].after_transfers} transfers")
-    return f"{' while '.join(waits)}: it would wait for ever"
+        waits.append(f"stage {stages} after {program.stages[stages].after_transfers} transfers")
+    return " and ".join(waits)

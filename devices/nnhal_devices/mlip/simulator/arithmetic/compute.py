@@ -8,13 +8,25 @@ from types import MappingProxyType
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal_devices.mlip.program.program import UNCLIPPED, TaskKind, TileTask
+from nnhal_devices.mlip.program.program import UNCLIPPED, TaskKind, TensorType, TileTask
 from nnhal_devices.mlip.simulator.arithmetic.convolution import convolution
 from nnhal_devices.mlip.simulator.arithmetic.depthwise import depthwise
 from nnhal_devices.mlip.simulator.arithmetic.elementwise import total
 from nnhal_devices.mlip.simulator.arithmetic.operands import TaskOperands
 from nnhal_devices.mlip.simulator.arithmetic.pooling import average_pool, max_pool
 from nnhal_devices.mlip.simulator.arithmetic.rounding import finished
+
+COMPUTED = frozenset(
+    {
+        TensorType.INT8,
+        TensorType.UINT8,
+        TensorType.INT16,
+        TensorType.UINT16,
+        TensorType.FP16,
+        TensorType.FP32,
+    }
+)
+"""The types that tasks compute with."""
 
 _KINDS: Mapping[TaskKind, Callable[[TileTask, TaskOperands], Array]] = MappingProxyType(
     {
@@ -30,11 +42,11 @@ _KINDS: Mapping[TaskKind, Callable[[TileTask, TaskOperands], Array]] = MappingPr
 
 def compute(task: TileTask, operands: TaskOperands, dtype: np.dtype[np.generic]) -> Array:
     """Return a task's output, of the type given and the shape of its output view."""
-    if _moves(task) and operands.inputs[0].dtype == dtype:
+    if moves(task) and operands.inputs[0].dtype == dtype:
         return operands.inputs[0]
     return finished(_KINDS[task.kind](task, operands), dtype, task.range, task.output_scale)
 
 
-def _moves(task: TileTask) -> bool:
-    """Whether the task moves values as they are, if the types are equal."""
+def moves(task: TileTask) -> bool:
+    """Whether a task moves values as they are, if the types are equal."""
     return task.kind == TaskKind.COPY and task.range == UNCLIPPED and all(by == 1.0 for by in task.input_factors)

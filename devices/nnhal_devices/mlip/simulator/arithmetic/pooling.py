@@ -1,7 +1,6 @@
 """MAX_POOL and AVERAGE_POOL, first along the columns of the window and then along its rows.
 
-Floats are summed in float32, integers exactly in int32. A window that sees nothing but padding gives the lowest finite
-value as maximum and 0 as average, as TVM does.
+Floats are summed in float32, integers exactly in int64. Under every place of a window is an element.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ def max_pool(task: TileTask, operands: TaskOperands) -> Array:
 def average_pool(task: TileTask, operands: TaskOperands) -> Array:
     """Return the average under each window, by the factor: [batch, rows, columns, channels]."""
     (values,) = operands.inputs
-    summed = np.dtype(np.int32 if values.dtype.kind in "iu" else np.float32)
+    summed = np.dtype(np.int64 if values.dtype.kind in "iu" else np.float32)
     sums = _along_axes(padded(values, task.window, 0, summed), task, np.add).astype(_wide(values))
     return _by_factor(sums, task) / _counts(values.shape[1:3], task)
 
@@ -49,7 +48,7 @@ def _counts(size: tuple[int, ...], task: TileTask) -> Array:
     if window.count_padding:
         return np.full((1, 1, 1, 1), window.kernel[0] * window.kernel[1], np.float32)
     ones = padded(np.ones((1, *size, 1), np.int32), _only_padding(window), 0, np.dtype(np.int32))
-    return np.maximum(_along_axes(ones, task, np.add), 1).astype(np.float32)
+    return _along_axes(ones, task, np.add).astype(np.float32)
 
 
 def _only_padding(window: TaskWindow) -> TaskWindow:
