@@ -25,13 +25,12 @@ def fingerprint(model: ResolvedModel, choices: CompilationChoices, public: bool)
     """Return a digest of all that decides what a model is compiled into. Names do not, nor where constants lie."""
     main = model.model.main
     kinds = [
-        (operand.type, operand.dimensions, operand.scale, operand.zero_point, operand.lifetime.name in _FED_OR_MADE)
+        (operand.type, operand.dimensions, operand.scale, operand.zero_point, operand.extra_params)
         for operand in main.operands
     ]
-    extras = [repr(operand.extra_params) for operand in main.operands]
     graph = [(operation.type, operation.inputs, operation.outputs) for operation in main.operations]
     ports = (main.input_indexes, main.output_indexes, model.model.relax_computation_float32_to_float16)
-    digest = hashlib.sha256(repr((kinds, extras, graph, ports, asdict(choices), public)).encode())
+    digest = hashlib.sha256(repr((kinds, graph, ports, asdict(choices), public)).encode())
     for index, values in sorted(model.constants[0].items()):
         digest.update(struct.pack("<QQ", index, values.nbytes))
         digest.update(np.ascontiguousarray(values).data)

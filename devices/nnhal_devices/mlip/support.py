@@ -1,4 +1,4 @@
-"""Which operations mlip takes, and why not the others: by the checks of the compile flow, in the context of the model."""
+"""Which operations mlip takes, and why not the others: by the checks of the compile flow, with the model around them."""
 
 from __future__ import annotations
 

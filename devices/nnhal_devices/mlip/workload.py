@@ -43,7 +43,9 @@ class SimulatedWorkload:
             read_argument(argument, ELEMENT_TYPES[operand.type])
             for argument, operand in zip(inputs, operands, strict=True)
         ]
-        read = {place for step in self._loaded.compiled.steps for place in step.inputs} | {*self._loaded.compiled.outputs}
+        read = {place for step in self._loaded.compiled.steps for place in step.inputs} | {
+            *self._loaded.compiled.outputs
+        }
         for port, values in enumerate(given):
             if values is None and ValuePlace(FED, port) in read:
                 invalid_argument(f"input {port} is omitted, but an operation reads it")
