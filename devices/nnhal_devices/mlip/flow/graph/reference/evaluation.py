@@ -72,10 +72,11 @@ def compute(graph: FlowGraph, node: FlowNode, inputs: Sequence[Array]) -> list[A
 
     An operator that only the host has gets floats of the width that the graph says, but quantised values as float32.
     """
-    if node.operator in _PLAIN:
-        return [_PLAIN[node.operator](*inputs)]
-    if node.operator in _KERNELS:
-        return [_KERNELS[node.operator](node, inputs)]
+    with np.errstate(all="ignore"):  # infinities and NaN are results like others
+        if node.operator in _PLAIN:
+            return [_PLAIN[node.operator](*inputs)]
+        if node.operator in _KERNELS:
+            return [_KERNELS[node.operator](node, inputs)]
     if node.evaluate is None:
         raise FlowError(f"node '{node.name}' ({node.operator}): got no way to compute it, expected evaluate")
     given = [_declared(array, graph.values[name]) for array, name in zip(inputs, node.inputs, strict=True)]
