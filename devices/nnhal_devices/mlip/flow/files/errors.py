@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nnhal.errors import NnhalError
+from nnhal_devices.mlip.flow.graph.errors import FlowError
 
 
-class FlowFilesError(NnhalError):
-    """A subgraph cannot be described, or files do not describe one: what was got, what was expected and where."""
+class FlowFilesError(FlowError):
+    """A subgraph that files cannot hold, or files that hold none: what was got, what was expected and where."""

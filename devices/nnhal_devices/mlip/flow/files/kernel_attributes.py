@@ -19,7 +19,7 @@ from pydantic import (
 from nnhal_devices.mlip.flow.files.extension import KernelExtension, StrictPart
 from nnhal_devices.mlip.flow.files.scalars import Count, Integers, Word, Words
 
-Extents: TypeAlias = tuple[Annotated[int, Field(ge=0)], ...]
+Extents: TypeAlias = tuple[Annotated[int, Field(strict=True, ge=1)], ...]
 
 
 class ConstantObject(StrictPart):
@@ -42,13 +42,12 @@ Constant = Annotated[
 ]
 """A constant, or ``{}`` if the kernel has none of that kind."""
 
-_NUMBERED = re.compile(r"(data|out)_layout_shape_([0-9]+)")
+_NUMBERED = re.compile(r"data_layout_shape_([0-9]+)")
 
 
 def _number_shapes(schema: dict[str, Any]) -> None:
     """Describe the numbered shapes as they are in JSON."""
-    for key in ("data_layout_shapes", "out_layout_shapes"):
-        del schema["properties"][key]
+    del schema["properties"]["data_layout_shapes"]
     schema["patternProperties"] = {f"^{_NUMBERED.pattern}$": schema["properties"]["data_layout_shape"]}
 
 
@@ -72,10 +71,8 @@ class KernelAttributes(StrictPart):
     """The shapes of all inputs if there are several; in JSON ``data_layout_shape_0`` and so on."""
     out_layout: Word = ""
     out_layout_shape: Integers
-    out_layout_shapes: tuple[tuple[int, ...], ...] = ()
-    """The shapes of all results if there are several; in JSON ``out_layout_shape_0`` and so on."""
     from_tuple_idx: Integers
-    """For each input its place in the tuple that the operator takes; -1 if it takes none."""
+    """For each input its place in the tuple that it comes from; -1 if it comes from none, as always here."""
     activation_type: Word | None = None
     """``relu``, or ``clip`` with the range in the extension."""
     shape: tuple[Extents, ...]
@@ -100,17 +97,17 @@ class KernelAttributes(StrictPart):
         """Collect the numbered shapes."""
         if not isinstance(given, dict):
             return given
-        collected: dict[str, dict[int, object]] = {}
-        rest = {}
+        shapes: dict[int, object] = {}
+        rest: dict[str, object] = {}
         for key, value in given.items():
             if found := _NUMBERED.fullmatch(key):
-                collected.setdefault(f"{found[1]}_layout_shapes", {})[int(found[2])] = value
+                shapes[int(found[1])] = value
             else:
                 rest[key] = value
-        for key, shapes in collected.items():
-            if sorted(shapes) != list(range(len(shapes))):
-                raise ValueError(f"{key[:-1]}_<i> has the numbers {sorted(shapes)}, expected 0 and up without a gap")
-            rest[key] = [_integers(shapes[number], f"{key[:-1]}_{number}") for number in range(len(shapes))]
+        if sorted(shapes) != list(range(len(shapes))):
+            raise ValueError(f"data_layout_shape_<i> has the numbers {sorted(shapes)}, expected all from 0")
+        if shapes:
+            rest["data_layout_shapes"] = [_extents(shapes[number], number) for number in range(len(shapes))]
         return rest
 
     @model_serializer(mode="wrap")
@@ -118,15 +115,15 @@ class KernelAttributes(StrictPart):
         """Number the shapes as well."""
         spread: dict[str, Any] = {}
         for key, value in write(self).items():
-            if key in ("data_layout_shapes", "out_layout_shapes"):
+            if key == "data_layout_shapes":
                 for number, shape in enumerate(value):
-                    spread[f"{key[:-1]}_{number}"] = [str(extent) for extent in shape]
+                    spread[f"data_layout_shape_{number}"] = [str(extent) for extent in shape]
             elif value is not None:
                 spread[key] = value
         return spread
 
 
-def _integers(value: object, key: str) -> list[int]:
+def _extents(value: object, number: int) -> list[int]:
     if isinstance(value, list) and all(isinstance(each, str) and each.isascii() and each.isdigit() for each in value):
         return [int(each) for each in value]
-    raise ValueError(f"{key} is {value!r}, expected a list of integers as strings")
+    raise ValueError(f"data_layout_shape_{number} is {value!r}, expected a list of integers as strings")
