@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from math import isfinite, prod
+from math import prod
 
 from nnhal_devices.mlip.program.errors import ProgramError
 from nnhal_devices.mlip.program.program import (
@@ -28,6 +28,10 @@ MAX_DDR_BYTES = 1 << 31
 """Of a range."""
 MAX_PORT_RANK = 4
 """Of an input: the metadata have four extents."""
+
+_LAYOUTS = ("NCHW", "NHWC", "NC", "")
+_MAX_SCALE = 1e37
+"""It and its reciprocal are float32 in the metadata."""
 
 
 def check_program(program: MlipProgram, weight_bytes: int) -> None:
@@ -75,8 +79,10 @@ def _ports(what: str, ports: Sequence[ProgramPort], max_rank: int | None) -> int
             raise ProgramError(f"shape of {place}", port.shape, "extents of at least 1")
         if (count := prod(port.shape) * TYPE_BYTES[port.type]) != port.bytes:
             raise ProgramError(f"bytes of {place}", port.bytes, f"{count} of its shape and type")
-        if not (isfinite(port.scale) and port.scale > 0):
-            raise ProgramError(f"scale of {place}", port.scale, "more than 0")
+        if port.layout not in _LAYOUTS:
+            raise ProgramError(f"layout of {place}", repr(port.layout), f"one of {', '.join(map(repr, _LAYOUTS))}")
+        if not 1 / _MAX_SCALE <= port.scale <= _MAX_SCALE:
+            raise ProgramError(f"scale of {place}", port.scale, f"{1 / _MAX_SCALE} to {_MAX_SCALE}")
         _within(f"offset of {place}", port.offset, end, MAX_DDR_BYTES - port.bytes)
         end = port.offset + port.bytes
     return end
@@ -129,7 +135,7 @@ def _deadlocks(program: MlipProgram) -> None:
             raise ProgramError(
                 f"transfer {index}",
                 f"after {transfer.after_stage} stages",
-                f"one that waits for no stage that waits for it: these wait for {wanted[transfer.after_stage]} transfers",
+                f"after fewer, since these wait for {wanted[transfer.after_stage]} transfers, and so for it",
             )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isfinite, isnan
+from math import isfinite, isnan, prod
 
 from nnhal_devices.mlip.program.errors import ProgramError
 from nnhal_devices.mlip.program.program import (
@@ -16,6 +16,8 @@ from nnhal_devices.mlip.program.program import (
 )
 from nnhal_devices.mlip.program.sizes import TYPE_BYTES
 
+MAX_PADDED = 1 << 24
+"""Elements of an input with its padding: more is no work for a tile, whose memory is a sixteenth of it."""
 _CHANNEL_BYTES = 4
 """Of a bias or factor."""
 _WITH_WEIGHTS = (TaskKind.CONVOLUTION, TaskKind.DEPTHWISE)
@@ -55,6 +57,8 @@ def check_task(place: str, task: TileTask, arithmetic: TensorType, floor: int) -
 def _view(what: str, view: OcmView, low: int) -> None:
     if any(extent < 1 for extent in view.shape) or any(stride < 0 for stride in view.strides):
         raise ProgramError(what, (view.shape, view.strides), "extents of at least 1, and strides of at least 0")
+    if prod(view.shape) > OCM_BYTES:
+        raise ProgramError(f"elements of {what}", prod(view.shape), f"at most {OCM_BYTES}, the bytes of OCM")
     last = sum((extent - 1) * stride for extent, stride in zip(view.shape, view.strides, strict=True))
     end = view.address + last + TYPE_BYTES[view.type]
     if view.address < low or end > OCM_BYTES:
@@ -97,25 +101,31 @@ def _window(place: str, task: TileTask) -> None:
         raise ProgramError(f"channels of the output of {place}", output[3], f"{image[3]}, as in the input")
     if min(*window.kernel, *window.strides, *window.dilation) < 1:
         raise ProgramError(f"window of {place}", tuple(window), "a kernel, strides and dilation of at least 1")
+    padded = image[0] * image[3]
     for axis, name in enumerate(("height", "width")):
         extent, before, after = image[1 + axis], window.padding[axis], window.padding[2 + axis]
         reach = (window.kernel[axis] - 1) * window.dilation[axis] + 1
+        padded *= max(extent + before + after, 0)
         steps = (extent + before + after - reach) // window.strides[axis] + 1
         if before <= -extent or after <= -extent or steps != output[1 + axis]:
             raise ProgramError(f"{name} of the output of {place}", output[1 + axis], f"{max(steps, 0)} of its window")
         if task.kind in _POOLS and not _all_meet(window, axis, extent, steps):
             raise ProgramError(f"padding of {place}", window.padding, "less, so that every window has an element")
+    if padded > MAX_PADDED:
+        raise ProgramError(f"elements of the padded input of {place}", padded, f"at most {MAX_PADDED}")
 
 
 def _all_meet(window: TaskWindow, axis: int, extent: int, steps: int) -> bool:
     """Return whether all positions of a window have an element under them that is not padding."""
     kernel, stride, dilation = window.kernel[axis], window.strides[axis], window.dilation[axis]
     first, last = -window.padding[axis], (steps - 1) * stride - window.padding[axis]
-    if dilation == 1:
-        return first + kernel > 0 and last < extent
-    return all(
-        any(0 <= begin + tap * dilation < extent for tap in range(kernel)) for begin in range(first, last + 1, stride)
-    )
+    if last >= extent or first <= -kernel * dilation:
+        return False
+    for begin in range(first, min(last + 1, 0), stride):
+        tap = -(begin // dilation)  # the first that is not in front
+        if tap >= kernel or begin + tap * dilation >= extent:
+            return False
+    return True
 
 
 def _addresses(place: str, task: TileTask) -> None:
