@@ -1,0 +1,78 @@
+"""From a plan to a program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from nnhal_devices.mlip.compiler.emission.copies import TileKnowledge, tile_copies
+from nnhal_devices.mlip.compiler.emission.ddr import DdrMap, map_ddr
+from nnhal_devices.mlip.compiler.emission.records import layer_records
+from nnhal_devices.mlip.compiler.emission.tasks import stage_tasks
+from nnhal_devices.mlip.compiler.emission.transfers import OrderedTransfer, TransferRank, ordered_transfers
+from nnhal_devices.mlip.compiler.planning.buffers import OcmBuffer
+from nnhal_devices.mlip.compiler.planning.plans import TilePlan
+from nnhal_devices.mlip.program.program import MlipProgram, ProgramStage
+
+
+def emit(plan: TilePlan, scales: Mapping[str, float]) -> tuple[MlipProgram, DdrMap]:
+    """Return the program of a plan that fits, and where its values lie in DDR.
+
+    Args:
+        plan: A plan that fits.
+        scales: The real value of 1 of every value; 1 in fp16.
+    """
+    setting = plan.setting
+    network = setting.housed.network
+    ddr = map_ddr(plan, scales)
+    transfers = ordered_transfers(plan, ddr)
+    waits = _waits(plan, transfers)
+    known = TileKnowledge(setting, plan.choices)
+    stages = []
+    for number, stage in enumerate(plan.buffers.stages):
+        begins = number == plan.buffers.first[stage.layer]
+        copies = tile_copies(plan, known.fetch(stage.layer)) if begins else ()
+        tasks = tuple(stage_tasks(plan, number, scales))
+        stages.append(ProgramStage(setting.layers[stage.layer].kernel, waits[number], copies, tasks))
+    program = MlipProgram(
+        name=network.name,
+        tiles=setting.tiles,
+        batch=network.batch,
+        type=setting.type,
+        pinned=setting.pinned,
+        layers=layer_records(plan),
+        transfers=tuple(one.transfer for one in transfers),
+        stages=tuple(stages),
+        inputs=ddr.inputs,
+        outputs=ddr.outputs,
+        scratch_bytes=ddr.scratch_bytes,
+        ocm_weights_bytes=plan.weights_end,
+        ocm_scratch_floor=plan.floor,
+    )
+    return program, ddr
+
+
+def _waits(plan: TilePlan, transfers: list[OrderedTransfer]) -> list[int]:
+    """Return how many transfers each stage waits for: its loads, and stores from bytes that it overwrites."""
+    waits = [0] * len(plan.buffers.stages)
+    stores: dict[int, tuple[int, OcmBuffer]] = {}
+    for number, one in enumerate(transfers):
+        if one.rank is TransferRank.STORE:
+            stores[id(one.buffer)] = number + 1, one.buffer
+        else:
+            waits[one.stage] = max(waits[one.stage], number + 1)
+    latest = sorted(stores.values(), key=lambda entry: -entry[0])
+    for buffer in (*plan.buffers.values.values(), *plan.buffers.written.values()):
+        if not plan.setting.uses[buffer.root].writers:
+            continue
+        for count, other in latest:
+            if count <= waits[buffer.begin]:
+                break
+            if other.end < buffer.begin and _overlap(plan, buffer, other):
+                waits[buffer.begin] = count
+                break
+    return waits
+
+
+def _overlap(plan: TilePlan, one: OcmBuffer, other: OcmBuffer) -> bool:
+    first, second = plan.address(one), plan.address(other)
+    return first < second + other.bytes and second < first + one.bytes
