@@ -1,4 +1,4 @@
-"""Which operations mlip takes, and why not the others: by the checks of the compile flow, with the model around them."""
+"""Which operations mlip takes, and why not the others: by the checks of the compile flow on the whole model."""
 
 from __future__ import annotations
 

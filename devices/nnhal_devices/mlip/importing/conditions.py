@@ -9,12 +9,13 @@ from collections.abc import Iterator, Sequence
 
 from nnhal.operations import OperationContext, type_name
 from nnhal.operations._types import F16, F32, QUANT8
+from nnhal.operations._window import layout_of
 from nnhal.types import Operand
 from nnhal.types.layout import Dimensions, describe, is_scalar
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 from nnhal_devices.mlip.importing.hal_values import is_symmetric
 from nnhal_devices.mlip.importing.rules import ImportRule
-from nnhal_devices.npu_support.rules import first_objection
+from nnhal_devices.npu_support.rules import MAX_RANK, channels_last, first_objection
 
 _TYPES = (
     "TENSOR_FLOAT16, TENSOR_FLOAT32 of a relaxed model, or 8-bit values around 0 "
@@ -46,6 +47,9 @@ def _conditions(op: OperationContext, rule: ImportRule, outputs: Sequence[Dimens
     yield from _constants(op, rule)
     for name, _, dimensions in tensors:
         yield _known(name, dimensions)
+        yield _ranked(name, dimensions)
+    if rule.forms is not None:
+        yield channels_last(layout_of(op, rule.forms))
     yield _computed(op, inputs)
 
 
@@ -79,6 +83,13 @@ def _known(name: str, dimensions: Dimensions) -> Support:
     got = f"{name} of {describe(dimensions) if dimensions else 'unknown rank'}"
     hint = "fix the dimensions in the model: it is compiled for them"
     return Unsupported("DYN_SHAPE", got, "dimensions that are known beforehand", hint)
+
+
+def _ranked(name: str, dimensions: Dimensions) -> Support:
+    if len(dimensions) <= MAX_RANK:
+        return SUPPORTED
+    hint = "fold axes together with RESHAPE"
+    return Unsupported("RANK", f"{name} of rank {len(dimensions)}", f"rank 1 to {MAX_RANK}", hint)
 
 
 def _computed(op: OperationContext, inputs: Sequence[int]) -> Support:
