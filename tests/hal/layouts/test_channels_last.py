@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from nnhal.layouts import channels_last
@@ -9,7 +11,9 @@ from nnhal.operations._types import B8, F32, I32, Q8AS
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperandType, OperationType
 from tests.support.channels_first import ImageRecipe, assert_equal_in_value, count
+from tests.support.onnx_models import random
 
+Add = Callable[[ImageRecipe, int], int]
 CODES = pytest.mark.parametrize("code", [F32, Q8AS], ids=["float32", "quant8"])
 
 
@@ -119,7 +123,7 @@ def _space_to_batch(recipe: ImageRecipe, x: int) -> int:
         _space_to_batch,
     ],
 )
-def test_operations_on_images(add, code: OperandType) -> None:  # type: ignore[no-untyped-def]
+def test_operations_on_images(add: Add, code: OperandType) -> None:
     recipe = ImageRecipe(code)
     result = converted(recipe.build(add(recipe, recipe.images(2, 4, 8, 6))))
     assert count(result) == 2
@@ -251,7 +255,7 @@ FOLLOWERS = [
 
 @CODES
 @pytest.mark.parametrize("add", FOLLOWERS)
-def test_operations_follow_the_layout_that_arrives(add, code: OperandType) -> None:  # type: ignore[no-untyped-def]
+def test_operations_follow_the_layout_that_arrives(add: Add, code: OperandType) -> None:
     recipe = ImageRecipe(code)
     result = converted(recipe.build(add(recipe, recipe.convolution(recipe.images(2, 3, 8, 6), 3, 4))))
     assert count(result) == 2
@@ -406,7 +410,7 @@ def test_a_batch_of_unknown_size() -> None:
     model = recipe.build(recipe.apply(OperationType.ADD, images, recipe.tensor(4, 1, 1), [0]))
     result = channels_last(model).model
     for batch in (1, 3):
-        assert_equal_in_value(model, result, _images(batch, 3, 8, 6))
+        assert_equal_in_value(model, result, random(batch, 3, 8, 6))
 
 
 def test_a_layout_that_a_request_gives_is_left_to_it() -> None:
@@ -426,9 +430,3 @@ def test_models_with_channels_last_stay_as_they_are() -> None:
     model = recipe.build(recipe.apply(OperationType.CONV_2D, x, *filters, [1, 1, 1, 0]))
     assert channels_last(model).model is model
     assert channels_last(model).origins == (0,)
-
-
-def _images(*dimensions: int):  # type: ignore[no-untyped-def]
-    import numpy as np
-
-    return np.random.default_rng(1).uniform(-1, 1, dimensions).astype(np.float32)
