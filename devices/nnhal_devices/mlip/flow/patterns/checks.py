@@ -126,11 +126,11 @@ def _weights(question: CheckQuestion, rank: int) -> Objection | None:
 
 
 def _groups(question: CheckQuestion) -> Objection | None:
-    """Object to groups, unless each channel of the data is one and has one output channel."""
+    """Publicly object to groups, unless each channel of the data is one and has one output channel."""
     groups = question.node.integer("groups")
-    channels = question.data.shape[-1 if question.node.text("data_layout") == "NHWC" else 1]
-    made = question.graph.shape(question.node.inputs[1])[0]
-    if groups == 1 or groups == channels == made:
+    channels = question.data.shape[question.node.text("data_layout").index("C")]
+    made = question.graph.shape(question.node.inputs[1])[question.node.text("kernel_layout").index("O")]
+    if question.rules.groups or groups == 1 or groups == channels == made:
         return None
     got = f"{groups} groups of {channels} input and {made} output channels"
     return question.object_to("groups", "KERNEL", got, "1, or as many as there are input and output channels")

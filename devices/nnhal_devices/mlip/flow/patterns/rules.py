@@ -21,6 +21,8 @@ class FlowRules:
     beyond: bool
     """Whether these go beyond the public flow. If so, whatever is taken compiles."""
     element_types: tuple[str, ...]
+    groups: bool
+    """Whether convolutions may have groups that are not single channels."""
     average_batch: int
     """The largest batch of average pools."""
     layouts: tuple[str, ...]
@@ -45,6 +47,7 @@ class FlowRules:
 PUBLIC = FlowRules(
     beyond=False,
     element_types=("float32",),
+    groups=False,
     average_batch=1,
     layouts=("NHWC",),
     sum_ranks=(3, 4),
@@ -60,6 +63,7 @@ PUBLIC = FlowRules(
 BEYOND = FlowRules(
     beyond=True,
     element_types=("float32", "float16", "int8"),
+    groups=True,
     average_batch=MAX_BATCH,
     layouts=("NHWC", "NCHW"),
     sum_ranks=(1, 2, 3, 4),
