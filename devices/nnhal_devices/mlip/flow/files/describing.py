@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnhal_devices.mlip.flow.files.constant_pool import ConstantPool
 from nnhal_devices.mlip.flow.files.errors import FlowFilesError
-from nnhal_devices.mlip.flow.files.extension import SubgraphExtension, ValueExtension
+from nnhal_devices.mlip.flow.files.extension import OutputExtension, SubgraphExtension, ValueExtension
 from nnhal_devices.mlip.flow.files.kernel_description import kernel_node, scales_of
 from nnhal_devices.mlip.flow.files.kernel_draft import KernelDraft
 from nnhal_devices.mlip.flow.files.nodes_file import (
@@ -41,7 +41,8 @@ def describe(partition: FlowPartition, subgraph: FlowSubgraph) -> SubgraphFiles:
     for name in subgraph.outputs:
         if name not in ids:
             raise FlowFilesError(f"subgraph {subgraph.symbol}: got output '{name}', expected the result of a layer")
-    nodes = NodesFile(
+    nodes: tuple[InputNode | KernelNode, ...] = (*inputs, *kernels)
+    file = NodesFile(
         symbol=subgraph.symbol,
         batch_size=next(iter(inputs[-1].attrs.shape[0]), 1),
         num_subgraph_inputs=len(inputs),
@@ -49,15 +50,15 @@ def describe(partition: FlowPartition, subgraph: FlowSubgraph) -> SubgraphFiles:
         arg_nodes=tuple(range(len(inputs))),
         heads=tuple(NodeEdge(ids[name], 0) for name in subgraph.outputs),
         attrs=SubgraphAttributes(
-            shape=("list_shape", tuple(node.attrs.shape[0] for node in (*inputs, *kernels))),
-            dltype=("list_str", tuple(node.attrs.dtype[0] for node in (*inputs, *kernels))),
+            shape=("list_shape", tuple(node.attrs.shape[0] for node in nodes)),
+            dltype=("list_str", tuple(node.attrs.dtype[0] for node in nodes)),
         ),
-        nodes=(*inputs, *kernels),
+        nodes=nodes,
         nnhal=SubgraphExtension(
-            schema_version=1, outputs=tuple(_output(graph, name, layouts[name]) for name in subgraph.outputs)
+            schema=1, outputs=tuple(_output(graph, name, layouts[name]) for name in subgraph.outputs)
         ),
     )
-    files = SubgraphFiles(nodes, pool.file)
+    files = SubgraphFiles(file, pool.file)
     files.check()
     return files
 
@@ -82,6 +83,6 @@ def _input(graph: FlowGraph, subgraph: FlowSubgraph, number: int, name: str, lay
     )
 
 
-def _output(graph: FlowGraph, name: str, layout: str) -> ValueExtension:
+def _output(graph: FlowGraph, name: str, layout: str) -> OutputExtension:
     names = tuple(user for user, value in graph.outputs.items() if value == name)
-    return ValueExtension(value=name, names=names, layout=layout, **scales_of(graph.values[name]))
+    return OutputExtension(value=name, names=names, layout=layout, **scales_of(graph.values[name]))

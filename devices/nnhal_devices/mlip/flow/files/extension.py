@@ -21,24 +21,29 @@ class StrictPart(BaseModel):
 
 
 class ValueExtension(StrictPart):
-    """A value that enters or leaves the subgraph."""
+    """A value that enters the subgraph."""
 
     value: str
     """Its name in the graph."""
-    names: tuple[str, ...] = ()
-    """Of an output: the user's names of the model's outputs that it holds."""
-    layout: str = ""
-    """NCHW, NHWC or NC; empty for other ranks."""
     scales: tuple[float, ...] | None = None
     """Of 8-bit values, with a zero point of 0: one, or one for each index along ``axis``."""
     axis: int | None = None
+
+
+class OutputExtension(ValueExtension):
+    """A value that leaves the subgraph."""
+
+    names: tuple[str, ...]
+    """The user's names of the model's outputs that it holds; empty if only other parts of the model need it."""
+    layout: str
+    """NCHW, NHWC or NC; empty for other ranks."""
 
 
 class SubgraphExtension(StrictPart):
     """At the top of the nodes file."""
 
     schema_version: Literal[1] = Field(alias="schema")
-    outputs: tuple[ValueExtension, ...]
+    outputs: tuple[OutputExtension, ...]
     """In the order of the heads."""
 
 

@@ -42,6 +42,8 @@ Constant = Annotated[
 ]
 """A constant, or ``{}`` if the kernel has none of that kind."""
 
+_CONSTANTS = ("kernel_const", "bias_const", "gamma_const", "beta_const", "mean_const", "var_const")
+_LAST = ("from_tuple_idx", "shape", "dtype", "num_inputs", "num_outputs", "mrvl_nodes_idx", *_CONSTANTS, "nnhal")
 _NUMBERED = re.compile(r"data_layout_shape_([0-9]+)")
 
 
@@ -112,7 +114,7 @@ class KernelAttributes(StrictPart):
 
     @model_serializer(mode="wrap")
     def _without_absent(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Number the shapes as well."""
+        """Number the shapes as well, and end with what all kernels have."""
         spread: dict[str, Any] = {}
         for key, value in write(self).items():
             if key == "data_layout_shapes":
@@ -120,6 +122,9 @@ class KernelAttributes(StrictPart):
                     spread[f"data_layout_shape_{number}"] = [str(extent) for extent in shape]
             elif value is not None:
                 spread[key] = value
+        for key in _LAST:
+            if key in spread:
+                spread[key] = spread.pop(key)
         return spread
 
 

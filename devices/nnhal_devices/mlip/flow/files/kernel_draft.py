@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
@@ -10,7 +10,8 @@ from typing import Any, NoReturn
 
 from nnhal_devices.mlip.flow.files.constant_pool import ConstantPool
 from nnhal_devices.mlip.flow.files.errors import FlowFilesError
-from nnhal_devices.mlip.flow.files.kernel_attributes import ConstantObject, KernelAttributes
+from nnhal_devices.mlip.flow.files.kernel_attributes import ConstantObject
+from nnhal_devices.mlip.flow.files.layers import LayerAttributes
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph, FlowNode
 from nnhal_devices.mlip.flow.graph.operators import Operator
 from nnhal_devices.mlip.flow.partition.flow_partition import FlowKernel
@@ -92,11 +93,8 @@ class KernelDraft:
 
     def bias(self, node: FlowNode) -> str:
         """Return the constant that a node adds."""
-        return (
-            node.inputs[0]
-            if node.operator == Operator.ADD and node.inputs[0] in self.graph.constants
-            else node.inputs[1]
-        )
+        left, right = node.inputs
+        return left if node.operator == Operator.ADD and left in self.graph.constants else right
 
     def only(self, nodes: tuple[FlowNode, ...], *operators: str) -> None:
         """Refuse nodes that the layer cannot hold."""
@@ -118,7 +116,8 @@ class LayerDraft:
     """What is particular to the layer of a kernel."""
 
     layer: str
-    attributes: type[KernelAttributes]
+    attributes: Callable[..., LayerAttributes]
+    """Makes the attributes of its kind."""
     own: Mapping[str, Any]
     """The attributes that not all layers have."""
     data: tuple[str, ...]

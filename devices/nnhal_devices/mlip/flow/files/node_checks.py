@@ -86,8 +86,10 @@ def _check_kernel(file: NodesFile, node: KernelNode, number: int) -> None:
             f"activation_type {attrs.activation_type!r} and nnhal.clip {clip}",
             "a range with clip, and only then",
         )
-    if clip and None not in clip and not clip[0] <= clip[1]:  # type: ignore[operator]
-        _refuse(where, f"nnhal.clip {list(clip)}", "a low end, then a high one")
+    if clip:
+        low, high = clip
+        if low is not None and high is not None and not low <= high:
+            _refuse(where, f"nnhal.clip {list(clip)}", "a low end, then a high one")
     if isinstance(attrs, FullyConnectedAttributes) and attrs.weights_need_transform not in (None, "", "yes"):
         _refuse(where, f"weights_need_transform {attrs.weights_need_transform}", "yes, or no such attribute")
 

@@ -105,10 +105,9 @@ def total(draft: KernelDraft) -> LayerDraft:
                 "input_const_shape": padded(shape, rank),
                 "input_const": constant,
             }
-    layout = draft.layouts[draft.kernel.output]
-    return LayerDraft(
-        SUM, SumAttributes, own, data, len(own) // 3, layout, layout, padded_rank=rank, named_layouts=False
-    )
+    layouts = (draft.layouts[draft.kernel.output],) * 2
+    count = len(node.inputs) - len(data)
+    return LayerDraft(SUM, SumAttributes, own, data, count, *layouts, padded_rank=rank, named_layouts=False)
 
 
 def padded(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:

@@ -88,15 +88,13 @@ def _result(node: KernelNode, data: Sequence[_Shape], constants: ConstantsFile) 
             return _infer(node, operator, data, {"layout": attrs.layout})
         case SumAttributes():
             operands = list(attrs.data_layout_shapes or (attrs.data_layout_shape,))
-            if attrs.input_const and attrs.input_const_shape is not None:
-                if _core(attrs.input_const_shape) != _core(attrs.input_const.shape):
-                    _refuse(
-                        node, f"input_const_shape {list(attrs.input_const_shape)}", f"{list(attrs.input_const.shape)}"
-                    )
-                operands.append(attrs.input_const_shape)
+            if attrs.input_const:
+                operands.append(shape := attrs.input_const_shape or ())
+                if _core(shape) != _core(attrs.input_const.shape):
+                    _refuse(node, f"input_const_shape {list(shape)}", f"{list(attrs.input_const.shape)} with ones")
             return _infer(node, Operator.ADD, operands, {})
         case ConcatAttributes():
-            return _infer(node, Operator.CONCATENATE, _fields(attrs, data, constants), {"axis": attrs.axis})
+            return _infer(node, Operator.CONCATENATE, _fields(node, attrs, data, constants), {"axis": attrs.axis})
         case LayoutTransformAttributes():
             layouts: dict[str, Attribute] = {"src_layout": attrs.src_layout, "dst_layout": attrs.dst_layout}
             return _infer(node, Operator.LAYOUT_TRANSFORM, data, layouts)
@@ -186,11 +184,15 @@ def _pool(node: KernelNode, attrs: PoolAttributes, data: _Shape) -> _Shape:
     return _infer(node, Operator.AVG_POOL2D, [data], attributes)
 
 
-def _fields(attrs: ConcatAttributes, data: Sequence[_Shape], constants: ConstantsFile) -> list[_Shape]:
+def _fields(
+    node: KernelNode, attrs: ConcatAttributes, data: Sequence[_Shape], constants: ConstantsFile
+) -> list[_Shape]:
     """Return the shapes of all fields of a concatenation: constants at their positions, data at the others."""
     held = (attrs.nnhal.constant_fields if attrs.nnhal else None) or {}
     shapes = list(data)
     for position in sorted(held):
+        if not 0 <= position <= len(shapes):
+            _refuse(node, f"nnhal.constant_fields at {sorted(held)}", f"positions among {len(data) + len(held)}")
         shape = constants.entries[held[position]].shape
         shapes.insert(position, shape[len(shape) - len(data[0]) :])
     return shapes

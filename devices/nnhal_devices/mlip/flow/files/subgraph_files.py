@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+from uuid import uuid4
 
 from pydantic import BaseModel, ValidationError
 
@@ -65,21 +65,12 @@ def read_files(nodes: str | os.PathLike[str], constants: str | os.PathLike[str])
 
 def _replace(path: Path, text: str) -> None:
     """Write a file under another name, and rename it."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    other = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).chmod(0o666 & ~_umask())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        other.write_text(text, encoding="utf-8")
+        other.replace(path)
+    finally:
+        other.unlink(missing_ok=True)
 
 
 def _read(path: Path, kind: type[_File]) -> _File:
