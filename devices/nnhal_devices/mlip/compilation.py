@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from nnhal.errors import general_failure
 from nnhal_devices.mlip.compiler.compiler import MlipCompilerOptions, compile_files
-from nnhal_devices.mlip.flow.files.description import describe
+from nnhal_devices.mlip.flow.files.describing import describe
 from nnhal_devices.mlip.flow.partition.flow_partition import FlowPartition, FlowSubgraph
 from nnhal_devices.mlip.model_partition import PartitionedHalModel
 from nnhal_devices.mlip.timing.profile import TimingProfile

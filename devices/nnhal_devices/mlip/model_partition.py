@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nnhal.errors import HalError
 from nnhal.layouts import channels_last
 
 from nnhal.resolved import ResolvedModel
@@ -26,9 +27,13 @@ def partition_model(model: ResolvedModel, public: bool, revert: bool = False) ->
     Images with their channels first are converted, which the public flow does for graphs of other front ends only: if
     ``public``, operations on such images stay with other devices.
     """
-    if public:
-        imported = import_hal_model(model)
-    else:
-        converted = channels_last(model)
-        imported = import_hal_model(converted.model, converted.origins)
+    imported = import_hal_model(model) if public else _import_converted(model)
     return PartitionedHalModel(imported, partition(imported.graph, FlowOptions(not public, revert)))
+
+
+def _import_converted(model: ResolvedModel) -> ImportedHalModel:
+    try:
+        converted = channels_last(model)
+    except HalError:  # an operation contradicts itself: it is refused, and so are those with their channels first
+        return import_hal_model(model)
+    return import_hal_model(converted.model, converted.origins)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from nnhal.resolved import ResolvedModel
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 from nnhal_devices.mlip.flow.partition.flow_partition import Objection
+from nnhal_devices.mlip.importing.model_import import is_opaque
 from nnhal_devices.mlip.model_partition import PartitionedHalModel, partition_model
 
 
@@ -19,10 +20,13 @@ def supported_operations(model: ResolvedModel, public: bool = False) -> list[Sup
 
 
 def refusals_of(parts: PartitionedHalModel) -> dict[int, Unsupported]:
-    """Return why operations are not taken, by their numbers. Of an operation with several nodes the first counts."""
+    """Return why operations are not taken, by their numbers. Of an operation with several nodes the first counts.
+
+    An opaque node also stands for operations behind it that do nothing: those are taken.
+    """
     refusals = dict(parts.imported.refusals)
     for node in parts.partition.host:
-        for source in node.sources:
+        for source in () if is_opaque(node) else node.sources:
             refusals.setdefault(source.number, _refusal(parts.partition.objections[node.output]))
     return refusals
 

@@ -19,12 +19,13 @@ from nnhal.types.layout import Dimensions, combine, is_extension
 from nnhal_devices.driver import Unsupported
 from nnhal_devices.mlip.flow.graph.builder import FlowGraphBuilder
 from nnhal_devices.mlip.flow.graph.errors import FlowError
-from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph, SourceNode
+from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph, FlowNode, SourceNode
 from nnhal_devices.mlip.importing.conditions import condition
 from nnhal_devices.mlip.importing.hal_operation import HalOperation
 from nnhal_devices.mlip.importing.hal_values import flow_value, scales_of, signed
 from nnhal_devices.mlip.importing.rules import IMPORT_RULES, ImportRule
 
+_OPAQUE = "hal."
 _KNOWN_ONES = f"one of the {len(IMPORT_RULES)} operations that mlip's README lists"
 _HINT = "place it on a CPU or GPU device"
 
@@ -40,6 +41,11 @@ class ImportedHalModel:
     """The name that the graph has for each output of the model."""
     refusals: Mapping[int, Unsupported]
     """Why operations have become opaque nodes."""
+
+
+def is_opaque(node: FlowNode) -> bool:
+    """Return whether a node stands for an operation that the flow cannot have."""
+    return node.operator.startswith(_OPAQUE)
 
 
 class _Importable(NamedTuple):
@@ -126,7 +132,7 @@ class _ModelImport:
             self._refusals[origin] = refusal
         inputs = [self._values[index] for index in operation.inputs if index in self._values]
         results = [flow_value(self._main.operands[index], self._known[index]) for index in operation.outputs]
-        name = f"hal.{_kind(operation)}"
+        name = f"{_OPAQUE}{_kind(operation)}"
         first = self._builder.add(name, inputs, {}, self._sources(number), evaluate=_elsewhere, results=results)
         self._values.update(zip(operation.outputs, self._builder.outputs_of(first), strict=True))
 
