@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 
 from nnhal.arrays import Array, Bytes
+from nnhal_devices.mlip.program.binary import write_binary
 from nnhal_devices.mlip.program.program import (
     DdrRange,
     DdrTransfer,
@@ -20,6 +21,7 @@ from nnhal_devices.mlip.program.program import (
     ProgramStage,
     Strided,
     TaskKind,
+    TaskWindow,
     TensorType,
     TileCopy,
     TileTask,
@@ -108,9 +110,11 @@ class HandMade:
     def stage(self, *tasks: TileTask, copies: tuple[TileCopy, ...] = (), layer: int | None = None) -> None:
         """Run tasks at once when all transfers so far are done."""
         if layer is None:
-            layer = len(self.layers)
+            layer, macs = len(self.layers), sum(_macs(task) for task in tasks)
             self.layers.append(
-                LayerRecord(f"layer_{layer}", "Conv2D", (f"conv{layer}",), 0, 0, LayerSplit.ROWS, self.tiles, 1, False)
+                LayerRecord(
+                    f"layer_{layer}", "Conv2D", (f"conv{layer}",), macs, 0, LayerSplit.ROWS, self.tiles, 1, False
+                )
             )
         self.stages.append(ProgramStage(layer, len(self.transfers), copies, tasks))
 
@@ -132,6 +136,10 @@ class HandMade:
             ocm_scratch_floor=0,
         )
 
+    def binary(self) -> bytes:
+        """The program as a binary."""
+        return write_binary(self.program(), self.weights)
+
     def weights_bytes(self) -> Bytes:
         """The constants in DDR."""
         return np.frombuffer(self.weights, np.uint8)
@@ -148,6 +156,42 @@ def one_task(kind: TaskKind, *inputs: Array, output: Sequence[int], task: TileTa
     made.stage(replace(task, kind=kind, inputs=views, output=result, weights=weights, biases=biases, factors=factors))
     made.store(result)
     return made
+
+
+def halved_convolution(image: Array, filters: Array, tiles: int = 2) -> HandMade:
+    """A 3 x 3 convolution, of which each of two tiles computes half of the rows and gets the row beyond from the other.
+
+    ``image`` is [1, 8, width, channels]. A tile of more than two has nothing to do.
+    """
+    made = HandMade(image.dtype.type, tiles=tiles)
+    row = image[0, 0].nbytes
+    made.input(image.shape)
+    made.transfers.clear()
+    half = made.tensor((1, 5, *image.shape[2:]))
+    for tile in range(2):
+        spans = whole(tile * 4 * row, 4 * row), whole(half.address + tile * row, 4 * row)
+        made.transfers.append(DdrTransfer(0, 0, False, False, 1 << tile, DdrRange.INPUTS, *spans))
+    weights, result = made.filters(filters), made.tensor((1, 4, image.shape[2], len(filters)))
+    made.stage(
+        *(
+            TileTask(tile, TaskKind.CONVOLUTION, (half,), result, weights, window=TaskWindow((3, 3), padding=padding))
+            for tile, padding in enumerate(((1, 1, 0, 1), (0, 1, 1, 1)))
+        ),
+        copies=(
+            TileCopy(1, Strided(half.address + row, 2, row // 2, row // 2), 0b01, whole(half.address + 4 * row, row)),
+            TileCopy(0, whole(half.address + 3 * row, row), 0b10, whole(half.address, row)),
+        ),
+    )
+    made.store(result)
+    made.store(result, tile=1)
+    return made
+
+
+def _macs(task: TileTask) -> int:
+    if task.weights is None:
+        return 0
+    products = task.weights.shape[1:] if task.kind == TaskKind.CONVOLUTION else task.weights.shape[1:3]
+    return prod(task.output.shape) * prod(products)
 
 
 ANY = contiguous(0, (1, 1, 1, 1), TensorType.FP16, 2)

@@ -22,7 +22,7 @@ def rounded(values: Array, dtype: np.dtype[np.generic]) -> Array:
         with np.errstate(over="ignore"):
             return values.astype(dtype)
     limits = np.iinfo(dtype.name)
-    return np.clip(half_away(values), limits.min, limits.max).astype(dtype)
+    return half_away(np.clip(values, limits.min, limits.max)).astype(dtype)
 
 
 def finished(values: Array, dtype: np.dtype[np.generic], range_: TaskRange = UNCLIPPED, scale: float = 1.0) -> Array:

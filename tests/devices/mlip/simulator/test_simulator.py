@@ -1,0 +1,79 @@
+"""Binaries that run, and binaries that do not."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from nnhal.arrays import Array
+from nnhal_devices.mlip.program.errors import BinaryError
+from nnhal_devices.mlip.simulator.errors import StaleBytesError
+from nnhal_devices.mlip.simulator.simulator import Simulator
+from nnhal_devices.mlip.timing.profile import read_profile
+from tests.support.mlip_programs import HandMade, halved_convolution
+
+PROFILE = read_profile()
+RANDOM = np.random.default_rng(11)
+IMAGE: Array = RANDOM.uniform(-1, 1, (1, 8, 6, 4)).astype(np.float16)
+FILTERS: Array = RANDOM.uniform(-1, 1, (4, 3, 3, 4)).astype(np.float16)
+
+
+def made() -> HandMade:
+    return halved_convolution(IMAGE, FILTERS)
+
+
+def test_a_run_says_what_it_did_and_how_long_it_would_take() -> None:
+    run = Simulator(made().binary(), PROFILE, checked=True).run([IMAGE])
+    assert (run.counters.transfers, run.counters.stages, run.counters.tasks) == (5, 1, 2)
+    assert run.counters.macs == 8 * 6 * 4 * 9 * 4
+    assert run.counters.ddr_read == {"weights": 9 * 4 * 4 * 2, "inputs": IMAGE.nbytes}
+    assert run.counters.ddr_written == {"outputs": IMAGE.nbytes}
+    assert run.counters.copied == 2 * 6 * 4 * 2
+    assert run.hardware_ns == run.timeline.total
+    assert run.firmware_ns == 5000
+
+
+def test_runs_are_alike_from_several_threads() -> None:
+    simulator = Simulator(made().binary(), PROFILE)
+    expected = simulator.run([IMAGE]).raw[0]
+    other = np.zeros_like(IMAGE)
+    found: list[bool] = []
+
+    def work() -> None:
+        simulator.run([other])
+        found.append(np.array_equal(simulator.run([IMAGE]).raw[0], expected))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [True] * 4
+    assert simulator.latency.figures().runs == 9
+
+
+def test_the_latency_of_no_run_is_zero_and_then_that_of_the_model() -> None:
+    simulator = Simulator(made().binary(), PROFILE)
+    assert simulator.latency.figures().hardware == (0, 0, 0)
+    run = simulator.run([IMAGE])
+    figures = simulator.latency.figures()
+    assert figures.hardware == (run.hardware_ns,) * 3
+    assert figures.firmware == (5000,) * 3
+
+
+def test_a_damaged_binary_is_refused() -> None:
+    binary = bytearray(made().binary())
+    binary[9000] ^= 1
+    with pytest.raises(BinaryError):
+        Simulator(bytes(binary), PROFILE)
+
+
+def test_a_checked_simulator_refuses_a_program_that_reads_what_was_never_written() -> None:
+    broken = made()
+    broken.stages[0] = replace(broken.stages[0], copies=broken.stages[0].copies[:1])
+    Simulator(broken.binary(), PROFILE)
+    with pytest.raises(StaleBytesError, match="on tile 1 reads is nothing in 48 bytes"):
+        Simulator(broken.binary(), PROFILE, checked=True)
