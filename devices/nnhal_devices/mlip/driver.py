@@ -19,7 +19,7 @@ from nnhal_devices.mlip.costs import TRANSFER_COSTS, operation_ns
 from nnhal_devices.mlip.model_partition import partition_model
 from nnhal_devices.mlip.optimize import optimize
 from nnhal_devices.mlip.options import OPTIONS, read_options
-from nnhal_devices.mlip.program.errors import BinaryError
+from nnhal_devices.mlip.program.errors import BinaryError, ProgramError
 from nnhal_devices.mlip.simulator.simulator import Simulator
 from nnhal_devices.mlip.support import supported_operations
 from nnhal_devices.mlip.workload import LoadedModel, SimulatedWorkload
@@ -43,7 +43,7 @@ class Mlip:
     number_of_cache_files = NumberOfCacheFiles(1, 1)
 
     def __init__(self, options: DriverOptions) -> None:
-        """Raises ValueError and OSError if an option is wrong."""
+        """Raises ValueError if an option is wrong."""
         options.require_known(self.name, *OPTIONS)
         self._options = read_options(options.extra)
         self.capabilities = capabilities_of(self._options.profile, self._options.tiles)
@@ -70,7 +70,7 @@ class Mlip:
         if cached is not None:
             try:
                 return self._loaded(model, cached, origin)
-            except BinaryError:  # only a forged entry gets here: the model is compiled again
+            except (BinaryError, ProgramError):  # only a forged entry gets here: the model is compiled again
                 pass
         return self._loaded(model, self._compiled(model, choices, options.deadline_ns), origin)
 
@@ -91,10 +91,10 @@ class Mlip:
             raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT, str(error)) from error
 
     def _loaded(self, model: ResolvedModel, compiled: CompiledModel, origin: bytes) -> SimulatedWorkload:
-        """Raises BinaryError if a binary is damaged."""
+        """Raises BinaryError and ProgramError if a binary is damaged."""
         profile = self._options.profile
         simulators = tuple(Simulator(step.binary, profile, self._options.checked) for step in compiled.steps)
-        return SimulatedWorkload(LoadedModel(compiled, simulators, model.model.main, profile, origin))
+        return SimulatedWorkload(LoadedModel(compiled, simulators, model.model.main, origin))
 
     def _choices(self, tiles: int) -> CompilationChoices:
         return CompilationChoices(self._options.profile, tiles, self._options.pinned)

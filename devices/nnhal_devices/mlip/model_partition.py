@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from nnhal.errors import HalError
 from nnhal.layouts import channels_last
-
 from nnhal.resolved import ResolvedModel
 from nnhal_devices.mlip.flow.partition.flow_partition import FlowOptions, FlowPartition
 from nnhal_devices.mlip.flow.partition.partitioning import partition

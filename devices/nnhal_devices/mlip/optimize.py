@@ -56,7 +56,7 @@ def _description(group: Sequence[int], compiled: CompiledModel, choices: Compila
     programs = [read_binary(step.binary).program for step in compiled.steps]
     layers = sum(len(program.layers) for program in programs)
     tiles = max((program.tiles for program in programs), default=0)
-    cycles = sum(timeline(program, choices.profile).end for program in programs)
+    cycles = sum(timeline(program, choices.profile).total for program in programs)
     return (
         f"compiled: {len(group)} operations, {layers} kernels on {tiles} tiles, {cycles / _MEGA:.3g} Mcycles (modelled)"
     )

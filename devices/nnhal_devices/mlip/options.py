@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar
 
-from nnhal_devices.mlip.timing.profile import TimingProfile, read_profile
+from nnhal_devices.mlip.timing.profile import DEFAULT_PROFILE, ProfileError, TimingProfile, read_profile
 
 TILES, PINNED, PROFILE, PUBLIC, CHECKED = OPTIONS = ("tiles", "wb_pin_ocm", "profile", "public", "checked")
 """The names of the options."""
 TILE_COUNTS = {"1": 1, "2": 2, "4": 4, "8": 8}
-DEFAULT_PROFILE = "cn106"
 _SWITCH = {"true": True, "false": False, "1": True, "0": False}
 _T = TypeVar("_T")
 
@@ -33,9 +31,9 @@ class MlipOptions:
 
 
 def read_options(given: Mapping[str, str]) -> MlipOptions:
-    """Read options, of which all are known. Raises ValueError and OSError that say which one is wrong."""
+    """Read options, of which all are known. Raises ValueError that says which one is wrong."""
     return MlipOptions(
-        _profile(given.get(PROFILE)),
+        _profile(given.get(PROFILE, DEFAULT_PROFILE)),
         _one_of(TILE_COUNTS, TILES, given.get(TILES, "8")),
         *(_one_of(_SWITCH, name, given.get(name, "false")) for name in (PINNED, PUBLIC, CHECKED)),
     )
@@ -47,10 +45,8 @@ def _one_of(allowed: Mapping[str, _T], name: str, text: str) -> _T:
     return allowed[text]
 
 
-def _profile(text: str | None) -> TimingProfile:
-    if text is None:
-        return read_profile(DEFAULT_PROFILE)
+def _profile(source: str) -> TimingProfile:
     try:
-        return read_profile(Path(text))
-    except ValueError as error:
+        return read_profile(source)
+    except ProfileError as error:
         raise ValueError(f"option {PROFILE}: {error}") from error

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from nnhal.arrays import Array
 from nnhal.errors import HalError, invalid_argument
-from nnhal.types import ErrorStatus, Operand, Subgraph
+from nnhal.types import ErrorStatus, Subgraph
 from nnhal.types.layout import ELEMENT_TYPES
 from nnhal_devices.arguments import read_argument, write_argument
 from nnhal_devices.driver import Argument, Control, Outcome
@@ -16,7 +16,6 @@ from nnhal_devices.mlip.compilation import FED, CompiledModel, ValuePlace
 from nnhal_devices.mlip.importing.hal_values import signed, unsigned
 from nnhal_devices.mlip.simulator.errors import SimulatorError
 from nnhal_devices.mlip.simulator.simulator import Simulator
-from nnhal_devices.mlip.timing.profile import TimingProfile
 
 
 class LoadedModel(NamedTuple):
@@ -25,7 +24,6 @@ class LoadedModel(NamedTuple):
     compiled: CompiledModel
     simulators: tuple[Simulator, ...]
     main: Subgraph
-    profile: TimingProfile
     origin: bytes
     """The fingerprint of what it was compiled from."""
 
@@ -71,23 +69,19 @@ class BoundSimulation:
             for port, (index, given) in enumerate(zip(main.input_indexes, self._inputs, strict=True))
             if given is not None
         }
-        cycles = 0
+        hardware_ns = 0.0
         for number, (step, simulator) in enumerate(zip(compiled.steps, self._loaded.simulators, strict=True)):
             try:
                 run = simulator.run([values[place] for place in step.inputs], control.check)
             except SimulatorError as error:
                 message = f"the compiled network cannot be run: {error}"
                 raise HalError(ErrorStatus.GENERAL_FAILURE, message) from error
-            cycles += run.timeline.end
+            hardware_ns += run.hardware_ns
             values |= {ValuePlace(number, port): output for port, output in enumerate(run.raw)}
         results = [
-            self._result(main.operands[index], values[place])
+            unsigned(main.operands[index], values[place])
             for index, place in zip(main.output_indexes, compiled.outputs, strict=True)
         ]
         for result, argument in zip(results, self._outputs, strict=True):
             write_argument(argument, result)
-        time_ns = round(self._loaded.profile.nanoseconds(cycles))
-        return Outcome(tuple(result.shape for result in results), time_ns)
-
-    def _result(self, operand: Operand, value: Array) -> Array:
-        return unsigned(operand, value)
+        return Outcome(tuple(result.shape for result in results), round(hardware_ns))
