@@ -119,6 +119,7 @@ def _factory(message: wire.TensorHandleFactory, place: str) -> TensorHandleFacto
         message.maps,
         message.alignment,
         message.fallback_import_memory_required,
+        message.relaxed_as_float16,
     )
 
 

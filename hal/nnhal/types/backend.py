@@ -22,6 +22,8 @@ class TensorHandleFactory:
     """Bytes to which memory must be aligned."""
     fallback_import_memory_required: bool = False
     """Whether the framework must allocate the memory for its results and have both sides of an edge import it."""
+    relaxed_as_float16: bool = False
+    """Whether float32 values of a model with relaxed computation may pass as float16: the device holds them so."""
 
 
 @dataclass(frozen=True, slots=True)

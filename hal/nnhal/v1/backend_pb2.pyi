@@ -181,6 +181,7 @@ class TensorHandleFactory(_message.Message):
     MAPS_FIELD_NUMBER: _builtins.int
     ALIGNMENT_FIELD_NUMBER: _builtins.int
     FALLBACK_IMPORT_MEMORY_REQUIRED_FIELD_NUMBER: _builtins.int
+    RELAXED_AS_FLOAT16_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Unique among all devices."""
     maps: _builtins.bool
@@ -189,6 +190,8 @@ class TensorHandleFactory(_message.Message):
     """Bytes to which memory must be aligned."""
     fallback_import_memory_required: _builtins.bool
     """Whether the framework must allocate the memory for its results and have both sides import it."""
+    relaxed_as_float16: _builtins.bool
+    """Whether float32 values of a model with relaxed computation may pass as float16: the device holds them so."""
     @_builtins.property
     def imports(self) -> _containers.RepeatedScalarFieldContainer[Global___MemoryKind.ValueType]:
         """Kinds of memory that it uses in place."""
@@ -206,10 +209,11 @@ class TensorHandleFactory(_message.Message):
         maps: _builtins.bool = ...,
         alignment: _builtins.int = ...,
         fallback_import_memory_required: _builtins.bool = ...,
+        relaxed_as_float16: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignment", b"alignment", "exports", b"exports", "fallback_import_memory_required", b"fallback_import_memory_required", "id", b"id", "imports", b"imports", "maps", b"maps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignment", b"alignment", "exports", b"exports", "fallback_import_memory_required", b"fallback_import_memory_required", "id", b"id", "imports", b"imports", "maps", b"maps", "relaxed_as_float16", b"relaxed_as_float16"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

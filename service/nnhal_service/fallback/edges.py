@@ -63,6 +63,8 @@ class Side:
     costs: TransferCosts = _FREE
     can_be_wired: bool = False
     """Whether its executions can be stages of wired chains."""
+    relaxed_as_float16: bool = False
+    """Whether float32 values of relaxed models may pass as float16."""
 
     @classmethod
     def of(cls, name: str, description: DeviceDescription) -> Side:
@@ -79,6 +81,7 @@ class Side:
             factory.fallback_import_memory_required,
             description.transfer_costs,
             description.can_be_wired,
+            factory.relaxed_as_float16,
         )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Protocol
 
+from nnhal.types import OperandType
 from nnhal_service.fallback.edges import ALLOCATED, ASHMEM, CLIENT, Edge, Side, connect
 
 
@@ -46,11 +48,18 @@ class PassedValue:
     edges: tuple[Edge, ...]
     is_ours: bool
     """Whether the framework allocates its memory."""
+    carried: int | None = None
+    """The element type in which it passes, if that is not its own."""
 
     @property
     def kind(self) -> str:
         """The kind of memory that it lies in."""
         return self.edges[0].kind
+
+    @property
+    def note(self) -> str:
+        """What a reader of its edges should know of its type."""
+        return "" if self.carried is None else f"; it passes as {OperandType(self.carried).name}"
 
     @property
     def needs_sync(self) -> bool:
@@ -68,9 +77,13 @@ def values_of(
     inputs: frozenset[int],
     outputs: frozenset[int],
     size_of: Callable[[int], int],
+    carried: Mapping[int, int] = MappingProxyType({}),
     client_kind: str = ASHMEM,
 ) -> PassedValues:
-    """Return the values of a plan. ``inputs`` and ``outputs`` are the model's own, in the client's memory."""
+    """Return the values of a plan. ``inputs`` and ``outputs`` are the model's own, in the client's memory.
+
+    ``carried`` has the element types of values that pass in another type than their own; ``size_of`` knows them too.
+    """
     written = {operand: number for number, step in enumerate(steps) for operand in step.outputs}
     readers: dict[int, list[int | None]] = {operand: [] for operand in (*inputs, *written)}
     for number, step in enumerate(steps):
@@ -93,5 +106,7 @@ def values_of(
         kinds = ALLOCATED if is_ours else (client_kind,)
         edges = connect(side(first), [side(step) for step in uses], size, kinds)
         last = max((step for step in uses if step is not None), default=first or 0)
-        found[operand] = PassedValue(operand, size, first, first or 0, last, tuple(uses), tuple(edges), is_ours)
+        found[operand] = PassedValue(
+            operand, size, first, first or 0, last, tuple(uses), tuple(edges), is_ours, carried.get(operand)
+        )
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nnhal.errors import HalError
 from nnhal.memory import validate_pool
 from nnhal.v1 import framework_pb2 as wire
@@ -106,7 +108,11 @@ def _edges(prepared: PreparedPlan, value: PassedValue) -> list[wire.EdgeExplanat
     name = prepared.imported.operand_names[value.operand] or f"operand {value.operand}"
     return [
         _edge(
-            name, source, destination, edge, cost(_device(prepared, source), _device(prepared, destination), value.size)
+            name,
+            source,
+            destination,
+            replace(edge, reason=edge.reason + value.note),
+            cost(_device(prepared, source), _device(prepared, destination), value.size),
         )
         for destination, edge in zip(value.destinations, value.edges, strict=True)
     ]

@@ -1,6 +1,7 @@
 """Split a model over devices: pure functions from a model and what devices support to a plan."""
 
 from nnhal_service.partition.candidate import Candidate, Pin, PlacementError
+from nnhal_service.partition.carry import carry
 from nnhal_service.partition.compound_plan import interpret
 from nnhal_service.partition.control_flow import as_main
 from nnhal_service.partition.objective import EdgeCost, PlanCost, StepCost
@@ -48,6 +49,7 @@ __all__ = [
     "Task",
     "WhileStep",
     "as_main",
+    "carry",
     "interpret",
     "may_fall_back",
     "partition",

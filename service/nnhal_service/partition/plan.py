@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
@@ -34,6 +34,8 @@ class Step:
     """The outputs of the source that other steps read too: those read them from the client's memory."""
     scope: int = 0
     """The scope of the source subgraph in a CompoundPlan; 0 is main."""
+    carried: tuple[int, ...] = ()
+    """The inputs and outputs that pass in another element type: ``model`` begins and ends with CASTs for them."""
 
 
 class SourceOperand(NamedTuple):
@@ -121,6 +123,8 @@ class Plan:
     fallback: Fallback = Fallback.ALLOW
     walk: CompoundPlan | None = None
     """Given if the framework walks control flow. It sets the order of the steps, which are its executable ones."""
+    carried: Mapping[int, int] = field(default_factory=dict)
+    """The element type of each operand of main that passes between steps in another type than its own."""
 
     def subgraph_of(self, step: Step) -> int:
         """Return the subgraph that a step's indexes refer to: 0 is main, n + 1 is referenced subgraph n."""

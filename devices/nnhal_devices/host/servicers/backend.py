@@ -149,6 +149,7 @@ def _factory_to_wire(factory: TensorHandleFactory) -> wire.TensorHandleFactory:
         maps=factory.maps,
         alignment=factory.alignment,
         fallback_import_memory_required=factory.fallback_import_memory_required,
+        relaxed_as_float16=factory.relaxed_as_float16,
     )
 
 

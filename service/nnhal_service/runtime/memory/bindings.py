@@ -100,7 +100,7 @@ def arena_slots(
     """The slots of the values between steps that are in an arena, by operand of main."""
     slots: dict[int, Slot] = {}
     for operand, place in manager.layout.placements.items():
-        element = Element(prepared.imported.model.main.operands[operand].type, prepared.element_sizes)
+        element = Element(prepared.type_of(operand), prepared.element_sizes)
         size = element.size(dimensions[operand])
         slots[operand] = HostSlot(
             element, dimensions[operand], MemoryRange(memory.pools[place.kind], place.offset, size)

@@ -29,6 +29,7 @@ class Values:
         self._scopes = (0,) if walk is None else walk.scopes
         self._constants = prepared.constants
         self._element_sizes = prepared.element_sizes
+        self._carried = prepared.plan.carried
         self._bound = bound
         self._own: dict[SourceOperand, Slot] = {}
         self._turns: dict[tuple[int, SourceOperand], Slot] = {}
@@ -68,7 +69,8 @@ class Values:
     def _make(self, operand: SourceOperand) -> Slot:
         subgraph, index = self._scopes[operand.scope], operand.operand
         declared = self._graphs[subgraph].operands[index]
-        element = Element(declared.type, self._element_sizes)
+        code = declared.type if operand.scope else self._carried.get(index, declared.type)
+        element = Element(code, self._element_sizes)
         if declared.lifetime == OperandLifeTime.NO_VALUE:
             return OmittedSlot(element, ())
         if declared.lifetime not in _CONSTANT:

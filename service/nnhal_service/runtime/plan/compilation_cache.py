@@ -109,6 +109,7 @@ def token_of(application: bytes, device: str, version: str, config: PrepareConfi
             *(entry.name.encode() for entry in config.extension_names),
             *_encoded([entry.prefix for entry in config.extension_names]),
             *_encoded([number for pair in numbers for number in pair]),
+            *_encoded([] if part is None else part.carried),
         ]
     )
 

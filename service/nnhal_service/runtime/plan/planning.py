@@ -20,6 +20,7 @@ from nnhal_service.partition import (
     Plan,
     Strategy,
     Task,
+    carry,
     partition,
     refine,
     whole,
@@ -106,7 +107,9 @@ class ModelPlanner:
             lambda candidates: _partition(task, candidates, options),
             lambda step: optimised(members[step.device], step).failed,
         )
-        plan = refined.partitioning.plan
+        carrying = [name for name, side in survey.sides.items() if side.relaxed_as_float16]
+        plan = carry(task.model, refined.partitioning.plan, carrying)
+        refined = replace(refined, partitioning=replace(refined.partitioning, plan=plan))
         values = passed_values(task.model, plan, survey.sides, task.dimensions, task.element_sizes)
         network = next(_networks)
         announcements = Announcements(network)

@@ -90,10 +90,13 @@ class PreparedPlan:
         """The subgraphs of the model, main first."""
         return (self.imported.model.main, *self.imported.model.referenced)
 
+    def type_of(self, operand: int) -> int:
+        """The element type in which an operand of main passes between steps, and to and from the client."""
+        return self.plan.carried.get(operand, self.imported.model.main.operands[operand].type)
+
     def byte_size(self, operand: int) -> int:
-        """Bytes of an operand of the source model; 0 if unknown."""
-        code = self.imported.model.main.operands[operand].type
-        return size_in_bytes(code, self.dimensions[operand], self.element_sizes)
+        """Bytes of an operand of the source model as it passes; 0 if unknown."""
+        return size_in_bytes(self.type_of(operand), self.dimensions[operand], self.element_sizes)
 
     def dimensions_with(self, bound: Mapping[int, Dimensions]) -> Sequence[Dimensions]:
         """The dimensions of the operands of main if a client binds operands with the dimensions ``bound``.
@@ -134,13 +137,13 @@ def passed_values(
 
     In a compound plan, those that pass between steps of main, and between these and the client.
     """
-    graph = model.main
+    graph, carried = model.main, plan.carried
 
     def size_of(operand: int) -> int:
-        return size_in_bytes(graph.operands[operand].type, dimensions[operand], element_sizes)
+        return size_in_bytes(carried.get(operand, graph.operands[operand].type), dimensions[operand], element_sizes)
 
     steps = [step if step.scope == 0 else replace(step, inputs=(), outputs=()) for step in plan.steps]
-    return values_of(steps, sides, frozenset(graph.input_indexes), frozenset(graph.output_indexes), size_of)
+    return values_of(steps, sides, frozenset(graph.input_indexes), frozenset(graph.output_indexes), size_of, carried)
 
 
 def arena_of(plan: Plan, values: PassedValues) -> FallbackLayout:

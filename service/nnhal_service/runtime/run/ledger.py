@@ -92,7 +92,7 @@ def ledger(
                     edge.strategy.value,
                     size,
                     copied_out + copied_in,
-                    edge.reason,
+                    edge.reason + value.note,
                 )
             )
     return (*entries, *_unplanned(foreseen, devices, reports))
