@@ -31,7 +31,7 @@ def partition(graph: FlowGraph, options: FlowOptions | None = None, worth: Worth
     """
     options = options or FlowOptions()
     check_names(graph, options.to_host)
-    converted = simplify(convert_layouts(simplify(graph)))
+    converted = simplify(convert_layouts(simplify(graph), options.beyond_public))
     found = match_composites(converted, options.beyond_public, sent_to_host(converted, options.to_host))
     objections = dict(found.objections)
     if options.keep is None:
