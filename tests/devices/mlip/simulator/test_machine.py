@@ -18,7 +18,7 @@ from nnhal_devices.mlip.program.program import (
 )
 from nnhal_devices.mlip.simulator.errors import SimulatorError
 from nnhal_devices.mlip.simulator.machine import TileMachine
-from tests.support.mlip_programs import NUMBERS, HandMade, halved_convolution, one_task
+from tests.support.mlip_by_hand import NUMBERS, HandMade, halved_convolution, one_task
 
 RANDOM = np.random.default_rng(5)
 

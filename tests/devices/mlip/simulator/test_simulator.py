@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from nnhal.arrays import Array
-from nnhal_devices.mlip.program.errors import BinaryError
+from nnhal_devices.mlip.program.errors import BinaryError, ProgramError
 from nnhal_devices.mlip.simulator.errors import StaleBytesError
 from nnhal_devices.mlip.simulator.simulator import Simulator
 from nnhal_devices.mlip.timing.profile import read_profile
-from tests.support.mlip_programs import HandMade, halved_convolution
+from tests.support.mlip_by_hand import HandMade, halved_convolution
 
 PROFILE = read_profile()
 RANDOM = np.random.default_rng(11)
@@ -62,6 +62,15 @@ def test_the_latency_of_no_run_is_zero_and_then_that_of_the_model() -> None:
     figures = simulator.latency.figures()
     assert figures.hardware == (run.hardware_ns,) * 3
     assert figures.firmware == (5000,) * 3
+
+
+def test_a_binary_keeps_from_where_the_inputs_of_a_layer_are() -> None:
+    told = made()
+    told.layers[0] = replace(told.layers[0], origins=(-1, 0))
+    assert Simulator(told.binary(), PROFILE, checked=True).program.layers[0].origins == (-1, 0)
+    told.layers[0] = replace(told.layers[0], origins=(-2,))
+    with pytest.raises(ProgramError, match=r"origin of layer 0 \(layer_0\) is -2, expected -1 to 0"):
+        told.binary()
 
 
 def test_a_damaged_binary_is_refused() -> None:
