@@ -63,16 +63,12 @@ def map_ddr(plan: TilePlan, scales: Mapping[str, float]) -> DdrMap:
         place = DdrPlace(DdrRange.OUTPUTS, PlacedBox(port.offset, whole(extents).moved(home.offset), setting.item))
         targets.setdefault(home.root, []).append(place)
     scratch = 0
-    for root in setting.uses:
-        if root not in plan.choices.in_ddr or not setting.uses[root].writers:
-            continue
-        everything = whole(setting.extents(root))
-        found = next((place for place in targets.get(root, ()) if place.placed.box == everything), None)
-        if found is None:
-            found = DdrPlace(DdrRange.SCRATCH, PlacedBox(scratch, everything, setting.item))
+    for root, use in setting.uses.items():
+        if root in plan.choices.in_ddr and use.writers and use.readers:
+            everything = whole(setting.extents(root))
+            sources[root] = DdrPlace(DdrRange.SCRATCH, PlacedBox(scratch, everything, setting.item))
+            targets.setdefault(root, []).append(sources[root])
             scratch += aligned(everything.elements * setting.item)
-            targets.setdefault(root, []).append(found)
-        sources[root] = found
     blocks, operands, size = _constants(plan)
     for root, offset in operands.items():
         sources[root] = DdrPlace(DdrRange.WEIGHTS, PlacedBox(offset, whole(setting.extents(root)), setting.item))

@@ -37,6 +37,8 @@ class HousedNetwork:
     """Of every value."""
     viewed: frozenset[str]
     """Roots that have views, so that boxes of them are kept as consecutive elements."""
+    scales: Mapping[str, float]
+    """The real value of 1 of every value; 1 in fp16."""
 
     def root_box(self, value: str, box: TensorBox) -> TensorBox:
         """Return the part of the root that holds a part of a value."""
@@ -53,7 +55,7 @@ def house(network: TileNetwork, scales: Mapping[str, float]) -> HousedNetwork:
         network: With joins.
         scales: Of every value in int8, all equal in fp16. Only equals can share bytes in a concatenation.
     """
-    values = dict(network.values)
+    values, known = dict(network.values), dict(scales)
     layers = list(network.layers)
     homes = {name: ValueHome(name) for name in values} | {
         view: ValueHome(source, view=True) for view, source in network.views.items()
@@ -69,18 +71,22 @@ def house(network: TileNetwork, scales: Mapping[str, float]) -> HousedNetwork:
             else:
                 part, layer = _copy(join.kernel, part, f"{part}@{join.output}{offset}", values)
                 layers.append(layer)
+                known[part] = scales[join.output]
             homes[part] = ValueHome(join.output, offset)
     outputs = []
     for output in network.outputs:
         root = homes[output].root
         if root in network.inputs or values[root].constant is not None:
-            output, layer = _copy(len(network.kernels) - 1, output, f"{output}@output{len(outputs)}", values)
+            copied, layer = _copy(len(network.kernels) - 1, output, f"{output}@output{len(outputs)}", values)
             layers.append(layer)
-            homes[output] = ValueHome(output)
+            known[copied] = scales[output]
+            homes[copied] = ValueHome(copied)
+            output = copied
         outputs.append(output)
     layers.sort(key=lambda layer: layer.kernel)
     housed = replace(network, values=values, layers=tuple(layers), outputs=tuple(outputs), joins=())
-    return HousedNetwork(housed, {name: _chased(name, homes) for name in values}, frozenset(network.views.values()))
+    chased = {name: _chased(name, homes) for name in values}
+    return HousedNetwork(housed, chased, frozenset(network.views.values()), known)
 
 
 def _offsets(join: TensorJoin, values: Mapping[str, LayerValue]) -> list[Extents]:

@@ -70,6 +70,8 @@ class TileLayer:
     weights: LayerWeights | None = None
     groups: int = 1
     """Of a CONVOLUTION."""
+    is_pad: bool = False
+    """Whether it only puts zeros around its input."""
 
     @property
     def reduction(self) -> int:
@@ -81,7 +83,7 @@ class TileLayer:
     @property
     def macs(self) -> int:
         """How many products it takes."""
-        return 0 if self.weights is None else prod(self.extents) * self.reduction
+        return 0 if self.weights is None or self.is_pad else prod(self.extents) * self.reduction
 
 
 class TensorJoin(NamedTuple):

@@ -36,8 +36,19 @@ class LayerStripe:
 
 
 def rows_axis(layer: TileLayer) -> int:
-    """Return the layer's axis that its rows are along: the height, or the width or the batch if there is but one."""
-    return next((axis for axis in (1, 2, 0) if layer.extents[axis] > 1), 1)
+    """Return the layer's axis that its rows are along: the height, or the width or the batch if there is but one.
+
+    An axis is not divided if some of its windows see padding alone: a task has some data to read.
+    """
+    return next((axis for axis in (1, 2, 0) if layer.extents[axis] > 1 and not _blind(layer, axis)), 0)
+
+
+def _blind(layer: TileLayer, axis: int) -> bool:
+    if axis == 0:
+        return False
+    window = layer.window
+    reach = (window.kernel[axis - 1] - 1) * window.dilation[axis - 1] + 1
+    return max(window.padding[axis - 1], window.padding[axis + 1]) >= reach
 
 
 def shares(layer: TileLayer, split: LayerSplit, tiles: int) -> dict[int, TensorBox]:
