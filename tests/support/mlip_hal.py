@@ -164,12 +164,18 @@ def mlip_examples(code: OperandType) -> dict[str, ResolvedModel]:
         "DEPTHWISE_CONV_2D of one channel": convolved(
             kinds.DEPTHWISE_CONV_2D, (1, 3, 2, 6), VALID, 1, 1, 6, 0, image=(1, 6, 5, 1)
         ),
+        "DEPTHWISE_CONV_2D with a multiplier": convolved(
+            kinds.DEPTHWISE_CONV_2D, (1, 3, 3, 8), SAME, 1, 1, 2, 0, channels=(0.02, 0.01, 0.015, 0.02) * 2
+        ),
         "EXPAND_DIMS": one(kinds.EXPAND_DIMS, 0, tensors=((3, 4),)),
         "FULLY_CONNECTED": connected(_IMAGE, 120),
         "FULLY_CONNECTED of rows": connected((3, 8), 8, 1),
         "FULLY_CONNECTED of odd rows": connected((1, 2, 3, 4), 8, 3),
         "GROUPED_CONV_2D of one group": convolved(kinds.GROUPED_CONV_2D, (4, 3, 3, 4), SAME, 1, 1, 1, 0, False),
         "GROUPED_CONV_2D of channels": convolved(kinds.GROUPED_CONV_2D, (4, 3, 3, 1), SAME, 1, 1, 4, 0, False),
+        "GROUPED_CONV_2D of two groups": convolved(
+            kinds.GROUPED_CONV_2D, (6, 3, 3, 2), SAME, 1, 1, 2, 1, False, channels=(0.02, 0.01, 0.015) * 2
+        ),
         "MAX_POOL_2D": one(kinds.MAX_POOL_2D, SAME, 3, 2, 2, 3, 0),
         "MAX_POOL_2D with RELU6": one(kinds.MAX_POOL_2D, SAME, 1, 1, 3, 3, 3),
         "MEAN of rows and columns": one(kinds.MEAN, [1, 2], 1),

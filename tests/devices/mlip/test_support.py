@@ -47,26 +47,12 @@ def test_a_refusal_names_the_check_of_the_flow(model: ResolvedModel, code: str, 
     assert answer.allowed.endswith(f" ({check})")
 
 
-@pytest.mark.parametrize(("multiplier", "groups"), [(2, 3), (1, 2)], ids=["multiplier", "groups"])
-def test_groups_of_several_channels(multiplier: int, groups: int) -> None:
-    recipe = MlipRecipe(F16)
-    image = recipe.tensor((1, 6, 5, 4 if groups == 2 else 3))
-    if groups == 2:
-        inputs = [image, recipe.weights((4, 3, 3, 2)), recipe.bias(4), *recipe.integers(SAME, 1, 1, groups, 0)]
-        inputs.append(recipe.constant(OperandType.BOOL, False))
-        kind = OperationType.GROUPED_CONV_2D
-    else:
-        inputs = [image, recipe.weights((1, 3, 3, 6)), recipe.bias(6), *recipe.integers(SAME, 1, 1, multiplier, 0)]
-        kind = OperationType.DEPTHWISE_CONV_2D
-    reason = refusal_of(recipe.finish(recipe.operation(kind, inputs, recipe.like())))
-    assert reason.code == "KERNEL"
-    assert reason.allowed.endswith("(conv2d.groups)")
-
-
-def refusal_of(model: ResolvedModel) -> Unsupported:
-    (answer,) = supported_operations(model)
+@pytest.mark.parametrize("name", ["DEPTHWISE_CONV_2D with a multiplier", "GROUPED_CONV_2D of two groups"])
+def test_the_public_flow_has_no_groups_of_several_channels(name: str) -> None:
+    (answer,) = supported_operations(mlip_examples(F32)[name], public=True)
     assert isinstance(answer, Unsupported)
-    return answer
+    assert answer.code == "KERNEL"
+    assert answer.allowed.endswith("(conv2d.groups)")
 
 
 def test_a_float32_model_is_taken_if_it_is_relaxed() -> None:

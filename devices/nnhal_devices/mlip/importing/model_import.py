@@ -132,8 +132,14 @@ class _ModelImport:
             self._refusals[origin] = refusal
         inputs = [self._values[index] for index in operation.inputs if index in self._values]
         results = [flow_value(self._main.operands[index], self._known[index]) for index in operation.outputs]
-        name = f"{_OPAQUE}{_kind(operation)}"
-        first = self._builder.add(name, inputs, {}, self._sources(number), evaluate=_elsewhere, results=results)
+        first = self._builder.add(
+            f"{_OPAQUE}{_kind(operation)}",
+            inputs,
+            sources=self._sources(number),
+            evaluate=_elsewhere,
+            results=results,
+            names=[self._names[index] for index in operation.outputs],
+        )
         self._values.update(zip(operation.outputs, self._builder.outputs_of(first), strict=True))
 
     def _value(self, index: int) -> str:
