@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from nnhal.errors import general_failure
-from nnhal_devices.mlip.compiler.compiler import MlipCompilerOptions, compile_files
+from nnhal_devices.mlip.compiler.compiler import compile_files
+from nnhal_devices.mlip.compiler.compiler_options import MlipCompilerOptions
 from nnhal_devices.mlip.flow.files.describing import describe
 from nnhal_devices.mlip.flow.partition.flow_partition import FlowPartition, FlowSubgraph
 from nnhal_devices.mlip.model_partition import PartitionedHalModel

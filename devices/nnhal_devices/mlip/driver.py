@@ -20,6 +20,7 @@ from nnhal_devices.mlip.model_partition import partition_model
 from nnhal_devices.mlip.optimize import optimize
 from nnhal_devices.mlip.options import OPTIONS, read_options
 from nnhal_devices.mlip.program.errors import BinaryError, ProgramError
+from nnhal_devices.mlip.residence import OcmResidence
 from nnhal_devices.mlip.simulator.simulator import Simulator
 from nnhal_devices.mlip.support import supported_operations
 from nnhal_devices.mlip.workload import LoadedModel, SimulatedWorkload
@@ -46,6 +47,7 @@ class Mlip:
         """Raises ValueError if an option is wrong."""
         options.require_known(self.name, *OPTIONS)
         self._options = read_options(options.extra)
+        self._residence = OcmResidence()
         self.capabilities = capabilities_of(self._options.profile, self._options.tiles)
         self.backend = Backend(
             self._operation_ns,
@@ -94,7 +96,9 @@ class Mlip:
         """Raises BinaryError and ProgramError if a binary is damaged."""
         profile = self._options.profile
         simulators = tuple(Simulator(step.binary, profile, self._options.checked) for step in compiled.steps)
-        return SimulatedWorkload(LoadedModel(compiled, simulators, model.model.main, origin))
+        loaded = LoadedModel(compiled, simulators, model.model.main, origin)
+        self._residence.load([simulator.binary for simulator in simulators], loaded)
+        return SimulatedWorkload(loaded)
 
     def _choices(self, tiles: int) -> CompilationChoices:
         return CompilationChoices(self._options.profile, tiles, self._options.pinned)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from nnhal.arrays import Array
 from nnhal.errors import HalError, invalid_argument
@@ -18,7 +18,8 @@ from nnhal_devices.mlip.simulator.errors import SimulatorError
 from nnhal_devices.mlip.simulator.simulator import Simulator
 
 
-class LoadedModel(NamedTuple):
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class LoadedModel:
     """A compiled model in simulators."""
 
     compiled: CompiledModel

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from nnhal.operations import OperationContext, type_name
 from nnhal.operations._types import F16, F32, QUANT8
 from nnhal.operations._window import layout_of
@@ -23,6 +25,8 @@ _TYPES = (
 )
 _ZERO_POINTS = "zero point 0 of signed values, 128 of unsigned ones"
 _RELAX = "relax the model's computation to float16 (relaxComputationFloat32toFloat16): the accelerator has no float32"
+_LARGEST_HALF = float(np.finfo(np.float16).max)
+_HALF = f"magnitudes of at most {_LARGEST_HALF:g}, as float16 has them"
 _SYMMETRIC = "quantise the network symmetrically: the accelerator's zero point is always 0"
 
 
@@ -45,6 +49,7 @@ def _conditions(op: OperationContext, rule: ImportRule, outputs: Sequence[Dimens
     for name, operand in [*((name, operand) for name, operand, _ in tensors), *quantised]:
         yield _symmetric(name, operand)
     yield from _constants(op, rule)
+    yield from _half(op)
     for name, _, dimensions in tensors:
         yield _known(name, dimensions)
         yield _ranked(name, dimensions)
@@ -75,6 +80,16 @@ def _constants(op: OperationContext, rule: ImportRule) -> Iterator[Support]:
         if parameter and op.has(index) and not op.is_known(index):
             hint = "store it in the model: weights and parameters are compiled when the model is prepared"
             yield Unsupported("CONSTANT", f"input {index} that is computed or fed at run time", "a constant", hint)
+
+
+def _half(op: OperationContext) -> Iterator[Support]:
+    """Refuse constant floats that float16 cannot hold."""
+    for index, operand in enumerate(op.inputs):
+        if operand.type in (F16, F32) and op.is_known(index):
+            largest = np.abs(op.value(index)).max(initial=0)
+            if not largest <= _LARGEST_HALF:
+                hint = "scale the network's weights down"
+                yield Unsupported("DTYPE", f"input {index} with the constant {largest:g}", _HALF, hint)
 
 
 def _known(name: str, dimensions: Dimensions) -> Support:

@@ -138,3 +138,11 @@ def test_an_operation_on_constants_only() -> None:
 def test_images_with_their_channels_first_are_converted_before() -> None:
     reason = import_hal_model(mlip_examples(F16)["CONV_2D NCHW"]).refusals[0]
     assert (reason.code, reason.allowed) == ("SHAPE", "channels last (NHWC)")
+
+
+@pytest.mark.parametrize("value", [65_505.0, np.inf, np.nan])
+def test_constants_that_float16_cannot_hold(value: float) -> None:
+    recipe = MlipRecipe(F32)
+    inputs = [recipe.tensor((4,)), recipe.constant(F32, [1, 2, value, 3]), *recipe.integers(0)]
+    reason = import_hal_model(recipe.finish(recipe.operation(OperationType.ADD, inputs, recipe.like()))).refusals[0]
+    assert (reason.code, reason.allowed) == ("DTYPE", "magnitudes of at most 65504, as float16 has them")
