@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import accumulate
 
 from nnhal_devices.mlip.compiler.emission.copies import TileKnowledge, tile_copies
 from nnhal_devices.mlip.compiler.emission.ddr import DdrMap, map_ddr
 from nnhal_devices.mlip.compiler.emission.records import layer_records
 from nnhal_devices.mlip.compiler.emission.tasks import stage_tasks
 from nnhal_devices.mlip.compiler.emission.transfers import OrderedTransfer, TransferRank, ordered_transfers
-from nnhal_devices.mlip.compiler.planning.buffers import OcmBuffer
 from nnhal_devices.mlip.compiler.planning.plans import TilePlan
 from nnhal_devices.mlip.program.program import MlipProgram, ProgramStage
 
@@ -52,27 +52,21 @@ def emit(plan: TilePlan, scales: Mapping[str, float]) -> tuple[MlipProgram, DdrM
 
 
 def _waits(plan: TilePlan, transfers: list[OrderedTransfer]) -> list[int]:
-    """Return how many transfers each stage waits for: its loads, and stores from bytes that it overwrites."""
+    """Return how many transfers each stage waits for.
+
+    A stage waits for its loads. One that begins to write a buffer also waits for the stores from all buffers whose time
+    is over, since one of them may have lain there. The addresses are not asked, so that a program's time does not
+    depend on them.
+    """
     waits = [0] * len(plan.buffers.stages)
-    stores: dict[int, tuple[int, OcmBuffer]] = {}
+    over = [0] * (len(waits) + 2)
     for number, one in enumerate(transfers):
         if one.rank is TransferRank.STORE:
-            stores[id(one.buffer)] = number + 1, one.buffer
+            over[one.buffer.end + 1] = max(over[one.buffer.end + 1], number + 1)
         else:
             waits[one.stage] = max(waits[one.stage], number + 1)
-    latest = sorted(stores.values(), key=lambda entry: -entry[0])
+    stored = list(accumulate(over, max))
     for buffer in (*plan.buffers.values.values(), *plan.buffers.written.values()):
-        if not plan.setting.uses[buffer.root].writers:
-            continue
-        for count, other in latest:
-            if count <= waits[buffer.begin]:
-                break
-            if other.end < buffer.begin and _overlap(plan, buffer, other):
-                waits[buffer.begin] = count
-                break
+        if plan.setting.uses[buffer.root].writers:
+            waits[buffer.begin] = max(waits[buffer.begin], stored[buffer.begin])
     return waits
-
-
-def _overlap(plan: TilePlan, one: OcmBuffer, other: OcmBuffer) -> bool:
-    first, second = plan.address(one), plan.address(other)
-    return first < second + other.bytes and second < first + one.bytes
