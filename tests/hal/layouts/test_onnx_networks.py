@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import onnx
@@ -23,7 +24,7 @@ class _Network:
         self.nodes: list[NodeProto] = []
         self.constants: dict[str, Array] = {}
 
-    def add(self, kind: str, *inputs: str, **attributes: object) -> str:
+    def add(self, kind: str, *inputs: str, **attributes: Any) -> str:
         output = f"{kind.lower()}{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, inputs, [output], **attributes))
         return output
@@ -38,7 +39,7 @@ class _Network:
         self.constants[name] = random(*shape, seed=len(self.constants), low=0.5, high=1.5)
         return name
 
-    def convolution(self, data: str, inputs: int, outputs: int, kernel: int = 3, **attributes: object) -> str:
+    def convolution(self, data: str, inputs: int, outputs: int, kernel: int = 3, **attributes: Any) -> str:
         weights = self.weights(outputs, inputs, kernel, kernel)
         pads = [kernel // 2] * 4
         return self.add("Conv", data, weights, self.weights(outputs), pads=pads, **attributes)
