@@ -35,6 +35,11 @@ class SimulatedWorkload:
     def __init__(self, loaded: LoadedModel) -> None:
         self._loaded = loaded
 
+    @property
+    def simulators(self) -> tuple[Simulator, ...]:
+        """What runs the binaries, in order."""
+        return self._loaded.simulators
+
     def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundSimulation:
         main = self._loaded.main
         operands = [main.operands[index] for index in main.input_indexes]

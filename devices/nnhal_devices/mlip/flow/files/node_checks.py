@@ -7,6 +7,7 @@ from typing import NoReturn
 from nnhal_devices.mlip.flow.files.errors import FlowFilesError
 from nnhal_devices.mlip.flow.files.layers import FullyConnectedAttributes, SumAttributes
 from nnhal_devices.mlip.flow.files.nodes_file import InputNode, KernelNode, NodesFile
+from nnhal_devices.mlip.flow.files.scales import check_scales
 
 _ACTIVATIONS = (None, "", "relu", "clip")
 
@@ -36,6 +37,9 @@ def check_nodes(file: NodesFile) -> None:
         _equal(place(node), "the number of types", len(node.attrs.dtype), 1)
         _equal(place(node), f"attrs.dltype[{number}]", types[number], node.attrs.dtype[0])
         _equal(place(node), f"attrs.shape[{number}]", list(shapes[number]), list(node.attrs.shape[0]))
+        check_scales(place(node), node.attrs.nnhal, node.attrs.shape[0])
+        if node.attrs.nnhal and not file.nnhal:
+            _refuse(place(node), "an extension nnhal", "one at the top of the file as well, with the version")
         if isinstance(node, InputNode):
             _equal(place(node), "input_id", node.input_id, number)
             _equal(place(node), "layer_name", node.attrs.layer_name, "input")
