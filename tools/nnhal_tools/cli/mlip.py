@@ -71,3 +71,163 @@ def partition(
         from nnhal_tools.terminal import output_console
 
         show_partition(story, explain, output_console())
+
+
+@app.command("compile", cls=StrictCommand)
+def compile_(
+    model: ModelFile,
+    out: Annotated[Path, typer.Option(help="The folder to write into.", metavar="DIR")],
+    mattr: Annotated[
+        str,
+        typer.Option(
+            "--mattr",
+            "--target-mrvl-mattr",
+            help="Options in the public flow's form: '-quantize=fp16 -num_tiles=8 -wb_pin_ocm=0 sim', or with commas.",
+        ),
+    ] = "",
+    mcpu: Annotated[str, typer.Option("--mcpu", "--target-mrvl-mcpu", help="The part: cn10ka or cnf10kb.")] = "cn10ka",
+    num_tiles: Annotated[
+        int | None,
+        typer.Option("--num-tiles", "--target-mrvl-num_tiles", help="The most tiles: 1, 2, 4 or 8.", metavar="N"),
+    ] = None,
+    quantize: Annotated[
+        str | None, typer.Option(help="The arithmetic: fp16 or int8. 8-bit models are int8.", metavar="TYPE")
+    ] = None,
+    wb_pin_ocm: Annotated[
+        bool, typer.Option("--wb-pin-ocm", help="Put the weights into on-chip memory when a binary is loaded.")
+    ] = False,
+    calibrate: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Samples of the inputs for int8: an npz file, or a folder of them; may be repeated.", metavar="PATH"
+        ),
+    ] = None,
+    public: Public = False,
+    by_cost: ByCost = False,
+    no_revert: NoRevert = False,
+    keep: Keep = None,
+    to_host: ToHost = None,
+    shape: Shape = None,
+    profile: Profile = "cn106",
+    as_json: AsJson = False,
+) -> None:
+    """Compile a network into a folder: its plan, and for each subgraph two JSON files, a binary and a memory map.
+
+    What does not fit the tiles is refused with what would, and the exit status is 1. Nothing is written then.
+    """
+    from nnhal_devices.mlip.timing.profile import read_profile
+    from nnhal_tools.mlip.compilation_request import CompilationRequest, target_options
+    from nnhal_tools.mlip.compiling import compile_model
+    from nnhal_tools.mlip.input_shapes import parse_shapes
+    from nnhal_tools.mlip.sharing import sharing_choices
+
+    request = CompilationRequest(
+        model,
+        target_options(mattr, mcpu, num_tiles, quantize, wb_pin_ocm),
+        read_profile(profile),
+        sharing_choices(public, by_cost, no_revert, keep, to_host or ()),
+        parse_shapes(shape or ()),
+        tuple(calibrate or ()),
+    )
+    result = compile_model(request, out)
+    if as_json:
+        told = {
+            **result.plan.model_dump(mode="json", by_alias=True),
+            "layer_errors": [asdict(e) for e in result.errors],
+        }
+        print(json.dumps(told))
+    else:
+        from nnhal_tools.mlip.compile_tables import show_compilation
+        from nnhal_tools.terminal import output_console
+
+        show_compilation(result, out, output_console())
+
+
+Folder = Annotated[Path, typer.Argument(help="The folder that 'nnhal mlip compile' has written.", metavar="DIR")]
+
+
+@app.command("simulate", cls=StrictCommand)
+def simulate(
+    folder: Folder,
+    given: Annotated[
+        Path, typer.Option("--input", help="An npz file with an array for each input.", metavar="FILE.npz")
+    ],
+    output: Annotated[Path | None, typer.Option(help="Save the outputs to FILE.npz.", metavar="FILE.npz")] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="Write a trace for Perfetto or Chrome to FILE.", metavar="FILE.json")
+    ] = None,
+    perf_debug: Annotated[
+        bool, typer.Option("--perf-debug", help="Show where the modelled time goes, by layer and tile.")
+    ] = False,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Say how far each layer is from the float network.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a compiled network: its binaries on the simulator in their own arithmetic, the rest by the reference."""
+    import numpy as np
+
+    from nnhal_tools.mlip.folder import open_folder
+    from nnhal_tools.mlip.perf_story import tell_perf
+    from nnhal_tools.mlip.simulation import network_trace
+    from nnhal_tools.mlip.simulation import simulate as run
+
+    opened = open_folder(folder)
+    result = run(opened, given, compare)
+    if output is not None:
+        with output.open("wb") as file:
+            np.savez(file, **result.outputs)
+    if trace is not None:
+        trace.write_text(json.dumps(network_trace(opened.plan, result.simulators)), encoding="utf-8")
+    perf = tell_perf(opened.plan, result.simulators) if perf_debug else None
+    if as_json:
+        told = {
+            "model": opened.plan.model_name,
+            "modelled": True,
+            "profile": opened.plan.profile["name"],
+            "outputs": {name: array.tolist() for name, array in result.outputs.items()},
+            "binaries": {
+                symbol: {
+                    "cycles": each.timeline.total,
+                    "hardware_ns": each.hardware_ns,
+                    "firmware_ns": each.firmware_ns,
+                    "counters": asdict(each.counters),
+                }
+                for symbol, each in result.runs.items()
+            },
+            "layer_errors": [asdict(error) for error in result.errors],
+            "perf": None if perf is None else asdict(perf),
+        }
+        print(json.dumps(told))
+        return
+    from nnhal_tools.mlip.perf_tables import show_perf
+    from nnhal_tools.mlip.simulate_tables import show_simulation
+    from nnhal_tools.terminal import output_console
+
+    console = output_console()
+    show_simulation(opened.plan, result, console)
+    if perf is not None:
+        show_perf(perf, console)
+    for written in (output, trace):
+        if written is not None:
+            console.print(f"saved to {written}", markup=False)
+
+
+@app.command("perf", cls=StrictCommand)
+def perf(
+    folder: Folder,
+    as_json: AsJson = False,
+) -> None:
+    """Tell where the modelled time of a compiled network goes: by layer and tile, and what binds each."""
+    from nnhal_tools.mlip.folder import open_folder
+    from nnhal_tools.mlip.perf_story import tell_perf
+
+    opened = open_folder(folder)
+    found = tell_perf(opened.plan, opened.simulators())
+    if as_json:
+        print(json.dumps(asdict(found)))
+    else:
+        from nnhal_tools.mlip.perf_tables import show_perf
+        from nnhal_tools.terminal import output_console
+
+        show_perf(found, output_console())

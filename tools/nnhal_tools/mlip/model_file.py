@@ -83,7 +83,7 @@ def read_flow_model(path: Path, shapes: Mapping[str, Sequence[int]] | None = Non
         return _tflite(path.name, content)
     from nnhal_tools.mlip.onnx_import import import_onnx_graph
 
-    graph = import_onnx_graph(content, shapes)
+    graph = import_onnx_graph(path, shapes)  # which may have data in other files
     inputs = tuple(FlowPort(name, name, graph.shape(name), graph.values[name].element_type) for name in graph.inputs)
     outputs = tuple(
         FlowPort(user, user, graph.shape(name), graph.values[name].element_type) for user, name in graph.outputs.items()
