@@ -12,7 +12,7 @@ import typer
 from nnhal_tools.cli.strict_options import StrictCommand
 
 app = typer.Typer(
-    help="Compile a network for an MLIP: what the accelerator takes and why not the rest, files, binaries, modelled time.",
+    help="Compile a network for an MLIP: what it takes and why not the rest, its files, its binaries, its modelled time.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -37,7 +37,7 @@ Profile = Annotated[str, typer.Option(help="The profile with the figures of the 
 
 @app.callback()
 def _mlip() -> None:
-    """Compile a network for an MLIP: what the accelerator takes and why not the rest, files, binaries, modelled time."""
+    """Compile a network for an MLIP: what it takes and why not the rest, its files, its binaries, its modelled time."""
 
 
 @app.command("partition", cls=StrictCommand)
@@ -165,18 +165,16 @@ def simulate(
     as_json: AsJson = False,
 ) -> None:
     """Run a compiled network: its binaries on the simulator in their own arithmetic, the rest by the reference."""
-    import numpy as np
-
     from nnhal_tools.mlip.folder import open_folder
     from nnhal_tools.mlip.perf_story import tell_perf
+    from nnhal_tools.mlip.samples import write_arrays
     from nnhal_tools.mlip.simulation import network_trace
     from nnhal_tools.mlip.simulation import simulate as run
 
     opened = open_folder(folder)
     result = run(opened, given, compare)
     if output is not None:
-        with output.open("wb") as file:
-            np.savez(file, **result.outputs)
+        write_arrays(output, result.outputs)
     if trace is not None:
         trace.write_text(json.dumps(network_trace(opened.plan, result.simulators)), encoding="utf-8")
     perf = tell_perf(opened.plan, result.simulators) if perf_debug else None
@@ -216,6 +214,9 @@ def simulate(
 @app.command("perf", cls=StrictCommand)
 def perf(
     folder: Folder,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page with a roofline, tiles and memory to FILE.", metavar="FILE")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Tell where the modelled time of a compiled network goes: by layer and tile, and what binds each."""
@@ -223,7 +224,13 @@ def perf(
     from nnhal_tools.mlip.perf_story import tell_perf
 
     opened = open_folder(folder)
-    found = tell_perf(opened.plan, opened.simulators())
+    simulators = opened.simulators()
+    found = tell_perf(opened.plan, simulators)
+    if html is not None:
+        from nnhal_tools.mlip.page import perf_page
+
+        maps = {subgraph.symbol: opened.memory(subgraph) for subgraph in opened.plan.subgraphs}
+        html.write_text(perf_page(found, simulators, maps, opened.plan.profile), encoding="utf-8")
     if as_json:
         print(json.dumps(asdict(found)))
     else:

@@ -21,7 +21,7 @@ from nnhal_tools.mlip.calibration import ValueRanges, calibrate
 from nnhal_tools.mlip.compilation_request import CompilationRequest
 from nnhal_tools.mlip.layer_errors import LayerError, LayerProbes
 from nnhal_tools.mlip.model_copy import model_copy
-from nnhal_tools.mlip.model_file import FlowModel, FlowPort, read_flow_model
+from nnhal_tools.mlip.model_file import FlowPort, read_flow_model
 from nnhal_tools.mlip.plan_file import (
     PLAN_FILE,
     MlipPlan,

@@ -11,7 +11,7 @@ from typing import Any
 from nnhal_devices.mlip.flow.partition.flow_partition import FlowPartition
 from nnhal_devices.mlip.simulator.simulator import Simulator
 from nnhal_tools.mlip.model_file import FlowModel, read_flow_model
-from nnhal_tools.mlip.plan_file import MlipPlan, PlanFileError, PlannedFile, PlannedSubgraph, read_checked, read_plan
+from nnhal_tools.mlip.plan_file import MlipPlan, PlanFileError, PlannedSubgraph, read_checked, read_plan
 from nnhal_tools.mlip.sharing import share
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
+from numpy.lib.format import write_array
 
 from nnhal.arrays import Array
 from nnhal.types.layout import describe
@@ -37,6 +38,14 @@ def read_samples(paths: Sequence[Path], ports: Sequence[FlowPort]) -> list[Model
     if not found:
         raise ValueError(f"{', '.join(map(str, paths))}: got no sample, expected one at least")
     return found
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Write an npz file. The names may be any, ``file`` too, which numpy takes for something else. Raises OSError."""
+    with ZipFile(path, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                write_array(entry, array, allow_pickle=False)
 
 
 def _files(paths: Sequence[Path]) -> Iterator[Path]:
@@ -83,8 +92,8 @@ def _split(path: Path, port: FlowPort, array: Array) -> list[Array]:
     if batch and array.shape[1:] == port.shape[1:] and array.ndim and array.shape[0] % batch == 0:
         return list(array.reshape(-1, *port.shape))
     raise ValueError(
-        f"{path}: input '{port.name}' has the shape {describe(array.shape)}, expected {describe(port.shape)}, or several "
-        "of these along a first axis or along the batch"
+        f"{path}: input '{port.name}' has the shape {describe(array.shape)}, expected {describe(port.shape)}, or "
+        "several of these along a first axis or along the batch"
     )
 
 
