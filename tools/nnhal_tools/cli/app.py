@@ -58,7 +58,7 @@ COMMANDS = {
     ),
     "mlip": LazyCommand(
         "nnhal_tools.cli.mlip:app",
-        "Compile a network for an MLIP: what it takes and why not the rest, its files, its binaries, its modelled time.",
+        "Compile a network for an MLIP: what it takes and why not the rest, files, binaries, modelled time.",
     ),
     "conformance": LazyCommand(
         "nnhal_tools.cli.conformance:conformance",

@@ -12,7 +12,7 @@ import typer
 from nnhal_tools.cli.strict_options import StrictCommand
 
 app = typer.Typer(
-    help="Compile a network for an MLIP: what it takes and why not the rest, its files, its binaries, its modelled time.",
+    help="Compile a network for an MLIP: what it takes and why not the rest, files, binaries, modelled time.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -37,7 +37,7 @@ Profile = Annotated[str, typer.Option(help="The profile with the figures of the 
 
 @app.callback()
 def _mlip() -> None:
-    """Compile a network for an MLIP: what it takes and why not the rest, its files, its binaries, its modelled time."""
+    """Compile a network for an MLIP: what it takes and why not the rest, files, binaries, modelled time."""
 
 
 @app.command("partition", cls=StrictCommand)
