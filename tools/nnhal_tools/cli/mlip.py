@@ -63,7 +63,7 @@ def partition(
     choices = sharing_choices(public, by_cost, no_revert, keep, to_host or ())
     figures = read_profile(profile)
     found = read_flow_model(model, parse_shapes(shape or ()))
-    story = tell_partition(found.name, share(found.graph, choices, figures, 8, False), choices)
+    story = tell_partition(found, share(found.graph, choices, figures, 8, False), choices)
     if as_json:
         print(json.dumps(asdict(story)))
     else:
@@ -238,3 +238,15 @@ def perf(
         from nnhal_tools.terminal import output_console
 
         show_perf(found, output_console())
+
+
+@app.command("inspect", cls=StrictCommand)
+def inspect(
+    binary: Annotated[Path, typer.Argument(help="A binary of an MLIP.", metavar="BINARY")],
+) -> None:
+    """Check a binary, and show its metadata, its layers and its program as text."""
+    from nnhal_devices.mlip.program.binary import read_binary
+    from nnhal_tools.mlip.binary_listing import listing
+
+    for line in listing(read_binary(binary.read_bytes())):
+        print(line)

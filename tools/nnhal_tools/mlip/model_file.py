@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.types.layout import describe
+from nnhal_devices.driver import Unsupported
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
 from nnhal_frontends.tflite_identifier import is_tflite
 
@@ -65,6 +66,8 @@ class FlowModel:
     graph: FlowGraph
     inputs: tuple[FlowPort, ...]
     outputs: tuple[FlowPort, ...]
+    refusals: Mapping[int, Unsupported] = field(default_factory=dict)
+    """Why operations of a TFLite model have no operator in the flow, by their numbers."""
 
 
 def read_flow_model(path: Path, shapes: Mapping[str, Sequence[int]] | None = None) -> FlowModel:
@@ -116,4 +119,4 @@ def _tflite(name: str, content: bytes) -> FlowModel:
         value = imported.outputs[main.output_indexes.index(tensor.operand)]
         graph_value = imported.graph.outputs[value]
         outputs.append(port(tensor.name, tensor.operand, tensor.element_type, value, graph_value))
-    return FlowModel(name, imported.graph, tuple(inputs), tuple(outputs))
+    return FlowModel(name, imported.graph, tuple(inputs), tuple(outputs), imported.refusals)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowNode
+from nnhal_devices.mlip.flow.graph.operators import Operator
 from nnhal_devices.mlip.flow.partition.cutting import steps
 from nnhal_devices.mlip.flow.partition.flow_partition import FlowPartition, FlowSubgraph
 from nnhal_tools.mlip.layer_words import layer_kind
+from nnhal_tools.mlip.model_file import FlowModel
 from nnhal_tools.mlip.sharing import SharingChoices, rule
 
 
@@ -94,15 +96,15 @@ class PartitionStory:
         return sum(len(subgraph.kernels) for subgraph in self.subgraphs)
 
 
-def tell_partition(model: str, found: FlowPartition, choices: SharingChoices) -> PartitionStory:
+def tell_partition(model: FlowModel, found: FlowPartition, choices: SharingChoices) -> PartitionStory:
     """Return what there is to say of a partition."""
     names = _user_names(found)
     return PartitionStory(
-        model=model,
+        model=model.name,
         public=choices.public,
         rule=rule(choices),
         subgraphs=tuple(_subgraph(found, subgraph) for subgraph in found.subgraphs),
-        host=tuple(_host(found, node) for node in found.host),
+        host=tuple(_host(model, found, node) for node in found.host),
         reversions=tuple(
             ReversionStory(tuple(dict.fromkeys(names.get(node, node) for node in each.nodes)), each.reason)
             for each in found.reversions
@@ -132,17 +134,19 @@ def _subgraph(found: FlowPartition, subgraph: FlowSubgraph) -> SubgraphStory:
     return SubgraphStory(subgraph.symbol, subgraph.inputs, subgraph.outputs, kernels)
 
 
-def _host(found: FlowPartition, node: FlowNode) -> HostStory:
+def _host(model: FlowModel, found: FlowPartition, node: FlowNode) -> HostStory:
     objection = found.objections[node.output]
+    refusal = None if node.operator in set(Operator) or not node.sources else model.refusals.get(node.sources[0].number)
+    why = refusal or objection
     return HostStory(
         name=node.name,
         added=not node.sources,
         kind=node.sources[0].kind if node.sources else "",
         operator=node.operator,
         output=node.output,
-        code=objection.code,
-        got=objection.got,
-        allowed=objection.allowed,
-        hint=objection.hint,
-        check=objection.check,
+        code=why.code,
+        got=why.got,
+        allowed=why.allowed,
+        hint=why.hint,
+        check="import" if refusal else objection.check,
     )
