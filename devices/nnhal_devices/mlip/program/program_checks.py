@@ -51,6 +51,8 @@ def check_program(program: MlipProgram, weight_bytes: int) -> None:
     _within("scratch_bytes", program.scratch_bytes, 0, MAX_DDR_BYTES)
     for index, layer in enumerate(program.layers):
         _within(f"tiles of layer {index} ({layer.name})", layer.tiles, 0, program.tiles)
+        for origin in layer.origins:
+            _within(f"origin of layer {index} ({layer.name})", origin, -len(program.inputs), len(program.layers) - 1)
         for what, count in (("macs", layer.macs), ("weight_bytes", layer.weight_bytes), ("stripes", layer.stripes)):
             _within(f"{what} of layer {index} ({layer.name})", count, 0, _MAX_COUNT)
     sizes = {
