@@ -17,7 +17,7 @@ from nnhal_devices.mlip.compiler.planning.fitting import PlanMisfit, fit
 from nnhal_devices.mlip.compiler.planning.plans import TilePlan, make_plan
 from nnhal_devices.mlip.compiler.planning.setting import PlanSetting
 from nnhal_devices.mlip.compiler.remedies import remedies_for
-from nnhal_devices.mlip.program.program import MlipProgram, TensorType
+from nnhal_devices.mlip.program.program import MlipProgram, TaskKind, TensorType
 from nnhal_devices.mlip.timing.queues import timeline
 
 _WEIGHTS_SHARES = (3, 8)
@@ -82,9 +82,12 @@ def best_program(housed: HousedNetwork, element_type: TensorType, options: MlipC
 
 
 def _search(settings: Sequence[PlanSetting]) -> SearchResult:
+    """Try several numbers of tiles, the largest first; fewer only if their array could be as fast."""
     best: TimedProgram | None = None
     misfits = []
-    for setting in settings:
+    for setting in sorted(settings, key=lambda one: -one.tiles):
+        if best is not None and _least_cycles(setting) > best.cycles:
+            break
         found = _on_tiles(setting)
         best = _faster(best, found.best)
         if found.misfit is not None:
@@ -121,6 +124,12 @@ def proposals(setting: PlanSetting) -> Iterator[PlanChoices]:
         choices = choose(setting, share)
         for lead in _LEADS:
             yield replace(choices, lead=lead)
+
+
+def _least_cycles(setting: PlanSetting) -> int:
+    """Return the cycles that the arrays of all tiles take at least."""
+    rate = setting.tiles * setting.profile.macs(setting.type)
+    return sum(layer.macs for layer in setting.layers if layer.task is TaskKind.CONVOLUTION) // rate
 
 
 def _timed(plan: TilePlan) -> TimedProgram:
