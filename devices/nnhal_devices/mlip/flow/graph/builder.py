@@ -49,8 +49,9 @@ class FlowGraphBuilder:
         name: str = "",
         evaluate: Evaluate | None = None,
         results: Sequence[FlowValue] | None = None,
+        names: Sequence[str] = (),
     ) -> str:
-        """Add a node; return its first output. ``name`` is that of the output.
+        """Add a node; return its first output. ``name`` is that of the output, ``names`` those of several.
 
         Operators that the flow does not know need ``results`` and ``evaluate``. Others need them only for scales.
         Raises FlowError, with the user's name of the node, if the operator cannot have these inputs, attributes or
@@ -69,8 +70,8 @@ class FlowGraphBuilder:
             raise FlowError(
                 f"node '{place}' ({operator}): got no way to compute it, expected one of the flow's operators"
             )
-        first = name or f"{operator}_{len(self._nodes)}"
-        outputs = tuple(self._new(f"{first}_{i}" if i else first, value) for i, value in enumerate(results))
+        wanted = names or [name or f"{operator}_{len(self._nodes)}"]
+        outputs = tuple(self._new(each, value) for each, value in zip(wanted, results, strict=True))
         self._nodes.append(FlowNode(operator, tuple(inputs), outputs, taken, tuple(sources), evaluate))
         return outputs[0]
 
