@@ -1,9 +1,11 @@
-"""The worked example of the files, as a graph after layout conversion, and partitions of such graphs."""
+"""Subgraphs of mlip in few lines: partitions of graphs whose layouts are converted, random ones, a worked example."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from nnhal_devices.mlip.flow.files.describing import describe
+from nnhal_devices.mlip.flow.files.subgraph_files import SubgraphFiles
 from nnhal_devices.mlip.flow.graph.builder import FlowGraphBuilder
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph, SourceNode
 from nnhal_devices.mlip.flow.graph.operators import Operator
@@ -11,12 +13,60 @@ from nnhal_devices.mlip.flow.partition.cutting import cut_out
 from nnhal_devices.mlip.flow.partition.flow_partition import FlowPartition
 from nnhal_devices.mlip.flow.partition.merging import merge_regions
 from nnhal_devices.mlip.flow.patterns.matching import match_composites
+from tests.support.flow_graphs import GraphOf
 
 
 def cut(graph: FlowGraph, beyond_public: bool = True) -> FlowPartition:
     """Return the partition of a graph whose layouts are converted, with nothing reverted."""
     found = match_composites(graph, beyond_public)
     return FlowPartition(graph, tuple(cut_out(graph, merge_regions(graph, found.kernels))), found.objections)
+
+
+def described(graph: FlowGraph, beyond_public: bool = True) -> SubgraphFiles:
+    """Return the files of a graph that is one subgraph."""
+    partition = cut(graph, beyond_public)
+    assert [subgraph.number for subgraph in partition.subgraphs] == [0], partition.objections
+    return describe(partition, partition.subgraphs[0])
+
+
+def random_graph(seed: int) -> FlowGraph:
+    """Return a graph of some random layers in NHWC, all of them the accelerator's beyond the public rules."""
+    g = GraphOf("NHWC", seed)
+    random = np.random.default_rng(seed)
+    images = [g.input(1, 8, 8, int(random.choice([4, 8])))]
+    for _ in range(int(random.integers(2, 9))):
+        images.append(_random_layer(g, random, images))
+    flat = g.flatten(images[-1])
+    scores = g.relu(g.bias(g.dense(flat, int(random.integers(1, 9)))))
+    read = g.build(scores).uses()
+    return g.build(scores, *(image for image in images[1:] if not read[image] or random.random() < 0.1))
+
+
+def _random_layer(g: GraphOf, random: np.random.Generator, images: list[str]) -> str:
+    data = str(random.choice(images))
+    side, channels = g.shape(data)[1], g.shape(data)[3]
+    kernel = min(3, side)
+    match int(random.integers(10)):
+        case 0:
+            return g.relu(g.batch_norm(g.bias(g.conv(data, 8, kernel, pad=int(random.integers(2))))))
+        case 1:
+            return g.clip(g.conv(data, channels, kernel, pad=1, groups=channels), 0.0, float(random.integers(1, 7)))
+        case 2:
+            return g.bias(g.conv(g.pad(data, (0, 1, 1, 0)), 4, 1, stride=int(random.integers(1, 3))))
+        case 3:
+            return g.max_pool(data, min(2, side), 1, int(random.integers(2)), ceil_mode=bool(random.integers(2)))
+        case 4:
+            return g.avg_pool(g.pad(data, 1), kernel, 2, count_include_pad=bool(random.integers(2)))
+        case 5:
+            return g.relu(g.op("add", data, g.random_constant(*([1] * int(random.integers(3))), channels)))
+        case 6:
+            return g.relu(g.op("add", data, data))
+        case 7:
+            same = [image for image in images if g.shape(image)[:3] == g.shape(data)[:3]]
+            return g.concat(data, *same, g.random_constant(*g.shape(data)))
+        case 8:
+            return g.global_avg_pool(data)
+    return g.transpose(g.pad(data, (1, 0, 0, 1)), 0, 2, 1, 3)
 
 
 def worked_graph() -> FlowGraph:

@@ -67,7 +67,7 @@ class LayoutNode(Generic[Value]):
     behaviour: Behaviour
 
 
-class Reading(NamedTuple, Generic[Value]):
+class LayoutReading(NamedTuple, Generic[Value]):
     """What a node reads: a stored value, or a transposition of it."""
 
     value: Value
@@ -84,7 +84,7 @@ class NodeLayouts(Generic[Value]):
     """The order that it follows; None for nodes of another behaviour."""
     converted: bool
     """Whether it has other layouts than in the model: a node that converts, or follows an order."""
-    reads: tuple[Reading[Value], ...]
+    reads: tuple[LayoutReading[Value], ...]
     stores: tuple[Order | None, ...]
     """The orders of the outputs."""
 
@@ -95,7 +95,7 @@ class LayoutDecision(Generic[Value]):
 
     nodes: tuple[NodeLayouts[Value] | None, ...]
     """None for a transposition of the model."""
-    model_order: Mapping[Value, Reading[Value]]
+    model_order: Mapping[Value, LayoutReading[Value]]
     """How to read each value that a node computes in the model's own order."""
 
 
@@ -203,7 +203,7 @@ class _Deciding(Generic[Value]):
         node: LayoutNode[Value],
         arrives: Order | None,
         converted: bool,
-        reads: Sequence[Reading[Value]],
+        reads: Sequence[LayoutReading[Value]],
         stores: Sequence[Order | None],
         standing: _Standing,
     ) -> NodeLayouts[Value]:
@@ -216,17 +216,17 @@ class _Deciding(Generic[Value]):
     def _at(self, value: Value) -> _Stored[Value]:
         return self._stored.get(value) or _Stored(value, None, _Standing.UNKNOWN)
 
-    def _reading(self, value: Value, wanted: Order | None) -> Reading[Value]:
+    def _reading(self, value: Value, wanted: Order | None) -> LayoutReading[Value]:
         stored = self._at(value)
         shape = self._graph.shapes.get(value)
         if wanted is None or shape is None or len(shape) == len(wanted):
-            return Reading(stored.value, axes_between(stored.order, wanted))
+            return LayoutReading(stored.value, axes_between(stored.order, wanted))
         if all(length == 1 for length in shape):
-            return Reading(stored.value)
-        return Reading(stored.value, axes_between(widened(stored.order, len(shape), len(wanted)), wanted))
+            return LayoutReading(stored.value)
+        return LayoutReading(stored.value, axes_between(widened(stored.order, len(shape), len(wanted)), wanted))
 
-    def _flat(self, value: Value) -> Reading[Value]:
+    def _flat(self, value: Value) -> LayoutReading[Value]:
         stored, shape = self._at(value), self._graph.shapes.get(value)
         if shape is not None and not moves_elements(stored.order, shape):
-            return Reading(stored.value)
+            return LayoutReading(stored.value)
         return self._reading(value, None)

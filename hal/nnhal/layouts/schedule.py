@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeAlias
 
-from nnhal.layouts.decision import LayoutDecision, LayoutGraph, Reading, Reorders, Value
+from nnhal.layouts.decision import LayoutDecision, LayoutGraph, LayoutReading, Reorders, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class NodeStep:
 class TransposeStep(Generic[Value]):
     """A transposition of what is stored. One whose reading has no axes is a copy."""
 
-    reading: Reading[Value]
+    reading: LayoutReading[Value]
     result: Value | None
     """The value of the graph that it computes in the model's order; None if the graph has no such value."""
     origin: int | None
@@ -82,7 +82,7 @@ class _Scheduling(Generic[Value]):
         }
         self._names = self._stored_names()
         self._results = self._wanted_results()
-        self._done: set[Reading[Value]] = set()
+        self._done: set[LayoutReading[Value]] = set()
         self._made: set[Value] = set(self._names.values())
 
     def scheduled(self) -> LayoutSchedule[Value]:
@@ -101,9 +101,9 @@ class _Scheduling(Generic[Value]):
                 names[stored] = value
         return names
 
-    def _wanted_results(self) -> dict[Reading[Value], _Result[Value]]:
+    def _wanted_results(self) -> dict[LayoutReading[Value], _Result[Value]]:
         """Which values of the graph are the results of transpositions."""
-        results: dict[Reading[Value], _Result[Value]] = {}
+        results: dict[LayoutReading[Value], _Result[Value]] = {}
         for value in (*self._fixed, *self._origins):
             reading = self._decision.model_order[value]
             if reading.axes is not None:
@@ -127,7 +127,7 @@ class _Scheduling(Generic[Value]):
             elif value in self._decision.model_order:
                 yield from self._transposed(self._decision.model_order[value])
 
-    def _transposed(self, reading: Reading[Value]) -> Iterator[LayoutStep[Value]]:
+    def _transposed(self, reading: LayoutReading[Value]) -> Iterator[LayoutStep[Value]]:
         if reading.axes is None or reading in self._done or reading.value in self._graph.constants:
             return
         self._done.add(reading)

@@ -181,6 +181,8 @@ def _write_layer(writer: RecordWriter, layer: LayerRecord) -> None:
     for name in layer.user_names:
         writer.text(name)
     writer.words(layer.macs, layer.weight_bytes, layer.split, layer.tiles, layer.stripes, layer.spills)
+    writer.words(len(layer.origins))
+    writer.signed(*layer.origins)
 
 
 def _read_layer(reader: RecordReader) -> LayerRecord:
@@ -190,6 +192,6 @@ def _read_layer(reader: RecordReader) -> LayerRecord:
     macs, weight_bytes = reader.words(2)
     split = reader.choice("a layer's split", LayerSplit)
     tiles, stripes = reader.words(2)
-    return LayerRecord(
-        name, kind, user_names, macs, weight_bytes, split, tiles, stripes, reader.flag("a layer's flag of spilling")
-    )
+    spills = reader.flag("a layer's flag of spilling")
+    origins = tuple(reader.signed(reader.count("a layer's number of origins")))
+    return LayerRecord(name, kind, user_names, macs, weight_bytes, split, tiles, stripes, spills, origins)

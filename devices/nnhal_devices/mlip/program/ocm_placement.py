@@ -62,11 +62,10 @@ def ocm_demand(model: ModelBlock, page_bytes: int = DEFAULT_PAGE_BYTES) -> OcmDe
     Raises:
         OcmPlacementError: the pages have a size that the driver does not know.
     """
-    if page_bytes not in PAGE_SIZES:
-        raise OcmPlacementError(f"pages have {page_bytes} bytes, expected one of {', '.join(map(str, PAGE_SIZES))}")
+    pages = _pages(page_bytes)
     tiles = model.last_tile - model.first_tile + 1
     if not model.ocm_relocatable:
-        return OcmDemand(tiles, OCM_BYTES // page_bytes, 0, bool(model.tile_relocatable))
+        return OcmDemand(tiles, pages, 0, bool(model.tile_relocatable))
     start, end = model.ocm_weights
     return OcmDemand(
         tiles,
@@ -85,9 +84,9 @@ def place_model(
     """Return where a model comes to lie beside those that are loaded.
 
     Raises:
-        OcmPlacementError: there is no place for it.
+        OcmPlacementError: there is no place for it, or the pages have a size that the driver does not know.
     """
-    pages = OCM_BYTES // page_bytes
+    pages = _pages(page_bytes)
     if not 1 <= demand.tiles <= MAX_TILES:
         raise OcmPlacementError(f"a model wants {demand.tiles} tiles, expected 1 to {MAX_TILES}")
     if demand.weight_pages + demand.scratch_pages > pages:
@@ -111,12 +110,19 @@ def place_model(
     return _at(demand, best[1], best[2])
 
 
+def _pages(page_bytes: int) -> int:
+    """Return how many pages a tile has."""
+    if page_bytes not in PAGE_SIZES:
+        raise OcmPlacementError(f"pages have {page_bytes} bytes, expected one of {', '.join(map(str, PAGE_SIZES))}")
+    return OCM_BYTES // page_bytes
+
+
 def _at(demand: OcmDemand, first: int, page: int) -> OcmPlacement:
     return OcmPlacement(first, demand.tiles, page, demand.weight_pages, demand.scratch_pages)
 
 
 def _gaps(first: int, demand: OcmDemand, loaded: Sequence[OcmPlacement], pages: int) -> list[tuple[int, int]]:
-    """First pages and sizes of what is free for weights on all tiles of a group; nothing if the scratch has no place."""
+    """First pages and sizes of what is free for weights on a group of tiles; nothing if the scratch has no place."""
     there = [each for each in loaded if each.first_tile < first + demand.tiles and first < each.first_tile + each.tiles]
     top = pages - max([demand.scratch_pages, *(each.scratch_pages for each in there)])
     taken = sorted((each.first_page, each.first_page + each.weight_pages) for each in there if each.weight_pages)

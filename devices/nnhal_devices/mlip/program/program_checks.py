@@ -30,6 +30,7 @@ MAX_PORT_RANK = 4
 """Of an input: the metadata have four extents."""
 
 _LAYOUTS = ("NCHW", "NHWC", "NC", "")
+_MAX_COUNT = (1 << 63) - 1
 _MAX_SCALE = 1e37
 """It and its reciprocal are float32 in the metadata."""
 
@@ -50,6 +51,10 @@ def check_program(program: MlipProgram, weight_bytes: int) -> None:
     _within("scratch_bytes", program.scratch_bytes, 0, MAX_DDR_BYTES)
     for index, layer in enumerate(program.layers):
         _within(f"tiles of layer {index} ({layer.name})", layer.tiles, 0, program.tiles)
+        for origin in layer.origins:
+            _within(f"origin of layer {index} ({layer.name})", origin, -len(program.inputs), len(program.layers) - 1)
+        for what, count in (("macs", layer.macs), ("weight_bytes", layer.weight_bytes), ("stripes", layer.stripes)):
+            _within(f"{what} of layer {index} ({layer.name})", count, 0, _MAX_COUNT)
     sizes = {
         DdrRange.WEIGHTS: weight_bytes,
         DdrRange.INPUTS: _ports("input", program.inputs, MAX_PORT_RANK),

@@ -1,9 +1,10 @@
-"""What can go wrong when the simulator runs a program, beside what is wrong with the program or its binary.
+"""What can go wrong in the simulator, beside a binary that is damaged or a program that cannot run.
 
 NnhalError
 ├── ProgramError
 │   └── StaleBytesError
-└── SimulatorInputError
+└── SimulatorError
+    └── SimulatorInputError
 """
 
 from __future__ import annotations
@@ -16,5 +17,9 @@ class StaleBytesError(ProgramError):
     """A program reads bytes that do not hold what it expects: overwritten, or never written."""
 
 
-class SimulatorInputError(NnhalError):
-    """The inputs of a run are not what the program takes. The message says what was got and expected."""
+class SimulatorError(NnhalError):
+    """A run cannot go on. The message says what was got, what was expected and where."""
+
+
+class SimulatorInputError(SimulatorError):
+    """The inputs of a run are not what the program takes."""

@@ -41,7 +41,7 @@ class TileMachine:
         ``check`` is called between stages, and may raise. ``late`` does transfers as late as the queues allow.
 
         Raises:
-            ProgramError: constants make no sense.
+            SimulatorError: constants make no sense.
         """
         program = self.program
         memories = fresh_memories(program, self._weights, inputs, np.uint8)

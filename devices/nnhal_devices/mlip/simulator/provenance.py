@@ -5,10 +5,11 @@ program is walked in the two orders that the queues allow at the extremes. A rea
 
 - a byte was never written,
 - a constant is not one that was loaded for the layer, or an input is the constant of another layer,
+- an input is not from where the layer's record says,
 - it mixes what a layer computed with what has overwritten that very output, or
 - it sees other steps in the one order than in the other, or what another copy of its stage writes.
 
-What no rule finds is an output that another layer's has replaced as a whole.
+If a record does not say from where inputs are, no rule finds an output that another layer's has replaced as a whole.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class _ProgramWalk:
         self._names += [f"the constants of {layer.name}" for layer in program.layers]
         self._outputs = len(self._names)
         self._names += [f"the output of {layer.name}" for layer in program.layers]
+        self._allowed = [self._inputs_of(layer) for layer in range(len(program.layers))]
 
     def reads(self) -> Iterator[tuple[str, int]]:
         """Yield each place that reads OCM, and a digest of which steps wrote that. Raises StaleBytesError."""
@@ -71,6 +73,16 @@ class _ProgramWalk:
                 yield self._store(self._program.transfers[number], number)
             else:
                 self._load(self._program.transfers[number], number)
+
+    def _inputs_of(self, layer: int) -> Array:
+        """For each origin whether inputs of a layer may be of it: its constants, what its record says, or any value."""
+        allowed, told = np.zeros(len(self._names), np.bool_), self._program.layers[layer].origins
+        allowed[self._constants + layer] = True
+        if told:
+            allowed[[self._outputs + each if each >= 0 else -each for each in (*told, layer)]] = True
+        else:
+            allowed[1 : self._constants] = allowed[self._outputs :] = True
+        return allowed
 
     def _load(self, transfer: DdrTransfer, number: int) -> None:
         if transfer.ddr == DdrRange.WEIGHTS:
@@ -114,8 +126,8 @@ class _ProgramWalk:
             if not tags.origins.size:
                 continue
             self._check(tags, place)
-            constant = (tags.origins >= self._constants) & (tags.origins < self._outputs)
-            self._check_own(tags, constant & (tags.origins != own), place, "an input")
+            names = " or ".join(self._names[origin] for origin in np.flatnonzero(self._allowed[layer]))
+            self._check_own(tags, ~self._allowed[layer][tags.origins], place, f"an input: {names}")
             digests.append(tags.digest())
         for what, tags in _constants_of(task, ocm):
             self._check_own(tags, tags.origins != own, place, f"{what}: {self._names[own]}")
@@ -128,11 +140,11 @@ class _ProgramWalk:
 
     def _check(self, tags: ByteTags, place: str) -> None:
         """Check that all bytes were written, and that none of an origin that is read was overwritten."""
-        lowest, highest = int(tags.origins.min()), int(tags.origins.max())
-        if lowest == NOBODY:
+        read = np.zeros(len(self._names), np.bool_)
+        read[tags.origins] = True
+        if read[NOBODY]:
             raise _stale(place, "nothing", "something that was written", tags.origins == NOBODY)
-        read = [lowest] if lowest == highest else np.unique(tags.origins)
-        lost = np.isin(tags.overwritten, read)
+        lost = read[tags.overwritten]
         if lost.any():
             got, expected = (self._names[int(each[lost][0])] for each in (tags.origins, tags.overwritten))
             raise _stale(place, got, expected, lost)

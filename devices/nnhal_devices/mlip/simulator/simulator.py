@@ -61,7 +61,7 @@ class Simulator:
 
         Raises:
             SimulatorInputError: an input is not what the program takes.
-            ProgramError: the program's constants make no sense.
+            SimulatorError: the program's constants make no sense.
         """
         raw = output_arrays(self.binary, self._machine.run(input_bytes(self.binary, inputs), check))
         hardware_ns, firmware_ns = self.profile.nanoseconds(self.timeline.total), float(self.profile.firmware_ns)

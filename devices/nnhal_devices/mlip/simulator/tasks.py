@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from nnhal.arrays import Array, Bytes
-from nnhal_devices.mlip.program.errors import ProgramError
 from nnhal_devices.mlip.program.program import TensorType, TileTask
 from nnhal_devices.mlip.simulator.arithmetic.compute import compute
 from nnhal_devices.mlip.simulator.arithmetic.operands import TaskOperands
 from nnhal_devices.mlip.simulator.elements import ELEMENT_DTYPES
+from nnhal_devices.mlip.simulator.errors import SimulatorError
 from nnhal_devices.mlip.simulator.memory import view_of
 
 
 def execute(task: TileTask, ocm: Bytes) -> None:
-    """Execute a task that has been checked. Raises ProgramError: a factor is no number."""
+    """Execute a task that has been checked. Raises SimulatorError: a factor is no number."""
     integers = task.weights is not None and task.weights.type == TensorType.INT8
     operands = TaskOperands(
         tuple(view_of(ocm, view) for view in task.inputs),
@@ -23,7 +23,7 @@ def execute(task: TileTask, ocm: Bytes) -> None:
         _channels(task, ocm, task.factors, np.dtype("<f4")),
     )
     if operands.factors is not None and not np.isfinite(operands.factors).all():
-        raise ProgramError(f"a factor of {task.kind.name} at {task.factors}", "no number", "a finite one")
+        raise SimulatorError(f"a factor of {task.kind.name} at {task.factors} is not finite, expected a number")
     view_of(ocm, task.output)[...] = compute(task, operands, ELEMENT_DTYPES[task.output.type])
 
 

@@ -16,8 +16,9 @@ from nnhal_devices.mlip.program.program import (
     TensorType,
     TileTask,
 )
+from nnhal_devices.mlip.simulator.errors import SimulatorError
 from nnhal_devices.mlip.simulator.machine import TileMachine
-from tests.support.mlip_programs import NUMBERS, HandMade, halved_convolution, one_task
+from tests.support.mlip_by_hand import NUMBERS, HandMade, halved_convolution, one_task
 
 RANDOM = np.random.default_rng(5)
 
@@ -169,6 +170,13 @@ def test_a_sum_in_fp16_may_overflow_to_infinity() -> None:
     assert run(made, values, values).ravel().tolist() == [np.inf]
 
 
+def test_infinities_spread_as_in_ieee_arithmetic() -> None:
+    image = np.array([np.inf, 1.0], np.float16).reshape(1, 1, 1, 2)
+    filters = np.array([[0, 1], [1, 1], [-1, 0]], np.float16).reshape(3, 1, 1, 2)
+    got = run(one_task(TaskKind.CONVOLUTION, image, output=(1, 1, 1, 3), task=NUMBERS, weights=filters), image)
+    np.testing.assert_array_equal(got.ravel(), [np.nan, np.inf, -np.inf])
+
+
 def test_a_copy_transposes_by_strides() -> None:
     image, made = reals(1, 3, 4, 5), HandMade(np.float16)
     view, result = made.input(image.shape), made.tensor((1, 5, 3, 4))
@@ -251,5 +259,5 @@ def test_factors_must_be_numbers() -> None:
         weights=bytes_of(1, 1, 1, 1),
         factors=np.array([np.nan], np.float32),
     )
-    with pytest.raises(ProgramError, match="a factor of CONVOLUTION"):
+    with pytest.raises(SimulatorError, match="a factor of CONVOLUTION"):
         run(made, image)

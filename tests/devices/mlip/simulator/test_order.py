@@ -10,7 +10,7 @@ import pytest
 from nnhal_devices.mlip.program.errors import ProgramError
 from nnhal_devices.mlip.program.program import DdrRange, MlipProgram, TaskKind, TileTask
 from nnhal_devices.mlip.simulator.order import steps_of
-from tests.support.mlip_programs import HandMade
+from tests.support.mlip_by_hand import HandMade
 
 
 def two_stages() -> MlipProgram:

@@ -12,7 +12,7 @@ from nnhal_devices.mlip.program.program import TaskKind
 from nnhal_devices.mlip.simulator.errors import SimulatorInputError
 from nnhal_devices.mlip.simulator.simulator import Simulator
 from nnhal_devices.mlip.timing.profile import read_profile
-from tests.support.mlip_programs import NUMBERS, HandMade, one_task
+from tests.support.mlip_by_hand import NUMBERS, HandMade, one_task
 
 PROFILE = read_profile()
 

@@ -19,7 +19,7 @@ from nnhal_devices.mlip.program.program import (
 )
 from nnhal_devices.mlip.simulator.errors import StaleBytesError
 from nnhal_devices.mlip.simulator.provenance import check_provenance
-from tests.support.mlip_programs import HandMade, whole
+from tests.support.mlip_by_hand import HandMade, whole
 
 SHAPE = (1, 4, 4, 8)
 FILTERS: Array = np.ones((8, 1, 1, 8), np.float16)
@@ -106,6 +106,21 @@ def test_a_part_that_another_layer_has_overwritten_is_found() -> None:
     made.stage(copy(second, third))
     made.store(third)
     refused(made, "layer_2 .* the output of layer_1 in 64 bytes, expected the output of layer_0")
+
+
+def test_an_output_that_another_layer_has_replaced_is_found_if_the_record_says_what_was_wanted() -> None:
+    made = HandMade(np.float16)
+    view, first, second = made.input(SHAPE), made.tensor(SHAPE), made.tensor(SHAPE)
+    made.stage(copy(view, first))
+    made.stage(copy(view, first))
+    made.stage(copy(first, second))
+    made.store(second)
+    check_provenance(made.program())
+    made.layers[1] = replace(made.layers[1], origins=(-1,))
+    made.layers[2] = replace(made.layers[2], origins=(1,))
+    check_provenance(made.program())
+    made.layers[2] = replace(made.layers[2], origins=(0,))
+    refused(made, "layer_2 .* the output of layer_1 in 256 bytes, expected an input: .* or the output of layer_0")
 
 
 def test_layers_that_share_a_tensor_pass() -> None:

@@ -16,7 +16,7 @@ from nnhal_devices.mlip.simulator.roofline import roofline
 from nnhal_devices.mlip.simulator.trace import run_trace
 from nnhal_devices.mlip.timing.profile import TimingProfile, read_profile
 from nnhal_devices.mlip.timing.queues import timeline
-from tests.support.mlip_programs import halved_convolution
+from tests.support.mlip_by_hand import halved_convolution
 
 PROFILE = read_profile()
 

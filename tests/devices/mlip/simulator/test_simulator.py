@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from nnhal.arrays import Array
-from nnhal_devices.mlip.program.errors import BinaryError
-from nnhal_devices.mlip.simulator.errors import StaleBytesError
+from nnhal_devices.mlip.program.codec import CodeOffsets, decode_program, encode_program
+from nnhal_devices.mlip.program.errors import BinaryError, ProgramError
+from nnhal_devices.mlip.simulator.errors import SimulatorError, StaleBytesError
+from nnhal_devices.mlip.simulator.machine import TileMachine
 from nnhal_devices.mlip.simulator.simulator import Simulator
 from nnhal_devices.mlip.timing.profile import read_profile
-from tests.support.mlip_programs import HandMade, halved_convolution
+from tests.support.mlip_by_hand import HandMade, halved_convolution
 
 PROFILE = read_profile()
 RANDOM = np.random.default_rng(11)
@@ -64,11 +66,36 @@ def test_the_latency_of_no_run_is_zero_and_then_that_of_the_model() -> None:
     assert figures.firmware == (5000,) * 3
 
 
+def test_a_binary_keeps_from_where_the_inputs_of_a_layer_are() -> None:
+    told = made()
+    told.layers[0] = replace(told.layers[0], origins=(-1, 0))
+    assert Simulator(told.binary(), PROFILE, checked=True).program.layers[0].origins == (-1, 0)
+    told.layers[0] = replace(told.layers[0], origins=(-2,))
+    with pytest.raises(ProgramError, match=r"origin of layer 0 \(layer_0\) is -2, expected -1 to 0"):
+        told.binary()
+
+
 def test_a_damaged_binary_is_refused() -> None:
     binary = bytearray(made().binary())
     binary[9000] ^= 1
     with pytest.raises(BinaryError):
         Simulator(bytes(binary), PROFILE)
+
+
+def test_a_damaged_program_is_refused_or_runs_within_its_memory() -> None:
+    whole, ran, refused = made(), 0, 0
+    code = encode_program(whole.program(), len(whole.weights))
+    for place in range(len(code.main)):
+        damaged = bytearray(code.main)
+        damaged[place] ^= 1 << int(RANDOM.integers(8))
+        try:
+            program, _ = decode_program(code._replace(main=bytes(damaged)), CodeOffsets(0, 0, 0))
+            TileMachine(program, whole.weights_bytes()).run(IMAGE.view(np.uint8).ravel())
+            ran += 1
+        except (BinaryError, ProgramError, SimulatorError):
+            refused += 1
+    assert ran > 0
+    assert refused > 100
 
 
 def test_a_checked_simulator_refuses_a_program_that_reads_what_was_never_written() -> None:

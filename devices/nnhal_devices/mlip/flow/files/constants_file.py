@@ -6,7 +6,7 @@ import base64
 import binascii
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import numpy as np
 from pydantic import ConfigDict, Field, RootModel, model_validator
@@ -74,6 +74,8 @@ def constant_entry(array: Array, extension: ConstantExtension | None = None) -> 
     Raises:
         ValueError: it has no element, or a type that files do not have.
     """
+    if array.dtype.name not in get_args(ConstantType):
+        raise ValueError(f"got values of {array.dtype.name}, expected one of {', '.join(get_args(ConstantType))}")
     shape = file_shape(array.shape)
     least, most = _extremes(array)
     data = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))

@@ -16,7 +16,7 @@ def check_nodes(file: NodesFile) -> None:
     inputs = len(file.inputs)
     if any(isinstance(node, KernelNode) for node in file.nodes[:inputs]) or not 0 < inputs < len(file.nodes):
         _refuse(
-            file.symbol, f"{inputs} inputs among {len(file.nodes)} nodes", "inputs, then kernels, at least one of each"
+            file.symbol, f"{inputs} inputs of {len(file.nodes)} nodes", "inputs, then kernels, at least one of each"
         )
     _equal(file.symbol, "arg_nodes", list(file.arg_nodes), list(range(inputs)))
     _equal(file.symbol, "num_subgraph_inputs", file.num_subgraph_inputs, inputs)

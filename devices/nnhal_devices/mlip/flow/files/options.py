@@ -96,9 +96,7 @@ def parse_target_words(words: Sequence[str]) -> MlipTargetOptions:
 def _option(bare: str, word: str) -> tuple[str, str]:
     name, equals, value = bare.partition("=")
     if name not in _VALUES:
-        raise ValueError(
-            f"got option {word!r}, expected one of {', '.join(_VALUES)}, or the words {' and '.join(_MODES)}"
-        )
+        raise ValueError(f"got option {word!r}, expected one of {', '.join((*_VALUES, *_MODES))}")
     if not equals:
         raise ValueError(f"option {name}: got no value, expected {name}={'|'.join(_VALUES[name])}")
     return name, _value(name, value)

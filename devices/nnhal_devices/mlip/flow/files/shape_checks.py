@@ -153,6 +153,8 @@ def _convolution(node: KernelNode, attrs: Conv2DAttributes, data: _Shape) -> _Sh
 def _fully_connected(node: KernelNode, attrs: FullyConnectedAttributes, data: _Shape) -> _Shape:
     if attrs.kernel_const is None:
         _refuse(node, "no kernel_const", "constant weights")
+    if attrs.kernel_const.shape[0] != attrs.units:
+        _refuse(node, f"units {attrs.units}", f"{attrs.kernel_const.shape[0]}, as the weights have them")
     if attrs.bias_const and prod(attrs.bias_const.shape) != attrs.units:
         _refuse(node, f"bias of shape {list(attrs.bias_const.shape)}", f"{attrs.units} values, one a unit")
     if attrs.weights_need_transform:

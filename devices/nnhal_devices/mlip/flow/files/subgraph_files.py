@@ -21,6 +21,7 @@ from nnhal_devices.mlip.flow.files.shape_checks import check_shapes
 
 _File = TypeVar("_File", bound=BaseModel)
 _MOST_ERRORS = 5
+_MOST_CHARACTERS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +90,14 @@ def _read(path: Path, kind: type[_File]) -> _File:
 
 def _sentence(raw: Any, where: Sequence[int | str], problem: str, given: object) -> str:
     """Say where in a file a problem is: for a node by the user's name."""
-    names = [str(step) for step in where]
-    place = ".".join(names)
+    steps = [str(step) for step in where if not str(step).endswith("Attributes")]  # pydantic's names of the kinds
+    place = ".".join(steps)
     if where[:1] == ("nodes",) and len(where) > 1 and isinstance(where[1], int):
-        place = f"node '{_user_name(raw, where[1])}': {'.'.join(names[2:])}"
-    got = repr(given)
-    shown = got if len(got) <= 60 else f"{got[:57]}..."
-    return f"{place}: {problem.removeprefix('Value error, ')} (got {shown})"
+        place = f"node '{_user_name(raw, where[1])}': {'.'.join(steps[3:]) or 'all of it'}"
+    problem, got = problem.removeprefix("Value error, "), repr(given)
+    if problem.startswith("got "):
+        return f"{place}: {problem}"
+    return f"{place}: {problem} (got {got if len(got) <= _MOST_CHARACTERS else got[:_MOST_CHARACTERS] + '...'})"
 
 
 def _user_name(raw: Any, number: int) -> str:

@@ -41,10 +41,11 @@ _KINDS: Mapping[TaskKind, Callable[[TileTask, TaskOperands], Array]] = MappingPr
 
 
 def compute(task: TileTask, operands: TaskOperands, dtype: np.dtype[np.generic]) -> Array:
-    """Return a task's output, of the type given and the shape of its output view."""
+    """Return a task's output, of the type given and the shape of its output view. Floats may become infinite or NaN."""
     if moves(task) and operands.inputs[0].dtype == dtype:
         return operands.inputs[0]
-    return finished(_KINDS[task.kind](task, operands), dtype, task.range, task.output_scale)
+    with np.errstate(all="ignore"):
+        return finished(_KINDS[task.kind](task, operands), dtype, task.range, task.output_scale)
 
 
 def moves(task: TileTask) -> bool:

@@ -19,8 +19,7 @@ def half_away(values: Array) -> Array:
 def rounded(values: Array, dtype: np.dtype[np.generic]) -> Array:
     """Convert real values to a type once: floats to the nearest, integers with halves away from zero and clamped."""
     if dtype.kind == "f":
-        with np.errstate(over="ignore"):
-            return values.astype(dtype)
+        return values.astype(dtype)
     limits = np.iinfo(dtype.name)
     return half_away(np.clip(values, limits.min, limits.max)).astype(dtype)
 
