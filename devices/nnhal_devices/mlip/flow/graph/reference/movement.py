@@ -65,4 +65,9 @@ def pad(node: FlowNode, inputs: Sequence[Array]) -> Array:
 
 def mean(node: FlowNode, inputs: Sequence[Array]) -> Array:
     """The mean along axes."""
-    return np.asarray(inputs[0].mean(axis=node.integers("axis"), keepdims=bool(node.integer("keepdims"))))
+    return mean_of(inputs[0], node.integers("axis"), keepdims=bool(node.integer("keepdims")))
+
+
+def mean_of(data: Array, axes: tuple[int, ...], *, keepdims: bool) -> Array:
+    """Return the mean along axes, summed in float64 since numpy's order of summing depends on the axes."""
+    return np.asarray(data.mean(axis=axes, keepdims=keepdims, dtype=np.float64), np.float32)

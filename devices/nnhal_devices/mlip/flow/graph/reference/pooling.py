@@ -10,6 +10,7 @@ from nnhal.arrays import Array
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowNode
 from nnhal_devices.mlip.flow.graph.layout_words import image_axes
 from nnhal_devices.mlip.flow.graph.reference.images import ImageWindows, channels_last, laid_out
+from nnhal_devices.mlip.flow.graph.reference.movement import mean_of
 
 
 def max_pool2d(node: FlowNode, inputs: Sequence[Array]) -> Array:
@@ -34,7 +35,7 @@ def avg_pool2d(node: FlowNode, inputs: Sequence[Array]) -> Array:
 
 def global_avg_pool2d(node: FlowNode, inputs: Sequence[Array]) -> Array:
     """The mean of each image, channel by channel."""
-    return np.asarray(inputs[0].mean(axis=image_axes(node.text("layout")), keepdims=True))
+    return mean_of(inputs[0], image_axes(node.text("layout")), keepdims=True)
 
 
 def global_max_pool2d(node: FlowNode, inputs: Sequence[Array]) -> Array:
