@@ -9,7 +9,7 @@ from typing import final
 from nnhal.errors import HalError
 from nnhal.resolved import ResolvedModel
 from nnhal.types import NO_DEADLINE, DeviceType, ErrorStatus, ExecutionPreference, Extension, NumberOfCacheFiles
-from nnhal_devices.backend import Backend, MemoryKind, MemoryRules, OptimizationViews
+from nnhal_devices.backend import Backend, MemoryKind, MemoryRules, OptimizationViews, TensorHandleFactory
 from nnhal_devices.driver import DriverOptions, PrepareOptions, Support
 from nnhal_devices.mlip.artifact import fingerprint, read_artifact
 from nnhal_devices.mlip.capabilities import capabilities_of
@@ -25,8 +25,10 @@ from nnhal_devices.mlip.simulator.simulator import Simulator
 from nnhal_devices.mlip.support import supported_operations
 from nnhal_devices.mlip.workload import LoadedModel, SimulatedWorkload
 
+_IMPORTS = frozenset({MemoryKind.ASHMEM, MemoryKind.HARDWARE_BUFFER_BLOB})
 _ALIGNMENT = 128
 """Bytes, of the buffers of the part (DPDK, drivers/ml/cnxk)."""
+_HANDLES = TensorHandleFactory("mlip/import", _IMPORTS, _IMPORTS, alignment=_ALIGNMENT, relaxed_as_float16=True)
 _FRUGAL_TILES = 2
 """Tiles that a network may take if it is to save energy."""
 
@@ -38,7 +40,7 @@ class Mlip:
     name = "mlip"
     version = "nnhal-mlip-0.1.0"
     type = DeviceType.ACCELERATOR
-    memory = MemoryRules(frozenset({MemoryKind.ASHMEM, MemoryKind.HARDWARE_BUFFER_BLOB}), _ALIGNMENT)
+    memory = MemoryRules(_IMPORTS, _ALIGNMENT)
     modelled_timing = True
     extensions: tuple[Extension, ...] = ()
     number_of_cache_files = NumberOfCacheFiles(1, 1)
@@ -53,6 +55,7 @@ class Mlip:
             self._operation_ns,
             TRANSFER_COSTS,
             self._optimize,
+            (_HANDLES,),
             realisation="emulated: binaries, run in real float16 or 8-bit arithmetic on this machine's CPU",
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from nnhal_devices.mlip.flow.files.errors import FlowFilesError
-from nnhal_devices.mlip.flow.files.layers import FullyConnectedAttributes, SumAttributes
+from nnhal_devices.mlip.flow.files.layers import EXTENDED_LAYERS, FullyConnectedAttributes, SumAttributes
 from nnhal_devices.mlip.flow.files.nodes_file import InputNode, KernelNode, NodesFile
 from nnhal_devices.mlip.flow.files.scales import check_scales
 
@@ -59,6 +59,8 @@ def place(node: InputNode | KernelNode) -> str:
 
 def _check_kernel(file: NodesFile, node: KernelNode, number: int) -> None:
     attrs, where = node.attrs, place(node)
+    if node.layer in EXTENDED_LAYERS and not file.nnhal:
+        _refuse(where, "a layer that the upstream form does not have", "an extension nnhal at the top of the file")
     for edge in node.inputs:
         if edge.node >= number:
             _refuse(where, f"an edge from node {edge.node}, while it is node {number}", "one from a node before it")
