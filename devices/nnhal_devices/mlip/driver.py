@@ -23,7 +23,7 @@ from nnhal_devices.mlip.program.errors import BinaryError, ProgramError
 from nnhal_devices.mlip.residence import OcmResidence
 from nnhal_devices.mlip.simulator.simulator import Simulator
 from nnhal_devices.mlip.support import supported_operations
-from nnhal_devices.mlip.workload import LoadedModel, SimulatedWorkload
+from nnhal_devices.mlip.workload import LoadedBinaries, SimulatedWorkload
 
 _IMPORTS = frozenset({MemoryKind.ASHMEM, MemoryKind.HARDWARE_BUFFER_BLOB})
 _ALIGNMENT = 128
@@ -99,7 +99,7 @@ class Mlip:
         """Raises BinaryError and ProgramError if a binary is damaged."""
         profile = self._options.profile
         simulators = tuple(Simulator(step.binary, profile, self._options.checked) for step in compiled.steps)
-        loaded = LoadedModel(compiled, simulators, model.model.main, origin)
+        loaded = LoadedBinaries(compiled, simulators, model.model.main, origin)
         self._residence.load([simulator.binary for simulator in simulators], loaded)
         return SimulatedWorkload(loaded)
 
