@@ -9,7 +9,7 @@ from typing import final
 from nnhal.errors import HalError
 from nnhal.resolved import ResolvedModel
 from nnhal.types import NO_DEADLINE, DeviceType, ErrorStatus, ExecutionPreference, Extension, NumberOfCacheFiles
-from nnhal_devices.backend import Backend, MemoryKind, MemoryRules, OptimizationViews
+from nnhal_devices.backend import Backend, MemoryKind, MemoryRules, OptimizationViews, TensorHandleFactory
 from nnhal_devices.driver import DriverOptions, PrepareOptions, Support
 from nnhal_devices.mlip.artifact import fingerprint, read_artifact
 from nnhal_devices.mlip.capabilities import capabilities_of
@@ -23,10 +23,12 @@ from nnhal_devices.mlip.program.errors import BinaryError, ProgramError
 from nnhal_devices.mlip.residence import OcmResidence
 from nnhal_devices.mlip.simulator.simulator import Simulator
 from nnhal_devices.mlip.support import supported_operations
-from nnhal_devices.mlip.workload import LoadedModel, SimulatedWorkload
+from nnhal_devices.mlip.workload import LoadedBinaries, SimulatedWorkload
 
+_IMPORTS = frozenset({MemoryKind.ASHMEM, MemoryKind.HARDWARE_BUFFER_BLOB})
 _ALIGNMENT = 128
 """Bytes, of the buffers of the part (DPDK, drivers/ml/cnxk)."""
+_HANDLES = TensorHandleFactory("mlip/import", _IMPORTS, _IMPORTS, alignment=_ALIGNMENT, relaxed_as_float16=True)
 _FRUGAL_TILES = 2
 """Tiles that a network may take if it is to save energy."""
 
@@ -38,7 +40,7 @@ class Mlip:
     name = "mlip"
     version = "nnhal-mlip-0.1.0"
     type = DeviceType.ACCELERATOR
-    memory = MemoryRules(frozenset({MemoryKind.ASHMEM, MemoryKind.HARDWARE_BUFFER_BLOB}), _ALIGNMENT)
+    memory = MemoryRules(_IMPORTS, _ALIGNMENT)
     modelled_timing = True
     extensions: tuple[Extension, ...] = ()
     number_of_cache_files = NumberOfCacheFiles(1, 1)
@@ -53,6 +55,7 @@ class Mlip:
             self._operation_ns,
             TRANSFER_COSTS,
             self._optimize,
+            (_HANDLES,),
             realisation="emulated: binaries, run in real float16 or 8-bit arithmetic on this machine's CPU",
         )
 
@@ -96,7 +99,7 @@ class Mlip:
         """Raises BinaryError and ProgramError if a binary is damaged."""
         profile = self._options.profile
         simulators = tuple(Simulator(step.binary, profile, self._options.checked) for step in compiled.steps)
-        loaded = LoadedModel(compiled, simulators, model.model.main, origin)
+        loaded = LoadedBinaries(compiled, simulators, model.model.main, origin)
         self._residence.load([simulator.binary for simulator in simulators], loaded)
         return SimulatedWorkload(loaded)
 

@@ -19,7 +19,7 @@ from nnhal_devices.mlip.simulator.simulator import Simulator
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
-class LoadedModel:
+class LoadedBinaries:
     """A compiled model in simulators."""
 
     compiled: CompiledModel
@@ -32,7 +32,7 @@ class LoadedModel:
 class SimulatedWorkload:
     """A model that was compiled and loaded."""
 
-    def __init__(self, loaded: LoadedModel) -> None:
+    def __init__(self, loaded: LoadedBinaries) -> None:
         self._loaded = loaded
 
     @property
@@ -62,7 +62,7 @@ class SimulatedWorkload:
 class BoundSimulation:
     """A SimulatedWorkload bound to memory."""
 
-    def __init__(self, loaded: LoadedModel, inputs: Sequence[Array | None], outputs: Sequence[Argument]) -> None:
+    def __init__(self, loaded: LoadedBinaries, inputs: Sequence[Array | None], outputs: Sequence[Argument]) -> None:
         self._loaded = loaded
         self._inputs = inputs
         self._outputs = outputs

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from nnhal.errors import HalError
-from nnhal.operations._types import F16, I32, Q8A, Q8AS
+from nnhal.operations._types import F16, F32, I32, Q8A, Q8AS
 from nnhal.resolved import ResolvedModel
-from nnhal.types import ErrorStatus, ExecutionPreference, OperandType, OperationType
+from nnhal.types import ErrorStatus, ExecutionPreference, Operand, OperandType, OperationType
 from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.driver import Argument, CompiledWorkload, Control, DriverOptions, Outcome, PrepareOptions
 from nnhal_devices.mlip.compiler.errors import MisfitOfTilesError
@@ -16,7 +16,8 @@ from nnhal_devices.mlip.driver import Mlip
 from nnhal_devices.mlip.simulator.errors import SimulatorInputError
 from nnhal_devices.mlip.simulator.simulator import Simulator
 from nnhal_devices.mlip.workload import SimulatedWorkload
-from tests.support.mlip_hal import SCALE, TYPES, MlipRecipe, mlip_examples, random_inputs
+from tests.support.agreement import single
+from tests.support.mlip_hal import EACH_EXAMPLE, SCALE, TYPES, MlipRecipe, mlip_examples, random_inputs
 from tests.support.models import memory_of, run_on
 from tests.support.npu import SAME
 
@@ -38,9 +39,8 @@ def assert_near_the_reference(driver: Mlip, model: ResolvedModel, layers: int = 
         np.testing.assert_allclose(got.astype(np.float64), exact, atol=tolerance)
 
 
-@pytest.mark.parametrize("code", TYPES)
-@pytest.mark.parametrize("name", mlip_examples(F16))
-def test_results_are_near_those_of_the_reference(name: str, code: OperandType) -> None:
+@pytest.mark.parametrize(("code", "name"), EACH_EXAMPLE)
+def test_results_are_near_those_of_the_reference(code: OperandType, name: str) -> None:
     assert_near_the_reference(CHECKED, mlip_examples(code)[name])
 
 
@@ -220,3 +220,24 @@ def test_a_damaged_binary_is_never_run() -> None:
         again = CHECKED.prepare(model, PrepareOptions(artifact=bytes(damaged)))
         assert results_of(again, model) == right
         assert again.artifact() == whole
+
+
+def test_a_value_that_passes_as_float16_is_half_the_bytes_and_the_same() -> None:
+    recipe = MlipRecipe(F32)
+    narrow = recipe.input(F16, (1, 8))
+    wide = recipe.operation(OperationType.CAST, [narrow], recipe.like())
+    clamped = recipe.operation(OperationType.RELU1, [wide], recipe.like())
+    model = recipe.finish(clamped, recipe.operation(OperationType.CAST, [clamped], Operand(F16)))
+    (values,) = random_inputs(model)
+    expected = np.clip(values, -1, 1)
+    for got, element in zip(run_on(CHECKED, model, values), (np.float32, np.float16), strict=True):
+        assert got.dtype == element
+        np.testing.assert_array_equal(got, expected)
+    (factory,) = CHECKED.backend.tensor_handles
+    assert factory.relaxed_as_float16
+
+
+@pytest.mark.parametrize("code", [Q8A, Q8AS])
+def test_a_cast_of_bytes_is_refused(code: OperandType) -> None:
+    (answer,) = CHECKED.supported_operations(single(OperationType.CAST, code, [(4,)], [], Operand(code, (), 0.5, 0)))
+    assert answer.code in {"DTYPE", "QUANT"}
