@@ -39,11 +39,10 @@ def optimize(model: ResolvedModel, compiler: ModelCompiler) -> OptimizationViews
             except MisfitOfTilesError as error:
                 operations = tuple(group[number] for number in _operations_at(compiler.partition(part), error))
                 place = describe_operation(main.operations[operations[0]], operations[0])
-                failures[operations] = f"{place}: {error}"
+                failures[operations] = f"{place}: {str(error).removeprefix(f'{error.place}: ')}"
             else:
-                substitutions.append(
-                    Substitution(tuple(group), _description(group, compiled, compiler.options.profile))
-                )
+                description = _description(group, compiled, compiler.options.profile)
+                substitutions.append(Substitution(tuple(group), description))
         if len(substitutions) == len(groups):
             failed = tuple(FailedSubgraph(*each) for each in sorted(failures.items()))
             return OptimizationViews(tuple(substitutions), failed)
