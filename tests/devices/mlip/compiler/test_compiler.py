@@ -23,6 +23,15 @@ NETWORKS: dict[str, Callable[[], FlowGraph]] = {
     "MobileNet": lambda: mobilenet_v1(64, 10, width=0.5),
 }
 
+LITTLE_MEMORY = [
+    ("SSD heads", 1, 24576),
+    ("SSD heads", 8, 8192),
+    ("Inception", 2, 8192),
+    ("Inception", 4, 4096),
+    ("ResNet-18", 4, 65536),
+    ("MobileNet", 2, 32768),
+]
+
 
 @pytest.fixture(scope="module")
 def networks() -> dict[str, GraphInFiles]:
@@ -40,24 +49,28 @@ def test_networks_compute_what_the_reference_does(
         given.check(given.compile(number, quantize=quantize, num_tiles=tiles), quantize, number)
 
 
-@pytest.mark.parametrize(("pages", "tiles"), [(4, 1), (2, 8), (6, 2)])
-@pytest.mark.parametrize("network", ["SSD heads", "Inception", "ResNet-18"])
-def test_networks_run_in_little_memory(networks: dict[str, GraphInFiles], network: str, pages: int, tiles: int) -> None:
+@pytest.mark.parametrize(("network", "tiles", "size"), LITTLE_MEMORY)
+def test_networks_run_in_little_memory(networks: dict[str, GraphInFiles], network: str, tiles: int, size: int) -> None:
     given = networks[network]
-    stripes = spills = 0
-    for number in range(len(given.files)):
-        compiled = given.compile(number, num_tiles=tiles, ocm_size=pages * 16384)
-        given.check(compiled, "fp16", number)
-        stripes += sum(layer.stripes > 1 for layer in compiled.program.layers)
-        spills += sum(layer.spills for layer in compiled.program.layers)
-        assert all(held.stop <= pages * 16384 for held in compiled.memory)
-    assert stripes and spills
+    for quantize in ("fp16", "int8"):
+        compiled = given.compile(quantize=quantize, num_tiles=tiles, page_bytes=1024, ocm_size=size)
+        given.check(compiled, quantize)
+        assert any(layer.stripes > 1 for layer in compiled.program.layers)
+        assert all(held.stop <= size for held in compiled.memory)
+
+
+def test_what_does_not_stay_in_the_tiles_passes_through_ddr(networks: dict[str, GraphInFiles]) -> None:
+    given = networks["ResNet-18"]
+    compiled = given.compile(num_tiles=1, ocm_size=131072)
+    given.check(compiled, "fp16")
+    assert sum(layer.spills for layer in compiled.program.layers) > 5
+    assert compiled.program.scratch_bytes > 0
 
 
 @pytest.mark.parametrize("network", NETWORKS)
 def test_more_tiles_and_int8_are_never_slower(networks: dict[str, GraphInFiles], network: str) -> None:
     given = networks[network]
-    for size in (OCM_BYTES, 65536):
+    for size in (OCM_BYTES, 131072):
         cycles = {
             quantize: [
                 given.compile(quantize=quantize, num_tiles=tiles, ocm_size=size).cycles for tiles in (1, 2, 4, 8)
@@ -98,11 +111,10 @@ def test_the_binary_holds_the_program(networks: dict[str, GraphInFiles]) -> None
 def test_what_does_not_fit_says_what_would_do() -> None:
     g = GraphOf()
     given = GraphInFiles(g.build(g.conv(g.input(1, 64, 20, 600), 64, 3, name="wide")))
-    with pytest.raises(MisfitOfTilesError, match="tiles") as caught:
+    with pytest.raises(MisfitOfTilesError, match="wide: takes") as caught:
         given.compile(num_tiles=1, ocm_size=65536)
     error = caught.value
     assert error.available == 65536 < error.wanted
-    assert "wide" in str(error) or "tvmgen" in str(error)
     pages = int(error.remedies[0].split()[0])
     given.check(given.compile(num_tiles=1, ocm_size=pages * 16384), "fp16")
     with pytest.raises(MisfitOfTilesError):

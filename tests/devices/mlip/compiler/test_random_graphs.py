@@ -12,7 +12,7 @@ from nnhal_devices.mlip.program.program import OCM_BYTES
 from tests.support.mlip_compiling import GraphInFiles
 from tests.support.random_flow_graphs import random_flow_graph
 
-SIZES = (OCM_BYTES, 32768, 8192, 4096, 3072)
+SIZES = (OCM_BYTES, 8192, 3072)
 
 
 @pytest.mark.parametrize("seed", range(24))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from nnhal_devices.mlip.compiler.compiler import compile_files
 from nnhal_devices.mlip.compiler.errors import MlipCompileError
 from nnhal_devices.mlip.compiler.layers.reading import read_layers
 from nnhal_devices.mlip.flow.files.describing import describe
+from nnhal_devices.mlip.flow.files.layers import PadAttributes
 from nnhal_devices.mlip.flow.partition.flow_partition import FlowOptions
 from nnhal_devices.mlip.flow.partition.partitioning import partition
 from nnhal_devices.mlip.program.program import TaskKind
@@ -98,12 +100,14 @@ def test_a_batch_of_more_than_eight_is_refused() -> None:
 
 def test_a_pad_that_is_not_zero_is_refused_by_name() -> None:
     g = GraphOf()
-    given = GraphInFiles(g.build(g.pad(g.input(*IMAGE), 1, name="edge")))
-    (files,) = given.files
-    nodes = files.nodes.model_dump(mode="json")
-    pad = next(node for node in nodes["nodes"] if node["attrs"]["layer_name"] == ["Pad"])
-    pad["attrs"]["pad_value"] = ["1"]
-    changed = type(files)(type(files.nodes).model_validate(nodes), files.constants)
+    (files,) = GraphInFiles(g.build(g.pad(g.input(*IMAGE), 1, name="edge"))).files
+    nodes = tuple(
+        node.model_copy(update={"attrs": node.attrs.model_copy(update={"pad_value": 1.0})})
+        if isinstance(node.attrs, PadAttributes)
+        else node
+        for node in files.nodes.nodes
+    )
+    changed = replace(files, nodes=files.nodes.model_copy(update={"nodes": nodes}))
     with pytest.raises(MlipCompileError, match="edge: pads with 1"):
         compile_files(changed)
 
