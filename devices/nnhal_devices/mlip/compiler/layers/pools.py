@@ -43,9 +43,7 @@ def add_pool(draft: NetworkDraft, node: KernelNode, attrs: PoolAttributes, data:
     draft.layers.append(layer)
 
 
-def add_global_pool(
-    draft: NetworkDraft, node: KernelNode, attrs: GlobalPoolAttributes, data: str, output: str
-) -> None:
+def add_global_pool(draft: NetworkDraft, node: KernelNode, attrs: GlobalPoolAttributes, data: str, output: str) -> None:
     """Add a pool over height and width to a draft."""
     kind = TaskKind.MAX_POOL if attrs.layer_name == GLOBAL_MAX_POOL else TaskKind.AVERAGE_POOL
     axes = _axes(attrs.layout, node.user_name)
@@ -100,10 +98,11 @@ def _check_windows(draft: NetworkDraft, layer: TileLayer, place: str) -> None:
         before, after = window.padding[axis], window.padding[axis + 2]
         taps = np.arange(count)[:, None] * stride - before + np.arange(kernel)[None, :] * dilation
         if not ((taps >= 0) & (taps < extent)).any(axis=1).all():
-            raise MlipCompileError(f"{place}: a window lies in the padding {list(window.padding)}, expected some data in each")
+            raise MlipCompileError(
+                f"{place}: a window lies in the padding {list(window.padding)}, expected some data in each"
+            )
         if window.count_padding and taps.max() >= extent + after:
             raise MlipCompileError(
                 f"{place}: an average counts the padding {list(window.padding)}, and ceil_mode lets a window reach "
                 f"beyond it; expected one of the two"
             )
-
