@@ -1,0 +1,123 @@
+"""The first choices of a plan: for each layer the cheapest division, given those of its neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nnhal_devices.mlip.compiler.planning.buffers import BROADCAST_SHARE
+from nnhal_devices.mlip.compiler.planning.choices import PlanChoices
+from nnhal_devices.mlip.compiler.planning.costs import (
+    compute_cycles,
+    copies_cycles,
+    excess_cycles,
+    joined,
+    weights_cycles,
+)
+from nnhal_devices.mlip.compiler.planning.setting import PlanSetting, TileBoxes
+from nnhal_devices.mlip.compiler.planning.splits import LayerChoice, most_stripes, shares
+from nnhal_devices.mlip.program.program import LayerSplit
+from nnhal_devices.mlip.program.sizes import ceil_divide
+
+SWEEPS = 2
+"""How often each layer is chosen anew, since its neighbours' choices have changed."""
+
+
+def choose(setting: PlanSetting, weights_share: int) -> PlanChoices:
+    """Return the first choices of a plan; they need not fit.
+
+    Args:
+        setting: What the plan is made for.
+        weights_share: One in so many bytes of a tile's memory is what the weights of one stage may take.
+    """
+    options = [_options(setting, number, weights_share) for number in range(len(setting.layers))]
+    chosen = [found[0] for found in options]
+    memo: dict[tuple[object, ...], int] = {}
+    for sweep in range(SWEEPS):
+        changed = False
+        for number, found in enumerate(options):
+            best = min(
+                range(len(found)), key=lambda at, n=number, f=found: (_cost(setting, chosen, n, f[at], memo, sweep > 0), at)
+            )
+            changed = changed or chosen[number] != found[best]
+            chosen[number] = found[best]
+        if sweep and not changed:
+            break
+    return PlanChoices(tuple(chosen))
+
+
+def _options(setting: PlanSetting, number: int, weights_share: int) -> list[LayerChoice]:
+    """Return the divisions of a layer that are not slower than one over fewer tiles."""
+    layer = setting.layers[number]
+    found: list[LayerChoice] = []
+    for split in LayerSplit:
+        best = None
+        for tiles in range(1, setting.tiles + 1):
+            choice = LayerChoice(split, tiles)
+            if len(shares(layer, split, tiles)) < tiles:
+                continue
+            cycles = compute_cycles(setting, layer, choice)
+            if best is None or cycles < best:
+                best = cycles
+                found.append(_with_weights(setting, number, choice, weights_share))
+    return found
+
+
+def _with_weights(setting: PlanSetting, number: int, choice: LayerChoice, weights_share: int) -> LayerChoice:
+    layer = setting.layers[number]
+    if layer.weights is None or setting.pinned:
+        return choice
+    share = shares(layer, choice.split, choice.tiles)[0]
+    limit = setting.capacity // weights_share
+    everything = setting.constants_bytes(layer, layer.extents[3])
+    if everything * BROADCAST_SHARE * 4 <= setting.capacity:
+        return replace(choice, whole_weights=True)
+    stripes = ceil_divide(setting.constants_bytes(layer, share.shape[3]), max(limit, 1))
+    return replace(choice, channel_stripes=min(stripes, most_stripes(layer, choice)[1]))
+
+
+def _cost(
+    setting: PlanSetting,
+    chosen: list[LayerChoice],
+    number: int,
+    choice: LayerChoice,
+    memo: dict[tuple[object, ...], int],
+    onward: bool,
+) -> int:
+    layer = setting.layers[number]
+    profile = setting.profile
+    cycles = compute_cycles(setting, layer, choice)
+    cycles += (choice.channel_stripes - 1) * (profile.issue_cycles + profile.barrier_cycles)
+    access = setting.access(number, choice)
+    held: list[TileBoxes] = [access.written]
+    for operand, read in zip(layer.inputs, access.read, strict=True):
+        boxes: TileBoxes = read
+        for writer in setting.uses[setting.root(operand.value)].writers:
+            cycles += _copies(setting, writer, chosen[writer], number, choice, memo)
+            boxes = joined(boxes, setting.access(writer, chosen[writer]).written)
+        held.append(boxes)
+    if onward:
+        for reader in setting.uses[setting.root(layer.output.value)].readers:
+            if reader != number:
+                cycles += _copies(setting, number, choice, reader, chosen[reader], memo)
+    return max(cycles, weights_cycles(setting, layer)) + excess_cycles(setting, layer, choice, held)
+
+
+def _copies(
+    setting: PlanSetting,
+    writer: int,
+    written: LayerChoice,
+    reader: int,
+    read: LayerChoice,
+    memo: dict[tuple[object, ...], int],
+) -> int:
+    """Return the cycles in which the tiles of a layer receive what another has written."""
+    key = (writer, written.split, written.tiles, reader, read.split, read.tiles)
+    if key not in memo:
+        root = setting.root(setting.layers[writer].output.value)
+        given = setting.access(writer, written).written
+        memo[key] = sum(
+            copies_cycles(setting, given, taken)
+            for operand, taken in zip(setting.layers[reader].inputs, setting.access(reader, read).read, strict=True)
+            if setting.root(operand.value) == root
+        )
+    return memo[key]
