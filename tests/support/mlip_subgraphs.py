@@ -54,9 +54,11 @@ def _random_layer(g: GraphOf, random: np.random.Generator, images: list[str]) ->
         case 2:
             return g.bias(g.conv(g.pad(data, (0, 1, 1, 0)), 4, 1, stride=int(random.integers(1, 3))))
         case 3:
-            return g.max_pool(data, min(2, side), 1, int(random.integers(2)), ceil_mode=bool(random.integers(2)))
+            padded = g.pad(data, (1, 0, 0, 1)) if random.random() < 0.5 else data
+            return g.max_pool(padded, min(2, side), 1, int(random.integers(2)), ceil_mode=bool(random.integers(2)))
         case 4:
-            return g.avg_pool(g.pad(data, 1), kernel, 2, count_include_pad=bool(random.integers(2)))
+            own, counted = int(random.integers(2)), bool(random.integers(2))
+            return g.avg_pool(g.pad(data, (1, 1, 0, 1)), kernel, 2, own if side > 2 else 0, count_include_pad=counted)
         case 5:
             return g.relu(g.op("add", data, g.random_constant(*([1] * int(random.integers(3))), channels)))
         case 6:

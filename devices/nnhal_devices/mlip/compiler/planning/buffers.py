@@ -113,7 +113,8 @@ class BufferPlanner:
         for number, own in enumerate(found):
             first, ahead = plan.first[number], choices.ahead(number)
             for part in own.read:
-                buffer = _buffer(BufferUse.INPUT, number, part, max(first + part.first - ahead, 0), first + part.last)
+                lead = min(ahead, 1) if setting.uses[part.root].writers else ahead
+                buffer = _buffer(BufferUse.INPUT, number, part, max(first + part.first - lead, 0), first + part.last)
                 plan.staged.update({(first + stage, part.root): buffer for stage in range(part.first, part.last + 1)})
             for part in own.written:
                 stage = first + part.first

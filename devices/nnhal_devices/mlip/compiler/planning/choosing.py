@@ -10,6 +10,7 @@ from nnhal_devices.mlip.compiler.planning.costs import (
     compute_cycles,
     copies_cycles,
     excess_cycles,
+    held_bytes,
     joined,
     weights_cycles,
 )
@@ -20,14 +21,17 @@ from nnhal_devices.mlip.program.sizes import ceil_divide
 
 SWEEPS = 2
 """How often each layer is chosen anew, since its neighbours' choices have changed."""
+_HIDDEN = 4
+"""Of the tiles' cycles and those of the DMA engine, the fewer are hidden behind the others but for one in so many."""
 
 
-def choose(setting: PlanSetting, weights_share: int) -> PlanChoices:
+def choose(setting: PlanSetting, weights_share: int, thrift: int) -> PlanChoices:
     """Return the first choices of a plan; they need not fit.
 
     Args:
         setting: What the plan is made for.
         weights_share: One in so many bytes of a tile's memory is what the weights of one stage may take.
+        thrift: What the whole memory of a tile costs, in cycles: the more, the less do layers take.
     """
     options = [_options(setting, number, weights_share) for number in range(len(setting.layers))]
     chosen = [found[0] for found in options]
@@ -36,7 +40,7 @@ def choose(setting: PlanSetting, weights_share: int) -> PlanChoices:
         changed = False
         for number, found in enumerate(options):
             best = min(
-                range(len(found)), key=lambda at, n=number, f=found: (_cost(setting, chosen, n, f[at], memo, sweep > 0), at)
+                range(len(found)), key=lambda at, n=number, f=found: (_cost(setting, chosen, n, f[at], memo, sweep > 0, thrift), at)
             )
             changed = changed or chosen[number] != found[best]
             chosen[number] = found[best]
@@ -82,6 +86,7 @@ def _cost(
     choice: LayerChoice,
     memo: dict[tuple[object, ...], int],
     onward: bool,
+    thrift: int,
 ) -> int:
     layer = setting.layers[number]
     profile = setting.profile
@@ -99,7 +104,10 @@ def _cost(
         for reader in setting.uses[setting.root(layer.output.value)].readers:
             if reader != number:
                 cycles += _copies(setting, number, choice, reader, chosen[reader], memo)
-    return max(cycles, weights_cycles(setting, layer)) + excess_cycles(setting, layer, choice, held)
+    size = held_bytes(setting, layer, choice, held)
+    loading = weights_cycles(setting, layer, choice)
+    cycles = max(cycles, loading) + min(cycles, loading) // _HIDDEN
+    return cycles + excess_cycles(setting, size, choice.tiles) + size * thrift // setting.capacity
 
 
 def _copies(

@@ -39,7 +39,7 @@ class LayerBuffers(NamedTuple):
 def layer_buffers(setting: PlanSetting, number: int, choice: LayerChoice, in_ddr: frozenset[str]) -> LayerBuffers:
     """Return what a layer asks for; ``in_ddr`` are those of its roots that are in DDR."""
     layer = setting.layers[number]
-    stages = stripes(layer, choice)
+    stages = stripes(layer, choice, setting.profile.array_channels)
     target = setting.root(layer.output.value)
     written = []
     runs: dict[str, list[tuple[TileBoxes, list[int]]]] = {}

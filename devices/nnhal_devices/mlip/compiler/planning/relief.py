@@ -49,7 +49,7 @@ def reliefs(
         else:
             yield from _smaller_stripes(setting, choices, buffer)
         if _waits(setting, buffer) and choices.ahead(buffer.layer) and plan.first[buffer.layer] > stage:
-            later = replace(choices, late=choices.late | {buffer.layer})
+            later = choices.with_lead(buffer.layer, 0)
             cost = _transfer(setting, aligned(buffer.bytes) * len(buffer.boxes), len(buffer.boxes))
             yield Relief(later, buffer.layer, aligned(buffer.bytes), cost)
 

@@ -9,6 +9,7 @@ from nnhal_devices.mlip.flow.files.errors import FlowFilesError
 from nnhal_devices.mlip.flow.files.kernel_attributes import ConstantObject
 from nnhal_devices.mlip.flow.files.node_checks import place
 from nnhal_devices.mlip.flow.files.nodes_file import KernelNode, NodesFile
+from nnhal_devices.mlip.flow.files.scales import check_scales
 
 _ROLES = ("kernel", "bias", "gamma", "beta", "mean", "var", "input")
 
@@ -29,12 +30,7 @@ def check_constants(nodes: NodesFile, constants: ConstantsFile) -> None:
     for name, entry in constants.entries.items():
         if name not in used:
             raise FlowFilesError(f"constant '{name}': got no layer that reads it, expected at least one")
-        if entry.nnhal and entry.nnhal.scales is not None:
-            axis, count = entry.nnhal.axis, len(entry.nnhal.scales)
-            wanted = 1 if axis is None else entry.shape[axis] if 0 <= axis < len(entry.shape) else -1
-            if count != wanted:
-                got = f"{count} scales along axis {axis} of shape {list(entry.shape)}"
-                raise FlowFilesError(f"constant '{name}': got {got}, expected one for each index, or one without axis")
+        check_scales(f"constant '{name}'", entry.nnhal, entry.shape)
 
 
 def _named(node: KernelNode) -> Iterator[tuple[str, dict[str, object]]]:

@@ -12,6 +12,7 @@ from nnhal_devices.mlip.flow.files.constants_file import ConstantEntry, Constant
 from nnhal_devices.mlip.flow.files.errors import FlowFilesError
 from nnhal_devices.mlip.flow.files.extension import ConstantExtension
 from nnhal_devices.mlip.flow.files.kernel_attributes import ConstantObject
+from nnhal_devices.mlip.flow.files.scales import scales_of
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
 
 
@@ -40,8 +41,9 @@ class ConstantPool:
         wanted = file_shape(shape)
         key = value, wanted
         if key not in self._names:
+            extension = ConstantExtension(value=value, **scales_of(place, self._graph.values[value], len(wanted)))
             try:
-                entry = constant_entry(np.broadcast_to(_of_rank(array, len(wanted)), wanted), self._extension(*key))
+                entry = constant_entry(np.broadcast_to(_of_rank(array, len(wanted)), wanted), extension)
             except ValueError as error:
                 got = f"constant '{value}' of {array.dtype} with shape {describe(array.shape)}"
                 raise FlowFilesError(f"{place}: got {got}, expected shape {describe(wanted)}: {error}") from error
@@ -50,14 +52,6 @@ class ConstantPool:
         name = self._names[key]
         entry = self._entries[name]
         return ConstantObject(name=name, shape=entry.shape, dtype=entry.dtype, min=entry.min, max=entry.max)
-
-    def _extension(self, value: str, shape: tuple[int, ...]) -> ConstantExtension:
-        flow_value = self._graph.values[value]
-        if not flow_value.scales:
-            return ConstantExtension(value=value)
-        axis = flow_value.axis % max(flow_value.rank, 1) + len(shape) - flow_value.rank
-        several = len(flow_value.scales) > 1
-        return ConstantExtension(value=value, scales=flow_value.scales, axis=axis if several else None)
 
 
 def _of_rank(array: Array, rank: int) -> Array:

@@ -6,7 +6,7 @@ import base64
 import binascii
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from pydantic import ConfigDict, Field, RootModel, model_validator
@@ -66,6 +66,11 @@ class ConstantsFile(RootModel[dict[str, ConstantEntry]]):
     def array(self, name: str) -> Array:
         """Return the values of a constant, in the shape of the file."""
         return self.root[name].array()
+
+
+def constants_schema() -> dict[str, Any]:
+    """Return the JSON Schema of the constants file."""
+    return ConstantsFile.model_json_schema()
 
 
 def constant_entry(array: Array, extension: ConstantExtension | None = None) -> ConstantEntry:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nnhal_devices.mlip.flow.files.constant_pool import ConstantPool
 from nnhal_devices.mlip.flow.files.errors import FlowFilesError
 from nnhal_devices.mlip.flow.files.extension import OutputExtension, SubgraphExtension, ValueExtension
-from nnhal_devices.mlip.flow.files.kernel_description import kernel_node, scales_of
+from nnhal_devices.mlip.flow.files.kernel_description import kernel_node
 from nnhal_devices.mlip.flow.files.kernel_draft import KernelDraft
 from nnhal_devices.mlip.flow.files.nodes_file import (
     InputAttributes,
@@ -15,6 +15,7 @@ from nnhal_devices.mlip.flow.files.nodes_file import (
     NodesFile,
     SubgraphAttributes,
 )
+from nnhal_devices.mlip.flow.files.scales import scales_of
 from nnhal_devices.mlip.flow.files.subgraph_files import SubgraphFiles
 from nnhal_devices.mlip.flow.files.value_layouts import value_layouts
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
@@ -78,11 +79,11 @@ def _input(graph: FlowGraph, subgraph: FlowSubgraph, number: int, name: str, lay
             shape=(value.shape,),
             dtype=(value.element_type.name,),
             data_layout=layout,
-            nnhal=ValueExtension(value=name, **scales_of(value)),
+            nnhal=ValueExtension(value=name, **scales_of(f"input '{name}'", value)),
         ),
     )
 
 
 def _output(graph: FlowGraph, name: str, layout: str) -> OutputExtension:
     names = tuple(user for user, value in graph.outputs.items() if value == name)
-    return OutputExtension(value=name, names=names, layout=layout, **scales_of(graph.values[name]))
+    return OutputExtension(value=name, names=names, layout=layout, **scales_of(f"output '{name}'", graph.values[name]))

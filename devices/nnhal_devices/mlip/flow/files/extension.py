@@ -5,9 +5,11 @@ The version is at the top of the nodes file. A file without any of these objects
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+
+Scale: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class StrictPart(BaseModel):
@@ -20,14 +22,20 @@ class StrictPart(BaseModel):
         return {key: value for key, value in write(self).items() if value is not None}
 
 
-class ValueExtension(StrictPart):
+class ScaledPart(StrictPart):
+    """A part with scales."""
+
+    scales: tuple[Scale, ...] | None = None
+    """Of values that are integers, with a zero point of 0: one, or one for each index along ``axis``."""
+    axis: int | None = None
+    """Of the value's shape, or of the shape in the constants file."""
+
+
+class ValueExtension(ScaledPart):
     """A value that enters the subgraph."""
 
     value: str
     """Its name in the graph."""
-    scales: tuple[float, ...] | None = None
-    """Of 8-bit values, with a zero point of 0: one, or one for each index along ``axis``."""
-    axis: int | None = None
 
 
 class OutputExtension(ValueExtension):
@@ -47,19 +55,15 @@ class SubgraphExtension(StrictPart):
     """In the order of the heads."""
 
 
-class ConstantExtension(StrictPart):
+class ConstantExtension(ScaledPart):
     """Of an entry of the constants file."""
 
     value: str
     """Its name in the graph."""
-    scales: tuple[float, ...] | None = None
-    """Of 8-bit values and of biases for them, with a zero point of 0: one, or one for each index along ``axis``."""
-    axis: int | None = None
-    """Of the entry's shape."""
 
 
-class KernelExtension(StrictPart):
-    """Of a kernel."""
+class KernelExtension(ScaledPart):
+    """Of a kernel. The scales are those of its result."""
 
     id: str
     """Unique among all kernels and subgraphs of a model."""
@@ -71,9 +75,6 @@ class KernelExtension(StrictPart):
     """What each of them is in the model's format: ``Conv``, ``CONV_2D``."""
     beyond_public: tuple[str, ...] = ()
     """What of it the public flow would refuse."""
-    scales: tuple[float, ...] | None = None
-    """Of a result of 8 bits, as those of ``ValueExtension``."""
-    axis: int | None = None
     clip: tuple[float | None, float | None] | None = None
     """The ends of the range that ``activation_type`` clip keeps to, as real numbers; None for no end."""
     zero_padding: tuple[int, int, int, int] | None = None

@@ -20,7 +20,7 @@ from nnhal_devices.mlip.flow.files.plain_layers import (
     transposition,
     without_attributes,
 )
-from nnhal_devices.mlip.flow.graph.flow_graph import FlowValue
+from nnhal_devices.mlip.flow.files.scales import scales_of
 from nnhal_devices.mlip.flow.graph.operators import Operator
 
 _RULES: Mapping[str, Callable[[KernelDraft], LayerDraft]] = {
@@ -64,12 +64,6 @@ def kernel_node(draft: KernelDraft, number: int, symbol: str, ids: Mapping[str, 
     )
 
 
-def scales_of(value: FlowValue) -> dict[str, Any]:
-    """Return what an extension says about the scales of a value."""
-    several = len(value.scales) > 1
-    return {"scales": value.scales or None, "axis": value.axis if several else None}
-
-
 def _attributes(draft: KernelDraft, layer: LayerDraft, number: int, symbol: str) -> dict[str, Any]:
     shape, value = draft.shape(draft.kernel.output), draft.graph.values[draft.kernel.output]
     layouts = [layout for layout in dict.fromkeys((layer.data_layout, layer.out_layout)) if layout]
@@ -101,7 +95,7 @@ def _attributes(draft: KernelDraft, layer: LayerDraft, number: int, symbol: str)
             kinds=_kinds(draft),
             beyond_public=draft.kernel.beyond_public,
             clip=clip,
-            **scales_of(value),
+            **scales_of(draft.place, value),
             **layer.extension,
         ),
     }

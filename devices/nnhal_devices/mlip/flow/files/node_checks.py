@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NoReturn
 
 from nnhal_devices.mlip.flow.files.errors import FlowFilesError
-from nnhal_devices.mlip.flow.files.layers import FullyConnectedAttributes, SumAttributes
+from nnhal_devices.mlip.flow.files.layers import EXTENDED_LAYERS, FullyConnectedAttributes, SumAttributes
 from nnhal_devices.mlip.flow.files.nodes_file import InputNode, KernelNode, NodesFile
+from nnhal_devices.mlip.flow.files.scales import check_scales
 
 _ACTIVATIONS = (None, "", "relu", "clip")
 
@@ -36,6 +37,9 @@ def check_nodes(file: NodesFile) -> None:
         _equal(place(node), "the number of types", len(node.attrs.dtype), 1)
         _equal(place(node), f"attrs.dltype[{number}]", types[number], node.attrs.dtype[0])
         _equal(place(node), f"attrs.shape[{number}]", list(shapes[number]), list(node.attrs.shape[0]))
+        check_scales(place(node), node.attrs.nnhal, node.attrs.shape[0])
+        if node.attrs.nnhal and not file.nnhal:
+            _refuse(place(node), "an extension nnhal", "one at the top of the file as well, with the version")
         if isinstance(node, InputNode):
             _equal(place(node), "input_id", node.input_id, number)
             _equal(place(node), "layer_name", node.attrs.layer_name, "input")
@@ -55,6 +59,8 @@ def place(node: InputNode | KernelNode) -> str:
 
 def _check_kernel(file: NodesFile, node: KernelNode, number: int) -> None:
     attrs, where = node.attrs, place(node)
+    if node.layer in EXTENDED_LAYERS and not file.nnhal:
+        _refuse(where, "a layer that the upstream form does not have", "an extension nnhal at the top of the file")
     for edge in node.inputs:
         if edge.node >= number:
             _refuse(where, f"an edge from node {edge.node}, while it is node {number}", "one from a node before it")

@@ -59,7 +59,7 @@ class CheckQuestion:
         """Object to a rank."""
         if value.rank in ranks:
             return None
-        allowed = "rank " + " or ".join(str(rank) for rank in ranks)
+        allowed = f"rank {min(ranks)} to {max(ranks)}" if len(ranks) > 2 else "rank " + " or ".join(map(str, ranks))
         return self.object_to("rank", "RANK", f"{what} of rank {value.rank}, shape {list(value.shape)}", allowed)
 
     def batch(self, largest: int, unknown: bool = True) -> Objection | None:

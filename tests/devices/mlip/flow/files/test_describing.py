@@ -323,6 +323,14 @@ def test_int8_values_and_weights_say_their_scales() -> None:
     assert biases.nnhal and (biases.nnhal.scales, biases.nnhal.axis) == ((0.05, 0.1, 0.15), 3)
 
 
+@pytest.mark.parametrize("scale", [0.0, -1.0, np.inf, np.nan])
+def test_a_scale_that_is_no_positive_number_is_refused(scale: float) -> None:
+    b = FlowGraphBuilder()
+    graph = b.build({"y": b.add("relu", [b.input("x", (1, 4), np.int8, (scale,))])})
+    with pytest.raises(FlowFilesError, match=r"input 'x': got scale .*, expected a number above 0"):
+        by_hand(graph, FlowKernel("", "relu", graph.nodes))
+
+
 def test_a_sum_writes_shapes_of_rank_4_and_its_constant() -> None:
     g = GraphOf("NHWC")
     graph = g.build(g.op("add", g.input(1, 8, 6), g.random_constant(6)))

@@ -10,6 +10,7 @@ import jsonschema_rs
 import numpy as np
 import pytest
 
+from nnhal_devices.mlip.flow.files.constants_file import constants_schema
 from nnhal_devices.mlip.flow.files.describing import describe
 from nnhal_devices.mlip.flow.files.errors import FlowFilesError
 from nnhal_devices.mlip.flow.files.nodes_file import nodes_schema
@@ -48,6 +49,7 @@ def test_what_is_written_is_read(seed: int, tmp_path: Path) -> None:
         nodes, constants = files.write(tmp_path)
         assert (nodes.name, constants.name) == (f"{subgraph.symbol}-nodes.json", f"{subgraph.symbol}-consts.json")
         jsonschema_rs.validate(nodes_schema(), json.loads(nodes.read_text()))
+        jsonschema_rs.validate(constants_schema(), json.loads(constants.read_text()))
         assert read_files(nodes, constants) == files
 
 
@@ -86,6 +88,16 @@ def test_files_of_tvm_alone_are_read(tmp_path: Path) -> None:
     assert [node.layer for node in files.nodes.kernels] == ["layout_transform", "Conv2D", "Maxpool2D", "FC"]
     assert files.nodes.kernels[1].user_name == "tvmgen_mrvl_main_1"
     assert files.constants.array("tvmgen_mrvl_main_1_const_1").tolist() == [[[[0.5, -0.25, 0, 1]]]]
+
+
+def test_a_layer_that_tvm_does_not_have_needs_the_extension(tmp_path: Path) -> None:
+    g = GraphOf("NHWC")
+    nodes, constants = described(g.build(g.relu(g.input(1, 4, 4, 2)))).write(tmp_path)
+    content = json.loads(nodes.read_text())
+    without_extension(content)
+    nodes.write_text(json.dumps(content))
+    with pytest.raises(FlowFilesError, match=r"tvmgen_mrvl_main_0.*Activation.*expected an extension nnhal"):
+        read_files(nodes, constants)
 
 
 def test_a_name_with_a_bar_does_no_harm(tmp_path: Path) -> None:
@@ -171,6 +183,9 @@ def put(path: str, value: object) -> Change:
         ("nodes/0/op", "output", "node 'x'"),
         ("nodes/0/input_id", ["1"], "input 'x': got input_id 1, expected 0"),
         ("nodes/0/attrs/shape", [[1, 2, 4, 0]], "node 'x': attrs.shape"),
+        ("nodes/0/attrs/nnhal/scales", [0.5, 0.5], "input 'x': got 2 scales along axis None of shape [1, 2, 4, 4]"),
+        ("nodes/0/attrs/nnhal/scales", [0], "node 'x': attrs.nnhal.scales.0: Input should be greater than 0"),
+        ("nnhal", None, "input 'x': got an extension nnhal, expected one at the top"),
         ("nodes", [], "0 inputs of 0 nodes"),
         ("nodes/4", 7, "node '4'"),
     ],
