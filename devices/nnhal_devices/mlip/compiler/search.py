@@ -21,7 +21,7 @@ from nnhal_devices.mlip.compiler.remedies import remedies_for
 from nnhal_devices.mlip.program.program import MlipProgram, TaskKind, TensorType
 from nnhal_devices.mlip.timing.queues import timeline
 
-_PROPOSALS = ((3, 0), (3, 20_000), (8, 100_000))
+_PROPOSALS = ((8, 0), (4, 100_000), (8, 300_000), (8, 1_000_000))
 """Weights shares and thrifts (see ``choose``) of the plans that are tried."""
 
 

@@ -56,7 +56,9 @@ def _value_loads(plan: TilePlan, ddr: DdrMap) -> Iterator[OrderedTransfer]:
     for stage, buffer in wanted:
         after, rank = buffer.begin, TransferRank.LOAD
         if writers := uses[buffer.root].writers:
-            after, rank = max(after, buffers.last[writers[-1]] + 1), TransferRank.LOAD_STORED
+            # Later writers write other parts of a concatenation.
+            done = max(buffers.last[number] for number in writers if buffers.last[number] < stage)
+            after, rank = max(after, done + 1), TransferRank.LOAD_STORED
         masks: dict[TensorBox, int] = {}
         for tile, box in buffer.boxes.items():
             masks[box] = masks.get(box, 0) | 1 << tile
