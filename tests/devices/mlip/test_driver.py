@@ -16,8 +16,9 @@ from nnhal_devices.mlip.driver import Mlip
 from nnhal_devices.mlip.simulator.errors import SimulatorInputError
 from nnhal_devices.mlip.simulator.simulator import Simulator
 from nnhal_devices.mlip.workload import SimulatedWorkload
+from nnhal_devices.npu_support.parts import part_of
 from tests.support.agreement import single
-from tests.support.mlip_hal import EACH_EXAMPLE, SCALE, TYPES, MlipRecipe, mlip_examples, random_inputs
+from tests.support.mlip_hal import EACH_EXAMPLE, SCALE, TYPES, MlipRecipe, is_taken, mlip_examples, random_inputs
 from tests.support.models import memory_of, run_on
 from tests.support.npu import SAME
 
@@ -83,6 +84,15 @@ def separate_parts(code: OperandType) -> ResolvedModel:
 @pytest.mark.parametrize("options", [{}, {"wb_pin_ocm": "true"}, {"tiles": "2"}, {"tiles": "1"}])
 def test_a_network(code: OperandType, options: dict[str, str]) -> None:
     assert_near_the_reference(mlip(checked="true", **options), residual_network(code), layers=3)
+
+
+def test_every_operation_of_a_network_compiles_alone_and_with_the_next() -> None:
+    model = residual_network(F32)
+    count = len(model.model.main.operations)
+    for numbers in [*([number] for number in range(count)), *([number, number + 1] for number in range(count - 1))]:
+        part = part_of(model, numbers)
+        assert is_taken(part)
+        assert CHECKED.prepare(part, PrepareOptions()).simulators
 
 
 @pytest.mark.parametrize("code", TYPES)
