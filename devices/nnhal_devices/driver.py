@@ -30,7 +30,7 @@ from nnhal.types import (
 from nnhal.types.layout import Dimensions
 from nnhal_devices.backend import Backend, MemoryRules
 
-BACKEND_API_VERSION = (1, 2)
+BACKEND_API_VERSION = (1, 3)
 """Major and minor version of this interface, which dynamic backends are checked against.
 
 The minor version grows with a change that existing backends need not know: a new member with a default. The major
@@ -46,7 +46,8 @@ class Supported(NamedTuple):
 class Unsupported(NamedTuple):
     """The device does not support an operation, and why.
 
-    ``code`` is stable: OP, DTYPE, RANK, SHAPE, KERNEL, STRIDE, ACTIVATION, QUANT, CONSTANT, DYN_SHAPE, NO_IMPL.
+    ``code`` is stable: OP, DTYPE, RANK, SHAPE, KERNEL, STRIDE, ACTIVATION, QUANT, CONSTANT, DYN_SHAPE, NO_IMPL,
+    REVERTED (the operation would be supported, but those around it make it not worth the hand-over).
     """
 
     code: str
@@ -66,6 +67,9 @@ class PrepareOptions:
     preference: ExecutionPreference = ExecutionPreference.FAST_SINGLE_ANSWER
     priority: Priority = Priority.MEDIUM
     deadline_ns: int = NO_DEADLINE
+
+    artifact: bytes = b""
+    """What the workload of the same model gave to be cached, if the model comes from a cache: see CompiledWorkload."""
 
 
 @dataclass(slots=True)
@@ -139,6 +143,19 @@ class Workload(Protocol):
 
     def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundWorkload:
         """Bind it to memory. Raises HalError."""
+        ...
+
+
+@runtime_checkable
+class CompiledWorkload(Workload, Protocol):
+    """A workload that a compilation cache keeps beside its model, so that the model need not be compiled again."""
+
+    def artifact(self) -> bytes:
+        """Return the outcome of compiling, for ``PrepareOptions.artifact`` of a later preparation of the model.
+
+        That may be by a driver of the same version with other options: the driver uses it only if it fits both model
+        and options, and compiles the model otherwise.
+        """
         ...
 
 

@@ -22,6 +22,7 @@ _BUILT_IN = {
     "ethos_n": "nnhal_devices.ethos_n.driver:EthosN",
     "ethos_u": "nnhal_devices.ethos_u.driver:EthosU",
     "gpu_acc": "nnhal_devices.gpu_acc.driver:GpuAcc",
+    "mlip": "nnhal_devices.mlip.driver:Mlip",
     "null": "nnhal_devices.null.driver:Null",
 }
 

@@ -34,7 +34,8 @@ def test_cpu_ref_passes_every_vector(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("driver", "least_share"), [("cpu_acc", 0.6), ("gpu_acc", 0.35), ("ethos_n", 0.03), ("ethos_u", 0.06)]
+    ("driver", "least_share"),
+    [("cpu_acc", 0.6), ("gpu_acc", 0.35), ("ethos_n", 0.03), ("ethos_u", 0.06), ("mlip", 0.05)],
 )
 def test_a_device_fails_no_vector_and_does_not_decline_too_many(
     tmp_path: Path, driver: str, least_share: float

@@ -6,11 +6,7 @@ What compiling makes of a network, with cascades or without, may take longer or 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-
-from nnhal.resolved import ResolvedModel, propagate_dimensions
-from nnhal.types import Subgraph
+from nnhal.resolved import ResolvedModel
 from nnhal_devices.backend import TransferCosts
 from nnhal_devices.driver import Supported
 from nnhal_devices.ethos_u.cascader.geometry.box import whole
@@ -21,6 +17,7 @@ from nnhal_devices.ethos_u.cascader.hardware.memory import System
 from nnhal_devices.ethos_u.cascader.performance.price import StripePlaces
 from nnhal_devices.ethos_u.cascader.performance.stripe_pricer import StripePricer
 from nnhal_devices.ethos_u.support import supported_operations
+from nnhal_devices.npu_support.parts import part_of
 
 TRANSFER_COSTS = TransferCosts()
 """The NPU has no page table of its own: importing memory costs what it costs on any device."""
@@ -39,7 +36,7 @@ def operation_ns(model: ResolvedModel, system: System) -> list[float]:
     supported = [isinstance(answer, Supported) for answer in supported_operations(model)]
     found = [_NOTHING] * len(supported)
     numbers = [number for number, taken in enumerate(supported) if taken]
-    graph = build_graph(fold_paddings(_only(model, numbers)))
+    graph = build_graph(fold_paddings(part_of(model, numbers)))
     for part, cycles in zip(graph.parts, _whole_cycles(graph, system), strict=True):
         found[numbers[part.operations[0]]] += nanoseconds(cycles, system)
     return found
@@ -56,22 +53,3 @@ def _whole_cycles(graph: CascaderGraph, system: System) -> list[int]:
         price = pricer.price(part.index, output, inputs, StripePlaces((working,) * len(inputs), working, constants))
         found.append(price.cycles + price.fill)
     return found
-
-
-def _only(model: ResolvedModel, numbers: Sequence[int]) -> ResolvedModel:
-    """Some operations of a model as a model. What other operations compute is an input, what they read is an output."""
-    main = model.model.main
-    operands = tuple(
-        replace(operand, dimensions=dimensions)
-        for operand, dimensions in zip(main.operands, propagate_dimensions(model), strict=True)
-    )
-    operations = tuple(main.operations[number] for number in numbers)
-    made = dict.fromkeys(index for operation in operations for index in operation.outputs)
-    read = dict.fromkeys(index for operation in operations for index in operation.inputs)
-    fed = tuple(index for index in read if index not in made and index not in model.constants[0])
-    taken = set(numbers)
-    others = (operation for number, operation in enumerate(main.operations) if number not in taken)
-    wanted = {*main.output_indexes, *(index for operation in others for index in operation.inputs)}
-    results = tuple(index for index in made if index in wanted)
-    part = Subgraph(operands, operations, fed, results)
-    return ResolvedModel(replace(model.model, main=part), model.constants, model.names)

@@ -1,7 +1,8 @@
 """Compilation caching: a prepared model in files that the client keeps.
 
-The model-cache files hold the model, the data-cache files its constants. The first file begins with a header; its
-digest, keyed with the client's token, covers the driver's version and every byte of every file. A file is read once, as
+The model-cache files hold the model, the data-cache files its constants and what the driver's compiler made of it, if
+the driver gives that. The first file begins with a header; its digest, keyed with the client's token, covers the
+driver's version and every byte of every file. A file is read once, as
 a whole: the bytes that are checked are the bytes that are used. A model from a cache is validated like any other, since
 the token is no secret.
 """
@@ -15,6 +16,7 @@ import stat
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -35,17 +37,25 @@ from nnhal.types import (
     Subgraph,
 )
 from nnhal.v1 import device_pb2, types_pb2
-from nnhal_devices.driver import PrepareOptions
+from nnhal_devices.driver import CompiledWorkload, PrepareOptions, Workload
 from nnhal_hosting.logs import get_logger
 
 _log = get_logger(__name__)
-_MAGIC = b"nnhal cache 1\0\0\0"
+_MAGIC = b"nnhal cache 2\0\0\0"
 _DIGEST_BYTES = 32
-_HEADER = struct.Struct(f"<{len(_MAGIC)}s{_DIGEST_BYTES}sQQ")
-"""The magic, the digest, and the lengths of the model and of its constants in bytes."""
+_HEADER = struct.Struct(f"<{len(_MAGIC)}s{_DIGEST_BYTES}sQQQ")
+"""The magic, the digest, and the lengths of the model, of its artifact and of its constants in bytes."""
 _MAX_BYTES = 1 << 32
 """The largest entry: reading one takes as much memory."""
 _ALIGNMENT = 64
+
+
+class EntryLengths(NamedTuple):
+    """Of the parts of an entry, in bytes."""
+
+    model: int
+    artifact: int
+    constants: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,30 +74,37 @@ class CacheFiles:
 NO_CACHE = CacheFiles()
 
 
-def save(files: CacheFiles, version: str, model: ResolvedModel, options: PrepareOptions) -> None:
-    """Write a model. A failure is logged and leaves no valid entry; the preparation does not fail with it."""
+def save(
+    files: CacheFiles, version: str, model: ResolvedModel, options: PrepareOptions, workload: Workload | None = None
+) -> None:
+    """Write a model, with the artifact of its workload if it has one.
+
+    A failure is logged and leaves no valid entry; the preparation does not fail with it.
+    """
     try:
-        _save(files, version, model, options)
+        artifact = workload.artifact() if isinstance(workload, CompiledWorkload) else b""
+        _save(files, version, model, options, artifact)
     except Exception as error:
         _log.info("a compilation was not cached", reason=repr(error))
 
 
 def load(files: CacheFiles, version: str, deadline_ns: int) -> tuple[Model, PrepareOptions]:
     """Read a model, not validated yet. Raises GENERAL_FAILURE if the entry is incomplete or another one."""
-    digest, length, contents = _read_all((*files.model, *files.data))
-    if digest != _digest(files.token, version, length, contents):
+    digest, lengths, contents = _read_all((*files.model, *files.data))
+    if digest != _digest(files.token, version, lengths, contents):
         general_failure("the cache files do not hold what this driver saved under this token")
-    structure, constants = _joined(contents, len(files.model), length)
+    structure, values = _joined(contents, len(files.model), lengths.model)
+    constants, artifact = values[: lengths.constants], values[lengths.constants :]
     try:
         entry = device_pb2.PrepareModelRequest.FromString(structure)
         model = model_from_wire(entry.model, _no_descriptor)
-        options = PrepareOptions(ExecutionPreference(entry.preference), Priority(entry.priority), deadline_ns)
+        options = PrepareOptions(ExecutionPreference(entry.preference), Priority(entry.priority), deadline_ns, artifact)
     except (DecodeError, HalError, ValueError) as error:  # only a forged entry gets here
         general_failure(f"the cache files hold no model: {error}")
     return replace(model, operand_values=constants), options
 
 
-def _save(files: CacheFiles, version: str, model: ResolvedModel, options: PrepareOptions) -> None:
+def _save(files: CacheFiles, version: str, model: ResolvedModel, options: PrepareOptions, artifact: bytes) -> None:
     descriptors = (*files.model, *files.data)
     _truncate(descriptors)
     constants = bytearray()
@@ -101,12 +118,13 @@ def _save(files: CacheFiles, version: str, model: ResolvedModel, options: Prepar
         preference=types_pb2.ExecutionPreference.ValueType(options.preference),
         priority=types_pb2.Priority.ValueType(options.priority),
     ).SerializeToString()
-    contents = _divided(structure, bytes(constants), len(files.model), len(files.data))
+    lengths = EntryLengths(len(structure), len(artifact), len(constants))
+    contents = _divided(structure, bytes(constants) + artifact, len(files.model), len(files.data))
     for number, (descriptor, content) in enumerate(zip(descriptors, contents, strict=True)):
         _write(descriptor, content, 0 if number else _HEADER.size)
     # Last, so that an interrupted save is never valid.
-    digest = _digest(files.token, version, len(structure), contents)
-    _write(descriptors[0], _HEADER.pack(_MAGIC, digest, len(structure), len(constants)), 0)
+    digest = _digest(files.token, version, lengths, contents)
+    _write(descriptors[0], _HEADER.pack(_MAGIC, digest, *lengths), 0)
 
 
 def _truncate(descriptors: Sequence[Descriptor]) -> None:
@@ -134,11 +152,11 @@ def _with_inline_constants(graph: Subgraph, values: Mapping[int, Array], constan
     return replace(graph, operands=tuple(operands))
 
 
-def _divided(structure: bytes, constants: bytes, model_files: int, data_files: int) -> list[bytes]:
-    """Divide the content among the files. Joined again, it is the structure followed by the constants."""
+def _divided(structure: bytes, values: bytes, model_files: int, data_files: int) -> list[bytes]:
+    """Divide the content among the files. Joined again, it is the structure followed by the values."""
     if not model_files or not data_files:
-        return _pieces(structure + constants, model_files + data_files)
-    return [*_pieces(structure, model_files), *_pieces(constants, data_files)]
+        return _pieces(structure + values, model_files + data_files)
+    return [*_pieces(structure, model_files), *_pieces(values, data_files)]
 
 
 def _pieces(content: bytes, count: int) -> list[bytes]:
@@ -147,7 +165,7 @@ def _pieces(content: bytes, count: int) -> list[bytes]:
 
 
 def _joined(contents: Sequence[bytes], model_files: int, length: int) -> tuple[bytes, bytes]:
-    """The structure, which has ``length`` bytes, and the constants."""
+    """The structure, which has ``length`` bytes, and the values behind it."""
     start = b"".join(contents[:model_files])  # a single one is not copied
     if len(start) == length:
         return start, b"".join(contents[model_files:])
@@ -155,9 +173,9 @@ def _joined(contents: Sequence[bytes], model_files: int, length: int) -> tuple[b
     return whole[:length], whole[length:]
 
 
-def _digest(token: bytes, version: str, length: int, contents: Sequence[bytes]) -> bytes:
+def _digest(token: bytes, version: str, lengths: EntryLengths, contents: Sequence[bytes]) -> bytes:
     digest = hmac.new(token, digestmod="sha256")  # many processors have instructions for it
-    digest.update(struct.pack("<QQ", len(version.encode()), length))
+    digest.update(struct.pack("<QQQQ", len(version.encode()), *lengths))
     digest.update(version.encode())
     for content in contents:
         digest.update(struct.pack("<Q", len(content)))
@@ -172,8 +190,8 @@ def _write(descriptor: Descriptor, content: bytes, offset: int) -> None:
         view, offset = view[count:], offset + count
 
 
-def _read_all(descriptors: Sequence[Descriptor]) -> tuple[bytes, int, list[bytes]]:
-    """Read an entry: its digest, the length of its model, and the content of each file behind the header.
+def _read_all(descriptors: Sequence[Descriptor]) -> tuple[bytes, EntryLengths, list[bytes]]:
+    """Read an entry: its digest, the lengths of its parts, and the content of each file behind the header.
 
     Every byte is read once, since files may change at any moment, and only as many as the header announces, since files
     may be as long as the file system allows. Raises GENERAL_FAILURE.
@@ -181,8 +199,9 @@ def _read_all(descriptors: Sequence[Descriptor]) -> tuple[bytes, int, list[bytes
     try:
         sizes = [_size(descriptor) for descriptor in descriptors]
         header = _read(descriptors[0], 0, _HEADER.size)
-        magic, digest, model_bytes, constant_bytes = _HEADER.unpack(header)
-        expected = _HEADER.size + model_bytes + constant_bytes
+        magic, digest, *numbers = _HEADER.unpack(header)
+        lengths = EntryLengths(*numbers)
+        expected = _HEADER.size + sum(lengths)
         if magic != _MAGIC or sum(sizes) != expected or expected > _MAX_BYTES:
             general_failure(
                 f"the cache files have {sum(sizes)} bytes, and no header of an entry as long, "
@@ -195,7 +214,7 @@ def _read_all(descriptors: Sequence[Descriptor]) -> tuple[bytes, int, list[bytes
         ]
     except OSError as error:
         general_failure(f"a cache file cannot be read: {error.strerror}")
-    return digest, model_bytes, contents
+    return digest, lengths, contents
 
 
 def _size(descriptor: Descriptor) -> int:

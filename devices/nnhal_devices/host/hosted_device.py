@@ -116,7 +116,7 @@ class HostedDevice:
         def prepare() -> PreparedModel:
             prepared = self._prepare(model, options, owner)
             if self._caches and arguments.cache.match(self.driver.number_of_cache_files):
-                cache.save(arguments.cache, self.driver.version, model.resolved, options)
+                cache.save(arguments.cache, self.driver.version, model.resolved, options, prepared.workload)
             return prepared
 
         return prepare

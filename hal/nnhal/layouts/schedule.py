@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeAlias
 
-from nnhal.layouts.decision import LayoutDecision, LayoutGraph, LayoutReading, Reorders, Value
+from nnhal.layouts.decision import LayoutDecision, LayoutReading
+from nnhal.layouts.layout_graph import LayoutGraph, Reorders, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class _Scheduling(Generic[Value]):
     ) -> None:
         self._graph = graph
         self._decision = decision
-        self._fixed = [value for node in graph.nodes for value in node.outputs if value in fixed]
+        self._fixed = dict.fromkeys(value for node in graph.nodes for value in node.outputs if value in fixed)
         self._unchanged = unchanged
         self._origins = {
             node.outputs[0]: number for number, node in enumerate(graph.nodes) if isinstance(node.behaviour, Reorders)

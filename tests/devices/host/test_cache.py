@@ -4,7 +4,7 @@ import gc
 import os
 import struct
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -27,9 +27,9 @@ from nnhal.types import (
 )
 from nnhal.v1 import device_pb2
 from nnhal_devices.cpu_ref.driver import CpuRef
-from nnhal_devices.driver import PrepareOptions
+from nnhal_devices.driver import Argument, BoundWorkload, PrepareOptions
 from nnhal_devices.host import cache
-from nnhal_devices.host.cache import CacheFiles, load, save
+from nnhal_devices.host.cache import CacheFiles, EntryLengths, load, save
 from nnhal_devices.host.device_memory import DeviceBuffer
 from nnhal_devices.host.hosted_device import HostedDevice, Preparation
 from nnhal_devices.host.models import ValidModel, resolve
@@ -40,7 +40,7 @@ from tests.support.models import Recipe
 from tests.support.refusals import FAILURE, refusal
 
 VERSION = "driver-1"
-HEADER_BYTES = 64
+HEADER_BYTES = 72
 GIB = 1 << 30
 OPTIONS = PrepareOptions(ExecutionPreference.SUSTAINED_SPEED, Priority.HIGH)
 COUNTS = [counts for counts in product((0, 1, 2, 32), repeat=2) if counts != (0, 0)]
@@ -296,7 +296,7 @@ def test_an_entry_that_is_longer_than_any_may_be_is_not_read(entry: Entry, monke
     header = bytearray(entry.model[0].read_bytes()[:HEADER_BYTES])
     for path in entry.files:
         os.truncate(path, 3 * GIB)
-    struct.pack_into("<QQ", header, HEADER_BYTES - 16, 3 * GIB - HEADER_BYTES, 3 * GIB)
+    struct.pack_into("<QQQ", header, HEADER_BYTES - 24, 3 * GIB - HEADER_BYTES, 0, 3 * GIB)
     with entry.model[0].open("r+b") as file:
         file.write(header)
     assert read_bytes(entry, monkeypatch) == HEADER_BYTES
@@ -314,6 +314,39 @@ def read_bytes(entry: Entry, monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(os, "pread", pread)
     assert_nothing(entry)
     return total
+
+
+class Compiled:
+    """A workload that has been compiled into something."""
+
+    def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundWorkload:
+        raise AssertionError(inputs, outputs)
+
+    def artifact(self) -> bytes:
+        return b"compiled"
+
+
+@pytest.mark.parametrize(("model_files", "data_files"), COUNTS)
+def test_what_a_model_was_compiled_into_is_kept_with_it(tmp_path: Path, model_files: int, data_files: int) -> None:
+    entry, original = entry_in(tmp_path, model_files, data_files), resolved()
+    save(opened(entry), VERSION, original, OPTIONS, Compiled())
+    model, options = load(opened(entry), VERSION, NO_DEADLINE)
+    assert_equal(resolve(model), original)
+    assert options == replace(OPTIONS, artifact=b"compiled")
+
+
+def test_a_driver_is_given_what_it_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry, given = entry_in(tmp_path), list[bytes]()
+
+    def prepare(driver: CpuRef, model: ResolvedModel, options: PrepareOptions) -> Compiled:
+        given.append(options.artifact)
+        return Compiled()
+
+    monkeypatch.setattr(CpuRef, "prepare", prepare)
+    device = HostedDevice(CpuRef(), DeviceSettings())
+    device.launch(ValidModel.of(addition_model()), Preparation(cache=opened(entry)), Nobody())()
+    device.launch_from_cache(opened(entry), NO_DEADLINE, Nobody())()
+    assert given == [b"", b"compiled"]
 
 
 class Nobody:
@@ -335,8 +368,9 @@ def forged(entry: Entry, change: Callable[[device_pb2.PrepareModelRequest], obje
     message = device_pb2.PrepareModelRequest.FromString(structure)
     changed = change(message)
     content = changed if isinstance(changed, bytes) else message.SerializeToString()
-    digest = cache._digest(entry.token, CpuRef.version, len(content), [content, constants])
-    header = entry.model[0].read_bytes()[:16] + digest + struct.pack("<QQ", len(content), len(constants))
+    lengths = EntryLengths(len(content), 0, len(constants))
+    digest = cache._digest(entry.token, CpuRef.version, lengths, [content, constants])
+    header = entry.model[0].read_bytes()[:16] + digest + struct.pack("<QQQ", *lengths)
     entry.model[0].write_bytes(header + content)
 
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.layouts.decision import LayoutDecision, LayoutGraph, LayoutNode, LayoutReading, NodeLayouts, decide
+from nnhal.layouts.decision import LayoutDecision, LayoutReading, NodeLayouts, decide
+from nnhal.layouts.layout_graph import LayoutGraph, LayoutNode
 from nnhal.layouts.orders import TO_FIRST, TO_LAST, Order, permuted
 from nnhal.layouts.schedule import LayoutSchedule, NodeStep, TransposeStep, schedule
 from nnhal_devices.mlip.flow.graph.flow_graph import Attribute, FlowGraph, FlowNode, FlowValue
@@ -125,8 +126,7 @@ class _Writing:
     def _widened(self, given: str, rank: int) -> str:
         value = self._values[given]
         made = self._new(given, None)
-        added = rank - value.rank
-        self._values[made] = value._replace(shape=(1,) * added + value.shape, axis=value.axis + added)
+        self._values[made] = _wide(value, rank)
         shape = self._values[made].shape
         self._nodes.append(FlowNode(Operator.RESHAPE, (given,), (made,), {"newshape": shape}))
         return made
@@ -147,8 +147,7 @@ class _Writing:
 
     def _folded(self, name: str, axes: Order) -> str:
         array, value = self._graph.constants[name], self._graph.values[name]
-        added = len(axes) - array.ndim
-        wide = value._replace(shape=(1,) * added + value.shape, axis=value.axis + added)
+        wide = _wide(value, len(axes))
         made = self._new(name, axes)
         self._constants[made] = np.ascontiguousarray(array.reshape(wide.shape).transpose(axes))
         self._values[made] = _moved(wide, axes)
@@ -165,8 +164,15 @@ class _Writing:
         return unique
 
 
+def _wide(value: FlowValue, rank: int) -> FlowValue:
+    """A value with axes of length 1 in front."""
+    added = rank - value.rank
+    axis = value.axis + added if len(value.scales) > 1 else 0
+    return value._replace(shape=(1,) * added + value.shape, axis=axis)
+
+
 def _moved(value: FlowValue, order: Order | None) -> FlowValue:
     if order is None:
         return value
-    axis = order.index(value.axis) if value.axis < len(order) else value.axis
+    axis = order.index(value.axis) if len(value.scales) > 1 else 0
     return value._replace(shape=permuted(value.shape, order), axis=axis)

@@ -1,0 +1,81 @@
+"""What a compilation cache keeps of a compiled model: its binaries, how they are joined, and what they were made of.
+
+The bytes are a magic, a digest of the model and the choices, the length of a JSON text and that text, then the
+binaries, one behind the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from dataclasses import asdict
+from itertools import accumulate
+
+import numpy as np
+
+from nnhal.resolved import ResolvedModel
+from nnhal_devices.mlip.compilation import FED, CompilationChoices, CompiledModel, CompiledStep, ValuePlace
+
+_MAGIC = b"nnhal mlip 1\0\0\0\0"
+_HEADER = struct.Struct(f"<{len(_MAGIC)}s32sQ")
+
+
+def fingerprint(model: ResolvedModel, choices: CompilationChoices, public: bool) -> bytes:
+    """Return a digest of all that decides what a model is compiled into. Names do not, nor where constants lie."""
+    main = model.model.main
+    kinds = [
+        (operand.type, operand.dimensions, operand.scale, operand.zero_point, operand.extra_params)
+        for operand in main.operands
+    ]
+    graph = [(operation.type, operation.inputs, operation.outputs) for operation in main.operations]
+    ports = (main.input_indexes, main.output_indexes, model.model.relax_computation_float32_to_float16)
+    digest = hashlib.sha256(repr((kinds, graph, ports, asdict(choices), public)).encode())
+    for index, values in sorted(model.constants[0].items()):
+        digest.update(struct.pack("<QQ", index, values.nbytes))
+        digest.update(np.ascontiguousarray(values).data)
+    return digest.digest()
+
+
+def write_artifact(compiled: CompiledModel, origin: bytes) -> bytes:
+    """Return the bytes for a compiled model. ``origin`` is the fingerprint of what it was made of."""
+    steps = [{"bytes": len(step.binary), "inputs": step.inputs} for step in compiled.steps]
+    text = json.dumps({"steps": steps, "outputs": compiled.outputs}).encode()
+    return b"".join((_HEADER.pack(_MAGIC, origin, len(text)), text, *(step.binary for step in compiled.steps)))
+
+
+def read_artifact(data: bytes, origin: bytes) -> CompiledModel | None:
+    """Return the compiled model, None if the bytes are damaged or were made of something else.
+
+    The binaries are not looked at: who loads them checks them.
+    """
+    if len(data) < _HEADER.size:
+        return None
+    magic, made_of, length = _HEADER.unpack_from(data)
+    if (magic, made_of) != (_MAGIC, origin):
+        return None
+    try:
+        return _read(data[_HEADER.size : _HEADER.size + length], data[_HEADER.size + length :])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _read(text: bytes, binaries: bytes) -> CompiledModel:
+    """Raises ValueError, KeyError and TypeError."""
+    described = json.loads(text)
+    ends = list(accumulate((int(step["bytes"]) for step in described["steps"]), initial=0))
+    if ends[-1] != len(binaries) or ends != sorted(ends):
+        raise ValueError(f"binaries of {len(binaries)} bytes, expected {ends[-1]}")
+    steps = tuple(
+        CompiledStep(binaries[ends[number] : ends[number + 1]], _places(step["inputs"], number))
+        for number, step in enumerate(described["steps"])
+    )
+    return CompiledModel(steps, _places(described["outputs"], len(steps)))
+
+
+def _places(given: list[list[int]], before: int) -> tuple[ValuePlace, ...]:
+    """Read places of values that are computed before a step."""
+    places = tuple(ValuePlace(int(step), int(port)) for step, port in given)
+    if any(not FED <= place.step < before or place.port < 0 for place in places):
+        raise ValueError(f"values of steps from {FED} to before {before} were expected, got {given}")
+    return places

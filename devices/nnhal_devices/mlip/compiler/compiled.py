@@ -1,0 +1,23 @@
+"""What comes of compiling a subgraph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnhal_devices.mlip.compiler.memory_map import MemoryRange
+from nnhal_devices.mlip.compiler.numbers.weights import WeightsError
+from nnhal_devices.mlip.program.program import MlipProgram
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledSubgraph:
+    """A subgraph that can run."""
+
+    binary: bytes
+    program: MlipProgram
+    cycles: int
+    """Modelled, of a run."""
+    memory: tuple[MemoryRange, ...]
+    """What lies where in the tiles' memory, and how long."""
+    weights_errors: tuple[WeightsError, ...]
+    """How far the weights of each layer are from the real ones."""

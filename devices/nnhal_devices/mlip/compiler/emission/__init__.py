@@ -1,0 +1,1 @@
+"""From a plan to transfers, stages and tasks."""

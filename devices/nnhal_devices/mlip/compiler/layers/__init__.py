@@ -1,0 +1,1 @@
+"""The layers that tiles compute, as read from the files of a subgraph."""

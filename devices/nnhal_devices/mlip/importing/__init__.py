@@ -1,0 +1,1 @@
+"""Models of the HAL as graphs of the compile flow, one module for each family of operations."""

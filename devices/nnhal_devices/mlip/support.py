@@ -1,0 +1,36 @@
+"""Which operations mlip takes, and why not the others: by the checks of the compile flow on the whole model."""
+
+from __future__ import annotations
+
+from nnhal.resolved import ResolvedModel
+from nnhal_devices.driver import SUPPORTED, Support, Unsupported
+from nnhal_devices.mlip.flow.partition.flow_partition import Objection
+from nnhal_devices.mlip.importing.model_import import is_opaque
+from nnhal_devices.mlip.model_partition import PartitionedHalModel, partition_model
+
+
+def supported_operations(model: ResolvedModel, public: bool = False) -> list[Support]:
+    """Return an answer for each operation of the main subgraph.
+
+    Each operation that is supported can be compiled alone, or with any others. If ``public``, the rules are those of
+    the public flow, which also gives up subgraphs that are not worth the hand-over.
+    """
+    refusals = refusals_of(partition_model(model, public, revert=public))
+    return [refusals.get(number, SUPPORTED) for number in range(len(model.model.main.operations))]
+
+
+def refusals_of(parts: PartitionedHalModel) -> dict[int, Unsupported]:
+    """Return why operations are not taken, by their numbers. Of an operation with several nodes the first counts.
+
+    An opaque node also stands for operations behind it that do nothing: those are taken.
+    """
+    refusals = dict(parts.imported.refusals)
+    for node in parts.partition.host:
+        for source in () if is_opaque(node) else node.sources:
+            refusals.setdefault(source.number, _refusal(parts.partition.objections[node.output]))
+    return refusals
+
+
+def _refusal(objection: Objection) -> Unsupported:
+    check = f" ({objection.check})" if objection.check else ""
+    return Unsupported(objection.code, objection.got, objection.allowed + check, objection.hint)

@@ -1,0 +1,93 @@
+"""Prepared models of mlip: binaries that run one after the other, and hand values over as the accelerator has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nnhal.arrays import Array
+from nnhal.errors import HalError, invalid_argument
+from nnhal.types import ErrorStatus, Subgraph
+from nnhal.types.layout import ELEMENT_TYPES
+from nnhal_devices.arguments import read_argument, write_argument
+from nnhal_devices.driver import Argument, Control, Outcome
+from nnhal_devices.mlip.artifact import write_artifact
+from nnhal_devices.mlip.compilation import FED, ValuePlace
+from nnhal_devices.mlip.importing.hal_values import signed, unsigned
+from nnhal_devices.mlip.model_compiler import MadeModel
+from nnhal_devices.mlip.simulator.errors import SimulatorError
+from nnhal_devices.mlip.simulator.simulator import Simulator
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class LoadedBinaries:
+    """A compiled model in simulators."""
+
+    made: MadeModel
+    simulators: tuple[Simulator, ...]
+    """One for each binary."""
+    main: Subgraph
+
+
+class SimulatedWorkload:
+    """A model that was compiled and loaded."""
+
+    def __init__(self, loaded: LoadedBinaries) -> None:
+        self._loaded = loaded
+
+    @property
+    def simulators(self) -> tuple[Simulator, ...]:
+        """What runs the binaries, in order."""
+        return self._loaded.simulators
+
+    def bind(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> BoundSimulation:
+        main = self._loaded.main
+        operands = [main.operands[index] for index in main.input_indexes]
+        given = [
+            read_argument(argument, ELEMENT_TYPES[operand.type])
+            for argument, operand in zip(inputs, operands, strict=True)
+        ]
+        read = {place for step in self._loaded.made.compiled.steps for place in step.inputs} | {
+            *self._loaded.made.compiled.outputs
+        }
+        for port, values in enumerate(given):
+            if values is None and ValuePlace(FED, port) in read:
+                invalid_argument(f"input {port} is omitted, but an operation reads it")
+        return BoundSimulation(self._loaded, given, outputs)
+
+    def artifact(self) -> bytes:
+        return write_artifact(*self._loaded.made)
+
+
+class BoundSimulation:
+    """A SimulatedWorkload bound to memory."""
+
+    def __init__(self, loaded: LoadedBinaries, inputs: Sequence[Array | None], outputs: Sequence[Argument]) -> None:
+        self._loaded = loaded
+        self._inputs = inputs
+        self._outputs = outputs
+
+    def run(self, control: Control) -> Outcome:
+        """Run the binaries. The time is that of their cycles: the firmware's is not the accelerator's."""
+        compiled, main = self._loaded.made.compiled, self._loaded.main
+        values = {
+            ValuePlace(FED, port): signed(main.operands[index], given)
+            for port, (index, given) in enumerate(zip(main.input_indexes, self._inputs, strict=True))
+            if given is not None
+        }
+        hardware_ns = 0.0
+        for number, (step, simulator) in enumerate(zip(compiled.steps, self._loaded.simulators, strict=True)):
+            try:
+                run = simulator.run([values[place] for place in step.inputs], control.check)
+            except SimulatorError as error:
+                message = f"the compiled network cannot be run: {error}"
+                raise HalError(ErrorStatus.GENERAL_FAILURE, message) from error
+            hardware_ns += run.hardware_ns
+            values |= {ValuePlace(number, port): output for port, output in enumerate(run.raw)}
+        results = [
+            unsigned(main.operands[index], values[place])
+            for index, place in zip(main.output_indexes, compiled.outputs, strict=True)
+        ]
+        for result, argument in zip(results, self._outputs, strict=True):
+            write_argument(argument, result)
+        return Outcome(tuple(result.shape for result in results), round(hardware_ns))
