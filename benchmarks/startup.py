@@ -24,7 +24,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _FREE_PORTS = ("--http-port", "0", "--grpc-port", "0", "--metrics-port", "0")
 _GRPC_ONLY = ("--allow-http=false", "--allow-metrics=false")
 _SNIPPETS = ("pass", "import numpy", "import grpc", "import numpy, grpc", "import nnhal_client")
-_DRIVERS = ("null", "cpu_ref", "cpu_acc", "gpu_acc", "ethos_n", "ethos_u")
+_DRIVERS = ("null", "cpu_ref", "cpu_acc", "gpu_acc", "ethos_n", "ethos_u", "mlip")
 _AIMS = {
     "nnhal --help": 0.35,
     "device cpu_ref": 0.6,

@@ -71,7 +71,7 @@ def test_cpu_ref_is_ready_without_onnx_kernels_and_logs(short_path: Path) -> Non
     assert {"nnhal_devices.cpu_ref.kernels.softmax", "nnhal.operations.softmax", REFLECTION} & found == set()
 
 
-@pytest.mark.parametrize("driver", ["cpu_acc", "gpu_acc", "ethos_n", "ethos_u"])
+@pytest.mark.parametrize("driver", ["cpu_acc", "gpu_acc", "ethos_n", "ethos_u", "mlip"])
 def test_other_devices_are_ready_without_what_they_do_not_use(short_path: Path, driver: str) -> None:
     found = loaded(UNTIL_READY.format(package="nnhal_devices"), driver, "--endpoint", str(short_path))
     assert packages(found) & (HTTP | COMMAND | ON_DEMAND) == set()

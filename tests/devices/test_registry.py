@@ -11,7 +11,7 @@ from nnhal_devices.registry import BackendRegistry, create_driver, driver_names
 
 
 def test_the_drivers_of_this_repository_are_known() -> None:
-    assert {"cpu_acc", "cpu_ref", "ethos_n", "ethos_u", "gpu_acc", "null"} <= set(driver_names())
+    assert {"cpu_acc", "cpu_ref", "ethos_n", "ethos_u", "gpu_acc", "mlip", "null"} <= set(driver_names())
     assert isinstance(create_driver("cpu_ref", DriverOptions()), CpuRef)
 
 

@@ -41,9 +41,9 @@ class MlipRecipe(Recipe):
         """Add an input of the model."""
         return self.input(self.code, dimensions, *self._quantisation(scale))
 
-    def like(self, scale: float = SCALE) -> Operand:
+    def like(self, scale: float = SCALE, dimensions: Dimensions = ()) -> Operand:
         """Return an output."""
-        return Operand(self.code, (), *self._quantisation(scale))
+        return Operand(self.code, dimensions, *self._quantisation(scale))
 
     def values(self, dimensions: Dimensions, scale: float = SCALE) -> int:
         """Add a constant tensor of random values."""
@@ -135,6 +135,7 @@ def mlip_examples(code: OperandType) -> dict[str, ResolvedModel]:
 
     kinds = OperationType
     return {
+        **({"CAST": one(kinds.CAST)} if code in (F16, F32) else {}),
         "ADD": one(kinds.ADD, 0, tensors=(_IMAGE, _IMAGE), scales=(SCALE, 0.03), output=0.1),
         "ADD of a row": one(kinds.ADD, 1, tensors=(_IMAGE, (1, 1, 5, 1))),
         "ADD of channels": one(kinds.ADD, 3, tensors=((4,), _IMAGE)),
@@ -212,3 +213,6 @@ def _parameters(recipe: Recipe, values: Sequence[int | bool | Sequence[int] | Se
         else recipe.constant(OperandType.INT32 if isinstance(value, int) else I32, value)
         for value in values
     ]
+
+
+EACH_EXAMPLE = [(code, name) for code in TYPES for name in mlip_examples(code)]

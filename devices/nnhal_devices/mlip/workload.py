@@ -12,27 +12,27 @@ from nnhal.types.layout import ELEMENT_TYPES
 from nnhal_devices.arguments import read_argument, write_argument
 from nnhal_devices.driver import Argument, Control, Outcome
 from nnhal_devices.mlip.artifact import write_artifact
-from nnhal_devices.mlip.compilation import FED, CompiledModel, ValuePlace
+from nnhal_devices.mlip.compilation import FED, ValuePlace
 from nnhal_devices.mlip.importing.hal_values import signed, unsigned
+from nnhal_devices.mlip.model_compiler import MadeModel
 from nnhal_devices.mlip.simulator.errors import SimulatorError
 from nnhal_devices.mlip.simulator.simulator import Simulator
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
-class LoadedModel:
+class LoadedBinaries:
     """A compiled model in simulators."""
 
-    compiled: CompiledModel
+    made: MadeModel
     simulators: tuple[Simulator, ...]
+    """One for each binary."""
     main: Subgraph
-    origin: bytes
-    """The fingerprint of what it was compiled from."""
 
 
 class SimulatedWorkload:
     """A model that was compiled and loaded."""
 
-    def __init__(self, loaded: LoadedModel) -> None:
+    def __init__(self, loaded: LoadedBinaries) -> None:
         self._loaded = loaded
 
     @property
@@ -47,8 +47,8 @@ class SimulatedWorkload:
             read_argument(argument, ELEMENT_TYPES[operand.type])
             for argument, operand in zip(inputs, operands, strict=True)
         ]
-        read = {place for step in self._loaded.compiled.steps for place in step.inputs} | {
-            *self._loaded.compiled.outputs
+        read = {place for step in self._loaded.made.compiled.steps for place in step.inputs} | {
+            *self._loaded.made.compiled.outputs
         }
         for port, values in enumerate(given):
             if values is None and ValuePlace(FED, port) in read:
@@ -56,20 +56,20 @@ class SimulatedWorkload:
         return BoundSimulation(self._loaded, given, outputs)
 
     def artifact(self) -> bytes:
-        return write_artifact(self._loaded.compiled, self._loaded.origin)
+        return write_artifact(*self._loaded.made)
 
 
 class BoundSimulation:
     """A SimulatedWorkload bound to memory."""
 
-    def __init__(self, loaded: LoadedModel, inputs: Sequence[Array | None], outputs: Sequence[Argument]) -> None:
+    def __init__(self, loaded: LoadedBinaries, inputs: Sequence[Array | None], outputs: Sequence[Argument]) -> None:
         self._loaded = loaded
         self._inputs = inputs
         self._outputs = outputs
 
     def run(self, control: Control) -> Outcome:
         """Run the binaries. The time is that of their cycles: the firmware's is not the accelerator's."""
-        compiled, main = self._loaded.compiled, self._loaded.main
+        compiled, main = self._loaded.made.compiled, self._loaded.main
         values = {
             ValuePlace(FED, port): signed(main.operands[index], given)
             for port, (index, given) in enumerate(zip(main.input_indexes, self._inputs, strict=True))

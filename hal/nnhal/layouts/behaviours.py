@@ -25,8 +25,8 @@ from nnhal.layouts.axis_parameters import (
     sliced_in_strides,
     squeezed,
 )
-from nnhal.layouts.decision import Behaviour, Follows, Keeps, Reorders
 from nnhal.layouts.image_operations import image_behaviour
+from nnhal.layouts.layout_graph import Behaviour, Follows, Keeps, Reorders
 from nnhal.layouts.orders import Order
 from nnhal.operations import OperationContext, UnknownYet, transpose
 from nnhal.types import OperandType, OperationType

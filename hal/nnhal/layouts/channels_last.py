@@ -20,8 +20,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from nnhal.layouts.behaviours import behaviour_of
-from nnhal.layouts.decision import Converts, Keeps, LayoutGraph, LayoutNode, decide
+from nnhal.layouts.decision import decide
 from nnhal.layouts.emission import emit
+from nnhal.layouts.layout_graph import Converts, Keeps, LayoutGraph, LayoutNode
 from nnhal.layouts.schedule import schedule
 from nnhal.resolved import ResolvedModel, propagate_dimensions
 from nnhal.types import OperationType

@@ -8,66 +8,16 @@ stored once, in the order in which its node computes it. Whoever needs it in ano
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Generic, NamedTuple
 
+from nnhal.layouts.layout_graph import Converts, Follows, Keeps, LayoutGraph, LayoutNode, Reorders, Value
 from nnhal.layouts.orders import Order, after_transposition, axes_between, moves_elements, widened
 
-Value = TypeVar("Value", bound=Hashable)
 
-
-@dataclass(frozen=True, slots=True)
-class Converts:
-    """A node that reads and computes given orders, whatever arrives. Positions without an order have the model's."""
-
-    inputs: Mapping[int, Order]
-    outputs: Mapping[int, Order]
-
-
-@dataclass(frozen=True, slots=True)
-class Follows:
-    """A node that can compute in any order that arrives at some of its inputs, which broadcast.
-
-    The order of the first of them that has a known layout wins; the others are brought to it.
-    """
-
-    inputs: tuple[int, ...]
-    carry: Callable[[Order], Sequence[Order | None] | None]
-    """Returns the orders of the outputs for an order of the inputs, None if the node cannot follow that one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Keeps:
-    """A node that needs the model's order."""
-
-    known: bool = False
-    """Whether its outputs have a known layout, as those of a convolution do."""
-    flat: tuple[int, ...] = ()
-    """Inputs of which only the sequence of elements counts."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reorders:
-    """A transposition in the model. It only gives what is stored other axes; whoever reads it transposes if need be."""
-
-    axes: Order
-
-
-Behaviour: TypeAlias = Converts | Follows | Keeps | Reorders
-
-
-@dataclass(frozen=True, slots=True)
-class LayoutNode(Generic[Value]):
-    """A node as the decision sees it."""
-
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
-    behaviour: Behaviour
-
-
-class Reading(NamedTuple, Generic[Value]):
+class LayoutReading(NamedTuple, Generic[Value]):
     """What a node reads: a stored value, or a transposition of it."""
 
     value: Value
@@ -84,7 +34,7 @@ class NodeLayouts(Generic[Value]):
     """The order that it follows; None for nodes of another behaviour."""
     converted: bool
     """Whether it has other layouts than in the model: a node that converts, or follows an order."""
-    reads: tuple[Reading[Value], ...]
+    reads: tuple[LayoutReading[Value], ...]
     stores: tuple[Order | None, ...]
     """The orders of the outputs."""
 
@@ -95,19 +45,8 @@ class LayoutDecision(Generic[Value]):
 
     nodes: tuple[NodeLayouts[Value] | None, ...]
     """None for a transposition of the model."""
-    model_order: Mapping[Value, Reading[Value]]
+    model_order: Mapping[Value, LayoutReading[Value]]
     """How to read each value that a node computes in the model's own order."""
-
-
-@dataclass(frozen=True, slots=True)
-class LayoutGraph(Generic[Value]):
-    """A graph as the decision sees it."""
-
-    nodes: Sequence[LayoutNode[Value]]
-    outputs: Sequence[Value]
-    shapes: Mapping[Value, tuple[int, ...] | None]
-    """In the model's order; None if the rank is unknown. 0 is an unknown length."""
-    constants: Collection[Value] = field(default_factory=frozenset)
 
 
 class _Standing(IntEnum):
@@ -203,7 +142,7 @@ class _Deciding(Generic[Value]):
         node: LayoutNode[Value],
         arrives: Order | None,
         converted: bool,
-        reads: Sequence[Reading[Value]],
+        reads: Sequence[LayoutReading[Value]],
         stores: Sequence[Order | None],
         standing: _Standing,
     ) -> NodeLayouts[Value]:
@@ -216,17 +155,17 @@ class _Deciding(Generic[Value]):
     def _at(self, value: Value) -> _Stored[Value]:
         return self._stored.get(value) or _Stored(value, None, _Standing.UNKNOWN)
 
-    def _reading(self, value: Value, wanted: Order | None) -> Reading[Value]:
+    def _reading(self, value: Value, wanted: Order | None) -> LayoutReading[Value]:
         stored = self._at(value)
         shape = self._graph.shapes.get(value)
         if wanted is None or shape is None or len(shape) == len(wanted):
-            return Reading(stored.value, axes_between(stored.order, wanted))
+            return LayoutReading(stored.value, axes_between(stored.order, wanted))
         if all(length == 1 for length in shape):
-            return Reading(stored.value)
-        return Reading(stored.value, axes_between(widened(stored.order, len(shape), len(wanted)), wanted))
+            return LayoutReading(stored.value)
+        return LayoutReading(stored.value, axes_between(widened(stored.order, len(shape), len(wanted)), wanted))
 
-    def _flat(self, value: Value) -> Reading[Value]:
+    def _flat(self, value: Value) -> LayoutReading[Value]:
         stored, shape = self._at(value), self._graph.shapes.get(value)
         if shape is not None and not moves_elements(stored.order, shape):
-            return Reading(stored.value)
+            return LayoutReading(stored.value)
         return self._reading(value, None)

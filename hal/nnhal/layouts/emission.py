@@ -9,7 +9,7 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.layouts.behaviours import rewritten_for
-from nnhal.layouts.decision import LayoutDecision, NodeLayouts, Reading
+from nnhal.layouts.decision import LayoutDecision, LayoutReading, NodeLayouts
 from nnhal.layouts.image_operations import channels_last_parameters
 from nnhal.layouts.orders import permuted
 from nnhal.layouts.schedule import LayoutSchedule, NodeStep, TransposeStep
@@ -67,7 +67,7 @@ class _Emission:
         """The operand in which a value lies, by its operand in the model."""
         self._lengths: dict[int, Dimensions] = {}
         """What is known of the dimensions of a value that an operation computes, as it lies in memory."""
-        self._transposed: dict[Reading[int], int] = {}
+        self._transposed: dict[LayoutReading[int], int] = {}
         self._parameters: dict[tuple[int, Dimensions, bytes], int] = {}
 
     def emitted(self) -> EmittedSubgraph:
@@ -151,7 +151,7 @@ class _Emission:
         self._operation(Operation(OperationType.RESHAPE, (source, shape), (made,)), None)
         return made
 
-    def _read(self, reading: Reading[int]) -> int:
+    def _read(self, reading: LayoutReading[int]) -> int:
         if reading.axes is None:
             return self._place(reading.value)
         if reading not in self._transposed:

@@ -10,7 +10,7 @@ import numpy as np
 
 from nnhal.arrays import Array
 from nnhal.layouts.axis_parameters import moved_images
-from nnhal.layouts.decision import Behaviour, Converts, Keeps
+from nnhal.layouts.layout_graph import Behaviour, Converts, Keeps
 from nnhal.layouts.orders import TO_LAST
 from nnhal.operations import (
     OperationContext,

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeAlias
 
-from nnhal.layouts.decision import LayoutDecision, LayoutGraph, Reading, Reorders, Value
+from nnhal.layouts.decision import LayoutDecision, LayoutReading
+from nnhal.layouts.layout_graph import LayoutGraph, Reorders, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class NodeStep:
 class TransposeStep(Generic[Value]):
     """A transposition of what is stored. One whose reading has no axes is a copy."""
 
-    reading: Reading[Value]
+    reading: LayoutReading[Value]
     result: Value | None
     """The value of the graph that it computes in the model's order; None if the graph has no such value."""
     origin: int | None
@@ -75,14 +76,14 @@ class _Scheduling(Generic[Value]):
     ) -> None:
         self._graph = graph
         self._decision = decision
-        self._fixed = [value for node in graph.nodes for value in node.outputs if value in fixed]
+        self._fixed = dict.fromkeys(value for node in graph.nodes for value in node.outputs if value in fixed)
         self._unchanged = unchanged
         self._origins = {
             node.outputs[0]: number for number, node in enumerate(graph.nodes) if isinstance(node.behaviour, Reorders)
         }
         self._names = self._stored_names()
         self._results = self._wanted_results()
-        self._done: set[Reading[Value]] = set()
+        self._done: set[LayoutReading[Value]] = set()
         self._made: set[Value] = set(self._names.values())
 
     def scheduled(self) -> LayoutSchedule[Value]:
@@ -101,9 +102,9 @@ class _Scheduling(Generic[Value]):
                 names[stored] = value
         return names
 
-    def _wanted_results(self) -> dict[Reading[Value], _Result[Value]]:
+    def _wanted_results(self) -> dict[LayoutReading[Value], _Result[Value]]:
         """Which values of the graph are the results of transpositions."""
-        results: dict[Reading[Value], _Result[Value]] = {}
+        results: dict[LayoutReading[Value], _Result[Value]] = {}
         for value in (*self._fixed, *self._origins):
             reading = self._decision.model_order[value]
             if reading.axes is not None:
@@ -127,7 +128,7 @@ class _Scheduling(Generic[Value]):
             elif value in self._decision.model_order:
                 yield from self._transposed(self._decision.model_order[value])
 
-    def _transposed(self, reading: Reading[Value]) -> Iterator[LayoutStep[Value]]:
+    def _transposed(self, reading: LayoutReading[Value]) -> Iterator[LayoutStep[Value]]:
         if reading.axes is None or reading in self._done or reading.value in self._graph.constants:
             return
         self._done.add(reading)

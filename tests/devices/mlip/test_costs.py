@@ -7,7 +7,7 @@ from nnhal.resolved import ResolvedModel
 from nnhal.types import OperandType, OperationType
 from nnhal_devices.mlip.costs import operation_ns
 from nnhal_devices.mlip.options import read_options
-from tests.support.mlip_hal import TYPES, MlipRecipe, mlip_examples
+from tests.support.mlip_hal import EACH_EXAMPLE, MlipRecipe, mlip_examples
 from tests.support.npu import SAME
 
 
@@ -22,9 +22,8 @@ def network(code: OperandType, side: int = 32, channels: int = 64) -> ResolvedMo
     return recipe.finish(recipe.operation(OperationType.RESHAPE, [clamped, shape], recipe.like()))
 
 
-@pytest.mark.parametrize("code", TYPES)
-@pytest.mark.parametrize("name", mlip_examples(F16))
-def test_every_operation_costs_something(name: str, code: OperandType) -> None:
+@pytest.mark.parametrize(("code", "name"), EACH_EXAMPLE)
+def test_every_operation_costs_something(code: OperandType, name: str) -> None:
     assert min(operation_ns(mlip_examples(code)[name], read_options({}))) >= 1
 
 

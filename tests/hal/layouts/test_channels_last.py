@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from nnhal.layouts import channels_last
 from nnhal.operations._types import B8, F32, I32, Q8AS
 from nnhal.resolved import ResolvedModel
-from nnhal.types import OperandType, OperationType
+from nnhal.types import Operand, OperandType, OperationType
 from tests.support.channels_first import ImageRecipe, assert_equal_in_value, count
-from tests.support.onnx_models import random
+from tests.support.onnx_models import random, resolved
+from tests.support.sample_models import in_pool
 
 Add = Callable[[ImageRecipe, int], int]
 CODES = pytest.mark.parametrize("code", [F32, Q8AS], ids=["float32", "quant8"])
@@ -421,6 +423,66 @@ def test_a_layout_that_a_request_gives_is_left_to_it() -> None:
     model = recipe.build(images)
     result = channels_last(model).model
     assert count(result) == 2
+
+
+@CODES
+def test_heatmaps_give_the_same_keypoints(code: OperandType) -> None:
+    recipe = ImageRecipe(code)
+    maps = recipe.convolution(recipe.images(1, 3, 8, 8), 3, 4)
+    kind, scale = (OperandType.TENSOR_QUANT16_ASYMM, 0.125) if recipe.quantised else (F32, 0.0)
+    boxes = recipe.constant(kind, [[0, 8, 64, 72]], scale)
+    points = [recipe.like(1, 4), Operand(kind, (1, 4, 2), scale)]
+    best = recipe.operation(OperationType.HEATMAP_MAX_KEYPOINT, [maps, boxes, recipe.flag(True)], *points)
+    assert count(converted(recipe.build(best, best + 1))) == 1
+
+
+def test_proposals_are_the_same() -> None:
+    recipe = ImageRecipe()
+    x = recipe.images(1, 3, 4, 4)
+    scores, deltas = recipe.convolution(x, 3, 2, 1), recipe.convolution(x, 3, 8, 1)
+    anchors, size = recipe.constant(F32, [[0, 0, 8, 8], [-4, -2, 4, 10]]), recipe.constant(F32, [[32, 32]])
+    numbers = [recipe.real(4.0), recipe.real(4.0), *recipe.integers(-1, 5), recipe.real(0.5), recipe.real(1.0)]
+    proposals = recipe.operation(
+        OperationType.GENERATE_PROPOSALS,
+        [scores, deltas, anchors, size, *numbers, recipe.flag(True)],
+        Operand(F32, (0,)),
+        Operand(F32, (0, 4)),
+        Operand(I32, (0,)),
+    )
+    assert count(converted(recipe.build(proposals, proposals + 1, proposals + 2))) == 1
+
+
+def test_parameters_that_a_request_gives_keep_the_models_order() -> None:
+    recipe = ImageRecipe()
+    images = recipe.convolution(recipe.images(1, 3, 4, 4), 3, 2)
+    paddings = recipe.input(I32, (4, 2))
+    model = recipe.build(recipe.apply(OperationType.PAD, images, paddings))
+    values = random(1, 3, 4, 4), np.array([[0, 0], [1, 2], [0, 1], [3, 0]], np.int32)
+    assert_equal_in_value(model, channels_last(model).model, *values)
+
+
+def test_names_go_with_the_values() -> None:
+    recipe = ImageRecipe()
+    x = recipe.images(1, 3, 4, 4)
+    model = recipe.build(recipe.convolution(x, 3, 2))
+    named = ResolvedModel(model.model, model.constants, {x: "image", model.model.main.output_indexes[0]: "scores"})
+    result = channels_last(named).model
+    assert [result.names[operation.outputs[0]] for operation in result.model.main.operations] == [
+        "image",
+        "scores",
+        "scores",
+    ]
+
+
+def test_constants_may_lie_in_pools() -> None:
+    recipe = ImageRecipe()
+    images = recipe.convolution(recipe.images(1, 3, 4, 4), 3, 2)
+    model = recipe.build(recipe.apply(OperationType.MUL, images, recipe.tensor(2, 4, 4), [0]), relaxed=True)
+    pooled = resolved(in_pool(model.model))
+    result = channels_last(pooled).model
+    assert_equal_in_value(model, result)
+    assert result.model.relax_computation_float32_to_float16
+    assert resolved(result.model).constants[0].keys() == result.constants[0].keys()
 
 
 def test_models_with_channels_last_stay_as_they_are() -> None:

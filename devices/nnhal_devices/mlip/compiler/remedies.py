@@ -12,7 +12,7 @@ from nnhal_devices.mlip.compiler.planning.setting import PlanSetting
 from nnhal_devices.mlip.program.program import OCM_BYTES, TensorType
 from nnhal_devices.mlip.program.sizes import ceil_divide
 
-_WEIGHTS_SHARE = 8
+_PROPOSAL = 8, 0
 
 
 def remedies_for(setting: PlanSetting, wanted: int) -> Iterator[str]:
@@ -50,4 +50,4 @@ def _least_pages(setting: PlanSetting, wanted: int) -> int | None:
 
 
 def _fits(setting: PlanSetting) -> bool:
-    return not isinstance(fit(setting, choose(setting, _WEIGHTS_SHARE)), PlanMisfit)
+    return not isinstance(fit(setting, choose(setting, *_PROPOSAL)), PlanMisfit)

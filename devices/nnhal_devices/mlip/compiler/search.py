@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -14,17 +14,15 @@ from nnhal_devices.mlip.compiler.layers.homes import HousedNetwork
 from nnhal_devices.mlip.compiler.planning.choices import PlanChoices
 from nnhal_devices.mlip.compiler.planning.choosing import choose
 from nnhal_devices.mlip.compiler.planning.fitting import PlanMisfit, fit
+from nnhal_devices.mlip.compiler.planning.hastening import hasten
 from nnhal_devices.mlip.compiler.planning.plans import TilePlan, make_plan
 from nnhal_devices.mlip.compiler.planning.setting import PlanSetting
 from nnhal_devices.mlip.compiler.remedies import remedies_for
-from nnhal_devices.mlip.program.program import MlipProgram, TensorType
+from nnhal_devices.mlip.program.program import MlipProgram, TaskKind, TensorType
 from nnhal_devices.mlip.timing.queues import timeline
 
-_WEIGHTS_SHARES = (3, 8)
-"""One in so many bytes of a tile's memory is what the weights of one stage may take: larger numbers make more stages,
-which wait less for their weights.
-"""
-_LEADS = (1, 3)
+_PROPOSALS = ((8, 0), (4, 100_000), (8, 300_000), (8, 1_000_000))
+"""Weights shares and thrifts (see ``choose``) of the plans that are tried."""
 
 
 class TimedProgram(NamedTuple):
@@ -82,9 +80,12 @@ def best_program(housed: HousedNetwork, element_type: TensorType, options: MlipC
 
 
 def _search(settings: Sequence[PlanSetting]) -> SearchResult:
+    """Try several numbers of tiles, the largest first; fewer only if their array could be as fast."""
     best: TimedProgram | None = None
     misfits = []
-    for setting in settings:
+    for setting in sorted(settings, key=lambda one: -one.tiles):
+        if best is not None and _least_cycles(setting) > best.cycles:
+            break
         found = _on_tiles(setting)
         best = _faster(best, found.best)
         if found.misfit is not None:
@@ -96,18 +97,22 @@ def _on_tiles(setting: PlanSetting) -> SearchResult:
     """Try the plans for a number of tiles, and those that are best if more bytes or transfers are needed."""
     best: TimedProgram | None = None
     misfits = []
-    for choices in proposals(setting):
+    for choices in _proposals(setting):
         plan = fit(setting, choices)
         if isinstance(plan, PlanMisfit):
             misfits.append(plan)
         else:
             best = _faster(best, _timed(plan))
+            if (hastened := hasten(plan)) is not None:
+                best = _faster(best, _timed(hastened))
     slower = []
     if setting.type is TensorType.INT8:
         slower.append(replace(setting, type=TensorType.FP16))
     if setting.pinned:
         slower.append(replace(setting, pinned=False))
     for other in slower:
+        if best is not None and _least_cycles(other) >= best.cycles:
+            continue
         found = _on_tiles(other).best
         if found is not None:
             same = make_plan(setting, found.plan.choices)
@@ -115,12 +120,24 @@ def _on_tiles(setting: PlanSetting) -> SearchResult:
     return SearchResult(best, min(misfits, key=lambda one: one.wanted, default=None))
 
 
-def proposals(setting: PlanSetting) -> Iterator[PlanChoices]:
-    """Yield the first choices of the plans that are tried."""
-    for share in _WEIGHTS_SHARES:
-        choices = choose(setting, share)
-        for lead in _LEADS:
-            yield replace(choices, lead=lead)
+def _proposals(setting: PlanSetting) -> list[PlanChoices]:
+    """Return the first choices of the plans that are tried, each once."""
+    found: list[PlanChoices] = []
+    for proposal in _PROPOSALS:
+        choices = choose(setting, *proposal)
+        if choices not in found:
+            found.append(choices)
+    return found
+
+
+def _least_cycles(setting: PlanSetting) -> int:
+    """Return the cycles that the arrays of all tiles take at least, or the DMA engine if that is more."""
+    rate = setting.tiles * setting.profile.macs(setting.type)
+    macs = sum(layer.macs for layer in setting.layers if layer.task is TaskKind.CONVOLUTION)
+    loaded = 0
+    if not setting.pinned:
+        loaded = sum(setting.constants_bytes(layer, layer.extents[3]) for layer in setting.layers)
+    return max(macs // rate, loaded // setting.profile.ddr_bytes)
 
 
 def _timed(plan: TilePlan) -> TimedProgram:

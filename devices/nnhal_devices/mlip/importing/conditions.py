@@ -23,6 +23,7 @@ _TYPES = (
     "TENSOR_FLOAT16, TENSOR_FLOAT32 of a relaxed model, or 8-bit values around 0 "
     "(TENSOR_QUANT8_ASYMM_SIGNED, TENSOR_QUANT8_ASYMM)"
 )
+_FLOATS = "TENSOR_FLOAT16, or TENSOR_FLOAT32 of a relaxed model"
 _ZERO_POINTS = "zero point 0 of signed values, 128 of unsigned ones"
 _RELAX = "relax the model's computation to float16 (relaxComputationFloat32toFloat16): the accelerator has no float32"
 _LARGEST_HALF = float(np.finfo(np.float16).max)
@@ -46,6 +47,8 @@ def _conditions(op: OperationContext, rule: ImportRule, outputs: Sequence[Dimens
     quantised = [(f"input {index}", op.inputs[index]) for index in rule.constants if op.inputs[index].type in QUANT8]
     for name, operand, _ in tensors:
         yield _typed(name, operand, op.relaxed)
+        if rule.floats:
+            yield _float(name, operand)
     for name, operand in [*((name, operand) for name, operand, _ in tensors), *quantised]:
         yield _symmetric(name, operand)
     yield from _constants(op, rule)
@@ -65,6 +68,13 @@ def _typed(name: str, operand: Operand, relaxed: bool) -> Support:
         return Unsupported("DTYPE", f"{name} of TENSOR_FLOAT32 in a model that is not relaxed", _TYPES, _RELAX)
     hint = "convert the tensor before, on a CPU or GPU device"
     return Unsupported("DTYPE", f"{name} of {type_name(operand.type)}", _TYPES, hint)
+
+
+def _float(name: str, operand: Operand) -> Support:
+    if operand.type in (F16, F32):
+        return SUPPORTED
+    hint = "quantise and dequantise on a CPU or GPU device"
+    return Unsupported("DTYPE", f"{name} of {type_name(operand.type)}", _FLOATS, hint)
 
 
 def _symmetric(name: str, operand: Operand) -> Support:

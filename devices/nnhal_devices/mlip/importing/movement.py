@@ -1,4 +1,4 @@
-"""Operations that compute nothing: CONCATENATION, PAD, TRANSPOSE, and other dimensions for the same elements."""
+"""Operations that compute nothing: CAST, CONCATENATION, PAD, TRANSPOSE, and other dimensions for the same elements."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ from nnhal.operations._types import QUANT8
 from nnhal_devices.mlip.flow.graph.flow_graph import Attribute
 from nnhal_devices.mlip.flow.graph.operators import Operator
 from nnhal_devices.mlip.importing.hal_operation import HalOperation
+
+
+def emit_cast(op: HalOperation) -> str:
+    """Return the input of a CAST between floats: the accelerator holds both types as float16."""
+    return op.tensor(0)
 
 
 def emit_concatenation(op: HalOperation) -> str:

@@ -48,6 +48,8 @@ class ImportRule:
     """The positions of inputs that must be constants."""
     tensors: Callable[[OperationContext], Sequence[int]] = _first
     """The positions of inputs that are activations."""
+    floats: bool = False
+    """Whether it takes floats only."""
     forms: Forms | None = None
     """Of an operation on images: what tells whether their channels are first."""
 
@@ -58,6 +60,7 @@ _PADDED = (pad.Input.PADDINGS,)
 IMPORT_RULES: Mapping[int, ImportRule] = {
     OperationType.ADD: ImportRule(elementwise.emit_add, tensors=_both),
     OperationType.AVERAGE_POOL_2D: ImportRule(pooling.emit_average_pool_2d, forms=pools.FORMS),
+    OperationType.CAST: ImportRule(movement.emit_cast, floats=True),
     OperationType.CONCATENATION: ImportRule(movement.emit_concatenation, tensors=_all_fields),
     OperationType.CONV_2D: ImportRule(convolution.emit_conv_2d, _CONVOLVED, forms=conv_2d.FORMS),
     OperationType.DEPTHWISE_CONV_2D: ImportRule(

@@ -107,7 +107,7 @@ def _window(place: str, task: TileTask) -> None:
         reach = (window.kernel[axis] - 1) * window.dilation[axis] + 1
         padded *= max(extent + before + after, 0)
         steps = (extent + before + after - reach) // window.strides[axis] + 1
-        if before <= -extent or after <= -extent or steps != output[1 + axis]:
+        if before < -extent or after < -extent or steps != output[1 + axis]:
             raise ProgramError(f"{name} of the output of {place}", output[1 + axis], f"{max(steps, 0)} of its window")
         if task.kind in _POOLS and not _all_meet(window, axis, extent, steps):
             raise ProgramError(f"padding of {place}", window.padding, "less, so that every window has an element")

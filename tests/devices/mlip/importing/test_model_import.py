@@ -12,16 +12,15 @@ from nnhal_devices.mlip.importing.hal_values import signed
 from nnhal_devices.mlip.importing.model_import import import_hal_model
 from nnhal_devices.mlip.importing.rules import IMPORT_RULES
 from tests.support.agreement import single
-from tests.support.mlip_hal import TYPES, ZERO_POINTS, MlipRecipe, mlip_examples, random_inputs
+from tests.support.mlip_hal import EACH_EXAMPLE, ZERO_POINTS, MlipRecipe, mlip_examples, random_inputs
 from tests.support.models import Recipe, run_on
 
 TOLERANCES = {F32: 1e-4, F16: 2e-2, Q8A: 1.01, Q8AS: 1.01}
 """Absolute; of 8-bit values in steps of the output's scale."""
 
 
-@pytest.mark.parametrize("code", TYPES)
-@pytest.mark.parametrize("name", mlip_examples(F16))
-def test_the_graph_computes_what_the_operation_does(name: str, code: OperandType) -> None:
+@pytest.mark.parametrize(("code", "name"), EACH_EXAMPLE)
+def test_the_graph_computes_what_the_operation_does(code: OperandType, name: str) -> None:
     model = mlip_examples(code)[name]
     values, main = random_inputs(model), model.model.main
     (expected,) = run_on(CpuRef(), model, *values)

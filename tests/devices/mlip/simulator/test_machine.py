@@ -18,6 +18,7 @@ from nnhal_devices.mlip.program.program import (
 )
 from nnhal_devices.mlip.simulator.errors import SimulatorError
 from nnhal_devices.mlip.simulator.machine import TileMachine
+from nnhal_devices.mlip.simulator.provenance import check_provenance
 from tests.support.mlip_by_hand import NUMBERS, HandMade, halved_convolution, one_task
 
 RANDOM = np.random.default_rng(5)
@@ -168,6 +169,14 @@ def test_a_sum_in_fp16_may_overflow_to_infinity() -> None:
     values = np.full((1, 1, 1, 1), 40000, np.float16)
     made = one_task(TaskKind.SUM, values, values, output=values.shape, task=NUMBERS)
     assert run(made, values, values).ravel().tolist() == [np.inf]
+
+
+def test_a_convolution_of_nothing_but_padding_is_its_bias() -> None:
+    image, filters, biases = reals(1, 1, 1, 3), reals(2, 1, 1, 3), np.array([0.5, -2], np.float32)
+    numbers = replace(NUMBERS, window=TaskWindow((1, 1), (2, 2), padding=(0, 1, 0, -1)))
+    made = one_task(TaskKind.CONVOLUTION, image, output=(1, 1, 1, 2), task=numbers, weights=filters, biases=biases)
+    check_provenance(made.program())
+    assert run(made, image).ravel().tolist() == [0.5, -2]
 
 
 def test_infinities_spread_as_in_ieee_arithmetic() -> None:

@@ -38,15 +38,15 @@ class OrderedTransfer:
 def ordered_transfers(plan: TilePlan, ddr: DdrMap) -> list[OrderedTransfer]:
     """Return the transfers of a plan in order."""
     found = [*_value_loads(plan, ddr), *_weight_loads(plan, ddr), *_stores(plan, ddr)]
-    return sorted(
-        found, key=lambda one: (not one.transfer.at_start, one.transfer.after_stage, one.rank, one.stage)
-    )
+    return sorted(found, key=lambda one: (not one.transfer.at_start, one.transfer.after_stage, one.rank, one.stage))
 
 
 def _value_loads(plan: TilePlan, ddr: DdrMap) -> Iterator[OrderedTransfer]:
     buffers, uses = plan.buffers, plan.setting.uses
     wanted = [
-        (buffers.first[uses[root].readers[0]], buffer) for root, buffer in buffers.values.items() if not uses[root].writers
+        (buffers.first[uses[root].readers[0]], buffer)
+        for root, buffer in buffers.values.items()
+        if not uses[root].writers
     ]
     seen: set[int] = set()
     for (stage, _), buffer in buffers.staged.items():
@@ -56,7 +56,9 @@ def _value_loads(plan: TilePlan, ddr: DdrMap) -> Iterator[OrderedTransfer]:
     for stage, buffer in wanted:
         after, rank = buffer.begin, TransferRank.LOAD
         if writers := uses[buffer.root].writers:
-            after, rank = max(after, buffers.last[writers[-1]] + 1), TransferRank.LOAD_STORED
+            # Later writers write other parts of a concatenation.
+            done = max(buffers.last[number] for number in writers if buffers.last[number] < stage)
+            after, rank = max(after, done + 1), TransferRank.LOAD_STORED
         masks: dict[TensorBox, int] = {}
         for tile, box in buffer.boxes.items():
             masks[box] = masks.get(box, 0) | 1 << tile

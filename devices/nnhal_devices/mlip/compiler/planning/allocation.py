@@ -16,6 +16,7 @@ class AllocationTotals:
     pinned: int
     scratch: int
 
+
 def place(buffers: Sequence[OcmBuffer]) -> tuple[dict[int, int], AllocationTotals]:
     """Return an offset for each buffer by its identity, and what they take: the largest first, each as low as it can.
 
@@ -27,7 +28,7 @@ def place(buffers: Sequence[OcmBuffer]) -> tuple[dict[int, int], AllocationTotal
         if buffer.pinned:
             offsets[id(buffer)] = pinned
             pinned += aligned(buffer.bytes)
-    placed: list[tuple[int, int, int, int]] = []
+    in_stage: dict[int, list[tuple[int, int]]] = {}
     order = sorted(
         (buffer for buffer in buffers if not buffer.pinned),
         key=lambda buffer: (-aligned(buffer.bytes), buffer.begin, buffer.end, buffer.layer, buffer.root),
@@ -36,12 +37,14 @@ def place(buffers: Sequence[OcmBuffer]) -> tuple[dict[int, int], AllocationTotal
     for buffer in order:
         size = aligned(buffer.bytes)
         at = 0
-        for start, stop in sorted((a, b) for a, b, begin, end in placed if begin <= buffer.end and buffer.begin <= end):
+        taken = {span for stage in range(buffer.begin, buffer.end + 1) for span in in_stage.get(stage, ())}
+        for start, stop in sorted(taken):
             if start - at >= size:
                 break
             at = max(at, stop)
         offsets[id(buffer)] = at
-        placed.append((at, at + size, buffer.begin, buffer.end))
+        for stage in range(buffer.begin, buffer.end + 1):
+            in_stage.setdefault(stage, []).append((at, at + size))
         peak = max(peak, at + size)
     return offsets, AllocationTotals(pinned, peak)
 

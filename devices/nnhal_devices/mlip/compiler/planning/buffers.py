@@ -9,10 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from nnhal_devices.mlip.compiler.geometry.boxes import TensorBox, consecutive, hull, whole
+from nnhal_devices.mlip.compiler.geometry.boxes import TensorBox, consecutive, whole
 from nnhal_devices.mlip.compiler.planning.choices import PlanChoices
+from nnhal_devices.mlip.compiler.planning.layer_buffers import (
+    LayerBuffers,
+    StagedBoxes,
+    box_bytes,
+    layer_buffers,
+    widen,
+)
 from nnhal_devices.mlip.compiler.planning.setting import PlanSetting, TileBoxes
-from nnhal_devices.mlip.compiler.planning.splits import LayerStripe, stripes
+from nnhal_devices.mlip.compiler.planning.splits import LayerChoice, LayerStripe
 
 BROADCAST_SHARE = 8
 """What comes from DDR goes to all tiles as a whole, in one transfer, if it takes at most one in so many bytes."""
@@ -83,20 +90,73 @@ class BufferPlan:
         return list({id(buffer): buffer for group in groups for buffer in group.values()}.values())
 
 
-def plan_buffers(setting: PlanSetting, choices: PlanChoices) -> BufferPlan:
-    """Return the stages and buffers of decisions."""
-    plan = BufferPlan()
-    for number, (layer, choice) in enumerate(zip(setting.layers, choices.layers, strict=True)):
-        plan.first.append(len(plan.stages))
-        plan.stages += [PlannedStage(number, stripe) for stripe in stripes(layer, choice)]
-        plan.last.append(len(plan.stages) - 1)
-    for root, use in setting.uses.items():
-        if root not in choices.in_ddr and (use.writers or use.readers):
-            plan.values[root] = _value(setting, choices, plan, root)
-    for number in range(len(setting.layers)):
-        _stage_buffers(setting, choices, plan, number)
-        _weights(setting, choices, plan, number)
-    return plan
+class BufferPlanner:
+    """Makes the buffers of decisions, one set after another; what has not changed is not computed again."""
+
+    def __init__(self, setting: PlanSetting) -> None:
+        """``setting`` is what the plans are made for."""
+        self._setting = setting
+        self._layers: dict[tuple[int, LayerChoice, frozenset[str]], LayerBuffers] = {}
+        self._values: dict[tuple[object, ...], tuple[TileBoxes, int]] = {}
+        self._roots = [
+            frozenset(setting.root(operand.value) for operand in (*layer.inputs, layer.output))
+            for layer in setting.layers
+        ]
+
+    def plan(self, choices: PlanChoices) -> BufferPlan:
+        """Return the stages and buffers of decisions."""
+        setting, plan = self._setting, BufferPlan()
+        found = []
+        for number, choice in enumerate(choices.layers):
+            own = self._layer(number, choice, choices.in_ddr & self._roots[number])
+            found.append(own)
+            plan.first.append(len(plan.stages))
+            plan.stages += [PlannedStage(number, stripe) for stripe in own.stripes]
+            plan.last.append(len(plan.stages) - 1)
+        for root, use in setting.uses.items():
+            if root not in choices.in_ddr and (use.writers or use.readers):
+                plan.values[root] = self._value(choices, plan, root)
+        for number, own in enumerate(found):
+            first, ahead = plan.first[number], choices.ahead(number)
+            for part in own.read:
+                lead = min(ahead, 1) if setting.uses[part.root].writers else ahead
+                buffer = _buffer(BufferUse.INPUT, number, part, max(first + part.first - lead, 0), first + part.last)
+                plan.staged.update({(first + stage, part.root): buffer for stage in range(part.first, part.last + 1)})
+            for part in own.written:
+                stage = first + part.first
+                plan.written[stage] = _buffer(BufferUse.OUTPUT, number, part, stage, stage + 1)
+            for part in own.weights:
+                begin, end = max(first + part.first - ahead, 0), first + part.last
+                plan.weights[number, part.channel] = _buffer(
+                    BufferUse.WEIGHTS, number, part, begin, end, setting.pinned
+                )
+        return plan
+
+    def _layer(self, number: int, choice: LayerChoice, in_ddr: frozenset[str]) -> LayerBuffers:
+        key = (number, choice, in_ddr)
+        if key not in self._layers:
+            self._layers[key] = layer_buffers(self._setting, number, choice, in_ddr)
+        return self._layers[key]
+
+    def _value(self, choices: PlanChoices, plan: BufferPlan, root: str) -> OcmBuffer:
+        setting, use = self._setting, self._setting.uses[root]
+        users = (
+            (choices.layers[number].split, choices.layers[number].tiles) for number in (*use.writers, *use.readers)
+        )
+        key = (root, *users)
+        if key not in self._values:
+            boxes = value_boxes(setting, choices, root)
+            self._values[key] = boxes, box_bytes(setting, boxes)
+        boxes, size = self._values[key]
+        if use.writers:
+            begin = plan.first[use.writers[0]]
+        else:
+            begin = max(plan.first[use.readers[0]] - choices.ahead(use.readers[0]), 0)
+        ends = [plan.last[number] for number in use.readers]
+        ends += [plan.last[number] + use.leaves for number in use.writers]
+        layer = (use.writers or use.readers)[0]
+        pinned = setting.pinned and setting.is_constant(root)
+        return OcmBuffer(BufferUse.VALUE, root, layer, boxes, size, begin, max(ends), pinned)
 
 
 def value_boxes(setting: PlanSetting, choices: PlanChoices, root: str) -> TileBoxes:
@@ -104,12 +164,12 @@ def value_boxes(setting: PlanSetting, choices: PlanChoices, root: str) -> TileBo
     use, layers = setting.uses[root], setting.layers
     boxes: dict[int, TensorBox] = {}
     for number in use.writers:
-        _widen(boxes, setting.access(number, choices.layers[number]).written)
+        widen(boxes, setting.access(number, choices.layers[number]).written)
     for number in use.readers:
         access = setting.access(number, choices.layers[number])
         for operand, read in zip(layers[number].inputs, access.read, strict=True):
             if setting.root(operand.value) == root:
-                _widen(boxes, read)
+                widen(boxes, read)
     extents = setting.extents(root)
     everything = whole(extents)
     if not use.writers and everything.elements * setting.item * BROADCAST_SHARE <= setting.capacity:
@@ -119,83 +179,5 @@ def value_boxes(setting: PlanSetting, choices: PlanChoices, root: str) -> TileBo
     return boxes
 
 
-def _value(setting: PlanSetting, choices: PlanChoices, plan: BufferPlan, root: str) -> OcmBuffer:
-    use = setting.uses[root]
-    boxes = value_boxes(setting, choices, root)
-    if use.writers:
-        begin = plan.first[use.writers[0]]
-    else:
-        begin = max(plan.first[use.readers[0]] - choices.ahead(use.readers[0]), 0)
-    ends = [plan.last[number] for number in use.readers]
-    ends += [plan.last[number] + use.leaves for number in use.writers]
-    layer = (use.writers or use.readers)[0]
-    pinned = setting.pinned and setting.is_constant(root)
-    return OcmBuffer(BufferUse.VALUE, root, layer, boxes, _bytes(setting, boxes), begin, max(ends), pinned)
-
-
-def _stage_buffers(setting: PlanSetting, choices: PlanChoices, plan: BufferPlan, number: int) -> None:
-    layer = setting.layers[number]
-    target = setting.root(layer.output.value)
-    runs: dict[str, list[tuple[TileBoxes, list[int]]]] = {}
-    for stage in range(plan.first[number], plan.last[number] + 1):
-        boxes = plan.stages[stage].stripe.boxes
-        for root, read in _read(setting, choices, number, boxes).items():
-            found = runs.setdefault(root, [])
-            if found and found[-1][0] == read:
-                found[-1][1].append(stage)
-            else:
-                found.append((read, [stage]))
-        if target in choices.in_ddr:
-            out = {tile: setting.written_box(layer, box) for tile, box in boxes.items()}
-            size = _bytes(setting, out)
-            plan.written[stage] = OcmBuffer(BufferUse.OUTPUT, target, number, out, size, stage, stage + 1)
-    for root, found in runs.items():
-        for read, at in found:
-            begin = max(at[0] - choices.ahead(number), 0)
-            buffer = OcmBuffer(BufferUse.INPUT, root, number, read, _bytes(setting, read), begin, at[-1])
-            plan.staged.update({(stage, root): buffer for stage in at})
-
-
-def _read(setting: PlanSetting, choices: PlanChoices, number: int, boxes: TileBoxes) -> dict[str, TileBoxes]:
-    layer = setting.layers[number]
-    wanted: dict[str, dict[int, TensorBox]] = {}
-    for operand in layer.inputs:
-        root = setting.root(operand.value)
-        if root in choices.in_ddr:
-            read = {tile: setting.read_box(layer, operand, box) for tile, box in boxes.items()}
-            _widen(wanted.setdefault(root, {}), read)
-    return {
-        root: {tile: consecutive(box, setting.extents(root)) for tile, box in read.items()}
-        if root in setting.housed.viewed
-        else read
-        for root, read in wanted.items()
-    }
-
-
-def _weights(setting: PlanSetting, choices: PlanChoices, plan: BufferPlan, number: int) -> None:
-    layer, choice = setting.layers[number], choices.layers[number]
-    if layer.weights is None:
-        return
-    by_channels: dict[int, list[int]] = {}
-    for stage in range(plan.first[number], plan.last[number] + 1):
-        by_channels.setdefault(plan.stages[stage].stripe.channel, []).append(stage)
-    for channel, at in by_channels.items():
-        boxes: dict[int, TensorBox] = {}
-        for stage in at:
-            _widen(boxes, plan.stages[stage].stripe.boxes)
-        if choice.whole_weights:
-            boxes = {tile: box.along(3, 0, layer.extents[3]) for tile, box in boxes.items()}
-        size = max(setting.constants_bytes(layer, box.shape[3]) for box in boxes.values())
-        begin = max(at[0] - choices.ahead(number), 0)
-        plan.weights[number, channel] = OcmBuffer(
-            BufferUse.WEIGHTS, "", number, boxes, size, begin, at[-1], setting.pinned
-        )
-
-
-def _widen(boxes: dict[int, TensorBox], others: TileBoxes) -> None:
-    for tile, box in others.items():
-        boxes[tile] = hull(boxes[tile], box) if tile in boxes else box
-
-
-def _bytes(setting: PlanSetting, boxes: TileBoxes) -> int:
-    return max(box.elements for box in boxes.values()) * setting.item
+def _buffer(use: BufferUse, layer: int, part: StagedBoxes, begin: int, end: int, pinned: bool = False) -> OcmBuffer:
+    return OcmBuffer(use, part.root, layer, part.boxes, part.bytes, begin, end, pinned)

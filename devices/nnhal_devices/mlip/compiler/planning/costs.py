@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from nnhal_devices.mlip.compiler.geometry.boxes import TensorBox, common, hull
 from nnhal_devices.mlip.compiler.layers.tile_layers import TileLayer
 from nnhal_devices.mlip.compiler.planning.setting import PlanSetting, TileBoxes
 from nnhal_devices.mlip.compiler.planning.splits import LayerChoice, shares
-from nnhal_devices.mlip.program.program import TaskKind
+from nnhal_devices.mlip.program.program import LayerSplit, TaskKind
 from nnhal_devices.mlip.program.sizes import ceil_divide
 from nnhal_devices.mlip.timing.cycles import TileWork, stage_cycles, work_cycles
 
@@ -34,12 +34,14 @@ def compute_cycles(setting: PlanSetting, layer: TileLayer, choice: LayerChoice) 
     return stage_cycles(groups * duration + (groups - 1) * profile.issue_cycles, profile)
 
 
-def weights_cycles(setting: PlanSetting, layer: TileLayer) -> int:
-    """Return the cycles in which the constants of a layer are loaded in one transfer."""
+def weights_cycles(setting: PlanSetting, layer: TileLayer, choice: LayerChoice) -> int:
+    """Return the cycles in which the constants of a layer are loaded."""
     if layer.weights is None or setting.pinned:
         return 0
     count = setting.constants_bytes(layer, layer.extents[3])
-    return ceil_divide(count, setting.profile.ddr_bytes) + setting.profile.ddr_start_cycles
+    apart = choice.tiles if choice.split is LayerSplit.CHANNELS and not choice.whole_weights else 1
+    transfers = apart * choice.channel_stripes
+    return ceil_divide(count, setting.profile.ddr_bytes) + transfers * setting.profile.ddr_start_cycles
 
 
 def copies_cycles(setting: PlanSetting, written: TileBoxes, read: TileBoxes) -> int:
@@ -62,8 +64,8 @@ def copies_cycles(setting: PlanSetting, written: TileBoxes, read: TileBoxes) -> 
     )
 
 
-def excess_cycles(setting: PlanSetting, layer: TileLayer, choice: LayerChoice, operands: list[TileBoxes]) -> int:
-    """Return about how long the DMA engine takes for what of a layer does not fit into a tile's memory.
+def held_bytes(setting: PlanSetting, layer: TileLayer, choice: LayerChoice, operands: Sequence[TileBoxes]) -> int:
+    """Return the bytes of a tile that a layer takes.
 
     Args:
         setting: What the plan is made for.
@@ -71,13 +73,14 @@ def excess_cycles(setting: PlanSetting, layer: TileLayer, choice: LayerChoice, o
         choice: How it is divided.
         operands: What each tile holds of the layer's inputs and output.
     """
-    held = 0
-    for boxes in operands:
-        held += max(box.elements for box in boxes.values()) * setting.item
+    held = sum(max(box.elements for box in boxes.values()) for boxes in operands) * setting.item
     share = shares(layer, choice.split, choice.tiles)[0]
-    held += 2 * setting.constants_bytes(layer, share.shape[3])
-    over = held - setting.capacity
-    return max(over, 0) * choice.tiles * _SPILL_PASSES // setting.profile.ddr_bytes
+    return held + 2 * setting.constants_bytes(layer, share.shape[3]) // choice.channel_stripes
+
+
+def excess_cycles(setting: PlanSetting, held: int, tiles: int) -> int:
+    """Return about how long the DMA engine takes for what does not fit into a tile's memory."""
+    return max(held - setting.capacity, 0) * tiles * _SPILL_PASSES // setting.profile.ddr_bytes
 
 
 def joined(one: TileBoxes, other: TileBoxes) -> Mapping[int, TensorBox]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from nnhal_devices.mlip.compiler.planning.allocation import aligned, live_bytes
-from nnhal_devices.mlip.compiler.planning.buffers import BufferPlan, plan_buffers
+from nnhal_devices.mlip.compiler.planning.buffers import BufferPlan, BufferPlanner
 from nnhal_devices.mlip.compiler.planning.choices import PlanChoices
 from nnhal_devices.mlip.compiler.planning.plans import TilePlan, make_plan
 from nnhal_devices.mlip.compiler.planning.relief import reliefs
@@ -27,15 +27,16 @@ class PlanMisfit(NamedTuple):
 def fit(setting: PlanSetting, choices: PlanChoices) -> TilePlan | PlanMisfit:
     """Return a plan that fits, made from choices by ever more changes; or what does not fit if no change is left."""
     less = 0
+    planner = BufferPlanner(setting)
     while True:
-        plan = plan_buffers(setting, choices)
+        plan = planner.plan(choices)
         found = plan.buffers()
         pinned = sum(aligned(buffer.bytes) for buffer in found if buffer.pinned)
         pages = ceil_divide(pinned, setting.page) * setting.page
         limit = setting.capacity // setting.page * setting.page - pages - less
         live = live_bytes(found, len(plan.stages))
         if max(live) <= limit:
-            placed = make_plan(setting, choices)
+            placed = make_plan(setting, choices, planner)
             if placed.fits:
                 return placed
             less += max(setting.capacity // _SLACK, placed.wanted - setting.capacity)

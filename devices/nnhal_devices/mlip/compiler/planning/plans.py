@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from nnhal_devices.mlip.compiler.geometry.box_bytes import PlacedBox
 from nnhal_devices.mlip.compiler.planning.allocation import AllocationTotals, place
-from nnhal_devices.mlip.compiler.planning.buffers import BufferPlan, OcmBuffer, plan_buffers
+from nnhal_devices.mlip.compiler.planning.buffers import BufferPlan, BufferPlanner, OcmBuffer
 from nnhal_devices.mlip.compiler.planning.choices import PlanChoices
 from nnhal_devices.mlip.compiler.planning.setting import PlanSetting
 from nnhal_devices.mlip.program.sizes import ceil_divide
@@ -54,8 +54,8 @@ class TilePlan:
         return PlacedBox(self.address(buffer), buffer.boxes[tile], self.setting.item)
 
 
-def make_plan(setting: PlanSetting, choices: PlanChoices) -> TilePlan:
+def make_plan(setting: PlanSetting, choices: PlanChoices, planner: BufferPlanner | None = None) -> TilePlan:
     """Return the plan of decisions; whether it fits is for the caller to ask."""
-    buffers = plan_buffers(setting, choices)
+    buffers = (planner or BufferPlanner(setting)).plan(choices)
     offsets, totals = place(buffers.buffers())
     return TilePlan(setting, choices, buffers, offsets, totals)

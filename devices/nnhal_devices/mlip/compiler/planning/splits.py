@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from nnhal_devices.mlip.compiler.geometry.boxes import TensorBox, whole
 from nnhal_devices.mlip.compiler.layers.tile_layers import TileLayer
-from nnhal_devices.mlip.program.program import LayerSplit
+from nnhal_devices.mlip.program.program import LayerSplit, TaskKind
 from nnhal_devices.mlip.program.sizes import ceil_divide
 
 CHANNELS_AXIS = 3
@@ -57,13 +57,17 @@ def shares(layer: TileLayer, split: LayerSplit, tiles: int) -> dict[int, TensorB
     return dict(enumerate(_cut(whole(layer.extents), axis, tiles, _unit(layer, axis))))
 
 
-def stripes(layer: TileLayer, choice: LayerChoice) -> list[LayerStripe]:
-    """Return the stripes of a layer in their order: for each range of channels, all rows."""
+def stripes(layer: TileLayer, choice: LayerChoice, array_channels: int) -> list[LayerStripe]:
+    """Return the stripes of a layer in their order: for each range of channels, all rows.
+
+    A convolution's have whole blocks of ``array_channels`` channels if they have more than a block.
+    """
     rows, unit = rows_axis(layer), _unit(layer, CHANNELS_AXIS)
+    block = array_channels if layer.task is TaskKind.CONVOLUTION and layer.groups == 1 else 1
     parts = {
         tile: [
             _cut(columns, rows, choice.row_stripes, 1)
-            for columns in _cut(share, CHANNELS_AXIS, choice.channel_stripes, unit)
+            for columns in _cut(share, CHANNELS_AXIS, choice.channel_stripes, unit, block)
         ]
         for tile, share in shares(layer, choice.split, choice.tiles).items()
     }
@@ -90,7 +94,9 @@ def _unit(layer: TileLayer, axis: int) -> int:
     return layer.extents[3] // layer.groups if axis == CHANNELS_AXIS and layer.groups > 1 else 1
 
 
-def _cut(box: TensorBox, axis: int, parts: int, unit: int) -> list[TensorBox]:
+def _cut(box: TensorBox, axis: int, parts: int, unit: int, block: int = 1) -> list[TensorBox]:
     start, stop = box.starts[axis], box.stops[axis]
     step = ceil_divide(ceil_divide(stop - start, unit), parts) * unit
+    if step > block:
+        step = ceil_divide(step, block) * block
     return [box.along(axis, begin, min(begin + step, stop)) for begin in range(start, stop, step)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NoReturn
 
 from nnhal_devices.mlip.flow.files.errors import FlowFilesError
-from nnhal_devices.mlip.flow.files.layers import FullyConnectedAttributes, SumAttributes
-from nnhal_devices.mlip.flow.files.nodes_file import InputNode, KernelNode, NodesFile
+from nnhal_devices.mlip.flow.files.layers import EXTENDED_LAYERS, FullyConnectedAttributes, SumAttributes
+from nnhal_devices.mlip.flow.files.nodes_file import InputNode, KernelNode, NodesFile, batch_of
 from nnhal_devices.mlip.flow.files.scales import check_scales
 
 _ACTIVATIONS = (None, "", "relu", "clip")
@@ -24,7 +24,7 @@ def check_nodes(file: NodesFile) -> None:
     _equal(file.symbol, "num_subgraph_outputs", file.num_subgraph_outputs, len(file.heads))
     if not file.heads:
         _refuse(file.symbol, "no heads", "at least one")
-    _equal(file.symbol, "batch_size", file.batch_size, next(iter(file.inputs[-1].attrs.shape[0]), 1))
+    _equal(file.symbol, "batch_size", file.batch_size, batch_of(file.inputs[-1].attrs.shape[0]))
     shapes, types = file.attrs.shape[1], file.attrs.dltype[1]
     for key, entries in (("attrs.shape", shapes), ("attrs.dltype", types)):
         if len(entries) != len(file.nodes):
@@ -59,6 +59,8 @@ def place(node: InputNode | KernelNode) -> str:
 
 def _check_kernel(file: NodesFile, node: KernelNode, number: int) -> None:
     attrs, where = node.attrs, place(node)
+    if node.layer in EXTENDED_LAYERS and not file.nnhal:
+        _refuse(where, "a layer that the upstream form does not have", "an extension nnhal at the top of the file")
     for edge in node.inputs:
         if edge.node >= number:
             _refuse(where, f"an edge from node {edge.node}, while it is node {number}", "one from a node before it")

@@ -49,7 +49,7 @@ def _added(
     if shape == value.shape:
         return [replace(node, operator=Operator.ADD, attributes={})]
     wide = _unused(f"{bias}_{'x'.join(map(str, shape))}", values)
-    values[wide] = value._replace(shape=shape, axis=before)
+    values[wide] = value._replace(shape=shape, axis=before if len(value.scales) > 1 else 0)
     added = replace(node, operator=Operator.ADD, inputs=(data, wide), attributes={})
     if bias in constants:
         constants[wide] = constants[bias].reshape(shape)

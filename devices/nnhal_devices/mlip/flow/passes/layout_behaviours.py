@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from nnhal.layouts.decision import Behaviour, Follows, Keeps
+from nnhal.layouts.layout_graph import Behaviour, Follows, Keeps
 from nnhal.layouts.orders import Order, permuted, without
 from nnhal_devices.mlip.flow.graph.flow_graph import Attribute, FlowGraph, FlowNode
 from nnhal_devices.mlip.flow.graph.operators import Operator

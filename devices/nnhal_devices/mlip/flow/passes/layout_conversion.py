@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nnhal.layouts.decision import Converts, Keeps
+from nnhal.layouts.layout_graph import Converts, Keeps
 from nnhal.layouts.orders import Order, normal
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph, FlowNode
 from nnhal_devices.mlip.flow.graph.layout_words import permutation

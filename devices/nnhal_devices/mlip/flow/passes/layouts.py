@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from nnhal.layouts.decision import Keeps, Reorders
+from nnhal.layouts.layout_graph import Keeps, Reorders
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph, FlowNode
 from nnhal_devices.mlip.flow.graph.layout_words import permutation
 from nnhal_devices.mlip.flow.graph.operators import Operator

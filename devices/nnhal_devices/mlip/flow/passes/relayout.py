@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from nnhal.arrays import Array
-from nnhal.layouts.decision import LayoutDecision, LayoutGraph, LayoutNode, NodeLayouts, Reading, decide
+from nnhal.layouts.decision import LayoutDecision, LayoutReading, NodeLayouts, decide
+from nnhal.layouts.layout_graph import LayoutGraph, LayoutNode
 from nnhal.layouts.orders import TO_FIRST, TO_LAST, Order, permuted
 from nnhal.layouts.schedule import LayoutSchedule, NodeStep, TransposeStep, schedule
 from nnhal_devices.mlip.flow.graph.flow_graph import Attribute, FlowGraph, FlowNode, FlowValue
@@ -55,7 +56,7 @@ class _Writing:
         self._values: dict[str, FlowValue] = {name: graph.values[name] for name in graph.inputs}
         self._constants: dict[str, Array] = {}
         self._stored: dict[str, str] = {}
-        self._transposed: dict[Reading[str], str] = {}
+        self._transposed: dict[LayoutReading[str], str] = {}
         self._taken = set(graph.values)
 
     def written(self) -> FlowGraph:
@@ -68,8 +69,8 @@ class _Writing:
         outputs = {user: self._read(self._model_order(name)) for user, name in self._graph.outputs.items()}
         return FlowGraph(tuple(self._nodes), self._graph.inputs, outputs, self._values, self._constants)
 
-    def _model_order(self, name: str) -> Reading[str]:
-        return self._decision.model_order.get(name, Reading(name))
+    def _model_order(self, name: str) -> LayoutReading[str]:
+        return self._decision.model_order.get(name, LayoutReading(name))
 
     def _node(self, number: int) -> None:
         node, layouts = self._graph.nodes[number], self._decision.nodes[number]
@@ -98,7 +99,7 @@ class _Writing:
         kept = {name: each for name, each in own.items() if name not in (SOURCE_LAYOUT, SOURCE_KERNEL_LAYOUT)}
         return {**kept, **self._behaviours[number].rewrite(layouts.arrives)}
 
-    def _transpose(self, reading: Reading[str], result: str | None, origin: int | None) -> None:
+    def _transpose(self, reading: LayoutReading[str], result: str | None, origin: int | None) -> None:
         given = self._place(reading.value)
         rank = self._values[given].rank
         if reading.axes is not None and len(reading.axes) > rank:
@@ -112,7 +113,7 @@ class _Writing:
         if result is not None:
             self._stored.setdefault(result, made)
 
-    def _movement(self, reading: Reading[str]) -> tuple[str, Mapping[str, Attribute]]:
+    def _movement(self, reading: LayoutReading[str]) -> tuple[str, Mapping[str, Attribute]]:
         """The operator that makes a transposition, in words of layouts if it moves images or weights."""
         if reading.axes is None:
             return Operator.COPY, {}
@@ -125,13 +126,12 @@ class _Writing:
     def _widened(self, given: str, rank: int) -> str:
         value = self._values[given]
         made = self._new(given, None)
-        added = rank - value.rank
-        self._values[made] = value._replace(shape=(1,) * added + value.shape, axis=value.axis + added)
+        self._values[made] = _wide(value, rank)
         shape = self._values[made].shape
         self._nodes.append(FlowNode(Operator.RESHAPE, (given,), (made,), {"newshape": shape}))
         return made
 
-    def _read(self, reading: Reading[str]) -> str:
+    def _read(self, reading: LayoutReading[str]) -> str:
         if reading.axes is None:
             return self._place(reading.value)
         if reading not in self._transposed:
@@ -147,8 +147,7 @@ class _Writing:
 
     def _folded(self, name: str, axes: Order) -> str:
         array, value = self._graph.constants[name], self._graph.values[name]
-        added = len(axes) - array.ndim
-        wide = value._replace(shape=(1,) * added + value.shape, axis=value.axis + added)
+        wide = _wide(value, len(axes))
         made = self._new(name, axes)
         self._constants[made] = np.ascontiguousarray(array.reshape(wide.shape).transpose(axes))
         self._values[made] = _moved(wide, axes)
@@ -165,8 +164,15 @@ class _Writing:
         return unique
 
 
+def _wide(value: FlowValue, rank: int) -> FlowValue:
+    """A value with axes of length 1 in front."""
+    added = rank - value.rank
+    axis = value.axis + added if len(value.scales) > 1 else 0
+    return value._replace(shape=(1,) * added + value.shape, axis=axis)
+
+
 def _moved(value: FlowValue, order: Order | None) -> FlowValue:
     if order is None:
         return value
-    axis = order.index(value.axis) if value.axis < len(order) else value.axis
+    axis = order.index(value.axis) if len(value.scales) > 1 else 0
     return value._replace(shape=permuted(value.shape, order), axis=axis)

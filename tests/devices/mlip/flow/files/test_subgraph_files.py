@@ -90,6 +90,16 @@ def test_files_of_tvm_alone_are_read(tmp_path: Path) -> None:
     assert files.constants.array("tvmgen_mrvl_main_1_const_1").tolist() == [[[[0.5, -0.25, 0, 1]]]]
 
 
+def test_a_layer_that_tvm_does_not_have_needs_the_extension(tmp_path: Path) -> None:
+    g = GraphOf("NHWC")
+    nodes, constants = described(g.build(g.relu(g.input(1, 4, 4, 2)))).write(tmp_path)
+    content = json.loads(nodes.read_text())
+    without_extension(content)
+    nodes.write_text(json.dumps(content))
+    with pytest.raises(FlowFilesError, match=r"tvmgen_mrvl_main_0.*Activation.*expected an extension nnhal"):
+        read_files(nodes, constants)
+
+
 def test_a_name_with_a_bar_does_no_harm(tmp_path: Path) -> None:
     g = GraphOf("NHWC")
     files = described(g.build(g.conv(g.input(1, 4, 4, 2, name="a|b"), 2, name="c|d")))

@@ -69,7 +69,10 @@ def test_a_pad_with_zeros_is_part_of_a_pool() -> None:
 def test_weights_that_are_fed_stay_on_the_host() -> None:
     g = GraphOf()
     conv = g.conv(g.input(1, 4, 8, 8), 8, weight=g.input(8, 4, 3, 3, name="w"))
-    check(g.build(conv), [], ["conv2d"])
+    graph = g.build(conv)
+    check(graph, [], ["conv2d"])
+    (objection,) = publicly(graph).objections.values()
+    assert objection.got == "weights w that are not constant"
     g = GraphOf()
     check(g.build(g.dense(g.input(1, 4), 8, weight=g.input(8, 4, name="w"))), [], ["dense"])
 
@@ -173,3 +176,11 @@ def test_a_global_pool_and_a_flattening_go_into_the_dense_layer() -> None:
     value = g.global_avg_pool(g.conv(g.input(1, 4, 8, 8), 8))
     graph = g.build(g.bias(g.dense(g.flatten(value), 5)))
     check(graph, [SubgraphOutcome((*CONV, "GlobalAvgpool2D", "FC"))], [])
+
+
+def test_one_number_for_all_channels_is_a_bias() -> None:
+    g = GraphOf()
+    conv = g.relu(g.op("add", g.conv(g.input(1, 4, 8, 8), 8), g.random_constant()))
+    check(g.build(conv), [SubgraphOutcome(CONV)], [LT])
+    g = GraphOf()
+    check(g.build(g.op("add", g.dense(g.input(1, 16), 8), g.random_constant(1, 1))), [SubgraphOutcome(("FC",))], [])

@@ -1,0 +1,215 @@
+"""Networks from the float graph to a simulated run: every layer, and what the whole binaries return.
+
+Tolerances are largest differences, relative to the largest number of what is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+
+from nnhal.arrays import Array
+from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
+from nnhal_devices.mlip.flow.graph.reference import evaluate
+from nnhal_devices.mlip.flow.partition.flow_partition import FlowOptions, FlowPartition
+from nnhal_devices.mlip.flow.partition.partitioning import partition
+from nnhal_devices.mlip.program.program import OCM_BYTES
+from tests.support.flow_graphs import GraphOf, random_inputs
+from tests.support.flow_networks import inception_block, mlp, mobilenet_v1, resnet18, resnet50, ssd_head
+from tests.support.mlip_runs import (
+    SMALL_OCM,
+    RunOfSteps,
+    computed_alone,
+    distance,
+    layer_by_layer,
+    layers,
+    ranges_of,
+    run_steps,
+)
+from tests.support.quantised_graphs import quantised, to_int8
+
+FP16_LAYER = 2**-10
+"""A layer in fp16 on the same inputs: its weights and its result are rounded once each."""
+FP16_NETWORK = 2**-8
+"""Any value of a network in fp16."""
+INT8_LAYER = 2**-4
+"""A layer in int8 with calibrated ranges on the same inputs."""
+INT8_NETWORK = 2**-3
+
+
+def two_inputs() -> FlowGraph:
+    """Two images, one of them NHWC after a transposition, that are summed and concatenated."""
+    g = GraphOf(seed=3)
+    one = g.relu(g.bias(g.conv(g.input(1, 4, 16, 16, name="left"), 8, pad=1)))
+    other = g.relu(g.conv(g.transpose(g.input(1, 16, 16, 4, name="right"), 0, 3, 1, 2), 8, pad=1))
+    joined = g.concat(g.op("add", one, other), other)
+    return g.build(g.conv(joined, 6, 1, name="mixed"), g.flatten(g.global_avg_pool(joined), name="means"))
+
+
+def host_between() -> FlowGraph:
+    """Three subgraphs with operators of the host between them, one of which two subgraphs feed."""
+    g = GraphOf(seed=4)
+    x = g.input(1, 6, 16, 16)
+    first = g.op("sigmoid", g.batch_norm(g.conv(x, 8, pad=1)))
+    second = g.relu(g.bias(g.conv(first, 8, stride=2, pad=1)))
+    gated = g.op("multiply", second, g.op("tanh", second))
+    last = g.max_pool(g.relu(g.conv(gated, 8, pad=1)))
+    return g.build(g.softmax(g.bias(g.dense(g.flatten(last), 10)), name="scores"))
+
+
+def batch_of_three() -> FlowGraph:
+    g = GraphOf(seed=5)
+    data = g.relu(g.bias(g.conv(g.input(3, 5, 9, 11), 12, (3, 5), stride=(2, 1), pad=(1, 2, 1, 2))))
+    data = g.avg_pool(data, 3, 2, 1, ceil_mode=False)
+    return g.build(g.bias(g.dense(g.flatten(data), 7)))
+
+
+NETWORKS: Mapping[str, Callable[[], FlowGraph]] = {
+    "resnet18": lambda: resnet18(64),
+    "mobilenet_v1": lambda: mobilenet_v1(48, width=0.25),
+    "inception_block": inception_block,
+    "inception_block_nhwc": lambda: inception_block(16, 7, width=24, layout="NHWC"),
+    "ssd_head": ssd_head,
+    "mlp": mlp,
+    "mlp_of_a_batch": lambda: mlp(96, 40, inputs=48, batch=5),
+    "two_inputs": two_inputs,
+    "host_between": host_between,
+    "batch_of_three": batch_of_three,
+}
+
+
+def largest_of_layers(found: FlowPartition, run: RunOfSteps, wanted: Mapping[str, Array] | None) -> float:
+    """Return the largest distance of a layer: to the reference's value, or to what it makes of its own inputs."""
+    return max(
+        distance(
+            run.values[layer.output],
+            computed_alone(found.graph, layer, run.values) if wanted is None else wanted[layer.output],
+        )
+        for layer in layers(found)
+    )
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_layer_is_the_reference_in_fp16(name: str) -> None:
+    graph = NETWORKS[name]()
+    inputs = random_inputs(graph)
+    found = layer_by_layer(partition(graph))
+    run = run_steps(found, inputs)
+    assert largest_of_layers(found, run, None) <= FP16_LAYER
+    assert largest_of_layers(found, run, evaluate(found.graph, inputs)) <= FP16_NETWORK
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_layer_is_the_reference_in_calibrated_int8(name: str) -> None:
+    graph = NETWORKS[name]()
+    found = layer_by_layer(partition(graph))
+    inputs = random_inputs(graph)
+    run = run_steps(found, inputs, quantize="int8", ranges=ranges_of(found.graph, inputs, random_inputs(graph, 1)))
+    assert largest_of_layers(found, run, None) <= INT8_LAYER
+    assert largest_of_layers(found, run, evaluate(found.graph, inputs)) <= INT8_NETWORK
+
+
+@pytest.mark.parametrize("name", [name for name in NETWORKS if name != "host_between"])
+@pytest.mark.parametrize(("tiles", "ocm"), [(8, OCM_BYTES), (2, SMALL_OCM)])
+def test_layers_of_8_bit_graphs_are_the_integers_that_they_should_be(name: str, tiles: int, ocm: int) -> None:
+    real = NETWORKS[name]()
+    inputs = random_inputs(real)
+    graph = quantised(real, ranges_of(real, inputs))
+    found = layer_by_layer(partition(graph))
+    given = {name: to_int8(values, graph.values[name].scales[0]) for name, values in inputs.items()}
+    run = run_steps(found, given, quantize="int8", num_tiles=tiles, ocm_size=ocm)
+    for layer in layers(found):
+        scale = found.graph.values[layer.output].scales[0]
+        wanted = to_int8(computed_alone(found.graph, layer, run.values), scale).astype(np.int32)
+        differences = np.abs(run.raw[layer.output] - wanted)
+        assert differences.max() <= 1, layer.user_names
+        # Only what lies on a half may go the other way.
+        assert differences.mean() < 0.002, layer.user_names
+
+
+@pytest.mark.parametrize("name", [name for name in NETWORKS if name != "resnet18"])
+@pytest.mark.parametrize("quantize", ["fp16", "int8"])
+def test_whole_networks_are_the_reference_on_any_number_of_tiles(name: str, quantize: str) -> None:
+    graph = NETWORKS[name]()
+    found = partition(graph)
+    inputs = random_inputs(graph)
+    ranges = ranges_of(found.graph, inputs)
+    runs = [run_steps(found, inputs, quantize=quantize, num_tiles=tiles, ranges=ranges) for tiles in (1, 2, 4, 8)]
+    runs.append(run_steps(found, inputs, quantize=quantize, ranges=ranges, wb_pin_ocm=True))
+    for run in runs:
+        assert_outputs(found, run, inputs, FP16_NETWORK if quantize == "fp16" else INT8_NETWORK)
+        if quantize == "int8":
+            assert all(np.array_equal(run.raw[value], runs[0].raw[value]) for value in run.raw)
+
+
+@pytest.mark.parametrize(
+    ("name", "tiles", "ocm"),
+    [("resnet18", 2, SMALL_OCM), ("ssd_head", 1, SMALL_OCM // 4), ("inception_block", 1, SMALL_OCM // 4)],
+)
+@pytest.mark.parametrize("quantize", ["fp16", "int8"])
+def test_networks_run_in_little_memory_by_stripes_and_spills(name: str, tiles: int, ocm: int, quantize: str) -> None:
+    graph = NETWORKS[name]()
+    found = partition(graph)
+    inputs = random_inputs(graph)
+    run = run_steps(
+        found, inputs, quantize=quantize, num_tiles=tiles, ocm_size=ocm, ranges=ranges_of(found.graph, inputs)
+    )
+    assert_outputs(found, run, inputs, FP16_NETWORK if quantize == "fp16" else INT8_NETWORK)
+    records = [record for compiled in run.compiled.values() for record in compiled.program.layers]
+    assert max(record.stripes for record in records) > 1
+    if quantize == "fp16":
+        assert any(record.spills for record in records)
+
+
+def test_resnet50_is_the_reference_in_int8() -> None:
+    graph = resnet50(64)
+    found = partition(graph)
+    inputs = random_inputs(graph)
+    run = run_steps(found, inputs, quantize="int8", ranges=ranges_of(found.graph, inputs))
+    assert len(found.subgraphs) == 1
+    assert not found.host
+    assert_outputs(found, run, inputs, INT8_NETWORK)
+
+
+def test_resnet50_of_large_images_is_the_reference_layer_by_layer() -> None:
+    graph = resnet50(224)
+    found = layer_by_layer(partition(graph))
+    inputs = random_inputs(graph)
+    run = run_steps(found, inputs)
+    assert largest_of_layers(found, run, None) <= FP16_LAYER
+    assert largest_of_layers(found, run, evaluate(found.graph, inputs)) <= FP16_NETWORK
+
+
+def test_binaries_compute_what_their_layers_do_one_by_one() -> None:
+    """In int8, in which the order of sums does not matter."""
+    graph = resnet18(64)
+    found = partition(graph)
+    inputs = random_inputs(graph)
+    options = {"quantize": "int8", "ranges": ranges_of(found.graph, inputs)}
+    whole, parts = run_steps(found, inputs, **options), run_steps(layer_by_layer(found), inputs, **options)
+    for value in whole.raw:
+        np.testing.assert_array_equal(whole.raw[value], parts.raw[value])
+
+
+def test_networks_with_host_operators_between_run_as_several_binaries() -> None:
+    found = partition(host_between())
+    assert len(found.subgraphs) == 3
+    assert sorted(node.operator for node in found.host) == ["multiply", "sigmoid", "softmax", "tanh"]
+
+
+def test_relu6_is_beyond_the_public_flow() -> None:
+    graph = mobilenet_v1(32, width=0.25)
+    public = partition(graph, FlowOptions(beyond_public=False))
+    assert sum(node.operator == "clip" for node in public.host) == 27
+    assert [node.operator for node in partition(graph).host] == ["softmax"]
+    inputs = random_inputs(graph)
+    assert_outputs(public, run_steps(public, inputs), inputs, FP16_NETWORK)
+
+
+def assert_outputs(found: FlowPartition, run: RunOfSteps, inputs: Mapping[str, Array], tolerance: float) -> None:
+    """Compare what a partition returned with the reference."""
+    wanted = evaluate(found.graph, inputs)
+    for name in found.graph.outputs.values():
+        assert distance(run.values[name], wanted[name]) <= tolerance, name
