@@ -24,7 +24,7 @@ def test_small_layers_go_back_if_every_subgraph_is_weighed(digits: Path) -> None
     head = sharing_choices(False, True, False, None, ["conv1", "relu1", "pool1", "conv2", "relu2", "pool2"])
     weighed = shared(model, head)
     assert not weighed.subgraphs
-    assert "modelled" in weighed.reversions[0].reason
+    assert any("modelled" in reversion.reason for reversion in weighed.reversions)
     unweighed = shared(model, head.model_copy(update={"weighing": "none"}))
     assert not unweighed.reversions
     assert ("flatten", "classifier") in [kernel.user_names for each in unweighed.subgraphs for kernel in each.kernels]
