@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
+from nnhal.arrays import Array
 from nnhal_devices.mlip.compiler.errors import MlipCompileError
 from nnhal_devices.mlip.compiler.geometry.boxes import Extents
 from nnhal_devices.mlip.compiler.layers.draft import NetworkDraft, activation, position_of
@@ -39,7 +42,14 @@ def add_pool(draft: NetworkDraft, node: KernelNode, attrs: PoolAttributes, data:
     )
     kind = TaskKind.AVERAGE_POOL if average else TaskKind.MAX_POOL
     layer = _layer(draft, node, kind, data, output, axes, window)
-    _check_windows(draft, layer, place)
+    _check_reach(draft, layer, place)
+    if not _see_data(draft, layer):
+        if not counted:
+            raise MlipCompileError(
+                f"{place}: a window lies in the padding {list(window.padding)}, expected some data in each"
+            )
+        data = add_pad(draft, data, axes, window.padding)
+        layer = _layer(draft, node, kind, data, output, axes, window._replace(padding=(0,) * 4, count_padding=False))
     draft.layers.append(layer)
 
 
@@ -88,21 +98,26 @@ def _axes(layout: str, place: str) -> Extents:
     return _AXES[layout]
 
 
-def _check_windows(draft: NetworkDraft, layer: TileLayer, place: str) -> None:
-    """Refuse windows without data, and averages that count some of what lies outside but not all."""
-    window, axes = layer.window, layer.inputs[0].axes
-    extents = draft.values[layer.inputs[0].value].extents
-    for axis in (0, 1):
-        extent, count = extents[axes[axis + 1]], layer.extents[axis + 1]
-        kernel, stride, dilation = window.kernel[axis], window.strides[axis], window.dilation[axis]
-        before, after = window.padding[axis], window.padding[axis + 2]
-        taps = np.arange(count)[:, None] * stride - before + np.arange(kernel)[None, :] * dilation
-        if not ((taps >= 0) & (taps < extent)).any(axis=1).all():
-            raise MlipCompileError(
-                f"{place}: a window lies in the padding {list(window.padding)}, expected some data in each"
-            )
+def _see_data(draft: NetworkDraft, layer: TileLayer) -> bool:
+    """Return whether each window has some data."""
+    return all(((taps >= 0) & (taps < extent)).any(axis=1).all() for taps, extent in _taps(draft, layer))
+
+
+def _check_reach(draft: NetworkDraft, layer: TileLayer, place: str) -> None:
+    """Refuse averages that count some of what lies outside but not all."""
+    window = layer.window
+    for (taps, extent), after in zip(_taps(draft, layer), window.padding[2:], strict=True):
         if window.count_padding and taps.max() >= extent + after:
             raise MlipCompileError(
                 f"{place}: an average counts the padding {list(window.padding)}, and ceil_mode lets a window reach "
                 f"beyond it; expected one of the two"
             )
+
+
+def _taps(draft: NetworkDraft, layer: TileLayer) -> Iterator[tuple[Array, int]]:
+    """Yield for height and width where the windows look, by window and element, and the extent of the data."""
+    window, axes = layer.window, layer.inputs[0].axes
+    extents = draft.values[layer.inputs[0].value].extents
+    for axis in (0, 1):
+        starts = np.arange(layer.extents[axis + 1])[:, None] * window.strides[axis] - window.padding[axis]
+        yield starts + np.arange(window.kernel[axis])[None, :] * window.dilation[axis], extents[axes[axis + 1]]

@@ -6,7 +6,9 @@ wrong without a word, or fail in a later step: such operators stay on the host.
 
 from __future__ import annotations
 
+from nnhal_devices.mlip.flow.graph.operators import Operator
 from nnhal_devices.mlip.flow.partition.flow_partition import Objection
+from nnhal_devices.mlip.flow.patterns.pool_windows import see_data
 from nnhal_devices.mlip.flow.patterns.question import CheckQuestion
 from nnhal_devices.mlip.flow.patterns.rules import MAX_BATCH, MAX_RANK
 
@@ -32,13 +34,14 @@ def check_dense(question: CheckQuestion) -> Objection | None:
 
 def check_max_pool2d(question: CheckQuestion) -> Objection | None:
     """Batches to 8. The window is not limited."""
-    return _pool(question) or question.batch(MAX_BATCH) or question.layout("layout", ("NHWC",))
+    return _pool(question) or question.batch(MAX_BATCH) or question.layout("layout", ("NHWC",)) or see_data(question)
 
 
 def check_average_pool2d(question: CheckQuestion) -> Objection | None:
     """Publicly batch 1, or an unknown one; global pools as well."""
     rules = question.rules
-    return _pool(question) or question.batch(rules.average_batch) or question.layout("layout", rules.layouts)
+    found = _pool(question) or question.batch(rules.average_batch) or question.layout("layout", rules.layouts)
+    return found or (see_data(question) if question.node.operator == Operator.AVG_POOL2D else None)
 
 
 def check_global_max_pool2d(question: CheckQuestion) -> Objection | None:
