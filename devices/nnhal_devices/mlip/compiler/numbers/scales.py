@@ -65,7 +65,7 @@ def int8_scales(network: TileNetwork, ranges: Ranges) -> dict[str, float]:
         raise MlipCompileError(f"{place}: its result {name} has no range, expected one from a calibration")
 
     scales = {name: scale(name) for name in network.values}
-    return scales | _joined(network, scales, {name for name in writers if name not in seen_by} | joins.keys())
+    return scales | _joined(network, scales, (writers.keys() | joins.keys()) - seen_by.keys())
 
 
 def scale_of(low: float, high: float) -> float:
