@@ -24,9 +24,16 @@ COMPILERS = {"nnhal_devices.ethos_u.cascader": {"nnhal_devices.ethos_u.cascader"
 """The compilers of devices, which a tool may import to show what a device would do, and what of the devices each may
 use. A compiler is a pure package: it turns a model into a plan, or runs it, and has no process and no wire.
 """
-BESIDE_COMPILERS = {"nnhal_devices.driver", "nnhal_devices.ethos_u.machine", "nnhal_devices.ethos_u.support"}
-"""What a tool may import beside them: which operations such a device takes, and what runs the compiler's output. Like
-all of a driver, these know neither the network nor their host.
+BESIDE_COMPILERS = {
+    "nnhal_devices.driver",
+    "nnhal_devices.ethos_u.machine",
+    "nnhal_devices.ethos_u.support",
+    "nnhal_devices.mlip.importing",
+    "nnhal_devices.mlip.options",
+    "nnhal_devices.mlip.worth",
+}
+"""What a tool may import beside them: which operations such a device takes and what they cost it, how it reads a model of
+the HAL, and what runs the compiler's output. Like all of a driver, these know neither the network nor their host.
 """
 MAY_USE: dict[str, set[str]] = {
     "nnhal": set(),

@@ -76,6 +76,7 @@ class Framework(Closing):
         fallback: FallbackName = "allow",
         min_nodes_per_partition: int = 1,
         cache_token: bytes = b"",
+        relaxed: bool = False,
     ) -> Model:
         """Load a model file.
 
@@ -83,11 +84,13 @@ class Framework(Closing):
         that must take it. The ``partitioner`` yields the plan of least modelled time, that of NNAPI's rule, or all on
         the CPU; partitions of fewer than ``min_nodes_per_partition`` operations are merged into others if possible.
         ``fallback`` says what to do when a device fails. With a ``cache_token``, 32 bytes that stand for what is in the
-        file, a framework that has a directory for compilations keeps them and uses them the next time.
+        file, a framework that has a directory for compilations keeps them and uses them the next time. ``relaxed`` lets
+        devices compute float32 with the range and precision of float16.
 
         Raises OSError if the file cannot be opened, HalError if the model cannot be loaded.
         """
         request = _load_request(devices, pins, partitioner, fallback, min_nodes_per_partition, cache_token)
+        request.relaxed = relaxed
         descriptor = Descriptor(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
         request.descriptor_id = self._calls.issue(descriptor)
         return self._load(Path(path).stem, request)

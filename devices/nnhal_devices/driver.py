@@ -46,7 +46,8 @@ class Supported(NamedTuple):
 class Unsupported(NamedTuple):
     """The device does not support an operation, and why.
 
-    ``code`` is stable: OP, DTYPE, RANK, SHAPE, KERNEL, STRIDE, ACTIVATION, QUANT, CONSTANT, DYN_SHAPE, NO_IMPL.
+    ``code`` is stable: OP, DTYPE, RANK, SHAPE, KERNEL, STRIDE, ACTIVATION, QUANT, CONSTANT, DYN_SHAPE, NO_IMPL,
+    REVERTED (the operation would be supported, but those around it make it not worth the hand-over).
     """
 
     code: str

@@ -41,9 +41,9 @@ class MlipRecipe(Recipe):
         """Add an input of the model."""
         return self.input(self.code, dimensions, *self._quantisation(scale))
 
-    def like(self, scale: float = SCALE) -> Operand:
+    def like(self, scale: float = SCALE, dimensions: Dimensions = ()) -> Operand:
         """Return an output."""
-        return Operand(self.code, (), *self._quantisation(scale))
+        return Operand(self.code, dimensions, *self._quantisation(scale))
 
     def values(self, dimensions: Dimensions, scale: float = SCALE) -> int:
         """Add a constant tensor of random values."""

@@ -43,6 +43,7 @@ class AsyncFramework(AsyncClosing):
         fallback: FallbackName = "allow",
         min_nodes_per_partition: int = 1,
         cache_token: bytes = b"",
+        relaxed: bool = False,
     ) -> AsyncModel:
         """Load a model file, as ``Framework.load``."""
         return self._model(
@@ -55,6 +56,7 @@ class AsyncFramework(AsyncClosing):
                 fallback,
                 min_nodes_per_partition,
                 cache_token,
+                relaxed,
             )
         )
 

@@ -38,12 +38,13 @@ def operation_ns(model: ResolvedModel, options: MlipOptions) -> list[float]:
         for kernel in subgraph.kernels:
             numbers = [source.number for node in kernel.nodes for source in node.sources]
             if numbers:
-                cycles = _kernel_cycles(parts.partition.graph, subgraph, kernel, options)
+                cycles = kernel_cycles(parts.partition.graph, subgraph, kernel, options)
                 found[min(numbers)] += options.profile.nanoseconds(cycles)
     return found
 
 
-def _kernel_cycles(graph: FlowGraph, subgraph: FlowSubgraph, kernel: FlowKernel, options: MlipOptions) -> int:
+def kernel_cycles(graph: FlowGraph, subgraph: FlowSubgraph, kernel: FlowKernel, options: MlipOptions) -> int:
+    """Return the modelled cycles of a layer of a subgraph, with the transfers of its weights and of the ports."""
     shape = layer_shape(graph, kernel)
     work = min(
         layer_cycles(shape, split, tiles, options.profile)

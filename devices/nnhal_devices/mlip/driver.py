@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import final
 
-from nnhal.errors import HalError
+from nnhal.errors import HalError, general_failure
 from nnhal.resolved import ResolvedModel
 from nnhal.types import NO_DEADLINE, DeviceType, ErrorStatus, ExecutionPreference, Extension, NumberOfCacheFiles
 from nnhal_devices.backend import Backend, MemoryKind, MemoryRules, OptimizationViews, TensorHandleFactory
 from nnhal_devices.driver import DriverOptions, PrepareOptions, Support
-from nnhal_devices.mlip.artifact import fingerprint, read_artifact
+from nnhal_devices.mlip.artifact import read_artifact
 from nnhal_devices.mlip.capabilities import capabilities_of
-from nnhal_devices.mlip.compilation import CompilationChoices, CompiledModel, compile_model
-from nnhal_devices.mlip.compiler.errors import MisfitOfTilesError
+from nnhal_devices.mlip.compiler.errors import MisfitOfTilesError, MlipCompileError
 from nnhal_devices.mlip.costs import TRANSFER_COSTS, operation_ns
-from nnhal_devices.mlip.model_partition import partition_model
+from nnhal_devices.mlip.model_compiler import MadeModel, ModelCompiler
 from nnhal_devices.mlip.optimize import optimize
 from nnhal_devices.mlip.options import OPTIONS, read_options
 from nnhal_devices.mlip.program.errors import BinaryError, ProgramError
+from nnhal_devices.mlip.program.program import MAX_TILES
 from nnhal_devices.mlip.residence import OcmResidence
 from nnhal_devices.mlip.simulator.simulator import Simulator
 from nnhal_devices.mlip.support import supported_operations
@@ -48,9 +49,10 @@ class Mlip:
     def __init__(self, options: DriverOptions) -> None:
         """Raises ValueError if an option is wrong."""
         options.require_known(self.name, *OPTIONS)
-        self._options = read_options(options.extra)
+        read = read_options(options.extra)
+        self._compiler = ModelCompiler(read)
         self._residence = OcmResidence()
-        self.capabilities = capabilities_of(self._options.profile, self._options.tiles)
+        self.capabilities = capabilities_of(read.profile, read.tiles)
         self.backend = Backend(
             self._operation_ns,
             TRANSFER_COSTS,
@@ -60,59 +62,50 @@ class Mlip:
         )
 
     def supported_operations(self, model: ResolvedModel) -> Sequence[Support]:
-        return supported_operations(model, self._options.public)
+        return supported_operations(model, self._compiler.options.public)
 
     def prepare(self, model: ResolvedModel, options: PrepareOptions) -> SimulatedWorkload:
         """Compile a model, or load what a cache has kept of compiling it, and load the binaries.
 
         LOW_POWER lets a network take two tiles if it fits. A deadline ends the preparation after a binary.
         """
-        choices = self._choices(self._options.tiles)
-        if options.preference == ExecutionPreference.LOW_POWER:
-            choices = self._choices(min(self._options.tiles, _FRUGAL_TILES))
-        origin = fingerprint(model, choices, self._options.public)
+        options_tiles = self._compiler.options.tiles
+        tiles = min(options_tiles, _FRUGAL_TILES if options.preference == ExecutionPreference.LOW_POWER else MAX_TILES)
+        origin = self._compiler.origin(model, tiles)
         cached = read_artifact(options.artifact, origin)
         if cached is not None:
             try:
-                return self._loaded(model, cached, origin)
+                return self._loaded(model, MadeModel(cached, origin))
             except (BinaryError, ProgramError):  # only a forged entry gets here: the model is compiled again
                 pass
-        return self._loaded(model, self._compiled(model, choices, options.deadline_ns), origin)
+        return self._loaded(model, self._compiled(model, tiles, options.deadline_ns))
 
-    def _compiled(self, model: ResolvedModel, choices: CompilationChoices, deadline_ns: int) -> CompiledModel:
-        parts = partition_model(model, self._options.public)
-
+    def _compiled(self, model: ResolvedModel, tiles: int, deadline_ns: int) -> MadeModel:
         def check() -> None:
-            _require_time(deadline_ns)
+            if deadline_ns != NO_DEADLINE and time.clock_gettime_ns(time.CLOCK_BOOTTIME) > deadline_ns:
+                message = "the deadline passed while the network was compiled"
+                raise HalError(ErrorStatus.MISSED_DEADLINE_TRANSIENT, message)
 
         try:
-            if choices.tiles < self._options.tiles:
-                try:
-                    return compile_model(parts, choices, check)
-                except MisfitOfTilesError:
-                    choices = self._choices(self._options.tiles)
-            return compile_model(parts, choices, check)
+            if tiles < self._compiler.options.tiles:
+                with suppress(MisfitOfTilesError):
+                    return self._compiler.compile(model, tiles, check)
+            return self._compiler.compile(model, check=check)
         except MisfitOfTilesError as error:
             raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT, str(error)) from error
+        except MlipCompileError as error:
+            general_failure(f"the network cannot be compiled: {error}")
 
-    def _loaded(self, model: ResolvedModel, compiled: CompiledModel, origin: bytes) -> SimulatedWorkload:
+    def _loaded(self, model: ResolvedModel, made: MadeModel) -> SimulatedWorkload:
         """Raises BinaryError and ProgramError if a binary is damaged."""
-        profile = self._options.profile
-        simulators = tuple(Simulator(step.binary, profile, self._options.checked) for step in compiled.steps)
-        loaded = LoadedBinaries(compiled, simulators, model.model.main, origin)
+        options = self._compiler.options
+        simulators = tuple(Simulator(step.binary, options.profile, options.checked) for step in made.compiled.steps)
+        loaded = LoadedBinaries(made, simulators, model.model.main)
         self._residence.load([simulator.binary for simulator in simulators], loaded)
         return SimulatedWorkload(loaded)
 
-    def _choices(self, tiles: int) -> CompilationChoices:
-        return CompilationChoices(self._options.profile, tiles, self._options.pinned)
-
     def _operation_ns(self, model: ResolvedModel) -> Sequence[float]:
-        return operation_ns(model, self._options)
+        return operation_ns(model, self._compiler.options)
 
     def _optimize(self, model: ResolvedModel) -> OptimizationViews:
-        return optimize(model, self._choices(self._options.tiles), self._options.public)
-
-
-def _require_time(deadline_ns: int) -> None:
-    if deadline_ns != NO_DEADLINE and time.clock_gettime_ns(time.CLOCK_BOOTTIME) > deadline_ns:
-        raise HalError(ErrorStatus.MISSED_DEADLINE_TRANSIENT, "the deadline passed while the network was compiled")
+        return optimize(model, self._compiler)

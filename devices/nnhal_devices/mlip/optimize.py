@@ -10,10 +10,12 @@ from collections.abc import Sequence
 
 from nnhal.resolved import ResolvedModel, describe_operation
 from nnhal_devices.backend import FailedSubgraph, OptimizationViews, Substitution
-from nnhal_devices.mlip.compilation import CompilationChoices, CompiledModel, compile_model
+from nnhal_devices.mlip.compilation import CompiledModel
 from nnhal_devices.mlip.compiler.errors import MisfitOfTilesError
-from nnhal_devices.mlip.model_partition import PartitionedHalModel, partition_model
+from nnhal_devices.mlip.model_compiler import ModelCompiler
+from nnhal_devices.mlip.model_partition import PartitionedHalModel
 from nnhal_devices.mlip.program.binary import read_binary
+from nnhal_devices.mlip.timing.profile import TimingProfile
 from nnhal_devices.mlip.timing.queues import timeline
 from nnhal_devices.npu_support.groups import groups_of
 from nnhal_devices.npu_support.parts import part_of
@@ -21,7 +23,7 @@ from nnhal_devices.npu_support.parts import part_of
 _MEGA = 1_000_000
 
 
-def optimize(model: ResolvedModel, choices: CompilationChoices, public: bool) -> OptimizationViews:
+def optimize(model: ResolvedModel, compiler: ModelCompiler) -> OptimizationViews:
     """Compile a model of which every operation is supported."""
     main = model.model.main
     failures: dict[tuple[int, ...], str] = {}
@@ -31,32 +33,39 @@ def optimize(model: ResolvedModel, choices: CompilationChoices, public: bool) ->
         groups = groups_of(model, [number in lost for number in range(len(main.operations))])
         substitutions = []
         for group in groups:
-            parts = partition_model(part_of(model, group), public)
+            part = model if len(group) == len(main.operations) else part_of(model, group)
             try:
-                compiled = compile_model(parts, choices)
+                compiled = compiler.compile(part).compiled
             except MisfitOfTilesError as error:
-                operations = tuple(group[number] for number in _operations_at(parts, error))
+                operations = tuple(group[number] for number in _operations_at(compiler.partition(part), error))
                 place = describe_operation(main.operations[operations[0]], operations[0])
-                failures[operations] = f"{place}: {error}"
+                failures[operations] = f"{place}: {str(error).removeprefix(f'{error.place}: ')}"
             else:
-                substitutions.append(Substitution(tuple(group), _description(group, compiled, choices)))
+                description = _description(group, compiled, compiler.options.profile)
+                substitutions.append(Substitution(tuple(group), description))
         if len(substitutions) == len(groups):
             failed = tuple(FailedSubgraph(*each) for each in sorted(failures.items()))
             return OptimizationViews(tuple(substitutions), failed)
 
 
 def _operations_at(parts: PartitionedHalModel, error: MisfitOfTilesError) -> list[int]:
-    """The operations of the layer that takes most, in ascending order."""
+    """The operations of the layer that takes most, in ascending order.
+
+    A layer that stands for none is a transposition: then those of the first layer that stands for any.
+    """
     kernels = [kernel for subgraph in parts.partition.subgraphs for kernel in subgraph.kernels]
-    kernel = next((each for each in kernels if ", ".join(each.user_names) == error.place), kernels[0])
-    return sorted({source.number for node in kernel.nodes for source in node.sources})
+    taking = [kernel for kernel in kernels if ", ".join(kernel.user_names) == error.place]
+    numbers = (
+        sorted({source.number for node in kernel.nodes for source in node.sources}) for kernel in (*taking, *kernels)
+    )
+    return next(found for found in numbers if found)
 
 
-def _description(group: Sequence[int], compiled: CompiledModel, choices: CompilationChoices) -> str:
+def _description(group: Sequence[int], compiled: CompiledModel, profile: TimingProfile) -> str:
     programs = [read_binary(step.binary).program for step in compiled.steps]
     layers = sum(len(program.layers) for program in programs)
     tiles = max((program.tiles for program in programs), default=0)
-    cycles = sum(timeline(program, choices.profile).total for program in programs)
+    cycles = sum(timeline(program, profile).total for program in programs)
     return (
         f"compiled: {len(group)} operations, {layers} kernels on {tiles} tiles, {cycles / _MEGA:.3g} Mcycles (modelled)"
     )

@@ -12,8 +12,9 @@ from nnhal.types.layout import ELEMENT_TYPES
 from nnhal_devices.arguments import read_argument, write_argument
 from nnhal_devices.driver import Argument, Control, Outcome
 from nnhal_devices.mlip.artifact import write_artifact
-from nnhal_devices.mlip.compilation import FED, CompiledModel, ValuePlace
+from nnhal_devices.mlip.compilation import FED, ValuePlace
 from nnhal_devices.mlip.importing.hal_values import signed, unsigned
+from nnhal_devices.mlip.model_compiler import MadeModel
 from nnhal_devices.mlip.simulator.errors import SimulatorError
 from nnhal_devices.mlip.simulator.simulator import Simulator
 
@@ -22,11 +23,10 @@ from nnhal_devices.mlip.simulator.simulator import Simulator
 class LoadedBinaries:
     """A compiled model in simulators."""
 
-    compiled: CompiledModel
+    made: MadeModel
     simulators: tuple[Simulator, ...]
+    """One for each binary."""
     main: Subgraph
-    origin: bytes
-    """The fingerprint of what it was compiled from."""
 
 
 class SimulatedWorkload:
@@ -47,8 +47,8 @@ class SimulatedWorkload:
             read_argument(argument, ELEMENT_TYPES[operand.type])
             for argument, operand in zip(inputs, operands, strict=True)
         ]
-        read = {place for step in self._loaded.compiled.steps for place in step.inputs} | {
-            *self._loaded.compiled.outputs
+        read = {place for step in self._loaded.made.compiled.steps for place in step.inputs} | {
+            *self._loaded.made.compiled.outputs
         }
         for port, values in enumerate(given):
             if values is None and ValuePlace(FED, port) in read:
@@ -56,7 +56,7 @@ class SimulatedWorkload:
         return BoundSimulation(self._loaded, given, outputs)
 
     def artifact(self) -> bytes:
-        return write_artifact(self._loaded.compiled, self._loaded.origin)
+        return write_artifact(*self._loaded.made)
 
 
 class BoundSimulation:
@@ -69,7 +69,7 @@ class BoundSimulation:
 
     def run(self, control: Control) -> Outcome:
         """Run the binaries. The time is that of their cycles: the firmware's is not the accelerator's."""
-        compiled, main = self._loaded.compiled, self._loaded.main
+        compiled, main = self._loaded.made.compiled, self._loaded.main
         values = {
             ValuePlace(FED, port): signed(main.operands[index], given)
             for port, (index, given) in enumerate(zip(main.input_indexes, self._inputs, strict=True))

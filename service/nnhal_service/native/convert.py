@@ -81,7 +81,7 @@ def options_from_wire(message: wire.LoadModelRequest) -> Options:
         options = replace(options, priority=_known(Priority, message.priority, "priority"))
     if message.HasField("deadline_ns"):
         options = replace(options, deadline_ns=message.deadline_ns)
-    return replace(options, hints=hints_of(message))
+    return replace(options, hints=hints_of(message), relaxed=message.relaxed)
 
 
 def hints_of(message: wire.LoadModelRequest | wire.BindRequest) -> Hints:

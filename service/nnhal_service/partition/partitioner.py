@@ -56,6 +56,8 @@ class Options:
     """Passed to the devices."""
     cpu: str = CPU
     """The name of the device that acts as NNAPI's CPU."""
+    relaxed: bool = False
+    """Whether float32 may be computed with the range and precision of float16, also if the model does not say so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,7 @@ def placement_parameters(config: wire.ModelConfig) -> PlacementParameters:
         min_nodes_per_partition=_count(given, "min_nodes_per_partition"),
         fallback=_member(given, "fallback", Fallback, Fallback.ALLOW),
         preference=_choice(given, "preference", _PREFERENCES, ExecutionPreference.FAST_SINGLE_ANSWER),
+        relaxed=_choice(given, "relaxed", _SWITCH, False),
     )
     devices = tuple(name for name in re.split(r"[,\s]+", given.get("devices", "")) if name)
     if "devices" in given and not devices:
@@ -61,6 +62,7 @@ _KEYS = {
     "fallback",
     "min_nodes_per_partition",
     "preference",
+    "relaxed",
     "caching",
     "cache_token",
 }

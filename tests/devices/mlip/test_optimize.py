@@ -45,7 +45,7 @@ def test_a_layer_that_does_not_fit_fails_with_the_bytes_that_it_wants() -> None:
     assert [each.operations for each in views.substitutions] == [(0, 1)]
     (failure,) = views.failed
     assert failure.operations == (2, 3)
-    assert re.match(r"operation 2 \(FULLY_CONNECTED\).* takes \d+ bytes .* expected at most 1048576", failure.reason)
+    assert re.match(r"operation 2 \(FULLY_CONNECTED\): takes \d+ bytes .* expected at most 1048576", failure.reason)
 
 
 def test_operations_after_one_that_failed_are_a_group_of_their_own() -> None:

@@ -17,7 +17,7 @@ MANY = 8 * 64
 """More than one network for each page of each tile."""
 
 
-class Owner:
+class NetworkOwner:
     """Whatever keeps a network loaded."""
 
 
@@ -27,12 +27,12 @@ def binary(pinned: str) -> MlipBinary:
     return simulator.binary
 
 
-def loaded(residence: OcmResidence, weights: MlipBinary) -> list[Owner]:
+def loaded(residence: OcmResidence, weights: MlipBinary) -> list[NetworkOwner]:
     """Load networks until there is no place for another one."""
-    owners: list[Owner] = []
+    owners: list[NetworkOwner] = []
     with pytest.raises(HalError, match="weights cannot be pinned: a model wants") as caught:
         while len(owners) <= MANY:
-            owner = Owner()
+            owner = NetworkOwner()
             residence.load([weights], owner)
             owners.append(owner)
     assert caught.value.status == ErrorStatus.RESOURCE_EXHAUSTED_TRANSIENT
@@ -51,7 +51,7 @@ def test_pinned_weights_keep_their_place_for_as_long_as_the_network_is_loaded() 
 
 def test_networks_that_are_not_pinned_need_no_place() -> None:
     residence, weights = OcmResidence(), binary("false")
-    owners = [Owner() for _ in range(MANY + 1)]
+    owners = [NetworkOwner() for _ in range(MANY + 1)]
     for owner in owners:
         residence.load([weights], owner)
 
@@ -61,6 +61,6 @@ def test_several_binaries_of_a_network_are_placed_together_or_not_at_all() -> No
     count = len(loaded(residence, weights))
     gc.collect()
     with pytest.raises(HalError):
-        residence.load([weights] * (count + 1), Owner())
-    residence.load([weights] * count, owner := Owner())
+        residence.load([weights] * (count + 1), NetworkOwner())
+    residence.load([weights] * count, owner := NetworkOwner())
     assert owner

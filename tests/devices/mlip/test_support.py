@@ -31,7 +31,7 @@ def test_every_example_is_taken_and_leaves_nothing_to_the_host(code: OperandType
         (
             single(OperationType.AVERAGE_POOL_2D, F16, [(9, 4, 4, 3)], [VALID, 1, 1, 2, 2, 0]),
             "SHAPE",
-            "batch 9",
+            "an operand of shape [9, 4, 4, 3], batch 9",
             "avg_pool2d.batch",
         ),
         (single(OperationType.MEAN, F16, [(1, 4, 4, 3)], [[3], 1]), "NO_IMPL", "axes [3] of rank 4", "mean.axis"),

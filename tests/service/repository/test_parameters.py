@@ -31,6 +31,7 @@ def test_every_key_is_honoured() -> None:
         fallback="deny",
         min_nodes_per_partition="3",
         preference="low_power",
+        relaxed="on",
         cache_token="ab" * 32,
     )
     assert placement.devices == ("cpu_acc", "ethos_n")
@@ -41,6 +42,7 @@ def test_every_key_is_honoured() -> None:
         3,
         Fallback.DENY,
         ExecutionPreference.LOW_POWER,
+        relaxed=True,
     )
 
 

@@ -56,6 +56,10 @@ COMMANDS = {
         "nnhal_tools.cli.cascade:cascade",
         "Compile an 8-bit network for an Ethos-U with a budget of bytes: its cascades, its buffers, what they cost.",
     ),
+    "mlip": LazyCommand(
+        "nnhal_tools.cli.mlip:app",
+        "Compile a network for an MLIP: what it takes and why not the rest, files, binaries, modelled time.",
+    ),
     "conformance": LazyCommand(
         "nnhal_tools.cli.conformance:conformance",
         "Run conformance vectors against a device process, over its socket and link.",

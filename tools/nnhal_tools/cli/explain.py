@@ -45,6 +45,9 @@ def explain(
     partitioner: Annotated[
         Partitioner, typer.Option(help="The plan of least modelled time, of NNAPI's rule, or all on the CPU.")
     ] = Partitioner.LEAST_TIME,
+    relaxed: Annotated[
+        bool, typer.Option("--relaxed", help="Let devices compute float32 with the range and precision of float16.")
+    ] = False,
     runs: Annotated[int, typer.Option(help="Runs to measure, with random inputs; 0 for none.", min=0)] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page with a picture to FILE.")] = None,
@@ -58,7 +61,8 @@ def explain(
     console = Console(stderr=True, soft_wrap=True)
     with ephemeral_framework(_topology(devices, topology), console) as framework:
         with console.status(f"preparing {model.name}"):
-            loaded = framework.load(model, pins=pins_from(pin or []), partitioner=partitioner.value)
+            pins = pins_from(pin or [])
+            loaded = framework.load(model, pins=pins, partitioner=partitioner.value, relaxed=relaxed)
         explanation = loaded.explain()
         reports = _run(loaded, runs)
         if reports:

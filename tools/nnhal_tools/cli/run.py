@@ -42,6 +42,9 @@ def run(
     pin: Annotated[
         list[str] | None, typer.Option(help="name:GLOB=DEVICE or op:TYPE=DEVICE; may be given several times.")
     ] = None,
+    relaxed: Annotated[
+        bool, typer.Option("--relaxed", help="Let devices compute float32 with the range and precision of float16.")
+    ] = False,
     ledger: Annotated[bool, typer.Option("--ledger", help="Show what was copied for each use of a value.")] = False,
     trace: Annotated[
         Path | None, typer.Option("--trace", help="Write the run's timeline to FILE, for Perfetto or chrome://tracing.")
@@ -53,7 +56,7 @@ def run(
     chosen = read_topology(topology) if topology else DEFAULT_TOPOLOGY
     with ephemeral_framework(chosen, console) as framework:
         with console.status(f"preparing {model.name}"):
-            loaded = framework.load(model, pins=pins_from(pin or []))
+            loaded = framework.load(model, pins=pins_from(pin or []), relaxed=relaxed)
         outputs, report = loaded.run_with_report(_read_inputs(inputs, loaded.inputs))
         if output:
             with output.open("wb") as file:

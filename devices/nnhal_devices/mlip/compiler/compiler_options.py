@@ -41,7 +41,9 @@ class MlipCompilerOptions:
         if self.num_tiles not in TILE_COUNTS:
             raise MlipCompileError(f"num_tiles is {self.num_tiles}, expected one of {', '.join(map(str, TILE_COUNTS))}")
         if self.page_bytes not in PAGE_SIZES:
-            raise MlipCompileError(f"page_bytes is {self.page_bytes}, expected one of {', '.join(map(str, PAGE_SIZES))}")
+            raise MlipCompileError(
+                f"page_bytes is {self.page_bytes}, expected one of {', '.join(map(str, PAGE_SIZES))}"
+            )
         for name, value in (("ocm_base", self.ocm_base), ("ocm_size", self.ocm_size)):
             if value < 0 or value % self.page_bytes:
                 raise MlipCompileError(f"{name} is {value}, expected whole pages of {self.page_bytes} bytes")

@@ -27,6 +27,4 @@ class MisfitOfTilesError(MlipCompileError):
     def __str__(self) -> str:
         """Return the message."""
         hint = f"; it would fit with {', or with '.join(self.remedies)}" if self.remedies else ""
-        return (
-            f"{self.place}: takes {self.wanted} bytes of each tile's memory, expected at most {self.available}{hint}"
-        )
+        return f"{self.place}: takes {self.wanted} bytes of each tile's memory, expected at most {self.available}{hint}"

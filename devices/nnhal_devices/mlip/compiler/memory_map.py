@@ -45,9 +45,7 @@ def memory_map(plan: TilePlan) -> tuple[MemoryRange, ...]:
                 what = f"stripe of {buffer.root}"
         begin, end = (0, last) if buffer.pinned else (buffer.begin, buffer.end)
         address = plan.address(buffer)
-        layers = [setting.layers[stages[min(stage, last)].layer].kernel for stage in (begin, end)]
-        ranges += [
-            MemoryRange(tile, address, address + buffer.bytes, begin, end, *layers, what, buffer.pinned)
-            for tile in buffer.boxes
-        ]
+        first_layer, last_layer = (setting.layers[stages[min(stage, last)].layer].kernel for stage in (begin, end))
+        held = (address, address + buffer.bytes, begin, end, first_layer, last_layer, what, buffer.pinned)
+        ranges += [MemoryRange(tile, *held) for tile in buffer.boxes]
     return tuple(sorted(ranges, key=lambda one: (one.tile, one.first_stage, one.start, one.what)))

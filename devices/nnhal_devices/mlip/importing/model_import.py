@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from nnhal.arrays import Array
 from nnhal.errors import HalError
 from nnhal.operations import DEFINITIONS, OperationContext, UnknownYet
 from nnhal.resolved import ResolvedModel, describe_operation
@@ -18,11 +17,11 @@ from nnhal.types import Operation, OperationType
 from nnhal.types.layout import Dimensions, combine, is_extension
 from nnhal_devices.driver import Unsupported
 from nnhal_devices.mlip.flow.graph.builder import FlowGraphBuilder
-from nnhal_devices.mlip.flow.graph.errors import FlowError
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph, FlowNode, SourceNode
 from nnhal_devices.mlip.importing.conditions import condition
 from nnhal_devices.mlip.importing.hal_operation import HalOperation
 from nnhal_devices.mlip.importing.hal_values import flow_value, scales_of, signed
+from nnhal_devices.mlip.importing.host_operations import host_evaluation
 from nnhal_devices.mlip.importing.rules import IMPORT_RULES, ImportRule
 
 _OPAQUE = "hal."
@@ -130,13 +129,20 @@ class _ModelImport:
         origin = self._origins[number]
         if origin is not None:
             self._refusals[origin] = refusal
-        inputs = [self._values[index] for index in operation.inputs if index in self._values]
+        constants = self._model.constants[0]
+        computed = [
+            position
+            for position, index in enumerate(operation.inputs)
+            if index in self._values and index not in constants
+        ]
+        known = not is_extension(operation.type) and operation.type in DEFINITIONS
+        context = self._model.context(0, number, tuple(self._known)) if known else None
         results = [flow_value(self._main.operands[index], self._known[index]) for index in operation.outputs]
         first = self._builder.add(
             f"{_OPAQUE}{_kind(operation)}",
-            inputs,
+            [self._values[operation.inputs[position]] for position in computed],
             sources=self._sources(number),
-            evaluate=_elsewhere,
+            evaluate=host_evaluation(context, computed, describe_operation(operation, number)),
             results=results,
             names=[self._names[index] for index in operation.outputs],
         )
@@ -170,10 +176,6 @@ def _unique_names(model: ResolvedModel) -> list[str]:
         taken.add(name)
         names.append(name)
     return names
-
-
-def _elsewhere(_: Sequence[Array]) -> Sequence[Array]:
-    raise FlowError("an operation that another device computes was computed, expected one of the accelerator's")
 
 
 def _kind(operation: Operation) -> str:

@@ -125,7 +125,7 @@ class _ProgramWalk:
             tags = ocm.seen(reached(view, task))
             if not tags.origins.size:
                 continue
-            self._check(tags, place)
+            self._check(tags, place, self._allowed[layer] if self._program.layers[layer].origins else None)
             names = " or ".join(self._names[origin] for origin in np.flatnonzero(self._allowed[layer]))
             self._check_own(tags, ~self._allowed[layer][tags.origins], place, f"an input: {names}")
             digests.append(tags.digest())
@@ -138,13 +138,16 @@ class _ProgramWalk:
         if foreign.any():
             raise _stale(place, self._names[int(tags.origins[foreign][0])], expected, foreign)
 
-    def _check(self, tags: ByteTags, place: str) -> None:
-        """Check that all bytes were written, and that none of an origin that is read was overwritten."""
+    def _check(self, tags: ByteTags, place: str, known: Array | None = None) -> None:
+        """Check that all bytes were written, and that none of an origin that is read was overwritten.
+
+        What is of a ``known`` origin may lie where another was: the parts of a concatenation, for one.
+        """
         read = np.zeros(len(self._names), np.bool_)
         read[tags.origins] = True
         if read[NOBODY]:
             raise _stale(place, "nothing", "something that was written", tags.origins == NOBODY)
-        lost = read[tags.overwritten]
+        lost = read[tags.overwritten] if known is None else read[tags.overwritten] & ~known[tags.origins]
         if lost.any():
             got, expected = (self._names[int(each[lost][0])] for each in (tags.origins, tags.overwritten))
             raise _stale(place, got, expected, lost)

@@ -54,6 +54,12 @@ class TimingProfile:
     barrier_cycles: int
     firmware_ns: int
     """Of each inference, beside the hardware."""
+    host_products_per_ns: int
+    """Of the host that computes what the accelerator does not, in float32."""
+    host_bytes_per_ns: int
+    """Of its memory."""
+    host_operator_ns: int
+    """Of each operator that it computes, beside its products and bytes."""
 
     def products(self, element_type: TensorType) -> int:
         """Return how many products an accumulator takes in a cycle. All but the types of one byte take fp16's time."""

@@ -74,7 +74,8 @@ def prepare_part(
     remote, needed = member.remote, member.identity.cache_files
     entry, is_complete = CompilationCache(), False
     if cache is not None and needed != NumberOfCacheFiles():
-        token = token_of(cache.token, member.name, member.version, config, step if of_several else None)
+        relaxed = step.model.relax_computation_float32_to_float16
+        token = token_of(cache.token, member.name, member.version, config, step if of_several else None, relaxed)
         try:
             entry, is_complete = open_entry(cache.path, token, needed)
         except OSError as error:
@@ -95,8 +96,13 @@ def prepare_part(
     )
 
 
-def token_of(application: bytes, device: str, version: str, config: PrepareConfig, part: Step | None) -> bytes:
-    """The token of a compilation, 32 bytes. ``part`` is one of several steps, None if the step is the whole model."""
+def token_of(
+    application: bytes, device: str, version: str, config: PrepareConfig, part: Step | None, relaxed: bool = False
+) -> bytes:
+    """The token of a compilation, 32 bytes. ``part`` is one of several steps, None if the step is the whole model.
+
+    ``relaxed`` says whether its computation is, which the content of a file does not tell.
+    """
     hints = sorted((hint.token, hint.value) for hint in config.hints)
     numbers = [(part.scope, operation) for part in ([] if part is None else [part]) for operation in part.operations]
     return _digest(
@@ -104,7 +110,7 @@ def token_of(application: bytes, device: str, version: str, config: PrepareConfi
             application,
             device.encode(),
             version.encode(),
-            *_encoded([config.preference, config.priority, len(hints), *(token for token, _ in hints)]),
+            *_encoded([config.preference, config.priority, relaxed, len(hints), *(token for token, _ in hints)]),
             *(value for _, value in hints),
             *(entry.name.encode() for entry in config.extension_names),
             *_encoded([entry.prefix for entry in config.extension_names]),

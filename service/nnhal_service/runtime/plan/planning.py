@@ -66,7 +66,7 @@ class ModelPlanner:
         self._fleet = fleet
         self._options = options
         self._cache = cache
-        self._survey = survey_model(imported, fleet, devices)
+        self._survey = survey_model(_relaxed(imported) if options.relaxed else imported, fleet, devices)
 
     @property
     def may_replan(self) -> bool:
@@ -178,6 +178,11 @@ class ModelPlanner:
                     part.prepared.release()
             raise _PreparationError(device, error) from error
         return parts
+
+
+def _relaxed(imported: ImportedModel) -> ImportedModel:
+    """The model with computation that may be relaxed to float16."""
+    return replace(imported, model=replace(imported.model, relax_computation_float32_to_float16=True))
 
 
 class _PreparationError(Exception):

@@ -60,11 +60,12 @@ class Compilation:
     device: str = "d"
     version: str = "v"
     config: PrepareConfig = CONFIG
+    relaxed: bool = False
 
     @property
     def token(self) -> bytes:
         """The token."""
-        return token_of(self.application, self.device, self.version, self.config, self.part)
+        return token_of(self.application, self.device, self.version, self.config, self.part, self.relaxed)
 
 
 @pytest.fixture(params=PARTS)
@@ -108,6 +109,10 @@ def test_each_priority_gives_another_token(compilation: Compilation) -> None:
 @pytest.mark.contract("RC-06", "RC-07")
 def test_each_token_of_the_application_gives_another_one(compilation: Compilation) -> None:
     assert_all_differ([compilation, replace(compilation, application=OTHER_TOKEN)])
+
+
+def test_relaxed_computation_changes_the_token(compilation: Compilation) -> None:
+    assert_all_differ([compilation, replace(compilation, relaxed=True)])
 
 
 def test_hints_change_the_token_but_their_order_does_not(compilation: Compilation) -> None:

@@ -112,4 +112,3 @@ def _ports(plan: TilePlan, names: tuple[str, ...], scales: Mapping[str, float]) 
         ports.append(ProgramPort(name, value.shape, value.layout, setting.type, scales[name], offset, size))
         offset += aligned(size)
     return tuple(ports)
-

@@ -25,7 +25,13 @@ def layer_records(plan: TilePlan) -> tuple[LayerRecord, ...]:
                 sum(setting.layers[at].macs for at in layers),
                 sum(_constant_bytes(plan, at) for at in layers),
                 choices[0].split if choices else LayerSplit.ROWS,
-                max((len(shares(setting.layers[at], one.split, one.tiles)) for at, one in zip(layers, choices, strict=True)), default=0),
+                max(
+                    (
+                        len(shares(setting.layers[at], one.split, one.tiles))
+                        for at, one in zip(layers, choices, strict=True)
+                    ),
+                    default=0,
+                ),
                 sum(plan.buffers.last[at] - plan.buffers.first[at] + 1 for at in layers),
                 any(setting.root(setting.layers[at].output.value) in plan.choices.in_ddr for at in layers),
                 tuple(dict.fromkeys(origin for at in layers for origin in _origins(plan, at))),

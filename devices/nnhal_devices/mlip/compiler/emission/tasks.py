@@ -104,7 +104,5 @@ def _view(setting: PlanSetting, operand: LayerOperand, box: TensorBox, placed: P
 
 
 def _repeated(view: OcmView, shape: Extents) -> OcmView:
-    steps = [
-        stride if have == want else 0 for have, want, stride in zip(view.shape, shape, view.strides, strict=True)
-    ]
+    steps = [stride if have == want else 0 for have, want, stride in zip(view.shape, shape, view.strides, strict=True)]
     return view._replace(shape=shape, strides=(steps[0], steps[1], steps[2], steps[3]))

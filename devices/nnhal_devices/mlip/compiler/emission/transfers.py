@@ -38,15 +38,15 @@ class OrderedTransfer:
 def ordered_transfers(plan: TilePlan, ddr: DdrMap) -> list[OrderedTransfer]:
     """Return the transfers of a plan in order."""
     found = [*_value_loads(plan, ddr), *_weight_loads(plan, ddr), *_stores(plan, ddr)]
-    return sorted(
-        found, key=lambda one: (not one.transfer.at_start, one.transfer.after_stage, one.rank, one.stage)
-    )
+    return sorted(found, key=lambda one: (not one.transfer.at_start, one.transfer.after_stage, one.rank, one.stage))
 
 
 def _value_loads(plan: TilePlan, ddr: DdrMap) -> Iterator[OrderedTransfer]:
     buffers, uses = plan.buffers, plan.setting.uses
     wanted = [
-        (buffers.first[uses[root].readers[0]], buffer) for root, buffer in buffers.values.items() if not uses[root].writers
+        (buffers.first[uses[root].readers[0]], buffer)
+        for root, buffer in buffers.values.items()
+        if not uses[root].writers
     ]
     seen: set[int] = set()
     for (stage, _), buffer in buffers.staged.items():

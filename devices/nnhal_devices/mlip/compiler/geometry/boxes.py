@@ -94,7 +94,7 @@ def consecutive(box: TensorBox, extents: Extents) -> TensorBox:
 
 
 def seen_as(box: TensorBox, extents: Extents, others: Extents) -> TensorBox:
-    """Return a box of consecutive elements that holds all elements of another, for the same bytes seen with other extents.
+    """Return a box of consecutive elements that holds another, for the same bytes seen with other extents.
 
     Args:
         box: Not empty; of a tensor of ``extents``.

@@ -34,9 +34,7 @@ def add_convolution(
     depthwise = groups == inputs == channels and groups > 1
     top, left, bottom, right = attrs.padding
     height, width = kernel.shape[1:3]
-    window = TaskWindow(
-        (height, width), _pair(attrs.strides), _pair(attrs.dilation), (top, left, bottom, right)
-    )
+    window = TaskWindow((height, width), _pair(attrs.strides), _pair(attrs.dilation), (top, left, bottom, right))
     draft.layers.append(
         TileLayer(
             draft.kernel,
@@ -92,7 +90,9 @@ def _folded(
     if attrs.bias_const_name is not None:
         biases = real_constant(draft, attrs.bias_const_name)[0].reshape(-1)
     if attrs.mean_const_name is not None and attrs.var_const_name is not None:
-        mean, variance = (real_constant(draft, name)[0].reshape(-1) for name in (attrs.mean_const_name, attrs.var_const_name))
+        mean, variance = (
+            real_constant(draft, name)[0].reshape(-1) for name in (attrs.mean_const_name, attrs.var_const_name)
+        )
         gain = 1 / np.sqrt(variance + (attrs.epsilon or 0.0))
         if attrs.gamma_const_name is not None and attrs.scale is not False:
             gain = gain * real_constant(draft, attrs.gamma_const_name)[0].reshape(-1)

@@ -150,4 +150,3 @@ def finite(array: Array, place: str, what: str) -> Array:
     if not np.isfinite(array).all():
         raise MlipCompileError(f"{place}: {what} are not all finite numbers")
     return array
-

@@ -73,7 +73,7 @@ def house(network: TileNetwork, scales: Mapping[str, float]) -> HousedNetwork:
                 layers.append(layer)
                 known[part] = scales[join.output]
             homes[part] = ValueHome(join.output, offset)
-    outputs = []
+    outputs: list[str] = []
     for output in network.outputs:
         root = homes[output].root
         if root in network.inputs or values[root].constant is not None:

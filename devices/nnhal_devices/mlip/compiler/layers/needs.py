@@ -19,7 +19,9 @@ class WindowSpan(NamedTuple):
     after: int
 
 
-def window_span(start: int, stop: int, extent: int, kernel: int, stride: int, dilation: int, padding: int) -> WindowSpan:
+def window_span(
+    start: int, stop: int, extent: int, kernel: int, stride: int, dilation: int, padding: int
+) -> WindowSpan:
     """Return what the windows of the outputs from ``start`` to before ``stop`` see of an axis; at least one element."""
     low = start * stride - padding
     high = (stop - 1) * stride - padding + (kernel - 1) * dilation + 1
@@ -54,15 +56,14 @@ def rows_and_columns(layer: TileLayer, box: TensorBox, extents: Extents) -> tupl
 
 def needed(layer: TileLayer, box: TensorBox, extents: Extents) -> TensorBox:
     """Return which part of an input a layer reads for a part of its output; all in the layer's order of axes."""
-    (batch, height, width, channel), (batch_end, height_end, width_end, channel_end) = box
     if layer.task in (TaskKind.SUM, TaskKind.COPY):
         starts = [0 if extent == 1 else start for start, extent in zip(box.starts, extents, strict=True)]
         stops = [1 if extent == 1 else stop for stop, extent in zip(box.stops, extents, strict=True)]
         return TensorBox((starts[0], starts[1], starts[2], starts[3]), (stops[0], stops[1], stops[2], stops[3]))
     rows, columns = rows_and_columns(layer, box, extents)
+    channel, channel_end = box.starts[3], box.stops[3]
     if layer.task is TaskKind.CONVOLUTION:
         outputs, inputs = layer.extents[3] // layer.groups, extents[3] // layer.groups
         channel, channel_end = channel // outputs * inputs, -(-channel_end // outputs) * inputs
-    return TensorBox(
-        (batch, rows.start, columns.start, channel), (batch_end, rows.stop, columns.stop, channel_end)
-    )
+    starts = (box.starts[0], rows.start, columns.start, channel)
+    return TensorBox(starts, (box.stops[0], rows.stop, columns.stop, channel_end))

@@ -44,7 +44,9 @@ def int8_scales(network: TileNetwork, ranges: Ranges) -> dict[str, float]:
             result = scale(network.views[name])
             given = network.values[name].scale
             if given is not None and given != result:
-                raise MlipCompileError(f"{name}: has scale {given}, expected {result}, that of the data it is a view of")
+                raise MlipCompileError(
+                    f"{name}: has scale {given}, expected {result}, that of the data it is a view of"
+                )
         else:
             names = (name, *seen_by.get(name, ()))
             own = _own(network, [network.values[each] for each in names], writers.get(name), ranges)

@@ -87,7 +87,9 @@ def weights_error(layer: TileLayer, housed: HousedNetwork, packed: PackedWeights
     )
 
 
-def weights_bytes(housed: HousedNetwork, element_type: TensorType, ddr: DdrMap) -> tuple[bytes, tuple[WeightsError, ...]]:
+def weights_bytes(
+    housed: HousedNetwork, element_type: TensorType, ddr: DdrMap
+) -> tuple[bytes, tuple[WeightsError, ...]]:
     """Return the weights of a binary, and how far they are from the real ones, layer by layer.
 
     Raises:
@@ -128,13 +130,16 @@ def as_fp16(array: Array, place: str) -> Array:
     with np.errstate(over="ignore"):
         result = array.astype(np.float16)
     if not np.isfinite(result).all():
-        raise MlipCompileError(f"{place}: a constant is {largest}, expected at most {np.finfo(np.float16).max} for fp16")
+        raise MlipCompileError(
+            f"{place}: a constant is {largest}, expected at most {np.finfo(np.float16).max} for fp16"
+        )
     return result
 
 
 def rounded(array: Array) -> Array:
     """Return whole numbers; halves go away from zero."""
-    return np.trunc(array + np.copysign(0.5, array))
+    result: Array = np.trunc(array + np.copysign(0.5, array))
+    return result
 
 
 def _put(blob: Bytes, offset: int, array: Array) -> None:

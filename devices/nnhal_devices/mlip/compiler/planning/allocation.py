@@ -16,6 +16,7 @@ class AllocationTotals:
     pinned: int
     scratch: int
 
+
 def place(buffers: Sequence[OcmBuffer]) -> tuple[dict[int, int], AllocationTotals]:
     """Return an offset for each buffer by its identity, and what they take: the largest first, each as low as it can.
 

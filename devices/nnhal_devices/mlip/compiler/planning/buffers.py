@@ -11,7 +11,13 @@ from enum import StrEnum
 
 from nnhal_devices.mlip.compiler.geometry.boxes import TensorBox, consecutive, whole
 from nnhal_devices.mlip.compiler.planning.choices import PlanChoices
-from nnhal_devices.mlip.compiler.planning.layer_buffers import LayerBuffers, StagedBoxes, box_bytes, layer_buffers, widen
+from nnhal_devices.mlip.compiler.planning.layer_buffers import (
+    LayerBuffers,
+    StagedBoxes,
+    box_bytes,
+    layer_buffers,
+    widen,
+)
 from nnhal_devices.mlip.compiler.planning.setting import PlanSetting, TileBoxes
 from nnhal_devices.mlip.compiler.planning.splits import LayerChoice, LayerStripe
 
@@ -134,7 +140,9 @@ class BufferPlanner:
 
     def _value(self, choices: PlanChoices, plan: BufferPlan, root: str) -> OcmBuffer:
         setting, use = self._setting, self._setting.uses[root]
-        users = ((choices.layers[number].split, choices.layers[number].tiles) for number in (*use.writers, *use.readers))
+        users = (
+            (choices.layers[number].split, choices.layers[number].tiles) for number in (*use.writers, *use.readers)
+        )
         key = (root, *users)
         if key not in self._values:
             boxes = value_boxes(setting, choices, root)

@@ -16,8 +16,8 @@ class PlanChoices:
     in_ddr: frozenset[str] = frozenset()
     """Roots that the tiles' memory holds only by the stripe that is being computed."""
     leads: Mapping[int, int] = field(default_factory=dict)
-    """By how many stages the loads for a layer are ahead of the stage that they are for, if not by one. With one, a load
-    begins when the stage before last is done.
+    """By how many stages the loads for a layer are ahead of the stage that they are for, if not by one. With one, a
+    load begins when the stage before last is done.
     """
 
     def with_layer(self, number: int, choice: LayerChoice) -> PlanChoices:

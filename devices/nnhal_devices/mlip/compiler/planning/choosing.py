@@ -34,19 +34,15 @@ def choose(setting: PlanSetting, weights_share: int, thrift: int) -> PlanChoices
         thrift: What the whole memory of a tile costs, in cycles: the more, the less do layers take.
     """
     options = [_options(setting, number, weights_share) for number in range(len(setting.layers))]
-    chosen = [found[0] for found in options]
-    memo: dict[tuple[object, ...], int] = {}
-    for sweep in range(SWEEPS):
-        changed = False
+    sweep = _Sweep(setting, thrift, [found[0] for found in options])
+    for onward in (False, *[True] * (SWEEPS - 1)):
+        before = list(sweep.chosen)
         for number, found in enumerate(options):
-            best = min(
-                range(len(found)), key=lambda at, n=number, f=found: (_cost(setting, chosen, n, f[at], memo, sweep > 0, thrift), at)
-            )
-            changed = changed or chosen[number] != found[best]
-            chosen[number] = found[best]
-        if sweep and not changed:
+            costs = [sweep.cost(number, choice, onward) for choice in found]
+            sweep.chosen[number] = found[costs.index(min(costs))]
+        if onward and sweep.chosen == before:
             break
-    return PlanChoices(tuple(chosen))
+    return PlanChoices(tuple(sweep.chosen))
 
 
 def _options(setting: PlanSetting, number: int, weights_share: int) -> list[LayerChoice]:
@@ -79,53 +75,48 @@ def _with_weights(setting: PlanSetting, number: int, choice: LayerChoice, weight
     return replace(choice, channel_stripes=min(stripes, most_stripes(layer, choice)[1]))
 
 
-def _cost(
-    setting: PlanSetting,
-    chosen: list[LayerChoice],
-    number: int,
-    choice: LayerChoice,
-    memo: dict[tuple[object, ...], int],
-    onward: bool,
-    thrift: int,
-) -> int:
-    layer = setting.layers[number]
-    profile = setting.profile
-    cycles = compute_cycles(setting, layer, choice)
-    cycles += (choice.channel_stripes - 1) * (profile.issue_cycles + profile.barrier_cycles)
-    access = setting.access(number, choice)
-    held: list[TileBoxes] = [access.written]
-    for operand, read in zip(layer.inputs, access.read, strict=True):
-        boxes: TileBoxes = read
-        for writer in setting.uses[setting.root(operand.value)].writers:
-            cycles += _copies(setting, writer, chosen[writer], number, choice, memo)
-            boxes = joined(boxes, setting.access(writer, chosen[writer]).written)
-        held.append(boxes)
-    if onward:
-        for reader in setting.uses[setting.root(layer.output.value)].readers:
-            if reader != number:
-                cycles += _copies(setting, number, choice, reader, chosen[reader], memo)
-    size = held_bytes(setting, layer, choice, held)
-    loading = weights_cycles(setting, layer, choice)
-    cycles = max(cycles, loading) + min(cycles, loading) // _HIDDEN
-    return cycles + excess_cycles(setting, size, choice.tiles) + size * thrift // setting.capacity
+class _Sweep:
+    """The choices so far, and what another one would cost."""
 
+    def __init__(self, setting: PlanSetting, thrift: int, chosen: list[LayerChoice]) -> None:
+        self.chosen = chosen
+        self._setting = setting
+        self._thrift = thrift
+        self._known: dict[tuple[object, ...], int] = {}
 
-def _copies(
-    setting: PlanSetting,
-    writer: int,
-    written: LayerChoice,
-    reader: int,
-    read: LayerChoice,
-    memo: dict[tuple[object, ...], int],
-) -> int:
-    """Return the cycles in which the tiles of a layer receive what another has written."""
-    key = (writer, written.split, written.tiles, reader, read.split, read.tiles)
-    if key not in memo:
-        root = setting.root(setting.layers[writer].output.value)
-        given = setting.access(writer, written).written
-        memo[key] = sum(
-            copies_cycles(setting, given, taken)
-            for operand, taken in zip(setting.layers[reader].inputs, setting.access(reader, read).read, strict=True)
-            if setting.root(operand.value) == root
-        )
-    return memo[key]
+    def cost(self, number: int, choice: LayerChoice, onward: bool) -> int:
+        """Return about how many cycles a choice costs; with what its readers then receive if ``onward``."""
+        setting, profile = self._setting, self._setting.profile
+        layer = setting.layers[number]
+        cycles = compute_cycles(setting, layer, choice)
+        cycles += (choice.channel_stripes - 1) * (profile.issue_cycles + profile.barrier_cycles)
+        access = setting.access(number, choice)
+        held: list[TileBoxes] = [access.written]
+        for operand, read in zip(layer.inputs, access.read, strict=True):
+            boxes: TileBoxes = read
+            for writer in setting.uses[setting.root(operand.value)].writers:
+                cycles += self._copies(writer, self.chosen[writer], number, choice)
+                boxes = joined(boxes, setting.access(writer, self.chosen[writer]).written)
+            held.append(boxes)
+        if onward:
+            readers = setting.uses[setting.root(layer.output.value)].readers
+            cycles += sum(self._copies(number, choice, reader, self.chosen[reader]) for reader in readers)
+        size = held_bytes(setting, layer, choice, held)
+        loading = weights_cycles(setting, layer, choice)
+        cycles = max(cycles, loading) + min(cycles, loading) // _HIDDEN
+        return cycles + excess_cycles(setting, size, choice.tiles) + size * self._thrift // setting.capacity
+
+    def _copies(self, writer: int, written: LayerChoice, reader: int, read: LayerChoice) -> int:
+        """Return the cycles in which the tiles of a layer receive what another has written."""
+        key = (writer, written.split, written.tiles, reader, read.split, read.tiles)
+        if key not in self._known:
+            setting = self._setting
+            root = setting.root(setting.layers[writer].output.value)
+            given = setting.access(writer, written).written
+            operands = setting.layers[reader].inputs
+            self._known[key] = sum(
+                copies_cycles(setting, given, taken)
+                for operand, taken in zip(operands, setting.access(reader, read).read, strict=True)
+                if setting.root(operand.value) == root
+            )
+        return self._known[key]

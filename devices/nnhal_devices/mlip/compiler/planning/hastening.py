@@ -37,7 +37,7 @@ def hasten(plan: TilePlan) -> TilePlan | None:
 
 
 def _leads(plan: TilePlan, weights: dict[int, list[OcmBuffer]], live: list[int], limit: int) -> dict[int, int]:
-    """Return the leads of layers whose loads can be earlier: stage by stage, all in turn, in the order of the layers."""
+    """Return the leads of layers whose loads can be earlier: all in turn by a stage, in the order of the layers."""
     found: dict[int, int] = {}
     begins = {layer: [buffer.begin for buffer in weights[layer]] for layer in sorted(weights)}
     waiting = list(begins)

@@ -58,13 +58,9 @@ def _waits(setting: PlanSetting, buffer: OcmBuffer) -> bool:
     return buffer.use is not BufferUse.OUTPUT and (not buffer.root or not setting.uses[buffer.root].writers)
 
 
-def _to_ddr(
-    setting: PlanSetting, choices: PlanChoices, plan: BufferPlan, stage: int, buffer: OcmBuffer
-) -> Relief:
+def _to_ddr(setting: PlanSetting, choices: PlanChoices, plan: BufferPlan, stage: int, buffer: OcmBuffer) -> Relief:
     use = setting.uses[buffer.root]
-    touched = any(
-        plan.first[number] - 1 <= stage <= plan.last[number] + 1 for number in (*use.writers, *use.readers)
-    )
+    touched = any(plan.first[number] - 1 <= stage <= plan.last[number] + 1 for number in (*use.writers, *use.readers))
     gain = aligned(buffer.bytes) // (_TOUCHED_GAIN if touched else 1)
     passes = len(use.readers) + bool(use.writers) - (not use.writers)
     size = setting.housed.network.values[buffer.root].elements * setting.item

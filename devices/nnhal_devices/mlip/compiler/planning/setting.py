@@ -159,4 +159,3 @@ def _uses(housed: HousedNetwork) -> dict[str, RootUse]:
     return {
         root: RootUse(tuple(writers.get(root, ())), tuple(readers.get(root, ())), root in leaving) for root in roots
     }
-

@@ -14,6 +14,7 @@ from nnhal_devices.mlip.flow.files.nodes_file import (
     NodeEdge,
     NodesFile,
     SubgraphAttributes,
+    batch_of,
 )
 from nnhal_devices.mlip.flow.files.scales import scales_of
 from nnhal_devices.mlip.flow.files.subgraph_files import SubgraphFiles
@@ -45,7 +46,7 @@ def describe(partition: FlowPartition, subgraph: FlowSubgraph) -> SubgraphFiles:
     nodes: tuple[InputNode | KernelNode, ...] = (*inputs, *kernels)
     file = NodesFile(
         symbol=subgraph.symbol,
-        batch_size=next(iter(inputs[-1].attrs.shape[0]), 1),
+        batch_size=batch_of(inputs[-1].attrs.shape[0]),
         num_subgraph_inputs=len(inputs),
         num_subgraph_outputs=len(subgraph.outputs),
         arg_nodes=tuple(range(len(inputs))),

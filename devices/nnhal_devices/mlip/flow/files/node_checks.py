@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from nnhal_devices.mlip.flow.files.errors import FlowFilesError
 from nnhal_devices.mlip.flow.files.layers import EXTENDED_LAYERS, FullyConnectedAttributes, SumAttributes
-from nnhal_devices.mlip.flow.files.nodes_file import InputNode, KernelNode, NodesFile
+from nnhal_devices.mlip.flow.files.nodes_file import InputNode, KernelNode, NodesFile, batch_of
 from nnhal_devices.mlip.flow.files.scales import check_scales
 
 _ACTIVATIONS = (None, "", "relu", "clip")
@@ -24,7 +24,7 @@ def check_nodes(file: NodesFile) -> None:
     _equal(file.symbol, "num_subgraph_outputs", file.num_subgraph_outputs, len(file.heads))
     if not file.heads:
         _refuse(file.symbol, "no heads", "at least one")
-    _equal(file.symbol, "batch_size", file.batch_size, next(iter(file.inputs[-1].attrs.shape[0]), 1))
+    _equal(file.symbol, "batch_size", file.batch_size, batch_of(file.inputs[-1].attrs.shape[0]))
     shapes, types = file.attrs.shape[1], file.attrs.dltype[1]
     for key, entries in (("attrs.shape", shapes), ("attrs.dltype", types)):
         if len(entries) != len(file.nodes):

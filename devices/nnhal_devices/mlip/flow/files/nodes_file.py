@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from pydantic import Field
@@ -89,7 +90,7 @@ class NodesFile(StrictPart):
 
     symbol: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     batch_size: Count
-    """The first extent of the last input."""
+    """That of the last input: see ``batch_of``."""
     num_subgraph_inputs: Count
     num_subgraph_outputs: Count
     arg_nodes: tuple[Id, ...]
@@ -107,6 +108,11 @@ class NodesFile(StrictPart):
     def kernels(self) -> tuple[KernelNode, ...]:
         """The kernels, in an order in which they can be computed."""
         return tuple(node for node in self.nodes if isinstance(node, KernelNode))
+
+
+def batch_of(shape: Sequence[int]) -> int:
+    """Return the batch of a tensor: its first extent, 1 if it has one axis or none."""
+    return shape[0] if len(shape) > 1 else 1
 
 
 def nodes_schema() -> dict[str, Any]:

@@ -56,7 +56,7 @@ def _fits_pad(part: PartQuestion) -> Objection | None:
 
 
 def _fits_bias(part: PartQuestion) -> Objection | None:
-    """A constant for each channel, the last axis."""
+    """A constant for each channel, the last axis, or one for all."""
     question, _, between = part
     node, graph = question.node, question.graph
     left = node.inputs[0] != between
@@ -66,10 +66,10 @@ def _fits_bias(part: PartQuestion) -> Objection | None:
     if name not in graph.constants:
         return question.object_to("bias", "CONSTANT", f"{name}, which is not constant", "a constant bias")
     shape, data = graph.shape(name), graph.values[between]
-    by_channel = bool(shape) and shape[-1] == data.shape[-1] and prod(shape[:-1]) == 1
+    by_channel = prod(shape) == 1 or (shape[-1] == data.shape[-1] and prod(shape[:-1]) == 1)
     last = node.operator == Operator.ADD or node.integer("axis") in (-1, data.rank - 1)
     if not by_channel or not last or graph.shape(node.output) != data.shape:
-        return question.object_to("bias", "SHAPE", f"a constant of shape {list(shape)}", "one number for each channel")
+        return question.object_to("bias", "SHAPE", f"a constant of shape {list(shape)}", "one number a channel, or one")
     return None
 
 

@@ -34,11 +34,10 @@ class CheckQuestion:
         """The type of the result."""
         return self.graph.values[self.node.output]
 
-    def tensors(self) -> tuple[FlowValue, ...]:
-        """Return the types of result and operands, without weights and other constants."""
+    def computed_operands(self) -> tuple[FlowValue, ...]:
+        """Return the types of the operands that are neither weights nor other constants."""
         operands = self.node.inputs[:1] if self.node.operator in WEIGHTED else self.node.inputs
-        computed = [name for name in operands if name not in self.graph.constants]
-        return tuple(self.graph.values[name] for name in (*computed, self.node.output))
+        return tuple(self.graph.values[name] for name in operands if name not in self.graph.constants)
 
     def object_to(self, check: str, code: str, got: str, allowed: str, hint: str = "") -> Objection:
         """Return an objection of one of the node's checks."""
@@ -81,11 +80,14 @@ class CheckQuestion:
         """Beyond the public flow, object to what no operator may have, so that whatever is taken compiles."""
         if not self.rules.beyond:
             return None
-        for value in self.tensors():
+        operands = self.computed_operands()
+        for value in (*operands, self.result):
             if 0 in value.shape:
                 return self.object_to("shape", "DYN_SHAPE", f"shape {list(value.shape)}", "extents that are known")
             if not 1 <= value.rank <= MAX_RANK:
                 return self.rank(value, range(1, MAX_RANK + 1), "a tensor")
-            if value.rank > 1 and value.shape[0] > MAX_BATCH:
-                return self.object_to("batch", "SHAPE", f"batch {value.shape[0]}", f"1 to {MAX_BATCH}")
+        for value in operands:
+            if value.shape[0] > MAX_BATCH:
+                got = f"an operand of shape {list(value.shape)}, batch {value.shape[0]}"
+                return self.object_to("batch", "SHAPE", got, f"1 to {MAX_BATCH}")
         return self.element_type(self.result)

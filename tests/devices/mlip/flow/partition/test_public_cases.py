@@ -173,3 +173,11 @@ def test_a_global_pool_and_a_flattening_go_into_the_dense_layer() -> None:
     value = g.global_avg_pool(g.conv(g.input(1, 4, 8, 8), 8))
     graph = g.build(g.bias(g.dense(g.flatten(value), 5)))
     check(graph, [SubgraphOutcome((*CONV, "GlobalAvgpool2D", "FC"))], [])
+
+
+def test_one_number_for_all_channels_is_a_bias() -> None:
+    g = GraphOf()
+    conv = g.relu(g.op("add", g.conv(g.input(1, 4, 8, 8), 8), g.random_constant()))
+    check(g.build(conv), [SubgraphOutcome(CONV)], [LT])
+    g = GraphOf()
+    check(g.build(g.op("add", g.dense(g.input(1, 16), 8), g.random_constant(1, 1))), [SubgraphOutcome(("FC",))], [])

@@ -112,14 +112,14 @@ def test_a_convolution_adds_the_zeros_of_a_pad_to_its_own() -> None:
     assert layers(g.build(g.conv(g.pad(g.input(1, 8, 8, 2), 1), 4, pad=1))) == [["pad", "conv2d"]]
 
 
-@pytest.mark.parametrize("shape", [(4,), (1, 1, 4), (1, 1, 1, 4)])
-def test_a_bias_has_a_number_for_each_channel(shape: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("shape", [(4,), (1, 1, 4), (1, 1, 1, 4), (1,), ()])
+def test_a_bias_has_a_number_for_each_channel_or_one_for_all(shape: tuple[int, ...]) -> None:
     g = GraphOf("NHWC")
     graph = g.build(g.op("add", g.conv(g.input(1, 6, 6, 3), 4), g.random_constant(*shape)))
     assert layers(graph) == [["conv2d", "add"]]
 
 
-@pytest.mark.parametrize("shape", [(1, 4, 4, 4), (4, 1), (1,), (), (3, 1, 1, 4)])
+@pytest.mark.parametrize("shape", [(1, 4, 4, 4), (4, 1), (3, 1, 1, 4)])
 def test_another_constant_behind_a_convolution_is_summed(shape: tuple[int, ...]) -> None:
     g = GraphOf("NHWC")
     graph = g.build(g.op("add", g.conv(g.input(1, 6, 6, 3), 4), g.random_constant(*shape)))
@@ -218,7 +218,9 @@ def test_beyond_the_public_flow_too_nothing_is_taken_that_does_not_compile() -> 
     g = GraphOf("NHWC")
     big = g.dense(g.input(64, 8), 4, name="big")
     deep = g.relu(g.input(1, 2, 2, 2, 2, name="y"), name="deep")
-    graph = g.build(big, deep)
+    long = g.relu(g.input(9, name="z"), name="long")
+    graph = g.build(big, deep, long)
     assert refusal(graph, "big", beyond=True).check == "dense.batch"
     assert refusal(graph, "deep", beyond=True).check == "relu.rank"
+    assert refusal(graph, "long", beyond=True).check == "relu.batch"
     assert layers(graph) == [["dense"]]

@@ -1,0 +1,108 @@
+"""ONNX networks for the ``nnhal mlip`` command, with seeded random weights and names that a user would give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+_STAGES = (64, 128, 256, 512)
+
+
+class OnnxNetwork:
+    """Collects nodes. Each method returns the name of what its node computes, which is the node's name with ``:0``."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: list[onnx.TensorProto] = []
+        self.channels: dict[str, int] = {}
+        self._random = np.random.default_rng(seed)
+
+    def node(self, kind: str, inputs: Sequence[str], name: str, **attributes: Any) -> str:
+        """Add a node."""
+        result = f"{name}:0"
+        self.nodes.append(helper.make_node(kind, inputs, [result], name=name, **attributes))
+        self.channels[result] = self.channels.get(inputs[0], 0)
+        return result
+
+    def weights(self, name: str, *shape: int, gain: float = 1.0) -> str:
+        """Add a constant that keeps activations near 1."""
+        deviation = gain / max(np.sqrt(np.prod(shape[1:])), 1.0)
+        values = self._random.normal(0.0, deviation, shape).astype(np.float32)
+        self.constants.append(numpy_helper.from_array(values, name))
+        return name
+
+    def conv(
+        self, data: str, channels: int, kernel: int, name: str, stride: int = 1, pad: int = 0, gain: float = 1.4
+    ) -> str:
+        """Add a convolution with a bias."""
+        kernel_name = self.weights(f"{name}.weight", channels, self.channels[data], kernel, kernel, gain=gain)
+        bias = self.weights(f"{name}.bias", channels, gain=0.1)
+        inputs = [data, kernel_name, bias]
+        result = self.node("Conv", inputs, name, pads=[pad] * 4, strides=[stride] * 2, kernel_shape=[kernel] * 2)
+        self.channels[result] = channels
+        return result
+
+    def dense(self, data: str, units: int, inputs: int, name: str) -> str:
+        """Add a Gemm with a bias."""
+        operands = [data, self.weights(f"{name}.weight", units, inputs), self.weights(f"{name}.bias", units, gain=0.1)]
+        return self.node("Gemm", operands, name, transB=1)
+
+    def write(self, path: Path, inputs: dict[str, Sequence[int | str]], outputs: Sequence[str]) -> Path:
+        """Write the model; return its path."""
+        graph = helper.make_graph(
+            self.nodes,
+            "network",
+            [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, list(shape)) for name, shape in inputs.items()],
+            [onnx.ValueInfoProto(name=name) for name in outputs],
+            self.constants,
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+        model.ir_version = 8
+        onnx.save(onnx.shape_inference.infer_shapes(model), str(path))
+        return path
+
+
+def write_digits(path: Path, batch: int | str = 1) -> Path:
+    """Write a network of two convolutions for images of 28 x 28, with a softmax at its end."""
+    net = OnnxNetwork()
+    net.channels["image"] = 1
+    data = "image"
+    for number, channels in ((1, 8), (2, 16)):
+        data = net.conv(data, channels, 5, f"conv{number}", pad=2)
+        data = net.node("Relu", [data], f"relu{number}")
+        data = net.node("MaxPool", [data], f"pool{number}", kernel_shape=[2, 2], strides=[2, 2])
+    data = net.dense(net.node("Flatten", [data], "flatten"), 10, 16 * 7 * 7, "classifier")
+    result = net.node("Softmax", [data], "scores", axis=1)
+    return net.write(path, {"image": (batch, 1, 28, 28)}, [result])
+
+
+def write_two_parts(path: Path) -> Path:
+    """Write two convolutions with a sigmoid between them, which the accelerator does not have, and a sum behind."""
+    net = OnnxNetwork()
+    net.channels["x"] = 4
+    first = net.conv("x", 8, 3, "first", pad=1)
+    second = net.conv(net.node("Sigmoid", [first], "bend"), 8, 3, "second", pad=1)
+    return net.write(path, {"x": (1, 4, 12, 12)}, [net.node("Add", [first, second], "sum")])
+
+
+def write_resnet18(path: Path, side: int = 224, classes: int = 1000) -> Path:
+    """Write ResNet-18 with the batch normalisations folded into the convolutions."""
+    net = OnnxNetwork()
+    net.channels["image"] = 3
+    data = net.node("Relu", [net.conv("image", 64, 7, "conv1", 2, 3)], "relu1")
+    data = net.node("MaxPool", [data], "pool1", kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    for stage, channels in enumerate(_STAGES, 1):
+        for block in (0, 1):
+            stride, name = (2 if stage > 1 and not block else 1), f"layer{stage}.{block}"
+            inner = net.node("Relu", [net.conv(data, channels, 3, f"{name}.conv1", stride, 1)], f"{name}.relu1")
+            inner = net.conv(inner, channels, 3, f"{name}.conv2", pad=1, gain=0.3)
+            if stride > 1:
+                data = net.conv(data, channels, 1, f"{name}.downsample", stride, gain=0.6)
+            data = net.node("Relu", [net.node("Add", [inner, data], f"{name}.add")], f"{name}.relu2")
+    data = net.node("Flatten", [net.node("GlobalAveragePool", [data], "pool")], "flatten")
+    return net.write(path, {"image": (1, 3, side, side)}, [net.dense(data, classes, 512, "fc")])

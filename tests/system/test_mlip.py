@@ -1,0 +1,114 @@
+"""mlip among other devices: how values pass between its subgraphs, and what happens if it dies while clients run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnhal.operations._types import F32
+from nnhal.resolved import ResolvedModel
+from nnhal.types import OperationType
+from nnhal_client import Framework, connect
+from nnhal_tools.up import DeviceEntry, Testbed, Topology
+from tests.support.mlip_hal import MlipRecipe, random_inputs
+from tests.support.npu import SAME
+from tests.support.waiting import wait_until
+
+NEAR = 0.01
+
+
+@pytest.fixture(scope="module")
+def framework() -> Iterator[Framework]:
+    """Run a framework over two accelerators and the CPUs."""
+    topology = Topology(
+        device=(
+            DeviceEntry(name="tiles", driver="mlip", workers=2, options={"checked": True}),
+            DeviceEntry(name="pair", driver="mlip", options={"tiles": 2, "wb_pin_ocm": True}),
+            DeviceEntry(driver="cpu_acc"),
+            DeviceEntry(driver="cpu_ref"),
+        )
+    )
+    with (
+        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
+        Testbed(topology, Path(directory)) as testbed,
+        connect(testbed.framework) as session,
+    ):
+        yield session
+
+
+def relaxed_network() -> ResolvedModel:
+    """Two convolutions, an operation that the accelerator lacks, and another convolution, in relaxed float32."""
+    recipe = MlipRecipe(F32)
+
+    def convolved(value: int, depth: int, channels: int) -> int:
+        weights = [recipe.weights((channels, 3, 3, depth)), recipe.bias(channels)]
+        inputs = [value, *weights, *recipe.integers(SAME, 1, 1, 1)]
+        return recipe.operation(OperationType.CONV_2D, inputs, recipe.like())
+
+    features = convolved(convolved(recipe.tensor((1, 16, 16, 8)), 8, 16), 16, 16)
+    bent = recipe.operation(OperationType.TANH, [features], recipe.like())
+    return recipe.finish(convolved(bent, 16, 4))
+
+
+@pytest.mark.parametrize(
+    "pins",
+    [
+        {"name:operation[013]": "tiles", "op:TANH": "cpu_acc"},
+        {"name:operation[03]": "tiles", "name:operation1": "pair", "op:TANH": "cpu_ref"},
+    ],
+    ids=["around a CPU", "over two accelerators"],
+)
+def test_a_relaxed_network_over_several_devices(framework: Framework, pins: dict[str, str]) -> None:
+    network = relaxed_network()
+    given = {"input0": random_inputs(network)[0]}
+    expected = framework.load_model(network.model, devices=["cpu_ref"]).run(given)["output0"]
+    model = framework.load_model(network.model, pins=pins)
+    np.testing.assert_allclose(model.run(given)["output0"], expected, atol=NEAR)
+    _, report = model.run_with_report(given)
+    assert {step.device for step in report.steps} == set(pins.values())
+
+
+def test_the_plan_says_why_an_operation_is_elsewhere(framework: Framework) -> None:
+    network = relaxed_network()
+    model = framework.load_model(network.model, devices=["tiles", "cpu_acc", "cpu_ref"], partitioner="nnapi")
+    (bent,) = (each for each in model.explain().operations if each.device != "tiles")
+    assert "TANH" in bent.refusals["tiles"]
+
+
+def test_no_run_is_lost_when_the_device_is_killed(framework: Framework) -> None:
+    network = relaxed_network()
+    given = {"input0": random_inputs(network)[0]}
+    model = framework.load_model(network.model, pins={"name:operation[013]": "tiles"})
+    expected = model.run(given)["output0"]
+    stop = threading.Event()
+
+    def run_until_told() -> int:
+        count = 0
+        while not stop.is_set():
+            np.testing.assert_allclose(model.run(given)["output0"], expected, atol=NEAR)
+            count += 1
+        return count
+
+    def is_back() -> bool:
+        _, report = model.run_with_report(given)
+        return "tiles" in {step.device for step in report.steps}
+
+    with ThreadPoolExecutor(2) as clients:
+        running = [clients.submit(run_until_told) for _ in range(2)]
+        try:
+            (pid,) = (each.pid for each in framework.devices() if each.name == "tiles")
+            assert is_back()
+            os.kill(pid, signal.SIGKILL)
+            wait_until(lambda: pid not in {each.pid for each in framework.devices()}, "the device is started again")
+            wait_until(is_back, "runs are on the device again")
+        finally:
+            stop.set()
+        assert all(each.result() > 0 for each in running)
