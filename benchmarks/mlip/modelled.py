@@ -1,4 +1,4 @@
-"""The modelled time of a run, beside what the formulas alone give, what nothing could be faster than, and what binds."""
+"""The modelled time of a run, beside that of the formulas alone, the least that is possible, and what binds."""
 
 from __future__ import annotations
 

@@ -33,22 +33,22 @@ def step_times(network: BenchedNetwork, quantize: Literal["fp16", "int8"], round
     """Return the median of each step for 8 tiles. The network must be one subgraph."""
     found: defaultdict[str, list[float]] = defaultdict(list)
 
-    def timed(step: str, make: Callable[[], _Made]) -> _Made:
+    def timed(step: str, make: Callable[..., _Made], *arguments: object) -> _Made:
         start = time.perf_counter()
-        made = make()
+        made = make(*arguments)
         found[step].append(time.perf_counter() - start)
         return made
 
-    graph = network.graph()
+    graph, profile = network.graph(), read_profile()
     inputs = random_inputs(graph)
     for _ in range(rounds):
-        parts = timed("partition", lambda: partition(graph))
+        parts = timed("partition", partition, graph)
         (subgraph,) = parts.subgraphs
-        options = MlipCompilerOptions(quantize=quantize, ranges=ranges_of(parts.graph, inputs))
-        files = timed("files", lambda parts=parts, subgraph=subgraph: describe(parts, subgraph))
-        binary = timed("compile", lambda files=files, options=options: compile_files(files, options)).binary
-        simulator = timed("load", lambda binary=binary: Simulator(binary, read_profile()))
-        timed("run", lambda simulator=simulator: simulator.run(list(inputs.values())))
+        options = MlipCompilerOptions(quantize, ranges=ranges_of(parts.graph, inputs))
+        files = timed("files", describe, parts, subgraph)
+        binary = timed("compile", compile_files, files, options).binary
+        simulator = timed("load", Simulator, binary, profile)
+        timed("run", simulator.run, list(inputs.values()))
     return {step: median(times) for step, times in found.items()}
 
 
