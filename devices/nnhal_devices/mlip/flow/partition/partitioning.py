@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
 from nnhal_devices.mlip.flow.partition.biases import spread_biases
@@ -17,7 +18,7 @@ from nnhal_devices.mlip.flow.partition.flow_partition import (
     Reversion,
 )
 from nnhal_devices.mlip.flow.partition.merging import Group, merge_regions
-from nnhal_devices.mlip.flow.partition.reverting import Worth, public_reason, too_many_ports
+from nnhal_devices.mlip.flow.partition.reverting import Worth, idle_reason, public_reason, too_many_ports
 from nnhal_devices.mlip.flow.passes.layouts import convert_layouts, restore_layouts
 from nnhal_devices.mlip.flow.passes.simplify import simplify
 from nnhal_devices.mlip.flow.patterns.matching import match_composites
@@ -26,8 +27,9 @@ from nnhal_devices.mlip.flow.patterns.matching import match_composites
 def partition(graph: FlowGraph, options: FlowOptions | None = None, worth: Worth | None = None) -> FlowPartition:
     """Partition a graph.
 
-    By the public rules, subgraphs are reverted as the public flow does it. Beyond them, ``worth`` decides, which may
-    say for a subgraph of the converted graph why it is not worth it; without it all of them stay.
+    By the public rules, subgraphs are reverted as the public flow does it. Beyond them, those go back that only
+    transform layouts, and ``worth`` decides on the others: it may say for a subgraph of the converted graph why it is
+    not worth it; without it all of them stay.
     Raises FlowError for an option that does not fit the graph.
     """
     options = options or FlowOptions()
@@ -54,6 +56,8 @@ def partition(graph: FlowGraph, options: FlowOptions | None = None, worth: Worth
     taken = {node.output for group in remaining for kernel in group for node in kernel.nodes}
     restored = restore_layouts(converted, taken)
     subgraphs = cut_out(restored, within(restored, remaining))
+    if options.beyond_public:
+        subgraphs = [_marked(subgraph) for subgraph in subgraphs]
     reasons = _reasons(converted, restored, taken, objections)
     return FlowPartition(restored, tuple(subgraphs), reasons, tuple(reversions))
 
@@ -64,7 +68,17 @@ def _reason(graph: FlowGraph, subgraph: FlowSubgraph, options: FlowOptions, wort
         return found
     if not options.beyond_public:
         return public_reason(subgraph)
-    return worth(graph, subgraph) if worth else None
+    return idle_reason(subgraph) or (worth(graph, subgraph) if worth else None)
+
+
+def _marked(subgraph: FlowSubgraph) -> FlowSubgraph:
+    """Say of each layer of a subgraph that the public flow would not keep it."""
+    reason = public_reason(subgraph)
+    if not reason:
+        return subgraph
+    mark = f"subgraph: {reason}; the public flow gives it back to the host"
+    kernels = (replace(kernel, beyond_public=(*kernel.beyond_public, mark)) for kernel in subgraph.kernels)
+    return replace(subgraph, kernels=tuple(kernels))
 
 
 def _reverted(reason: str) -> Objection:

@@ -22,6 +22,13 @@ def too_many_ports(subgraph: FlowSubgraph) -> str | None:
     return None
 
 
+def idle_reason(subgraph: FlowSubgraph) -> str | None:
+    """Return why a subgraph without any of the user's nodes is not worth it, or None."""
+    if any(kernel.user_names for kernel in subgraph.kernels):
+        return None
+    return "it has only layout transforms"
+
+
 def public_reason(subgraph: FlowSubgraph) -> str | None:
     """Return why the public flow reverts a subgraph, or None.
 

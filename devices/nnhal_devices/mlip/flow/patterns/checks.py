@@ -10,6 +10,7 @@ from nnhal_devices.mlip.flow.graph.layout_words import image_axes
 from nnhal_devices.mlip.flow.graph.operators import Operator
 from nnhal_devices.mlip.flow.graph.windows import all_touch, reach
 from nnhal_devices.mlip.flow.partition.flow_partition import Objection
+from nnhal_devices.mlip.flow.passes.layout_conversion import SOURCE_LAYOUT
 from nnhal_devices.mlip.flow.patterns.question import CheckQuestion
 from nnhal_devices.mlip.flow.patterns.rules import MAX_BATCH, MAX_RANK
 
@@ -47,7 +48,9 @@ def check_average_pool2d(question: CheckQuestion) -> Objection | None:
 
 def check_global_max_pool2d(question: CheckQuestion) -> Objection | None:
     """Any batch. The public layout pass leaves the operator in the layout of its source."""
-    return _pool(question) or question.layout("layout", question.rules.layouts)
+    layouts = question.rules.layouts
+    found = _pool(question) or question.layout("layout", layouts)
+    return found or (question.layout(SOURCE_LAYOUT, layouts) if SOURCE_LAYOUT in question.node.attributes else None)
 
 
 def check_add(question: CheckQuestion) -> Objection | None:
@@ -141,7 +144,8 @@ def _weights(question: CheckQuestion, rank: int) -> Objection | None:
     value = question.graph.values[name]
     if name not in question.graph.constants:
         hint = "export the network with its weights as constants"
-        return question.object_to("weights", "CONSTANT", f"weights {name} that are not constant", "constants", hint)
+        got = f"weights {question.origin(name)} that are not constant"
+        return question.object_to("weights", "CONSTANT", got, "constants", hint)
     return question.rank(value, (rank,), "weights") or question.element_type(value, value.shape[0])
 
 

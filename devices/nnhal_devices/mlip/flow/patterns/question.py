@@ -39,6 +39,13 @@ class CheckQuestion:
         operands = self.node.inputs[:1] if self.node.operator in WEIGHTED else self.node.inputs
         return tuple(self.graph.values[name] for name in operands if name not in self.graph.constants)
 
+    def origin(self, name: str) -> str:
+        """Return the value of the user's model that a value holds in another layout."""
+        producers = self.graph.producers()
+        while name in producers and not producers[name].sources:
+            name = producers[name].inputs[0]
+        return name
+
     def object_to(self, check: str, code: str, got: str, allowed: str, hint: str = "") -> Objection:
         """Return an objection of one of the node's checks."""
         return Objection(code, got, allowed, hint, f"{self.node.operator}.{check}")

@@ -84,3 +84,34 @@ def test_heads_of_a_detector_leave_no_layer_on_the_host() -> None:
     found = partition(ssd_head())
     assert {"conv2d", "max_pool2d", "relu", "add"}.isdisjoint(host_operators(found))
     assert set(found.objections) == {node.output for node in found.host}
+
+
+def test_layers_that_only_transform_layouts_go_back_with_all_that_they_served() -> None:
+    graph = chain()
+    everything = tuple(source.name for node in graph.nodes for source in node.sources)
+    found = partition(graph, FlowOptions(to_host=everything))
+    assert not found.subgraphs
+    assert "layout_transform" not in host_operators(found)
+    assert {reversion.reason for reversion in found.reversions} == {"it has only layout transforms"}
+
+
+def test_what_the_public_flow_would_give_back_is_marked() -> None:
+    g = GraphOf("NHWC")
+    pooled = partition(g.build(g.max_pool(g.input(1, 8, 8, 4))))
+    g = GraphOf("NHWC")
+    joined = partition(g.build(g.conv(g.concat(g.input(1, 8, 8, 4), g.input(1, 8, 8, 4, name="y")), 4)))
+    for found, why in ((pooled, "neither a convolution"), (joined, "concatenation")):
+        (subgraph,) = found.subgraphs
+        assert all(why in mark for kernel in subgraph.kernels for mark in kernel.beyond_public)
+        assert all(kernel.beyond_public for kernel in subgraph.kernels)
+    g = GraphOf("NHWC")
+    (kept,) = partition(g.build(g.max_pool(g.conv(g.input(1, 8, 8, 4), 4)))).subgraphs
+    assert not any(kernel.beyond_public for kernel in kept.kernels)
+
+
+def test_a_global_pool_of_the_maximum_is_marked_if_the_model_has_it_in_channels_first() -> None:
+    for layout, shape, marked in (("NCHW", (1, 4, 8, 8), True), ("NHWC", (1, 8, 8, 4), False)):
+        g = GraphOf(layout)
+        (subgraph,) = partition(g.build(g.op("global_max_pool2d", g.conv(g.input(*shape), 4), layout=layout))).subgraphs
+        (pool,) = (kernel for kernel in subgraph.kernels if kernel.operator == "global_max_pool2d")
+        assert bool(pool.beyond_public) == marked

@@ -69,7 +69,10 @@ def test_a_pad_with_zeros_is_part_of_a_pool() -> None:
 def test_weights_that_are_fed_stay_on_the_host() -> None:
     g = GraphOf()
     conv = g.conv(g.input(1, 4, 8, 8), 8, weight=g.input(8, 4, 3, 3, name="w"))
-    check(g.build(conv), [], ["conv2d"])
+    graph = g.build(conv)
+    check(graph, [], ["conv2d"])
+    (objection,) = publicly(graph).objections.values()
+    assert objection.got == "weights w that are not constant"
     g = GraphOf()
     check(g.build(g.dense(g.input(1, 4), 8, weight=g.input(8, 4, name="w"))), [], ["dense"])
 
