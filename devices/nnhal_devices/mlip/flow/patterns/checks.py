@@ -10,6 +10,9 @@ from nnhal_devices.mlip.flow.partition.flow_partition import Objection
 from nnhal_devices.mlip.flow.passes.layout_conversion import SOURCE_LAYOUT
 from nnhal_devices.mlip.flow.patterns.question import CheckQuestion
 from nnhal_devices.mlip.flow.patterns.rules import MAX_BATCH, MAX_RANK
+from nnhal_devices.mlip.flow.patterns.windows import refuse_windows
+
+_NO_ZEROS = (0, 0, 0, 0)
 
 
 def check_conv2d(question: CheckQuestion) -> Objection | None:
@@ -33,11 +36,21 @@ def check_dense(question: CheckQuestion) -> Objection | None:
 
 def check_max_pool2d(question: CheckQuestion) -> Objection | None:
     """Batches to 8. The window is not limited."""
-    return _pool(question) or question.batch(MAX_BATCH) or question.layout("layout", ("NHWC",))
+    return (
+        _pool(question)
+        or question.batch(MAX_BATCH)
+        or question.layout("layout", ("NHWC",))
+        or refuse_windows(question, question.node, question.data.shape, _NO_ZEROS)
+    )
 
 
 def check_average_pool2d(question: CheckQuestion) -> Objection | None:
-    """Publicly batch 1, or an unknown one; global pools as well."""
+    """Publicly batch 1, or an unknown one."""
+    return check_global_avg_pool2d(question) or refuse_windows(question, question.node, question.data.shape, _NO_ZEROS)
+
+
+def check_global_avg_pool2d(question: CheckQuestion) -> Objection | None:
+    """Publicly batch 1, or an unknown one."""
     rules = question.rules
     return _pool(question) or question.batch(rules.average_batch) or question.layout("layout", rules.layouts)
 
@@ -73,7 +86,7 @@ def check_concatenate(question: CheckQuestion) -> Objection | None:
     for name in node.inputs:
         value = question.graph.values[name]
         found = found or question.rank(value, rules.concat_ranks, f"the field {name}") or question.element_type(value)
-        if not found and value.shape[0] > rules.concat_batch:
+        if not found and value.rank > 1 and value.shape[0] > rules.concat_batch:
             got = f"the field {name} with batch {value.shape[0]}"
             found = question.object_to("batch", "SHAPE", got, f"at most {rules.concat_batch}")
     axis = node.integer("axis")
