@@ -67,7 +67,7 @@ def batch_of_three() -> FlowGraph:
 
 
 NETWORKS: Mapping[str, Callable[[], FlowGraph]] = {
-    "resnet18": lambda: resnet18(32),
+    "resnet18": lambda: resnet18(64),
     "mobilenet_v1": lambda: mobilenet_v1(48, width=0.25),
     "inception_block": inception_block,
     "inception_block_nhwc": lambda: inception_block(16, 7, width=24, layout="NHWC"),
@@ -184,7 +184,7 @@ def test_resnet50_of_large_images_is_the_reference_layer_by_layer() -> None:
 
 def test_binaries_compute_what_their_layers_do_one_by_one() -> None:
     """In int8, in which the order of sums does not matter."""
-    graph = resnet18(48)
+    graph = mobilenet_v1(48, width=0.25)
     found = partition(graph)
     inputs = random_inputs(graph)
     options = {"quantize": "int8", "ranges": ranges_of(found.graph, inputs)}
