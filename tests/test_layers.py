@@ -32,8 +32,8 @@ BESIDE_COMPILERS = {
     "nnhal_devices.mlip.options",
     "nnhal_devices.mlip.worth",
 }
-"""What a tool may import beside them: which operations such a device takes and what they cost it, how it reads a model of
-the HAL, and what runs the compiler's output. Like all of a driver, these know neither the network nor their host.
+"""What a tool may import beside them: which operations such a device takes and what they cost it, how it reads a model
+of the HAL, and what runs the compiler's output. Like all of a driver, these know neither the network nor their host.
 """
 MAY_USE: dict[str, set[str]] = {
     "nnhal": set(),

@@ -57,7 +57,10 @@ class OnnxNetwork:
         graph = helper.make_graph(
             self.nodes,
             "network",
-            [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, list(shape)) for name, shape in inputs.items()],
+            [
+                helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, list(shape))
+                for name, shape in inputs.items()
+            ],
             [onnx.ValueInfoProto(name=name) for name in outputs],
             self.constants,
         )

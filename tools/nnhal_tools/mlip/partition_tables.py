@@ -40,7 +40,9 @@ def _summary(subgraph: SubgraphStory) -> str:
 def _show_kernels(subgraph: SubgraphStory, console: Console) -> None:
     table = Table(
         "nodes",
-        *(Column(header, no_wrap=True) for header in ("layer", "operators", "shape", "beyond")),
+        Column("layer", no_wrap=True),
+        "operators",
+        *(Column(header, no_wrap=True) for header in ("shape", "beyond")),
         title=f"Layers of {subgraph.symbol}",
     )
     notes = Footnotes()

@@ -74,9 +74,9 @@ def _samples(path: Path, ports: Sequence[FlowPort]) -> list[ModelSample]:
 
 def _arrays(path: Path) -> dict[str, Array]:
     try:
-        loaded = np.load(path)
-        if isinstance(loaded, np.lib.npyio.NpzFile):
-            with loaded:
+        with path.open("rb") as file:
+            loaded = np.load(file)
+            if isinstance(loaded, np.lib.npyio.NpzFile):
                 return {name: loaded[name] for name in loaded.files}
     except (ValueError, BadZipFile, EOFError) as error:
         raise ValueError(f"{path}: is no npz file that can be read: {error}") from error

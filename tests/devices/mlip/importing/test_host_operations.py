@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nnhal.operations._types import F16, F32, Q8A, Q8AS
-from nnhal.types import Operand, OperationType
+from nnhal.types import Operand, OperandType, OperationType
 from nnhal_devices.cpu_ref.driver import CpuRef
 from nnhal_devices.mlip.flow.graph.errors import FlowError
 from nnhal_devices.mlip.flow.graph.reference import evaluate
@@ -14,7 +14,7 @@ from tests.support.models import Recipe, run_on
 
 
 @pytest.mark.parametrize("code, scale, zero_point", [(F16, 0.0, 0), (F32, 0.0, 0), (Q8A, 0.05, 90), (Q8AS, 0.05, -3)])
-def test_the_host_computes_what_cpu_ref_does(code: int, scale: float, zero_point: int) -> None:
+def test_the_host_computes_what_cpu_ref_does(code: OperandType, scale: float, zero_point: int) -> None:
     recipe = Recipe()
     x = recipe.input(code, (2, 6), scale, zero_point)
     bent = recipe.operation(OperationType.TANH, [x], Operand(code, (), *_tanh_quantisation(code)))
@@ -37,5 +37,5 @@ def test_an_operation_that_nobody_has_is_named() -> None:
         host_evaluation(None, [0], "odd")([np.zeros(1)])
 
 
-def _tanh_quantisation(code: int) -> tuple[float, int]:
+def _tanh_quantisation(code: OperandType) -> tuple[float, int]:
     return {Q8A: (1 / 128, 128), Q8AS: (1 / 128, 0)}.get(code, (0.0, 0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
 
 from nnhal_devices.mlip.compiler.errors import MlipCompileError
 from nnhal_devices.mlip.compiler.geometry.boxes import Extents
@@ -11,8 +11,11 @@ from nnhal_devices.mlip.compiler.layers.pads import add_pad
 from nnhal_devices.mlip.compiler.layers.tile_layers import LayerOperand, TileLayer
 from nnhal_devices.mlip.flow.files.layers import GLOBAL_MAX_POOL, GlobalPoolAttributes, MeanAttributes, PoolAttributes
 from nnhal_devices.mlip.flow.files.nodes_file import KernelNode
+from nnhal_devices.mlip.flow.graph.windows import all_touch, reach
 from nnhal_devices.mlip.program.program import TaskKind, TaskWindow
 
+Sides = tuple[int, int, int, int]
+"""Top, left, bottom, right."""
 _AXES: dict[str, Extents] = {"NHWC": (0, 1, 2, 3), "NCHW": (0, 2, 3, 1)}
 
 
@@ -21,22 +24,27 @@ def add_pool(draft: NetworkDraft, node: KernelNode, attrs: PoolAttributes, data:
     place = node.user_name
     average = attrs.count_include_pad is not None
     top, left, bottom, right = attrs.padding
+    own = top, left, bottom, right
     counted = bool(attrs.count_include_pad)
     zeros = node.attrs.nnhal.zero_padding if node.attrs.nnhal is not None else None
     axes = _axes(attrs.layout, place)
     if zeros is not None and any(zeros):
-        if average and zeros == attrs.padding:
+        if average and zeros == own:
             counted = True
         elif not counted:
-            data = add_pad(draft, data, axes, zeros)
-            top, left, bottom, right = (own - zero for own, zero in zip(attrs.padding, zeros, strict=True))
+            data, own = _padded(draft, data, axes, zeros, own)
     window = TaskWindow(
         (attrs.pool_size[0], attrs.pool_size[1]),
         (attrs.strides[0], attrs.strides[1]),
         (attrs.dilation[0], attrs.dilation[1]),
-        (top, left, bottom, right),
-        counted and any((top, left, bottom, right)),
+        own,
+        counted and any(own),
     )
+    given, made = draft.values[data].extents, draft.values[output].extents
+    sizes, counts = (given[axes[1]], given[axes[2]]), (made[axes[1]], made[axes[2]])
+    if window.count_padding and not _counts_alone(window, sizes, counts):
+        data, own = _padded(draft, data, axes, own, own)
+        window = window._replace(padding=own, count_padding=False)
     kind = TaskKind.AVERAGE_POOL if average else TaskKind.MAX_POOL
     layer = _layer(draft, node, kind, data, output, axes, window)
     _check_windows(draft, layer, place)
@@ -88,21 +96,31 @@ def _axes(layout: str, place: str) -> Extents:
     return _AXES[layout]
 
 
+def _padded(draft: NetworkDraft, data: str, axes: Extents, zeros: Sequence[int], padding: Sides) -> tuple[str, Sides]:
+    """Add a pad of zeros to a draft; return its result, and what is left of a padding."""
+    top, left, bottom, right = zeros
+    rest = padding[0] - top, padding[1] - left, padding[2] - bottom, padding[3] - right
+    return add_pad(draft, data, axes, (top, left, bottom, right)), rest
+
+
+def _counts_alone(window: TaskWindow, sizes: tuple[int, int], counts: tuple[int, int]) -> bool:
+    """Return whether a task can count its padding: each window has data, and none reaches beyond the padding."""
+    for axis, size in enumerate(sizes):
+        windows = _windows(window, axis, counts[axis])
+        if not all_touch(windows, 0, size) or windows[-1][-1] >= size + window.padding[axis + 2]:
+            return False
+    return True
+
+
+def _windows(window: TaskWindow, axis: int, count: int) -> list[range]:
+    return reach(count, window.kernel[axis], window.strides[axis], window.dilation[axis], window.padding[axis])
+
+
 def _check_windows(draft: NetworkDraft, layer: TileLayer, place: str) -> None:
-    """Refuse windows without data, and averages that count some of what lies outside but not all."""
-    window, axes = layer.window, layer.inputs[0].axes
+    """Refuse windows without data."""
     extents = draft.values[layer.inputs[0].value].extents
     for axis in (0, 1):
-        extent, count = extents[axes[axis + 1]], layer.extents[axis + 1]
-        kernel, stride, dilation = window.kernel[axis], window.strides[axis], window.dilation[axis]
-        before, after = window.padding[axis], window.padding[axis + 2]
-        taps = np.arange(count)[:, None] * stride - before + np.arange(kernel)[None, :] * dilation
-        if not ((taps >= 0) & (taps < extent)).any(axis=1).all():
-            raise MlipCompileError(
-                f"{place}: a window lies in the padding {list(window.padding)}, expected some data in each"
-            )
-        if window.count_padding and taps.max() >= extent + after:
-            raise MlipCompileError(
-                f"{place}: an average counts the padding {list(window.padding)}, and ceil_mode lets a window reach "
-                f"beyond it; expected one of the two"
-            )
+        size = extents[layer.inputs[0].axes[axis + 1]]
+        if not all_touch(_windows(layer.window, axis, layer.extents[axis + 1]), 0, size):
+            got = f"a window in the padding {list(layer.window.padding)}"
+            raise MlipCompileError(f"{place}: {got}, expected some data in each")

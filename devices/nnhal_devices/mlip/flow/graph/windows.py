@@ -1,4 +1,4 @@
-"""How many positions a window has along an axis."""
+"""The positions of a window along an axis."""
 
 from __future__ import annotations
 
@@ -12,3 +12,14 @@ def extent(length: int, kernel: int, stride: int, dilation: int, padding: int, c
     if room < 0:
         return 0
     return (-(-room // stride) if ceil_mode else room // stride) + 1
+
+
+def reach(count: int, kernel: int, stride: int, dilation: int, before: int) -> list[range]:
+    """Return the elements that the window has at each of its positions. Element 0 is behind ``before`` of padding."""
+    starts = range(-before, count * stride - before, stride)
+    return [range(start, start + kernel * dilation, dilation) for start in starts]
+
+
+def all_touch(windows: list[range], first: int, end: int) -> bool:
+    """Return whether each window has an element from ``first`` on and before ``end``."""
+    return all(any(first <= element < end for element in window) for window in windows)

@@ -6,13 +6,13 @@ wrong without a word, or fail in a later step: such operators stay on the host.
 
 from __future__ import annotations
 
+from nnhal_devices.mlip.flow.graph.layout_words import image_axes
+from nnhal_devices.mlip.flow.graph.operators import Operator
+from nnhal_devices.mlip.flow.graph.windows import all_touch, reach
 from nnhal_devices.mlip.flow.partition.flow_partition import Objection
 from nnhal_devices.mlip.flow.passes.layout_conversion import SOURCE_LAYOUT
 from nnhal_devices.mlip.flow.patterns.question import CheckQuestion
 from nnhal_devices.mlip.flow.patterns.rules import MAX_BATCH, MAX_RANK
-from nnhal_devices.mlip.flow.patterns.windows import refuse_windows
-
-_NO_ZEROS = (0, 0, 0, 0)
 
 
 def check_conv2d(question: CheckQuestion) -> Objection | None:
@@ -36,23 +36,14 @@ def check_dense(question: CheckQuestion) -> Objection | None:
 
 def check_max_pool2d(question: CheckQuestion) -> Objection | None:
     """Batches to 8. The window is not limited."""
-    return (
-        _pool(question)
-        or question.batch(MAX_BATCH)
-        or question.layout("layout", ("NHWC",))
-        or refuse_windows(question, question.node, question.data.shape, _NO_ZEROS)
-    )
+    return _pool(question) or question.batch(MAX_BATCH) or question.layout("layout", ("NHWC",)) or _windows(question)
 
 
 def check_average_pool2d(question: CheckQuestion) -> Objection | None:
-    """Publicly batch 1, or an unknown one."""
-    return check_global_avg_pool2d(question) or refuse_windows(question, question.node, question.data.shape, _NO_ZEROS)
-
-
-def check_global_avg_pool2d(question: CheckQuestion) -> Objection | None:
-    """Publicly batch 1, or an unknown one."""
+    """Publicly batch 1, or an unknown one; global pools as well."""
     rules = question.rules
-    return _pool(question) or question.batch(rules.average_batch) or question.layout("layout", rules.layouts)
+    found = _pool(question) or question.batch(rules.average_batch) or question.layout("layout", rules.layouts)
+    return found or (_windows(question) if question.node.operator == Operator.AVG_POOL2D else None)
 
 
 def check_global_max_pool2d(question: CheckQuestion) -> Objection | None:
@@ -129,6 +120,22 @@ def check_layout_transform(question: CheckQuestion) -> Objection | None:
 
 def _pool(question: CheckQuestion) -> Objection | None:
     return question.compiles() or question.rank(question.data, (4,)) or question.element_type(question.data)
+
+
+def _windows(question: CheckQuestion) -> Objection | None:
+    """Object to windows without data, which have no maximum and no average."""
+    node = question.node
+    padding = node.integers("padding")
+    counted = node.operator == Operator.AVG_POOL2D and bool(node.integer("count_include_pad"))
+    for index, axis in enumerate(image_axes(node.text("layout"))):
+        size, count = question.data.shape[axis], question.result.shape[axis]
+        before, after = padding[index], padding[index + 2]
+        kernel, stride, dilation = (node.integers(name)[index] for name in ("pool_size", "strides", "dilation"))
+        first, end = (-before, size + after) if counted else (0, size)
+        if size and not all_touch(reach(count, kernel, stride, dilation, before), first, end):
+            got = f"a window that has nothing but padding, of {list(padding)}"
+            return question.object_to("window", "SHAPE", got, "some data in each window")
+    return None
 
 
 def _weights(question: CheckQuestion, rank: int) -> Objection | None:

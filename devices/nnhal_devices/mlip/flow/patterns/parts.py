@@ -7,12 +7,10 @@ from math import prod
 from typing import NamedTuple
 
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowNode
-from nnhal_devices.mlip.flow.graph.layout_words import image_axes
 from nnhal_devices.mlip.flow.graph.operators import Operator
 from nnhal_devices.mlip.flow.partition.flow_partition import Objection
 from nnhal_devices.mlip.flow.patterns.beyond import zeros
 from nnhal_devices.mlip.flow.patterns.question import CheckQuestion
-from nnhal_devices.mlip.flow.patterns.windows import refuse_windows
 
 
 class PartQuestion(NamedTuple):
@@ -54,11 +52,7 @@ def _fits_pad(part: PartQuestion) -> Objection | None:
     if (own and not (average and asked.integer("count_include_pad"))) or (average and asked.integer("ceil_mode")):
         got = f"zeros before a pool with padding {list(asked.integers('padding'))} or ceil_mode"
         return question.object_to("padding", "NO_IMPL", got, "a pool without padding of its own and without ceil_mode")
-    if not average:
-        return None
-    rows, columns = (pairs[axis] for axis in image_axes(layout))
-    around = (rows[0], columns[0], rows[1], columns[1])
-    return refuse_windows(question, asked, question.data.shape, around)
+    return None
 
 
 def _fits_bias(part: PartQuestion) -> Objection | None:

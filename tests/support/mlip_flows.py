@@ -1,0 +1,24 @@
+"""Flow models without the command around them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from nnhal.arrays import Array
+from nnhal_devices.mlip.flow.partition.flow_partition import FlowPartition, FlowSubgraph
+from nnhal_devices.mlip.timing.profile import read_profile
+from nnhal_tools.mlip.model_file import FlowModel
+from nnhal_tools.mlip.sharing import SharingChoices, share
+
+
+def shared(model: FlowModel, choices: SharingChoices | None = None) -> FlowPartition:
+    """Return the partition that the command makes."""
+    return share(model.graph, choices or SharingChoices(), read_profile(), 8, False)
+
+
+class NoAccelerator:
+    """Does not run any subgraph: for networks that stay on the host as a whole."""
+
+    def __call__(self, subgraph: FlowSubgraph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Refuse."""
+        raise AssertionError(f"{subgraph.symbol} was run, expected a network without subgraphs")

@@ -1,0 +1,178 @@
+"""``nnhal mlip`` as a user runs it, from an ONNX file to a trace and a page."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from nnhal.arrays import Array
+from tests.support.command import nnhal, nnhal_on_terminal
+from tests.support.html import parsed
+from tests.support.mlip_onnx import write_digits, write_resnet18
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("digits")
+    write_digits(folder / "digits.onnx")
+    random = np.random.default_rng(1)
+    np.savez(folder / "image.npz", image=random.normal(size=(1, 1, 28, 28)).astype(np.float32))
+    np.savez(folder / "samples.npz", image=random.normal(size=(4, 1, 28, 28)).astype(np.float32))
+    done = nnhal("mlip", "compile", str(folder / "digits.onnx"), "--out", str(folder / "out"))
+    assert (done.returncode, done.stderr) == (0, "")
+    return folder
+
+
+def by_onnxruntime(model: Path, inputs: dict[str, Array]) -> Array:
+    """Return the model's only output."""
+    (output,) = onnxruntime.InferenceSession(str(model)).run(None, inputs)
+    return np.asarray(output)
+
+
+def test_a_partition_is_explained(digits: Path) -> None:
+    status, text = nnhal_on_terminal(100, "mlip", "partition", str(digits / "digits.onnx"), "--explain")
+    assert status == 0
+    assert max(map(len, text.splitlines())) <= 100
+    assert "flatten + classifier" in text and "OP: got softmax" in text
+    done = nnhal("mlip", "partition", str(digits / "digits.onnx"), "--public", "--json")
+    (subgraph,) = json.loads(done.stdout)["subgraphs"]
+    assert [kernel["layer"] for kernel in subgraph["kernels"]] == [
+        "layout_transform",
+        "Conv2D",
+        "Maxpool2D",
+        "Conv2D",
+        "Maxpool2D",
+        "FC",
+    ]
+
+
+def test_the_first_layers_are_kept_and_nodes_go_to_the_host(digits: Path) -> None:
+    model = str(digits / "digits.onnx")
+    kept = json.loads(nnhal("mlip", "partition", model, "--keep", "1", "--json").stdout)
+    assert [kernel["user_names"] for kernel in kept["subgraphs"][0]["kernels"]] == [[], ["conv1", "relu1"]]
+    given = json.loads(nnhal("mlip", "partition", model, "--to-host", "pool1", "--json").stdout)
+    assert len(given["subgraphs"]) == 2
+    assert "options.to_host" in [host["check"] for host in given["host"] if host["name"] == "pool1"]
+
+
+def test_a_simulation_is_compared_saved_and_traced(digits: Path, tmp_path: Path) -> None:
+    output, trace = tmp_path / "output.npz", tmp_path / "trace.json"
+    done = nnhal(
+        *("mlip", "simulate", str(digits / "out"), "--input", str(digits / "image.npz"), "--compare", "--perf-debug"),
+        *("--output", str(output), "--trace", str(trace), "--json"),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    told = json.loads(done.stdout)
+    assert told["modelled"] is True
+    with np.load(digits / "image.npz") as arrays:
+        expected = by_onnxruntime(digits / "digits.onnx", dict(arrays))
+    with np.load(output) as found:
+        np.testing.assert_allclose(found["scores:0"], expected, atol=1e-3)
+    np.testing.assert_allclose(told["outputs"]["scores:0"], expected, atol=1e-3)
+    assert [error["user_names"] for error in told["layer_errors"]][1] == ["conv1", "relu1"]
+    assert told["perf"]["cycles"] == told["binaries"]["tvmgen_mrvl_main_0"]["cycles"]
+    events = json.loads(trace.read_text())["traceEvents"]
+    assert "conv1 + relu1" in {event["name"] for event in events}
+
+
+def test_int8_is_calibrated_and_its_errors_are_told(digits: Path, tmp_path: Path) -> None:
+    model, out = str(digits / "digits.onnx"), str(tmp_path / "out")
+    refused = nnhal("mlip", "compile", model, "--out", out, "--quantize", "int8")
+    assert refused.returncode == 1 and "expected --calibrate FILE.npz" in refused.stderr
+    options = ("--quantize", "int8", "--calibrate", str(digits / "samples.npz"), "--num-tiles", "4")
+    done = nnhal("mlip", "compile", model, "--out", out, *options, "--json")
+    told = json.loads(done.stdout)
+    assert {subgraph["quantize"] for subgraph in told["subgraphs"]} == {"int8"}
+    assert all(error["sqnr"] > 20 for error in told["layer_errors"])
+
+
+def test_the_public_flows_words_are_options(digits: Path, tmp_path: Path) -> None:
+    done = nnhal(
+        *("mlip", "compile", str(digits / "digits.onnx"), "--out", str(tmp_path), "--json"),
+        *("--target-mrvl-mattr=wb_pin_ocm=1,quantize=fp16", "--target-mrvl-num_tiles=2"),
+        "--target-mrvl-mcpu=cnf10kb",
+    )
+    assert json.loads(done.stdout)["target"] == {
+        "arch": "mlip",
+        "mcpu": "cnf10kb",
+        "quantize": "fp16",
+        "num_tiles": 2,
+        "wb_pin_ocm": True,
+        "mode": "sim",
+    }
+
+
+def test_the_page_and_the_listing_are_written(digits: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    done = nnhal("mlip", "perf", str(digits / "out"), "--html", str(page))
+    assert done.returncode == 0, done.stderr
+    assert "no schedule takes less than" in done.stdout
+    assert parsed(page.read_text()).all("title")[0].text == "digits.onnx on MLIP, modelled"
+    done = nnhal("mlip", "inspect", str(digits / "out" / "tvmgen_mrvl_main_0.bin"))
+    assert done.returncode == 0 and "magic: MRVL" in done.stdout
+
+
+def test_what_is_wrong_is_said_in_a_sentence(digits: Path, tmp_path: Path) -> None:
+    model, out = str(digits / "digits.onnx"), ("--out", str(tmp_path / "out"))
+    broken = tmp_path / "broken.bin"
+    content = bytearray((digits / "out" / "tvmgen_mrvl_main_0.bin").read_bytes())
+    content[5000] ^= 1
+    broken.write_bytes(content)
+    cases = {
+        ("compile", model, *out, "--mattr", "-qantize=int8"): "expected one of arch, quantize, wb_pin_ocm, num_tiles",
+        ("compile", model, *out, "--num-tiles", "3"): "option num_tiles: got '3', expected one of 1, 2, 4, 8",
+        ("compile", model, *out, "--profile", "cn98"): "cn98 cannot be read",
+        ("compile", str(tmp_path / "none.onnx"), *out): "No such file",
+        ("partition", model, "--to-host", "conv9"): "expected names of nodes of the model: conv1",
+        ("partition", model, "--shape", "image"): "expected INPUT=1,3,224,224",
+        ("simulate", str(digits / "out"), "--input", model): "is no npz file that can be read",
+        ("perf", str(tmp_path)): "plan.json: No such file",
+        ("inspect", str(broken)): "byte",
+    }
+    for arguments, expected in cases.items():
+        done = nnhal("mlip", *arguments)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith("nnhal: ") and expected in done.stderr
+
+
+def test_an_unknown_option_is_answered_with_the_known_ones(digits: Path) -> None:
+    done = nnhal("mlip", "compile", str(digits / "digits.onnx"), "--tiles", "2")
+    assert done.returncode == 2
+    words = " ".join(done.stderr.replace("│", " ").split())
+    assert "No such option: --tiles" in words
+    assert all(option in words for option in ("--num-tiles", "--quantize", "--wb-pin-ocm", "--calibrate", "--out"))
+
+
+def test_resnet18_is_simulated_as_a_whole(tmp_path: Path) -> None:
+    model = write_resnet18(tmp_path / "resnet18.onnx")
+    image = np.random.default_rng(4).normal(size=(1, 3, 224, 224)).astype(np.float32)
+    np.savez(tmp_path / "image.npz", image=image)
+    compiled = nnhal("mlip", "compile", str(model), "--out", str(tmp_path / "out"), "--json")
+    (subgraph,) = json.loads(compiled.stdout)["subgraphs"]
+    kinds = [layer["kind"] for layer in subgraph["layers"]]
+    assert (kinds.count("Conv2D"), kinds.count("Sum2D"), len(kinds)) == (20, 8, 32)
+    output = tmp_path / "output.npz"
+    done = nnhal(
+        "mlip", "simulate", str(tmp_path / "out"), "--input", str(tmp_path / "image.npz"), "--output", str(output)
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    expected = by_onnxruntime(model, {"image": image})
+    with np.load(output) as found:
+        np.testing.assert_allclose(found["fc:0"], expected, atol=5e-3)
+
+
+def test_an_explanation_needs_neither_servers_nor_clients(digits: Path) -> None:
+    program = (
+        "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); "
+        "from nnhal_tools.cli import main; main()"
+    )
+    command = [sys.executable, "-c", program, "mlip", "partition", str(digits / "digits.onnx"), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    loaded = {module.partition(".")[0] for module in done.stderr.split()}
+    assert loaded & {"grpc", "rich", "asyncio", "nnhal_client", "nnhal_service"} == set()
