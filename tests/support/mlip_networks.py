@@ -68,6 +68,21 @@ def resnet50(*, sums: bool = True) -> list[Layer]:
     return layers if sums else [layer for layer in layers if layer.kind is conv]
 
 
+def resnet18() -> list[Layer]:
+    """ResNet-18 v1."""
+    conv = TaskKind.CONVOLUTION
+    layers = [Layer(conv, 112, 64, 7, 3), Layer(TaskKind.MAX_POOL, 56, 64, 3)]
+    channels = 64
+    for out, size in ((64, 56), (128, 28), (256, 14), (512, 7)):
+        for block in range(2):
+            layers += [Layer(conv, size, out, 3, channels), Layer(conv, size, out, 3, out)]
+            if not block and out != 64:
+                layers.append(Layer(conv, size, out, 1, channels))
+            layers.append(Layer(TaskKind.SUM, size, out))
+            channels = out
+    return [*layers, Layer(TaskKind.AVERAGE_POOL, 1, 512, 7), Layer(conv, 1, 1000, 1, 512)]
+
+
 def mobilenet() -> list[Layer]:
     """MobileNet v1."""
     layers = [Layer(TaskKind.CONVOLUTION, 112, 32, 3, 3)]

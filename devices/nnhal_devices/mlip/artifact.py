@@ -56,12 +56,12 @@ def read_artifact(data: bytes, origin: bytes) -> CompiledModel | None:
         return None
     try:
         return _read(data[_HEADER.size : _HEADER.size + length], data[_HEADER.size + length :])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
 
 def _read(text: bytes, binaries: bytes) -> CompiledModel:
-    """Raises ValueError, KeyError and TypeError."""
+    """Raises ValueError, KeyError, TypeError, OverflowError and RecursionError."""
     described = json.loads(text)
     ends = list(accumulate((int(step["bytes"]) for step in described["steps"]), initial=0))
     if ends[-1] != len(binaries) or ends != sorted(ends):

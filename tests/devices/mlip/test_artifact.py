@@ -82,3 +82,10 @@ def test_names_do_not_matter() -> None:
     given = model("CONV_2D SAME")
     named = ResolvedModel(given.model, given.constants, {0: "image"})
     assert fingerprint(named, CHOICES, False) == fingerprint(given, CHOICES, False)
+
+
+@pytest.mark.parametrize("text", ['{"steps": [{"bytes": 1e400, "inputs": []}]}', "[" * 100_000, "5", "{}"])
+def test_a_text_that_nobody_wrote_is_not_read(text: str) -> None:
+    whole = write_artifact(CompiledModel((), ()), ORIGIN)
+    header = whole[: whole.index(ORIGIN) + len(ORIGIN)]
+    assert read_artifact(header + len(text).to_bytes(8, "little") + text.encode(), ORIGIN) is None

@@ -164,7 +164,7 @@ def test_networks_run_in_little_memory_by_stripes_and_spills(name: str, tiles: i
 
 
 def test_resnet50_is_the_reference_in_int8() -> None:
-    graph = resnet50(64)
+    graph = resnet50(32)
     found = partition(graph)
     inputs = random_inputs(graph)
     run = run_steps(found, inputs, quantize="int8", ranges=ranges_of(found.graph, inputs))
@@ -184,7 +184,7 @@ def test_resnet50_of_large_images_is_the_reference_layer_by_layer() -> None:
 
 def test_binaries_compute_what_their_layers_do_one_by_one() -> None:
     """In int8, in which the order of sums does not matter."""
-    graph = resnet18(64)
+    graph = mobilenet_v1(48, width=0.25)
     found = partition(graph)
     inputs = random_inputs(graph)
     options = {"quantize": "int8", "ranges": ranges_of(found.graph, inputs)}

@@ -38,7 +38,7 @@ def graph_of(kind: str, seed: int) -> FlowGraph:
     return random_flow_graph(seed) if kind == "host" else random_graph(seed)
 
 
-SOME = [(kind, seed) for kind in ("host", "layers") for seed in range(12)]
+SOME = [(kind, seed) for kind in ("host", "layers") for seed in range(8)]
 
 
 @pytest.mark.parametrize(("kind", "seed"), SOME)

@@ -104,3 +104,27 @@ def test_graphs_of_float16() -> None:
     found = check_on_simulator(graph, ALL)
     assert not found.host
     assert all("float16" in kernel.beyond_public[0] for each in found.subgraphs for kernel in each.kernels)
+
+
+def test_tensors_of_one_axis_have_no_batch() -> None:
+    g = GraphOf()
+    x = g.input(64)
+    total = g.op("add", x, g.random_constant(64))
+    graph = g.build(g.reshape(g.concat(g.relu(x), total, axis=0), 2, 64))
+    assert not check_on_simulator(graph, ALL).host
+
+
+def test_pools_with_windows_without_data_stay_on_the_host() -> None:
+    g = GraphOf("NHWC")
+    x = g.conv(g.input(1, 9, 8, 4), 4, 1)
+    most, mean = g.max_pool(x, 2, 1, 2), g.avg_pool(x, 2, 1, 2)
+    ceiled = g.avg_pool(x, 3, 2, 1, ceil_mode=True, count_include_pad=True)
+    found = check_on_simulator(g.build(most, mean, ceiled), ALL)
+    assert [found.objections[name].check for name in (most, mean)] == ["max_pool2d.window", "avg_pool2d.window"]
+    assert ceiled not in found.objections
+
+
+def test_a_pad_may_fill_windows_of_an_average() -> None:
+    g = GraphOf("NHWC")
+    graph = g.build(g.avg_pool(g.pad(g.input(1, 8, 8, 4), 2), 2, 1))
+    assert not check_on_simulator(graph, ALL).host

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nnhal_devices.mlip.compiler.memory_map import MemoryRange
+from nnhal_devices.mlip.compiler.memory_map import TileMemoryRange
 from nnhal_devices.mlip.compiler.numbers.weights import WeightsError
 from nnhal_devices.mlip.program.program import MlipProgram
 
@@ -17,7 +17,7 @@ class CompiledSubgraph:
     program: MlipProgram
     cycles: int
     """Modelled, of a run."""
-    memory: tuple[MemoryRange, ...]
+    memory: tuple[TileMemoryRange, ...]
     """What lies where in the tiles' memory, and how long."""
     weights_errors: tuple[WeightsError, ...]
     """How far the weights of each layer are from the real ones."""

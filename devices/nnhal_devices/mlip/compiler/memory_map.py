@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nnhal_devices.mlip.compiler.planning.buffers import BufferUse
+from nnhal_devices.mlip.compiler.planning.buffers import OcmBufferUse
 from nnhal_devices.mlip.compiler.planning.plans import TilePlan
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryRange:
+class TileMemoryRange:
     """Bytes of a tile's memory that hold one thing for some time."""
 
     tile: int
@@ -28,7 +28,7 @@ class MemoryRange:
     """Whether it stays from run to run."""
 
 
-def memory_map(plan: TilePlan) -> tuple[MemoryRange, ...]:
+def memory_map(plan: TilePlan) -> tuple[TileMemoryRange, ...]:
     """Return the memory map of a plan: tile by tile, in the order of time, then of addresses."""
     setting, stages = plan.setting, plan.buffers.stages
     kernels = setting.housed.network.kernels
@@ -37,9 +37,9 @@ def memory_map(plan: TilePlan) -> tuple[MemoryRange, ...]:
     for buffer in plan.buffers.buffers():
         place = kernels[setting.layers[buffer.layer].kernel].place
         match buffer.use:
-            case BufferUse.WEIGHTS:
+            case OcmBufferUse.WEIGHTS:
                 what = f"weights of {place}"
-            case BufferUse.VALUE:
+            case OcmBufferUse.VALUE:
                 what = f"value {buffer.root}"
             case _:
                 what = f"stripe of {buffer.root}"
@@ -47,5 +47,5 @@ def memory_map(plan: TilePlan) -> tuple[MemoryRange, ...]:
         address = plan.address(buffer)
         first_layer, last_layer = (setting.layers[stages[min(stage, last)].layer].kernel for stage in (begin, end))
         held = (address, address + buffer.bytes, begin, end, first_layer, last_layer, what, buffer.pinned)
-        ranges += [MemoryRange(tile, *held) for tile in buffer.boxes]
+        ranges += [TileMemoryRange(tile, *held) for tile in buffer.boxes]
     return tuple(sorted(ranges, key=lambda one: (one.tile, one.first_stage, one.start, one.what)))

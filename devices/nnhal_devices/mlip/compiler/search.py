@@ -34,7 +34,7 @@ class TimedProgram(NamedTuple):
     cycles: int
 
 
-class SearchResult(NamedTuple):
+class ProgramSearch(NamedTuple):
     """What was found for one number of tiles or several."""
 
     best: TimedProgram | None
@@ -70,7 +70,7 @@ def best_program(housed: HousedNetwork, element_type: TensorType, options: MlipC
     if options.wb_pin_ocm:
         without = _search([replace(setting, pinned=False) for setting in settings]).best
         if without is not None and (found.best is None or found.best.cycles > without.cycles):
-            found, misfit = SearchResult(None, None), _pinned_misfit(without)
+            found, misfit = ProgramSearch(None, None), _pinned_misfit(without)
     if found.best is not None:
         return found.best
     assert misfit is not None
@@ -79,7 +79,7 @@ def best_program(housed: HousedNetwork, element_type: TensorType, options: MlipC
     raise MisfitOfTilesError(misfit.wanted, options.ocm_size, place, remedies)
 
 
-def _search(settings: Sequence[PlanSetting]) -> SearchResult:
+def _search(settings: Sequence[PlanSetting]) -> ProgramSearch:
     """Try several numbers of tiles, the largest first; fewer only if their array could be as fast."""
     best: TimedProgram | None = None
     misfits = []
@@ -90,10 +90,10 @@ def _search(settings: Sequence[PlanSetting]) -> SearchResult:
         best = _faster(best, found.best)
         if found.misfit is not None:
             misfits.append(found.misfit)
-    return SearchResult(best, min(misfits, key=lambda one: one.wanted, default=None))
+    return ProgramSearch(best, min(misfits, key=lambda one: one.wanted, default=None))
 
 
-def _on_tiles(setting: PlanSetting) -> SearchResult:
+def _on_tiles(setting: PlanSetting) -> ProgramSearch:
     """Try the plans for a number of tiles, and those that are best if more bytes or transfers are needed."""
     best: TimedProgram | None = None
     misfits = []
@@ -117,7 +117,7 @@ def _on_tiles(setting: PlanSetting) -> SearchResult:
         if found is not None:
             same = make_plan(setting, found.plan.choices)
             best = _faster(best, _timed(same)) if same.fits else best
-    return SearchResult(best, min(misfits, key=lambda one: one.wanted, default=None))
+    return ProgramSearch(best, min(misfits, key=lambda one: one.wanted, default=None))
 
 
 def _proposals(setting: PlanSetting) -> list[PlanChoices]:

@@ -65,5 +65,5 @@ def needed(layer: TileLayer, box: TensorBox, extents: Extents) -> TensorBox:
     if layer.task is TaskKind.CONVOLUTION:
         outputs, inputs = layer.extents[3] // layer.groups, extents[3] // layer.groups
         channel, channel_end = channel // outputs * inputs, -(-channel_end // outputs) * inputs
-    starts = (box.starts[0], rows.start, columns.start, channel)
-    return TensorBox(starts, (box.stops[0], rows.stop, columns.stop, channel_end))
+    first = (box.starts[0], rows.start, columns.start, channel)
+    return TensorBox(first, (box.stops[0], rows.stop, columns.stop, channel_end))

@@ -25,7 +25,8 @@ def unit_scales(network: TileNetwork) -> dict[str, float]:
 def int8_scales(network: TileNetwork, ranges: Ranges) -> dict[str, float]:
     """Return the scale of every value: the one in the files, or the one that its range asks for.
 
-    Views have the scale of what they see. What is only moved, and has neither, has the scale of what it was.
+    Views have the scale of what they see. What is only moved, and has neither, has the scale of what it was. What the
+    files leave open for a part of a concatenation is the scale of the whole, so that it can be computed in place.
 
     Raises:
         MlipCompileError: there is neither for a value, or a view has another scale in the files.
@@ -63,12 +64,24 @@ def int8_scales(network: TileNetwork, ranges: Ranges) -> dict[str, float]:
         place = network.kernels[layer.kernel].place if layer is not None else name
         raise MlipCompileError(f"{place}: its result {name} has no range, expected one from a calibration")
 
-    return {name: scale(name) for name in network.values}
+    scales = {name: scale(name) for name in network.values}
+    return scales | _joined(network, scales, (writers.keys() | joins.keys()) - seen_by.keys())
 
 
 def scale_of(low: float, high: float) -> float:
     """Return the scale with which int8 holds a range."""
     return max(abs(low), abs(high)) / LARGEST or 1.0
+
+
+def _joined(network: TileNetwork, scales: Mapping[str, float], computed: set[str]) -> dict[str, float]:
+    """Return the scales of those parts of concatenations that are free to have the scale of the whole."""
+    found: dict[str, float] = {}
+    for join in reversed(network.joins):
+        whole = found.get(join.output, scales[join.output])
+        for part in join.parts:
+            if part in computed and network.values[part].scale is None and scales[part] <= whole:
+                found.setdefault(part, whole)
+    return found
 
 
 def _own(network: TileNetwork, values: list[LayerValue], writer: TileLayer | None, ranges: Ranges) -> float | None:

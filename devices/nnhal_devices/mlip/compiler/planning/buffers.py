@@ -25,7 +25,7 @@ BROADCAST_SHARE = 8
 """What comes from DDR goes to all tiles as a whole, in one transfer, if it takes at most one in so many bytes."""
 
 
-class BufferUse(StrEnum):
+class OcmBufferUse(StrEnum):
     """What a buffer holds."""
 
     VALUE = "value"
@@ -41,7 +41,7 @@ class BufferUse(StrEnum):
 class OcmBuffer:
     """Bytes at the same address of each tile."""
 
-    use: BufferUse
+    use: OcmBufferUse
     root: str
     """Empty for weights."""
     layer: int
@@ -120,15 +120,15 @@ class BufferPlanner:
             first, ahead = plan.first[number], choices.ahead(number)
             for part in own.read:
                 lead = min(ahead, 1) if setting.uses[part.root].writers else ahead
-                buffer = _buffer(BufferUse.INPUT, number, part, max(first + part.first - lead, 0), first + part.last)
+                buffer = _buffer(OcmBufferUse.INPUT, number, part, max(first + part.first - lead, 0), first + part.last)
                 plan.staged.update({(first + stage, part.root): buffer for stage in range(part.first, part.last + 1)})
             for part in own.written:
                 stage = first + part.first
-                plan.written[stage] = _buffer(BufferUse.OUTPUT, number, part, stage, stage + 1)
+                plan.written[stage] = _buffer(OcmBufferUse.OUTPUT, number, part, stage, stage + 1)
             for part in own.weights:
                 begin, end = max(first + part.first - ahead, 0), first + part.last
                 plan.weights[number, part.channel] = _buffer(
-                    BufferUse.WEIGHTS, number, part, begin, end, setting.pinned
+                    OcmBufferUse.WEIGHTS, number, part, begin, end, setting.pinned
                 )
         return plan
 
@@ -156,7 +156,7 @@ class BufferPlanner:
         ends += [plan.last[number] + use.leaves for number in use.writers]
         layer = (use.writers or use.readers)[0]
         pinned = setting.pinned and setting.is_constant(root)
-        return OcmBuffer(BufferUse.VALUE, root, layer, boxes, size, begin, max(ends), pinned)
+        return OcmBuffer(OcmBufferUse.VALUE, root, layer, boxes, size, begin, max(ends), pinned)
 
 
 def value_boxes(setting: PlanSetting, choices: PlanChoices, root: str) -> TileBoxes:
@@ -179,5 +179,5 @@ def value_boxes(setting: PlanSetting, choices: PlanChoices, root: str) -> TileBo
     return boxes
 
 
-def _buffer(use: BufferUse, layer: int, part: StagedBoxes, begin: int, end: int, pinned: bool = False) -> OcmBuffer:
+def _buffer(use: OcmBufferUse, layer: int, part: StagedBoxes, begin: int, end: int, pinned: bool = False) -> OcmBuffer:
     return OcmBuffer(use, part.root, layer, part.boxes, part.bytes, begin, end, pinned)

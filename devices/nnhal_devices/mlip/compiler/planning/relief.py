@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from nnhal_devices.mlip.compiler.planning.allocation import aligned
-from nnhal_devices.mlip.compiler.planning.buffers import BufferPlan, BufferUse, OcmBuffer
+from nnhal_devices.mlip.compiler.planning.buffers import BufferPlan, OcmBuffer, OcmBufferUse
 from nnhal_devices.mlip.compiler.planning.choices import PlanChoices
 from nnhal_devices.mlip.compiler.planning.setting import PlanSetting
 from nnhal_devices.mlip.compiler.planning.splits import most_stripes
@@ -42,9 +42,9 @@ def reliefs(
         live: The buffers that are in use in that stage, without pinned ones.
     """
     for buffer in live:
-        if buffer.use is BufferUse.VALUE:
+        if buffer.use is OcmBufferUse.VALUE:
             yield _to_ddr(setting, choices, plan, stage, buffer)
-        elif buffer.use is BufferUse.WEIGHTS:
+        elif buffer.use is OcmBufferUse.WEIGHTS:
             yield from _smaller_weights(setting, choices, buffer)
         else:
             yield from _smaller_stripes(setting, choices, buffer)
@@ -55,7 +55,7 @@ def reliefs(
 
 
 def _waits(setting: PlanSetting, buffer: OcmBuffer) -> bool:
-    return buffer.use is not BufferUse.OUTPUT and (not buffer.root or not setting.uses[buffer.root].writers)
+    return buffer.use is not OcmBufferUse.OUTPUT and (not buffer.root or not setting.uses[buffer.root].writers)
 
 
 def _to_ddr(setting: PlanSetting, choices: PlanChoices, plan: BufferPlan, stage: int, buffer: OcmBuffer) -> Relief:
@@ -95,7 +95,7 @@ def _smaller_stripes(setting: PlanSetting, choices: PlanChoices, buffer: OcmBuff
         stripes = replace(choice, row_stripes=more)
         yield Relief(choices.with_layer(buffer.layer, stripes), buffer.layer, aligned(buffer.bytes) // 2, cost)
     elif choice.channel_stripes < channels and (
-        layer.task is not TaskKind.CONVOLUTION or layer.groups > 1 or buffer.use is BufferUse.OUTPUT
+        layer.task is not TaskKind.CONVOLUTION or layer.groups > 1 or buffer.use is OcmBufferUse.OUTPUT
     ):
         more = min(choice.channel_stripes * 2, channels)
         cost = _stages(setting, choice.row_stripes * (more - choice.channel_stripes), choice.tiles)

@@ -11,6 +11,7 @@ The form is that of TVM 0.19 (``src/relay/backend/contrib/mrvl/codegen.cc``): a 
 - The padding of a layer is its own plus that of a pad before it; TVM drops its own. An average that counts a pad says
   ``count_include_pad``, and what TVM cannot say of padding is in ``zero_padding`` of the extension.
 - Operands of a sum get ones in front before they get ones behind, so that they broadcast as they should.
+- Fields of a concatenation that are constants are in ``constant_fields`` of the extension; TVM has no place for them.
 - Nodes and constants are two files from the start, so that a name may have any character.
 - ``activation_type`` may be ``clip``, and there are layers that TVM does not have: ``layers.EXTENDED_LAYERS``.
 """

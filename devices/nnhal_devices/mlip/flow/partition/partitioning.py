@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
-from nnhal_devices.mlip.flow.partition.biases import spread_biases
 from nnhal_devices.mlip.flow.partition.choosing import check_names, first_layers, sent_to_host
 from nnhal_devices.mlip.flow.partition.cutting import cut_out, within
 from nnhal_devices.mlip.flow.partition.flow_partition import (
@@ -34,7 +33,7 @@ def partition(graph: FlowGraph, options: FlowOptions | None = None, worth: Worth
     """
     options = options or FlowOptions()
     check_names(graph, options.to_host)
-    converted = spread_biases(simplify(convert_layouts(simplify(graph), options.beyond_public)))
+    converted = simplify(convert_layouts(simplify(graph), options.beyond_public))
     found = match_composites(converted, options.beyond_public, sent_to_host(converted, options.to_host))
     objections = dict(found.objections)
     if options.keep is None:

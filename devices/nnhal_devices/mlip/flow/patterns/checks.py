@@ -40,10 +40,14 @@ def check_max_pool2d(question: CheckQuestion) -> Objection | None:
 
 
 def check_average_pool2d(question: CheckQuestion) -> Objection | None:
-    """Publicly batch 1, or an unknown one; global pools as well."""
+    """Publicly batch 1, or an unknown one."""
+    return check_global_avg_pool2d(question) or _windows(question)
+
+
+def check_global_avg_pool2d(question: CheckQuestion) -> Objection | None:
+    """Publicly batch 1, or an unknown one."""
     rules = question.rules
-    found = _pool(question) or question.batch(rules.average_batch) or question.layout("layout", rules.layouts)
-    return found or (_windows(question) if question.node.operator == Operator.AVG_POOL2D else None)
+    return _pool(question) or question.batch(rules.average_batch) or question.layout("layout", rules.layouts)
 
 
 def check_global_max_pool2d(question: CheckQuestion) -> Objection | None:
@@ -77,7 +81,7 @@ def check_concatenate(question: CheckQuestion) -> Objection | None:
     for name in node.inputs:
         value = question.graph.values[name]
         found = found or question.rank(value, rules.concat_ranks, f"the field {name}") or question.element_type(value)
-        if not found and value.shape[0] > rules.concat_batch:
+        if not found and value.rank > 1 and value.shape[0] > rules.concat_batch:
             got = f"the field {name} with batch {value.shape[0]}"
             found = question.object_to("batch", "SHAPE", got, f"at most {rules.concat_batch}")
     axis = node.integer("axis")

@@ -69,8 +69,11 @@ class CheckQuestion:
         return self.object_to("rank", "RANK", f"{what} of rank {value.rank}, shape {list(value.shape)}", allowed)
 
     def batch(self, largest: int, unknown: bool = True) -> Objection | None:
-        """Object to a large batch of the first operand, and to an unknown one unless that is allowed."""
-        batch = self.data.shape[0]
+        """Object to a large batch of the first operand, and to an unknown one unless that is allowed.
+
+        A tensor of one axis has no batch.
+        """
+        batch = self.data.shape[0] if self.data.rank > 1 else 1
         allowed = "1" if largest == 1 else f"1 to {largest}"
         if not batch and not unknown:
             return self.object_to("batch", "DYN_SHAPE", "an unknown batch", allowed, "fix the batch")
@@ -94,7 +97,7 @@ class CheckQuestion:
             if not 1 <= value.rank <= MAX_RANK:
                 return self.rank(value, range(1, MAX_RANK + 1), "a tensor")
         for value in operands:
-            if value.shape[0] > MAX_BATCH:
+            if value.rank > 1 and value.shape[0] > MAX_BATCH:
                 got = f"an operand of shape {list(value.shape)}, batch {value.shape[0]}"
                 return self.object_to("batch", "SHAPE", got, f"1 to {MAX_BATCH}")
         return self.element_type(self.result)

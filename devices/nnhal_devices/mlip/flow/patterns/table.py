@@ -51,7 +51,7 @@ PATTERNS = (
     LayerPattern("mrvl.fc_ni2no", _FLATTENED, Operator.DENSE, _DENSE, checks.check_dense),
     LayerPattern("mrvl.maxpool2d_nhwc2nhwc", (PAD,), Operator.MAX_POOL2D, (), checks.check_max_pool2d),
     LayerPattern("mrvl.avgpool2d_nhwc2nhwc", (PAD,), Operator.AVG_POOL2D, (), checks.check_average_pool2d),
-    LayerPattern("mrvl.globalavgpool2d_nhwc2nhwc", (), Operator.GLOBAL_AVG_POOL2D, (), checks.check_average_pool2d),
+    LayerPattern("mrvl.globalavgpool2d_nhwc2nhwc", (), Operator.GLOBAL_AVG_POOL2D, (), checks.check_global_avg_pool2d),
     LayerPattern("mrvl.globalmaxpool2d_nhwc2nhwc", (), Operator.GLOBAL_MAX_POOL2D, (), checks.check_global_max_pool2d),
     LayerPattern("mrvl.sum", (), Operator.ADD, _SUM, checks.check_add),
     LayerPattern("mrvl.concat", (), Operator.CONCATENATE, (), checks.check_concatenate),

@@ -19,7 +19,7 @@ def _indices(pieces: Strided) -> list[int]:
 
 
 def _addresses(part: TensorBox, placed: PlacedBox) -> list[int]:
-    found = []
+    found: list[int] = []
     for place in np.ndindex(*part.shape):
         at = tuple(int(a + b) for a, b in zip(place, part.starts, strict=True))
         first = placed.address_of((at[0], at[1], at[2], at[3]))

@@ -37,3 +37,14 @@ def test_a_result_without_a_range_is_refused_by_name() -> None:
 
 def test_nothing_but_zeros_has_a_scale() -> None:
     assert scale_of(0.0, 0.0) == 1.0
+
+
+def test_parts_of_a_concatenation_are_computed_in_its_scale() -> None:
+    g = GraphOf("NHWC")
+    data = g.input(1, 8, 8, 4)
+    joined = g.concat(g.conv(data, 6, 3, name="a"), g.conv(data, 5, 3, name="b"), name="both")
+    given = GraphInFiles(g.build(joined))
+    scales = int8_scales(read_layers(given.files[0]), {"x": (-1, 1), "a": (-1, 1), "b": (-2, 2)})
+    assert scales["a"] == scales["b"] == scales["both"] == scale_of(-2, 2)
+    compiled = given.compile(quantize="int8")
+    assert [layer.stripes for layer in compiled.program.layers if layer.kind == "Concat"] == [0]

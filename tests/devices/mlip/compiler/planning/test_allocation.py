@@ -9,7 +9,7 @@ import pytest
 
 from nnhal_devices.mlip.compiler.geometry.boxes import whole
 from nnhal_devices.mlip.compiler.planning.allocation import live_bytes, place
-from nnhal_devices.mlip.compiler.planning.buffers import BufferUse, OcmBuffer
+from nnhal_devices.mlip.compiler.planning.buffers import OcmBuffer, OcmBufferUse
 
 
 def _buffers(seed: int, pinned: int) -> list[OcmBuffer]:
@@ -19,7 +19,7 @@ def _buffers(seed: int, pinned: int) -> list[OcmBuffer]:
         begin = int(random.integers(30))
         size, end = int(random.integers(1, 5000)), begin + int(random.integers(6))
         boxes = {0: whole((1, 1, 1, size))}
-        found.append(OcmBuffer(BufferUse.VALUE, f"v{number}", 0, boxes, size, begin, end, number < pinned))
+        found.append(OcmBuffer(OcmBufferUse.VALUE, f"v{number}", 0, boxes, size, begin, end, number < pinned))
     return found
 
 

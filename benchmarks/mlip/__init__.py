@@ -1,0 +1,1 @@
+"""What the compile flow of the MLIP costs, and what time it models."""

@@ -1,0 +1,60 @@
+"""``python -m benchmarks.mlip``: what compiling and simulating networks costs, and the modelled time of their runs.
+
+The exit status is 1 if an aim is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+
+from benchmarks.cascade.aims import Aim, aim_table
+from benchmarks.mlip.modelled import ModelledRun, cycles_table, modelled_aims, modelled_runs
+from benchmarks.mlip.networks import NETWORKS
+from benchmarks.mlip.speed import StepTimes, speed_aims, speed_table, step_times
+from benchmarks.peers.machine import machine
+from benchmarks.tables import ShownTables
+
+_TYPES: tuple[Literal["fp16", "int8"], ...] = ("fp16", "int8")
+
+
+def main() -> int:
+    """Measure and print. Returns 1 if an aim is missed."""
+    arguments = _parser().parse_args()
+    tables, runs, times = ShownTables(), list[ModelledRun](), dict[tuple[str, str], StepTimes]()
+    console = Console(stderr=True)
+    for network in NETWORKS:
+        for quantize in _TYPES if arguments.rounds else ():
+            console.print(f"{network.name} in {quantize}: {arguments.rounds} rounds")
+            times[network.name, quantize] = step_times(network, quantize, arguments.rounds)
+        console.print(f"{network.name}: modelled time")
+        runs += modelled_runs(network)
+    aims: list[Aim] = [*speed_aims(times), *modelled_aims(runs)]
+    if times:
+        tables.show(speed_table(times))
+    tables.show(cycles_table(runs))
+    tables.show(aim_table(aims))
+    if arguments.markdown:
+        tables.write(arguments.markdown)
+    if arguments.json:
+        rows = [{**asdict(aim), "met": aim.is_met} for aim in aims]
+        arguments.json.write_text(json.dumps({**machine(), "aims": rows}, indent=1))
+    return int(not all(aim.is_met for aim in aims))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("python -m benchmarks.mlip", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3, help="of each measurement of time; 0 for none")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables to it")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the aims to it")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
