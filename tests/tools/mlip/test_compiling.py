@@ -101,5 +101,5 @@ def test_what_does_not_fit_is_told_with_what_would(tmp_path: Path) -> None:
 def test_the_tables_name_layers_tiles_and_errors(digits: Path, images: Path, tmp_path: Path) -> None:
     result = quantised(digits, images, tmp_path)
     text = printed(lambda console: show_compilation(result, tmp_path, console))
-    assert "1 binaries for at most 2 tiles; 1 operators on the host: scores" in text
+    assert "1 binary for at most 2 tiles; 1 operator on the host: scores" in text
     assert "conv1 + relu1" in text and "SQNR" in text and "modelled" in text

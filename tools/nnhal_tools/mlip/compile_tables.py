@@ -10,7 +10,7 @@ from rich.table import Column, Table
 
 from nnhal_tools.mlip.compiling import CompilationResult
 from nnhal_tools.mlip.layer_errors import LayerError
-from nnhal_tools.mlip.layer_words import layer_title
+from nnhal_tools.mlip.layer_words import layer_title, some
 from nnhal_tools.mlip.plan_file import MlipPlan, PlannedSubgraph
 from nnhal_tools.terminal import Name, show_table
 
@@ -20,8 +20,9 @@ def show_compilation(result: CompilationResult, folder: Path, console: Console) 
     plan = result.plan
     hosts = [step.host for step in plan.steps if step.host]
     console.print(
-        f"{plan.model_name}: {len(plan.subgraphs)} binaries for at most {plan.target.num_tiles} tiles; "
-        f"{len(hosts)} operators on the host" + (f": {', '.join(hosts)}" if hosts else ""),
+        f"{plan.model_name}: {some(len(plan.subgraphs), 'binary', 'binaries')} for at most "
+        f"{some(plan.target.num_tiles, 'tile')}; {some(len(hosts), 'operator')} on the host"
+        + (f": {', '.join(hosts)}" if hosts else ""),
         markup=False,
     )
     for subgraph in plan.subgraphs:
@@ -33,7 +34,7 @@ def show_compilation(result: CompilationResult, folder: Path, console: Console) 
 
 def show_errors(errors: Sequence[LayerError], samples: int, console: Console) -> None:
     """Print how far each layer is from the float network."""
-    title = f"Simulated against the float network, {samples} sample{'s' * (samples != 1)}"
+    title = f"Simulated against the float network, {some(samples, 'sample')}"
     columns = [_number(header) for header in ("largest", "mean", "peak", "SQNR")]
     table = Table("nodes", _word("layer"), *columns, title=title)
     for error in errors:

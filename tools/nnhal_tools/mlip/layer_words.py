@@ -44,3 +44,8 @@ def counted(words: Iterable[str]) -> str:
     """Return how often there is each word: ``20 Conv2D, Maxpool2D``."""
     counts = Counter(words)
     return ", ".join(word if count == 1 else f"{count} {word}" for word, count in counts.items())
+
+
+def some(count: int, word: str, several: str = "") -> str:
+    """Return a number with its word: ``1 layer``, ``2 binaries``. ``several`` is the plural unless an s makes it."""
+    return f"{count} {word if count == 1 else several or word + 's'}"

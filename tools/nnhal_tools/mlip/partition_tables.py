@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Column, Table
 
-from nnhal_tools.mlip.layer_words import counted, layer_title
+from nnhal_tools.mlip.layer_words import counted, layer_title, some
 from nnhal_tools.mlip.partition_story import PartitionStory, SubgraphStory
 from nnhal_tools.terminal import Footnotes, Name, show_table
 
@@ -14,8 +14,8 @@ def show_partition(story: PartitionStory, explain: bool, console: Console) -> No
     """Print what the accelerator has and what the host has; if ``explain``, layer by layer and with reasons."""
     flow = "the public flow" if story.public else "beyond the public flow"
     console.print(
-        f"{story.model}: {story.layers} layers in {len(story.subgraphs)} subgraphs, {len(story.host)} operators on the "
-        f"host ({flow})",
+        f"{story.model}: {some(story.layers, 'layer')} in {some(len(story.subgraphs), 'subgraph')}, "
+        f"{some(len(story.host), 'operator')} on the host ({flow})",
         markup=False,
     )
     for subgraph in story.subgraphs:
