@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from nnhal.operations import OperationContext
-from nnhal.types.layout import Dimensions
+from nnhal.types.layout import Dimensions, describe
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 
 MAX_RANK = 4
@@ -45,6 +45,22 @@ def as_images(dimensions: Dimensions) -> tuple[int, int, int, int]:
     """Batch, height, width and channels of a tensor of up to 4 axes; missing axes are 1, in front."""
     batch, height, width, channels = (1,) * (MAX_RANK - len(dimensions)) + dimensions
     return batch, height, width, channels
+
+
+def known_dimensions(name: str, dimensions: Dimensions, hint: str) -> Support:
+    """Refuse a tensor of which a dimension is unknown. ``name`` says which, ``hint`` why they must be known."""
+    if dimensions and 0 not in dimensions:
+        return SUPPORTED
+    got = f"{name} of {describe(dimensions) if dimensions else 'unknown rank'}"
+    return Unsupported("DYN_SHAPE", got, "dimensions that are known beforehand", hint)
+
+
+def allowed_rank(name: str, dimensions: Dimensions) -> Support:
+    """Refuse a tensor of more axes than an NPU has."""
+    if len(dimensions) <= MAX_RANK:
+        return SUPPORTED
+    hint = "fold axes together with RESHAPE"
+    return Unsupported("RANK", f"{name} of rank {len(dimensions)}", f"rank 1 to {MAX_RANK}", hint)
 
 
 def listed(numbers: Sequence[int]) -> str:

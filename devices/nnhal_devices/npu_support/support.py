@@ -16,10 +16,19 @@ from nnhal.resolved import ResolvedModel
 from nnhal.types import Operand, OperationType
 from nnhal.types.layout import Dimensions, combine, describe, is_extension, is_scalar
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
-from nnhal_devices.npu_support.rules import MAX_RANK, Check, NpuRule, anything, as_images, first_objection
+from nnhal_devices.npu_support.rules import (
+    Check,
+    NpuRule,
+    allowed_rank,
+    anything,
+    as_images,
+    first_objection,
+    known_dimensions,
+)
 
 _ALLOWED_TYPES = "TENSOR_QUANT8_ASYMM or TENSOR_QUANT8_ASYMM_SIGNED"
 _ELSEWHERE = "place it on a CPU or GPU device"
+_KNOWN = "fix the dimensions in the model: stripes are planned when it is prepared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +95,8 @@ class NpuSupport:
             yield _typed(name, operand)
         yield from _constants(op, rule)
         for name, _, dimensions in tensors:
-            yield _known(name, dimensions)
-            yield _ranked(name, dimensions)
+            yield known_dimensions(name, dimensions, _KNOWN)
+            yield allowed_rank(name, dimensions)
             yield self._sized(name, dimensions)
         yield self.check(op)
 
@@ -119,18 +128,3 @@ def _constants(op: OperationContext, rule: NpuRule) -> Iterator[Support]:
         if parameter and op.has(index) and not op.is_known(index):
             hint = "store it in the model: filters and parameters are encoded when the model is prepared"
             yield Unsupported("CONSTANT", f"input {index} that is computed or fed at run time", "a constant", hint)
-
-
-def _known(name: str, dimensions: Dimensions) -> Support:
-    if dimensions and 0 not in dimensions:
-        return SUPPORTED
-    got = f"{name} of {describe(dimensions) if dimensions else 'unknown rank'}"
-    hint = "fix the dimensions in the model: stripes are planned when it is prepared"
-    return Unsupported("DYN_SHAPE", got, "dimensions that are known beforehand", hint)
-
-
-def _ranked(name: str, dimensions: Dimensions) -> Support:
-    if len(dimensions) <= MAX_RANK:
-        return SUPPORTED
-    hint = "fold axes together with RESHAPE"
-    return Unsupported("RANK", f"{name} of rank {len(dimensions)}", f"rank 1 to {MAX_RANK}", hint)

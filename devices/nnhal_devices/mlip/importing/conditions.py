@@ -13,11 +13,11 @@ from nnhal.operations import OperationContext, type_name
 from nnhal.operations._types import F16, F32, QUANT8
 from nnhal.operations._window import layout_of
 from nnhal.types import Operand
-from nnhal.types.layout import Dimensions, describe, is_scalar
+from nnhal.types.layout import Dimensions, is_scalar
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
 from nnhal_devices.mlip.importing.hal_values import is_symmetric
 from nnhal_devices.mlip.importing.rules import ImportRule
-from nnhal_devices.npu_support.rules import MAX_RANK, channels_last, first_objection
+from nnhal_devices.npu_support.rules import allowed_rank, channels_last, first_objection, known_dimensions
 
 _TYPES = (
     "TENSOR_FLOAT16, TENSOR_FLOAT32 of a relaxed model, or 8-bit values around 0 "
@@ -28,6 +28,7 @@ _ZERO_POINTS = "zero point 0 of signed values, 128 of unsigned ones"
 _RELAX = "relax the model's computation to float16 (relaxComputationFloat32toFloat16): the accelerator has no float32"
 _LARGEST_HALF = float(np.finfo(np.float16).max)
 _HALF = f"magnitudes of at most {_LARGEST_HALF:g}, as float16 has them"
+_KNOWN = "fix the dimensions in the model: it is compiled for them"
 _SYMMETRIC = "quantise the network symmetrically: the accelerator's zero point is always 0"
 
 
@@ -54,8 +55,8 @@ def _conditions(op: OperationContext, rule: ImportRule, outputs: Sequence[Dimens
     yield from _constants(op, rule)
     yield from _half(op)
     for name, _, dimensions in tensors:
-        yield _known(name, dimensions)
-        yield _ranked(name, dimensions)
+        yield known_dimensions(name, dimensions, _KNOWN)
+        yield allowed_rank(name, dimensions)
     if rule.forms is not None:
         yield channels_last(layout_of(op, rule.forms))
     yield _computed(op, inputs)
@@ -100,21 +101,6 @@ def _half(op: OperationContext) -> Iterator[Support]:
             if not largest <= _LARGEST_HALF:
                 hint = "scale the network's weights down"
                 yield Unsupported("DTYPE", f"input {index} with the constant {largest:g}", _HALF, hint)
-
-
-def _known(name: str, dimensions: Dimensions) -> Support:
-    if dimensions and 0 not in dimensions:
-        return SUPPORTED
-    got = f"{name} of {describe(dimensions) if dimensions else 'unknown rank'}"
-    hint = "fix the dimensions in the model: it is compiled for them"
-    return Unsupported("DYN_SHAPE", got, "dimensions that are known beforehand", hint)
-
-
-def _ranked(name: str, dimensions: Dimensions) -> Support:
-    if len(dimensions) <= MAX_RANK:
-        return SUPPORTED
-    hint = "fold axes together with RESHAPE"
-    return Unsupported("RANK", f"{name} of rank {len(dimensions)}", f"rank 1 to {MAX_RANK}", hint)
 
 
 def _computed(op: OperationContext, inputs: Sequence[int]) -> Support:
