@@ -109,7 +109,7 @@ def _assessed(member: FleetMember, model: Model) -> tuple[dict[int, str], Sequen
         supported = member.remote.supported_operations(model)
         return {index: "it does not say why" for index, answer in enumerate(supported) if not answer}, ()
     refusals = {
-        index: f"{answer.code}: got {answer.got}, allowed {answer.allowed}"
+        index: f"{answer.code}: got {answer.got}, allowed {answer.allowed}" + (answer.hint and f"; {answer.hint}")
         for index, answer in enumerate(assessment.operations)
         if not answer.supported
     }
