@@ -58,7 +58,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.contract("EX-18")
 def test_a_float32_model_that_is_not_relaxed_is_refused_with_the_hint(framework: Framework, network: Path) -> None:
-    with pytest.raises(HalError, match="in a model that is not relaxed.*; relax the model's computation"):
+    with pytest.raises(HalError, match=r"in a model that is not relaxed.*; relax the model's computation"):
         framework.load(network, pins={"name:first": "mlip"})
 
 
