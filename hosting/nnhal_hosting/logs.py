@@ -74,8 +74,10 @@ class Logger:
         if level not in SHOWN.levels:
             return
         if self._lines is None:
-            from nnhal_hosting import log_lines
-
+            try:
+                from nnhal_hosting import log_lines
+            except OSError:  # without a free descriptor no module can be read: the line is lost, but not its writer
+                return
             self._lines = log_lines.get_logger(self._name)
         getattr(self._lines, level)(event, **values)
 

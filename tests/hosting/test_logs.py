@@ -51,3 +51,21 @@ def test_lines_for_people_have_the_traceback() -> None:
 
 def test_what_a_thread_works_on_goes_by_structlogs_prefix() -> None:
     assert _PREFIX == STRUCTLOG_KEY_PREFIX
+
+
+EXHAUSTED = """
+import resource
+from nnhal_hosting.logs import configure_logs, get_logger
+configure_logs("cpu_ref", "warning", True)
+log = get_logger("a module")
+soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+log.warning("lost")
+resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+log.warning("kept")
+"""
+
+
+def test_the_first_line_of_a_process_without_free_descriptors_is_lost_but_not_its_writer() -> None:
+    done = subprocess.run([sys.executable, "-c", EXHAUSTED], capture_output=True, text=True, check=True)
+    assert [json.loads(line)["event"] for line in done.stderr.splitlines()] == ["kept"]

@@ -238,6 +238,7 @@ def test_a_process_without_free_descriptors_goes_on_and_accepts_links_again_late
         bystander(endpoint) as other,
         ExitStack() as stack,
     ):
+        wait_until(lambda: other.runs > 0, "the session runs, and what its runs need has been imported")
         limits = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
         few = free_descriptors(process.pid, limits[0])[4]
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (few, limits[1]))
