@@ -11,9 +11,8 @@ from rich.table import Table
 
 from benchmarks.cascade.aims import Aim, statement
 from benchmarks.mlip.networks import BenchedNetwork
-from nnhal_devices.mlip.compiler.compiler_options import TILE_COUNTS
 from nnhal_devices.mlip.flow.partition.partitioning import partition
-from nnhal_devices.mlip.program.program import TensorType
+from nnhal_devices.mlip.program.program import TILE_COUNTS, TensorType
 from nnhal_devices.mlip.simulator.report import perf_report
 from nnhal_devices.mlip.timing.queues import timeline
 from tests.support.flow_graphs import random_inputs

@@ -18,7 +18,7 @@ from nnhal_devices.mlip.flow.graph.reference import evaluate
 from nnhal_devices.mlip.flow.graph.reference.evaluation import compute
 from nnhal_devices.mlip.flow.partition.cutting import cut_out, steps
 from nnhal_devices.mlip.flow.partition.flow_partition import FlowKernel, FlowPartition, FlowSubgraph
-from nnhal_devices.mlip.flow.partition.reverting import MAX_PORTS
+from nnhal_devices.mlip.program.program import MAX_PORTS
 from nnhal_devices.mlip.simulator.simulator import Simulator
 from nnhal_devices.mlip.timing.profile import TimingProfile, read_profile
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from nnhal.operations._types import F16, Q8A, Q8AS, Q8C
-from nnhal.types import Capabilities, PerformanceInfo
+from nnhal.types import SLOWEST, Capabilities
 from nnhal_devices.costs import Roofline
 from nnhal_devices.cpu_ref.costs import ROOFLINE as REFERENCE
 from nnhal_devices.mlip.program.program import TensorType
@@ -15,9 +13,6 @@ from nnhal_devices.mlip.timing.profile import TimingProfile
 
 _POWER = 0.02
 """The energy of a multiply-add, relative to cpu_ref: a guess, as all figures of a profile are."""
-_FLT_MAX = float(np.finfo(np.float32).max)
-_NEVER = PerformanceInfo(_FLT_MAX, _FLT_MAX)
-"""What a missing entry means in the HAL."""
 _NS = 1e9
 
 
@@ -32,4 +27,4 @@ def capabilities_of(profile: TimingProfile, tiles: int) -> Capabilities:
         macs_per_ns={F16: half, Q8A: byte, Q8AS: byte, Q8C: byte},
     )
     found = roofline.capabilities(REFERENCE, _POWER, (F16, Q8A, Q8AS, Q8C))
-    return replace(found, if_performance=_NEVER, while_performance=_NEVER)
+    return replace(found, if_performance=SLOWEST, while_performance=SLOWEST)

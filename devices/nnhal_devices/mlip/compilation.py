@@ -65,7 +65,7 @@ def compile_model(
         general_failure(f"{node.name} is supported, but not in this context: {found.objections[node.output].got}")
     places = {name: ValuePlace(FED, port) for port, name in enumerate(parts.imported.inputs)}
     steps: list[CompiledStep] = []
-    for subgraph in _in_order(found):
+    for subgraph in found.subgraphs:
         inputs = tuple(places[name] for name in subgraph.inputs)
         steps.append(CompiledStep(_compiled(found, subgraph, choices), inputs))
         places |= {name: ValuePlace(len(steps) - 1, port) for port, name in enumerate(subgraph.outputs)}
@@ -82,16 +82,3 @@ def _compiled(found: FlowPartition, subgraph: FlowSubgraph, choices: Compilation
         profile=choices.profile,
     )
     return compile_files(describe(found, subgraph), options).binary
-
-
-def _in_order(found: FlowPartition) -> list[FlowSubgraph]:
-    """The subgraphs, each after those whose values it reads."""
-    ordered: list[FlowSubgraph] = []
-    known = set(found.graph.inputs)
-    waiting = list(found.subgraphs)
-    while waiting:
-        ready = next(subgraph for subgraph in waiting if known.issuperset(subgraph.inputs))
-        waiting.remove(ready)
-        ordered.append(ready)
-        known.update(ready.outputs)
-    return ordered

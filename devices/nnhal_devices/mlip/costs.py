@@ -17,8 +17,8 @@ from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph, FlowNode
 from nnhal_devices.mlip.flow.graph.operators import Operator
 from nnhal_devices.mlip.flow.partition.flow_partition import FlowKernel, FlowSubgraph
 from nnhal_devices.mlip.model_partition import PartitionedHalModel, partition_model
-from nnhal_devices.mlip.options import TILE_COUNTS, MlipOptions
-from nnhal_devices.mlip.program.program import LayerSplit, TaskKind, TensorType
+from nnhal_devices.mlip.options import MlipOptions
+from nnhal_devices.mlip.program.program import TILE_COUNTS, LayerSplit, TaskKind, TensorType
 from nnhal_devices.mlip.program.sizes import TYPE_BYTES
 from nnhal_devices.mlip.timing.cycles import LayerShape, bytes_cycles, layer_cycles
 
@@ -49,7 +49,7 @@ def kernel_cycles(graph: FlowGraph, subgraph: FlowSubgraph, kernel: FlowKernel, 
     work = min(
         layer_cycles(shape, split, tiles, options.profile)
         for split in LayerSplit
-        for tiles in TILE_COUNTS.values()
+        for tiles in TILE_COUNTS
         if tiles <= options.tiles
     )
     moved = _moved_bytes(graph, subgraph, kernel, shape.type, options.pinned)

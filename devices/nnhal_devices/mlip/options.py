@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from nnhal_devices.mlip.program.program import TILE_COUNTS
 from nnhal_devices.mlip.timing.profile import DEFAULT_PROFILE, ProfileError, TimingProfile, read_profile
 
 TILES, PINNED, PROFILE, PUBLIC, CHECKED = OPTIONS = ("tiles", "wb_pin_ocm", "profile", "public", "checked")
 """The names of the options."""
-TILE_COUNTS = {"1": 1, "2": 2, "4": 4, "8": 8}
+_TILES = {str(count): count for count in TILE_COUNTS}
 _SWITCH = {"true": True, "false": False, "1": True, "0": False}
 _T = TypeVar("_T")
 
@@ -34,7 +35,7 @@ def read_options(given: Mapping[str, str]) -> MlipOptions:
     """Read options, of which all are known. Raises ValueError that says which one is wrong."""
     return MlipOptions(
         _profile(given.get(PROFILE, DEFAULT_PROFILE)),
-        _one_of(TILE_COUNTS, TILES, given.get(TILES, "8")),
+        _one_of(_TILES, TILES, given.get(TILES, "8")),
         *(_one_of(_SWITCH, name, given.get(name, "false")) for name in (PINNED, PUBLIC, CHECKED)),
     )
 

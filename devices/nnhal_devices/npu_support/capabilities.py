@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from nnhal.operations._types import Q8A, Q8AS, Q8C
-from nnhal.types import Capabilities, PerformanceInfo
+from nnhal.types import SLOWEST, Capabilities
 from nnhal_devices.costs import Roofline
 from nnhal_devices.cpu_ref.costs import ROOFLINE as REFERENCE
-
-_FLT_MAX = float(np.finfo(np.float32).max)
-_NEVER = PerformanceInfo(_FLT_MAX, _FLT_MAX)
-"""What a missing entry means in the HAL."""
 
 
 def quant8_capabilities(roofline: Roofline, power: float) -> Capabilities:
@@ -23,8 +17,8 @@ def quant8_capabilities(roofline: Roofline, power: float) -> Capabilities:
     """
     return replace(
         roofline.capabilities(REFERENCE, power, (Q8A, Q8AS, Q8C)),
-        relaxed_float32_to_float16_scalar=_NEVER,
-        relaxed_float32_to_float16_tensor=_NEVER,
-        if_performance=_NEVER,
-        while_performance=_NEVER,
+        relaxed_float32_to_float16_scalar=SLOWEST,
+        relaxed_float32_to_float16_tensor=SLOWEST,
+        if_performance=SLOWEST,
+        while_performance=SLOWEST,
     )

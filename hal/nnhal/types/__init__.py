@@ -10,6 +10,7 @@ from nnhal.types.backend import (
 from nnhal.types.buffer import BufferRole
 from nnhal.types.capabilities import (
     CACHE_TOKEN_BYTES,
+    SLOWEST,
     Capabilities,
     Extension,
     ExtensionOperandType,
@@ -59,6 +60,7 @@ __all__ = [
     "NO_DEADLINE",
     "NO_HINTS",
     "NO_SPAN",
+    "SLOWEST",
     "UNAVAILABLE_TIMING",
     "Ashmem",
     "BufferRole",

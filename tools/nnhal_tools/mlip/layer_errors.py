@@ -20,7 +20,7 @@ from nnhal_devices.mlip.flow.files.describing import describe
 from nnhal_devices.mlip.flow.graph.reference import evaluate
 from nnhal_devices.mlip.flow.partition.cutting import steps
 from nnhal_devices.mlip.flow.partition.flow_partition import FlowPartition, FlowSubgraph
-from nnhal_devices.mlip.flow.partition.reverting import MAX_PORTS
+from nnhal_devices.mlip.program.program import MAX_PORTS
 from nnhal_devices.mlip.simulator.simulator import Simulator
 from nnhal_tools.mlip.calibration import graph_inputs
 from nnhal_tools.mlip.execution import execute

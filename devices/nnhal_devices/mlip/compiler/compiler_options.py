@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from nnhal_devices.mlip.compiler.errors import MlipCompileError
-from nnhal_devices.mlip.program.program import MAX_TILES, OCM_BYTES
+from nnhal_devices.mlip.program.ocm_placement import DEFAULT_PAGE_BYTES, PAGE_SIZES
+from nnhal_devices.mlip.program.program import MAX_TILES, OCM_BYTES, TILE_COUNTS
 from nnhal_devices.mlip.timing.profile import TimingProfile, read_profile
-
-PAGE_SIZES = (1024, 2048, 4096, 8192, 16384)
-"""Bytes of a page of on-chip memory that the driver allows (DPDK, cn10k_ml_ocm.h)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +26,7 @@ class MlipCompilerOptions:
     Values with scales in the files need none.
     """
     profile: TimingProfile = field(default_factory=read_profile)
-    page_bytes: int = 16384
+    page_bytes: int = DEFAULT_PAGE_BYTES
     ocm_base: int = 0
     """The first byte of each tile's memory that the program may use."""
     ocm_size: int = OCM_BYTES
@@ -50,7 +48,3 @@ class MlipCompilerOptions:
         if not 0 < self.ocm_size <= OCM_BYTES - self.ocm_base:
             got = f"{self.ocm_size} bytes from {self.ocm_base}"
             raise MlipCompileError(f"{got} of a tile's memory, expected some of its {OCM_BYTES}")
-
-
-TILE_COUNTS = (1, 2, 4, 8)
-"""How many tiles a program can take."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from nnhal_devices.mlip.compiler.compiler_options import TILE_COUNTS
 from nnhal_devices.mlip.compiler.planning.choosing import choose
 from nnhal_devices.mlip.compiler.planning.fitting import PlanMisfit, fit
 from nnhal_devices.mlip.compiler.planning.setting import PlanSetting
-from nnhal_devices.mlip.program.program import OCM_BYTES, TensorType
+from nnhal_devices.mlip.program.program import OCM_BYTES, TILE_COUNTS, TensorType
 from nnhal_devices.mlip.program.sizes import ceil_divide
 
 _PROPOSAL = 8, 0

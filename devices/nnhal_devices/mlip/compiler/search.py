@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from nnhal_devices.mlip.compiler.compiler_options import TILE_COUNTS, MlipCompilerOptions
+from nnhal_devices.mlip.compiler.compiler_options import MlipCompilerOptions
 from nnhal_devices.mlip.compiler.emission.ddr import DdrMap
 from nnhal_devices.mlip.compiler.emission.emit import emit
 from nnhal_devices.mlip.compiler.errors import MisfitOfTilesError
@@ -18,7 +18,7 @@ from nnhal_devices.mlip.compiler.planning.hastening import hasten
 from nnhal_devices.mlip.compiler.planning.plans import TilePlan, make_plan
 from nnhal_devices.mlip.compiler.planning.setting import PlanSetting
 from nnhal_devices.mlip.compiler.remedies import remedies_for
-from nnhal_devices.mlip.program.program import MlipProgram, TaskKind, TensorType
+from nnhal_devices.mlip.program.program import TILE_COUNTS, MlipProgram, TaskKind, TensorType
 from nnhal_devices.mlip.timing.queues import timeline
 
 _PROPOSALS = ((8, 0), (4, 100_000), (8, 300_000), (8, 1_000_000))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nnhal.memory.arena import round_up
 from nnhal_devices.mlip.program.codec import CodeOffsets, ProgramCode, decode_program, encode_program
 from nnhal_devices.mlip.program.errors import BinaryError, BinaryFault, ProgramError
 from nnhal_devices.mlip.program.metadata import (
@@ -93,7 +94,7 @@ def _offsets(lengths: Sequence[int]) -> list[int]:
     offsets = []
     end = METADATA_BYTES
     for length in lengths:
-        offsets.append(-(-end // ALIGNMENT) * ALIGNMENT)
+        offsets.append(round_up(end, ALIGNMENT))
         end = offsets[-1] + length
     return offsets
 

@@ -17,6 +17,7 @@ from nnhal_devices.mlip.program.metadata_blocks import (
     VersionsBlock,
     WeightsBlock,
 )
+from nnhal_devices.mlip.program.program import MAX_PORTS
 
 METADATA_BYTES = 8192
 HEADER_BYTES = 256
@@ -28,7 +29,6 @@ _VERSIONS = 7168
 _PORT_BYTES = 64
 _FIRST_PORTS = 8
 """They lie apart from the others, which version 2.3.0.1 added."""
-_MAX_PORTS = 32
 _INPUTS = (1280, 4096)
 _OUTPUTS = (1792, 5632)
 _BLOCKS: tuple[tuple[int, int, str, type[BinaryBlock]], ...] = (
@@ -64,8 +64,8 @@ def encode_metadata(metadata: MlipMetadata) -> bytes:
         BinaryError: a number does not fit its field, or there are more than 32 inputs or outputs.
     """
     for name, ports in (("inputs", metadata.inputs), ("outputs", metadata.outputs)):
-        if len(ports) > _MAX_PORTS:
-            raise BinaryError(BinaryFault.COUNT, f"number of {name}", len(ports), f"at most {_MAX_PORTS}", _MODEL)
+        if len(ports) > MAX_PORTS:
+            raise BinaryError(BinaryFault.COUNT, f"number of {name}", len(ports), f"at most {MAX_PORTS}", _MODEL)
     data = bytearray(METADATA_BYTES)
     metadata.header.write(data, 0)
     metadata.model.write(data, _MODEL)
@@ -114,12 +114,12 @@ def sealed(data: bytes | bytearray) -> bytes:
 
 def input_offsets(count: int) -> Iterator[int]:
     """Yield where the blocks of inputs lie, of at most 32."""
-    return (_port(_INPUTS, index) for index in range(min(count, _MAX_PORTS)))
+    return (_port(_INPUTS, index) for index in range(min(count, MAX_PORTS)))
 
 
 def output_offsets(count: int) -> Iterator[int]:
     """Yield where the blocks of outputs lie, of at most 32."""
-    return (_port(_OUTPUTS, index) for index in range(min(count, _MAX_PORTS)))
+    return (_port(_OUTPUTS, index) for index in range(min(count, MAX_PORTS)))
 
 
 def field_at(offset: int) -> str:
@@ -128,7 +128,7 @@ def field_at(offset: int) -> str:
         if start <= offset < start + size:
             return f"{name}.{block.field_at(offset - start)}"
     for name, starts, port in (("input", _INPUTS, InputBlock), ("output", _OUTPUTS, OutputBlock)):
-        for index in range(_MAX_PORTS):
+        for index in range(MAX_PORTS):
             inner = offset - _port(starts, index)
             if 0 <= inner < _PORT_BYTES:
                 return f"{name} {index}.{port.field_at(inner)}"

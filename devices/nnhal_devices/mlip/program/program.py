@@ -13,6 +13,10 @@ from enum import IntEnum
 from typing import NamedTuple
 
 MAX_TILES = 8
+TILE_COUNTS = (1, 2, 4, 8)
+"""How many tiles a program can take."""
+MAX_PORTS = 32
+"""The inputs, and the outputs, that the driver's metadata have room for (DPDK, cn10k_ml_model.h)."""
 OCM_BYTES = 1 << 20
 """The on-chip memory of each tile (DPDK, cn10k_ml_ocm.h)."""
 

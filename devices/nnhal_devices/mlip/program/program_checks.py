@@ -8,6 +8,7 @@ from math import prod
 
 from nnhal_devices.mlip.program.errors import ProgramError
 from nnhal_devices.mlip.program.program import (
+    MAX_PORTS,
     MAX_TILES,
     OCM_BYTES,
     DdrRange,
@@ -21,7 +22,6 @@ from nnhal_devices.mlip.program.program import (
 from nnhal_devices.mlip.program.sizes import TYPE_BYTES, bytes_of, end_of
 from nnhal_devices.mlip.program.task_checks import check_task
 
-MAX_PORTS = 32
 """Inputs, and outputs (DPDK, cn10k_ml_model.h, since 2.3.0.1)."""
 MAX_BATCH = 256
 MAX_DDR_BYTES = 1 << 31

@@ -31,8 +31,7 @@ from nnhal_devices.mlip.flow.files.layers import (
 )
 from nnhal_devices.mlip.flow.files.nodes_file import InputNode, KernelNode
 from nnhal_devices.mlip.flow.files.subgraph_files import SubgraphFiles
-
-MAX_BATCH = 8
+from nnhal_devices.mlip.flow.passes.layout_conversion import MAX_BATCH
 
 
 def read_layers(files: SubgraphFiles) -> TileNetwork:
@@ -49,14 +48,14 @@ def read_layers(files: SubgraphFiles) -> TileNetwork:
     names: list[str] = []
     for node in nodes.nodes:
         if isinstance(node, InputNode):
-            names.append(_input(draft, node))
+            names.append(_add_value(draft, node, node.attrs.data_layout))
             continue
         draft.notes.append(KernelNote(node.name, node.layer, node.attrs.nnhal.user_names if node.attrs.nnhal else ()))
         for edge in node.inputs:
             if edge.output:
                 raise MlipCompileError(f"{node.user_name}: reads result {edge.output} of a kernel, expected 0")
         operands = [names[edge.node] for edge in node.inputs]
-        output = _output(draft, node)
+        output = _add_value(draft, node, node.attrs.out_layout)
         _add(draft, node, operands, output)
         names.append(output)
     inputs = tuple(names[number] for number in nodes.arg_nodes)
@@ -97,7 +96,7 @@ def _add(draft: NetworkDraft, node: KernelNode, operands: list[str], output: str
     return None
 
 
-def _input(draft: NetworkDraft, node: InputNode) -> str:
+def _add_value(draft: NetworkDraft, node: InputNode | KernelNode, layout: str) -> str:
     extension = node.attrs.nnhal
     shape = node.attrs.shape[0]
     return draft.add_value(
@@ -105,21 +104,7 @@ def _input(draft: NetworkDraft, node: InputNode) -> str:
             draft.fresh(extension.value if extension else node.name),
             shape,
             extents_of(shape, node.user_name),
-            node.attrs.data_layout,
-            _scale(extension.scales if extension else None, node.user_name),
-        )
-    )
-
-
-def _output(draft: NetworkDraft, node: KernelNode) -> str:
-    extension = node.attrs.nnhal
-    shape = node.attrs.shape[0]
-    return draft.add_value(
-        LayerValue(
-            draft.fresh(extension.value if extension else node.name),
-            shape,
-            extents_of(shape, node.user_name),
-            node.attrs.out_layout,
+            layout,
             _scale(extension.scales if extension else None, node.user_name),
         )
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nnhal.memory.arena import round_up
 from nnhal_devices.mlip.compiler.planning.buffers import OcmBuffer
 from nnhal_devices.mlip.compiler.planning.setting import ALIGNMENT
 
@@ -65,4 +66,4 @@ def live_bytes(buffers: Sequence[OcmBuffer], stages: int) -> list[int]:
 
 def aligned(count: int) -> int:
     """Return bytes rounded up to whole units of alignment."""
-    return -(-count // ALIGNMENT) * ALIGNMENT
+    return round_up(count, ALIGNMENT)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from nnhal.memory.arena import round_up
 from nnhal_devices.mlip.compiler.geometry.boxes import Extents, TensorBox
 from nnhal_devices.mlip.compiler.layers.homes import HousedNetwork
 from nnhal_devices.mlip.compiler.layers.needs import needed
@@ -137,14 +138,10 @@ def constants_layout(layer: TileLayer, channels: int, element_type: TensorType) 
     """
     assert layer.weights is not None
     kernel = channels * layer.reduction
-    biases = _upto(kernel * TYPE_BYTES[element_type], 4)
+    biases = round_up(kernel * TYPE_BYTES[element_type], 4)
     factors = biases + (4 * channels if layer.weights.biases is not None else 0)
-    with_factors = factors - biases + _upto(kernel, 4) + 4 * channels
+    with_factors = factors - biases + round_up(kernel, 4) + 4 * channels
     return ConstantsLayout(biases, factors, max(factors, with_factors))
-
-
-def _upto(count: int, multiple: int) -> int:
-    return -(-count // multiple) * multiple
 
 
 def _uses(housed: HousedNetwork) -> dict[str, RootUse]:

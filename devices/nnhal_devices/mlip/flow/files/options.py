@@ -6,12 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-TILES = (1, 2, 4, 8)
+from nnhal_devices.mlip.program.program import TILE_COUNTS
+
 _VALUES: Mapping[str, Mapping[str, str]] = {
     "arch": {"mlip": "mlip", "MLIP": "mlip"},
     "quantize": {"fp16": "fp16", "float16": "fp16", "int8": "int8"},
     "wb_pin_ocm": {"0": "0", "1": "1"},
-    "num_tiles": {str(count): str(count) for count in TILES},
+    "num_tiles": {str(count): str(count) for count in TILE_COUNTS},
 }
 """The options of ``mattr``, their values, and what each value stands for."""
 _MODES = ("sim", "hw")

@@ -91,6 +91,7 @@ class FlowPartition:
     graph: FlowGraph
     """Holds the nodes of the subgraphs and those of the host."""
     subgraphs: tuple[FlowSubgraph, ...]
+    """In an order in which they can run."""
     objections: Mapping[str, Objection]
     """For each node that stays on the host, by its output."""
     reversions: tuple[Reversion, ...] = ()

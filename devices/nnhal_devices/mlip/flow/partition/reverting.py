@@ -7,11 +7,10 @@ from collections.abc import Callable
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
 from nnhal_devices.mlip.flow.graph.operators import Operator
 from nnhal_devices.mlip.flow.partition.flow_partition import FlowKernel, FlowSubgraph
+from nnhal_devices.mlip.program.program import MAX_PORTS
 
 Worth = Callable[[FlowGraph, FlowSubgraph], str | None]
 """Returns why a subgraph of a graph is not worth it, or None if it is."""
-MAX_PORTS = 32
-"""The driver's metadata has room for as many inputs, and as many outputs (DPDK, cn10k_ml_model.h)."""
 
 
 def too_many_ports(subgraph: FlowSubgraph) -> str | None:

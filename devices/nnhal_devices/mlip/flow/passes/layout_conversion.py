@@ -26,6 +26,7 @@ _LAYOUT_ATTRIBUTES = {
     Operator.MAX_POOL2D: "layout",
 }
 MAX_BATCH = 8
+"""The public compile step refuses more, whatever the operator."""
 
 
 def converting(graph: FlowGraph, node: FlowNode, beyond_public: bool) -> NodeBehaviour | None:

@@ -10,9 +10,9 @@ from nnhal_devices.mlip.flow.graph.layout_words import image_axes
 from nnhal_devices.mlip.flow.graph.operators import Operator
 from nnhal_devices.mlip.flow.graph.windows import all_touch, reach
 from nnhal_devices.mlip.flow.partition.flow_partition import Objection
-from nnhal_devices.mlip.flow.passes.layout_conversion import SOURCE_LAYOUT
+from nnhal_devices.mlip.flow.passes.layout_conversion import MAX_BATCH, SOURCE_LAYOUT
 from nnhal_devices.mlip.flow.patterns.question import CheckQuestion
-from nnhal_devices.mlip.flow.patterns.rules import MAX_BATCH, MAX_RANK
+from nnhal_devices.mlip.flow.patterns.rules import MAX_RANK
 
 
 def check_conv2d(question: CheckQuestion) -> Objection | None:

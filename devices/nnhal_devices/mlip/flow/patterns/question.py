@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph, FlowNode, FlowValue
 from nnhal_devices.mlip.flow.graph.operators import Operator
 from nnhal_devices.mlip.flow.partition.flow_partition import Objection
-from nnhal_devices.mlip.flow.patterns.rules import MAX_BATCH, MAX_RANK, FlowRules
+from nnhal_devices.mlip.flow.passes.layout_conversion import MAX_BATCH
+from nnhal_devices.mlip.flow.patterns.rules import MAX_RANK, FlowRules
 
 WEIGHTED = (Operator.CONV2D, Operator.DENSE)
 """Their second operand holds weights."""

@@ -8,10 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnhal_devices.mlip.flow.graph.operators import Operator
+from nnhal_devices.mlip.flow.passes.layout_conversion import MAX_BATCH
 
 MAX_RANK = 4
-MAX_BATCH = 8
-"""The public compile step refuses more, whatever the operator."""
 
 
 @dataclass(frozen=True, slots=True)
