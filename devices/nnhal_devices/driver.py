@@ -71,6 +71,12 @@ class PrepareOptions:
     artifact: bytes = b""
     """What the workload of the same model gave to be cached, if the model comes from a cache: see CompiledWorkload."""
 
+    def check(self) -> None:
+        """Raise MISSED_DEADLINE_TRANSIENT if the deadline has passed. Drivers call it between parts of the work."""
+        if _has_passed(self.deadline_ns):
+            message = "the deadline passed while the network was compiled"
+            raise HalError(ErrorStatus.MISSED_DEADLINE_TRANSIENT, message)
+
 
 @dataclass(slots=True)
 class Control:
@@ -81,7 +87,7 @@ class Control:
 
     def check(self) -> None:
         """Raise MISSED_DEADLINE_TRANSIENT if the deadline has passed."""
-        if self.deadline_ns != NO_DEADLINE and time.clock_gettime_ns(time.CLOCK_BOOTTIME) > self.deadline_ns:
+        if _has_passed(self.deadline_ns):
             raise HalError(ErrorStatus.MISSED_DEADLINE_TRANSIENT, "the deadline passed during the execution")
 
 
@@ -196,3 +202,7 @@ class DriverOptions:
         for name in self.extra:
             if name not in names:
                 raise ValueError(f"{driver} has no option {name!r}, expected {', '.join(names) or 'none'}")
+
+
+def _has_passed(deadline_ns: int) -> bool:
+    return deadline_ns != NO_DEADLINE and time.clock_gettime_ns(time.CLOCK_BOOTTIME) > deadline_ns

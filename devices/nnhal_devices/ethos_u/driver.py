@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import final
@@ -10,7 +9,7 @@ from typing import final
 from nnhal.arrays import Array
 from nnhal.errors import HalError, invalid_argument
 from nnhal.resolved import ResolvedModel
-from nnhal.types import NO_DEADLINE, DeviceType, ErrorStatus, Extension, NumberOfCacheFiles
+from nnhal.types import DeviceType, ErrorStatus, Extension, NumberOfCacheFiles
 from nnhal.types.layout import ELEMENT_TYPES
 from nnhal_devices.arguments import read_argument, write_argument
 from nnhal_devices.backend import Backend, MemoryKind, MemoryRules, OptimizationViews
@@ -77,7 +76,7 @@ class EthosU:
             schedule = self._scheduled(graph)
         except (ConstantsDoNotFitError, DoesNotFitError) as error:
             raise HalError(ErrorStatus.RESOURCE_EXHAUSTED_PERSISTENT, f"{error} of {system.name}") from error
-        _require_time(options.deadline_ns)
+        options.check()
         return CascadedWorkload(Machine(emit(schedule), graph, model, system, self._options.checked))
 
     def _compile(self, graph: CascaderGraph) -> Schedule:
@@ -124,8 +123,3 @@ class BoundCascade:
         for result, argument in zip(results, self._outputs, strict=True):
             write_argument(argument, result)
         return Outcome(tuple(result.shape for result in results), nanoseconds(measured.cycles, self._machine.system))
-
-
-def _require_time(deadline_ns: int) -> None:
-    if deadline_ns != NO_DEADLINE and time.clock_gettime_ns(time.CLOCK_BOOTTIME) > deadline_ns:
-        raise HalError(ErrorStatus.MISSED_DEADLINE_TRANSIENT, "the deadline passed while the network was compiled")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import final
 
 from nnhal.errors import HalError, general_failure
 from nnhal.resolved import ResolvedModel
-from nnhal.types import NO_DEADLINE, DeviceType, ErrorStatus, ExecutionPreference, Extension, NumberOfCacheFiles
+from nnhal.types import DeviceType, ErrorStatus, ExecutionPreference, Extension, NumberOfCacheFiles
 from nnhal_devices.backend import Backend, MemoryKind, MemoryRules, OptimizationViews, TensorHandleFactory
 from nnhal_devices.driver import DriverOptions, PrepareOptions, Support
 from nnhal_devices.mlip.artifact import read_artifact
@@ -78,14 +77,9 @@ class Mlip:
                 return self._loaded(model, MadeModel(cached, origin))
             except (BinaryError, ProgramError):  # only a forged entry gets here: the model is compiled again
                 pass
-        return self._loaded(model, self._compiled(model, tiles, options.deadline_ns))
+        return self._loaded(model, self._compiled(model, tiles, options.check))
 
-    def _compiled(self, model: ResolvedModel, tiles: int, deadline_ns: int) -> MadeModel:
-        def check() -> None:
-            if deadline_ns != NO_DEADLINE and time.clock_gettime_ns(time.CLOCK_BOOTTIME) > deadline_ns:
-                message = "the deadline passed while the network was compiled"
-                raise HalError(ErrorStatus.MISSED_DEADLINE_TRANSIENT, message)
-
+    def _compiled(self, model: ResolvedModel, tiles: int, check: Callable[[], None]) -> MadeModel:
         try:
             if tiles < self._compiler.options.tiles:
                 with suppress(MisfitOfTilesError):

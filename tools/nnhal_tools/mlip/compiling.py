@@ -12,10 +12,12 @@ from nnhal_devices.mlip.compiler.compiled import CompiledSubgraph
 from nnhal_devices.mlip.compiler.compiler import compile_files
 from nnhal_devices.mlip.compiler.compiler_options import MlipCompilerOptions
 from nnhal_devices.mlip.flow.files.describing import describe
+from nnhal_devices.mlip.flow.files.options import MlipTargetOptions
 from nnhal_devices.mlip.flow.files.subgraph_files import SubgraphFiles
 from nnhal_devices.mlip.flow.partition.cutting import steps
 from nnhal_devices.mlip.flow.partition.flow_partition import FlowPartition, FlowSubgraph
 from nnhal_devices.mlip.simulator.report import perf_report
+from nnhal_devices.mlip.timing.profile import TimingProfile
 from nnhal_devices.mlip.timing.queues import timeline
 from nnhal_tools.mlip.calibration import ValueRanges, calibrate
 from nnhal_tools.mlip.compilation_request import CompilationRequest
@@ -71,7 +73,7 @@ def compile_model(
     target = request.target
     say("partitioning")
     found = share(model.graph, request.sharing, request.profile, target.num_tiles, target.wb_pin_ocm)
-    options = {subgraph.symbol: _options(request, found, subgraph, {}) for subgraph in found.subgraphs}
+    options = _options(request, found, {})
     samples = read_samples(request.calibration, model.inputs) if request.calibration else []
     ranges: ValueRanges = {}
     if any(each.quantize == "int8" for each in options.values()) and _floats(found, options):
@@ -83,7 +85,7 @@ def compile_model(
             )
         say("calibrating")
         ranges = calibrate(model, found, samples)
-        options = {subgraph.symbol: _options(request, found, subgraph, ranges) for subgraph in found.subgraphs}
+        options = _options(request, found, ranges)
     compiled = []
     for subgraph in found.subgraphs:
         say(f"compiling {subgraph.symbol}")
@@ -117,30 +119,28 @@ def compile_model(
 
 
 def subgraph_options(
-    plan: MlipPlan, found: FlowPartition, subgraph: FlowSubgraph, ranges: ValueRanges
+    target: MlipTargetOptions | PlannedTarget,
+    profile: TimingProfile,
+    found: FlowPartition,
+    subgraph: FlowSubgraph,
+    ranges: ValueRanges,
 ) -> MlipCompilerOptions:
-    """Return the options that a subgraph of a plan was compiled with."""
-    target = plan.target
-    return MlipCompilerOptions(
-        quantize="int8" if _is_quantised(found, subgraph) else target.quantize,
-        num_tiles=target.num_tiles,
-        wb_pin_ocm=target.wb_pin_ocm,
-        ranges=ranges,
-        profile=plan.timing,
-    )
-
-
-def _options(
-    request: CompilationRequest, found: FlowPartition, subgraph: FlowSubgraph, ranges: ValueRanges
-) -> MlipCompilerOptions:
+    """Return the options that a subgraph is compiled with. 8-bit models have scales, and need no ranges."""
     quantised = _is_quantised(found, subgraph)
     return MlipCompilerOptions(
-        quantize="int8" if quantised or request.target.quantize == "int8" else "fp16",
-        num_tiles=request.target.num_tiles,
-        wb_pin_ocm=request.target.wb_pin_ocm,
+        quantize="int8" if quantised or target.quantize == "int8" else "fp16",
+        num_tiles=target.num_tiles,
+        wb_pin_ocm=target.wb_pin_ocm,
         ranges={} if quantised else ranges,
-        profile=request.profile,
+        profile=profile,
     )
+
+
+def _options(request: CompilationRequest, found: FlowPartition, ranges: ValueRanges) -> dict[str, MlipCompilerOptions]:
+    return {
+        subgraph.symbol: subgraph_options(request.target, request.profile, found, subgraph, ranges)
+        for subgraph in found.subgraphs
+    }
 
 
 def _is_quantised(found: FlowPartition, subgraph: FlowSubgraph) -> bool:

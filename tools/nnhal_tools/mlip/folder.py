@@ -10,7 +10,7 @@ from typing import Any
 
 from nnhal_devices.mlip.flow.partition.flow_partition import FlowPartition
 from nnhal_devices.mlip.simulator.simulator import Simulator
-from nnhal_tools.mlip.model_file import FlowModel, read_flow_model
+from nnhal_tools.mlip.model_file import FlowModel, flow_model
 from nnhal_tools.mlip.plan_file import MlipPlan, PlanFileError, PlannedSubgraph, read_checked, read_plan
 from nnhal_tools.mlip.sharing import share
 
@@ -40,8 +40,8 @@ class CompiledFolder:
 
         Raises as ``simulators``, and PlanFileError if something else comes of it than was compiled.
         """
-        read_checked(self.path, self.plan.model)
-        model = read_flow_model(self.path / self.plan.model.file, self.plan.shapes)
+        content = read_checked(self.path, self.plan.model)
+        model = flow_model(self.plan.model.file, content, self.plan.shapes)
         target = self.plan.target
         found = share(model.graph, self.plan.sharing, self.plan.timing, target.num_tiles, target.wb_pin_ocm)
         got = [(subgraph.symbol, subgraph.inputs, subgraph.outputs) for subgraph in found.subgraphs]

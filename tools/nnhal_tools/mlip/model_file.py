@@ -14,6 +14,9 @@ from nnhal_devices.driver import Unsupported
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
 from nnhal_frontends.tflite_identifier import is_tflite
 
+_HEAD_BYTES = 8
+"""What of a file tells its format."""
+
 
 @dataclass(frozen=True, slots=True)
 class FlowPort:
@@ -79,19 +82,29 @@ def read_flow_model(path: Path, shapes: Mapping[str, Sequence[int]] | None = Non
         FlowError: the shape of an input is not known.
         ValueError: shapes are given for a TFLite model.
     """
-    content = path.read_bytes()
-    if is_tflite(content):
-        if shapes:
-            raise ValueError(f"{path}: got --shape for a TFLite model, expected it for ONNX models alone")
-        return _tflite(path.name, content)
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    if not is_tflite(head):
+        return _onnx(path.name, path, shapes)  # which may have data in other files
+    if shapes:
+        raise ValueError(f"{path}: got --shape for a TFLite model, expected it for ONNX models alone")
+    return _tflite(path.name, path.read_bytes())
+
+
+def flow_model(name: str, content: bytes, shapes: Mapping[str, Sequence[int]]) -> FlowModel:
+    """Return the model of a file that is read already, and has all of its data. Raises as ``read_flow_model``."""
+    return _tflite(name, content) if is_tflite(content) else _onnx(name, content, shapes)
+
+
+def _onnx(name: str, source: Path | bytes, shapes: Mapping[str, Sequence[int]] | None) -> FlowModel:
     from nnhal_tools.mlip.onnx_import import import_onnx_graph
 
-    graph = import_onnx_graph(path, shapes)  # which may have data in other files
+    graph = import_onnx_graph(source, shapes)
     inputs = tuple(FlowPort(name, name, graph.shape(name), graph.values[name].element_type) for name in graph.inputs)
     outputs = tuple(
         FlowPort(user, user, graph.shape(name), graph.values[name].element_type) for user, name in graph.outputs.items()
     )
-    return FlowModel(path.name, graph, inputs, outputs)
+    return FlowModel(name, graph, inputs, outputs)
 
 
 def _tflite(name: str, content: bytes) -> FlowModel:

@@ -46,7 +46,10 @@ def simulate(folder: CompiledFolder, given: Path, compare: bool) -> SimulationRe
     errors: Sequence[LayerError] = ()
     if compare:
         ranges = folder.ranges()
-        options = {each.symbol: subgraph_options(folder.plan, found, each, ranges) for each in found.subgraphs}
+        plan = folder.plan
+        options = {
+            each.symbol: subgraph_options(plan.target, plan.timing, found, each, ranges) for each in found.subgraphs
+        }
         errors = LayerProbes(found, options).errors(model, [sample])
     return SimulationResult(outputs, runner.runs, simulators, tuple(errors))
 
