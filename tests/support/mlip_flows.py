@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nnhal.arrays import Array
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowPartition, FlowSubgraph
+from nnhal_devices.mlip.flow.flow_partition import FlowPartition, FlowSubgraph
 from nnhal_devices.mlip.timing.profile import read_profile
 from nnhal_tools.mlip.model_file import FlowModel
 from nnhal_tools.mlip.sharing import SharingChoices, share

@@ -13,11 +13,11 @@ from nnhal_devices.mlip.compiler.compiled import CompiledSubgraph
 from nnhal_devices.mlip.compiler.compiler import compile_files
 from nnhal_devices.mlip.compiler.compiler_options import MlipCompilerOptions
 from nnhal_devices.mlip.flow.files.describing import describe
+from nnhal_devices.mlip.flow.flow_partition import FlowKernel, FlowPartition, FlowSubgraph
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
 from nnhal_devices.mlip.flow.graph.reference import evaluate
 from nnhal_devices.mlip.flow.graph.reference.evaluation import compute
 from nnhal_devices.mlip.flow.partition.cutting import cut_out, steps
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowKernel, FlowPartition, FlowSubgraph
 from nnhal_devices.mlip.program.program import MAX_PORTS
 from nnhal_devices.mlip.simulator.simulator import Simulator
 from nnhal_devices.mlip.timing.profile import TimingProfile, read_profile

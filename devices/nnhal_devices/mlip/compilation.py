@@ -10,7 +10,7 @@ from nnhal.errors import general_failure
 from nnhal_devices.mlip.compiler.compiler import compile_files
 from nnhal_devices.mlip.compiler.compiler_options import MlipCompilerOptions
 from nnhal_devices.mlip.flow.files.describing import describe
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowPartition, FlowSubgraph
+from nnhal_devices.mlip.flow.flow_partition import FlowPartition, FlowSubgraph
 from nnhal_devices.mlip.model_partition import PartitionedHalModel
 from nnhal_devices.mlip.timing.profile import TimingProfile
 

@@ -13,9 +13,9 @@ from math import prod
 from nnhal.resolved import ResolvedModel
 from nnhal.types.layout import Dimensions
 from nnhal_devices.backend import TransferCosts
+from nnhal_devices.mlip.flow.flow_partition import FlowKernel, FlowSubgraph
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph, FlowNode
 from nnhal_devices.mlip.flow.graph.operators import Operator
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowKernel, FlowSubgraph
 from nnhal_devices.mlip.model_partition import PartitionedHalModel, partition_model
 from nnhal_devices.mlip.options import MlipOptions
 from nnhal_devices.mlip.program.program import TILE_COUNTS, LayerSplit, TaskKind, TensorType

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from nnhal.errors import HalError
 from nnhal.layouts import channels_last
 from nnhal.resolved import ResolvedModel
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowOptions, FlowPartition
+from nnhal_devices.mlip.flow.flow_partition import FlowOptions, FlowPartition
 from nnhal_devices.mlip.flow.partition.partitioning import partition
 from nnhal_devices.mlip.importing.model_import import ImportedHalModel, import_hal_model
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnhal.resolved import ResolvedModel
 from nnhal_devices.driver import SUPPORTED, Support, Unsupported
-from nnhal_devices.mlip.flow.partition.flow_partition import Objection
+from nnhal_devices.mlip.flow.flow_partition import Objection
 from nnhal_devices.mlip.importing.model_import import is_opaque
 from nnhal_devices.mlip.model_partition import PartitionedHalModel, partition_model
 

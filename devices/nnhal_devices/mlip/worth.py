@@ -8,9 +8,9 @@ from __future__ import annotations
 from math import prod
 
 from nnhal_devices.mlip.costs import kernel_cycles, layer_shape
+from nnhal_devices.mlip.flow.flow_partition import FlowKernel, FlowSubgraph
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph, FlowNode
 from nnhal_devices.mlip.flow.graph.operators import Operator
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowKernel, FlowSubgraph
 from nnhal_devices.mlip.flow.partition.reverting import Worth
 from nnhal_devices.mlip.options import MlipOptions
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from nnhal.arrays import Array
+from nnhal_devices.mlip.flow.flow_partition import FlowOptions, FlowPartition
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
 from nnhal_devices.mlip.flow.graph.reference import evaluate
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowOptions, FlowPartition
 from nnhal_devices.mlip.flow.partition.partitioning import partition
 from nnhal_devices.mlip.program.program import OCM_BYTES
 from tests.support.flow_graphs import GraphOf, random_inputs

@@ -9,9 +9,9 @@ import pytest
 
 from nnhal_devices.mlip.compiler.compiled import CompiledSubgraph
 from nnhal_devices.mlip.compiler.errors import MisfitOfTilesError
+from nnhal_devices.mlip.flow.flow_partition import FlowOptions, FlowPartition
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
 from nnhal_devices.mlip.flow.graph.reference import evaluate
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowOptions, FlowPartition
 from nnhal_devices.mlip.flow.partition.partitioning import partition
 from nnhal_devices.mlip.program.program import OCM_BYTES
 from nnhal_devices.mlip.timing.bounds import program_bound

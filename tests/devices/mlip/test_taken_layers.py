@@ -7,9 +7,9 @@ import pytest
 
 from nnhal_devices.mlip.compiler.compiler import compile_files
 from nnhal_devices.mlip.flow.files.describing import describe
+from nnhal_devices.mlip.flow.flow_partition import FlowOptions, FlowPartition
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
 from nnhal_devices.mlip.flow.graph.reference import evaluate
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowOptions, FlowPartition
 from nnhal_devices.mlip.flow.partition.partitioning import partition
 from nnhal_devices.mlip.simulator.simulator import Simulator
 from nnhal_devices.mlip.timing.profile import read_profile

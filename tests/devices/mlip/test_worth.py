@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from nnhal_devices.mlip.flow.flow_partition import FlowPartition
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowPartition
 from nnhal_devices.mlip.flow.partition.partitioning import partition
 from nnhal_devices.mlip.options import MlipOptions
 from nnhal_devices.mlip.timing.profile import read_profile

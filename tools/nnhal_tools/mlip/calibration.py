@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from nnhal.arrays import Array
+from nnhal_devices.mlip.flow.flow_partition import FlowPartition
 from nnhal_devices.mlip.flow.graph.reference import evaluate
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowPartition
 from nnhal_tools.mlip.model_file import FlowModel
 from nnhal_tools.mlip.samples import ModelSample
 

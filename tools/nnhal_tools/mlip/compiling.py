@@ -14,8 +14,8 @@ from nnhal_devices.mlip.compiler.compiler_options import MlipCompilerOptions
 from nnhal_devices.mlip.flow.files.describing import describe
 from nnhal_devices.mlip.flow.files.options import MlipTargetOptions
 from nnhal_devices.mlip.flow.files.subgraph_files import SubgraphFiles
+from nnhal_devices.mlip.flow.flow_partition import FlowPartition, FlowSubgraph
 from nnhal_devices.mlip.flow.partition.cutting import steps
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowPartition, FlowSubgraph
 from nnhal_devices.mlip.simulator.report import perf_report
 from nnhal_devices.mlip.timing.profile import TimingProfile
 from nnhal_devices.mlip.timing.queues import timeline

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from nnhal.arrays import Array
+from nnhal_devices.mlip.flow.flow_partition import FlowPartition, FlowSubgraph
 from nnhal_devices.mlip.flow.graph.reference import compute, evaluate
 from nnhal_devices.mlip.flow.partition.cutting import steps
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowPartition, FlowSubgraph
 from nnhal_devices.mlip.simulator.simulator import SimulatedRun, Simulator
 from nnhal_tools.mlip.calibration import graph_inputs
 from nnhal_tools.mlip.model_file import FlowModel

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowPartition
+from nnhal_devices.mlip.flow.flow_partition import FlowPartition
 from nnhal_devices.mlip.simulator.simulator import Simulator
 from nnhal_tools.mlip.model_file import FlowModel, flow_model
 from nnhal_tools.mlip.plan_file import MlipPlan, PlanFileError, PlannedSubgraph, read_checked, read_plan

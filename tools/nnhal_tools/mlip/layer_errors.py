@@ -17,9 +17,9 @@ from nnhal_devices.mlip.compiler.compiler import compile_files
 from nnhal_devices.mlip.compiler.compiler_options import MlipCompilerOptions
 from nnhal_devices.mlip.compiler.errors import MisfitOfTilesError
 from nnhal_devices.mlip.flow.files.describing import describe
+from nnhal_devices.mlip.flow.flow_partition import FlowPartition, FlowSubgraph
 from nnhal_devices.mlip.flow.graph.reference import evaluate
 from nnhal_devices.mlip.flow.partition.cutting import steps
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowPartition, FlowSubgraph
 from nnhal_devices.mlip.program.program import MAX_PORTS
 from nnhal_devices.mlip.simulator.simulator import Simulator
 from nnhal_tools.mlip.calibration import graph_inputs

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from nnhal_devices.mlip.flow.files import layers
+from nnhal_devices.mlip.flow.flow_partition import FlowKernel
 from nnhal_devices.mlip.flow.graph.operators import Operator
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowKernel
 
 _NAMES: Mapping[str, str] = {
     Operator.ADD: layers.SUM,

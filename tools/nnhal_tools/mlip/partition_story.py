@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nnhal_devices.mlip.flow.flow_partition import FlowPartition, FlowSubgraph
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowNode
 from nnhal_devices.mlip.flow.graph.operators import Operator
 from nnhal_devices.mlip.flow.partition.cutting import steps
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowPartition, FlowSubgraph
 from nnhal_tools.mlip.layer_words import layer_kind
 from nnhal_tools.mlip.model_file import FlowModel
 from nnhal_tools.mlip.sharing import SharingChoices, rule

@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from nnhal_devices.mlip.flow.flow_partition import FlowOptions, FlowPartition
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowOptions, FlowPartition
 from nnhal_devices.mlip.flow.partition.partitioning import partition
 from nnhal_devices.mlip.options import MlipOptions
 from nnhal_devices.mlip.timing.profile import TimingProfile

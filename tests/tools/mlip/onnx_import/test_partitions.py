@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 from nnhal.arrays import Array
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowOptions
+from nnhal_devices.mlip.flow.flow_partition import FlowOptions
 from nnhal_devices.mlip.flow.partition.partitioning import partition
 from nnhal_tools.mlip.onnx_import import import_onnx_graph
 from tests.support.flow_graphs import random_inputs

@@ -19,8 +19,8 @@ from nnhal_devices.mlip.flow.files.nodes_file import (
 from nnhal_devices.mlip.flow.files.scales import scales_of
 from nnhal_devices.mlip.flow.files.subgraph_files import SubgraphFiles
 from nnhal_devices.mlip.flow.files.value_layouts import value_layouts
+from nnhal_devices.mlip.flow.flow_partition import FlowPartition, FlowSubgraph
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowPartition, FlowSubgraph
 
 
 def describe(partition: FlowPartition, subgraph: FlowSubgraph) -> SubgraphFiles:

@@ -12,9 +12,9 @@ from nnhal_devices.mlip.flow.files.constant_pool import ConstantPool
 from nnhal_devices.mlip.flow.files.errors import FlowFilesError
 from nnhal_devices.mlip.flow.files.kernel_attributes import ConstantObject
 from nnhal_devices.mlip.flow.files.layers import LayerAttributes
+from nnhal_devices.mlip.flow.flow_partition import FlowKernel
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph, FlowNode
 from nnhal_devices.mlip.flow.graph.operators import Operator
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowKernel
 
 _ACTIVATIONS = (Operator.RELU, Operator.CLIP)
 

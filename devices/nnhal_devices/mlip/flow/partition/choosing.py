@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nnhal_devices.mlip.flow.flow_partition import FlowKernel, Objection
 from nnhal_devices.mlip.flow.graph.errors import FlowError
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowKernel, Objection
 
 
 def check_names(graph: FlowGraph, names: Sequence[str]) -> None:

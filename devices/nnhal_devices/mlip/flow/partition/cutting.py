@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from nnhal_devices.mlip.flow.flow_partition import FlowKernel, FlowPartition, FlowSubgraph
 from nnhal_devices.mlip.flow.graph.errors import FlowError
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph, FlowNode
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowKernel, FlowPartition, FlowSubgraph
 from nnhal_devices.mlip.flow.partition.merging import Group
 from nnhal_devices.mlip.flow.partition.regions import FlowRegions, vertices
 

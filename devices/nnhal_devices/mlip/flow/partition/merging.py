@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nnhal_devices.mlip.flow.flow_partition import FlowKernel
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
 from nnhal_devices.mlip.flow.graph.operators import Operator
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowKernel
 from nnhal_devices.mlip.flow.partition.regions import FlowRegions, FlowVertex, vertices
 
 Group = tuple[FlowKernel, ...]

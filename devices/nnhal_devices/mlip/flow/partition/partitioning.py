@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
-from nnhal_devices.mlip.flow.partition.choosing import check_names, first_layers, sent_to_host
-from nnhal_devices.mlip.flow.partition.cutting import cut_out, within
-from nnhal_devices.mlip.flow.partition.flow_partition import (
+from nnhal_devices.mlip.flow.flow_partition import (
     FlowKernel,
     FlowOptions,
     FlowPartition,
@@ -16,6 +13,9 @@ from nnhal_devices.mlip.flow.partition.flow_partition import (
     Objection,
     Reversion,
 )
+from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
+from nnhal_devices.mlip.flow.partition.choosing import check_names, first_layers, sent_to_host
+from nnhal_devices.mlip.flow.partition.cutting import cut_out, within
 from nnhal_devices.mlip.flow.partition.merging import Group, merge_regions
 from nnhal_devices.mlip.flow.partition.reverting import Worth, idle_reason, public_reason, too_many_ports
 from nnhal_devices.mlip.flow.passes.layouts import convert_layouts, restore_layouts

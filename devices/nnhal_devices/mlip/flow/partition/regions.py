@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
+from nnhal_devices.mlip.flow.flow_partition import FlowKernel
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph, FlowNode
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowKernel
 
 
 @dataclass(frozen=True, slots=True)

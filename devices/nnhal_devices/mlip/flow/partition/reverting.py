@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from nnhal_devices.mlip.flow.flow_partition import FlowKernel, FlowSubgraph
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
 from nnhal_devices.mlip.flow.graph.operators import Operator
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowKernel, FlowSubgraph
 from nnhal_devices.mlip.program.program import MAX_PORTS
 
 Worth = Callable[[FlowGraph, FlowSubgraph], str | None]

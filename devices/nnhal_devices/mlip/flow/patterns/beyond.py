@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnhal_devices.mlip.flow.partition.flow_partition import Objection
+from nnhal_devices.mlip.flow.flow_partition import Objection
 from nnhal_devices.mlip.flow.patterns.question import CheckQuestion
 
 

@@ -6,10 +6,10 @@ wrong without a word, or fail in a later step: such operators stay on the host.
 
 from __future__ import annotations
 
+from nnhal_devices.mlip.flow.flow_partition import Objection
 from nnhal_devices.mlip.flow.graph.layout_words import image_axes
 from nnhal_devices.mlip.flow.graph.operators import Operator
 from nnhal_devices.mlip.flow.graph.windows import all_touch, reach
-from nnhal_devices.mlip.flow.partition.flow_partition import Objection
 from nnhal_devices.mlip.flow.passes.layout_conversion import MAX_BATCH, SOURCE_LAYOUT
 from nnhal_devices.mlip.flow.patterns.question import CheckQuestion
 from nnhal_devices.mlip.flow.patterns.rules import MAX_RANK

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from nnhal_devices.mlip.flow.flow_partition import FlowKernel, Objection
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph, FlowNode
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowKernel, Objection
 from nnhal_devices.mlip.flow.patterns.parts import PartQuestion, PatternPart
 from nnhal_devices.mlip.flow.patterns.question import WEIGHTED, CheckQuestion
 from nnhal_devices.mlip.flow.patterns.refusals import refuse_alone, refuse_shared

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from math import prod
 from typing import NamedTuple
 
+from nnhal_devices.mlip.flow.flow_partition import Objection
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowNode
 from nnhal_devices.mlip.flow.graph.operators import Operator
-from nnhal_devices.mlip.flow.partition.flow_partition import Objection
 from nnhal_devices.mlip.flow.patterns.beyond import zeros
 from nnhal_devices.mlip.flow.patterns.question import CheckQuestion
 

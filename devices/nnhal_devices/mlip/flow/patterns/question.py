@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from nnhal_devices.mlip.flow.flow_partition import Objection
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph, FlowNode, FlowValue
 from nnhal_devices.mlip.flow.graph.operators import Operator
-from nnhal_devices.mlip.flow.partition.flow_partition import Objection
 from nnhal_devices.mlip.flow.passes.layout_conversion import MAX_BATCH
 from nnhal_devices.mlip.flow.patterns.rules import MAX_RANK, FlowRules
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from nnhal_devices.mlip.flow.flow_partition import Objection
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowNode
 from nnhal_devices.mlip.flow.graph.operators import Operator
-from nnhal_devices.mlip.flow.partition.flow_partition import Objection
 from nnhal_devices.mlip.flow.patterns.table import PATTERNS
 
 _CLIPPING = (Operator.CLIP, Operator.LEAKY_RELU, Operator.SIGMOID, Operator.TANH)

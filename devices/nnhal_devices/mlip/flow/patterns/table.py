@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from nnhal_devices.mlip.flow.flow_partition import Objection
 from nnhal_devices.mlip.flow.graph.operators import Operator
-from nnhal_devices.mlip.flow.partition.flow_partition import Objection
 from nnhal_devices.mlip.flow.patterns import beyond, checks
 from nnhal_devices.mlip.flow.patterns.parts import (
     ACTIVATION,

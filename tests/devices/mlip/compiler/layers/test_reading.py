@@ -13,7 +13,7 @@ from nnhal_devices.mlip.compiler.errors import MlipCompileError
 from nnhal_devices.mlip.compiler.layers.reading import read_layers
 from nnhal_devices.mlip.flow.files.describing import describe
 from nnhal_devices.mlip.flow.files.layers import PadAttributes
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowOptions
+from nnhal_devices.mlip.flow.flow_partition import FlowOptions
 from nnhal_devices.mlip.flow.partition.partitioning import partition
 from nnhal_devices.mlip.program.program import TaskKind
 from tests.support.flow_graphs import GraphOf

@@ -20,9 +20,9 @@ from nnhal_devices.mlip.flow.files.layers import (
 )
 from nnhal_devices.mlip.flow.files.nodes_file import KernelNode, NodesFile
 from nnhal_devices.mlip.flow.files.subgraph_files import SubgraphFiles
+from nnhal_devices.mlip.flow.flow_partition import FlowKernel, FlowPartition, FlowSubgraph
 from nnhal_devices.mlip.flow.graph.builder import FlowGraphBuilder
 from nnhal_devices.mlip.flow.graph.flow_graph import SourceNode
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowKernel, FlowPartition, FlowSubgraph
 from tests.support.flow_graphs import GraphOf
 from tests.support.flow_networks import resnet18
 from tests.support.mlip_subgraphs import cut, described, worked_graph

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from nnhal_devices.mlip.flow.files.describing import describe
+from nnhal_devices.mlip.flow.flow_partition import FlowOptions, FlowPartition
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
 from nnhal_devices.mlip.flow.graph.reference import evaluate
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowOptions, FlowPartition
 from nnhal_devices.mlip.flow.partition.partitioning import partition
 from tests.support.flow_graphs import random_inputs
 from tests.support.flow_networks import inception_block, mlp, mobilenet_v1, resnet18, ssd_head

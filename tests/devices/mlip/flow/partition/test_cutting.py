@@ -1,8 +1,8 @@
 from __future__ import annotations
 
+from nnhal_devices.mlip.flow.flow_partition import FlowPartition, FlowSubgraph
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph, FlowNode
 from nnhal_devices.mlip.flow.partition.cutting import cut_out, steps
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowPartition, FlowSubgraph
 from nnhal_devices.mlip.flow.partition.merging import merge_regions
 from nnhal_devices.mlip.flow.patterns.matching import match_composites
 from tests.support.flow_graphs import GraphOf

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from nnhal_devices.mlip.flow.flow_partition import FlowOptions, FlowSubgraph
 from nnhal_devices.mlip.flow.graph.errors import FlowError
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowOptions, FlowSubgraph
 from nnhal_devices.mlip.flow.partition.partitioning import partition
 from tests.support.flow_graphs import GraphOf
 from tests.support.flow_networks import inception_block, mlp, mobilenet_v1, resnet50, ssd_head

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nnhal_devices.mlip.flow.flow_partition import FlowOptions, FlowPartition
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
-from nnhal_devices.mlip.flow.partition.flow_partition import FlowOptions, FlowPartition
 from nnhal_devices.mlip.flow.partition.partitioning import partition
 from tests.support.flow_graphs import random_inputs
 from tests.support.flow_outcomes import evaluate_outputs, evaluate_steps

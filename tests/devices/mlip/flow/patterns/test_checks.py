@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nnhal_devices.mlip.flow.flow_partition import Objection
 from nnhal_devices.mlip.flow.graph.flow_graph import FlowGraph
-from nnhal_devices.mlip.flow.partition.flow_partition import Objection
 from nnhal_devices.mlip.flow.patterns.matching import match_composites
 from tests.support.flow_graphs import GraphOf
 
