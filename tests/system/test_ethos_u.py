@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import tempfile
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +12,8 @@ import pytest
 from nnhal.errors import HalError
 from nnhal_client import Framework, connect
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
+from tests.support.kills import kill_under_load
 from tests.support.mobilenet import BODY, MobileNet, image
-from tests.support.waiting import wait_until
 
 SRAM = 48 << 10
 NEAR = 0.01
@@ -73,28 +69,13 @@ def test_no_run_is_lost_when_the_device_is_killed(framework: Framework, network:
     model = framework.load(network, pins=BODY_ON_THE_NPU)
     (name,) = (each.name for each in model.inputs)
     expected = model.run({name: image()})
-    stop = threading.Event()
 
-    def run_until_told() -> int:
-        count = 0
-        while not stop.is_set():
-            for key, values in model.run({name: image()}).items():
-                np.testing.assert_allclose(values, expected[key], atol=NEAR)
-            count += 1
-        return count
+    def run() -> None:
+        for key, values in model.run({name: image()}).items():
+            np.testing.assert_allclose(values, expected[key], atol=NEAR)
 
     def is_back() -> bool:
         _, report = model.run_with_report({name: image()})
         return "large" in {step.device for step in report.steps}
 
-    with ThreadPoolExecutor(2) as clients:
-        running = [clients.submit(run_until_told) for _ in range(2)]
-        try:
-            (pid,) = (each.pid for each in framework.devices() if each.name == "large")
-            assert is_back()
-            os.kill(pid, signal.SIGKILL)
-            wait_until(lambda: pid not in {each.pid for each in framework.devices()}, "the device is started again")
-            wait_until(is_back, "runs are on the device again")
-        finally:
-            stop.set()
-        assert all(each.result() > 0 for each in running)
+    kill_under_load(framework, "large", run, is_back)

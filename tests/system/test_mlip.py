@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import tempfile
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +14,9 @@ from nnhal.resolved import ResolvedModel
 from nnhal.types import OperationType
 from nnhal_client import Framework, connect
 from nnhal_tools.up import DeviceEntry, Testbed, Topology
+from tests.support.kills import kill_under_load
 from tests.support.mlip_hal import MlipRecipe, random_inputs
 from tests.support.npu import SAME
-from tests.support.waiting import wait_until
 
 NEAR = 0.01
 
@@ -88,27 +84,12 @@ def test_no_run_is_lost_when_the_device_is_killed(framework: Framework) -> None:
     given = {"input0": random_inputs(network)[0]}
     model = framework.load_model(network.model, pins={"name:operation[013]": "tiles"})
     expected = model.run(given)["output0"]
-    stop = threading.Event()
 
-    def run_until_told() -> int:
-        count = 0
-        while not stop.is_set():
-            np.testing.assert_allclose(model.run(given)["output0"], expected, atol=NEAR)
-            count += 1
-        return count
+    def run() -> None:
+        np.testing.assert_allclose(model.run(given)["output0"], expected, atol=NEAR)
 
     def is_back() -> bool:
         _, report = model.run_with_report(given)
         return "tiles" in {step.device for step in report.steps}
 
-    with ThreadPoolExecutor(2) as clients:
-        running = [clients.submit(run_until_told) for _ in range(2)]
-        try:
-            (pid,) = (each.pid for each in framework.devices() if each.name == "tiles")
-            assert is_back()
-            os.kill(pid, signal.SIGKILL)
-            wait_until(lambda: pid not in {each.pid for each in framework.devices()}, "the device is started again")
-            wait_until(is_back, "runs are on the device again")
-        finally:
-            stop.set()
-        assert all(each.result() > 0 for each in running)
+    kill_under_load(framework, "tiles", run, is_back)
