@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,10 +9,11 @@ import numpy as np
 import pytest
 
 from nnhal.errors import HalError
-from nnhal_client import Framework, connect
-from nnhal_tools.up import DeviceEntry, Testbed, Topology
+from nnhal_client import Framework
+from nnhal_tools.up import DeviceEntry
 from tests.support.kills import kill_under_load
 from tests.support.mobilenet import BODY, MobileNet, image
+from tests.support.testbeds import framework_over
 
 SRAM = 48 << 10
 NEAR = 0.01
@@ -24,19 +24,12 @@ BODY_ON_THE_NPU = {f"name:*{BODY}/*": "large"}
 @pytest.fixture(scope="module")
 def framework() -> Iterator[Framework]:
     """Run a framework over an NPU of little memory, one of much, and the CPUs."""
-    topology = Topology(
-        device=(
-            DeviceEntry(name="small", driver="ethos_u", options={"sram": SRAM, "checked": True}),
-            DeviceEntry(name="large", driver="ethos_u", workers=2, options={"checked": True}),
-            DeviceEntry(driver="cpu_acc"),
-            DeviceEntry(driver="cpu_ref"),
-        )
-    )
-    with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        Testbed(topology, Path(directory)) as testbed,
-        connect(testbed.framework) as session,
-    ):
+    with framework_over(
+        DeviceEntry(name="small", driver="ethos_u", options={"sram": SRAM, "checked": True}),
+        DeviceEntry(name="large", driver="ethos_u", workers=2, options={"checked": True}),
+        DeviceEntry(driver="cpu_acc"),
+        DeviceEntry(driver="cpu_ref"),
+    ) as session:
         yield session
 
 

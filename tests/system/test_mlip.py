@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,11 +10,12 @@ import pytest
 from nnhal.operations._types import F32
 from nnhal.resolved import ResolvedModel
 from nnhal.types import OperationType
-from nnhal_client import Framework, connect
-from nnhal_tools.up import DeviceEntry, Testbed, Topology
+from nnhal_client import Framework
+from nnhal_tools.up import DeviceEntry
 from tests.support.kills import kill_under_load
 from tests.support.mlip_hal import MlipRecipe, random_inputs
 from tests.support.npu import SAME
+from tests.support.testbeds import framework_over
 
 NEAR = 0.01
 
@@ -24,19 +23,12 @@ NEAR = 0.01
 @pytest.fixture(scope="module")
 def framework() -> Iterator[Framework]:
     """Run a framework over two accelerators and the CPUs."""
-    topology = Topology(
-        device=(
-            DeviceEntry(name="tiles", driver="mlip", workers=2, options={"checked": True}),
-            DeviceEntry(name="pair", driver="mlip", options={"tiles": 2, "wb_pin_ocm": True}),
-            DeviceEntry(driver="cpu_acc"),
-            DeviceEntry(driver="cpu_ref"),
-        )
-    )
-    with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        Testbed(topology, Path(directory)) as testbed,
-        connect(testbed.framework) as session,
-    ):
+    with framework_over(
+        DeviceEntry(name="tiles", driver="mlip", workers=2, options={"checked": True}),
+        DeviceEntry(name="pair", driver="mlip", options={"tiles": 2, "wb_pin_ocm": True}),
+        DeviceEntry(driver="cpu_acc"),
+        DeviceEntry(driver="cpu_ref"),
+    ) as session:
         yield session
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from nnhal.errors import HalError
-from nnhal_client import Framework, connect
-from nnhal_tools.up import DeviceEntry, Testbed, Topology
+from nnhal_client import Framework
+from nnhal_tools.up import DeviceEntry
+from tests.support.testbeds import framework_over
 
 CHANNELS, SIDE = 8, 6
 SKIPPED = "skipped"
@@ -24,12 +24,9 @@ VALUES = np.random.default_rng(3).uniform(-1, 1, (1, CHANNELS, SIDE, SIDE)).asty
 
 @pytest.fixture(scope="module")
 def framework() -> Iterator[Framework]:
-    topology = Topology(device=(DeviceEntry(driver="mlip", options={"checked": True}), DeviceEntry(driver="cpu_ref")))
-    with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        Testbed(topology, Path(directory)) as testbed,
-        connect(testbed.framework) as session,
-    ):
+    with framework_over(
+        DeviceEntry(driver="mlip", options={"checked": True}), DeviceEntry(driver="cpu_ref")
+    ) as session:
         yield session
 
 

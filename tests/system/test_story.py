@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +16,14 @@ from onnx import helper
 
 from nnhal.arrays import Array
 from nnhal.extensions.values import Value
-from nnhal_client import Framework, Model, RunReport, connect
+from nnhal_client import Framework, Model, RunReport
 from nnhal_hosting.trace import Trace
 from nnhal_tools.explain import Explanation
 from nnhal_tools.trace import add_run
-from nnhal_tools.up import DeviceEntry, Testbed, Topology
+from nnhal_tools.up import DeviceEntry
 from tests.support.mobilenet import BODY, HEAD, LABELS, SIDE, MobileNet, image
 from tests.support.onnx_models import onnx_model
+from tests.support.testbeds import framework_over
 
 DEVICES = ("ethos_n", "gpu_acc", "cpu_acc")
 PINS = {f"name:*{BODY}/*": "ethos_n", f"name:*{HEAD}/*": "gpu_acc", f"name:*{LABELS}/*": "cpu_acc"}
@@ -33,12 +33,7 @@ _MODELS = os.environ.get("NNHAL_MODELS", "")
 @pytest.fixture(scope="module")
 def framework() -> Iterator[Framework]:
     """Run a framework over the NPU, the GPU, the CPU and the reference driver."""
-    topology = Topology(device=tuple(DeviceEntry(driver=name) for name in (*DEVICES, "cpu_ref")))
-    with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        Testbed(topology, Path(directory)) as testbed,
-        connect(testbed.framework) as session,
-    ):
+    with framework_over(*(DeviceEntry(driver=name) for name in (*DEVICES, "cpu_ref"))) as session:
         yield session
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from benchmarks.cascade.aims import Aim, aim_table, statement
+from benchmarks.aims import Aim, aim_table, statement
 
 
 def test_a_figure_within_its_limit_meets_the_aim() -> None:
