@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from rich.table import Table
+
+from benchmarks.peers.machine import machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,12 @@ def aim_table(aims: Iterable[Aim]) -> Table:
         figure = "none" if aim.figure is None else _number(aim.figure)
         table.add_row(aim.what, figure, _number(aim.limit), aim.unit, "met" if aim.is_met else "missed", aim.remark)
     return table
+
+
+def write_aims(aims: Iterable[Aim], path: Path) -> None:
+    """Write aims as JSON, with the machine that they were measured on."""
+    rows = [{**asdict(aim), "met": aim.is_met} for aim in aims]
+    path.write_text(json.dumps({**machine(), "aims": rows}, indent=1))
 
 
 def _number(value: float) -> str:

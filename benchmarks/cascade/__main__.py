@@ -6,15 +6,13 @@ The exit status is 1 if an aim is missed.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.cascade.aims import Aim, aim_table
+from benchmarks.aims import Aim, aim_table, write_aims
 from benchmarks.cascade.known_good import known_good_aims
 from benchmarks.cascade.loading import NoNetworksError, load, networks_folder
 from benchmarks.cascade.networks import BIG, NETWORKS
@@ -28,7 +26,6 @@ from benchmarks.cascade.peaks import (
 )
 from benchmarks.cascade.planning import chain_aims, chain_table, process_aims, process_costs, process_table
 from benchmarks.environments import InstallationError
-from benchmarks.peers.machine import machine
 from benchmarks.tables import ShownTables
 from benchmarks.vela.program import vela_program
 from nnhal_devices.ethos_u.cascader.hardware.memory_file import system_for
@@ -59,8 +56,7 @@ def main() -> int:
     if arguments.markdown:
         tables.write(arguments.markdown)
     if arguments.json:
-        rows = [{**asdict(aim), "met": aim.is_met} for aim in aims]
-        arguments.json.write_text(json.dumps({**machine(), "aims": rows}, indent=1))
+        write_aims(aims, arguments.json)
     return int(not all(aim.is_met for aim in aims))
 
 

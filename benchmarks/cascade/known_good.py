@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.cascade.aims import Aim, statement
+from benchmarks.aims import Aim, statement
 from nnhal_devices.ethos_u.cascader.geometry.box import Shape
 from nnhal_devices.ethos_u.cascader.geometry.buffers import recompute_bytes, rolling_bytes
 from nnhal_devices.ethos_u.cascader.geometry.propagator import Propagator

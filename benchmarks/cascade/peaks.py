@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
-from benchmarks.cascade.aims import Aim, statement
+from benchmarks.aims import Aim, statement
 from benchmarks.cascade.budgets import budget_faults, budgets_between
 from benchmarks.cascade.draining import drained_cycles
 from benchmarks.cascade.loading import LoadedNetwork

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from benchmarks.cascade.aims import Aim
+from benchmarks.aims import Aim
 from benchmarks.cascade.chains import planning_seconds
 from benchmarks.cascade.networks import CHAIN_PARTS, CHAIN_SECONDS, PLANNING_MIB, STRAIGHTNESS
 from benchmarks.cascade.processes import ProcessCost, interleaved

@@ -6,19 +6,16 @@ The exit status is 1 if an aim is missed.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
 from rich.console import Console
 
-from benchmarks.cascade.aims import Aim, aim_table
+from benchmarks.aims import Aim, aim_table, write_aims
 from benchmarks.mlip.modelled import ModelledRun, cycles_table, modelled_aims, modelled_runs
 from benchmarks.mlip.networks import NETWORKS
 from benchmarks.mlip.speed import StepTimes, speed_aims, speed_table, step_times
-from benchmarks.peers.machine import machine
 from benchmarks.tables import ShownTables
 
 _TYPES: tuple[Literal["fp16", "int8"], ...] = ("fp16", "int8")
@@ -43,8 +40,7 @@ def main() -> int:
     if arguments.markdown:
         tables.write(arguments.markdown)
     if arguments.json:
-        rows = [{**asdict(aim), "met": aim.is_met} for aim in aims]
-        arguments.json.write_text(json.dumps({**machine(), "aims": rows}, indent=1))
+        write_aims(aims, arguments.json)
     return int(not all(aim.is_met for aim in aims))
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from rich.table import Table
 
-from benchmarks.cascade.aims import Aim, statement
+from benchmarks.aims import Aim, statement
 from benchmarks.mlip.networks import BenchedNetwork
 from nnhal_devices.mlip.flow.partition.partitioning import partition
 from nnhal_devices.mlip.program.program import TILE_COUNTS, TensorType

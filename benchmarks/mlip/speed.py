@@ -10,7 +10,7 @@ from typing import Literal, TypeVar
 
 from rich.table import Table
 
-from benchmarks.cascade.aims import Aim
+from benchmarks.aims import Aim
 from benchmarks.mlip.networks import BenchedNetwork
 from nnhal_devices.mlip.compiler.compiler import compile_files
 from nnhal_devices.mlip.compiler.compiler_options import MlipCompilerOptions
