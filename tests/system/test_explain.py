@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,11 +11,12 @@ import onnx
 import pytest
 from onnx import helper
 
-from nnhal_client import Framework, connect
-from nnhal_tools.up import DeviceEntry, Testbed, Topology
+from nnhal_client import Framework
+from nnhal_tools.up import DeviceEntry
 from tests.support.command import nnhal, nnhal_on_terminal
 from tests.support.html import parsed
 from tests.support.onnx_models import onnx_model, random
+from tests.support.testbeds import framework_over
 
 DEVICES = ("gpu_acc", "ethos_n", "cpu_acc", "cpu_ref")
 
@@ -36,12 +36,7 @@ def network(directory: Path) -> Path:
 @pytest.fixture(scope="module")
 def framework() -> Iterator[Framework]:
     """A framework over all devices."""
-    topology = Topology(device=tuple(DeviceEntry(driver=name) for name in DEVICES))
-    with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        Testbed(topology, Path(directory)) as testbed,
-        connect(testbed.framework) as session,
-    ):
+    with framework_over(*(DeviceEntry(driver=name) for name in DEVICES)) as session:
         yield session
 
 

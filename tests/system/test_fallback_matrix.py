@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,9 +9,10 @@ import numpy as np
 import pytest
 
 from nnhal.arrays import Array
-from nnhal_client import Framework, connect
+from nnhal_client import Framework
 from nnhal_tools.explain import Explanation
-from nnhal_tools.up import DeviceEntry, Testbed, Topology
+from nnhal_tools.up import DeviceEntry
+from tests.support.testbeds import framework_over
 from tests.support.tflite_files import Spec, TfliteFile, floats, int8
 from tests.support.tflite_operators import integers
 
@@ -79,12 +79,7 @@ class Network:
 @pytest.fixture(scope="module")
 def framework() -> Iterator[Framework]:
     """Run a framework over all four devices."""
-    topology = Topology(device=tuple(DeviceEntry(driver=name) for name in (*DEVICES.values(), "cpu_ref")))
-    with (
-        tempfile.TemporaryDirectory(prefix="nnhal-") as directory,
-        Testbed(topology, Path(directory)) as testbed,
-        connect(testbed.framework) as session,
-    ):
+    with framework_over(*(DeviceEntry(driver=name) for name in (*DEVICES.values(), "cpu_ref"))) as session:
         yield session
 
 
